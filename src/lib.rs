@@ -1,0 +1,3 @@
+//! Concurrency-managed workqueues for Rust services, without async.
+
+mod policy;
