@@ -4,4 +4,11 @@
 //! stores the words, the engine performs the actions that come back, and the simulator runs the same functions
 //! on bare values.
 
+pub(crate) mod admission;
+pub(crate) mod concurrency;
+pub(crate) mod crew;
+pub(crate) mod deadlines;
+pub(crate) mod item;
+pub(crate) mod one_shot;
 pub(crate) mod time;
+pub(crate) mod worker;

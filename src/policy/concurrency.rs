@@ -1,0 +1,299 @@
+//! When is a worker woken? The concurrency word of a pool, and the questions asked of it.
+//!
+//! A *managed* pool keeps `target` workers runnable: 1 for a per-CPU pool, the number of its CPUs for a pod.
+//! A worker counts as `running` while its item may use the CPU; a blocked or CPU-intensive one does not count.
+//! A worker that was woken, or is being made, counts as `waking` from the moment somebody decided to have it, so
+//! that a burst of items wakes once. An *unmanaged* pool has no target: it starts items as soon as possible, one
+//! wake-up at a time, each started worker waking the next.
+//!
+//! Who asks what:
+//!
+//! | question | asked by |
+//! |---|---|
+//! | [`Running::need_more_worker`] | everybody who made work visible, or gave up running while work is visible |
+//! | [`Running::may_start`] | a woken worker, before its first item |
+//! | [`Running::between_items`] | a worker, after each item |
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+const FIELD: u32 = 20;
+const MASK: u64 = (1 << FIELD) - 1;
+const RUNNING: u32 = 0;
+const WAKING: u32 = FIELD;
+const TARGET: u32 = 2 * FIELD;
+const WATCHED: u64 = 1 << (3 * FIELD);
+const UNMANAGED: u64 = MASK;
+
+/// How many workers of a pool run, are about to run, and should run.
+///
+/// A value: every transition returns the next word and what its caller must now do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Running(u64);
+
+/// What somebody who saw work in the pool must do next.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Kick {
+    /// Enough workers run, and the manager watches, or has no reason to.
+    Enough,
+    /// Wake or make one worker; the reservation is its permission to start.
+    Wake(Reserved),
+    /// Enough workers run, but nobody watches whether they get anywhere: tell the manager, once.
+    Watch,
+}
+
+/// The right of one worker to start: counted as `waking` until it is started or dropped.
+///
+/// Linear: neither `Copy` nor `Clone`, made by [`Running::kick`] only.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Reserved(());
+
+/// What a worker does after an item.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Take the next item.
+    Keep,
+    /// More run than should, because blocked ones returned: this one has left the count and goes idle.
+    Shed,
+    /// Nothing is pending: go idle.
+    Rest,
+}
+
+impl Running {
+    /// A pool that keeps `target` workers runnable.
+    pub(crate) fn managed(target: usize) -> Self {
+        let target = (target.max(1) as u64).min(UNMANAGED - 1);
+        Self(target << TARGET)
+    }
+
+    /// A pool that starts items as soon as possible.
+    pub(crate) const fn unmanaged() -> Self {
+        Self(UNMANAGED << TARGET)
+    }
+
+    /// The same word, with nobody to tell about a saturated pool: [`Kick::Watch`] never comes.
+    pub(crate) const fn unwatchable(self) -> Self {
+        Self(self.0 | WATCHED)
+    }
+
+    pub(crate) const fn running(self) -> u64 {
+        self.0 >> RUNNING & MASK
+    }
+
+    pub(crate) const fn waking(self) -> u64 {
+        self.0 >> WAKING & MASK
+    }
+
+    /// The number of workers to keep runnable; `None` if the pool is unmanaged.
+    pub(crate) const fn target(self) -> Option<u64> {
+        let target = self.0 >> TARGET & MASK;
+        if target == UNMANAGED { None } else { Some(target) }
+    }
+
+    pub(crate) const fn is_managed(self) -> bool {
+        self.target().is_some()
+    }
+
+    pub(crate) const fn is_watched(self) -> bool {
+        self.0 & WATCHED != 0
+    }
+
+    /// Given that work is pending: is another worker needed?
+    pub(crate) const fn need_more_worker(self) -> bool {
+        match self.target() {
+            Some(target) => self.running() + self.waking() < target,
+            None => self.waking() == 0,
+        }
+    }
+
+    /// May a woken worker begin, or did returning ones fill the pool meanwhile?
+    pub(crate) const fn may_start(self) -> bool {
+        match self.target() {
+            Some(target) => self.running() < target,
+            None => true,
+        }
+    }
+
+    /// Do more workers run than should?
+    pub(crate) const fn too_many_running(self) -> bool {
+        match self.target() {
+            Some(target) => self.running() > target,
+            None => false,
+        }
+    }
+
+    /// Work is pending: what must be done about it?
+    ///
+    /// Asked after every push, and by everybody who lowers the count or raises the target while work is pending.
+    pub(crate) const fn kick(self) -> (Self, Kick) {
+        if self.need_more_worker() {
+            (self.wake_one(), Kick::Wake(Reserved(())))
+        } else if self.is_watched() {
+            (self, Kick::Enough)
+        } else {
+            (Self(self.0 | WATCHED), Kick::Watch)
+        }
+    }
+
+    /// A reserved worker begins, or finds that it may not: its reservation is used up either way.
+    ///
+    /// A refusal needs no second look at the work: the pool is full in this very word, and whoever leaves it
+    /// looks.
+    pub(crate) const fn start(self) -> (Self, bool) {
+        let rested = Self(self.0 - (1 << WAKING));
+        if rested.may_start() { (rested.run_one(), true) } else { (rested, false) }
+    }
+
+    /// What next, now that an item has ended?
+    pub(crate) const fn between_items(self, work: bool) -> (Self, Next) {
+        if self.too_many_running() {
+            (self.leave(), Next::Shed)
+        } else if work {
+            (self, Next::Keep)
+        } else {
+            (self, Next::Rest)
+        }
+    }
+
+    /// A running worker stops counting: it blocks, goes idle, or begins a CPU-intensive item.
+    pub(crate) const fn leave(self) -> Self {
+        debug_assert!(self.running() > 0, "a worker left a pool in which none was running");
+        Self(self.0 - (1 << RUNNING))
+    }
+
+    /// A worker counts again: it returned from a block, or ended a CPU-intensive item. May overshoot the target;
+    /// [`between_items`](Self::between_items) sheds what is too much.
+    pub(crate) const fn come_back(self) -> Self {
+        self.run_one()
+    }
+
+    /// The manager found the pool quiet and stops watching; it must look once more after this.
+    pub(crate) const fn unwatch(self) -> Self {
+        Self(self.0 & !WATCHED)
+    }
+
+    const fn run_one(self) -> Self {
+        debug_assert!(self.running() < MASK);
+        Self(self.0 + (1 << RUNNING))
+    }
+
+    const fn wake_one(self) -> Self {
+        debug_assert!(self.waking() < MASK);
+        Self(self.0 + (1 << WAKING))
+    }
+
+    pub(crate) const fn into_bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running")
+            .field("running", &self.running())
+            .field("waking", &self.waking())
+            .field("target", &self.target())
+            .field("watched", &self.is_watched())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(running: u64, waking: u64, target: Option<usize>) -> Running {
+        let empty = target.map_or(Running::unmanaged(), Running::managed);
+        Running(empty.0 | running << RUNNING | waking << WAKING)
+    }
+
+    /// spec: C3 (need more)
+    #[test]
+    fn another_worker_is_needed_below_the_target_only() {
+        let table = [
+            // running, waking, target, needed
+            (0, 0, Some(1), true),
+            (1, 0, Some(1), false),
+            (0, 1, Some(1), false),
+            (2, 0, Some(1), false),
+            (1, 0, Some(2), true),
+            (1, 1, Some(2), false),
+            (0, 0, None, true),
+            (9, 0, None, true),
+            (9, 1, None, false),
+        ];
+        for (running, waking, target, needed) in table {
+            assert_eq!(
+                word(running, waking, target).need_more_worker(),
+                needed,
+                "{running} {waking} {target:?}"
+            );
+        }
+    }
+
+    /// spec: C3 (a woken worker counts as running from the wake-up): a burst wakes once.
+    #[test]
+    fn a_burst_on_an_idle_pool_wakes_up_to_the_target() {
+        let mut word = Running::managed(2).unwatchable();
+        let mut woken = 0;
+        for _ in 0..10 {
+            let (next, kick) = word.kick();
+            word = next;
+            woken += usize::from(matches!(kick, Kick::Wake(_)));
+        }
+        assert_eq!((woken, word.waking(), word.running()), (2, 2, 0));
+    }
+
+    /// spec: C3 (may start): the reservation is used up whether or not the worker begins.
+    #[test]
+    fn a_woken_worker_finds_that_a_returning_one_took_its_place() {
+        let (word, began) = word(0, 1, Some(1)).start();
+        assert!(began);
+        assert_eq!((word.running(), word.waking()), (1, 0));
+
+        let (word, began) = self::word(1, 1, Some(1)).start();
+        assert!(!began);
+        assert_eq!((word.running(), word.waking()), (1, 0));
+    }
+
+    /// spec: C3 (keep working, returning workers may overshoot and are shed)
+    #[test]
+    fn returning_workers_overshoot_and_are_shed_one_by_one() {
+        let overshot = word(1, 0, Some(1)).come_back().come_back();
+        assert_eq!(overshot.running(), 3);
+        let (word, next) = overshot.between_items(true);
+        assert_eq!(next, Next::Shed);
+        let (word, next) = word.between_items(false);
+        assert_eq!(next, Next::Shed);
+        assert_eq!(word.between_items(true), (word, Next::Keep));
+        assert_eq!(word.between_items(false), (word, Next::Rest));
+    }
+
+    #[test]
+    fn an_unmanaged_pool_never_sheds() {
+        assert_eq!(word(100, 0, None).between_items(true).1, Next::Keep);
+        assert!(word(100, 1, None).start().1);
+    }
+
+    #[test]
+    fn a_saturated_pool_tells_the_manager_once() {
+        let full = word(1, 0, Some(1));
+        let (watched, kick) = full.kick();
+        assert_eq!(kick, Kick::Watch);
+        assert_eq!(watched.kick(), (watched, Kick::Enough));
+        assert_eq!(watched.unwatch(), full);
+    }
+
+    #[test]
+    fn a_pool_keeps_at_least_one_runnable() {
+        assert_eq!(Running::managed(0).target(), Some(1));
+    }
+}

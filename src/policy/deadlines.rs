@@ -1,0 +1,65 @@
+//! What is to be done when: one queue of deadlines, soonest first, equal ones in the order they were set.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+use super::time::Time;
+
+/// Deadlines and what is due then. Setting, cancelling and taking cost O(log n).
+#[derive(Debug)]
+pub(crate) struct Deadlines<T> {
+    queue: BTreeMap<Deadline, T>,
+    set: u64,
+}
+
+/// A deadline that was set: the key to cancel it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Deadline {
+    at: Time,
+    sequence: u64,
+}
+
+impl<T> Deadlines<T> {
+    pub(crate) const fn new() -> Self {
+        Self { queue: BTreeMap::new(), set: 0 }
+    }
+
+    pub(crate) fn set(&mut self, at: Time, what: T) -> Deadline {
+        let deadline = Deadline { at, sequence: self.set };
+        self.set += 1;
+        self.queue.insert(deadline, what);
+        deadline
+    }
+
+    /// Takes the first thing that is due at `now`.
+    pub(crate) fn take_due(&mut self, now: Time) -> Option<T> {
+        let first = self.queue.first_entry()?;
+        if first.key().at <= now { Some(first.remove()) } else { None }
+    }
+
+    /// When the next thing is due; `None` if there is nothing to wait for.
+    pub(crate) fn next(&self) -> Option<Time> {
+        Some(self.queue.first_key_value()?.0.at).filter(|at| *at != Time::NEVER)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn due_things_come_soonest_first_and_equal_ones_in_order() {
+        let at = Time::from_nanos;
+        let mut deadlines = Deadlines::new();
+        deadlines.set(at(5), 'b');
+        deadlines.set(at(3), 'a');
+        deadlines.set(at(5), 'c');
+        deadlines.set(Time::NEVER, 'z');
+        assert_eq!(deadlines.next(), Some(at(3)));
+        assert_eq!(deadlines.take_due(at(2)), None);
+        let due: String = std::iter::from_fn(|| deadlines.take_due(at(5))).collect();
+        assert_eq!(due, "abc");
+        assert_eq!(deadlines.next(), None, "what is due never needs no wake-up");
+    }
+}

@@ -1,0 +1,190 @@
+//! The state of a one-shot item: a closure that runs once, and the result that its handle waits for.
+//!
+//! Two parties own the cell: its *entry* on a list, and the *handle*. Each bit below is the presence of one; who
+//! clears the second one frees the cell. The closure belongs to whoever moves the state away from queued (the
+//! worker that begins it, or the handle that cancels it); the result belongs to the handle, or to the worker if
+//! the handle is gone.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+const ENTRY: u64 = 1 << 0;
+const HANDLE: u64 = 1 << 1;
+const RUNNING: u64 = 1 << 2;
+const DONE: u64 = 1 << 3;
+const CANCELLED: u64 = 1 << 4;
+const WAITER: u64 = 1 << 5;
+
+/// The state word of a one-shot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OneShotState(u64);
+
+/// What a worker does with the entry it popped.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// Run the closure.
+    Run,
+    /// It was cancelled, and the handle still looks at the cell: leave it alone.
+    Leave,
+    /// It was cancelled, and the handle is gone: free the cell.
+    Free,
+}
+
+/// What a worker does after the closure ended and the result was stored.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finish {
+    /// The handle has the result now.
+    Leave,
+    /// The handle waits for it: wake it.
+    Wake,
+    /// The handle is gone: drop the result and free the cell.
+    Free,
+}
+
+impl OneShotState {
+    /// Queued, with a handle.
+    pub(crate) const fn new() -> Self {
+        Self(ENTRY | HANDLE)
+    }
+
+    /// Is the entry the only owner? Then nobody else can change the state any more.
+    pub(crate) const fn is_detached(self) -> bool {
+        self.0 == ENTRY
+    }
+
+    pub(crate) const fn is_finished(self) -> bool {
+        self.0 & (DONE | CANCELLED) != 0
+    }
+
+    pub(crate) const fn is_cancelled(self) -> bool {
+        self.0 & CANCELLED != 0
+    }
+
+    /// A worker popped the entry.
+    pub(crate) const fn take(self) -> (Self, Take) {
+        if !self.is_cancelled() {
+            return (Self(self.0 | RUNNING), Take::Run);
+        }
+        let left = Self(self.0 & !ENTRY);
+        (left, if left.0 & HANDLE != 0 { Take::Leave } else { Take::Free })
+    }
+
+    /// The closure ended; its result is stored in the cell.
+    pub(crate) const fn finish(self) -> (Self, Finish) {
+        let done = Self(self.0 & !(ENTRY | RUNNING | WAITER) | DONE);
+        let finish = if self.0 & HANDLE == 0 {
+            Finish::Free
+        } else if self.0 & WAITER != 0 {
+            Finish::Wake
+        } else {
+            Finish::Leave
+        };
+        (done, finish)
+    }
+
+    /// The handle cancels. True if the closure had not begun: it belongs to the handle now.
+    pub(crate) const fn cancel(self) -> (Self, bool) {
+        if self.0 & (RUNNING | DONE | CANCELLED) != 0 {
+            (self, false)
+        } else {
+            (Self(self.0 | CANCELLED), true)
+        }
+    }
+
+    /// The handle is going to sleep. False if there is nothing to wait for.
+    pub(crate) const fn wait(self) -> (Self, bool) {
+        if self.is_finished() { (self, false) } else { (Self(self.0 | WAITER), true) }
+    }
+
+    /// The handle stops waiting, its time is up. False if it has ended just now.
+    pub(crate) const fn stop_waiting(self) -> (Self, bool) {
+        (Self(self.0 & !WAITER), !self.is_finished())
+    }
+
+    /// The handle goes away. True if it was the last owner: free the cell.
+    pub(crate) const fn detach(self) -> (Self, bool) {
+        (Self(self.0 & !HANDLE), self.0 & ENTRY == 0)
+    }
+
+    pub(crate) const fn into_bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+}
+
+impl fmt::Debug for OneShotState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = [
+            (ENTRY, "entry"),
+            (HANDLE, "handle"),
+            (RUNNING, "running"),
+            (DONE, "done"),
+            (CANCELLED, "cancelled"),
+            (WAITER, "waiter"),
+        ];
+        f.debug_set().entries(bits.iter().filter(|bit| self.0 & bit.0 != 0).map(|bit| bit.1)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// spec: W1: every order of the two owners' last steps frees the cell exactly once.
+    #[test]
+    fn the_last_owner_frees_the_cell() {
+        let queued = OneShotState::new();
+
+        let (running, take) = queued.take();
+        assert_eq!(take, Take::Run);
+        let (done, finish) = running.finish();
+        assert_eq!(finish, Finish::Leave);
+        assert!(done.detach().1, "ended, then detached: the handle frees");
+
+        let (detached, last) = queued.detach();
+        assert!(!last && detached.is_detached());
+        assert_eq!(detached.take().0.finish().1, Finish::Free, "detached, then ended: the worker frees");
+
+        let (cancelled, was_pending) = queued.cancel();
+        assert!(was_pending);
+        let (left, take) = cancelled.take();
+        assert_eq!(take, Take::Leave);
+        assert!(left.detach().1, "cancelled, popped, then detached: the handle frees");
+        assert_eq!(
+            cancelled.detach().0.take().1,
+            Take::Free,
+            "cancelled, detached, then popped: the worker frees"
+        );
+        assert!(!cancelled.detach().1);
+    }
+
+    /// spec: W1 (cancel)
+    #[test]
+    fn only_what_has_not_begun_is_cancelled() {
+        let running = OneShotState::new().take().0;
+        assert_eq!(running.cancel(), (running, false));
+        let done = running.finish().0;
+        assert_eq!(done.cancel(), (done, false));
+        let cancelled = OneShotState::new().cancel().0;
+        assert_eq!(cancelled.cancel(), (cancelled, false));
+        assert!(cancelled.is_finished());
+    }
+
+    /// spec: W1 (join, join_timeout)
+    #[test]
+    fn a_waiting_handle_is_woken_and_one_that_gave_up_is_not() {
+        let (waiting, sleep) = OneShotState::new().take().0.wait();
+        assert!(sleep);
+        assert_eq!(waiting.finish().1, Finish::Wake);
+        let (gone, in_vain) = waiting.stop_waiting();
+        assert!(in_vain);
+        assert_eq!(gone.finish().1, Finish::Leave);
+        assert!(!waiting.finish().0.wait().1, "nothing to wait for any more");
+    }
+}
