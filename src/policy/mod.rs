@@ -9,6 +9,7 @@ pub(crate) mod concurrency;
 pub(crate) mod crew;
 pub(crate) mod deadlines;
 pub(crate) mod item;
+pub(crate) mod manager;
 pub(crate) mod one_shot;
 pub(crate) mod time;
 pub(crate) mod worker;

@@ -1,0 +1,200 @@
+//! What the manager does, and when: making workers, trying again, culling, and watching saturated pools.
+//!
+//! `now` comes in, duties and the next deadline go out. The engine's manager thread sleeps until
+//! [`Manager::next_wake`] or until somebody asks for something; the simulator jumps there.
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::deadlines::Deadlines;
+use super::time::Time;
+
+/// After a thread could not be made, none is tried for so long.
+pub(crate) const CREATION_COOLDOWN: Duration = Duration::from_secs(1);
+
+/// A watched pool that is quiet for so many looks is watched no more.
+const QUIET_LOOKS: u8 = 3;
+
+/// One thing to do for the pool `P`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Duty<P> {
+    /// Make a worker. If that fails, tell [`Manager::creation_failed`].
+    Create(P),
+    /// Ask the crew who leaves.
+    Cull(P),
+    /// Look at a watched pool and ask [`Manager::looked`].
+    Look(P, Watch),
+}
+
+/// The manager's schedule. Owned by the manager thread; others ask through its inbox.
+#[derive(Debug)]
+pub(crate) struct Manager<P> {
+    duties: Deadlines<Duty<P>>,
+    /// No thread is tried before this time.
+    creations_from: Time,
+    /// How long a pool may have work and nobody on it; `None` if nobody checks.
+    patience: Option<Duration>,
+}
+
+/// What has been seen of a watched pool so far.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(crate) struct Watch {
+    quiet_looks: u8,
+    /// Since when, without a break, there was work and nobody on it.
+    stuck_since: Option<Time>,
+}
+
+/// What a look at a pool found, taken under the pool's mutex.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// Items lie on its worklist.
+    pub(crate) pending: bool,
+    /// Workers in the phase `Running`.
+    pub(crate) running: usize,
+    /// A worker is on its way or being made.
+    pub(crate) help_coming: bool,
+}
+
+/// What a look leads to.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It will be looked at again.
+    Watching,
+    /// Stop watching: clear the bit, then look at the work once more.
+    Unwatch,
+    /// Work waits and nobody comes for it, for so long: the executor itself is at fault.
+    Stuck(Duration),
+}
+
+impl<P> Manager<P> {
+    pub(crate) fn new(patience: Option<Duration>) -> Self {
+        Self { duties: Deadlines::new(), creations_from: Time::default(), patience }
+    }
+
+    /// A pool asks for a worker.
+    pub(crate) fn create(&mut self, pool: P, now: Time) {
+        self.duties.set(now.max(self.creations_from), Duty::Create(pool));
+    }
+
+    /// A thread could not be made. The pool that still wants one is served when threads are tried again.
+    pub(crate) fn creation_failed(&mut self, still_wanted_by: Option<P>, now: Time) {
+        self.creations_from = now + CREATION_COOLDOWN;
+        if let Some(pool) = still_wanted_by {
+            self.create(pool, now);
+        }
+    }
+
+    /// A pool will have too many idle workers at `at`.
+    pub(crate) fn cull(&mut self, pool: P, at: Time) {
+        self.duties.set(at, Duty::Cull(pool));
+    }
+
+    /// A pool became saturated and is watched from now on.
+    pub(crate) fn watch(&mut self, pool: P, now: Time) {
+        self.schedule_look(pool, Watch::default(), now);
+    }
+
+    /// The next thing to do at `now`.
+    pub(crate) fn take_due(&mut self, now: Time) -> Option<Duty<P>> {
+        match self.duties.take_due(now)? {
+            // It was asked for before a creation failed.
+            Duty::Create(pool) if now < self.creations_from => {
+                self.create(pool, now);
+                self.take_due(now)
+            }
+            duty => Some(duty),
+        }
+    }
+
+    /// When to come back; `None` if only somebody's asking can bring something to do.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.duties.next()
+    }
+
+    /// A watched pool was looked at.
+    pub(crate) fn looked(&mut self, pool: P, mut watch: Watch, look: Look, now: Time) -> Verdict {
+        let Some(patience) = self.patience else { return Verdict::Unwatch };
+        watch.quiet_looks = if look.pending { 0 } else { watch.quiet_looks + 1 };
+        if watch.quiet_looks >= QUIET_LOOKS {
+            return Verdict::Unwatch;
+        }
+        let stuck = look.pending && look.running == 0 && !look.help_coming;
+        watch.stuck_since = if stuck { watch.stuck_since.or(Some(now)) } else { None };
+        let stuck_for = watch.stuck_since.map_or(Duration::ZERO, |since| now.since(since));
+        self.schedule_look(pool, watch, now);
+        if stuck_for > patience { Verdict::Stuck(stuck_for) } else { Verdict::Watching }
+    }
+
+    fn schedule_look(&mut self, pool: P, watch: Watch, now: Time) {
+        // Four looks within the patience: what is reported was seen stuck several times in a row.
+        let period = self.patience.unwrap_or_default() / 4;
+        self.duties.set(now + period, Duty::Look(pool, watch));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::default() + Duration::from_millis(millis)
+    }
+
+    /// At most one attempt per second after a failure, whoever asks (P1 builds on this).
+    #[test]
+    fn a_failed_creation_holds_all_creations_back_for_a_second() {
+        let mut manager = Manager::new(None);
+        manager.create('a', at(0));
+        manager.create('b', at(0));
+        assert_eq!(manager.take_due(at(0)), Some(Duty::Create('a')));
+        manager.creation_failed(Some('a'), at(0));
+        assert_eq!(manager.take_due(at(0)), None, "b waits too, though it asked before");
+        manager.create('c', at(500));
+        assert_eq!(manager.take_due(at(999)), None);
+        assert_eq!(manager.next_wake(), Some(at(1000)));
+        let due: Vec<_> = std::iter::from_fn(|| manager.take_due(at(1000))).collect();
+        assert_eq!(due, [Duty::Create('a'), Duty::Create('b'), Duty::Create('c')]);
+        assert_eq!(manager.next_wake(), None);
+    }
+
+    const STUCK: Look = Look { pending: true, running: 0, help_coming: false };
+
+    fn look(manager: &mut Manager<char>, look: Look, now: Time) -> Verdict {
+        let Some(Duty::Look(pool, watch)) = manager.take_due(now) else { panic!("no look is due") };
+        manager.looked(pool, watch, look, now)
+    }
+
+    #[test]
+    fn work_without_anybody_on_it_is_reported_once_patience_runs_out() {
+        let mut manager = Manager::new(Some(Duration::from_millis(100)));
+        manager.watch('a', at(0));
+        for millis in [25, 50, 75, 100, 125] {
+            assert_eq!(look(&mut manager, STUCK, at(millis)), Verdict::Watching, "{millis}");
+        }
+        assert_eq!(look(&mut manager, STUCK, at(150)), Verdict::Stuck(Duration::from_millis(125)));
+    }
+
+    #[test]
+    fn help_and_progress_start_the_patience_anew() {
+        for relief in [Look { help_coming: true, ..STUCK }, Look { running: 1, ..STUCK }] {
+            let mut manager = Manager::new(Some(Duration::from_millis(100)));
+            manager.watch('a', at(0));
+            assert_eq!(look(&mut manager, STUCK, at(90)), Verdict::Watching);
+            assert_eq!(look(&mut manager, relief, at(180)), Verdict::Watching);
+            assert_eq!(look(&mut manager, STUCK, at(270)), Verdict::Watching);
+        }
+    }
+
+    #[test]
+    fn a_quiet_pool_is_watched_no_more() {
+        let quiet = Look { pending: false, ..STUCK };
+        let mut manager = Manager::new(Some(Duration::from_millis(100)));
+        manager.watch('a', at(0));
+        assert_eq!(look(&mut manager, quiet, at(25)), Verdict::Watching);
+        assert_eq!(look(&mut manager, quiet, at(50)), Verdict::Watching);
+        assert_eq!(look(&mut manager, quiet, at(75)), Verdict::Unwatch);
+        assert_eq!(manager.next_wake(), None, "an idle executor wakes nobody");
+    }
+}
