@@ -1,3 +1,5 @@
 //! Concurrency-managed workqueues for Rust services, without async.
 
 mod policy;
+mod protocol;
+mod sys;

@@ -1,12 +1,13 @@
 //! Who may start? The slots of a gate: at most `max` items of a queue are active, the others wait in order.
 //!
 //! An item is *active* from the moment it is given a slot (it lies on a pool's worklist, or runs) until it is
-//! done, and *waiting* before. One word counts both, so that admitting, handing a slot over and freeing it are
-//! one atomic step each, and a flush learns in one step how much was in flight.
+//! done. Before, it is *coming* (counted, on its way to the waiting list) and then *listed*. One word counts all
+//! three, so that admitting, handing a slot over and freeing it are one atomic step each, and a flush learns in
+//! one step how much is in flight.
 //!
-//! A waiting item is counted first and put on the waiting list after, because the count also stamps it with the
-//! flush half that it belongs to. Whoever hands a slot over may therefore find the list still empty. It then
-//! leaves the slot *owed*: the issuer, who looks at the word after it has put its item on the list, pays it.
+//! An item is counted before it is on the list, because the count also stamps it with the flush half that it
+//! belongs to. A slot is handed over to listed items only, so whoever gets one finds an item on the list. A slot
+//! that becomes free while items are only coming is taken by the first of them when it is listed.
 //!
 //! Flushing uses two halves. All items in flight carry the current half, except while a flush runs: it flips the
 //! half, learns how many items of the old one are in flight, and waits for exactly these.
@@ -24,11 +25,13 @@ pub(crate) const MAX_ACTIVE_DEFAULT: usize = 256;
 const COUNT: u32 = 10;
 const COUNT_MASK: u64 = (1 << COUNT) - 1;
 const ACTIVE: u32 = 0;
-const OWED: u32 = COUNT;
-const MAX: u32 = 2 * COUNT;
-const HALF: u64 = 1 << 30;
-const CLOSED: u64 = 1 << 31;
-const WAITING: u32 = 32;
+const MAX: u32 = COUNT;
+const HALF: u64 = 1 << 20;
+const CLOSED: u64 = 1 << 21;
+const COMING: u32 = 22;
+const COMING_MASK: u64 = (1 << 12) - 1;
+const LISTED: u32 = 34;
+const LISTED_MASK: u64 = (1 << 30) - 1;
 
 /// The slots of one gate, and how many items wait for one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,6 +52,8 @@ pub(crate) enum Admit {
     Start(Half),
     /// Put it on the waiting list, then ask [`Admission::listed`].
     Wait(Half),
+    /// A billion items wait already: the counts are at their end.
+    Full,
 }
 
 /// What becomes of a slot.
@@ -74,17 +79,18 @@ impl Admission {
         self.0 >> ACTIVE & COUNT_MASK
     }
 
-    /// Slots handed over to an item that was counted but not yet on the list. Part of `active`.
-    pub(crate) const fn owed(self) -> u64 {
-        self.0 >> OWED & COUNT_MASK
-    }
-
     pub(crate) const fn max(self) -> u64 {
         self.0 >> MAX & COUNT_MASK
     }
 
-    pub(crate) const fn waiting(self) -> u64 {
-        self.0 >> WAITING
+    /// Items that were counted and are on their way to the list.
+    pub(crate) const fn coming(self) -> u64 {
+        self.0 >> COMING & COMING_MASK
+    }
+
+    /// Items on the list that no slot was given to.
+    pub(crate) const fn listed(self) -> u64 {
+        self.0 >> LISTED & LISTED_MASK
     }
 
     pub(crate) const fn is_closed(self) -> bool {
@@ -100,35 +106,40 @@ impl Admission {
         self.half() != half
     }
 
-    /// An item comes. It never overtakes one that waits.
+    /// Items that were accepted and are not done.
+    pub(crate) const fn in_flight(self) -> u64 {
+        self.active() + self.coming() + self.listed()
+    }
+
+    /// An item comes. It never overtakes one that is on the list.
     pub(crate) const fn admit(self) -> (Self, Admit) {
         debug_assert!(!self.is_closed(), "an item came to a queue that has no handle");
-        if self.waiting() == 0 && self.active() < self.max() {
-            (Self(self.0 + (1 << ACTIVE)), Admit::Start(self.half()))
+        if self.listed() == 0 && self.active() < self.max() {
+            (self.plus(ACTIVE), Admit::Start(self.half()))
+        } else if self.listed() + self.coming() >= LISTED_MASK || self.coming() == COMING_MASK {
+            (self, Admit::Full)
         } else {
-            debug_assert!(self.waiting() < u32::MAX as u64);
-            (Self(self.0 + (1 << WAITING)), Admit::Wait(self.half()))
+            (self.plus(COMING), Admit::Wait(self.half()))
         }
     }
 
-    /// Asked by an issuer whose item was counted as waiting and is now on the list: must a waiting item be started?
-    pub(crate) const fn listed(self) -> (Self, Slot) {
-        if self.owed() > 0 { (Self(self.0 - (1 << OWED)), Slot::Handed) } else { (self, Slot::Free) }
+    /// An item that was coming is on the list now. `Handed`: a slot is free, take it to the list's first item.
+    pub(crate) const fn list(self) -> (Self, Slot) {
+        let arrived = self.minus(COMING);
+        if arrived.active() < arrived.max() {
+            (arrived.plus(ACTIVE), Slot::Handed)
+        } else {
+            (arrived.plus(LISTED), Slot::Free)
+        }
     }
 
-    /// A slot was handed over, but the item is not on the list yet: its issuer will see to it.
-    pub(crate) const fn owe(self) -> Self {
-        debug_assert!(self.owed() < self.active());
-        Self(self.0 + (1 << OWED))
-    }
-
-    /// An active item is done: its slot goes to the next waiting one, or is freed.
+    /// An active item is done: its slot goes to the first one on the list, or is freed.
     pub(crate) const fn complete(self) -> (Self, Slot) {
-        debug_assert!(self.active() > self.owed(), "an item completed that held no slot");
-        if self.waiting() > 0 && self.active() <= self.max() {
-            return (Self(self.0 - (1 << WAITING)), Slot::Handed);
+        debug_assert!(self.active() > 0, "an item completed that held no slot");
+        if self.listed() > 0 && self.active() <= self.max() {
+            return (self.minus(LISTED), Slot::Handed);
         }
-        let freed = Self(self.0 - (1 << ACTIVE));
+        let freed = self.minus(ACTIVE);
         let last = freed.is_closed() && freed.in_flight() == 0;
         (freed, if last { Slot::Last } else { Slot::Free })
     }
@@ -144,9 +155,12 @@ impl Admission {
         (Self(self.0 | CLOSED), slot)
     }
 
-    /// Items that were accepted and are not done.
-    pub(crate) const fn in_flight(self) -> u64 {
-        self.active() + self.waiting()
+    const fn plus(self, field: u32) -> Self {
+        Self(self.0 + (1 << field))
+    }
+
+    const fn minus(self, field: u32) -> Self {
+        Self(self.0 - (1 << field))
     }
 
     pub(crate) const fn into_bits(self) -> u64 {
@@ -162,9 +176,9 @@ impl fmt::Debug for Admission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Admission")
             .field("active", &self.active())
-            .field("owed", &self.owed())
             .field("max", &self.max())
-            .field("waiting", &self.waiting())
+            .field("coming", &self.coming())
+            .field("listed", &self.listed())
             .field("half", &self.half())
             .field("closed", &self.is_closed())
             .finish()
@@ -190,28 +204,38 @@ mod tests {
         }
         let (word, admit) = word.admit();
         assert_eq!(admit, Admit::Wait(Half::Even));
-        assert_eq!((word.active(), word.waiting(), word.max()), (512, 1, 512));
+        assert_eq!((word.active(), word.coming(), word.listed(), word.max()), (512, 1, 0, 512));
+    }
+
+    #[test]
+    fn counts_at_their_end_refuse_and_change_nothing() {
+        for word in [
+            Admission(1 << ACTIVE | 1 << MAX | COMING_MASK << COMING),
+            Admission(1 << ACTIVE | 1 << MAX | LISTED_MASK << LISTED),
+            Admission(1 << ACTIVE | 1 << MAX | (LISTED_MASK - 9) << LISTED | 9 << COMING),
+        ] {
+            assert_eq!(word.admit(), (word, Admit::Full));
+        }
     }
 
     #[test]
     fn a_slot_is_handed_over_and_freed_at_the_end() {
         let word = Admission::new(1).admit().0.admit().0;
+        let (word, slot) = word.list();
+        assert_eq!((slot, word.listed()), (Slot::Free, 1));
         let (word, slot) = word.complete();
-        assert_eq!((slot, word.active(), word.waiting()), (Slot::Handed, 1, 0));
+        assert_eq!((slot, word.active(), word.listed()), (Slot::Handed, 1, 0));
         let (word, slot) = word.complete();
         assert_eq!((slot, word.active()), (Slot::Free, 0));
     }
 
     #[test]
-    fn a_slot_that_comes_before_its_item_is_owed_and_paid_by_the_issuer() {
-        let counted = Admission::new(1).admit().0.admit().0;
-        let (handed, slot) = counted.complete();
-        assert_eq!(slot, Slot::Handed);
-        let owed = handed.owe();
-        assert_eq!((owed.active(), owed.owed()), (1, 1));
-        let (paid, slot) = owed.listed();
-        assert_eq!((slot, paid.active(), paid.owed()), (Slot::Handed, 1, 0));
-        assert_eq!(paid.listed().1, Slot::Free);
+    fn a_slot_that_is_free_before_the_item_is_listed_is_taken_by_it() {
+        let word = Admission::new(1).admit().0.admit().0;
+        let (word, slot) = word.complete();
+        assert_eq!((slot, word.active(), word.coming()), (Slot::Free, 0, 1));
+        let (word, slot) = word.list();
+        assert_eq!((slot, word.active(), word.listed()), (Slot::Handed, 1, 0));
     }
 
     /// A frozen gate (max 0) hands nothing over.
@@ -219,15 +243,15 @@ mod tests {
     fn a_gate_without_slots_holds_everything_back() {
         let (word, admit) = Admission::new(0).admit();
         assert_eq!(admit, Admit::Wait(Half::Even));
-        assert_eq!(word.listed().1, Slot::Free);
+        assert_eq!(word.list().1, Slot::Free);
     }
 
     /// spec: F1 (waits for every item queued before the call, not for later ones)
     #[test]
     fn a_flip_counts_what_is_in_flight_and_marks_it_old() {
-        let word = Admission::new(1).admit().0.admit().0;
+        let word = Admission::new(1).admit().0.admit().0.list().0.admit().0;
         let (word, in_flight) = word.flip();
-        assert_eq!(in_flight, 2);
+        assert_eq!(in_flight, 3);
         assert!(word.is_old(Half::Even));
         assert_eq!(word.admit().1, Admit::Wait(Half::Odd));
     }
@@ -249,57 +273,59 @@ mod tests {
     }
 
     proptest! {
-        /// spec: Q3 (never more than max active). Against a plain model with real lists: no item overtakes one whose
-        /// queueing has ended, no slot is lost, a flip knows exactly what is in flight, even if listing lags.
+        /// spec: Q3 (never more than max active). Against a plain model with real lists: no item overtakes one that
+        /// is on the list, no slot idles beside one, a flip knows exactly what is in flight, even if listing lags.
         #[test]
         fn agrees_with_a_model_of_lists(max in 1usize..4, steps in prop::collection::vec(
             prop_oneof![3 => Just(Step::Come), 3 => Just(Step::List), 4 => Just(Step::Complete), 1 => Just(Step::Flip)],
             0..60,
         )) {
             let mut word = Admission::new(max);
-            let (mut next_item, mut unlisted, mut list, mut active) = (0, VecDeque::new(), VecDeque::new(), VecDeque::new());
+            let (mut active, mut coming, mut list) = (0, 0, VecDeque::new());
+            let mut items = 0..;
             for step in steps {
                 match step {
                     Step::Come => {
                         let (next, admit) = word.admit();
                         word = next;
                         match admit {
-                            Admit::Start(half) => {
-                                prop_assert!(list.is_empty(), "item {} overtakes {:?}", next_item, list);
-                                active.push_back((next_item, half));
+                            Admit::Start(_) => {
+                                prop_assert!(list.is_empty(), "overtakes {:?}", list);
+                                active += 1;
                             }
-                            Admit::Wait(half) => unlisted.push_back((next_item, half)),
+                            Admit::Wait(_) => coming += 1,
+                            Admit::Full => prop_assert!(false, "full"),
                         }
-                        next_item += 1;
                     }
-                    Step::List => if let Some(item) = unlisted.pop_front() {
-                        list.push_back(item);
-                        let (next, slot) = word.listed();
+                    Step::List => if coming > 0 {
+                        coming -= 1;
+                        list.push_back(items.next());
+                        let (next, slot) = word.list();
                         word = next;
                         if slot == Slot::Handed {
-                            active.push_back(list.pop_front().unwrap());
+                            list.pop_front().unwrap();
+                            active += 1;
                         }
                     },
-                    Step::Complete => if active.pop_front().is_some() {
+                    Step::Complete => if active > 0 {
                         let (next, slot) = word.complete();
                         word = next;
-                        match (slot, list.pop_front()) {
-                            (Slot::Handed, Some(item)) => active.push_back(item),
-                            (Slot::Handed, None) => word = word.owe(),
-                            (_, Some(item)) => list.push_front(item),
-                            (_, None) => {}
+                        match slot {
+                            Slot::Handed => prop_assert!(list.pop_front().is_some()),
+                            _ => active -= 1,
                         }
                     },
                     Step::Flip => {
                         let (next, in_flight) = word.flip();
-                        prop_assert_eq!(in_flight as usize, active.len() + list.len() + unlisted.len());
+                        prop_assert_eq!(in_flight as usize, active + coming + list.len());
                         word = next;
                     }
                 }
-                prop_assert_eq!((word.active() - word.owed()) as usize, active.len());
-                prop_assert!(word.active() as usize <= max);
-                prop_assert_eq!((word.waiting() + word.owed()) as usize, list.len() + unlisted.len());
-                prop_assert!(word.waiting() == 0 || word.active() as usize == max, "a slot idles: {:?}", word);
+                prop_assert_eq!(word.active() as usize, active);
+                prop_assert_eq!(word.coming() as usize, coming);
+                prop_assert_eq!(word.listed() as usize, list.len());
+                prop_assert!(active <= max);
+                prop_assert!(list.is_empty() || active == max, "a slot idles: {:?}", word);
             }
         }
     }

@@ -1,0 +1,74 @@
+//! The cell of a gate's [`Admission`] word: who starts which waiting item.
+//!
+//! All counts are one word, so every transition is one read-modify-write and no slot is ever lost between two. The
+//! waiting list is another location: an item is pushed there before it is counted as listed (release), and only
+//! who takes a listed one out of the count (acquire) pops. So whoever was given a slot finds an item.
+//!
+//! A completing item must know whether a flush waits for it in the same step in which its slot goes: once the slot
+//! is gone, so may be the queue. [`GateCell::complete`] reports to the flush first, and gives the slot up in a
+//! compare-and-swap that fails if the half was flipped meanwhile.
+
+use crate::policy::admission::{Admission, Admit, Half, Slot};
+use crate::sys::sync::{AtomicU64, Ordering};
+
+/// The slots of a queue on one CPU, or of a whole queue.
+#[derive(Debug)]
+pub(crate) struct GateCell(AtomicU64);
+
+impl GateCell {
+    pub(crate) fn new(word: Admission) -> Self {
+        Self(AtomicU64::new(word.into_bits()))
+    }
+
+    /// A look at the word that nothing is decided by.
+    pub(crate) fn load(&self) -> Admission {
+        Admission::from_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    /// An item comes.
+    #[inline]
+    pub(crate) fn admit(&self) -> Admit {
+        self.update(Admission::admit)
+    }
+
+    /// The caller's item is on the list now. True if the caller must start the list's first item.
+    #[inline]
+    #[must_use]
+    pub(crate) fn list(&self) -> bool {
+        self.update(Admission::list) == Slot::Handed
+    }
+
+    /// An item of the given half is done. `report` is called first if a flush waits for it.
+    ///
+    /// After `Free` and `Last` the caller holds nothing that keeps the gate in place any more; after `Last` the gate
+    /// stays until the caller has told its owner.
+    #[inline]
+    pub(crate) fn complete(&self, half: Half, report: impl FnOnce()) -> Slot {
+        let mut report = Some(report);
+        self.update(|word| {
+            // The half cannot flip back before this item has reported.
+            if word.is_old(half) {
+                if let Some(report) = report.take() {
+                    report();
+                }
+            }
+            word.complete()
+        })
+    }
+
+    /// A flush begins: how many items does it wait for?
+    pub(crate) fn flip(&self) -> u64 {
+        self.update(Admission::flip)
+    }
+
+    /// Nothing comes any more. True if nothing is in flight either.
+    #[must_use]
+    pub(crate) fn close(&self) -> bool {
+        self.update(Admission::close) == Slot::Last
+    }
+
+    #[inline]
+    fn update<A>(&self, transition: impl FnMut(Admission) -> (Admission, A)) -> A {
+        super::update(&self.0, Ordering::AcqRel, Admission::from_bits, Admission::into_bits, transition)
+    }
+}

@@ -1,0 +1,34 @@
+//! Protocol stores: each cell holds exactly the word that policy defines, and adds orderings and the retry loop.
+//!
+//! It never decides. What crosses threads is written down in the header of each cell: who pairs with whom, and
+//! why nothing weaker will do. The loom models at the end of each file are the proof; `tests/mutants/` holds the
+//! changes that must turn one of them red.
+
+pub(crate) mod flush;
+pub(crate) mod gate;
+pub(crate) mod item;
+pub(crate) mod one_shot;
+pub(crate) mod running;
+pub(crate) mod worker;
+
+use crate::sys::sync::{AtomicU64, Ordering};
+
+/// Applies a transition of policy to a stored word, as one read-modify-write, whatever the outcome: an answer
+/// that changes nothing is still ordered among the changes.
+#[inline]
+fn update<W: Copy, A>(
+    word: &AtomicU64,
+    success: Ordering,
+    unpack: impl Fn(u64) -> W,
+    pack: impl Fn(W) -> u64,
+    mut transition: impl FnMut(W) -> (W, A),
+) -> A {
+    let mut seen = word.load(Ordering::Relaxed);
+    loop {
+        let (next, answer) = transition(unpack(seen));
+        match word.compare_exchange_weak(seen, pack(next), success, Ordering::Relaxed) {
+            Ok(_) => return answer,
+            Err(actual) => seen = actual,
+        }
+    }
+}

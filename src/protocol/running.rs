@@ -1,0 +1,100 @@
+//! The cell of a pool's [`Running`] word: who sees work, who sees a free place.
+//!
+//! Two handshakes meet here, and both lose a wake-up if either side's fence is missing:
+//!
+//! * **Push against leave.** The issuer makes an item visible, fences, and reads the word. A worker that stops
+//!   counting (it blocks, goes idle, begins a CPU-intensive item) lowers the word, fences, and reads the worklist.
+//!   With both fences at least one of the two sees what the other wrote, and wakes a worker.
+//! * **Push against unwatch.** The manager clears the watched bit, fences, and looks at the worklist; the issuer is
+//!   as above. At least one of the two sees to it that a saturated pool stays watched.
+//!
+//! `SeqCst` accesses instead of fences would not do: they order nothing with the worklist's own accesses, which
+//! are acquire and release.
+
+use crate::policy::concurrency::{Kick, Next, Reserved, Running};
+use crate::sys::sync::{AtomicU64, Ordering, fence};
+
+/// A pool's count of running and waking workers.
+#[derive(Debug)]
+pub(crate) struct RunningCell(AtomicU64);
+
+impl RunningCell {
+    pub(crate) fn new(word: Running) -> Self {
+        Self(AtomicU64::new(word.into_bits()))
+    }
+
+    /// A look at the word that nothing is decided by.
+    pub(crate) fn load(&self) -> Running {
+        Running::from_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    /// The caller has just made an item visible.
+    #[inline]
+    pub(crate) fn pushed(&self) -> Kick {
+        fence(Ordering::SeqCst); // with `look`
+        self.kick()
+    }
+
+    /// The caller has just left the count or cleared the watched bit: is there something to be done about the work
+    /// that it finds?
+    #[inline]
+    pub(crate) fn look(&self, has_work: impl FnOnce() -> bool) -> Kick {
+        fence(Ordering::SeqCst); // with `pushed`
+        if has_work() { self.kick() } else { Kick::Enough }
+    }
+
+    /// Work is pending. The common answer, "enough", costs one load: who lowers the word looks at the work after.
+    #[inline]
+    fn kick(&self) -> Kick {
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            let (next, kick) = Running::from_bits(seen).kick();
+            if kick == Kick::Enough {
+                return kick;
+            }
+            match self.0.compare_exchange_weak(seen, next.into_bits(), Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return kick,
+                Err(actual) => seen = actual,
+            }
+        }
+    }
+
+    /// Uses up a reservation: true if the worker begins.
+    pub(crate) fn start(&self, reserved: Reserved) -> bool {
+        let _used_up = reserved;
+        self.update(Running::start)
+    }
+
+    /// A running worker stops counting. The caller owes a [`look`](Self::look).
+    #[inline]
+    pub(crate) fn leave(&self) {
+        self.update(|word| (word.leave(), ()));
+    }
+
+    /// A worker counts again.
+    #[inline]
+    pub(crate) fn come_back(&self) {
+        self.update(|word| (word.come_back(), ()));
+    }
+
+    /// A worker is between two items: [`Next::Shed`] has taken it out of the count.
+    #[inline]
+    pub(crate) fn between_items(&self, work: bool) -> Next {
+        let seen = self.load();
+        if seen.too_many_running() {
+            self.update(|word| word.between_items(work))
+        } else {
+            seen.between_items(work).1
+        }
+    }
+
+    /// The manager stops watching. It owes a [`look`](Self::look).
+    pub(crate) fn unwatch(&self) {
+        self.update(|word| (word.unwatch(), ()));
+    }
+
+    #[inline]
+    fn update<A>(&self, transition: impl FnMut(Running) -> (Running, A)) -> A {
+        super::update(&self.0, Ordering::AcqRel, Running::from_bits, Running::into_bits, transition)
+    }
+}

@@ -1,0 +1,84 @@
+//! Waiting on an address: a queue of sleepers outside of the thing that is waited for.
+//!
+//! Contract: `sleep` blocks only if `validate` still holds once the sleeper is registered, and `wake_all` wakes
+//! everybody registered before it. So a waker that changes what `validate` reads *before* it wakes is never
+//! missed. The address is only a key: it is never read, so the thing may be gone when `wake_all` is called.
+
+#[cfg(not(cmwq_loom))]
+mod imp {
+    #![allow(unsafe_code, reason = "parking_lot_core leaves the choice of keys to its caller")]
+
+    use std::time::{Duration, Instant};
+
+    use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN, ParkResult};
+
+    /// How long a caller is willing to wait.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Until(Option<Instant>);
+
+    impl Until {
+        pub(crate) const FOREVER: Self = Self(None);
+
+        /// A timeout that is too long to be represented is none.
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "a timeout of the caller's, not a deadline of the executor's"
+        )]
+        pub(crate) fn after(timeout: Duration) -> Self {
+            Self(Instant::now().checked_add(timeout))
+        }
+    }
+
+    /// Sleeps until woken. False if the time ran out first.
+    pub(crate) fn sleep(key: usize, validate: impl FnOnce() -> bool, Until(until): Until) -> bool {
+        // SAFETY: keys are addresses of live cells of ours, so they never meet those of a lock of parking_lot's,
+        // which uses addresses of its own; none of the callbacks panics or calls into parking_lot.
+        let result =
+            unsafe { parking_lot_core::park(key, validate, || {}, |_, _| {}, DEFAULT_PARK_TOKEN, until) };
+        !matches!(result, ParkResult::TimedOut)
+    }
+
+    /// Wakes everybody who sleeps on `key`.
+    pub(crate) fn wake_all(key: usize) {
+        // SAFETY: as above.
+        unsafe {
+            parking_lot_core::unpark_all(key, DEFAULT_UNPARK_TOKEN);
+        }
+    }
+}
+
+#[cfg(cmwq_loom)]
+mod imp {
+    use loom::sync::{Condvar, Mutex};
+
+    loom::lazy_static! {
+        /// One bucket for all keys: wake-ups meant for others are spurious ones.
+        static ref BUCKET: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
+    }
+
+    /// loom has no time.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Until;
+
+    impl Until {
+        pub(crate) const FOREVER: Self = Self;
+    }
+
+    pub(crate) fn sleep(_key: usize, validate: impl FnOnce() -> bool, _until: Until) -> bool {
+        let mut wakes = BUCKET.0.lock().unwrap();
+        if validate() {
+            let before = *wakes;
+            while *wakes == before {
+                wakes = BUCKET.1.wait(wakes).unwrap();
+            }
+        }
+        true
+    }
+
+    pub(crate) fn wake_all(_key: usize) {
+        *BUCKET.0.lock().unwrap() += 1;
+        BUCKET.1.notify_all();
+    }
+}
+
+pub(crate) use imp::{Until, sleep, wake_all};
