@@ -3,3 +3,6 @@
 mod policy;
 mod protocol;
 mod sys;
+
+pub use policy::cpu_set::{CpuSet, ParseCpuSetError};
+pub use policy::pods::{AffinityScope, ParseAffinityScopeError};

@@ -6,10 +6,13 @@
 
 pub(crate) mod admission;
 pub(crate) mod concurrency;
+pub(crate) mod cpu_set;
 pub(crate) mod crew;
 pub(crate) mod deadlines;
 pub(crate) mod item;
 pub(crate) mod manager;
 pub(crate) mod one_shot;
+pub(crate) mod pods;
 pub(crate) mod time;
+pub(crate) mod topology;
 pub(crate) mod worker;

@@ -1,0 +1,97 @@
+//! The machine as policy sees it: a plain table of CPUs and the groups that they share.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+/// One logical CPU. Two CPUs with equal group numbers share that part of the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cpu {
+    /// The operating system's number.
+    pub(crate) id: usize,
+    /// The core, whose CPUs are SMT siblings.
+    pub(crate) core: usize,
+    /// The last-level cache.
+    pub(crate) cache: usize,
+    /// The NUMA node, by the operating system's number.
+    pub(crate) node: usize,
+}
+
+/// All CPUs of a machine in ascending order. Group numbers are unique in the whole machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Topology {
+    cpus: Vec<Cpu>,
+}
+
+impl Topology {
+    /// Sorts `cpus` and numbers their cores and caches from 0 in the order of their lowest CPU, so that two
+    /// descriptions of one machine are equal wherever their numbers came from. Of CPUs with one id, the first
+    /// counts.
+    pub(crate) fn new(mut cpus: Vec<Cpu>) -> Self {
+        cpus.sort_by_key(|cpu| cpu.id);
+        cpus.dedup_by_key(|cpu| cpu.id);
+        let mut cores = BTreeMap::new();
+        let mut caches = BTreeMap::new();
+        for cpu in &mut cpus {
+            cpu.core = number(&mut cores, cpu.core);
+            cpu.cache = number(&mut caches, cpu.cache);
+        }
+        Self { cpus }
+    }
+
+    pub(crate) fn cpus(&self) -> &[Cpu] {
+        &self.cpus
+    }
+}
+
+/// The number of `group`: those seen before have one, a new one gets the next.
+fn number(numbers: &mut BTreeMap<usize, usize>, group: usize) -> usize {
+    let next = numbers.len();
+    *numbers.entry(group).or_insert(next)
+}
+
+#[cfg(test)]
+impl Topology {
+    /// A regular machine, numbered as x86 firmware does: the first thread of every core, then the second
+    /// ones.
+    pub(crate) fn uniform(
+        nodes: usize,
+        caches_per_node: usize,
+        cores_per_cache: usize,
+        threads: usize,
+    ) -> Self {
+        let caches = nodes * caches_per_node;
+        let cores = caches * cores_per_cache;
+        let cpu = |id| {
+            let core = id % cores;
+            let cache = core / cores_per_cache;
+            Cpu { id, core, cache, node: cache / caches_per_node }
+        };
+        Self::new((0..cores * threads).map(cpu).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_of_one_machine_are_equal() {
+        let described = vec![
+            Cpu { id: 3, core: 40, cache: 9, node: 0 },
+            Cpu { id: 1, core: 40, cache: 9, node: 0 },
+            Cpu { id: 2, core: 77, cache: 8, node: 0 },
+            Cpu { id: 0, core: 77, cache: 8, node: 0 },
+            Cpu { id: 0, core: 5, cache: 5, node: 5 },
+        ];
+        assert_eq!(Topology::new(described), Topology::uniform(1, 2, 1, 2));
+    }
+
+    #[test]
+    fn a_uniform_machine_numbers_siblings_last() {
+        let topology = Topology::uniform(2, 2, 3, 2);
+        assert_eq!(topology.cpus().len(), 24);
+        assert_eq!(topology.cpus()[13], Cpu { id: 13, core: 1, cache: 0, node: 0 });
+        assert_eq!(topology.cpus()[23], Cpu { id: 23, core: 11, cache: 3, node: 1 });
+    }
+}
