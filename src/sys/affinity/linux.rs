@@ -1,0 +1,132 @@
+//! CPU affinity on Linux, with masks of any length: libc's `cpu_set_t` ends at CPU 1023.
+
+#![allow(unsafe_code, reason = "the affinity calls of libc take raw pointers to masks")]
+
+use std::io;
+use std::mem::size_of_val;
+
+use libc::{c_ulong, pid_t};
+
+use crate::policy::cpu_set::CpuSet;
+
+const WORD_BITS: usize = c_ulong::BITS as usize;
+
+#[inline]
+pub(crate) fn current_cpu() -> Option<usize> {
+    // SAFETY: the call has no arguments and touches no memory of the program.
+    let cpu = unsafe { libc::sched_getcpu() };
+    usize::try_from(cpu).ok()
+}
+
+/// Affinity belongs to threads. The process's own is taken to be that of its main thread: it is what
+/// `taskset` and the parent process have set and what cpusets change, whereas the caller may be a thread that
+/// has pinned itself.
+pub(crate) fn process_cpus() -> io::Result<CpuSet> {
+    // SAFETY: the call has no arguments and touches no memory of the program.
+    thread_cpus(unsafe { libc::getpid() })
+}
+
+/// Pins through `core_affinity`, except to CPUs beyond the end of its mask, for which it panics.
+pub(crate) fn pin_to_cpu(cpu: usize) -> bool {
+    if cpu < libc::CPU_SETSIZE as usize {
+        core_affinity::set_for_current(core_affinity::CoreId { id: cpu })
+    } else {
+        cpu < CpuSet::LIMIT && pin_to_set(&CpuSet::single(cpu)).is_ok()
+    }
+}
+
+pub(crate) fn pin_to_set(cpus: &CpuSet) -> io::Result<()> {
+    let mask = to_mask(cpus);
+    // SAFETY: the pointer and the length describe `mask`, which outlives the call and is only read; 0 is the
+    // calling thread.
+    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&*mask), mask.as_ptr().cast()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The mask of thread `tid`; 0 is the calling thread.
+fn thread_cpus(tid: pid_t) -> io::Result<CpuSet> {
+    let mut mask: Vec<c_ulong> = vec![0; 1024 / WORD_BITS];
+    loop {
+        // SAFETY: the pointer and the length describe `mask`, which outlives the call and is all initialised;
+        // any bits that the call writes there are valid words.
+        let result = unsafe { libc::sched_getaffinity(tid, size_of_val(&*mask), mask.as_mut_ptr().cast()) };
+        if result == 0 {
+            return Ok(from_mask(&mask));
+        }
+        let error = io::Error::last_os_error();
+        // The kernel refuses a mask that is shorter than its own, whose length it does not tell.
+        if error.raw_os_error() != Some(libc::EINVAL) || mask.len() * WORD_BITS >= CpuSet::LIMIT {
+            return Err(error);
+        }
+        mask.resize(mask.len() * 2, 0);
+    }
+}
+
+fn to_mask(cpus: &CpuSet) -> Vec<c_ulong> {
+    let mut mask = Vec::new();
+    for cpu in cpus.iter() {
+        mask.resize(cpu / WORD_BITS + 1, 0);
+        mask[cpu / WORD_BITS] |= 1 << (cpu % WORD_BITS);
+    }
+    mask
+}
+
+fn from_mask(mask: &[c_ulong]) -> CpuSet {
+    (0..mask.len() * WORD_BITS).filter(|cpu| mask[cpu / WORD_BITS] >> (cpu % WORD_BITS) & 1 == 1).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::thread;
+
+    /// Runs in a thread of its own, so that no other test finds itself pinned.
+    fn in_a_thread(test: impl FnOnce() + Send + 'static) {
+        thread::spawn("affinity".to_owned(), None, test).unwrap().join().unwrap();
+    }
+
+    /// spec: E2
+    #[test]
+    fn a_pinned_thread_runs_there_and_the_process_keeps_its_cpus() {
+        in_a_thread(|| {
+            let cpus = process_cpus().unwrap();
+            for cpu in cpus.iter() {
+                assert!(pin_to_cpu(cpu));
+                assert_eq!(thread_cpus(0).unwrap(), CpuSet::single(cpu));
+                assert_eq!(current_cpu(), Some(cpu));
+            }
+            assert_eq!(process_cpus().unwrap(), cpus);
+            pin_to_set(&cpus).unwrap();
+            assert_eq!(thread_cpus(0).unwrap(), cpus);
+        });
+    }
+
+    #[test]
+    fn a_set_may_name_cpus_that_do_not_exist_but_not_only_such() {
+        in_a_thread(|| {
+            let cpus = process_cpus().unwrap();
+            pin_to_set(&cpus.union(&CpuSet::single(CpuSet::LIMIT - 1))).unwrap();
+            assert_eq!(thread_cpus(0).unwrap(), cpus);
+            assert!(pin_to_set(&CpuSet::new()).is_err());
+            assert!(pin_to_set(&CpuSet::single(CpuSet::LIMIT - 1)).is_err());
+        });
+    }
+
+    #[test]
+    fn pinning_to_a_cpu_that_does_not_exist_fails() {
+        in_a_thread(|| {
+            // Linux can be built for 8192 CPUs.
+            for cpu in [8192, CpuSet::LIMIT - 1, CpuSet::LIMIT, usize::MAX] {
+                assert!(!pin_to_cpu(cpu), "CPU {cpu}");
+            }
+        });
+    }
+
+    #[test]
+    fn masks_of_any_length_are_converted() {
+        for list in ["", "0", "63-64", "0-3,1023-1025,65535"] {
+            let cpus: CpuSet = list.parse().unwrap();
+            assert_eq!(from_mask(&to_mask(&cpus)), cpus);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! On which CPUs threads run.
+//!
+//! * `current_cpu() -> Option<usize>`: where the calling thread runs now; it may have moved when the caller
+//!   looks. `None` if the system does not tell.
+//! * `process_cpus() -> io::Result<CpuSet>`: the CPUs that the process may use, never empty.
+//! * `pin_to_cpu(cpu) -> bool`: binds the calling thread to one CPU; false if the system refuses or cannot.
+//! * `pin_to_set(&CpuSet) -> io::Result<()>`: binds the calling thread to a set, of which the system silently
+//!   ignores CPUs that it does not have; an error if none remains.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(any(test, not(target_os = "linux")))]
+mod portable;
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{current_cpu, pin_to_cpu, pin_to_set, process_cpus};
+#[cfg(not(target_os = "linux"))]
+pub(crate) use portable::{current_cpu, pin_to_cpu, pin_to_set, process_cpus};

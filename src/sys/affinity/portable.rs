@@ -1,0 +1,38 @@
+//! CPU affinity where the system has none: CPUs are numbered from 0 and threads run where they like.
+
+use std::io;
+use std::thread;
+
+use crate::policy::cpu_set::CpuSet;
+
+#[inline]
+pub(crate) fn current_cpu() -> Option<usize> {
+    None
+}
+
+pub(crate) fn process_cpus() -> io::Result<CpuSet> {
+    Ok((0..thread::available_parallelism()?.get().min(CpuSet::LIMIT)).collect())
+}
+
+pub(crate) fn pin_to_cpu(_cpu: usize) -> bool {
+    false
+}
+
+pub(crate) fn pin_to_set(_cpus: &CpuSet) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// spec: X1
+    #[test]
+    fn there_are_cpus_but_no_pinning() {
+        let cpus = process_cpus().unwrap();
+        assert_eq!(cpus.first(), Some(0));
+        assert_eq!(current_cpu(), None);
+        assert!(!pin_to_cpu(0));
+        assert_eq!(pin_to_set(&cpus).unwrap_err().kind(), io::ErrorKind::Unsupported);
+    }
+}

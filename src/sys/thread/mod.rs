@@ -1,0 +1,69 @@
+//! Threads: how they are made, and what the system calls them and charges them.
+//!
+//! * `set_nice(nice) -> io::Result<()>` and `current_nice() -> io::Result<i32>`: the nice level of the
+//!   calling thread, −20 to 19. Going down needs a privilege.
+//! * `thread_id() -> u32`: the system's number of the calling thread, or one that is unique in the process.
+//! * `thread_cpu_time() -> Duration`: CPU time that the calling thread has used; always zero if the system
+//!   does not tell, so that a thread is never taken for a hog.
+//! * `SignalsBlocked`: while it lives, threads made by the calling thread start with their signals blocked.
+
+use std::io;
+use std::thread::{Builder, JoinHandle};
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(any(test, not(target_os = "linux")))]
+mod portable;
+
+#[cfg(target_os = "linux")]
+use linux as system;
+#[cfg(not(target_os = "linux"))]
+use portable as system;
+
+pub(crate) use system::{current_nice, set_nice, thread_cpu_time, thread_id};
+
+/// Starts a thread that takes no signals, from its first instruction on: handlers belong to the application's
+/// threads, and a handler run by a worker would be charged to the item that the worker executes. The system
+/// shows the first 15 bytes of `name`.
+///
+/// Affinity and nice level are the caller's; the thread sets its own.
+pub(crate) fn spawn(
+    name: String,
+    stack_size: Option<usize>,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    // The standard library would panic.
+    if name.contains('\0') {
+        let message = format!("thread name {name:?} contains a NUL character: leave it out");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    let mut builder = Builder::new().name(name);
+    if let Some(bytes) = stack_size {
+        builder = builder.stack_size(bytes);
+    }
+    let _blocked = system::SignalsBlocked::new()?;
+    builder.spawn(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::thread;
+
+    #[test]
+    fn a_thread_has_its_name_and_runs() {
+        let (send, receive) = mpsc::channel();
+        let body = move || send.send(thread::current().name().map(str::to_owned)).unwrap();
+        let handle = spawn("cmwq/u8:2".to_owned(), Some(256 * 1024), body).unwrap();
+        assert_eq!(receive.recv().unwrap().as_deref(), Some("cmwq/u8:2"));
+        handle.join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_cannot_be_made_is_an_error() {
+        let error = spawn("a\0b".to_owned(), None, || ()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(spawn("huge".to_owned(), Some(usize::MAX / 4), || ()).is_err());
+    }
+}
