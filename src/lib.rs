@@ -6,3 +6,4 @@ mod sys;
 
 pub use policy::cpu_set::{CpuSet, ParseCpuSetError};
 pub use policy::pods::{AffinityScope, ParseAffinityScopeError};
+pub use sys::topology::{TopologyError, TopologySource};

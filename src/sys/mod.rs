@@ -10,4 +10,5 @@ pub(crate) mod affinity;
 pub(crate) mod clock;
 pub(crate) mod sync;
 pub(crate) mod thread;
+pub(crate) mod topology;
 pub(crate) mod wait;
