@@ -142,6 +142,19 @@ impl ItemState {
         }
     }
 
+    /// Somebody wants to queue it to `shard` where there is no room for an entry. `Push` and `Ledger` change nothing.
+    pub(crate) fn queue_without_entry(self, shard: ShardId) -> (Self, Queue) {
+        match self.queue(shard) {
+            (_, answer @ (Queue::Push | Queue::Ledger)) => (self, answer),
+            queued => queued,
+        }
+    }
+
+    /// The entry that `Push` asked for was not taken after all.
+    pub(crate) const fn refuse(self) -> Self {
+        Self(self.0 & !(PENDING | LISTED))
+    }
+
     /// The same where [`Queue::Ledger`] was the answer, holding the ledger's lock. `named`: does the ledger name
     /// `shard`? If the answer is `Revived`, strike it out. If [`leaves`](Self::leaves) says so of the word before,
     /// note its home.

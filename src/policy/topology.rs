@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use super::cpu_set::CpuSet;
+
 /// One logical CPU. Two CPUs with equal group numbers share that part of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cpu {
@@ -37,6 +39,11 @@ impl Topology {
             cpu.cache = number(&mut caches, cpu.cache);
         }
         Self { cpus }
+    }
+
+    /// A machine of which only the CPUs are known: one node, one cache, no SMT.
+    pub(crate) fn flat(cpus: &CpuSet) -> Self {
+        Self::new(cpus.iter().map(|id| Cpu { id, core: id, cache: 0, node: 0 }).collect())
     }
 
     pub(crate) fn cpus(&self) -> &[Cpu] {

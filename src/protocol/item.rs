@@ -72,6 +72,21 @@ impl<E> ItemCell<E> {
         }
     }
 
+    /// Queues the item only if that needs no new entry: it is pending, or a cancelled entry lies at `shard`.
+    pub(crate) fn queue_without_entry(&self, shard: ShardId) -> Option<Queued> {
+        match self.update(|state| state.queue_without_entry(shard)) {
+            Queue::Coalesced => Some(Queued::Coalesced),
+            Queue::Revived => Some(Queued::Revived),
+            Queue::Push | Queue::Ledger => None,
+        }
+    }
+
+    /// The entry that [`queue`](Self::queue) asked for was not taken: the item is as if it had not been queued.
+    #[cold]
+    pub(crate) fn refuse(&self) {
+        self.update(|state| (state.refuse(), ()));
+    }
+
     #[cold]
     fn queue_by_ledger(&self, shard: ShardId) -> Queued {
         let mut ledger = self.ledger.lock();

@@ -6,7 +6,7 @@
 #[cfg(not(cmwq_loom))]
 mod imp {
     pub(crate) use std::sync::atomic::{
-        AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence,
     };
 
     pub(crate) use parking_lot::{Condvar, Mutex};

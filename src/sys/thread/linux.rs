@@ -59,12 +59,21 @@ pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
 }
 
 pub(crate) fn current_nice() -> io::Result<i32> {
+    nice_of(thread_id())
+}
+
+pub(crate) fn process_nice() -> io::Result<i32> {
+    // The main thread has the process's number, also while another one asks.
+    nice_of(std::process::id())
+}
+
+fn nice_of(thread: u32) -> io::Result<i32> {
     // −1 is a nice level too: only errno, cleared before, tells it from a failure.
     // SAFETY: errno's address is valid and its value the calling thread's own; the other call takes plain
     // numbers.
     let (nice, errno) = unsafe {
         *libc::__errno_location() = 0;
-        let nice = libc::getpriority(libc::PRIO_PROCESS, thread_id());
+        let nice = libc::getpriority(libc::PRIO_PROCESS, thread);
         (nice, *libc::__errno_location())
     };
     if nice == -1 && errno != 0 { Err(io::Error::from_raw_os_error(errno)) } else { Ok(nice) }

@@ -21,6 +21,10 @@ pub(crate) fn current_nice() -> io::Result<i32> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+pub(crate) fn process_nice() -> io::Result<i32> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 pub(crate) fn thread_id() -> u32 {
     static LAST: AtomicU32 = AtomicU32::new(0);
     thread_local! {

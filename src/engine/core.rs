@@ -1,0 +1,248 @@
+//! What the queues, pools and threads of one executor share.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::crew::CrewLimits;
+use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+
+use super::manager::ManagerHandle;
+use super::pool::{Pool, PoolKind, PoolSpec};
+
+/// What an executor was told by its builder, and never changes.
+pub(crate) struct Settings {
+    pub(crate) crew_limits: CrewLimits,
+    pub(crate) max_threads: usize,
+    pub(crate) name_prefix: String,
+    pub(crate) stack_size: Option<usize>,
+    pub(crate) hooks: Hooks,
+    pub(crate) progress_check: Option<ProgressCheck>,
+}
+
+/// What happens when a pool has work and nobody on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProgressCheck {
+    /// For longer than this.
+    pub(crate) patience: Duration,
+    /// Called on the manager's thread.
+    pub(crate) stuck: fn(&Core, &Pool, Duration),
+}
+
+/// User code that is called at certain moments, with no lock held. A panic in it is contained.
+#[derive(Default)]
+pub(crate) struct Hooks {
+    pub(crate) on_thread_start: Option<Box<dyn Fn() + Send + Sync>>,
+    pub(crate) on_thread_stop: Option<Box<dyn Fn() + Send + Sync>>,
+    pub(crate) before_spawn: Option<Box<BeforeSpawn>>,
+    pub(crate) panic_handler: Option<Box<PanicHandler>>,
+}
+
+/// Called with the name of the thread that is about to be made.
+pub(crate) type BeforeSpawn = dyn Fn(&str) -> io::Result<()> + Send + Sync;
+/// Called for each panic of an item.
+pub(crate) type PanicHandler = dyn Fn(&PanicReport<'_>) + Send + Sync;
+
+/// A panic of an item, as the panic handler sees it.
+///
+/// See [`ExecutorBuilder::panic_handler`](crate::ExecutorBuilder::panic_handler).
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct PanicReport<'a> {
+    /// The name of the queue whose slot the item held.
+    pub queue: &'a str,
+    /// The type of the item's closure, as the compiler names it.
+    pub item_type: &'static str,
+    /// What it panicked with.
+    pub payload: &'a (dyn Any + Send),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) settings: Settings,
+    pub(crate) manager: ManagerHandle,
+    pub(crate) denials: Denials,
+    /// Worker threads that exist or are being made.
+    threads: AtomicUsize,
+    register: Mutex<Register>,
+}
+
+#[derive(Debug, Default)]
+struct Register {
+    all: Vec<Weak<Pool>>,
+    unbound: HashMap<UnboundKey, Weak<UnboundUser>>,
+    /// The number of the next unbound pool; per-CPU pools come before.
+    next_id: usize,
+}
+
+/// Queues whose items may share a pool of a pod agree on these.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct UnboundKey {
+    pub(crate) cpus: CpuSet,
+    pub(crate) nice: i32,
+    pub(crate) managed: bool,
+}
+
+/// Keeps an unbound pool open: it is closed with its last user.
+#[derive(Debug)]
+pub(crate) struct UnboundUser {
+    pub(crate) pool: Arc<Pool>,
+    key: UnboundKey,
+}
+
+/// What the system did not permit. Each is told once, and shown in dumps.
+#[derive(Debug, Default)]
+pub(crate) struct Denials {
+    nice: AtomicBool,
+    affinity: AtomicBool,
+}
+
+impl Core {
+    /// `first_unbound_id`: how many per-CPU pools come before the unbound ones in numbering.
+    pub(crate) fn new(settings: Settings, first_unbound_id: usize) -> Self {
+        Self {
+            settings,
+            manager: ManagerHandle::new(),
+            denials: Denials::default(),
+            threads: AtomicUsize::new(0),
+            register: Mutex::new(Register { next_id: first_unbound_id, ..Register::default() }),
+        }
+    }
+
+    pub(crate) fn register(&self, pool: &Arc<Pool>) {
+        let mut register = self.register.lock();
+        register.all.retain(|known| known.strong_count() > 0);
+        register.all.push(Arc::downgrade(pool));
+    }
+
+    /// The pools that exist at the moment.
+    pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
+        self.register.lock().all.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The pool of these attributes: the present one, or a new one if nobody uses any.
+    pub(crate) fn unbound_pool(self: &Arc<Self>, key: UnboundKey, binding: CpuSet) -> Arc<UnboundUser> {
+        let mut register = self.register.lock();
+        if let Some(user) = register.unbound.get(&key).and_then(Weak::upgrade) {
+            return user;
+        }
+        let id = register.next_id;
+        register.next_id += 1;
+        let spec = PoolSpec {
+            kind: PoolKind::Unbound { id },
+            binding,
+            cpus: key.cpus.clone(),
+            nice: key.nice,
+            target: key.managed.then(|| key.cpus.len()),
+        };
+        let user = Arc::new(UnboundUser { pool: Pool::new(spec, Arc::clone(self)), key: key.clone() });
+        register.all.retain(|known| known.strong_count() > 0);
+        register.all.push(Arc::downgrade(&user.pool));
+        register.unbound.insert(key, Arc::downgrade(&user));
+        user
+    }
+
+    /// Counts a thread that is about to be made. False if there are as many as may be.
+    pub(crate) fn thread_comes(&self) -> bool {
+        let max = self.settings.max_threads;
+        let count = |threads: usize| (threads < max).then_some(threads + 1);
+        self.threads.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
+    }
+
+    pub(crate) fn thread_left(&self) {
+        self.threads.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for UnboundUser {
+    fn drop(&mut self) {
+        let mut register = self.pool.core.register.lock();
+        // A new pool may have taken this one's place already.
+        if register.unbound.get(&self.key).is_some_and(|user| user.strong_count() == 0) {
+            register.unbound.remove(&self.key);
+        }
+        drop(register);
+        self.pool.close();
+    }
+}
+
+impl Denials {
+    pub(crate) fn nice(&self, granted: bool, nice: i32) {
+        if !granted && !self.nice.swap(true, Ordering::Relaxed) {
+            log::warn!(target: "cmwq", "workers cannot have nice level {nice} (it needs CAP_SYS_NICE or a higher \
+                RLIMIT_NICE): they run at the level of the process");
+        }
+    }
+
+    pub(crate) fn affinity(&self, granted: bool, cpus: &CpuSet) {
+        if !granted && !self.affinity.swap(true, Ordering::Relaxed) {
+            log::warn!(target: "cmwq", "workers cannot be bound to CPUs {cpus}: they run wherever the system puts them");
+        }
+    }
+
+    pub(crate) fn nice_denied(&self) -> bool {
+        self.nice.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn affinity_denied(&self) -> bool {
+        self.affinity.load(Ordering::Relaxed)
+    }
+}
+
+impl Hooks {
+    pub(crate) fn started(&self) {
+        self.on_thread_start.iter().for_each(|hook| contain(hook));
+    }
+
+    pub(crate) fn stopped(&self) {
+        self.on_thread_stop.iter().for_each(|hook| contain(hook));
+    }
+
+    pub(crate) fn panicked(&self, report: &PanicReport<'_>) {
+        self.panic_handler.iter().for_each(|handler| contain(|| handler(report)));
+    }
+
+    /// May a thread of this name be made?
+    pub(crate) fn may_spawn(&self, name: &str) -> io::Result<()> {
+        let Some(hook) = &self.before_spawn else { return Ok(()) };
+        let ask = std::panic::AssertUnwindSafe(|| hook(name));
+        std::panic::catch_unwind(ask)
+            .unwrap_or_else(|_| Err(io::Error::other("the hook before_spawn panicked")))
+    }
+}
+
+/// Calls user code whose panics concern nobody but the process's panic hook, which has reported it.
+pub(crate) fn contain(code: impl FnOnce()) {
+    if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(code)) {
+        // A payload may panic when it is dropped, too.
+        std::mem::forget(payload);
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("crew_limits", &self.crew_limits)
+            .field("max_threads", &self.max_threads)
+            .field("name_prefix", &self.name_prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for PanicReport<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PanicReport")
+            .field("queue", &self.queue)
+            .field("item_type", &self.item_type)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,76 @@
+//! What lies on a list: an item, and the shard in whose name it was queued.
+#![allow(
+    unsafe_code,
+    reason = "lists hold items of all types by a thin pointer; entries point at their shard"
+)]
+
+use std::ptr::NonNull;
+
+use crate::policy::admission::Half;
+
+use super::shard::Shard;
+use super::worker::WorkerThread;
+
+/// The first field of every item.
+#[repr(C)]
+pub(crate) struct Header {
+    /// Executes the item for an entry that a worker popped: runs it or not, and completes the entry.
+    ///
+    /// # Safety
+    ///
+    /// The entry's item is of the type that this function was made for.
+    pub(crate) execute: unsafe fn(Entry, &WorkerThread),
+}
+
+/// One queueing of an item, on a worklist, on a waiting list, or in the hands of a worker.
+///
+/// An entry owns its share of the item (a reference of a reusable one, the entry bit of a one-shot), and counts as
+/// in flight in its shard's gate, which keeps the shard and the queue in place. It is never dropped, always
+/// executed or completed.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    item: NonNull<Header>,
+    /// The shard's address; its lowest bit is the flush half.
+    shard: NonNull<Shard>,
+}
+
+// SAFETY: an entry is handed from thread to thread like the item it owns; items are `Send` by the bounds of the
+// functions that make them, and a shard is shared by all threads.
+unsafe impl Send for Entry {}
+
+impl Entry {
+    #[inline]
+    pub(crate) fn new(item: NonNull<Header>, shard: &Shard, half: Half) -> Self {
+        const { assert!(align_of::<Shard>() >= 2) };
+        let tag = usize::from(half == Half::Odd);
+        Self { item, shard: NonNull::from(shard).map_addr(|address| address | tag) }
+    }
+
+    #[inline]
+    pub(crate) fn item(&self) -> NonNull<Header> {
+        self.item
+    }
+
+    #[inline]
+    pub(crate) fn half(&self) -> Half {
+        if self.shard.addr().get() & 1 == 0 { Half::Even } else { Half::Odd }
+    }
+
+    #[inline]
+    pub(crate) fn shard(&self) -> &Shard {
+        // A shard is more than two bytes large, so clearing the tag never gives address 0.
+        let shard = self.shard.as_ptr().map_addr(|address| address & !1);
+        // SAFETY: this entry is in flight in the shard's gate, and a queue frees its shards only once nothing is in
+        // flight in any of its gates; so the shard outlives the entry, to which the reference is bound.
+        unsafe { &*shard }
+    }
+
+    /// Executes the item.
+    #[inline]
+    pub(crate) fn execute(self, worker: &WorkerThread) {
+        // SAFETY: the item is in place, since the entry owns its share of it.
+        let execute = unsafe { self.item.as_ref() }.execute;
+        // SAFETY: whoever made the item put the function for its own type into the header.
+        unsafe { execute(self, worker) }
+    }
+}

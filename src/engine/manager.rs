@@ -1,0 +1,219 @@
+//! The manager: one thread per executor that makes workers, tries again, culls, and watches.
+//!
+//! It sleeps until somebody puts a request into its inbox, or until its schedule's next deadline. All threads are
+//! made here, so that no worker inherits anything from a user's thread; what the manager itself inherited it puts
+//! right first. If the manager cannot be made, requests stay in the inbox, and whoever brings the next one tries
+//! again, at most once a second.
+
+use std::io;
+use std::sync::{Arc, Weak};
+use std::thread::Thread;
+
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::manager::{CREATION_COOLDOWN, Duty, Manager, Verdict};
+use crate::policy::time::Time;
+use crate::sys::sync::Mutex;
+use crate::sys::{affinity, clock, thread};
+
+use super::core::Core;
+use super::pool::Pool;
+use super::worker;
+
+/// What is asked of the manager.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Create(Weak<Pool>),
+    Cull(Weak<Pool>, Time),
+    Watch(Weak<Pool>),
+}
+
+/// The manager as others see it.
+#[derive(Debug)]
+pub(crate) struct ManagerHandle {
+    inbox: Mutex<Inbox>,
+}
+
+#[derive(Debug)]
+struct Inbox {
+    requests: Vec<Request>,
+    stop: bool,
+    state: ThreadState,
+}
+
+#[derive(Debug)]
+enum ThreadState {
+    /// Before the executor is complete.
+    NotStarted,
+    /// Made from here; `Weak`, because the core owns this handle.
+    Running(Thread),
+    /// It could not be made.
+    Missing { core: Weak<Core>, home: CpuSet, try_again: Time },
+}
+
+impl ManagerHandle {
+    pub(crate) fn new() -> Self {
+        let inbox = Inbox { requests: Vec::new(), stop: false, state: ThreadState::NotStarted };
+        Self { inbox: Mutex::new(inbox) }
+    }
+
+    /// Makes the manager's thread. `home`: the CPUs that it may use.
+    ///
+    /// # Errors
+    ///
+    /// If the thread cannot be made. It is tried again when something is asked of it.
+    pub(crate) fn start(core: &Arc<Core>, home: &CpuSet) -> io::Result<()> {
+        let made = spawn_manager(core, home);
+        let mut inbox = core.manager.inbox.lock();
+        inbox.state = match &made {
+            Ok(thread) => ThreadState::Running(thread.clone()),
+            Err(_) => ThreadState::Missing {
+                core: Arc::downgrade(core),
+                home: home.clone(),
+                try_again: clock::now() + CREATION_COOLDOWN,
+            },
+        };
+        made.map(drop)
+    }
+
+    pub(crate) fn ask(&self, request: Request) {
+        let mut inbox = self.inbox.lock();
+        inbox.requests.push(request);
+        self.rouse(inbox);
+    }
+
+    /// The executor is done with: the manager ends.
+    pub(crate) fn stop(&self) {
+        let mut inbox = self.inbox.lock();
+        inbox.stop = true;
+        self.rouse(inbox);
+    }
+
+    fn rouse(&self, mut inbox: impl std::ops::DerefMut<Target = Inbox>) {
+        match &mut inbox.state {
+            ThreadState::NotStarted => {}
+            ThreadState::Running(thread) => {
+                let thread = thread.clone();
+                drop(inbox);
+                thread.unpark();
+            }
+            ThreadState::Missing { core, home, try_again } => {
+                let now = clock::now();
+                if now >= *try_again {
+                    // Whoever comes meanwhile leaves the attempt to this thread.
+                    *try_again = now + CREATION_COOLDOWN;
+                    let (core, home) = (core.upgrade(), home.clone());
+                    drop(inbox);
+                    if let Some(Err(error)) = core.map(|core| Self::start(&core, &home)) {
+                        log::error!(target: "cmwq", "the manager's thread cannot be made: {error}; work waits");
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn spawn_manager(core: &Arc<Core>, home: &CpuSet) -> io::Result<Thread> {
+    let name = format!("{}/manager", core.settings.name_prefix);
+    core.settings.hooks.may_spawn(&name)?;
+    let (core, home) = (Arc::clone(core), home.clone());
+    let handle = thread::spawn(name, None, move || {
+        // Best effort: what is denied here is denied to each worker as well, and told there.
+        drop(affinity::pin_to_set(&home));
+        ManagerThread {
+            schedule: Manager::new(core.settings.progress_check.map(|check| check.patience)),
+            core,
+        }
+        .live();
+    })?;
+    Ok(handle.thread().clone())
+}
+
+struct ManagerThread {
+    core: Arc<Core>,
+    schedule: Manager<Weak<Pool>>,
+}
+
+impl ManagerThread {
+    fn live(mut self) {
+        loop {
+            let (requests, stop) = {
+                let mut inbox = self.core.manager.inbox.lock();
+                (std::mem::take(&mut inbox.requests), inbox.stop)
+            };
+            if stop {
+                return;
+            }
+            let now = clock::now();
+            for request in requests {
+                match request {
+                    Request::Create(pool) => self.schedule.create(pool, now),
+                    Request::Cull(pool, at) => self.schedule.cull(pool, at),
+                    Request::Watch(pool) => self.schedule.watch(pool, now),
+                }
+            }
+            while let Some(duty) = self.schedule.take_due(now) {
+                self.perform(duty, now);
+            }
+            // A request that has come since the inbox was emptied has left a token: parking returns at once.
+            match self.schedule.next_wake() {
+                None => std::thread::park(),
+                Some(at) => std::thread::park_timeout(at.since(clock::now())),
+            }
+        }
+    }
+
+    fn perform(&mut self, duty: Duty<Weak<Pool>>, now: Time) {
+        match duty {
+            Duty::Create(pool) => self.create(&pool, now),
+            Duty::Cull(pool) => {
+                if let Some(at) = pool.upgrade().and_then(|pool| pool.cull(now)) {
+                    self.schedule.cull(pool, at);
+                }
+            }
+            Duty::Look(weak, watch) => {
+                let Some(pool) = weak.upgrade() else { return };
+                match self.schedule.looked(weak, watch, pool.observe(), now) {
+                    Verdict::Watching => {}
+                    Verdict::Unwatch => {
+                        pool.running.unwatch();
+                        pool.look();
+                    }
+                    Verdict::Stuck(since) => {
+                        if let Some(check) = self.core.settings.progress_check {
+                            (check.stuck)(&self.core, &pool, since);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn create(&mut self, weak: &Weak<Pool>, now: Time) {
+        let Some(pool) = weak.upgrade() else { return };
+        if !self.core.thread_comes() {
+            // The cap is reached: an idle thread of another pool makes room, if an item waits for this one.
+            if pool.is_starving() {
+                let others = self.core.pools().into_iter().filter(|other| !Arc::ptr_eq(other, &pool));
+                let _found = others.into_iter().any(|other| other.give_up_one());
+            }
+            self.creation_failed(&pool, None, now);
+            return;
+        }
+        let id = pool.reserve_id();
+        let name = pool.spec.kind.worker_name(&self.core.settings.name_prefix, id);
+        let made = self.core.settings.hooks.may_spawn(&name).and_then(|()| {
+            let pool = Arc::clone(&pool);
+            thread::spawn(name, self.core.settings.stack_size, move || worker::run(pool, id))
+        });
+        if let Err(error) = made {
+            self.core.thread_left();
+            log::warn!(target: "cmwq", "a worker cannot be made: {error}; trying again in a second");
+            self.creation_failed(&pool, Some(id), now);
+        }
+    }
+
+    fn creation_failed(&mut self, pool: &Arc<Pool>, id: Option<u32>, now: Time) {
+        let still_wanted = pool.creation_failed(id);
+        self.schedule.creation_failed(still_wanted.then(|| Arc::downgrade(pool)), now);
+    }
+}

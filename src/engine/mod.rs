@@ -1,0 +1,36 @@
+//! The engine performs: threads, locks, parking.
+//!
+//! It supplies facts to policy and carries out what comes back. Its parts, downward:
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `executor` | the pools of one executor, and how attributes become pools |
+//! | `queue` | one workqueue: its shards, gates and flushes, and when it may be freed |
+//! | `submit` | the issuer's path: place, admit, enqueue, kick |
+//! | `one_shot`, `work_item` | the two kinds of items and how a worker executes each |
+//! | `shard` | a queue's part on one CPU: its gate and its pool |
+//! | `flush` | waiting for what was queued before |
+//! | `worker` | a worker thread's main loop, and the thread-local worker |
+//! | `pool` | worklist and crew of one pool; the one door that unparks or creates |
+//! | `manager` | the one thread that makes workers and keeps deadlines |
+//! | `core` | what all of them share: settings, the manager's inbox, the register of pools |
+//! | `placement` | which CPU an item is queued on |
+//! | `entry` | what lies on a list |
+//!
+//! **Locks**, each held for a few instructions and never across user code, a wake-up or another lock unless said
+//! here: a pool's `state`; a queue's `making` (shards being made; takes the register's lock inside); the register
+//! of pools in `core`; the manager's `inbox`; a flush's `turn`; an item's ledger.
+
+pub(crate) mod core;
+pub(crate) mod entry;
+pub(crate) mod executor;
+pub(crate) mod flush;
+pub(crate) mod manager;
+pub(crate) mod one_shot;
+pub(crate) mod placement;
+pub(crate) mod pool;
+pub(crate) mod queue;
+pub(crate) mod shard;
+pub(crate) mod submit;
+pub(crate) mod work_item;
+pub(crate) mod worker;

@@ -1,0 +1,139 @@
+//! Which CPU an item is queued on: the issuer's own, if the executor uses it.
+//!
+//! The executor's CPUs are numbered by *slots*, 0 to n − 1. On the real machine a slot is a CPU. With a topology that
+//! was made up, several slots may be served by one real CPU: workers of a slot queue on their own slot, and other
+//! threads on the first slot of the CPU they run on.
+
+use crate::policy::cpu_set::CpuSet;
+use crate::sys::affinity;
+use crate::sys::sync::{AtomicU64, Ordering};
+
+use super::pool::PoolKind;
+use super::worker;
+
+/// How items find their CPU.
+#[derive(Debug)]
+pub(crate) struct Placement {
+    slots: Box<[Slot]>,
+    /// By real CPU: the slot for issuers that run there.
+    by_cpu: Box<[u32]>,
+    mode: Mode,
+}
+
+/// A CPU of the executor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    /// Its number in the topology.
+    pub(crate) cpu: usize,
+    /// The real CPU that serves it.
+    pub(crate) real: usize,
+}
+
+#[derive(Debug)]
+enum Mode {
+    /// Every slot is a real CPU.
+    Real,
+    /// Several slots may share a CPU.
+    MadeUp,
+    /// Anywhere, to break assumptions about locality (the kernel's `debug_force_rr_cpu`).
+    Random(AtomicU64),
+}
+
+impl Placement {
+    /// `slots` is not empty.
+    pub(crate) fn new(slots: Vec<Slot>, random: Option<u64>) -> Self {
+        let highest = slots.iter().map(|slot| slot.real).max().unwrap_or(0);
+        let slot_for = |cpu: usize| {
+            let own = slots.iter().position(|slot| slot.real == cpu);
+            // An issuer outside of the executor's CPUs always queues on the same one of them.
+            own.unwrap_or(cpu % slots.len()) as u32
+        };
+        let by_cpu = (0..=highest).map(slot_for).collect();
+        let mode = match random {
+            Some(seed) => Mode::Random(AtomicU64::new(seed)),
+            None if slots.iter().all(|slot| slot.cpu == slot.real) => Mode::Real,
+            None => Mode::MadeUp,
+        };
+        Self { slots: slots.into(), by_cpu, mode }
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn slot_info(&self, slot: usize) -> Slot {
+        self.slots[slot]
+    }
+
+    /// The real CPUs that serve these CPUs of the topology.
+    pub(crate) fn real(&self, cpus: &CpuSet) -> CpuSet {
+        self.slots.iter().filter(|slot| cpus.contains(slot.cpu)).map(|slot| slot.real).collect()
+    }
+
+    /// The slot to queue on, for the calling thread, now.
+    #[inline]
+    pub(crate) fn slot(&self) -> usize {
+        match &self.mode {
+            Mode::Real => self.slot_of_thread(),
+            Mode::MadeUp => self.slot_of_worker().unwrap_or_else(|| self.slot_of_thread()),
+            Mode::Random(state) => split_mix(state) as usize % self.slots.len(),
+        }
+    }
+
+    #[inline]
+    fn slot_of_thread(&self) -> usize {
+        let cpu = affinity::current_cpu().unwrap_or(0);
+        self.by_cpu.get(cpu).map_or_else(|| cpu % self.slots.len(), |slot| *slot as usize)
+    }
+
+    /// The slot that the calling worker serves, if it is one of a per-CPU pool of this executor.
+    fn slot_of_worker(&self) -> Option<usize> {
+        worker::with_current(|worker| {
+            let pool = &worker?.pool;
+            match pool.spec.kind {
+                PoolKind::PerCpu { slot, cpu, .. } if self.slots.get(slot).is_some_and(|s| s.cpu == cpu) => {
+                    Some(slot)
+                }
+                _ => None,
+            }
+        })
+    }
+}
+
+/// The next number of a sequence that looks random (SplitMix64).
+fn split_mix(state: &AtomicU64) -> u64 {
+    const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mut z = state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_issuer_elsewhere_always_finds_a_slot() {
+        let slots = vec![Slot { cpu: 4, real: 4 }, Slot { cpu: 6, real: 6 }];
+        let placement = Placement::new(slots, None);
+        assert_eq!(&*placement.by_cpu, [0, 1, 0, 1, 0, 1, 1]);
+        assert!(placement.slot() < 2);
+    }
+
+    #[test]
+    fn a_made_up_pod_is_served_by_the_real_cpus_behind_it() {
+        let slots = (0..8).map(|cpu| Slot { cpu, real: cpu % 2 }).collect();
+        let placement = Placement::new(slots, None);
+        assert_eq!(placement.real(&[0, 2, 4].into_iter().collect()), CpuSet::single(0));
+        assert_eq!(placement.real(&[4, 5].into_iter().collect()), [0, 1].into_iter().collect());
+    }
+
+    #[test]
+    fn random_placement_reaches_every_slot() {
+        let slots = (0..8).map(|cpu| Slot { cpu, real: 0 }).collect();
+        let placement = Placement::new(slots, Some(1));
+        let reached: CpuSet = (0..200).map(|_| placement.slot()).collect();
+        assert_eq!(reached.len(), 8);
+    }
+}

@@ -1,0 +1,366 @@
+//! One pool: a worklist, the workers that serve it, and the one door through which they are woken and made.
+//!
+//! `running` says whether a worker is wanted, `state.crew` says which. Whoever is told to wake somebody comes
+//! through [`Pool::perform`]; nothing else unparks a worker or asks for one.
+//!
+//! | field | who may touch it |
+//! |---|---|
+//! | `running` | everybody, by its own transitions |
+//! | `worklist` | everybody |
+//! | `state` | its lock; never held across a wake-up or user code |
+//! | `sidelined` | written under `state`'s lock, read by everybody: how many entries the sideline holds |
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use crossbeam_deque::Injector;
+use crossbeam_utils::CachePadded;
+
+use crate::policy::concurrency::{Kick, Reserved, Running};
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::crew::{Crew, Prepare, Rest, Wake, WorkerId};
+use crate::policy::manager::Look;
+use crate::policy::time::Time;
+use crate::policy::worker::{Phase, WorkerState};
+use crate::protocol::running::RunningCell;
+use crate::sys::clock;
+use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
+
+use super::core::Core;
+use super::entry::Entry;
+use super::manager::Request;
+use super::shard::steal;
+use super::worker::Worker;
+
+/// Whose items a pool runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PoolKind {
+    /// Items queued on one CPU; the slot is the CPU's place in the executor.
+    PerCpu { cpu: usize, slot: usize, high: bool },
+    /// Items of a pod.
+    Unbound { id: usize },
+}
+
+/// What a pool is made of.
+#[derive(Debug)]
+pub(crate) struct PoolSpec {
+    pub(crate) kind: PoolKind,
+    /// The CPUs that its workers are bound to, by the numbers that the operating system knows.
+    pub(crate) binding: CpuSet,
+    /// The CPUs that it serves, by the numbers of the topology.
+    pub(crate) cpus: CpuSet,
+    pub(crate) nice: i32,
+    /// How many workers to keep runnable; `None`: as many as there are items.
+    pub(crate) target: Option<usize>,
+}
+
+/// See the module.
+pub(crate) struct Pool {
+    pub(crate) spec: PoolSpec,
+    pub(crate) core: Arc<Core>,
+    pub(crate) running: CachePadded<RunningCell>,
+    worklist: Injector<Entry>,
+    sidelined: AtomicUsize,
+    state: Mutex<State>,
+    /// Itself, to be handed to the manager.
+    this: Weak<Self>,
+}
+
+struct State {
+    crew: Crew,
+    /// Entries that come before the worklist's: put back, or moved aside.
+    sideline: VecDeque<Entry>,
+    /// By number; a slot without a worker is free, or reserved for one that is being made.
+    workers: Vec<Slot>,
+}
+
+enum Slot {
+    Free,
+    Reserved,
+    Worker(Arc<Worker>),
+}
+
+/// A pool as it was at one moment, for dumps and tests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolCounts {
+    pub(crate) running: Running,
+    pub(crate) workers: usize,
+    pub(crate) idle: usize,
+    pub(crate) creating: bool,
+    pub(crate) pending: usize,
+}
+
+impl Pool {
+    pub(crate) fn new(spec: PoolSpec, core: Arc<Core>) -> Arc<Self> {
+        let running = spec.target.map_or(Running::unmanaged(), Running::managed);
+        let running = if core.settings.progress_check.is_some() { running } else { running.unwatchable() };
+        let crew = Crew::new(core.settings.crew_limits);
+        Arc::new_cyclic(|this| Self {
+            spec,
+            running: CachePadded::new(RunningCell::new(running)),
+            worklist: Injector::new(),
+            sidelined: AtomicUsize::new(0),
+            state: Mutex::new(State { crew, sideline: VecDeque::new(), workers: Vec::new() }),
+            this: this.clone(),
+            core,
+        })
+    }
+
+    /// Adds an entry at the end of the worklist.
+    #[inline]
+    pub(crate) fn submit(&self, entry: Entry) {
+        self.worklist.push(entry);
+        self.perform(self.running.pushed());
+    }
+
+    /// Adds an entry before all others.
+    #[cold]
+    pub(crate) fn put_back(&self, entry: Entry) {
+        let mut state = self.state.lock();
+        state.sideline.push_front(entry);
+        self.sidelined.store(state.sideline.len(), Ordering::Release);
+        drop(state);
+        self.perform(self.running.pushed());
+    }
+
+    /// Takes the first entry.
+    #[inline]
+    pub(crate) fn pop(&self) -> Option<Entry> {
+        if self.sidelined.load(Ordering::Relaxed) > 0 {
+            if let Some(entry) = self.pop_sideline() {
+                return Some(entry);
+            }
+        }
+        steal(&self.worklist)
+    }
+
+    #[cold]
+    fn pop_sideline(&self) -> Option<Entry> {
+        let mut state = self.state.lock();
+        let entry = state.sideline.pop_front();
+        self.sidelined.store(state.sideline.len(), Ordering::Release);
+        entry
+    }
+
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        self.sidelined.load(Ordering::Acquire) > 0 || !self.worklist.is_empty()
+    }
+
+    /// The caller gave up running, or used up a reservation, or cleared the watched bit: if there is work, sees to
+    /// it that somebody comes for it.
+    #[inline]
+    pub(crate) fn look(&self) {
+        self.perform(self.running.look(|| self.has_work()));
+    }
+
+    /// The one door: wakes or makes a worker, or tells the manager, if that is what the word says.
+    #[inline]
+    fn perform(&self, kick: Kick) {
+        match kick {
+            Kick::Enough => {}
+            Kick::Wake(reserved) => self.wake(reserved),
+            Kick::Watch => self.core.manager.ask(Request::Watch(self.this.clone())),
+        }
+    }
+
+    #[cold]
+    fn wake(&self, reserved: Reserved) {
+        let mut state = self.state.lock();
+        match state.crew.kick(reserved) {
+            Wake::Unpark(id) => {
+                let worker = Arc::clone(state.worker(id));
+                worker.cell.set_phase(Phase::Waking);
+                drop(state);
+                worker.unpark();
+            }
+            Wake::Create => {
+                drop(state);
+                self.ask_for_worker();
+            }
+            Wake::Wait => {}
+        }
+    }
+
+    pub(crate) fn ask_for_worker(&self) {
+        self.core.manager.ask(Request::Create(self.this.clone()));
+    }
+
+    /// A new worker begins its life. It was counted in nothing so far.
+    pub(crate) fn arrive(&self, worker: &Arc<Worker>) -> Rest {
+        let now = clock::now();
+        let mut state = self.state.lock();
+        state.workers[worker.id as usize] = Slot::Worker(Arc::clone(worker));
+        let rest = state.crew.arrived(worker.id, now);
+        state.settle(worker, &rest);
+        rest
+    }
+
+    /// A worker has nothing to do. `counted`: it still counts as running, and stops to do so together with entering
+    /// the idle stack, so that nobody who sees a free place finds no idle worker for it.
+    pub(crate) fn rest(&self, worker: &Worker, counted: bool) -> Rest {
+        let now = clock::now();
+        let mut state = self.state.lock();
+        if counted {
+            self.running.leave();
+        }
+        let rest = state.crew.rest(worker.id, now);
+        state.settle(worker, &rest);
+        rest
+    }
+
+    /// A woken worker takes its reservation.
+    pub(crate) fn woken(&self) -> (Reserved, Prepare) {
+        self.state.lock().crew.woken()
+    }
+
+    /// A number for a worker that is about to be made.
+    pub(crate) fn reserve_id(&self) -> WorkerId {
+        let mut state = self.state.lock();
+        let free = state.workers.iter().position(|slot| matches!(slot, Slot::Free));
+        let at = free.unwrap_or_else(|| {
+            state.workers.push(Slot::Free);
+            state.workers.len() - 1
+        });
+        state.workers[at] = Slot::Reserved;
+        at as WorkerId
+    }
+
+    /// The worker could not be made. True if one is still wanted: it stays asked for.
+    pub(crate) fn creation_failed(&self, id: Option<WorkerId>) -> bool {
+        let mut state = self.state.lock();
+        if let Some(id) = id {
+            state.workers[id as usize] = Slot::Free;
+        }
+        state.crew.creation_failed()
+    }
+
+    /// A worker has left for good.
+    pub(crate) fn left(&self, id: WorkerId) {
+        self.state.lock().workers[id as usize] = Slot::Free;
+    }
+
+    /// Does an item wait for a thread that does not exist yet?
+    pub(crate) fn is_starving(&self) -> bool {
+        self.state.lock().crew.is_starving()
+    }
+
+    /// Idle workers beyond the limits leave. Returns when to cull again.
+    pub(crate) fn cull(&self, now: Time) -> Option<Time> {
+        let mut state = self.state.lock();
+        let cull = state.crew.cull(now);
+        let leaving = state.send_away(&cull.leaving);
+        drop(state);
+        leaving.iter().for_each(|worker| worker.unpark());
+        cull.again_at
+    }
+
+    /// An idle worker leaves, because another pool needs its thread more. False if none is idle.
+    pub(crate) fn give_up_one(&self) -> bool {
+        let mut state = self.state.lock();
+        let Some(id) = state.crew.give_up_one() else { return false };
+        let leaving = state.send_away(&[id]);
+        drop(state);
+        leaving.iter().for_each(|worker| worker.unpark());
+        true
+    }
+
+    /// Nobody will push any more: the idle workers leave, the others when they are done.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        let idle = state.crew.close();
+        let leaving = state.send_away(&idle);
+        drop(state);
+        leaving.iter().for_each(|worker| worker.unpark());
+    }
+
+    /// A look for the manager's watch.
+    pub(crate) fn observe(&self) -> Look {
+        let state = self.state.lock();
+        let running = state.workers.iter().filter(|slot| slot.phase() == Some(Phase::Running)).count();
+        let unmanaged = if self.spec.target.is_none() { state.busy() } else { 0 };
+        Look {
+            pending: self.has_work(),
+            running: running + unmanaged,
+            help_coming: state.crew.is_help_coming(),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> PoolCounts {
+        let state = self.state.lock();
+        PoolCounts {
+            running: self.running.load(),
+            workers: state.crew.alive(),
+            idle: state.crew.idle(),
+            creating: state.crew.is_creating(),
+            pending: self.worklist.len() + state.sideline.len(),
+        }
+    }
+
+    /// The phase and item count of each worker, for the dump.
+    pub(crate) fn worker_states(&self) -> Vec<(WorkerId, WorkerState)> {
+        let state = self.state.lock();
+        state.workers.iter().filter_map(|slot| slot.worker()).map(|w| (w.id, w.cell.load())).collect()
+    }
+
+    /// Is the pool done with, or about to be?
+    pub(crate) fn is_closing(&self) -> bool {
+        self.state.lock().crew.is_closing()
+    }
+}
+
+impl State {
+    fn worker(&self, id: WorkerId) -> &Arc<Worker> {
+        self.workers[id as usize].worker().expect("the crew named a worker that is not there")
+    }
+
+    fn busy(&self) -> usize {
+        self.crew.alive() - self.crew.idle()
+    }
+
+    /// A worker that parks becomes idle in the same critical section in which the crew learns of it.
+    fn settle(&self, worker: &Worker, rest: &Rest) {
+        if matches!(rest, Rest::Park(_)) {
+            worker.cell.set_phase(Phase::Idle);
+        }
+    }
+
+    fn send_away(&self, ids: &[WorkerId]) -> Vec<Arc<Worker>> {
+        let leaving: Vec<_> = ids.iter().map(|id| Arc::clone(self.worker(*id))).collect();
+        leaving.iter().for_each(|worker| worker.cell.set_phase(Phase::Exiting));
+        leaving
+    }
+}
+
+impl Slot {
+    fn worker(&self) -> Option<&Arc<Worker>> {
+        match self {
+            Self::Worker(worker) => Some(worker),
+            Self::Free | Self::Reserved => None,
+        }
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        Some(self.worker()?.cell.load().phase())
+    }
+}
+
+impl PoolKind {
+    /// The name of a worker, as the kernel forms it.
+    pub(crate) fn worker_name(self, prefix: &str, id: WorkerId) -> String {
+        match self {
+            Self::PerCpu { cpu, high, .. } => format!("{prefix}/{cpu}:{id}{}", if high { "H" } else { "" }),
+            Self::Unbound { id: pool } => format!("{prefix}/u{pool}:{id}"),
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("kind", &self.spec.kind)
+            .field("running", &self.running)
+            .finish_non_exhaustive()
+    }
+}

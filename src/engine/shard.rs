@@ -1,0 +1,124 @@
+//! A queue's part on one CPU (the kernel's pool_workqueue): the gate through which its items pass, and the pool
+//! that they go to.
+#![allow(unsafe_code, reason = "a shard points at its queue, which owns it")]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crossbeam_deque::{Injector, Steal};
+use crossbeam_utils::CachePadded;
+
+use crate::policy::admission::{Admission, Slot};
+use crate::policy::item::ShardId;
+use crate::protocol::gate::GateCell;
+
+use super::core::UnboundUser;
+use super::entry::Entry;
+use super::pool::Pool;
+use super::queue::Queue;
+
+/// The slots of one CPU's part of a queue, or of a whole queue, and the items that wait for one.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    pub(crate) cell: CachePadded<GateCell>,
+    waiting: Injector<Entry>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    pub(crate) id: ShardId,
+    pub(crate) pool: Arc<Pool>,
+    /// Keeps an unbound pool open.
+    _user: Option<Arc<UnboundUser>>,
+    /// Its own gate; a queue that is limited as a whole has one for all its shards.
+    own_gate: Option<Gate>,
+    /// Whether its items stop counting as running when they start: they are CPU intensive, in a managed pool.
+    pub(crate) cpu_intensive: bool,
+    queue: NonNull<Queue>,
+}
+
+// SAFETY: the pointer leads to the queue, which is shared by all threads and outlives its shards.
+unsafe impl Send for Shard {}
+// SAFETY: as above; all other fields are `Sync`.
+unsafe impl Sync for Shard {}
+
+impl Gate {
+    pub(crate) fn new(max_active: usize) -> Self {
+        Self { cell: CachePadded::new(GateCell::new(Admission::new(max_active))), waiting: Injector::new() }
+    }
+
+    /// Puts an entry that was admitted to wait onto the list. Returns the one that the caller must start, if any.
+    pub(crate) fn wait(&self, entry: Entry) -> Option<Entry> {
+        self.waiting.push(entry);
+        self.cell.list().then(|| self.first_waiting())
+    }
+
+    /// Takes the first entry of the list, to which a slot was given.
+    fn first_waiting(&self) -> Entry {
+        steal(&self.waiting).expect("a slot was given to a listed item, and the list is empty")
+    }
+}
+
+impl Shard {
+    pub(crate) fn new(
+        id: ShardId,
+        queue: NonNull<Queue>,
+        (pool, user): (Arc<Pool>, Option<Arc<UnboundUser>>),
+        own_gate: Option<Gate>,
+        cpu_intensive: bool,
+    ) -> Self {
+        Self { id, pool, _user: user, own_gate, cpu_intensive, queue }
+    }
+
+    #[inline]
+    pub(crate) fn queue(&self) -> &Queue {
+        // SAFETY: a queue owns its shards and is freed after them.
+        unsafe { self.queue.as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn gate(&self) -> &Gate {
+        match &self.own_gate {
+            Some(gate) => gate,
+            None => {
+                self.queue().shared_gate().expect("a shard without a gate belongs to a queue that has one")
+            }
+        }
+    }
+
+    pub(crate) fn own_gate(&self) -> Option<&Gate> {
+        self.own_gate.as_ref()
+    }
+}
+
+/// The entry is done, run or not: tells a flush, passes the slot on, and perhaps frees the queue. Returns the entry
+/// that the caller must start, if any.
+#[inline]
+pub(crate) fn complete(entry: Entry) -> Option<Entry> {
+    let shard = entry.shard();
+    let queue = NonNull::from(shard.queue());
+    let gate = shard.gate();
+    match gate.cell.complete(entry.half(), || shard.queue().flush.report()) {
+        Slot::Handed => Some(gate.first_waiting()),
+        Slot::Free => None,
+        Slot::Last => {
+            // SAFETY: the gate is closed and this entry was its last one.
+            unsafe { Queue::gate_drained(queue) };
+            None
+        }
+    }
+}
+
+/// Takes the first entry of a list. `None` only if the list was seen empty.
+#[inline]
+pub(crate) fn steal(list: &Injector<Entry>) -> Option<Entry> {
+    loop {
+        match list.steal() {
+            Steal::Success(entry) => return Some(entry),
+            Steal::Empty => return None,
+            // Somebody else took one meanwhile.
+            Steal::Retry => {}
+        }
+    }
+}

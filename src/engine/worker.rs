@@ -1,0 +1,304 @@
+//! A worker thread: its main loop, and what it is doing right now, seen from inside.
+#![allow(
+    unsafe_code,
+    reason = "a thread-local pointer leads to the worker that lives on the thread's own stack"
+)]
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::Thread;
+
+use crate::policy::concurrency::{Next, Reserved};
+use crate::policy::crew::{Prepare, Rest, WorkerId};
+use crate::policy::worker::Phase;
+use crate::protocol::worker::WorkerCell;
+use crate::sys;
+
+use super::core::PanicReport;
+use super::entry::{Entry, Header};
+use super::manager::Request;
+use super::pool::{Pool, PoolKind};
+use super::queue::Queue;
+use super::shard::{self, Gate, Shard};
+
+thread_local! {
+    static CURRENT: Cell<*const WorkerThread> = const { Cell::new(std::ptr::null()) };
+}
+
+/// What others know of a worker.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) id: WorkerId,
+    pub(crate) cell: WorkerCell,
+    thread: Thread,
+}
+
+/// A worker as its own thread sees it. Lives on that thread's stack; nobody else has a reference.
+pub(crate) struct WorkerThread {
+    pub(crate) pool: Arc<Pool>,
+    shared: Arc<Worker>,
+    /// How many blocking guards are held by the present item.
+    guards: Cell<u32>,
+    /// The item that is being executed, until its entry is completed.
+    current: Cell<Option<Current>>,
+    /// An entry that was given a slot by the last completion, and that nothing else comes before.
+    in_hand: Cell<Option<Entry>>,
+}
+
+/// Whom a worker works for. Addresses to compare with, not to follow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Current {
+    pub(crate) queue: *const Queue,
+    pub(crate) gate: *const Gate,
+    /// The gate has one slot, and the item holds it.
+    pub(crate) holds_only_slot: bool,
+    pub(crate) item: *const Header,
+}
+
+impl Worker {
+    /// Outside of the pool's lock: this is a system call.
+    pub(crate) fn unpark(&self) {
+        self.thread.unpark();
+    }
+}
+
+/// Runs `look` on the worker whose thread this is.
+#[inline]
+pub(crate) fn with_current<R>(look: impl FnOnce(Option<&WorkerThread>) -> R) -> R {
+    let worker = CURRENT.get();
+    // SAFETY: the pointer is set by `run` below to a worker on this thread's stack, and cleared before that worker
+    // goes away; it is null otherwise.
+    look(unsafe { worker.as_ref() })
+}
+
+/// The whole life of a worker thread.
+pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
+    bind(&pool);
+    pool.core.settings.hooks.started();
+    let shared =
+        Arc::new(Worker { id, cell: WorkerCell::new(Phase::Waking), thread: std::thread::current() });
+    let rest = pool.arrive(&shared);
+    let core = Arc::clone(&pool.core);
+    {
+        let worker = WorkerThread {
+            pool,
+            shared,
+            guards: Cell::new(0),
+            current: Cell::new(None),
+            in_hand: Cell::new(None),
+        };
+        CURRENT.set(&raw const worker);
+        worker.live(rest);
+        CURRENT.set(std::ptr::null());
+        worker.pool.left(id);
+    }
+    core.settings.hooks.stopped();
+    core.thread_left();
+}
+
+/// Puts the thread where its pool wants it. What the system denies is told once and shown in dumps.
+fn bind(pool: &Pool) {
+    let core = &pool.core;
+    let bound = match pool.spec.kind {
+        PoolKind::PerCpu { .. } => pool.spec.binding.first().is_some_and(sys::affinity::pin_to_cpu),
+        PoolKind::Unbound { .. } => sys::affinity::pin_to_set(&pool.spec.binding).is_ok(),
+    };
+    core.denials.affinity(bound, &pool.spec.binding);
+    let granted = sys::thread::current_nice().is_ok_and(|nice| nice == pool.spec.nice)
+        || sys::thread::set_nice(pool.spec.nice).is_ok();
+    core.denials.nice(granted, pool.spec.nice);
+}
+
+impl WorkerThread {
+    fn live(&self, mut rest: Rest) {
+        loop {
+            let reserved = match rest {
+                Rest::Exit => return,
+                Rest::Start(reserved, prepare) => self.prepare(reserved, prepare),
+                Rest::Park(cull_at) => {
+                    if let Some(at) = cull_at {
+                        let pool = Arc::downgrade(&self.pool);
+                        self.pool.core.manager.ask(Request::Cull(pool, at));
+                    }
+                    // The place that this worker has left may be needed by an item that came meanwhile.
+                    self.pool.look();
+                    match self.park() {
+                        Phase::Exiting => return,
+                        _ => {
+                            let (reserved, prepare) = self.pool.woken();
+                            self.prepare(reserved, prepare)
+                        }
+                    }
+                }
+            };
+            rest = if self.pool.running.start(reserved) {
+                self.shared.cell.set_phase(Phase::Running);
+                let counted = self.work();
+                self.pool.rest(&self.shared, counted)
+            } else {
+                self.pool.rest(&self.shared, false)
+            };
+        }
+    }
+
+    /// Keeps one idle worker in reserve before it begins.
+    fn prepare(&self, reserved: Reserved, prepare: Prepare) -> Reserved {
+        if prepare == Prepare::CreateSpare {
+            self.pool.ask_for_worker();
+        }
+        reserved
+    }
+
+    /// Sleeps until somebody takes it off the idle stack. Stray tokens of user code are harmless.
+    fn park(&self) -> Phase {
+        loop {
+            match self.shared.cell.load().phase() {
+                Phase::Idle => std::thread::park(),
+                woken => return woken,
+            }
+        }
+    }
+
+    /// Executes items until there are none, or too many workers run. True if it still counts as running.
+    fn work(&self) -> bool {
+        let mut woken_just_now = true;
+        loop {
+            let Some(entry) = self.in_hand.take().or_else(|| self.pool.pop()) else {
+                return self.pool.running.between_items(false) != Next::Shed;
+            };
+            if woken_just_now {
+                // The reservation is used up: an unmanaged pool goes on with the next wake-up.
+                woken_just_now = false;
+                self.pool.look();
+            }
+            entry.execute(self);
+            if self.pool.running.between_items(true) == Next::Shed {
+                if let Some(entry) = self.in_hand.take() {
+                    self.pool.put_back(entry);
+                }
+                return false;
+            }
+        }
+    }
+
+    /// Calls an item's function. What it panics with is reported, and returned.
+    #[inline]
+    pub(crate) fn call<R>(
+        &self,
+        entry: &Entry,
+        type_name: &'static str,
+        function: impl FnOnce() -> R,
+    ) -> std::thread::Result<R> {
+        self.begin(entry);
+        let result = catch_unwind(AssertUnwindSafe(function));
+        self.end(entry.shard());
+        if let Err(payload) = &result {
+            self.report_panic(entry.shard().queue(), type_name, payload.as_ref());
+        }
+        result
+    }
+
+    #[inline]
+    fn begin(&self, entry: &Entry) {
+        let shard = entry.shard();
+        let gate = shard.gate();
+        self.current.set(Some(Current {
+            queue: shard.queue(),
+            gate,
+            holds_only_slot: gate.cell.load().max() == 1,
+            item: entry.item().as_ptr(),
+        }));
+        shard.queue().left_pending();
+        if self.pool.spec.target.is_none() {
+            self.shared.cell.begin_item(Phase::Uncounted);
+        } else if shard.cpu_intensive {
+            self.shared.cell.begin_item(Phase::Uncounted);
+            self.pool.running.leave();
+            self.pool.look();
+        } else {
+            self.shared.cell.begin_item(Phase::Running);
+        }
+    }
+
+    #[inline]
+    fn end(&self, shard: &Shard) {
+        if self.guards.take() != 0 && self.shared.cell.unblock() {
+            // A guard was forgotten with `mem::forget`, or put aside where it outlives its item.
+            self.pool.running.come_back();
+        }
+        if shard.cpu_intensive {
+            self.pool.running.come_back();
+        }
+    }
+
+    /// The entry is done: passes its slot on. An entry that has got it and that nothing else comes before is
+    /// executed next by this worker, without a way over the worklist.
+    #[inline]
+    pub(crate) fn complete(&self, entry: Entry) {
+        self.current.set(None);
+        if let Some(next) = shard::complete(entry) {
+            if !std::ptr::eq(&*next.shard().pool, &*self.pool) {
+                submit(next);
+            } else if self.pool.has_work() {
+                self.pool.submit(next);
+            } else {
+                self.in_hand.set(Some(next));
+            }
+        }
+    }
+
+    /// The entry is done without a run.
+    pub(crate) fn pass_over(&self, entry: Entry) {
+        entry.shard().queue().left_pending();
+        self.complete(entry);
+    }
+
+    #[cold]
+    fn report_panic(&self, queue: &Queue, type_name: &'static str, payload: &(dyn Any + Send)) {
+        let report = PanicReport { queue: queue.name(), item_type: type_name, payload };
+        self.pool.core.settings.hooks.panicked(&report);
+    }
+
+    /// A blocking guard is entered. Returns the sequence of the item that it belongs to.
+    #[inline]
+    pub(crate) fn enter_guard(&self) -> u64 {
+        let depth = self.guards.get();
+        self.guards.set(depth + 1);
+        if depth == 0 && self.shared.cell.block() {
+            self.pool.running.leave();
+            self.pool.look();
+        }
+        self.sequence()
+    }
+
+    /// A guard of the item `sequence` is left. One that has outlived its item does nothing.
+    #[inline]
+    pub(crate) fn leave_guard(&self, sequence: u64) {
+        let depth = self.guards.get();
+        if depth == 0 || sequence != self.sequence() {
+            return;
+        }
+        self.guards.set(depth - 1);
+        if depth == 1 && self.shared.cell.unblock() {
+            self.pool.running.come_back();
+        }
+    }
+
+    #[inline]
+    fn sequence(&self) -> u64 {
+        self.shared.cell.load().sequence()
+    }
+
+    pub(crate) fn current(&self) -> Option<Current> {
+        self.current.get()
+    }
+}
+
+/// Starts an entry that was given a slot, on behalf of nobody who keeps its pool in place: once it is on the
+/// worklist it may be executed, and its queue and their pool may be gone before the kick is done.
+pub(crate) fn submit(entry: Entry) {
+    let pool = Arc::clone(&entry.shard().pool);
+    pool.submit(entry);
+}

@@ -1,0 +1,291 @@
+//! One error type per operation, each saying what was wrong, with the value, and what would be right.
+
+use std::any::Any;
+use std::fmt;
+use std::io;
+
+use crate::{CpuSet, TopologyError};
+
+/// Why an executor could not be built.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::{BuildExecutorError, CpuSet, Executor};
+///
+/// let error = Executor::builder().cpus(CpuSet::new()).build().unwrap_err();
+/// assert!(matches!(error, BuildExecutorError::NoCpu));
+/// println!("{error}");
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildExecutorError {
+    /// The set of CPUs is empty.
+    NoCpu,
+    /// A CPU was asked for that the topology does not have.
+    UnknownCpu {
+        /// Its number.
+        cpu: usize,
+        /// The CPUs that there are.
+        known: CpuSet,
+    },
+    /// The CPUs that the process may use cannot be read.
+    Cpus(io::Error),
+    /// The topology cannot be loaded.
+    Topology(TopologyError),
+    /// A nice level outside of −20 to 19.
+    Nice(i32),
+    /// `max_threads` must be at least 1.
+    NoThreads,
+    /// The thread name prefix is empty, or contains a NUL.
+    ThreadName(String),
+    /// The manager's thread cannot be made.
+    Thread(io::Error),
+    /// The global executor was made before.
+    GlobalExists,
+}
+
+impl fmt::Display for BuildExecutorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCpu => write!(f, "an executor needs at least one CPU, the given set is empty"),
+            Self::UnknownCpu { cpu, known } => write!(f, "there is no CPU {cpu}; the topology has {known}"),
+            Self::Cpus(_) => {
+                write!(f, "the CPUs that the process may use cannot be read; name them with `cpus`")
+            }
+            Self::Topology(_) => write!(f, "the topology cannot be loaded"),
+            Self::Nice(nice) => write!(f, "nice level {nice} does not exist; levels go from -20 to 19"),
+            Self::NoThreads => write!(f, "max_threads is 0; an executor needs at least one thread"),
+            Self::ThreadName(prefix) => {
+                write!(f, "{prefix:?} cannot begin a thread's name; it needs a character and no NUL")
+            }
+            Self::Thread(_) => write!(f, "the manager's thread cannot be made"),
+            Self::GlobalExists => {
+                write!(f, "the global executor exists already; configure it before anything uses it")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BuildExecutorError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Cpus(error) | Self::Thread(error) => Some(error),
+            Self::Topology(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Why a queue could not be built. Nothing was made.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::{BuildQueueError, WorkQueue};
+///
+/// let error = WorkQueue::new("q").max_active(513).build().unwrap_err();
+/// assert!(matches!(error, BuildQueueError::MaxActive { value: 513, limit: 512 }));
+/// assert_eq!(error.to_string(), "max_active is 513; it must be 1 to 512, or 0 for the default of 256");
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum BuildQueueError {
+    /// A queue needs a name.
+    EmptyName,
+    /// `max_active` or `max_active_total` is above the limit.
+    MaxActive {
+        /// What was given.
+        value: usize,
+        /// The highest that is accepted.
+        limit: usize,
+    },
+    /// `max_pending(0)` would refuse everything.
+    MaxPending,
+    /// Two things were asked for that exclude each other.
+    Contradiction {
+        /// The flag or limit.
+        this: &'static str,
+        /// What it does not go with.
+        with: &'static str,
+        /// Why.
+        because: &'static str,
+    },
+    /// The attributes name no CPU.
+    NoCpu,
+    /// The attributes name a CPU that the executor does not use.
+    UnknownCpu {
+        /// Its number.
+        cpu: usize,
+        /// The CPUs that the executor uses.
+        known: CpuSet,
+    },
+    /// A nice level outside of −20 to 19.
+    Nice(i32),
+}
+
+impl fmt::Display for BuildQueueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmptyName => write!(f, "a queue needs a name, the given one is empty"),
+            Self::MaxActive { value, limit } => {
+                write!(f, "max_active is {value}; it must be 1 to {limit}, or 0 for the default of 256")
+            }
+            Self::MaxPending => write!(f, "max_pending is 0; a queue must hold at least one item"),
+            Self::Contradiction { this, with, because } => {
+                write!(f, "{this} does not go with {with}: {because}")
+            }
+            Self::NoCpu => {
+                write!(f, "the attributes name no CPU; leave them out to use all of the executor's")
+            }
+            Self::UnknownCpu { cpu, known } => {
+                write!(f, "the executor does not use CPU {cpu}; it uses {known}")
+            }
+            Self::Nice(nice) => write!(f, "nice level {nice} does not exist; levels go from -20 to 19"),
+        }
+    }
+}
+
+impl std::error::Error for BuildQueueError {}
+
+/// Why a queue did not accept an item. The item is as it was before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum QueueError {
+    /// As many items are pending as `max_pending` permits.
+    Full,
+}
+
+impl fmt::Display for QueueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => write!(f, "the queue is full; try again when it has run something"),
+        }
+    }
+}
+
+impl std::error::Error for QueueError {}
+
+/// A one-shot that was not accepted, and its closure.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{QueueError, WorkQueue};
+/// use std::sync::mpsc;
+///
+/// let queue = WorkQueue::ordered("one at a time").max_pending(1).build()?;
+/// let (release, wait) = mpsc::channel::<()>();
+/// let (began, has_begun) = mpsc::channel();
+/// let busy = queue.spawn(move || {
+///     began.send(()).unwrap();
+///     cmwq::blocking(|| wait.recv())
+/// })?;
+/// has_begun.recv()?;
+/// let second = queue.spawn(|| ())?;
+/// let refused = queue.spawn(|| "third").unwrap_err();
+/// assert_eq!(refused.error, QueueError::Full);
+/// assert_eq!((refused.closure)(), "third");
+/// release.send(())?;
+/// second.join()?;
+/// # busy.join()?.unwrap();
+/// # Ok(())
+/// # }
+/// ```
+#[non_exhaustive]
+pub struct Refused<F> {
+    /// Why it was refused.
+    pub error: QueueError,
+    /// The closure, untouched.
+    pub closure: F,
+}
+
+impl<F> Refused<F> {
+    pub(crate) fn new(error: QueueError, closure: F) -> Self {
+        Self { error, closure }
+    }
+}
+
+impl<F> fmt::Debug for Refused<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refused").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for Refused<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<F> std::error::Error for Refused<F> {}
+
+/// Why a one-shot has no result.
+#[non_exhaustive]
+pub enum JoinError {
+    /// It panicked, with this payload.
+    Panicked(Box<dyn Any + Send>),
+    /// It was cancelled before it began.
+    Cancelled,
+    /// Waiting would never end: the caller is that item, or holds the only slot that the item needs. The item was
+    /// detached and goes on.
+    WouldDeadlock,
+}
+
+impl JoinError {
+    /// The text that it panicked with, if it is one.
+    fn message(&self) -> Option<&str> {
+        let Self::Panicked(payload) = self else { return None };
+        payload
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked(_) => f.debug_tuple("Panicked").field(&self.message().unwrap_or("..")).finish(),
+            Self::Cancelled => write!(f, "Cancelled"),
+            Self::WouldDeadlock => write!(f, "WouldDeadlock"),
+        }
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self, self.message()) {
+            (Self::Panicked(_), Some(message)) => write!(f, "the item panicked: {message}"),
+            (Self::Panicked(_), None) => write!(f, "the item panicked"),
+            (Self::Cancelled, _) => write!(f, "the item was cancelled before it began"),
+            (Self::WouldDeadlock, _) => {
+                write!(
+                    f,
+                    "joining here would never end: the caller is that item, or holds the slot that it needs"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+/// Why a flush did not wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum FlushError {
+    /// The caller is an item of this very queue: the flush would wait for it, and it for the flush.
+    WouldDeadlock,
+}
+
+impl fmt::Display for FlushError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WouldDeadlock => write!(f, "an item cannot flush its own queue: it would wait for itself"),
+        }
+    }
+}
+
+impl std::error::Error for FlushError {}

@@ -1,0 +1,436 @@
+//! [`Executor`] and its builder.
+
+use std::fmt;
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::engine::core::{Core, Hooks, PanicReport, ProgressCheck, Settings};
+use crate::engine::executor::{ExecutorInner, NiceLevels};
+use crate::engine::manager::ManagerHandle;
+use crate::engine::placement::{Placement, Slot};
+use crate::engine::pool::Pool;
+use crate::observe::snapshot::ExecutorSnapshot;
+use crate::policy::crew::CrewLimits;
+use crate::policy::topology::Topology;
+use crate::sys;
+use crate::{AffinityScope, BuildExecutorError, CpuSet, TopologySource};
+
+static GLOBAL: OnceLock<Executor> = OnceLock::new();
+
+/// The worker pools of a set of CPUs, and the thread that manages them.
+///
+/// An executor is a value, cheap to clone: all clones are the same executor. It has two pools per CPU, of normal and
+/// high priority, which all per-CPU queues share, and pools of pods, which all queues with equal attributes share.
+/// Pools are made when first used: an executor without work has no worker threads, only its manager, asleep.
+///
+/// Most programs need none of their own: queues use [`Executor::global`] unless told otherwise.
+///
+/// When the last clone and the last queue are gone and everything accepted has run, the threads end by themselves.
+/// Dropping never blocks.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{Executor, WorkQueue};
+///
+/// let executor = Executor::builder().thread_name_prefix("resize").max_threads(16).build()?;
+/// let queue = WorkQueue::new("thumbnails").build_on(&executor)?;
+/// assert_eq!(queue.spawn(|| 6 * 7)?.join()?, 42);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Executor {
+    pub(crate) inner: Arc<ExecutorInner>,
+}
+
+impl Executor {
+    /// Starts to describe an executor.
+    #[must_use]
+    pub fn builder() -> ExecutorBuilder {
+        ExecutorBuilder::new()
+    }
+
+    /// The process-wide default, made on first use.
+    ///
+    /// It uses the CPUs that the process may run on and hwloc's topology. To have it otherwise, call
+    /// [`ExecutorBuilder::build_global`] before the first use. If its manager's thread cannot be made, that is
+    /// tried again as work comes, at most once a second; meanwhile the work waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let cpus = cmwq::Executor::global().cpus();
+    /// assert!(!cpus.is_empty());
+    /// ```
+    pub fn global() -> &'static Self {
+        GLOBAL.get_or_init(|| {
+            let (executor, manager) = ExecutorBuilder::new().assemble_default();
+            if let Err(error) = manager {
+                log::error!(target: "cmwq", "the manager's thread cannot be made: {error}; work waits");
+            }
+            executor
+        })
+    }
+
+    /// The CPUs that it uses, by the numbers of its topology.
+    #[must_use]
+    pub fn cpus(&self) -> &CpuSet {
+        &self.inner.cpus
+    }
+
+    /// Its pools at this moment (the kernel's `wq_dump`).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let executor = cmwq::Executor::builder().build()?;
+    /// assert_eq!(executor.snapshot().threads, 0, "no work, no workers");
+    /// println!("{}", executor.snapshot());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn snapshot(&self) -> ExecutorSnapshot {
+        ExecutorSnapshot::take(&self.inner.core)
+    }
+}
+
+impl fmt::Debug for Executor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executor").field("cpus", self.cpus()).finish_non_exhaustive()
+    }
+}
+
+/// Describes an executor; every setting has a default.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{AffinityScope, CpuSet, Executor, TopologySource};
+/// use std::time::Duration;
+///
+/// let executor = Executor::builder()
+///     // A machine of two caches with four CPUs each, served by the CPUs at hand: for tests.
+///     .topology(TopologySource::Synthetic("l3:2 core:4 pu:1".into()))
+///     .default_scope(AffinityScope::Cache)
+///     .idle_timeout(Duration::from_secs(10))
+///     .panic_handler(|report| eprintln!("{} panicked in {}", report.item_type, report.queue))
+///     .build()?;
+/// assert_eq!(executor.cpus().len(), 8);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub struct ExecutorBuilder {
+    cpus: Option<CpuSet>,
+    topology: TopologySource,
+    default_scope: AffinityScope,
+    nice_normal: Option<i32>,
+    nice_high: i32,
+    idle_timeout: Duration,
+    idle_ratio: usize,
+    max_threads: usize,
+    name_prefix: String,
+    stack_size: Option<usize>,
+    power_efficient: bool,
+    progress_check: Option<Duration>,
+    random_placement: Option<u64>,
+    hooks: Hooks,
+}
+
+impl ExecutorBuilder {
+    fn new() -> Self {
+        Self {
+            cpus: None,
+            topology: TopologySource::Probe,
+            default_scope: AffinityScope::Cache,
+            nice_normal: None,
+            nice_high: -20,
+            idle_timeout: Duration::from_secs(300),
+            idle_ratio: 4,
+            max_threads: usize::MAX,
+            name_prefix: "cmwq".into(),
+            stack_size: None,
+            power_efficient: false,
+            progress_check: None,
+            random_placement: None,
+            hooks: Hooks::default(),
+        }
+    }
+
+    /// The CPUs to use. Default: those that the process may run on; with a topology that was made up, all of it.
+    pub fn cpus(mut self, cpus: CpuSet) -> Self {
+        self.cpus = Some(cpus);
+        self
+    }
+
+    /// Where caches, cores and nodes are known from. Default: the machine, read by hwloc.
+    ///
+    /// With a description or a document of another machine, its CPUs are served by the CPUs at hand, in turn.
+    pub fn topology(mut self, source: TopologySource) -> Self {
+        self.topology = source;
+        self
+    }
+
+    /// The affinity scope of queues that name none. Default: [`AffinityScope::Cache`].
+    #[doc(alias = "default_affinity_scope")]
+    pub fn default_scope(mut self, scope: AffinityScope) -> Self {
+        self.default_scope = scope;
+        self
+    }
+
+    /// The nice level of normal pools, −20 to 19. Default: that of the process.
+    pub fn nice(mut self, level: i32) -> Self {
+        self.nice_normal = Some(level);
+        self
+    }
+
+    /// The nice level of high-priority pools, −20 to 19. Default: −20.
+    ///
+    /// Without the privilege to raise their priority, workers run at the normal level. That is logged once and shown
+    /// by [`Executor::snapshot`].
+    #[doc(alias = "HIGHPRI_NICE_LEVEL")]
+    pub fn high_priority_nice(mut self, level: i32) -> Self {
+        self.nice_high = level;
+        self
+    }
+
+    /// How long a superfluous worker stays idle before it leaves. Default: 300 s.
+    #[doc(alias = "IDLE_WORKER_TIMEOUT")]
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.idle_timeout = timeout;
+        self
+    }
+
+    /// A pool keeps two idle workers, and one more for so many busy ones. Default: 4.
+    #[doc(alias = "MAX_IDLE_WORKERS_RATIO")]
+    pub fn idle_ratio(mut self, ratio: NonZeroUsize) -> Self {
+        self.idle_ratio = ratio.get();
+        self
+    }
+
+    /// The most worker threads at any time, at least 1. Default: no limit.
+    ///
+    /// At the limit, items wait, as if a thread could not be made; idle workers of other pools make room.
+    pub fn max_threads(mut self, threads: usize) -> Self {
+        self.max_threads = threads;
+        self
+    }
+
+    /// What the names of the threads begin with. Default: `cmwq`.
+    ///
+    /// Workers are named as the kernel's: `cmwq/0:1` (CPU 0, worker 1), `cmwq/0:1H` (high priority), `cmwq/u8:2`
+    /// (unbound pool 8, worker 2). Linux shows 15 bytes of it.
+    pub fn thread_name_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.name_prefix = prefix.into();
+        self
+    }
+
+    /// The stack size of workers, in bytes. Default: that of `std::thread`, 2 MiB.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// Queues built as `power_efficient` become unbound, so that idle CPUs stay asleep. Default: false.
+    #[doc(alias = "workqueue.power_efficient")]
+    pub fn power_efficient(mut self, yes: bool) -> Self {
+        self.power_efficient = yes;
+        self
+    }
+
+    /// Called by each worker thread before its first item. A panic in it is contained.
+    pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.hooks.on_thread_start = Some(Box::new(hook));
+        self
+    }
+
+    /// Called by each worker thread before it ends. A panic in it is contained.
+    pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.hooks.on_thread_stop = Some(Box::new(hook));
+        self
+    }
+
+    /// Called for every panic of an item, on the worker's thread, before anybody who joins learns of it.
+    pub fn panic_handler(mut self, handler: impl Fn(&PanicReport<'_>) + Send + Sync + 'static) -> Self {
+        self.hooks.panic_handler = Some(Box::new(handler));
+        self
+    }
+
+    /// Asked before each thread is made, with its name. An error is like one of the system's: work waits, and the
+    /// thread is tried again after a second. For a budget of threads, and to test what happens without them.
+    pub fn before_spawn(mut self, hook: impl Fn(&str) -> io::Result<()> + Send + Sync + 'static) -> Self {
+        self.hooks.before_spawn = Some(Box::new(hook));
+        self
+    }
+
+    /// Aborts the process, with a dump on standard error, if a pool has work and nobody on it for longer than this.
+    /// Default: off.
+    ///
+    /// That is never the user's fault but a lost wake-up in this crate, so this is for tests; every test of the crate
+    /// runs with it. Watching costs the manager a few looks per pool and period while pools are saturated.
+    pub fn progress_check(mut self, patience: Duration) -> Self {
+        self.progress_check = Some(patience);
+        self
+    }
+
+    /// Queues items on CPUs drawn at random instead of the issuer's own, from this seed. For tests: it breaks every
+    /// assumption about locality.
+    #[doc(alias = "debug_force_rr_cpu")]
+    pub fn random_placement(mut self, seed: u64) -> Self {
+        self.random_placement = Some(seed);
+        self
+    }
+
+    /// Makes the executor.
+    ///
+    /// # Errors
+    ///
+    /// If a setting has no meaning, the topology cannot be loaded, or the manager's thread cannot be made. Nothing
+    /// stays behind.
+    pub fn build(self) -> Result<Executor, BuildExecutorError> {
+        let (executor, manager) = self.assemble()?;
+        manager.map_err(BuildExecutorError::Thread)?;
+        Ok(executor)
+    }
+
+    /// Makes the process-wide executor.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), cmwq::BuildExecutorError> {
+    /// let executor = cmwq::Executor::builder().thread_name_prefix("my-service").build_global()?;
+    /// assert!(cmwq::Executor::builder().build_global().is_err(), "there is one");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build), and if the global executor exists already, because somebody used it.
+    pub fn build_global(self) -> Result<&'static Executor, BuildExecutorError> {
+        if GLOBAL.get().is_some() {
+            return Err(BuildExecutorError::GlobalExists);
+        }
+        let executor = self.build()?;
+        let mut ours = Some(executor);
+        let global = GLOBAL.get_or_init(|| ours.take().expect("the closure runs once"));
+        // Somebody else was faster: ours ends here.
+        if ours.is_some() { Err(BuildExecutorError::GlobalExists) } else { Ok(global) }
+    }
+
+    /// An executor, and whether its manager could be started.
+    fn assemble(mut self) -> Result<(Executor, io::Result<()>), BuildExecutorError> {
+        self.check()?;
+        let topology = sys::topology::load(&self.topology).map_err(BuildExecutorError::Topology)?;
+        let real = sys::affinity::process_cpus();
+        let (cpus, slots) = self.choose_cpus(&topology, real)?;
+        Ok(self.assemble_on(topology, cpus, slots))
+    }
+
+    /// The default executor; where the machine cannot be read, one that knows no more than the number of its CPUs.
+    fn assemble_default(self) -> (Executor, io::Result<()>) {
+        match self.assemble() {
+            Ok(assembled) => assembled,
+            Err(error) => {
+                log::error!(target: "cmwq", "{error}; taking the CPUs for equals");
+                let cpus: CpuSet =
+                    (0..std::thread::available_parallelism().map_or(1, NonZeroUsize::get)).collect();
+                let slots = cpus.iter().map(|cpu| Slot { cpu, real: cpu }).collect();
+                Self::new().assemble_on(Topology::flat(&cpus), cpus, slots)
+            }
+        }
+    }
+
+    fn assemble_on(self, topology: Topology, cpus: CpuSet, slots: Vec<Slot>) -> (Executor, io::Result<()>) {
+        let settings = Settings {
+            crew_limits: CrewLimits { idle_timeout: self.idle_timeout, idle_ratio: self.idle_ratio },
+            max_threads: self.max_threads,
+            name_prefix: self.name_prefix,
+            stack_size: self.stack_size,
+            hooks: self.hooks,
+            progress_check: self
+                .progress_check
+                .map(|patience| ProgressCheck { patience, stuck: abort_with_dump }),
+        };
+        let normal = self.nice_normal.unwrap_or_else(|| sys::thread::process_nice().unwrap_or(0));
+        let nice = NiceLevels { normal, high: self.nice_high };
+        let placement = Placement::new(slots, self.random_placement);
+        let home = placement.real(&cpus);
+        let core = Arc::new(Core::new(settings, 2 * placement.slots()));
+        let manager = ManagerHandle::start(&core, &home);
+        let parts = (placement, cpus, topology);
+        let inner = ExecutorInner::new(core, parts, self.default_scope, nice, self.power_efficient);
+        (Executor { inner: Arc::new(inner) }, manager)
+    }
+
+    fn check(&self) -> Result<(), BuildExecutorError> {
+        let levels = [self.nice_normal.unwrap_or(0), self.nice_high];
+        if let Some(level) = levels.into_iter().find(|level| !(-20..=19).contains(level)) {
+            return Err(BuildExecutorError::Nice(level));
+        }
+        if self.max_threads == 0 {
+            return Err(BuildExecutorError::NoThreads);
+        }
+        if self.name_prefix.is_empty() || self.name_prefix.contains('\0') {
+            return Err(BuildExecutorError::ThreadName(self.name_prefix.clone()));
+        }
+        Ok(())
+    }
+
+    /// Which of the topology's CPUs are used, and which real ones serve them.
+    fn choose_cpus(
+        &mut self,
+        topology: &Topology,
+        real: io::Result<CpuSet>,
+    ) -> Result<(CpuSet, Vec<Slot>), BuildExecutorError> {
+        let known: CpuSet = topology.cpus().iter().map(|cpu| cpu.id).collect();
+        let of_this_machine = matches!(self.topology, TopologySource::Probe);
+        let cpus = match (self.cpus.take(), &real) {
+            (Some(cpus), _) => cpus,
+            (None, Ok(real)) if of_this_machine => real.intersection(&known),
+            (None, Err(_)) if of_this_machine => return Err(BuildExecutorError::Cpus(real.unwrap_err())),
+            (None, _) => known.clone(),
+        };
+        if cpus.is_empty() {
+            return Err(BuildExecutorError::NoCpu);
+        }
+        if let Some(cpu) = cpus.iter().find(|cpu| !known.contains(*cpu)) {
+            return Err(BuildExecutorError::UnknownCpu { cpu, known });
+        }
+        let slots = if of_this_machine {
+            cpus.iter().map(|cpu| Slot { cpu, real: cpu }).collect()
+        } else {
+            let real: Vec<usize> = real.map_err(BuildExecutorError::Cpus)?.iter().collect();
+            let turn = real.iter().cycle();
+            cpus.iter().zip(turn).map(|(cpu, real)| Slot { cpu, real: *real }).collect()
+        };
+        Ok((cpus, slots))
+    }
+}
+
+/// A wake-up was lost: only where somebody asked for the check.
+fn abort_with_dump(core: &Core, pool: &Pool, since: Duration) {
+    let snapshot = ExecutorSnapshot::take(core);
+    eprintln!("cmwq: {:?} has had work and nobody on it for {since:?}\n{snapshot}", pool.spec.kind);
+    std::process::abort()
+}
+
+impl fmt::Debug for ExecutorBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecutorBuilder")
+            .field("cpus", &self.cpus)
+            .field("topology", &self.topology)
+            .field("default_scope", &self.default_scope)
+            .field("max_threads", &self.max_threads)
+            .field("name_prefix", &self.name_prefix)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,126 @@
+//! The pools of an executor at one moment, typed, and printed in the form of the kernel's `wq_dump`.
+
+use std::fmt;
+
+use crate::engine::core::Core;
+use crate::engine::pool::{Pool, PoolKind};
+use crate::policy::cpu_set::CpuSet;
+
+/// An executor at one moment: its pools, its threads, and what the system denied it.
+///
+/// Made by [`Executor::snapshot`](crate::Executor::snapshot). Its `Display` is meant for people. The pools are
+/// looked at one after the other, each under its own lock; nothing is stopped.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ExecutorSnapshot {
+    /// Worker threads that exist or are being made. The manager's thread is not one of them.
+    pub threads: usize,
+    /// Workers run at another nice level than they should, because the process lacks the privilege.
+    pub nice_denied: bool,
+    /// Workers could not be bound to their CPUs.
+    pub affinity_denied: bool,
+    /// The pools that have been made and not closed.
+    pub pools: Vec<PoolSnapshot>,
+}
+
+/// A worker pool at one moment.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PoolSnapshot {
+    /// The name that its workers share, as in their thread names: `0`, `0H`, `u4`.
+    pub name: String,
+    /// The CPUs that it serves.
+    pub cpus: CpuSet,
+    /// The nice level that it wants.
+    pub nice: i32,
+    /// Workers that count as running. In an unmanaged pool, all that have an item.
+    pub running: usize,
+    /// Workers that were woken, or are being made, and have not begun.
+    pub waking: usize,
+    /// How many workers it keeps runnable; `None` if it is unmanaged.
+    pub target: Option<usize>,
+    /// Workers that exist.
+    pub workers: usize,
+    /// Workers that are parked.
+    pub idle: usize,
+    /// Entries on the worklist, cancelled ones included.
+    pub pending: usize,
+    /// The manager has been asked for a worker.
+    pub creating: bool,
+    /// What each worker is doing, and how many items it has begun: `0 Running#17`.
+    pub worker_states: Vec<String>,
+}
+
+impl ExecutorSnapshot {
+    pub(crate) fn take(core: &Core) -> Self {
+        Self {
+            threads: core.threads(),
+            nice_denied: core.denials.nice_denied(),
+            affinity_denied: core.denials.affinity_denied(),
+            pools: core
+                .pools()
+                .iter()
+                .filter(|pool| !pool.is_closing())
+                .map(|pool| PoolSnapshot::take(pool))
+                .collect(),
+        }
+    }
+}
+
+impl PoolSnapshot {
+    fn take(pool: &Pool) -> Self {
+        let counts = pool.counts();
+        let states = pool.worker_states();
+        Self {
+            name: match pool.spec.kind {
+                PoolKind::PerCpu { cpu, high, .. } => format!("{cpu}{}", if high { "H" } else { "" }),
+                PoolKind::Unbound { id } => format!("u{id}"),
+            },
+            cpus: pool.spec.cpus.clone(),
+            nice: pool.spec.nice,
+            running: counts.running.running() as usize,
+            waking: counts.running.waking() as usize,
+            target: pool.spec.target,
+            workers: counts.workers,
+            idle: counts.idle,
+            pending: counts.pending,
+            creating: counts.creating,
+            worker_states: states.iter().map(|(id, state)| format!("{id} {state:?}")).collect(),
+        }
+    }
+}
+
+impl fmt::Display for ExecutorSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Worker Pools ({} threads)", self.threads)?;
+        writeln!(f, "============")?;
+        for pool in &self.pools {
+            writeln!(f, "{pool}")?;
+        }
+        if self.nice_denied {
+            writeln!(f, "nice levels were denied: workers run at the level of the process")?;
+        }
+        if self.affinity_denied {
+            writeln!(f, "CPU affinity was denied: workers run wherever the system puts them")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for PoolSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let target = self.target.map_or("none".into(), |target| target.to_string());
+        write!(
+            f,
+            "pool[{}] nice={} idle/workers={}/{} running={} waking={} target={target} pending={} cpus={}",
+            self.name, self.nice, self.idle, self.workers, self.running, self.waking, self.pending, self.cpus
+        )?;
+        if self.creating {
+            write!(f, " creating")?;
+        }
+        for state in &self.worker_states {
+            write!(f, "\n    worker {state}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,253 @@
+//! Work items: [`Work`], which is queued again and again, and [`JoinHandle`], the handle of one that runs once.
+
+use std::any::type_name;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::one_shot::RawHandle;
+use crate::engine::work_item::WorkItem;
+use crate::sys::wait::Until;
+use crate::{JoinError, blocking};
+
+/// A reusable work item: a function that is queued again and again.
+///
+/// Queueing it while it is pending does nothing, so that any number of requests before a run lead to one run, which
+/// sees all of them: one active and one waiting, at most. One worker executes it at a time.
+///
+/// Handles are cheap to clone; all clones are the same item. It stays alive while it is pending or running, also if
+/// the last handle goes: what was accepted runs.
+///
+/// # Examples
+///
+/// A status page that is rendered after changes, at most once at a time, and never misses the last one:
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{Work, WorkQueue};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+///
+/// let (version, rendered) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+/// let render = {
+///     let (version, rendered) = (version.clone(), rendered.clone());
+///     Work::new(move || rendered.store(version.load(Relaxed), Relaxed))
+/// };
+/// let queue = WorkQueue::new("status").build()?;
+/// for change in 1..=100 {
+///     version.store(change, Relaxed);
+///     queue.queue(&render)?;
+/// }
+/// queue.flush()?;
+/// assert_eq!(rendered.load(Relaxed), 100);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "work_struct")]
+#[derive(Clone)]
+pub struct Work {
+    pub(crate) item: Arc<WorkItem>,
+}
+
+impl Work {
+    /// An item that calls `function`.
+    #[doc(alias = "INIT_WORK")]
+    #[must_use]
+    pub fn new<F>(function: F) -> Self
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        Self { item: WorkItem::new(type_name::<F>(), Box::new(move |_| function())) }
+    }
+
+    /// An item that calls `function` with itself, so that it can queue itself again without holding a handle of its
+    /// own.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Work, WorkQueue};
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// use std::sync::mpsc;
+    ///
+    /// let queue = WorkQueue::new("steps").build()?;
+    /// let (done, is_done) = mpsc::channel();
+    /// let (steps, again) = (AtomicU32::new(0), queue.clone());
+    /// let work = Work::with_handle(move |this| {
+    ///     if steps.fetch_add(1, Ordering::Relaxed) < 2 {
+    ///         again.queue(this).unwrap();
+    ///     } else {
+    ///         done.send("three steps").unwrap();
+    ///     }
+    /// });
+    /// queue.queue(&work)?;
+    /// assert_eq!(is_done.recv()?, "three steps");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_handle<F>(function: F) -> Self
+    where
+        F: Fn(&Self) + Send + Sync + 'static,
+    {
+        let call = move |item: &Arc<WorkItem>| function(&Self { item: Arc::clone(item) });
+        Self { item: WorkItem::new(type_name::<F>(), Box::new(call)) }
+    }
+
+    /// Will it run? True from a queueing until its run begins. A hint: it may change at any time.
+    #[doc(alias = "work_pending")]
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.item.cell.load().is_pending()
+    }
+
+    /// Is a worker inside it? A hint, as [`is_pending`](Self::is_pending); both may be true.
+    #[doc(alias = "work_busy")]
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.item.cell.load().is_running()
+    }
+
+    /// Takes a pending queueing back: true if there was one. Does not wait for a run that has begun.
+    ///
+    /// Its place in the queue stays behind, empty, until it is reached; queueing the item again to the same place
+    /// before that revives it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let work = cmwq::Work::new(|| ());
+    /// assert!(!work.cancel(), "it was not pending");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "cancel_work")]
+    pub fn cancel(&self) -> bool {
+        self.item.cancel()
+    }
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work")
+            .field("function", &self.item.type_name())
+            .field("pending", &self.is_pending())
+            .field("running", &self.is_running())
+            .finish()
+    }
+}
+
+/// The handle of an item that runs once. Dropping it detaches the item, which runs all the same.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::JoinError;
+///
+/// let queue = cmwq::WorkQueue::new("joins").build()?;
+/// assert_eq!(queue.spawn(|| 1 + 1)?.join()?, 2);
+/// let error = queue.spawn(|| panic!("oh no"))?.join().unwrap_err();
+/// assert!(matches!(error, JoinError::Panicked(_)));
+/// assert_eq!(error.to_string(), "the item panicked: oh no");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "dropping the handle detaches the item; write `drop(handle)` if that is meant"]
+pub struct JoinHandle<T> {
+    raw: RawHandle<T>,
+}
+
+impl<T> JoinHandle<T> {
+    pub(crate) fn new(raw: RawHandle<T>) -> Self {
+        Self { raw }
+    }
+
+    /// Has it ended, or was it cancelled?
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.raw.is_finished()
+    }
+
+    /// Waits for the result, under a blocking guard. Everything in the run happens before this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`JoinError::Panicked`] with the payload, [`JoinError::Cancelled`], or [`JoinError::WouldDeadlock`] if the
+    /// caller is that very item, or holds the only slot of a queue in which that item waits for it.
+    pub fn join(self) -> Result<T, JoinError> {
+        if self.raw.would_deadlock() {
+            return Err(JoinError::WouldDeadlock);
+        }
+        if !self.raw.is_finished() {
+            blocking(|| self.raw.wait(Until::FOREVER));
+        }
+        self.result()
+    }
+
+    /// As [`join`](Self::join), for so long at most.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    ///
+    /// let queue = cmwq::WorkQueue::new("patience").build()?;
+    /// let (go, wait) = mpsc::channel::<u32>();
+    /// let handle = queue.spawn(move || cmwq::blocking(|| wait.recv()))?;
+    /// let handle = handle.join_timeout(Duration::from_millis(1)).unwrap_err();
+    /// go.send(7)?;
+    /// assert_eq!(handle.join()??, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The handle, if the item has not ended in time. Inside `Ok`, the errors of `join`.
+    pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
+        if self.raw.would_deadlock() {
+            return Ok(Err(JoinError::WouldDeadlock));
+        }
+        let ended = self.raw.is_finished() || blocking(|| self.raw.wait(Until::after(timeout)));
+        if ended { Ok(self.result()) } else { Err(self) }
+    }
+
+    /// Takes it back if it has not begun: true if so, and its closure has been dropped. The join then returns
+    /// [`JoinError::Cancelled`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::ordered("one").build()?;
+    /// let first = queue.spawn(|| cmwq::blocking(|| std::thread::sleep(std::time::Duration::from_millis(5))))?;
+    /// let second = queue.spawn(|| unreachable!("it was cancelled"))?;
+    /// if second.cancel() {
+    ///     assert!(matches!(second.join(), Err(cmwq::JoinError::Cancelled)));
+    /// }
+    /// # first.join()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cancel(&self) -> bool {
+        self.raw.cancel()
+    }
+
+    fn result(self) -> Result<T, JoinError> {
+        match self.raw.take_result() {
+            Some(result) => result.map_err(JoinError::Panicked),
+            None => Err(JoinError::Cancelled),
+        }
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("finished", &self.is_finished()).finish()
+    }
+}
