@@ -117,11 +117,11 @@ where
     };
     let result = worker.call(&entry, type_name::<F>(), function);
     *stage = Stage::Result(result);
+    let key = state.key();
     let finish = if detached { Finish::Free } else { state.finish() };
     match finish {
         Finish::Leave => {}
-        // The cell may be gone: its address is only a key.
-        Finish::Wake => OneShotCell::wake(std::ptr::from_ref(state)),
+        Finish::Wake => OneShotCell::wake(key),
         // SAFETY: the handle is gone, and the entry's side ends here.
         Finish::Free => contain(|| drop(unsafe { Box::from_raw(cell.as_ptr()) })),
     }

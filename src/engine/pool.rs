@@ -278,11 +278,16 @@ impl Pool {
     /// A look for the manager's watch.
     pub(crate) fn observe(&self) -> Look {
         let state = self.state.lock();
-        let running = state.workers.iter().filter(|slot| slot.phase() == Some(Phase::Running)).count();
-        let unmanaged = if self.spec.target.is_none() { state.busy() } else { 0 };
+        let managed = self.spec.target.is_some();
+        let at_work = |phase| match phase {
+            // Also between taking its reservation and beginning.
+            Phase::Waking | Phase::Running => true,
+            Phase::Uncounted => !managed,
+            Phase::Idle | Phase::Blocked | Phase::Exiting => false,
+        };
         Look {
             pending: self.has_work(),
-            running: running + unmanaged,
+            running: state.workers.iter().filter_map(Slot::phase).filter(|phase| at_work(*phase)).count(),
             help_coming: state.crew.is_help_coming(),
         }
     }
@@ -313,10 +318,6 @@ impl Pool {
 impl State {
     fn worker(&self, id: WorkerId) -> &Arc<Worker> {
         self.workers[id as usize].worker().expect("the crew named a worker that is not there")
-    }
-
-    fn busy(&self) -> usize {
-        self.crew.alive() - self.crew.idle()
     }
 
     /// A worker that parks becomes idle in the same critical section in which the crew learns of it.

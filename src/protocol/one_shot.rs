@@ -29,16 +29,20 @@ impl OneShotCell {
         self.update(OneShotState::take)
     }
 
-    /// The result is stored. After `Finish::Leave` and `Finish::Wake` the cell may be gone; the address may still
-    /// be given to [`wake`](Self::wake).
+    /// The result is stored. After `Finish::Leave` and `Finish::Wake` the cell may be gone.
     #[inline]
     pub(crate) fn finish(&self) -> Finish {
         self.update(OneShotState::finish)
     }
 
-    /// Wakes who sleeps on the cell at this address.
-    pub(crate) fn wake(cell: *const Self) {
-        wait::wake_all(cell as usize);
+    /// What the handle sleeps on: the cell's address, good for [`wake`](Self::wake) also when the cell is gone.
+    pub(crate) fn key(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+
+    /// Wakes who sleeps on this key.
+    pub(crate) fn wake(key: usize) {
+        wait::wake_all(key);
     }
 
     pub(crate) fn cancel(&self) -> bool {
@@ -53,8 +57,7 @@ impl OneShotCell {
     /// Sleeps until the item has ended. False if the time ran out first.
     pub(crate) fn wait(&self, until: Until) -> bool {
         while self.update(OneShotState::wait) {
-            let key = std::ptr::from_ref(self) as usize;
-            if !wait::sleep(key, || !self.load().is_finished(), until) {
+            if !wait::sleep(self.key(), || !self.load().is_finished(), until) {
                 return !self.update(OneShotState::stop_waiting);
             }
         }
