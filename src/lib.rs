@@ -16,6 +16,8 @@ mod executor;
 mod observe;
 #[cfg(not(cmwq_loom))]
 mod queue;
+#[cfg(all(test, not(cmwq_loom)))]
+mod sim;
 #[cfg(not(cmwq_loom))]
 mod work;
 

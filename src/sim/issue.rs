@@ -1,0 +1,135 @@
+//! The steps from queueing an item to waking a worker. Outsiders take them, and workers whose item queues
+//! another one, ends, or blocks.
+
+#![forbid(unsafe_code)]
+
+use super::machine::Machine;
+use super::pool::{GateId, Notice, PoolId, ThreadId};
+use super::script::{ItemId, Op};
+use crate::policy::admission::{Admit, Slot};
+use crate::policy::concurrency::{Kick, Reserved};
+use crate::policy::crew::Wake;
+use crate::policy::worker::Phase;
+
+impl Machine {
+    /// Performs a step that anybody may take.
+    pub(super) fn perform_issue(&mut self, me: ThreadId, op: Op) {
+        match op {
+            Op::Admit(item) => self.admit(me, item),
+            Op::Pause(duration) => match self.threads[me].worker {
+                Some(_) => self.then(me, [Op::Burn(duration)]),
+                None => self.sleep(me, duration),
+            },
+            Op::Push(item) => {
+                let gate = self.gate_of(item);
+                self.gates[gate].active += 1;
+                self.check_slots(gate);
+                let pool = self.gates[gate].pool;
+                self.pools[pool].worklist.push_back(item);
+                self.then(me, [Op::Kick(pool)]);
+            }
+            Op::List(item) => {
+                let gate = self.gate_of(item);
+                self.gates[gate].waiting.push_back(item);
+                self.then(me, [Op::Listed(item)]);
+            }
+            Op::Listed(item) => {
+                let gate = self.gate_of(item);
+                let (word, slot) = self.gates[gate].word.list();
+                self.gates[gate].word = word;
+                self.gates[gate].coming -= 1;
+                self.queueing_ended(item);
+                if slot == Slot::Handed {
+                    self.seen.taken_slots += 1;
+                    self.then(me, [Op::Hand(gate)]);
+                }
+            }
+            Op::Hand(gate) => {
+                let first = self.gates[gate].waiting.pop_front();
+                let item = first.expect("a slot is handed over to an item on the list");
+                self.then(me, [Op::Push(item)]);
+            }
+            Op::Complete(gate) => self.complete(me, gate),
+            Op::Kick(pool) => self.kick(me, pool),
+            Op::Look(pool) => {
+                if self.pools[pool].has_work() {
+                    self.kick(me, pool);
+                }
+            }
+            Op::Wake(pool, reserved) => self.wake(pool, reserved),
+            other => unreachable!("{other:?} is a worker's step"),
+        }
+    }
+
+    fn admit(&mut self, me: ThreadId, item: ItemId) {
+        self.accepted += 1;
+        let gate = self.gate_of(item);
+        let (word, admit) = self.gates[gate].word.admit();
+        self.gates[gate].word = word;
+        self.queueing_began(item);
+        match admit {
+            Admit::Start(_) => {
+                self.queueing_ended(item);
+                self.then(me, [Op::Push(item)]);
+            }
+            Admit::Wait(_) => {
+                self.gates[gate].coming += 1;
+                self.then(me, [Op::List(item)]);
+                let delay = self.up_to(self.config.listing_delay);
+                if !delay.is_zero() {
+                    self.then(me, [Op::Pause(delay)]);
+                }
+            }
+            Admit::Full => unreachable!("no workload is so long"),
+        }
+    }
+
+    fn complete(&mut self, me: ThreadId, gate: GateId) {
+        self.completed += 1;
+        self.gates[gate].active -= 1;
+        let (word, slot) = self.gates[gate].word.complete();
+        self.gates[gate].word = word;
+        if slot == Slot::Handed {
+            self.then(me, [Op::Hand(gate)]);
+        }
+    }
+
+    pub(super) fn kick(&mut self, me: ThreadId, pool: PoolId) {
+        if let Some(reserved) = self.ask_for_worker(pool) {
+            self.then(me, [Op::Wake(pool, reserved)]);
+        }
+    }
+
+    /// Work is pending: does policy want a worker for it?
+    pub(super) fn ask_for_worker(&mut self, pool: PoolId) -> Option<Reserved> {
+        let (word, kick) = self.pools[pool].word.kick();
+        self.pools[pool].word = word;
+        match kick {
+            Kick::Enough => None,
+            Kick::Wake(reserved) => {
+                self.check_wake(pool);
+                Some(reserved)
+            }
+            Kick::Watch => {
+                self.pools[pool].looked_at = true;
+                self.manager.watch(pool, self.now);
+                None
+            }
+        }
+    }
+
+    pub(super) fn wake(&mut self, pool: PoolId, reserved: Reserved) {
+        match self.pools[pool].crew.kick(reserved) {
+            Wake::Unpark(id) => {
+                let thread = self.pools[pool].workers[&id];
+                self.worker_mut(thread).set_phase(Phase::Waking);
+                self.unpark(pool, id, Notice::Begin);
+            }
+            Wake::Create => {
+                self.pools[pool].owed += 1;
+                self.ask_to_create(pool);
+            }
+            Wake::Wait => self.pools[pool].owed += 1,
+        }
+    }
+}

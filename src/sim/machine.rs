@@ -1,0 +1,353 @@
+//! The clock, the CPUs, and who goes next.
+
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::pool::{Gate, GateId, Notice, Pool, PoolId, Thread, ThreadId, Worker};
+use super::prng::Prng;
+use super::script::{Event, Item, ItemId, Op, What};
+use crate::policy::deadlines::Deadlines;
+use crate::policy::manager::Manager;
+use crate::policy::time::Time;
+
+/// No workload lasts so long, even if many creations fail.
+const ENDLESS: Time = Time::from_nanos(3_600_000_000_000);
+
+/// How the machine behaves.
+#[derive(Clone, Debug)]
+pub(super) struct Config {
+    pub(super) cpus: usize,
+    /// Chooses the interleaving, latencies and failures. Without it: the manager goes first, then who queues,
+    /// then the CPUs in order, and every creation succeeds.
+    pub(super) prng: Option<Prng>,
+    /// The longest time from unparking a thread to its being runnable.
+    pub(super) wake_latency: Duration,
+    /// The longest time that the manager needs to make a thread.
+    pub(super) creation_latency: Duration,
+    /// The longest time between being counted as waiting and being on the list.
+    pub(super) listing_delay: Duration,
+    /// So many of a hundred creations fail.
+    pub(super) failing_creations: usize,
+    /// After so long a burning thread goes to the tail, if another one wants its CPU.
+    pub(super) slice: Option<Duration>,
+    /// Anybody may come between the steps of a handover.
+    pub(super) racy: bool,
+    /// Tie-break: a thread that is going to burn goes to the tail of the run queue first.
+    ///
+    /// The documents let two items start in the same instant on the same CPU (d, t = 5): what is free, such
+    /// as starting, comes before what costs time.
+    pub(super) yield_before_burn: bool,
+    /// Tie-break: a worker goes to the tail of the run queue after each item.
+    ///
+    /// The documents let `w1` wake and finish at the instant when `w0` has finished, and only then start `w2`
+    /// (c, t = 20). Without this the worker of `w0` goes on with `w2` before `w1` gets the CPU.
+    pub(super) yield_after_item: bool,
+    /// How long the manager lets a pool have work and nobody on it.
+    pub(super) patience: Option<Duration>,
+    /// Print every step.
+    pub(super) trace: bool,
+}
+
+/// Paths that were taken: random runs must reach the rare ones.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) refused: usize,
+    pub(super) shed: usize,
+    pub(super) started_from_rest: usize,
+    pub(super) taken_slots: usize,
+    pub(super) culled: usize,
+    pub(super) failed_creations: usize,
+    pub(super) unwatched: usize,
+    pub(super) left_uncounted: usize,
+}
+
+/// Something that happens at a given time.
+#[derive(Debug)]
+pub(super) enum Timer {
+    /// One outsider queues these items, one after the other.
+    Issue(Vec<ItemId>),
+    /// A sleep or a pause ends.
+    Resume(ThreadId),
+    /// A burn, or a slice of it, ends.
+    Burnt { cpu: usize, spent: Duration },
+    /// An unparked thread becomes runnable.
+    Unparked(ThreadId),
+    /// The manager has tried to make a worker.
+    Tried(PoolId),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Actor {
+    Manager,
+    Outsider(ThreadId),
+    Cpu(usize),
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Cpu {
+    pub(super) thread: Option<ThreadId>,
+    burning: bool,
+}
+
+pub(super) struct Machine {
+    pub(super) config: Config,
+    pub(super) now: Time,
+    pub(super) timers: Deadlines<Timer>,
+    pub(super) cpus: Vec<Cpu>,
+    pub(super) threads: Vec<Thread>,
+    /// Runnable workers without a CPU. Each CPU takes the first one that may use it.
+    pub(super) ready: VecDeque<ThreadId>,
+    /// Runnable outsiders; they need none of the CPUs.
+    pub(super) outsiders: Vec<ThreadId>,
+    pub(super) pools: Vec<Pool>,
+    pub(super) gates: Vec<Gate>,
+    pub(super) items: Vec<Item>,
+    pub(super) manager: Manager<PoolId>,
+    /// The manager is making a thread.
+    pub(super) manager_busy: bool,
+    /// Checkers only: until when no creation is tried.
+    pub(super) cooling_until: Time,
+    pub(super) log: Vec<Event>,
+    /// Steps that threads have taken.
+    pub(super) steps: usize,
+    pub(super) accepted: usize,
+    pub(super) completed: usize,
+    pub(super) seen: Seen,
+}
+
+impl Machine {
+    pub(super) fn new(config: Config, pools: Vec<Pool>, gates: Vec<Gate>, items: Vec<Item>) -> Self {
+        Self {
+            now: Time::default(),
+            timers: Deadlines::new(),
+            cpus: vec![Cpu::default(); config.cpus],
+            threads: Vec::new(),
+            ready: VecDeque::new(),
+            outsiders: Vec::new(),
+            pools,
+            gates,
+            items,
+            manager: Manager::new(config.patience),
+            manager_busy: false,
+            cooling_until: Time::default(),
+            log: Vec::new(),
+            steps: 0,
+            accepted: 0,
+            completed: 0,
+            seen: Seen::default(),
+            config,
+        }
+    }
+
+    /// One outsider will queue these items at `at`, in this order.
+    pub(super) fn issue(&mut self, at: Time, items: Vec<ItemId>) {
+        self.timers.set(at, Timer::Issue(items));
+    }
+
+    /// Runs until nothing is left to do, not even culling.
+    pub(super) fn run(&mut self) {
+        loop {
+            // All that becomes runnable at an instant is in a queue before anybody runs at that instant.
+            while let Some(timer) = self.timers.take_due(self.now) {
+                self.expire(timer);
+            }
+            while let Some(actor) = self.choose() {
+                self.act(actor);
+            }
+            let manager_at = if self.manager_busy { None } else { self.manager.next_wake() };
+            let next = [self.timers.next(), manager_at].into_iter().flatten().min();
+            match next {
+                Some(at) if at <= self.now => continue,
+                Some(at) => {
+                    self.check_instant();
+                    assert!(at < ENDLESS, "the run does not come to rest");
+                    self.now = at;
+                }
+                None => break,
+            }
+        }
+        self.check_instant();
+        self.check_quiet();
+    }
+
+    fn expire(&mut self, timer: Timer) {
+        match timer {
+            Timer::Issue(items) => {
+                let todo = items.into_iter().rev().map(Op::Admit).collect();
+                self.outsiders.push(self.threads.len());
+                self.threads.push(Thread { todo, cpu: None, worker: None });
+            }
+            Timer::Resume(thread) => self.make_runnable(thread),
+            Timer::Burnt { cpu, spent } => self.burnt(cpu, spent),
+            Timer::Unparked(thread) => self.unparked(thread),
+            Timer::Tried(pool) => {
+                self.manager_busy = false;
+                self.tried_to_create(pool);
+            }
+        }
+    }
+
+    /// Who takes the next step? Nobody, if all that is left costs time.
+    fn choose(&mut self) -> Option<Actor> {
+        let manager_is_due = !self.manager_busy && self.manager.next_wake().is_some_and(|at| at <= self.now);
+        let manager = manager_is_due.then_some(Actor::Manager);
+        let outsiders = self.outsiders.iter().map(|thread| Actor::Outsider(*thread));
+        let cpus = (0..self.cpus.len()).filter(|cpu| self.has_free_step(*cpu)).map(Actor::Cpu);
+        let actors: Vec<_> = manager.into_iter().chain(outsiders).chain(cpus).collect();
+        match &mut self.config.prng {
+            Some(prng) if !actors.is_empty() => Some(prng.pick(&actors)),
+            _ => actors.first().copied(),
+        }
+    }
+
+    fn act(&mut self, actor: Actor) {
+        match actor {
+            Actor::Manager => self.do_duty(),
+            Actor::Outsider(thread) => {
+                self.advance(thread);
+                if self.threads[thread].todo.is_empty() {
+                    self.outsiders.retain(|outsider| *outsider != thread);
+                }
+            }
+            Actor::Cpu(cpu) => match self.cpus[cpu].thread {
+                None => self.switch_to_first_ready(cpu),
+                Some(thread) => match self.threads[thread].todo.last() {
+                    Some(Op::Burn(left)) => self.burn(cpu, *left),
+                    _ => self.advance(thread),
+                },
+            },
+        }
+    }
+
+    /// Performs a thread's next step.
+    fn advance(&mut self, thread: ThreadId) {
+        loop {
+            let op = self.threads[thread].todo.pop().expect("a runnable thread has something to do");
+            if self.config.trace {
+                eprintln!("{:>9} ns  thread {thread:<3} {op:?}", self.now.as_nanos());
+            }
+            self.steps += 1;
+            self.perform(thread, op);
+            let goes_on = self.threads[thread].todo.last().is_some_and(Op::continues);
+            if self.config.racy || !goes_on {
+                break;
+            }
+        }
+    }
+
+    /// These steps come next, in this order.
+    pub(super) fn then<const N: usize>(&mut self, thread: ThreadId, ops: [Op; N]) {
+        self.threads[thread].todo.extend(ops.into_iter().rev());
+    }
+
+    fn has_free_step(&self, cpu: usize) -> bool {
+        match self.cpus[cpu].thread {
+            Some(_) => !self.cpus[cpu].burning,
+            None => self.first_ready(cpu).is_some(),
+        }
+    }
+
+    /// Where in the ready list is the first thread that may use this CPU?
+    fn first_ready(&self, cpu: usize) -> Option<usize> {
+        self.ready.iter().position(|thread| self.pool_of(*thread).cpus & 1 << cpu != 0)
+    }
+
+    fn switch_to_first_ready(&mut self, cpu: usize) {
+        let first = self.first_ready(cpu).and_then(|index| self.ready.remove(index));
+        let thread = first.expect("the CPU was chosen because a thread wants it");
+        self.cpus[cpu].thread = Some(thread);
+        self.threads[thread].cpu = Some(cpu);
+    }
+
+    fn burn(&mut self, cpu: usize, left: Duration) {
+        let spent = self.config.slice.map_or(left, |slice| slice.min(left));
+        self.cpus[cpu].burning = true;
+        self.timers.set(self.now + spent, Timer::Burnt { cpu, spent });
+    }
+
+    fn burnt(&mut self, cpu: usize, spent: Duration) {
+        self.cpus[cpu].burning = false;
+        let thread = self.cpus[cpu].thread.expect("a burning CPU has a thread");
+        let Some(Op::Burn(left)) = self.threads[thread].todo.pop() else {
+            unreachable!("thread {thread} burned for nothing");
+        };
+        if left > spent {
+            self.then(thread, [Op::Burn(left - spent)]);
+            if self.first_ready(cpu).is_some() {
+                self.give_up_cpu(thread);
+                self.make_runnable(thread);
+            }
+        }
+    }
+
+    /// Puts a thread at the tail of those that want a CPU.
+    pub(super) fn make_runnable(&mut self, thread: ThreadId) {
+        match self.threads[thread].worker {
+            Some(_) => self.ready.push_back(thread),
+            None => self.outsiders.push(thread),
+        }
+    }
+
+    pub(super) fn give_up_cpu(&mut self, thread: ThreadId) {
+        let cpu = self.threads[thread].cpu.take().expect("only a thread on a CPU can give it up");
+        self.cpus[cpu].thread = None;
+    }
+
+    /// Takes the thread off its CPU until `duration` is over.
+    pub(super) fn sleep(&mut self, thread: ThreadId, duration: Duration) {
+        match self.threads[thread].worker {
+            Some(_) => self.give_up_cpu(thread),
+            None => self.outsiders.retain(|outsider| *outsider != thread),
+        }
+        self.timers.set(self.now + duration, Timer::Resume(thread));
+    }
+
+    /// Wakes a worker, after the latency of the machine.
+    pub(super) fn unpark(&mut self, pool: PoolId, id: u32, notice: Notice) {
+        let thread = self.pools[pool].workers[&id];
+        let previous = self.worker_mut(thread).notice.replace(notice);
+        assert_eq!(previous, None, "a worker was taken off the idle stack twice");
+        let latency = self.up_to(self.config.wake_latency);
+        if latency.is_zero() {
+            self.unparked(thread);
+        } else {
+            self.timers.set(self.now + latency, Timer::Unparked(thread));
+        }
+    }
+
+    fn unparked(&mut self, thread: ThreadId) {
+        // A worker that has not parked yet will look before it does; nothing was lost.
+        if self.worker_mut(thread).parked {
+            self.worker_mut(thread).parked = false;
+            self.then(thread, [Op::Park]);
+            self.make_runnable(thread);
+        }
+    }
+
+    /// A time up to `longest`; no time at all on a machine without chance.
+    pub(super) fn up_to(&mut self, longest: Duration) -> Duration {
+        self.config.prng.as_mut().map_or(Duration::ZERO, |prng| prng.duration(longest))
+    }
+
+    pub(super) fn record(&mut self, item: ItemId, what: What) {
+        self.log.push(Event { at: self.now, item, what });
+    }
+
+    pub(super) fn worker(&self, thread: ThreadId) -> &Worker {
+        self.threads[thread].worker.as_ref().expect("only a worker does this")
+    }
+
+    pub(super) fn worker_mut(&mut self, thread: ThreadId) -> &mut Worker {
+        self.threads[thread].worker.as_mut().expect("only a worker does this")
+    }
+
+    fn pool_of(&self, thread: ThreadId) -> &Pool {
+        &self.pools[self.worker(thread).pool]
+    }
+
+    pub(super) fn gate_of(&self, item: ItemId) -> GateId {
+        self.items[item].gate
+    }
+}

@@ -1,0 +1,99 @@
+//! The steps of the manager: it makes workers, lets idle ones go, and looks at saturated pools.
+
+#![forbid(unsafe_code)]
+
+use super::machine::{Machine, Timer};
+use super::pool::{Notice, PoolId, Thread, Worker};
+use super::script::Op;
+use crate::policy::manager::{CREATION_COOLDOWN, Duty, Look, Verdict, Watch};
+use crate::policy::worker::Phase;
+
+impl Machine {
+    /// Does one thing that is due, if anything still is.
+    pub(super) fn do_duty(&mut self) {
+        let Some(duty) = self.manager.take_due(self.now) else { return };
+        if self.config.trace {
+            eprintln!("{:>9} ns  manager    {duty:?}", self.now.as_nanos());
+        }
+        match duty {
+            Duty::Create(pool) => {
+                assert!(self.now >= self.cooling_until, "a thread was tried too soon after a failure");
+                let latency = self.up_to(self.config.creation_latency);
+                if latency.is_zero() {
+                    self.tried_to_create(pool);
+                } else {
+                    self.manager_busy = true;
+                    self.timers.set(self.now + latency, Timer::Tried(pool));
+                }
+            }
+            Duty::Cull(pool) => {
+                let cull = self.pools[pool].crew.cull(self.now);
+                self.seen.culled += cull.leaving.len();
+                for id in cull.leaving {
+                    self.check_cull(pool, id);
+                    self.tell_to_leave(pool, id);
+                }
+                if let Some(at) = cull.again_at {
+                    self.manager.cull(pool, at);
+                }
+            }
+            Duty::Look(pool, watch) => self.look(pool, watch),
+        }
+    }
+
+    /// Passes on that a pool wants a worker.
+    pub(super) fn ask_to_create(&mut self, pool: PoolId) {
+        self.pools[pool].asked_for += 1;
+        self.manager.create(pool, self.now);
+    }
+
+    pub(super) fn tried_to_create(&mut self, pool: PoolId) {
+        let percent = self.config.failing_creations;
+        if self.config.prng.as_mut().is_some_and(|prng| prng.chance(percent)) {
+            self.seen.failed_creations += 1;
+            self.cooling_until = self.now + CREATION_COOLDOWN;
+            let still_wanted = self.pools[pool].crew.creation_failed();
+            self.pools[pool].asked_for -= u64::from(!still_wanted);
+            self.manager.creation_failed(still_wanted.then_some(pool), self.now);
+            return;
+        }
+        let id = self.pools[pool].free_id();
+        let thread = self.threads.len();
+        self.pools[pool].workers.insert(id, thread);
+        self.threads.push(Thread { todo: vec![Op::Arrive], cpu: None, worker: Some(Worker::new(pool, id)) });
+        self.make_runnable(thread);
+    }
+
+    pub(super) fn tell_to_leave(&mut self, pool: PoolId, id: u32) {
+        let thread = self.pools[pool].workers[&id];
+        self.worker_mut(thread).set_phase(Phase::Exiting);
+        self.unpark(pool, id, Notice::Leave);
+    }
+
+    fn look(&mut self, pool: PoolId, watch: Watch) {
+        let running = self.pools[pool]
+            .workers
+            .values()
+            .filter(|thread| self.worker(**thread).state.phase() == Phase::Running)
+            .count();
+        let seen = Look {
+            pending: self.pools[pool].has_work(),
+            running,
+            help_coming: self.pools[pool].crew.is_help_coming(),
+        };
+        match self.manager.looked(pool, watch, seen, self.now) {
+            Verdict::Watching => {}
+            Verdict::Unwatch => {
+                self.seen.unwatched += 1;
+                self.pools[pool].word = self.pools[pool].word.unwatch();
+                self.pools[pool].looked_at = false;
+                if self.pools[pool].has_work() {
+                    if let Some(reserved) = self.ask_for_worker(pool) {
+                        self.wake(pool, reserved);
+                    }
+                }
+            }
+            Verdict::Stuck(since) => panic!("pool {pool} has had work and nobody on it for {since:?}"),
+        }
+    }
+}

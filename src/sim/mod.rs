@@ -1,0 +1,35 @@
+//! A simulator of the executor in virtual time, for tests only.
+//!
+//! It stands in for everything that is not policy: CPUs and their scheduler, threads, sleeping, waking, the
+//! manager's thread. It performs what policy answers on bare values and knows no rule of concurrency
+//! management itself. Runs are deterministic: the same workload and seed give the same run.
+//!
+//! A thread is a stack of [`Op`](script::Op)s. Each one is atomic and is one access to one shared word or one
+//! critical section of the engine; between two of them any other thread may come. Only burning, sleeping,
+//! pausing and the configured latencies cost virtual time. Whatever is free is therefore done within an
+//! instant, and what policy promises can be checked exactly whenever time is about to advance.
+//!
+//! | file | what |
+//! |---|---|
+//! | `script` | what items do, and the steps that threads are made of |
+//! | `machine` | the clock, the CPUs, who goes next |
+//! | `pool` | what a pool, a worker and a gate consist of |
+//! | `issue` | the steps from queueing an item to waking a worker |
+//! | `worker` | the steps of a worker |
+//! | `manager` | the steps of the manager |
+//! | `checks` | what must hold, whatever the workload |
+//! | `timelines` | golden tests: the documented timelines |
+//! | `random` | random workloads on random machines, by seed |
+
+#![forbid(unsafe_code)]
+
+mod checks;
+mod issue;
+mod machine;
+mod manager;
+mod pool;
+mod prng;
+mod random;
+mod script;
+mod timelines;
+mod worker;

@@ -1,0 +1,219 @@
+//! Random workloads on random machines: whatever happens, the rules of `checks` hold.
+//!
+//! `CMWQ_SIM_RUNS` sets the number of runs. A run that fails prints its seed; `CMWQ_SIM_SEED=n` runs exactly
+//! that one again and prints every step.
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::time::Duration;
+
+use super::machine::{Config, Machine, Seen};
+use super::pool::{Gate, GateId, Pool, PoolId};
+use super::prng::Prng;
+use super::script::{Item, ItemId, Step};
+use crate::policy::concurrency::Running;
+use crate::policy::crew::CrewLimits;
+use crate::policy::time::Time;
+
+const RUNS: u64 = 3000;
+
+/// spec: C1, C3, C4, C5, C8, Q3, Q4
+#[test]
+fn every_rule_holds_in_random_runs() {
+    let number = |name: &str| {
+        env::var(name).ok().map(|value| value.parse::<u64>().unwrap_or_else(|_| panic!("{name} is a number")))
+    };
+    if let Some(seed) = number("CMWQ_SIM_SEED") {
+        simulate(seed, true);
+        return;
+    }
+    let runs = number("CMWQ_SIM_RUNS").unwrap_or(RUNS);
+    let mut seen = Seen::default();
+    for seed in 0..runs {
+        seen.add(&simulate(seed, false));
+    }
+    if runs >= RUNS {
+        seen.assert_complete();
+    }
+}
+
+/// Tells the seed of a run that panics.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("replay this run with CMWQ_SIM_SEED={}", self.0);
+        }
+    }
+}
+
+fn simulate(seed: u64, trace: bool) -> Seen {
+    let seed = Seed(seed);
+    let mut prng = Prng::new(seed.0);
+    let config = config(&mut prng, trace);
+    let workload = Workload::new(&mut prng, config.cpus);
+    let Workload { pools, gates, items, issues } = workload;
+    let mut machine = Machine::new(Config { prng: Some(prng), ..config }, pools, gates, items);
+    for (at, items) in issues {
+        machine.issue(at, items);
+    }
+    machine.run();
+    machine.seen
+}
+
+fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+fn config(prng: &mut Prng, trace: bool) -> Config {
+    // Half of the machines have no latencies: only there can be said exactly that no CPU idles.
+    let immediate = prng.chance(50);
+    let latency = |prng: &mut Prng, longest| if immediate { Duration::ZERO } else { prng.pick(longest) };
+    Config {
+        cpus: prng.within(1..=4),
+        wake_latency: latency(prng, &[micros(0), micros(50), micros(2000)]),
+        creation_latency: latency(prng, &[micros(0), micros(50), micros(5000)]),
+        listing_delay: prng.pick(&[micros(0), micros(0), micros(100), micros(3000)]),
+        failing_creations: prng.pick(&[0, 0, 0, 20, 70]),
+        slice: prng.pick(&[None, Some(micros(100)), Some(micros(1000))]),
+        racy: prng.chance(50),
+        yield_before_burn: prng.chance(50),
+        yield_after_item: prng.chance(50),
+        patience: Some(Duration::from_millis(100)),
+        trace,
+        prng: None,
+    }
+}
+
+struct Workload {
+    pools: Vec<Pool>,
+    gates: Vec<Gate>,
+    items: Vec<Item>,
+    issues: Vec<(Time, Vec<ItemId>)>,
+}
+
+impl Workload {
+    fn new(prng: &mut Prng, cpus: usize) -> Self {
+        let (pools, classes) = pools(prng, cpus);
+        let gates = gates(prng, cpus, &pools, &classes);
+        let count = prng.within(1..=40);
+        // What an item queues is not issued from outside.
+        let mut chained = vec![false; count];
+        // In some runs nothing lasts, so that everything meets at the few moments of issuing.
+        let longest = Duration::from_millis(prng.pick(&[0, 1, 4]));
+        let mut item = |id| item(prng, id, gates.len(), longest, &mut chained);
+        let items: Vec<_> = (0..count).map(&mut item).collect();
+
+        // A few moments at which many things happen, sometimes so far apart that idle workers leave in
+        // between.
+        let length = Duration::from_millis(prng.pick(&[1, 10, 50, 2000]));
+        let moments: Vec<_> = (0..prng.within(1..=6)).map(|_| prng.duration(length)).collect();
+        let mut issues: Vec<(Time, Vec<ItemId>)> = Vec::new();
+        for id in (0..count).filter(|id| !chained[*id]) {
+            match issues.last_mut() {
+                Some((_, items)) if prng.chance(50) => items.push(id),
+                _ => issues.push((Time::default() + prng.pick(&moments), vec![id])),
+            }
+        }
+        Self { pools, gates, items, issues }
+    }
+}
+
+/// One class of pools: for each CPU, the pool that serves it.
+type Class = Vec<PoolId>;
+
+/// Pools in some classes: per CPU, or managed or unmanaged pods.
+fn pools(prng: &mut Prng, cpus: usize) -> (Vec<Pool>, Vec<Class>) {
+    let mut pools = Vec::new();
+    let mut classes = Vec::new();
+    for _ in 0..prng.within(1..=3) {
+        let limits = CrewLimits {
+            idle_timeout: Duration::from_millis(prng.pick(&[1, 20, 500])),
+            idle_ratio: prng.within(1..=4),
+        };
+        let kind = prng.below(3);
+        let pod_size = if kind == 0 { 1 } else { prng.within(1..=cpus) };
+        let mut class = Class::new();
+        for first in (0..cpus).step_by(pod_size) {
+            let size = pod_size.min(cpus - first);
+            let word = match kind {
+                0 => Running::managed(1),
+                // A quota may make the target smaller than the pod.
+                1 => Running::managed(prng.within(1..=size)),
+                _ => Running::unmanaged(),
+            };
+            class.extend(vec![pools.len(); size]);
+            pools.push(Pool::new(word, limits, ((1 << size) - 1) << first));
+        }
+        classes.push(class);
+    }
+    (pools, classes)
+}
+
+/// The gates of some queues: one per CPU, or a single one for an ordered queue.
+fn gates(prng: &mut Prng, cpus: usize, pools: &[Pool], classes: &[Class]) -> Vec<Gate> {
+    let mut gates = Vec::new();
+    for _ in 0..prng.within(1..=4) {
+        let class = &classes[prng.below(classes.len())];
+        let ordered = prng.chance(25);
+        let max_active = if ordered { 1 } else { prng.pick(&[1, 2, 3, 256]) };
+        let cpu_intensive = class.iter().all(|pool| pools[*pool].word.target() == Some(1)) && prng.chance(30);
+        for pool in class.iter().take(if ordered { 1 } else { cpus }) {
+            let gate = Gate::new(max_active, *pool);
+            gates.push(if cpu_intensive { gate.cpu_intensive() } else { gate });
+        }
+    }
+    gates
+}
+
+fn item(prng: &mut Prng, id: ItemId, gates: usize, longest: Duration, chained: &mut [bool]) -> Item {
+    // Most items go to one gate, so that it fills up.
+    let gate: GateId = if prng.chance(40) { 0 } else { prng.below(gates) };
+    let mut script = Vec::new();
+    for _ in 0..prng.within(0..=5) {
+        let step = match prng.below(10) {
+            0..=4 => Step::Burn(prng.duration(longest)),
+            5..=7 => Step::Sleep(prng.duration(2 * longest)),
+            // A later item that nobody has queued yet: a chain always ends.
+            _ => match (id + 1..chained.len()).find(|later| !chained[*later]) {
+                Some(later) => {
+                    chained[later] = true;
+                    Step::Queue(later)
+                }
+                None => continue,
+            },
+        };
+        script.push(step);
+    }
+    Item { gate, script }
+}
+
+impl Seen {
+    fn add(&mut self, other: &Self) {
+        self.refused += other.refused;
+        self.shed += other.shed;
+        self.started_from_rest += other.started_from_rest;
+        self.taken_slots += other.taken_slots;
+        self.culled += other.culled;
+        self.failed_creations += other.failed_creations;
+        self.unwatched += other.unwatched;
+        self.left_uncounted += other.left_uncounted;
+    }
+
+    /// The rules are worth little if the rare paths are never taken.
+    fn assert_complete(&self) {
+        let paths = [
+            self.refused,
+            self.shed,
+            self.started_from_rest,
+            self.taken_slots,
+            self.culled,
+            self.failed_creations,
+            self.unwatched,
+            self.left_uncounted,
+        ];
+        assert!(paths.iter().all(|times| *times >= 50), "a path is hardly ever taken: {self:?}");
+    }
+}

@@ -1,0 +1,125 @@
+//! What an item does, what a run records, and the steps that a thread is made of.
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::pool::{GateId, PoolId};
+use crate::policy::concurrency::Reserved;
+use crate::policy::crew::Rest;
+use crate::policy::time::Time;
+
+/// The index of an item in the workload.
+pub(super) type ItemId = usize;
+
+/// An item: where it is queued, and what its function does.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) gate: GateId,
+    pub(super) script: Vec<Step>,
+}
+
+/// One step of an item's function.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    /// Use the CPU for so long.
+    Burn(Duration),
+    /// Block for so long, under a guard.
+    Sleep(Duration),
+    /// Queue another item.
+    Queue(ItemId),
+}
+
+/// Something that a timeline shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Event {
+    pub(super) at: Time,
+    pub(super) item: ItemId,
+    pub(super) what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum What {
+    Starts,
+    Sleeps,
+    Wakes,
+    Finishes,
+}
+
+/// What a thread does next. Each is atomic; those that lead to others put them on the thread's stack.
+#[derive(Debug)]
+pub(super) enum Op {
+    // Steps of whoever queues an item or ends one.
+    /// Ask the gate for a slot.
+    Admit(ItemId),
+    /// Be slow between two steps.
+    Pause(Duration),
+    /// Put an item that has a slot on its pool's worklist.
+    Push(ItemId),
+    /// Put an item that has no slot on its gate's waiting list.
+    List(ItemId),
+    /// Tell the gate that the item is on the list.
+    Listed(ItemId),
+    /// A slot was handed over: start the first waiting item.
+    Hand(GateId),
+    /// Work was pushed: kick.
+    Kick(PoolId),
+    /// The running count fell: kick if there is work.
+    Look(PoolId),
+    /// Give a reservation to a worker.
+    Wake(PoolId, Reserved),
+
+    // Steps of a worker.
+    /// A new worker has arrived.
+    Arrive,
+    /// It was woken.
+    Woken,
+    /// Begin, if still permitted.
+    Start(Reserved),
+    /// Pop an item; the first one since it was woken?
+    Take { first: bool },
+    /// Call the item's function.
+    Begin(ItemId),
+    /// Do the step of this number of the item's script.
+    Script(usize),
+    /// Use the CPU.
+    Burn(Duration),
+    /// Go to the tail of the run queue.
+    Yield,
+    /// Enter a guard.
+    Block,
+    /// Leave the running count.
+    Leave,
+    /// Be off the CPU for so long.
+    Sleep(Duration),
+    /// Leave the guard.
+    Unblock,
+    /// Join the running count.
+    ComeBack,
+    /// The item's function returned.
+    Finish,
+    /// Give the slot back.
+    Complete(GateId),
+    /// Decide what comes next.
+    Between,
+    /// Leave the running count and go idle, in one critical section.
+    Retire,
+    /// Go idle; it does not count already.
+    GoIdle,
+    /// Act on what the crew said.
+    Rested(Rest),
+    /// Sleep until somebody says what to do.
+    Park,
+    /// Be gone.
+    Exit,
+}
+
+impl Op {
+    /// Does it finish what the step before began, so that the two are one unless the run is racy?
+    ///
+    /// Apart, they let two items of one gate swap, which the design permits where more than one may be
+    /// active.
+    pub(super) fn continues(&self) -> bool {
+        matches!(self, Self::Push(_) | Self::Listed(_) | Self::Hand(_))
+    }
+}

@@ -1,0 +1,262 @@
+//! The steps of a worker: from being woken through its items to being idle again.
+
+#![forbid(unsafe_code)]
+
+use super::machine::Machine;
+use super::pool::{Notice, ThreadId};
+use super::script::{ItemId, Op, Step, What};
+use crate::policy::concurrency::{Next, Reserved};
+use crate::policy::crew::{Prepare, Rest};
+use crate::policy::worker::Phase;
+
+impl Machine {
+    pub(super) fn perform(&mut self, me: ThreadId, op: Op) {
+        match op {
+            Op::Arrive => self.arrive(me),
+            Op::Woken => self.woken(me),
+            Op::Start(reserved) => self.start(me, reserved),
+            Op::Take { first } => self.take(me, first),
+            Op::Begin(item) => self.begin(me, item),
+            Op::Script(step) => self.follow_script(me, step),
+            Op::Burn(_) => unreachable!("burning takes a CPU's time, it is no step"),
+            Op::Yield => {
+                self.give_up_cpu(me);
+                self.make_runnable(me);
+            }
+            Op::Block => {
+                let pool = self.worker(me).pool;
+                let (state, leaves) = self.worker(me).state.block();
+                self.worker_mut(me).state = state;
+                if leaves {
+                    self.then(me, [Op::Leave, Op::Look(pool)]);
+                }
+            }
+            Op::Sleep(duration) => {
+                self.record_own(me, What::Sleeps);
+                self.sleep(me, duration);
+            }
+            Op::Unblock => {
+                self.record_own(me, What::Wakes);
+                let (state, comes_back) = self.worker(me).state.unblock();
+                self.worker_mut(me).state = state;
+                if comes_back {
+                    self.then(me, [Op::ComeBack]);
+                }
+            }
+            Op::Leave => self.leave(me),
+            Op::ComeBack => {
+                let pool = self.worker(me).pool;
+                self.pools[pool].word = self.pools[pool].word.come_back();
+                self.worker_mut(me).counted = true;
+            }
+            Op::Finish => self.finish(me),
+            Op::Between => self.between_items(me),
+            Op::Retire => {
+                let pool = self.worker(me).pool;
+                self.leave(me);
+                let rest = self.rest(me);
+                self.then(me, [Op::Look(pool), Op::Rested(rest)]);
+            }
+            Op::GoIdle => {
+                let rest = self.rest(me);
+                self.then(me, [Op::Rested(rest)]);
+            }
+            Op::Rested(rest) => self.rested(me, rest),
+            Op::Park => self.park(me),
+            Op::Exit => {
+                let (pool, id) = (self.worker(me).pool, self.worker(me).id);
+                self.give_up_cpu(me);
+                self.pools[pool].workers.remove(&id);
+            }
+            other => self.perform_issue(me, other),
+        }
+    }
+
+    fn arrive(&mut self, me: ThreadId) {
+        let (pool, id) = (self.worker(me).pool, self.worker(me).id);
+        let rest = self.pools[pool].crew.arrived(id, self.now);
+        self.pools[pool].asked_for -= 1;
+        self.resting(me, &rest);
+        self.then(me, [Op::Rested(rest)]);
+    }
+
+    fn woken(&mut self, me: ThreadId) {
+        let pool = self.worker(me).pool;
+        let (reserved, prepare) = self.pools[pool].crew.woken();
+        self.prepare(me, prepare);
+        self.then(me, [Op::Start(reserved)]);
+    }
+
+    fn prepare(&mut self, me: ThreadId, prepare: Prepare) {
+        match prepare {
+            Prepare::Ready => {}
+            Prepare::CreateSpare => self.ask_to_create(self.worker(me).pool),
+        }
+    }
+
+    fn start(&mut self, me: ThreadId, reserved: Reserved) {
+        let pool = self.worker(me).pool;
+        drop(reserved);
+        let (word, started) = self.pools[pool].word.start();
+        self.pools[pool].word = word;
+        if started {
+            self.check_permission(pool);
+            self.worker_mut(me).counted = true;
+            self.worker_mut(me).set_phase(Phase::Running);
+            self.then(me, [Op::Take { first: true }]);
+        } else {
+            self.seen.refused += 1;
+            self.worker_mut(me).set_phase(Phase::Idle);
+            self.then(me, [Op::GoIdle]);
+        }
+    }
+
+    fn take(&mut self, me: ThreadId, first: bool) {
+        let pool = self.worker(me).pool;
+        let Some(item) = self.pools[pool].worklist.pop_front() else {
+            return self.then(me, [Op::Between]);
+        };
+        self.check_order(item);
+        self.then(me, [Op::Begin(item)]);
+        if first {
+            // The wake chain: in an unmanaged pool each started worker wakes the next.
+            self.then(me, [Op::Look(pool)]);
+        }
+    }
+
+    fn begin(&mut self, me: ThreadId, item: ItemId) {
+        let pool = self.worker(me).pool;
+        let intensive = self.gates[self.gate_of(item)].cpu_intensive;
+        let managed = self.pools[pool].word.is_managed();
+        self.check_begin(pool);
+        let phase = if managed && !intensive { Phase::Running } else { Phase::Uncounted };
+        let worker = self.worker_mut(me);
+        worker.state = worker.state.begin_item(phase);
+        worker.item = Some(item);
+        self.record(item, What::Starts);
+        self.then(me, [Op::Script(0)]);
+        if managed && intensive {
+            self.seen.left_uncounted += 1;
+            self.then(me, [Op::Leave, Op::Look(pool)]);
+        }
+    }
+
+    fn follow_script(&mut self, me: ThreadId, number: usize) {
+        let item = self.worker(me).item.expect("a script belongs to an item");
+        let Some(step) = self.items[item].script.get(number).copied() else {
+            return self.then(me, [Op::Finish]);
+        };
+        self.then(me, [Op::Script(number + 1)]);
+        match step {
+            Step::Burn(duration) if self.config.yield_before_burn => {
+                self.then(me, [Op::Yield, Op::Burn(duration)]);
+            }
+            Step::Burn(duration) => self.then(me, [Op::Burn(duration)]),
+            Step::Sleep(duration) => self.then(me, [Op::Block, Op::Sleep(duration), Op::Unblock]),
+            Step::Queue(other) => self.then(me, [Op::Admit(other)]),
+        }
+    }
+
+    fn finish(&mut self, me: ThreadId) {
+        self.record_own(me, What::Finishes);
+        let pool = self.worker(me).pool;
+        let managed = self.pools[pool].word.is_managed();
+        let comes_back = managed && self.worker(me).state.phase() == Phase::Uncounted;
+        let worker = self.worker_mut(me);
+        let item = worker.item.take().expect("what ends is an item");
+        worker.set_phase(Phase::Running);
+        let gate = self.gate_of(item);
+        self.then(me, [Op::Between]);
+        if self.config.yield_after_item {
+            self.then(me, [Op::Yield]);
+        }
+        self.then(me, [Op::Complete(gate)]);
+        if comes_back {
+            self.then(me, [Op::ComeBack]);
+        }
+    }
+
+    fn between_items(&mut self, me: ThreadId) {
+        let pool = self.worker(me).pool;
+        let work = self.pools[pool].has_work();
+        let (word, next) = self.pools[pool].word.between_items(work);
+        self.pools[pool].word = word;
+        match next {
+            Next::Keep => {
+                self.check_permission(pool);
+                self.then(me, [Op::Take { first: false }]);
+            }
+            Next::Shed => {
+                self.seen.shed += 1;
+                self.worker_mut(me).counted = false;
+                self.then(me, [Op::GoIdle]);
+            }
+            Next::Rest => {
+                self.check_rest(pool);
+                self.then(me, [Op::Retire]);
+            }
+        }
+    }
+
+    fn leave(&mut self, me: ThreadId) {
+        let pool = self.worker(me).pool;
+        self.pools[pool].word = self.pools[pool].word.leave();
+        self.worker_mut(me).counted = false;
+    }
+
+    fn rest(&mut self, me: ThreadId) -> Rest {
+        let (pool, id) = (self.worker(me).pool, self.worker(me).id);
+        let rest = self.pools[pool].crew.rest(id, self.now);
+        self.resting(me, &rest);
+        rest
+    }
+
+    /// Notes what the crew decided in the same step, because others may act on it before this worker does.
+    fn resting(&mut self, me: ThreadId, rest: &Rest) {
+        let pool = self.worker(me).pool;
+        let phase = match rest {
+            Rest::Park(_) => Phase::Idle,
+            Rest::Start(..) => {
+                self.seen.started_from_rest += 1;
+                self.pools[pool].owed -= 1;
+                Phase::Waking
+            }
+            Rest::Exit => Phase::Exiting,
+        };
+        let now = self.now;
+        self.worker_mut(me).set_phase(phase);
+        self.worker_mut(me).idle_since = now;
+    }
+
+    fn rested(&mut self, me: ThreadId, rest: Rest) {
+        match rest {
+            Rest::Park(cull_at) => {
+                if let Some(at) = cull_at {
+                    self.manager.cull(self.worker(me).pool, at);
+                }
+                self.then(me, [Op::Park]);
+            }
+            Rest::Start(reserved, prepare) => {
+                self.prepare(me, prepare);
+                self.then(me, [Op::Start(reserved)]);
+            }
+            Rest::Exit => self.then(me, [Op::Exit]),
+        }
+    }
+
+    fn park(&mut self, me: ThreadId) {
+        match self.worker_mut(me).notice.take() {
+            Some(Notice::Begin) => self.then(me, [Op::Woken]),
+            Some(Notice::Leave) => self.then(me, [Op::Exit]),
+            None => {
+                self.worker_mut(me).parked = true;
+                self.give_up_cpu(me);
+            }
+        }
+    }
+
+    fn record_own(&mut self, me: ThreadId, what: What) {
+        let item = self.worker(me).item.expect("this happens inside an item");
+        self.record(item, what);
+    }
+}
