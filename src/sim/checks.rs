@@ -137,6 +137,10 @@ impl Machine {
         let creating = u64::from(pool.crew.is_creating());
         assert_eq!(pool.asked_for, creating, "workers of pool {id} that are being made");
         assert_eq!(pool.word.is_watched(), pool.looked_at, "somebody looks at pool {id} if it is watched");
+        // Otherwise an item that blocks without a guard would hold the others back unnoticed.
+        if pool.has_work() && pool.word.waking() == 0 {
+            assert!(pool.looked_at, "pool {id} has work, wakes nobody, and nobody looks at it");
+        }
     }
 
     /// spec: C1 (another worker starts at once), C3 (need more), C5.

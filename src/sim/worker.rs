@@ -107,7 +107,8 @@ impl Machine {
         } else {
             self.seen.refused += 1;
             self.worker_mut(me).set_phase(Phase::Idle);
-            self.then(me, [Op::GoIdle]);
+            // Its item stays behind a worker that came back, and perhaps nobody watches that one yet.
+            self.then(me, [Op::Look(pool), Op::GoIdle]);
         }
     }
 
