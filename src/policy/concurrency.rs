@@ -64,6 +64,10 @@ pub(crate) enum Next {
 }
 
 impl Running {
+    /// What one running worker adds to the word: [`leave`](Self::leave) and [`come_back`](Self::come_back) are a
+    /// subtraction and an addition of it, whatever the rest of the word is.
+    pub(crate) const ONE: Self = Self(1 << RUNNING);
+
     /// A pool that keeps `target` workers runnable.
     pub(crate) fn managed(target: usize) -> Self {
         let target = (target.max(1) as u64).min(UNMANAGED - 1);
@@ -92,10 +96,6 @@ impl Running {
     pub(crate) const fn target(self) -> Option<u64> {
         let target = self.0 >> TARGET & MASK;
         if target == UNMANAGED { None } else { Some(target) }
-    }
-
-    pub(crate) const fn is_managed(self) -> bool {
-        self.target().is_some()
     }
 
     pub(crate) const fn is_watched(self) -> bool {
@@ -162,7 +162,7 @@ impl Running {
     /// A running worker stops counting: it blocks, goes idle, or begins a CPU-intensive item.
     pub(crate) const fn leave(self) -> Self {
         debug_assert!(self.running() > 0, "a worker left a pool in which none was running");
-        Self(self.0 - (1 << RUNNING))
+        Self(self.0 - Self::ONE.0)
     }
 
     /// A worker counts again: it returned from a block, or ended a CPU-intensive item. May overshoot the target;
@@ -178,7 +178,7 @@ impl Running {
 
     const fn run_one(self) -> Self {
         debug_assert!(self.running() < MASK);
-        Self(self.0 + (1 << RUNNING))
+        Self(self.0 + Self::ONE.0)
     }
 
     const fn wake_one(self) -> Self {

@@ -1,14 +1,14 @@
 //! What a worker is doing: its phase, and which of its items it is doing it for.
 //!
-//! The owner raises the sequence with every item. A detector that looks at the thread from outside reads the word
-//! first, looks, and then changes the very word it read: its stale look can never hit the next item.
+//! The owner raises the sequence with every item, so that whoever looks at the thread from outside can tell whether
+//! a second look still finds the same item.
 //!
 //! | from | to | by |
 //! |---|---|---|
 //! | idle | waking, exiting | whoever takes it off the idle stack, under the pool's mutex |
 //! | waking | running, uncounted, idle | the worker |
 //! | running | blocked | its guard |
-//! | blocked | running | its guard; whoever moves it back adds one to the pool's running count |
+//! | blocked | running | its guard, or the end of its item |
 //! | running, uncounted | idle | the worker |
 
 #![forbid(unsafe_code)]

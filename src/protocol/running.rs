@@ -12,7 +12,7 @@
 //! are acquire and release.
 
 use crate::policy::concurrency::{Kick, Next, Reserved, Running};
-use crate::sys::sync::{AtomicU64, Ordering, fence};
+use crate::sys::sync::{AtomicU64, Ordering, fence, fence_after_update};
 
 /// A pool's count of running and waking workers.
 #[derive(Debug)]
@@ -35,11 +35,11 @@ impl RunningCell {
         self.kick()
     }
 
-    /// The caller has just left the count or cleared the watched bit: is there something to be done about the work
-    /// that it finds?
+    /// The caller has just changed the word: left the count, used up a reservation, or cleared the watched bit. Is
+    /// there something to be done about the work that it finds?
     #[inline]
     pub(crate) fn look(&self, has_work: impl FnOnce() -> bool) -> Kick {
-        fence(Ordering::SeqCst); // with `pushed`
+        fence_after_update(); // with `pushed`
         if has_work() { self.kick() } else { Kick::Enough }
     }
 
@@ -68,13 +68,17 @@ impl RunningCell {
     /// A running worker stops counting. The caller owes a [`look`](Self::look).
     #[inline]
     pub(crate) fn leave(&self) {
-        self.update(|word| (word.leave(), ()));
+        let before = self.0.fetch_sub(Running::ONE.into_bits(), Ordering::AcqRel);
+        debug_assert!(
+            Running::from_bits(before).running() > 0,
+            "a worker left a pool in which none was running"
+        );
     }
 
     /// A worker counts again.
     #[inline]
     pub(crate) fn come_back(&self) {
-        self.update(|word| (word.come_back(), ()));
+        self.0.fetch_add(Running::ONE.into_bits(), Ordering::AcqRel);
     }
 
     /// A worker is between two items: [`Next::Shed`] has taken it out of the count.

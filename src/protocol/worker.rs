@@ -1,8 +1,9 @@
 //! The cell of a worker's [`WorkerState`].
 //!
-//! Whoever takes the worker off the idle stack writes the word under the pool's mutex, and unparks after unlocking;
-//! the parked owner reads it. Otherwise the owner alone writes. Blocking and returning are compare-and-swaps all
-//! the same: a detector may move the same word from outside, and the one who moves it accounts for it.
+//! One thread writes at a time, so a change is a load and a store and costs next to nothing: the owner, except that
+//! a worker on the idle stack is written to by whoever takes it off, under the pool's mutex. The owner enters the
+//! idle stack under that mutex too, and is unparked after the write. Release and acquire: a woken worker sees what
+//! its waker wrote, and an onlooker who sees a phase sees what the owner did before.
 
 use crate::policy::worker::{Phase, WorkerState};
 use crate::sys::sync::{AtomicU64, Ordering};
@@ -16,37 +17,39 @@ impl WorkerCell {
         Self(AtomicU64::new(WorkerState::new(phase).into_bits()))
     }
 
-    /// Acquire: a woken worker sees what its waker wrote.
     #[inline]
     pub(crate) fn load(&self) -> WorkerState {
         WorkerState::from_bits(self.0.load(Ordering::Acquire))
     }
 
-    /// Owner, or whoever holds the pool's mutex and took the worker off the idle stack.
+    /// By the owner, or by whoever takes the worker off the idle stack.
     pub(crate) fn set_phase(&self, phase: Phase) {
-        self.update(|state| (state.with_phase(phase), ()));
+        self.change(|state| (state.with_phase(phase), ()));
     }
 
-    /// Owner.
+    /// By the owner.
     #[inline]
     pub(crate) fn begin_item(&self, phase: Phase) {
-        self.update(|state| (state.begin_item(phase), ()));
+        self.change(|state| (state.begin_item(phase), ()));
     }
 
-    /// True if it falls to the caller to take the worker out of the count.
+    /// By the owner. True if it must leave the count.
     #[inline]
     pub(crate) fn block(&self) -> bool {
-        self.update(WorkerState::block)
+        self.change(WorkerState::block)
     }
 
-    /// True if it falls to the caller to put the worker back into the count.
+    /// By the owner. True if it must come back into the count.
     #[inline]
     pub(crate) fn unblock(&self) -> bool {
-        self.update(WorkerState::unblock)
+        self.change(WorkerState::unblock)
     }
 
     #[inline]
-    fn update<A>(&self, transition: impl FnMut(WorkerState) -> (WorkerState, A)) -> A {
-        super::update(&self.0, Ordering::AcqRel, WorkerState::from_bits, WorkerState::into_bits, transition)
+    fn change<A>(&self, transition: impl FnOnce(WorkerState) -> (WorkerState, A)) -> A {
+        let state = WorkerState::from_bits(self.0.load(Ordering::Relaxed));
+        let (next, answer) = transition(state);
+        self.0.store(next.into_bits(), Ordering::Release);
+        answer
     }
 }

@@ -32,3 +32,16 @@ mod imp {
 }
 
 pub(crate) use imp::*;
+
+/// A `SeqCst` fence right after a read-modify-write of the same thread.
+///
+/// On x86-64 every read-modify-write is a full barrier already, so only the compiler must be kept from moving the
+/// later accesses up; a second barrier would double the cost of a blocking guard.
+#[inline]
+pub(crate) fn fence_after_update() {
+    if cfg!(all(target_arch = "x86_64", not(miri), not(cmwq_loom))) {
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}

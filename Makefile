@@ -1,0 +1,56 @@
+# Everything there is to do with this repository. `make demo` and `make test` need nothing but Rust: they install
+# what is missing first.
+
+CARGO ?= cargo
+LOOM_FLAGS = RUSTFLAGS="--cfg cmwq_loom" CARGO_TARGET_DIR=target/loom
+
+.PHONY: help setup demo test check loom loom-mutants bench package
+
+help:
+	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
+	@echo "make test          the whole test suite: unit, integration, model, documentation and loom tests"
+	@echo "make check         format, lints and documentation, all warnings being errors"
+	@echo "make loom          every loom model, without bounds on preemptions"
+	@echo "make loom-mutants  show that the loom models can fail"
+	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
+	@echo "make setup         install hwloc's headers and pkg-config, where that can be done"
+
+# hwlocality links hwloc statically described, which asks for libudev as well.
+setup:
+	@sh .ci/setup
+
+demo: setup
+	@mkdir -p target
+	$(CARGO) build --release --examples
+	@echo
+	@echo "== SHA-512 of every file under /usr/share/doc, against sha512sum =="
+	@target/release/examples/checksum --threads-report /usr/share/doc > target/checksum.cmwq; \
+		test $$? -le 1
+	@find /usr/share/doc -type f -print0 | LC_ALL=C sort -z | xargs -0 sha512sum > target/checksum.coreutils
+	@cmp target/checksum.cmwq target/checksum.coreutils && \
+		echo "$$(wc -l < target/checksum.cmwq) lines, byte for byte those of sha512sum"
+	@echo
+	@echo "== Three items on one CPU: documented and measured =="
+	@target/release/examples/timelines
+
+test: setup
+	$(CARGO) test
+	$(LOOM_FLAGS) LOOM_MAX_PREEMPTIONS=2 $(CARGO) test --release --lib models
+
+check: setup
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps
+
+loom: setup
+	$(LOOM_FLAGS) $(CARGO) test --release --lib models
+
+loom-mutants: setup
+	bash tests/mutants/run
+
+bench: setup
+	$(CARGO) bench --bench timelines -- $(if $(QUICK),--quick)
+	$(CARGO) bench --bench queueing -- $(if $(QUICK),--quick)
+
+package: setup
+	$(CARGO) package
