@@ -49,7 +49,6 @@ pub struct Executor {
 
 impl Executor {
     /// Starts to describe an executor.
-    #[must_use]
     pub fn builder() -> ExecutorBuilder {
         ExecutorBuilder::new()
     }
@@ -319,11 +318,9 @@ impl ExecutorBuilder {
         if GLOBAL.get().is_some() {
             return Err(BuildExecutorError::GlobalExists);
         }
-        let executor = self.build()?;
-        let mut ours = Some(executor);
-        let global = GLOBAL.get_or_init(|| ours.take().expect("the closure runs once"));
-        // Somebody else was faster: ours ends here.
-        if ours.is_some() { Err(BuildExecutorError::GlobalExists) } else { Ok(global) }
+        // Somebody else may be faster: then ours ends here.
+        GLOBAL.set(self.build()?).map_err(|_ours| BuildExecutorError::GlobalExists)?;
+        Ok(Executor::global())
     }
 
     /// An executor, and whether its manager could be started.

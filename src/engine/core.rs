@@ -200,11 +200,11 @@ impl Denials {
 
 impl Hooks {
     pub(crate) fn started(&self) {
-        self.on_thread_start.iter().for_each(|hook| contain(hook));
+        self.on_thread_start.iter().for_each(contain);
     }
 
     pub(crate) fn stopped(&self) {
-        self.on_thread_stop.iter().for_each(|hook| contain(hook));
+        self.on_thread_stop.iter().for_each(contain);
     }
 
     pub(crate) fn panicked(&self, report: &PanicReport<'_>) {

@@ -3,7 +3,6 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::policy::admission::Admit;
 use crate::protocol::item::Queued;
 
 use super::entry::{Entry, Header};
@@ -29,13 +28,12 @@ impl Queue {
             return Err((Full, function));
         }
         let shard = self.shard(self.executor.placement.slot());
-        let admit = shard.gate().cell.admit();
-        if admit == Admit::Full {
+        if shard.gate().cell.is_full() {
             self.left_pending();
             return Err((Full, function));
         }
         let (item, handle) = one_shot::make(function, std::ptr::from_ref(shard.gate()));
-        self.enqueue(shard, item, admit);
+        enqueue(shard, item);
         Ok(handle)
     }
 
@@ -43,7 +41,8 @@ impl Queue {
     #[inline]
     pub(crate) fn queue(&self, work: &Arc<WorkItem>) -> Result<bool, Full> {
         let shard = self.shard(self.executor.placement.slot());
-        if !self.becomes_pending() {
+        let room = !shard.gate().cell.is_full() && self.becomes_pending();
+        if !room {
             // What is pending, or has left an entry here, needs no room.
             return match work.cell.queue_without_entry(shard.id) {
                 Some(Queued::Coalesced) => Ok(false),
@@ -52,33 +51,27 @@ impl Queue {
             };
         }
         match work.cell.queue(shard.id) {
-            Queued::Push => {}
+            Queued::Push => {
+                enqueue(shard, work.to_entry());
+                Ok(true)
+            }
             queued @ (Queued::Revived | Queued::Coalesced) => {
                 self.left_pending();
-                return Ok(queued == Queued::Revived);
+                Ok(queued == Queued::Revived)
             }
         }
-        let admit = shard.gate().cell.admit();
-        if admit == Admit::Full {
-            self.left_pending();
-            work.cell.refuse();
-            return Err(Full);
-        }
-        self.enqueue(shard, work.to_entry(), admit);
-        Ok(true)
     }
+}
 
-    #[inline]
-    fn enqueue(&self, shard: &Shard, item: NonNull<Header>, admit: Admit) {
-        // The pool is in place during the kick: the caller holds a handle of the queue, which holds the shard.
-        match admit {
-            Admit::Start(half) => shard.pool.submit(Entry::new(item, shard, half)),
-            Admit::Wait(half) => {
-                if let Some(first) = shard.gate().wait(Entry::new(item, shard, half)) {
-                    worker::submit(first);
-                }
-            }
-            Admit::Full => unreachable!("an item that was refused is not enqueued"),
-        }
+/// The caller holds a handle of the shard's queue, which keeps shard and pool in place.
+#[inline]
+fn enqueue(shard: &Shard, item: NonNull<Header>) {
+    let gate = shard.gate();
+    let (half, has_slot) = gate.cell.admit();
+    let entry = Entry::new(item, shard, half);
+    if has_slot {
+        shard.pool.submit(entry);
+    } else if let Some(first) = gate.wait(entry) {
+        worker::submit(first);
     }
 }

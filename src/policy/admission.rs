@@ -52,8 +52,9 @@ pub(crate) enum Admit {
     Start(Half),
     /// Put it on the waiting list, then ask [`Admission::listed`].
     Wait(Half),
-    /// A billion items wait already: the counts are at their end.
-    Full,
+    /// More threads are between counting and listing than can be counted: ask again. Whoever minds
+    /// [`Admission::is_full`] never sees this, unless two thousand threads at once have looked before they ask.
+    Again,
 }
 
 /// What becomes of a slot.
@@ -111,13 +112,18 @@ impl Admission {
         self.active() + self.coming() + self.listed()
     }
 
+    /// So many items wait that no more should come: half of what can be counted, half a billion.
+    pub(crate) const fn is_full(self) -> bool {
+        self.listed() >= LISTED_MASK / 2 || self.coming() >= COMING_MASK / 2
+    }
+
     /// An item comes. It never overtakes one that is on the list.
     pub(crate) const fn admit(self) -> (Self, Admit) {
         debug_assert!(!self.is_closed(), "an item came to a queue that has no handle");
         if self.listed() == 0 && self.active() < self.max() {
             (self.plus(ACTIVE), Admit::Start(self.half()))
         } else if self.listed() + self.coming() >= LISTED_MASK || self.coming() == COMING_MASK {
-            (self, Admit::Full)
+            (self, Admit::Again)
         } else {
             (self.plus(COMING), Admit::Wait(self.half()))
         }
@@ -208,13 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn counts_at_their_end_refuse_and_change_nothing() {
+    fn counts_at_their_end_change_nothing() {
         for word in [
             Admission(1 << ACTIVE | 1 << MAX | COMING_MASK << COMING),
             Admission(1 << ACTIVE | 1 << MAX | LISTED_MASK << LISTED),
             Admission(1 << ACTIVE | 1 << MAX | (LISTED_MASK - 9) << LISTED | 9 << COMING),
         ] {
-            assert_eq!(word.admit(), (word, Admit::Full));
+            assert_eq!(word.admit(), (word, Admit::Again));
+            assert!(word.is_full());
         }
     }
 
@@ -294,7 +301,7 @@ mod tests {
                                 active += 1;
                             }
                             Admit::Wait(_) => coming += 1,
-                            Admit::Full => prop_assert!(false, "full"),
+                            Admit::Again => prop_assert!(false, "full"),
                         }
                     }
                     Step::List => if coming > 0 {

@@ -141,8 +141,8 @@ impl Running {
 
     /// A reserved worker begins, or finds that it may not: its reservation is used up either way.
     ///
-    /// A refusal needs no second look at the work: the pool is full in this very word, and whoever leaves it
-    /// looks.
+    /// A refused one looks at the work once more, like everybody who gives something up: nobody else is needed then,
+    /// since the pool is full in this very word, but somebody must watch it.
     pub(crate) const fn start(self) -> (Self, bool) {
         let rested = Self(self.0 - (1 << WAKING));
         if rested.may_start() { (rested.run_one(), true) } else { (rested, false) }

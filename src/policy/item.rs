@@ -73,7 +73,8 @@ pub(crate) enum Begin {
     Meet,
     /// The entry was cancelled: complete it without a run.
     Stale,
-    /// The entry was cancelled and is named in the ledger: strike it out, then complete it without a run.
+    /// The entry was cancelled and is named in the ledger, unless that has just changed: ask again under its lock,
+    /// and if this is still the answer, strike the shard out and complete the entry without a run.
     Ledger,
 }
 
@@ -150,11 +151,6 @@ impl ItemState {
         }
     }
 
-    /// The entry that `Push` asked for was not taken after all.
-    pub(crate) const fn refuse(self) -> Self {
-        Self(self.0 & !(PENDING | LISTED))
-    }
-
     /// The same where [`Queue::Ledger`] was the answer, holding the ledger's lock. `named`: does the ledger name
     /// `shard`? If the answer is `Revived`, strike it out. If [`leaves`](Self::leaves) says so of the word before,
     /// note its home.
@@ -187,9 +183,9 @@ impl ItemState {
         }
     }
 
-    /// The same where [`Begin::Meet`] was the answer, holding the ledger's lock; the entry goes into the ledger if
-    /// the answer is `Meet` again.
-    pub(crate) fn meet(self, shard: ShardId) -> (Self, Begin) {
+    /// The same where [`Begin::Meet`] or [`Begin::Ledger`] was the answer, holding the ledger's lock. `Meet`: the entry
+    /// goes into the ledger. `Ledger`: strike `shard` out.
+    pub(crate) fn begin_by_ledger(self, shard: ShardId) -> (Self, Begin) {
         match self.begin(shard) {
             (_, Begin::Meet) => (Self(self.0 & !LISTED | MET), Begin::Meet),
             answer => answer,
@@ -296,7 +292,7 @@ mod tests {
 
     /// Running; the next entry, of A, was met.
     fn met() -> ItemState {
-        running_and_pending().meet(A).0
+        running_and_pending().begin_by_ledger(A).0
     }
 
     /// Queued to A, cancelled, queued to B and cancelled: the ledger names A.
@@ -378,8 +374,8 @@ mod tests {
         assert_eq!(met().end(), (met(), End::PutBack));
         assert_eq!(met().end_by_ledger(), (pending(), End::PutBack));
         // It ended, or was cancelled, before the other worker had the ledger's lock.
-        assert_eq!(running_and_pending().end().0.meet(A).1, Begin::Run);
-        assert_eq!(running_and_pending().cancel().0.meet(A).1, Begin::Stale);
+        assert_eq!(running_and_pending().end().0.begin_by_ledger(A).1, Begin::Run);
+        assert_eq!(running_and_pending().cancel().0.begin_by_ledger(A).1, Begin::Stale);
     }
 
     /// spec: F3 (true if it was pending)
@@ -411,7 +407,7 @@ mod tests {
         assert_eq!(begin, Begin::Ledger);
         let (word, queue) = word.queue_by_ledger(A, true);
         assert_eq!(queue, Queue::Revived);
-        assert_eq!(word.meet(A).1, Begin::Run);
+        assert_eq!(word.begin_by_ledger(A).1, Begin::Run);
     }
 
     #[test]
@@ -527,7 +523,7 @@ mod tests {
                 }
                 Late::Begin(id, shard) => {
                     let item = &mut self.items[id];
-                    let (word, begin) = item.word.meet(shard);
+                    let (word, begin) = item.word.begin_by_ledger(shard);
                     item.word = word;
                     match begin {
                         Begin::Meet => assert_eq!(item.kept.replace(shard), None, "two entries were kept"),

@@ -19,6 +19,7 @@ impl Time {
         Self(nanos)
     }
 
+    #[cfg(test)]
     pub(crate) const fn as_nanos(self) -> u64 {
         self.0
     }

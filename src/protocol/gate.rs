@@ -25,10 +25,23 @@ impl GateCell {
         Admission::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// An item comes.
+    /// Should no more items come?
     #[inline]
-    pub(crate) fn admit(&self) -> Admit {
-        self.update(Admission::admit)
+    pub(crate) fn is_full(&self) -> bool {
+        self.load().is_full()
+    }
+
+    /// An item comes. True if it has a slot; false if the caller must put it on the waiting list and then call
+    /// [`list`](Self::list).
+    #[inline]
+    pub(crate) fn admit(&self) -> (Half, bool) {
+        loop {
+            match self.update(Admission::admit) {
+                Admit::Start(half) => return (half, true),
+                Admit::Wait(half) => return (half, false),
+                Admit::Again => std::hint::spin_loop(),
+            }
+        }
     }
 
     /// The caller's item is on the list now. True if the caller must start the list's first item.

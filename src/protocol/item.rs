@@ -81,12 +81,6 @@ impl<E> ItemCell<E> {
         }
     }
 
-    /// The entry that [`queue`](Self::queue) asked for was not taken: the item is as if it had not been queued.
-    #[cold]
-    pub(crate) fn refuse(&self) {
-        self.update(|state| (state.refuse(), ()));
-    }
-
     #[cold]
     fn queue_by_ledger(&self, shard: ShardId) -> Queued {
         let mut ledger = self.ledger.lock();
@@ -119,15 +113,15 @@ impl<E> ItemCell<E> {
         match self.update(|state| state.begin(shard)) {
             Begin::Run => Popped::Run(entry),
             Begin::Stale => Popped::Stale(entry),
-            Begin::Meet => self.meet(shard, entry),
-            Begin::Ledger => self.strike_out(shard, entry),
+            Begin::Meet | Begin::Ledger => self.begin_by_ledger(shard, entry),
         }
     }
 
+    /// What the word said before the lock was taken may not hold any more: it is asked again.
     #[cold]
-    fn meet(&self, shard: ShardId, entry: E) -> Popped<E> {
+    fn begin_by_ledger(&self, shard: ShardId, entry: E) -> Popped<E> {
         let mut ledger = self.ledger.lock();
-        match self.update(|state| state.meet(shard)) {
+        match self.update(|state| state.begin_by_ledger(shard)) {
             Begin::Run => Popped::Run(entry),
             Begin::Stale => Popped::Stale(entry),
             Begin::Meet => {
@@ -135,20 +129,13 @@ impl<E> ItemCell<E> {
                 Popped::Kept
             }
             Begin::Ledger => {
-                drop(ledger);
-                self.strike_out(shard, entry)
+                if let Some(at) = ledger.stale.iter().position(|id| *id == shard) {
+                    ledger.stale.swap_remove(at);
+                    self.forget_stale(&ledger);
+                }
+                Popped::Stale(entry)
             }
         }
-    }
-
-    #[cold]
-    fn strike_out(&self, shard: ShardId, entry: E) -> Popped<E> {
-        let mut ledger = self.ledger.lock();
-        if let Some(at) = ledger.stale.iter().position(|id| *id == shard) {
-            ledger.stale.swap_remove(at);
-            self.forget_stale(&ledger);
-        }
-        Popped::Stale(entry)
     }
 
     /// The run ended. An entry that comes back goes to the front of its pool.

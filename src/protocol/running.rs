@@ -78,7 +78,11 @@ impl RunningCell {
     /// A worker counts again.
     #[inline]
     pub(crate) fn come_back(&self) {
-        self.0.fetch_add(Running::ONE.into_bits(), Ordering::AcqRel);
+        let before = self.0.fetch_add(Running::ONE.into_bits(), Ordering::AcqRel);
+        debug_assert_eq!(
+            Running::from_bits(before).come_back(),
+            Running::from_bits(before + Running::ONE.into_bits())
+        );
     }
 
     /// A worker is between two items: [`Next::Shed`] has taken it out of the count.

@@ -126,7 +126,7 @@ impl Machine {
     fn check_counts(&self, id: PoolId, pool: &Pool) {
         let is_counted = |worker: &&Worker| match worker.state.phase() {
             Phase::Running => true,
-            Phase::Uncounted => !pool.word.is_managed(),
+            Phase::Uncounted => pool.word.target().is_none(),
             _ => false,
         };
         let counted = self.workers(pool).filter(is_counted).count() as u64;

@@ -80,7 +80,7 @@ impl Machine {
                     self.then(me, [Op::Pause(delay)]);
                 }
             }
-            Admit::Full => unreachable!("no workload is so long"),
+            Admit::Again => unreachable!("no workload is so long"),
         }
     }
 

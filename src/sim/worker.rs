@@ -128,7 +128,7 @@ impl Machine {
     fn begin(&mut self, me: ThreadId, item: ItemId) {
         let pool = self.worker(me).pool;
         let intensive = self.gates[self.gate_of(item)].cpu_intensive;
-        let managed = self.pools[pool].word.is_managed();
+        let managed = self.pools[pool].word.target().is_some();
         self.check_begin(pool);
         let phase = if managed && !intensive { Phase::Running } else { Phase::Uncounted };
         let worker = self.worker_mut(me);
@@ -161,7 +161,7 @@ impl Machine {
     fn finish(&mut self, me: ThreadId) {
         self.record_own(me, What::Finishes);
         let pool = self.worker(me).pool;
-        let managed = self.pools[pool].word.is_managed();
+        let managed = self.pools[pool].word.target().is_some();
         let comes_back = managed && self.worker(me).state.phase() == Phase::Uncounted;
         let worker = self.worker_mut(me);
         let item = worker.item.take().expect("what ends is an item");

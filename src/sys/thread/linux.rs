@@ -6,9 +6,8 @@ use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::time::Duration;
 
-use libc::{c_int, sigset_t, timespec};
+use libc::{c_int, sigset_t};
 
 /// Raised by what a thread itself did wrong. Blocked, they would kill the process without a word: the
 /// standard library reports a stack overflow from its handler of `SIGSEGV`.
@@ -79,20 +78,11 @@ fn nice_of(thread: u32) -> io::Result<i32> {
     if nice == -1 && errno != 0 { Err(io::Error::from_raw_os_error(errno)) } else { Ok(nice) }
 }
 
-pub(crate) fn thread_id() -> u32 {
+fn thread_id() -> u32 {
     // glibc has the function `gettid` only since 2.30, hence the system call.
     // SAFETY: the call has no arguments and touches no memory of the program.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) };
     u32::try_from(tid).expect("a thread id is positive and fits a pid_t")
-}
-
-pub(crate) fn thread_cpu_time() -> Duration {
-    let mut time = timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a timespec that outlives the call.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    debug_assert_eq!(result, 0, "Linux always has this clock");
-    // Neither is ever negative, and there are fewer than 10^9 nanoseconds.
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[cfg(test)]
@@ -149,14 +139,5 @@ mod tests {
         });
         assert_eq!(id.0.to_string(), id.1);
         assert_ne!(id.0, thread_id());
-    }
-
-    #[test]
-    fn cpu_time_counts_work_of_this_thread() {
-        let before = thread_cpu_time();
-        while thread_cpu_time() - before < Duration::from_millis(2) {
-            std::hint::spin_loop();
-        }
-        assert!(in_a_thread(thread_cpu_time) < thread_cpu_time());
     }
 }

@@ -1,11 +1,8 @@
-//! Threads: how they are made, and what the system calls them and charges them.
+//! Threads: how they are made, and how urgent the system takes them.
 //!
 //! * `set_nice(nice) -> io::Result<()>` and `current_nice() -> io::Result<i32>`: the nice level of the
 //!   calling thread, −20 to 19. Going down needs a privilege.
 //! * `process_nice() -> io::Result<i32>`: that of the process's main thread.
-//! * `thread_id() -> u32`: the system's number of the calling thread, or one that is unique in the process.
-//! * `thread_cpu_time() -> Duration`: CPU time that the calling thread has used; always zero if the system
-//!   does not tell, so that a thread is never taken for a hog.
 //! * `SignalsBlocked`: while it lives, threads made by the calling thread start with their signals blocked.
 
 use std::io;
@@ -21,7 +18,7 @@ use linux as system;
 #[cfg(not(target_os = "linux"))]
 use portable as system;
 
-pub(crate) use system::{current_nice, process_nice, set_nice, thread_cpu_time, thread_id};
+pub(crate) use system::{current_nice, process_nice, set_nice};
 
 /// Starts a thread that takes no signals, from its first instruction on: handlers belong to the application's
 /// threads, and a handler run by a worker would be charged to the item that the worker executes. The system

@@ -1,8 +1,6 @@
 //! Threads where only the standard library is known.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 /// There are no signals to block.
 pub(super) struct SignalsBlocked;
@@ -25,19 +23,6 @@ pub(crate) fn process_nice() -> io::Result<i32> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-pub(crate) fn thread_id() -> u32 {
-    static LAST: AtomicU32 = AtomicU32::new(0);
-    thread_local! {
-        // Relaxed is enough for numbers that only have to differ.
-        static OWN: u32 = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-    }
-    OWN.with(|id| *id)
-}
-
-pub(crate) fn thread_cpu_time() -> Duration {
-    Duration::ZERO
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,11 +33,6 @@ mod tests {
         assert!(SignalsBlocked::new().is_ok());
         assert_eq!(set_nice(0).unwrap_err().kind(), io::ErrorKind::Unsupported);
         assert_eq!(current_nice().unwrap_err().kind(), io::ErrorKind::Unsupported);
-        assert_eq!(thread_cpu_time(), Duration::ZERO);
-
-        let own = thread_id();
-        assert_eq!(own, thread_id());
-        let other = std::thread::Builder::new().spawn(thread_id).unwrap();
-        assert_ne!(own, other.join().unwrap());
+        assert_eq!(process_nice().unwrap_err().kind(), io::ErrorKind::Unsupported);
     }
 }
