@@ -2,11 +2,10 @@
 
 use std::any::type_name;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::one_shot::RawHandle;
-use crate::engine::work_item::WorkItem;
+use crate::engine::work_item::WorkHandle;
 use crate::sys::wait::Until;
 use crate::{JoinError, blocking};
 
@@ -46,7 +45,7 @@ use crate::{JoinError, blocking};
 #[doc(alias = "work_struct")]
 #[derive(Clone)]
 pub struct Work {
-    pub(crate) item: Arc<WorkItem>,
+    pub(crate) item: WorkHandle,
 }
 
 impl Work {
@@ -57,7 +56,7 @@ impl Work {
     where
         F: Fn() + Send + Sync + 'static,
     {
-        Self { item: WorkItem::new(type_name::<F>(), Box::new(move |_| function())) }
+        Self { item: WorkHandle::new(type_name::<F>(), Box::new(move |_| function())) }
     }
 
     /// An item that calls `function` with itself, so that it can queue itself again without holding a handle of its
@@ -91,8 +90,8 @@ impl Work {
     where
         F: Fn(&Self) + Send + Sync + 'static,
     {
-        let call = move |item: &Arc<WorkItem>| function(&Self { item: Arc::clone(item) });
-        Self { item: WorkItem::new(type_name::<F>(), Box::new(call)) }
+        let call = move |item: &WorkHandle| function(&Self { item: item.clone() });
+        Self { item: WorkHandle::new(type_name::<F>(), Box::new(call)) }
     }
 
     /// Will it run? True from a queueing until its run begins. A hint: it may change at any time.

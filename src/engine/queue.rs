@@ -8,9 +8,8 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::policy::item::ShardId;
 use crate::policy::pods::AffinityScope;
-use crate::sys::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering};
+use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 
 use super::executor::{ExecutorInner, PoolChoice};
 use super::flush::Flush;
@@ -137,7 +136,6 @@ impl Queue {
 
     #[cold]
     fn make_shard(&self, slot: usize) -> &Shard {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let mut making = self.making.lock();
         let present = self.table[slot].load(Ordering::Acquire);
         // SAFETY: as in `shard`.
@@ -150,8 +148,7 @@ impl Queue {
         };
         let PoolChoice { pool, user } = self.executor.pool_for(&self.spec.kind, slot);
         let cpu_intensive = self.spec.cpu_intensive && pool.spec.target.is_some();
-        let id = ShardId::new(NEXT_ID.fetch_add(1, Ordering::Relaxed));
-        let shard = Box::new(Shard::new(id, NonNull::from(self), (pool, user), own_gate, cpu_intensive));
+        let shard = Box::new(Shard::new(NonNull::from(self), (pool, user), own_gate, cpu_intensive));
         let shard = NonNull::from(Box::leak(shard));
         making.push(shard);
         self.table[slot].store(shard.as_ptr(), Ordering::Release);

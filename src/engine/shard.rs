@@ -11,6 +11,7 @@ use crossbeam_utils::CachePadded;
 use crate::policy::admission::{Admission, Slot};
 use crate::policy::item::ShardId;
 use crate::protocol::gate::GateCell;
+use crate::sys::sync::Mutex;
 
 use super::core::UnboundUser;
 use super::entry::Entry;
@@ -27,7 +28,7 @@ pub(crate) struct Gate {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    pub(crate) id: ShardId,
+    id: OwnedId,
     pub(crate) pool: Arc<Pool>,
     /// Keeps an unbound pool open.
     _user: Option<Arc<UnboundUser>>,
@@ -62,13 +63,17 @@ impl Gate {
 
 impl Shard {
     pub(crate) fn new(
-        id: ShardId,
         queue: NonNull<Queue>,
         (pool, user): (Arc<Pool>, Option<Arc<UnboundUser>>),
         own_gate: Option<Gate>,
         cpu_intensive: bool,
     ) -> Self {
-        Self { id, pool, _user: user, own_gate, cpu_intensive, queue }
+        Self { id: OwnedId::new(), pool, _user: user, own_gate, cpu_intensive, queue }
+    }
+
+    #[inline]
+    pub(crate) fn id(&self) -> ShardId {
+        self.id.0
     }
 
     #[inline]
@@ -89,6 +94,35 @@ impl Shard {
 
     pub(crate) fn own_gate(&self) -> Option<&Gate> {
         self.own_gate.as_ref()
+    }
+}
+
+/// A shard's number, given back with the shard. By then nothing is in flight in it, so no item has an entry there.
+#[derive(Debug)]
+struct OwnedId(ShardId);
+
+#[derive(Debug)]
+struct Ids {
+    free: Vec<ShardId>,
+    next: u64,
+}
+
+static IDS: Mutex<Ids> = Mutex::new(Ids { free: Vec::new(), next: 0 });
+
+impl OwnedId {
+    fn new() -> Self {
+        let mut ids = IDS.lock();
+        let used_before = ids.free.pop();
+        Self(used_before.unwrap_or_else(|| {
+            ids.next += 1;
+            ShardId::new(ids.next - 1)
+        }))
+    }
+}
+
+impl Drop for OwnedId {
+    fn drop(&mut self) {
+        IDS.lock().free.push(self.0);
     }
 }
 

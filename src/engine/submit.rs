@@ -1,7 +1,6 @@
 //! The issuer's path: place → admit → enqueue → kick. No lock and no system call while the pool is busy.
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use crate::protocol::item::Queued;
 
@@ -9,7 +8,7 @@ use super::entry::{Entry, Header};
 use super::one_shot::{self, RawHandle};
 use super::queue::Queue;
 use super::shard::Shard;
-use super::work_item::WorkItem;
+use super::work_item::WorkHandle;
 use super::worker;
 
 /// The queue takes no more.
@@ -39,20 +38,20 @@ impl Queue {
 
     /// Queues a reusable item. False if it was pending already.
     #[inline]
-    pub(crate) fn queue(&self, work: &Arc<WorkItem>) -> Result<bool, Full> {
+    pub(crate) fn queue(&self, work: &WorkHandle) -> Result<bool, Full> {
         let shard = self.shard(self.executor.placement.slot());
         let room = !shard.gate().cell.is_full() && self.becomes_pending();
         if !room {
             // What is pending, or has left an entry here, needs no room.
-            return match work.cell.queue_without_entry(shard.id) {
+            return match work.cell.queue_without_entry(shard.id()) {
                 Some(Queued::Coalesced) => Ok(false),
                 Some(_) => Ok(true),
                 None => Err(Full),
             };
         }
-        match work.cell.queue(shard.id) {
+        match work.cell.queue(shard.id()) {
             Queued::Push => {
-                enqueue(shard, work.to_entry());
+                enqueue(shard, work.item());
                 Ok(true)
             }
             queued @ (Queued::Revived | Queued::Coalesced) => {

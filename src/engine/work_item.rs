@@ -1,11 +1,15 @@
 //! A reusable item: a function that is queued again and again.
-#![allow(unsafe_code, reason = "an entry holds a reference of its item as a thin pointer")]
+//!
+//! Handles, entries and the run all point at the same cell. Who of them is the last is decided by the state word
+//! alone (see `policy::item`), so that queueing counts no reference.
+#![allow(unsafe_code, reason = "handles and entries share the item, and whoever is last frees it")]
 
 use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
-use crate::protocol::item::{ItemCell, Popped};
+use crate::protocol::item::{Ended, ItemCell, Popped};
 
 use super::core::contain;
 use super::entry::{Entry, Header};
@@ -21,21 +25,57 @@ pub(crate) struct WorkItem {
     function: Box<Function>,
 }
 
-pub(crate) type Function = dyn Fn(&Arc<WorkItem>) + Send + Sync;
+pub(crate) type Function = dyn Fn(&WorkHandle) + Send + Sync;
+
+/// A user's handle of an item.
+pub(crate) struct WorkHandle(NonNull<WorkItem>);
+
+// SAFETY: an item is shared by threads: its function is `Send` and `Sync`, its cell is made for it, and the entries in
+// its ledger are `Send`.
+unsafe impl Send for WorkHandle {}
+// SAFETY: as above.
+unsafe impl Sync for WorkHandle {}
+
+impl WorkHandle {
+    pub(crate) fn new(type_name: &'static str, function: Box<Function>) -> Self {
+        let item = WorkItem { header: Header { execute }, cell: ItemCell::new(), type_name, function };
+        Self(NonNull::from(Box::leak(Box::new(item))))
+    }
+
+    /// What an entry points at. The word that says so keeps the item in place for it.
+    #[inline]
+    pub(crate) fn item(&self) -> NonNull<Header> {
+        self.0.cast()
+    }
+}
+
+impl Deref for WorkHandle {
+    type Target = WorkItem;
+
+    #[inline]
+    fn deref(&self) -> &WorkItem {
+        // SAFETY: this handle is counted in the item's word, or borrowed from its run; both keep it in place.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Clone for WorkHandle {
+    fn clone(&self) -> Self {
+        self.cell.add_handle();
+        Self(self.0)
+    }
+}
+
+impl Drop for WorkHandle {
+    fn drop(&mut self) {
+        if self.cell.drop_handle() {
+            // SAFETY: the word says that this was the last one to know the item.
+            unsafe { free(self.0) };
+        }
+    }
+}
 
 impl WorkItem {
-    pub(crate) fn new(type_name: &'static str, function: Box<Function>) -> Arc<Self> {
-        Arc::new(Self { header: Header { execute }, cell: ItemCell::new(), type_name, function })
-    }
-
-    /// A reference for an entry to hold.
-    #[inline]
-    pub(crate) fn to_entry(self: &Arc<Self>) -> NonNull<Header> {
-        let item = Arc::into_raw(Arc::clone(self)).cast_mut();
-        // SAFETY: `into_raw` never returns null.
-        unsafe { NonNull::new_unchecked(item) }.cast()
-    }
-
     pub(crate) fn type_name(&self) -> &'static str {
         self.type_name
     }
@@ -45,8 +85,6 @@ impl WorkItem {
         let (was_pending, kept) = self.cell.cancel();
         if let Some(entry) = kept {
             // It had been popped, so no worker will come for it.
-            // SAFETY: the entry owns this reference, and is completed below.
-            drop(unsafe { item_of(&entry) });
             entry.shard().queue().left_pending();
             if let Some(next) = shard::complete(entry) {
                 worker::submit(next);
@@ -56,45 +94,52 @@ impl WorkItem {
     }
 }
 
-/// The reference that an entry holds.
-///
 /// # Safety
 ///
-/// The entry is of a reusable item, and this is called once for it.
-unsafe fn item_of(entry: &Entry) -> Arc<WorkItem> {
-    // SAFETY: the pointer came from `into_raw`, in `to_entry`.
-    unsafe { Arc::from_raw(entry.item().cast::<WorkItem>().as_ptr()) }
+/// The item's word says that it is over, and this thread brought it there.
+unsafe fn free(item: NonNull<WorkItem>) {
+    // SAFETY: items come from boxes, and nobody else has a way to this one.
+    drop(unsafe { Box::from_raw(item.as_ptr()) });
 }
 
 /// # Safety
 ///
 /// The entry is of a reusable item.
 unsafe fn execute(entry: Entry, worker: &WorkerThread) {
-    let shard = entry.shard().id;
-    // SAFETY: the entry's reference keeps the item in place.
-    let item: &WorkItem = unsafe { entry.item().cast().as_ref() };
-    match item.cell.begin(shard, entry) {
+    let shard = entry.shard().id();
+    let item: NonNull<WorkItem> = entry.item().cast();
+    // SAFETY: the item's word counts this entry, so it is in place until `begin` has taken the entry out of it, and
+    // through the run if that is what `begin` says.
+    let work = unsafe { item.as_ref() };
+    match work.cell.begin(shard, entry) {
         // The item has it now; its slot stays with it.
         Popped::Kept => {}
-        Popped::Stale(entry) => {
-            // SAFETY: the entry is of a reusable item, and goes away here.
-            let item = unsafe { item_of(&entry) };
-            contain(|| drop(item));
+        Popped::Stale(entry) => worker.pass_over(entry),
+        Popped::Last(entry) => {
+            // SAFETY: `begin` said so.
+            contain(|| unsafe { free(item) });
             worker.pass_over(entry);
         }
         Popped::Run(entry) => {
-            // SAFETY: as above.
-            let item = unsafe { item_of(&entry) };
-            let result = worker.call(&entry, item.type_name, || (item.function)(&item));
-            if let Some(next) = item.cell.end() {
-                let pool = Arc::clone(&next.shard().pool);
-                pool.put_back(next);
+            // Borrowed from the run, not counted.
+            let handle = ManuallyDrop::new(WorkHandle(item));
+            let result = worker.call(&entry, work.type_name, || (work.function)(&handle));
+            contain(|| drop(result));
+            match work.cell.end() {
+                Ended::Idle => {}
+                Ended::PutBack(next) => put_back(next),
+                // SAFETY: `end` said so.
+                Ended::Last => contain(|| unsafe { free(item) }),
             }
-            // The last reference may be this one, and then user code is dropped.
-            contain(|| drop((result, item)));
             worker.complete(entry);
         }
     }
+}
+
+/// Puts an entry at the front of its own pool, on behalf of nobody who keeps that pool in place.
+fn put_back(entry: Entry) {
+    let pool = std::sync::Arc::clone(&entry.shard().pool);
+    pool.put_back(entry);
 }
 
 impl fmt::Debug for WorkItem {

@@ -8,6 +8,10 @@
 //! | listed | an entry lies on the lists of `home`; without pending it is a cancelled one |
 //! | stale | cancelled entries lie on the lists of other shards; the ledger says of which |
 //! | home | the shard it was queued to last |
+//! | handles | how many handles users have |
+//!
+//! The item is *over*, and to be freed, when it has no handle and none of the bits. Whoever makes the transition that
+//! brings it there frees it; there is no way back.
 //!
 //! An item is executed by one worker at a time. A worker that pops an item which is running leaves the entry with
 //! it; the runner, when it ends, puts that entry back at the front of its pool, so that the item runs there, in
@@ -29,18 +33,22 @@ const RUNNING: u64 = 1 << 1;
 const MET: u64 = 1 << 2;
 const LISTED: u64 = 1 << 3;
 const STALE: u64 = 1 << 4;
-const HOME: u32 = 24;
+const FLAGS: u64 = (1 << HOME) - 1;
+const HOME: u32 = 6;
+const HOME_MASK: u64 = ShardId::MAX << HOME;
+const HANDLES: u32 = 32;
 
-/// The number of a shard: unique in the process, never used twice.
+/// The number of a shard: unique among those that exist. An item that names a shard has an entry there, which keeps
+/// the shard, or does not care.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct ShardId(u64);
 
 impl ShardId {
-    /// 40 bits: a process that makes a million shards a second runs out after twelve days of nothing else.
-    pub(crate) const MAX: u64 = (1 << (64 - HOME)) - 1;
+    /// 26 bits: the shards that they number take more than 100 GiB.
+    pub(crate) const MAX: u64 = (1 << (HANDLES - HOME)) - 1;
 
     pub(crate) const fn new(id: u64) -> Self {
-        assert!(id <= Self::MAX, "more shards were made than an item can tell apart");
+        assert!(id <= Self::MAX, "there are more shards than an item can tell apart");
         Self(id)
     }
 }
@@ -123,11 +131,42 @@ impl ItemState {
 
     /// The shard it was queued to last.
     pub(crate) const fn home(self) -> ShardId {
-        ShardId(self.0 >> HOME)
+        ShardId((self.0 & HOME_MASK) >> HOME)
     }
 
     const fn with_home(self, home: ShardId) -> Self {
-        Self(self.0 & ((1 << HOME) - 1) | home.0 << HOME)
+        Self(self.0 & !HOME_MASK | home.0 << HOME)
+    }
+
+    /// A new item, with one handle.
+    pub(crate) const fn new() -> Self {
+        Self(Self::HANDLE.0)
+    }
+
+    /// What one handle adds to the word.
+    pub(crate) const HANDLE: Self = Self(1 << HANDLES);
+
+    pub(crate) const fn handles(self) -> u64 {
+        self.0 >> HANDLES
+    }
+
+    /// Nobody knows it any more, and nothing will happen to it.
+    pub(crate) const fn is_over(self) -> bool {
+        self.handles() == 0 && self.0 & FLAGS == 0
+    }
+
+    /// A handle is cloned. `None` if there are four billion already.
+    pub(crate) const fn add_handle(self) -> Option<Self> {
+        match self.0.checked_add(Self::HANDLE.0) {
+            Some(next) => Some(Self(next)),
+            None => None,
+        }
+    }
+
+    /// A handle goes.
+    pub(crate) const fn drop_handle(self) -> Self {
+        debug_assert!(self.handles() > 0);
+        Self(self.0 - Self::HANDLE.0)
     }
 
     /// Somebody queues it to `shard`.
@@ -250,6 +289,7 @@ impl fmt::Debug for ItemState {
             .field("listed", &self.is_listed())
             .field("stale", &self.is_stale())
             .field("home", &self.home())
+            .field("handles", &self.handles())
             .finish()
     }
 }
@@ -298,6 +338,29 @@ mod tests {
     /// Queued to A, cancelled, queued to B and cancelled: the ledger names A.
     fn stale() -> ItemState {
         cancelled().queue_by_ledger(B, false).0.cancel().0
+    }
+
+    /// spec: W9 (an item may drop its own last handle): it is over once, with the last of handles, entries and runs.
+    #[test]
+    fn an_item_is_over_when_nobody_knows_it() {
+        let new = ItemState::new();
+        assert!(!new.is_over());
+        assert!(new.drop_handle().is_over(), "never queued");
+        let cloned = new.add_handle().unwrap();
+        assert!(!cloned.drop_handle().is_over());
+
+        let queued = new.queue(A).0.drop_handle();
+        assert!(!queued.is_over(), "what was accepted runs");
+        let running = queued.begin(A).0;
+        assert!(!running.is_over());
+        assert!(running.end().0.is_over());
+
+        let cancelled = new.queue(A).0.cancel().0.drop_handle();
+        assert!(!cancelled.is_over(), "its entry still points at it");
+        assert!(cancelled.begin(A).0.is_over());
+
+        let full = ItemState(u64::MAX);
+        assert_eq!(full.add_handle(), None);
     }
 
     /// spec: W2 (true: now pending; false: was pending already), W3 (queued again while it runs).

@@ -46,14 +46,28 @@ pub(crate) enum Popped<E> {
     Run(E),
     /// The item runs elsewhere and has the entry.
     Kept,
-    /// Complete the entry without a run.
+    /// Complete the entry without a run. The item may be gone.
     Stale(E),
+    /// The same, and free the item: it is over.
+    Last(E),
+}
+
+/// What becomes of an item whose run has ended.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ended<E> {
+    /// Nothing. The item may be gone.
+    Idle,
+    /// Put this entry at the front of its pool: it is the item's next run.
+    PutBack(E),
+    /// It is over: free it.
+    Last,
 }
 
 impl<E> ItemCell<E> {
     pub(crate) fn new() -> Self {
         Self {
-            state: AtomicU64::new(ItemState::default().into_bits()),
+            state: AtomicU64::new(ItemState::new().into_bits()),
             ledger: Mutex::new(Ledger { stale: Vec::new(), kept: None }),
         }
     }
@@ -110,8 +124,13 @@ impl<E> ItemCell<E> {
     /// A worker popped an entry from a list of `shard`.
     #[inline]
     pub(crate) fn begin(&self, shard: ShardId, entry: E) -> Popped<E> {
-        match self.update(|state| state.begin(shard)) {
+        let (begin, over) = self.update(|state| {
+            let (next, begin) = state.begin(shard);
+            (next, (begin, next.is_over()))
+        });
+        match begin {
             Begin::Run => Popped::Run(entry),
+            Begin::Stale if over => Popped::Last(entry),
             Begin::Stale => Popped::Stale(entry),
             Begin::Meet | Begin::Ledger => self.begin_by_ledger(shard, entry),
         }
@@ -120,43 +139,83 @@ impl<E> ItemCell<E> {
     /// What the word said before the lock was taken may not hold any more: it is asked again.
     #[cold]
     fn begin_by_ledger(&self, shard: ShardId, entry: E) -> Popped<E> {
-        let mut ledger = self.ledger.lock();
-        match self.update(|state| state.begin_by_ledger(shard)) {
-            Begin::Run => Popped::Run(entry),
-            Begin::Stale => Popped::Stale(entry),
-            Begin::Meet => {
-                ledger.kept = Some(entry);
-                Popped::Kept
-            }
-            Begin::Ledger => {
-                if let Some(at) = ledger.stale.iter().position(|id| *id == shard) {
-                    ledger.stale.swap_remove(at);
-                    self.forget_stale(&ledger);
+        self.add_handle();
+        let popped = {
+            let mut ledger = self.ledger.lock();
+            match self.update(|state| state.begin_by_ledger(shard)) {
+                Begin::Run => Popped::Run(entry),
+                Begin::Stale => Popped::Stale(entry),
+                Begin::Meet => {
+                    ledger.kept = Some(entry);
+                    Popped::Kept
                 }
-                Popped::Stale(entry)
+                Begin::Ledger => {
+                    if let Some(at) = ledger.stale.iter().position(|id| *id == shard) {
+                        ledger.stale.swap_remove(at);
+                        self.forget_stale(&ledger);
+                    }
+                    Popped::Stale(entry)
+                }
             }
+        };
+        match (popped, self.drop_handle()) {
+            (Popped::Stale(entry), true) => Popped::Last(entry),
+            (popped, _) => popped,
         }
     }
 
-    /// The run ended. An entry that comes back goes to the front of its pool.
+    /// The run ended.
     #[inline]
-    pub(crate) fn end(&self) -> Option<E> {
-        match self.update(ItemState::end) {
-            End::Idle => None,
+    pub(crate) fn end(&self) -> Ended<E> {
+        let (end, over) = self.update(|state| {
+            let (next, end) = state.end();
+            (next, (end, next.is_over()))
+        });
+        match end {
+            End::Idle if over => Ended::Last,
+            End::Idle => Ended::Idle,
             End::PutBack => self.end_by_ledger(),
         }
     }
 
     #[cold]
-    fn end_by_ledger(&self) -> Option<E> {
-        let mut ledger = self.ledger.lock();
-        match self.update(ItemState::end_by_ledger) {
-            End::Idle => None,
-            End::PutBack => ledger.kept.take(),
+    fn end_by_ledger(&self) -> Ended<E> {
+        self.add_handle();
+        let kept = {
+            let mut ledger = self.ledger.lock();
+            match self.update(ItemState::end_by_ledger) {
+                End::Idle => None,
+                End::PutBack => ledger.kept.take(),
+            }
+        };
+        match (kept, self.drop_handle()) {
+            (Some(entry), _) => Ended::PutBack(entry),
+            (None, true) => Ended::Last,
+            (None, false) => Ended::Idle,
         }
     }
 
-    /// Takes a pending queueing back: was there one, and an entry to be completed without a run at once?
+    /// One more handle. Also taken by whoever uses the ledger without having one: what it does under the lock may be
+    /// the item's last transition, and the lock is part of the item.
+    pub(crate) fn add_handle(&self) {
+        self.update(|state| match state.add_handle() {
+            Some(next) => (next, ()),
+            // Like a reference count of the standard library's: beyond this, nothing can be right any more.
+            None => std::process::abort(),
+        });
+    }
+
+    /// A handle goes. True if the item is over: free it. It may be gone otherwise.
+    #[must_use]
+    pub(crate) fn drop_handle(&self) -> bool {
+        self.update(|state| {
+            let next = state.drop_handle();
+            (next, next.is_over())
+        })
+    }
+
+    /// Takes a pending queueing back: was there one, and an entry to be completed without a run at once? The caller
+    /// has a handle.
     pub(crate) fn cancel(&self) -> (bool, Option<E>) {
         match self.update(ItemState::cancel) {
             Cancel::NotPending => (false, None),
