@@ -1,4 +1,65 @@
 //! Concurrency-managed workqueues for Rust services, without async.
+//!
+//! The Linux kernel runs the background work of a whole system through *workqueues*: cheap named queues in front of
+//! worker pools that all queues share, with just enough workers that a CPU never idles while work is pending, and no
+//! more. This crate is that design for a process.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let queue = cmwq::WorkQueue::new("thumbnails").build()?;
+//! let handle = queue.spawn(|| {
+//!     let bytes = cmwq::blocking(|| std::fs::read("Cargo.toml"))?; // another item may use the CPU meanwhile
+//!     Ok::<_, std::io::Error>(bytes.len())
+//! })?;
+//! assert!(handle.join()?? > 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it does for you
+//!
+//! * **Items may block.** A fixed pool loses a thread to each item that waits for a disk, a lock or another item, and
+//!   deadlocks when all of them do. Here an item that blocks under a guard ([`blocking`], [`BlockingGuard`]) stops
+//!   counting, and another worker takes its place at once.
+//! * **Threads do not multiply.** CPU work never runs on more threads than there are CPUs, however many items or
+//!   queues there are. A thread is made only when one blocks and work is pending, and leaves when it was idle for long.
+//! * **Queues are cheap.** Each library, tenant or kind of work can have its own, with its own limit, order and flush;
+//!   a queue costs no thread.
+//! * **Items run near their issuer**: on its CPU, or on those that share its last-level cache, or its NUMA node.
+//!
+//! # Queues
+//!
+//! [`WorkQueue::new`] is the kind to begin with: it runs as many items at a time as there are CPUs near the issuer, not
+//! counting blocked ones. [`WorkQueue::per_cpu`], [`WorkQueue::unbound`] and [`WorkQueue::ordered`] are the kernel's own
+//! kinds. All of them share the pools of an [`Executor`], by default the process-wide one.
+//!
+//! # Items
+//!
+//! [`WorkQueue::spawn`] queues a closure that runs once, and returns a [`JoinHandle`]. A [`Work`] is queued again and
+//! again: while it is pending, queueing it does nothing, and one worker executes it at a time, so any number of requests
+//! lead to one run now and one run after, which sees all of them.
+//!
+//! # Promises
+//!
+//! * Accepted work runs, or its owner is told. A queue that refuses hands the closure back.
+//! * What happens before a queueing is seen by the run; what happens in the run is seen after the join or flush that
+//!   waited for it. Where [`queue`](WorkQueue::queue) answers false, the pending run sees it too.
+//! * A panic in an item ends that item only; its joiner and the panic handler learn of it.
+//! * Dropping a queue or an executor never blocks and loses nothing.
+//! * An idle executor does not wake up.
+//! * Waiting for oneself is an error, not a hang.
+//!
+//! # Guards
+//!
+//! A guard is a promise kept by hand: where one is missing, the pool takes the blocked worker for a running one, and
+//! whatever is queued behind it waits. Put a guard around each call that may sleep: file and network I/O, locks that are
+//! held for long, channels, joins of foreign threads. It costs about ten nanoseconds. [`JoinHandle::join`] and
+//! [`WorkQueue::flush`] bring their own.
+//!
+//! # Platform
+//!
+//! Linux on x86-64 and aarch64; hwloc is needed to build. Elsewhere workers are not bound to CPUs and have no nice
+//! levels. The minimum supported Rust version is 1.85.
 
 mod policy;
 mod protocol;
