@@ -1,186 +1,10 @@
-//! [`WorkQueue`] and its builder.
+//! How a queue is described, checked and built.
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::engine::queue::{Limit, QueueHandle, QueueKind, QueueSpec};
-use crate::engine::worker;
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
-use crate::{
-    AffinityScope, BuildQueueError, CpuSet, Executor, FlushError, JoinHandle, QueueError, Refused, Work,
-    blocking,
-};
-
-/// A named queue in front of the worker pools that all queues share.
-///
-/// A queue costs no thread: a service may have a hundred. It is where a group of items gets its limits, is flushed,
-/// and is told apart. Handles are cheap to clone; all clones are the same queue. When the last handle goes, what was
-/// accepted still runs; dropping never blocks.
-///
-/// Four kinds:
-///
-/// | made by | its items run | how many at once |
-/// |---|---|---|
-/// | [`new`](Self::new) | on the issuer's pod (by default the CPUs that share its last-level cache) | as many as the pod has CPUs; blocked ones do not count |
-/// | [`per_cpu`](Self::per_cpu) | on the issuer's CPU | one per CPU; blocked ones do not count |
-/// | [`unbound`](Self::unbound) | on the issuer's pod | as many as there are, up to `max_active` |
-/// | [`ordered`](Self::ordered) | on the issuer's pod | one in the whole process, in queueing order |
-///
-/// # Examples
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let queue = cmwq::WorkQueue::new("checksums").build()?;
-/// let handles: Vec<_> = (0..4u64).map(|n| queue.spawn(move || n * n)).collect::<Result<_, _>>()?;
-/// let sum: u64 = handles.into_iter().map(|handle| handle.join()).sum::<Result<_, _>>()?;
-/// assert_eq!(sum, 14);
-/// # Ok(())
-/// # }
-/// ```
-#[doc(alias = "workqueue_struct")]
-#[derive(Clone)]
-pub struct WorkQueue {
-    handle: Arc<QueueHandle>,
-}
-
-impl WorkQueue {
-    /// The recommended kind: unbound and *managed*. Items run near their issuer, as many at a time as their pod has
-    /// CPUs, not counting those that block under a guard.
-    #[expect(clippy::new_ret_no_self, reason = "a queue is described first, like a thread or a command")]
-    pub fn new(name: impl Into<String>) -> WorkQueueBuilder {
-        WorkQueueBuilder::new(name.into(), Kind::Managed)
-    }
-
-    /// Items run on the CPU that they were queued on, one at a time while it does not block.
-    #[doc(alias = "WQ_PERCPU")]
-    pub fn per_cpu(name: impl Into<String>) -> WorkQueueBuilder {
-        WorkQueueBuilder::new(name.into(), Kind::PerCpu)
-    }
-
-    /// Items start as soon as possible, up to `max_active`, without regard to how many run.
-    #[doc(alias = "WQ_UNBOUND")]
-    pub fn unbound(name: impl Into<String>) -> WorkQueueBuilder {
-        WorkQueueBuilder::new(name.into(), Kind::Unbound)
-    }
-
-    /// At most one item at a time in the whole process, in queueing order.
-    #[doc(alias = "alloc_ordered_workqueue")]
-    pub fn ordered(name: impl Into<String>) -> WorkQueueBuilder {
-        WorkQueueBuilder::new(name.into(), Kind::Ordered)
-    }
-
-    /// Its name, whole.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.handle.queue().name()
-    }
-
-    /// Queues a closure that runs once. Costs one allocation, and no lock or system call while the pool is busy.
-    ///
-    /// Everything before this call happens before the closure runs. Dropping the handle detaches the item.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = cmwq::WorkQueue::new("sums").build()?;
-    /// let sum = queue.spawn(|| (1..=100).sum::<u32>())?;
-    /// assert_eq!(sum.join()?, 5050);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`QueueError::Full`] if the queue holds `max_pending` items, with the closure.
-    #[inline]
-    pub fn spawn<F, T>(&self, closure: F) -> Result<JoinHandle<T>, Refused<F>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        match self.handle.queue().spawn(closure) {
-            Ok(handle) => Ok(JoinHandle::new(handle)),
-            Err((_full, closure)) => Err(Refused::new(QueueError::Full, closure)),
-        }
-    }
-
-    /// Queues a reusable item. True: it is pending now. False: it was pending already, and that run will see
-    /// everything written before this call. The last queueing always gets a run that begins after it.
-    ///
-    /// An item is executed by one worker at a time: queued while it runs, also from inside itself or onto another
-    /// queue, it runs again afterwards, in the slot and order of the queue that it was queued on.
-    ///
-    /// No allocation, and no lock or system call while the pool is busy.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use cmwq::{Work, WorkQueue};
-    ///
-    /// let queue = WorkQueue::new("refresh").build()?;
-    /// let refresh = Work::new(|| println!("refreshed"));
-    /// assert!(queue.queue(&refresh)?);
-    /// queue.queue(&refresh)?; // Once more, or the same run, if that has not begun.
-    /// queue.flush()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`QueueError::Full`] if the queue holds `max_pending` items and this one is not among them.
-    #[doc(alias = "queue_work")]
-    #[inline]
-    pub fn queue(&self, work: &Work) -> Result<bool, QueueError> {
-        self.handle.queue().queue(&work.item).map_err(|_full| QueueError::Full)
-    }
-
-    /// Waits until everything that was queued before this call is done, under a blocking guard. What is queued
-    /// meanwhile is not waited for, and does not delay it.
-    ///
-    /// Flushes of the same queue by several threads are batched. Costs O(CPUs) for a queue that is used on all.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::sync::Arc;
-    /// use std::sync::atomic::{AtomicU32, Ordering};
-    ///
-    /// let queue = cmwq::WorkQueue::new("counts").build()?;
-    /// let count = Arc::new(AtomicU32::new(0));
-    /// for _ in 0..10 {
-    ///     let count = Arc::clone(&count);
-    ///     queue.spawn(move || count.fetch_add(1, Ordering::Relaxed))?;
-    /// }
-    /// queue.flush()?;
-    /// assert_eq!(count.load(Ordering::Relaxed), 10);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`FlushError::WouldDeadlock`] if the caller is an item of this queue.
-    #[doc(alias = "flush_workqueue")]
-    pub fn flush(&self) -> Result<(), FlushError> {
-        let queue = self.handle.queue();
-        let current = worker::with_current(|worker| worker?.current());
-        if current.is_some_and(|current| std::ptr::eq(current.queue, queue)) {
-            return Err(FlushError::WouldDeadlock);
-        }
-        blocking(|| queue.flush.wait(queue.gates()));
-        Ok(())
-    }
-}
-
-impl fmt::Debug for WorkQueue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorkQueue").field("name", &self.name()).finish_non_exhaustive()
-    }
-}
+use crate::{AffinityScope, BuildQueueError, CpuSet, Executor, WorkQueue};
 
 /// Where the items of an unbound queue run, and how urgently.
 ///
@@ -233,7 +57,7 @@ impl Attrs {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+pub(super) enum Kind {
     Managed,
     PerCpu,
     Unbound,
@@ -274,7 +98,7 @@ pub struct WorkQueueBuilder {
 }
 
 impl WorkQueueBuilder {
-    fn new(name: String, kind: Kind) -> Self {
+    pub(super) fn new(name: String, kind: Kind) -> Self {
         Self {
             name,
             kind,
@@ -367,7 +191,7 @@ impl WorkQueueBuilder {
             max_pending: self.max_pending,
             cpu_intensive: self.cpu_intensive,
         };
-        Ok(WorkQueue { handle: Arc::new(QueueHandle::new(spec, Arc::clone(&executor.inner))) })
+        Ok(WorkQueue::from_handle(Arc::new(QueueHandle::new(spec, Arc::clone(&executor.inner)))))
     }
 
     fn check_combination(&self) -> Result<(), BuildQueueError> {

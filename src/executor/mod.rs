@@ -1,0 +1,100 @@
+//! [`Executor`]: the worker pools of a set of CPUs.
+
+mod builder;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use crate::CpuSet;
+use crate::engine::executor::ExecutorInner;
+use crate::observe::snapshot::ExecutorSnapshot;
+
+pub use self::builder::ExecutorBuilder;
+
+static GLOBAL: OnceLock<Executor> = OnceLock::new();
+
+/// The worker pools of a set of CPUs, and the thread that manages them.
+///
+/// An executor is a value, cheap to clone: all clones are the same executor. It has two pools per CPU, of normal and
+/// high priority, which all per-CPU queues share, and pools of pods, which all queues with equal attributes share.
+/// Pools are made when first used: an executor without work has no worker threads, only its manager, asleep.
+///
+/// Most programs need none of their own: queues use [`Executor::global`] unless told otherwise.
+///
+/// When the last clone and the last queue are gone and everything accepted has run, the threads end by themselves.
+/// Dropping never blocks.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{Executor, WorkQueue};
+///
+/// let executor = Executor::builder().thread_name_prefix("resize").max_threads(16).build()?;
+/// let queue = WorkQueue::new("thumbnails").build_on(&executor)?;
+/// assert_eq!(queue.spawn(|| 6 * 7)?.join()?, 42);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Executor {
+    pub(crate) inner: Arc<ExecutorInner>,
+}
+
+impl Executor {
+    /// Starts to describe an executor.
+    pub fn builder() -> ExecutorBuilder {
+        ExecutorBuilder::new()
+    }
+
+    /// The process-wide default, made on first use.
+    ///
+    /// It uses the CPUs that the process may run on and hwloc's topology. To have it otherwise, call
+    /// [`ExecutorBuilder::build_global`] before the first use. If its manager's thread cannot be made, that is
+    /// tried again as work comes, at most once a second; meanwhile the work waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let cpus = cmwq::Executor::global().cpus();
+    /// assert!(!cpus.is_empty());
+    /// ```
+    pub fn global() -> &'static Self {
+        GLOBAL.get_or_init(|| {
+            let (executor, manager) = ExecutorBuilder::new().assemble_default();
+            if let Err(error) = manager {
+                log::error!(target: "cmwq", "the manager's thread cannot be made: {error}; work waits");
+            }
+            executor
+        })
+    }
+
+    /// The CPUs that it uses, by the numbers of its topology.
+    #[must_use]
+    pub fn cpus(&self) -> &CpuSet {
+        &self.inner.cpus
+    }
+
+    /// Its pools at this moment (the kernel's `wq_dump`).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let executor = cmwq::Executor::builder().build()?;
+    /// assert_eq!(executor.snapshot().threads, 0, "no work, no workers");
+    /// println!("{}", executor.snapshot());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn snapshot(&self) -> ExecutorSnapshot {
+        ExecutorSnapshot::take(&self.inner.core)
+    }
+}
+
+impl fmt::Debug for Executor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executor").field("cpus", self.cpus()).finish_non_exhaustive()
+    }
+}
