@@ -18,6 +18,8 @@ use super::pool::{Pool, PoolKind, PoolSpec};
 pub(crate) struct Settings {
     pub(crate) crew_limits: CrewLimits,
     pub(crate) max_threads: usize,
+    /// The nice level of the manager, and of normal pools.
+    pub(crate) nice: i32,
     pub(crate) name_prefix: String,
     pub(crate) stack_size: Option<usize>,
     pub(crate) hooks: Hooks,

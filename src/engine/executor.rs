@@ -22,6 +22,8 @@ pub(crate) struct ExecutorInner {
     pub(crate) nice: NiceLevels,
     pub(crate) power_efficient: bool,
     topology: Topology,
+    /// By scope; derived when first used.
+    pods: [OnceLock<Pods>; AffinityScope::ALL.len()],
     /// By slot, normal and high priority; made when first used.
     per_cpu: Box<[[OnceLock<Arc<Pool>>; 2]]>,
 }
@@ -50,7 +52,17 @@ impl ExecutorInner {
         power_efficient: bool,
     ) -> Self {
         let per_cpu = (0..placement.slots()).map(|_| [OnceLock::new(), OnceLock::new()]).collect();
-        Self { core, placement, cpus, default_scope, nice, power_efficient, topology, per_cpu }
+        Self {
+            core,
+            placement,
+            cpus,
+            default_scope,
+            nice,
+            power_efficient,
+            topology,
+            pods: Default::default(),
+            per_cpu,
+        }
     }
 
     /// The pool for items of this kind that are queued on the CPU of this slot.
@@ -71,7 +83,7 @@ impl ExecutorInner {
     /// The CPUs near `cpu` that a queue may use: its pod, restricted to `allowed`, or all of `allowed` if nothing of
     /// the pod is left.
     fn pod(&self, scope: AffinityScope, allowed: &CpuSet, cpu: usize) -> CpuSet {
-        let pods = Pods::derive(&self.topology, scope, &self.cpus);
+        let pods = self.pods[scope as usize].get_or_init(|| Pods::derive(&self.topology, scope, &self.cpus));
         let pod = pods.pod_of(cpu).map(|pod| pods.pods()[pod].intersection(allowed));
         pod.filter(|pod| !pod.is_empty()).unwrap_or_else(|| allowed.clone())
     }

@@ -119,6 +119,7 @@ fn spawn_manager(core: &Arc<Core>, home: &CpuSet) -> io::Result<Thread> {
     let handle = thread::spawn(name, None, move || {
         // Best effort: what is denied here is denied to each worker as well, and told there.
         drop(affinity::pin_to_set(&home));
+        drop(thread::set_nice(core.settings.nice));
         ManagerThread {
             schedule: Manager::new(core.settings.progress_check.map(|check| check.patience)),
             core,

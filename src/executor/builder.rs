@@ -261,9 +261,12 @@ impl ExecutorBuilder {
     }
 
     fn assemble_on(self, topology: Topology, cpus: CpuSet, slots: Vec<Slot>) -> (Executor, io::Result<()>) {
+        let normal = self.nice_normal.unwrap_or_else(|| sys::thread::process_nice().unwrap_or(0));
+        let nice = NiceLevels { normal, high: self.nice_high };
         let settings = Settings {
             crew_limits: CrewLimits { idle_timeout: self.idle_timeout, idle_ratio: self.idle_ratio },
             max_threads: self.max_threads,
+            nice: normal,
             name_prefix: self.name_prefix,
             stack_size: self.stack_size,
             hooks: self.hooks,
@@ -271,8 +274,6 @@ impl ExecutorBuilder {
                 .progress_check
                 .map(|patience| ProgressCheck { patience, stuck: abort_with_dump }),
         };
-        let normal = self.nice_normal.unwrap_or_else(|| sys::thread::process_nice().unwrap_or(0));
-        let nice = NiceLevels { normal, high: self.nice_high };
         let placement = Placement::new(slots, self.random_placement);
         let home = placement.real(&cpus);
         let core = Arc::new(Core::new(settings, 2 * placement.slots()));
