@@ -1,0 +1,93 @@
+//! Does a measurement agree with the documents?
+//!
+//! The makespan may be 10 % longer. Items start in the documented order, and each one's own events come in order,
+//! with at least the time between them that it burns or sleeps. Every event comes at its documented time, give or
+//! take 1 ms and 10 % for wake-ups, timers and whoever else uses the machine. Two things are right that the documents
+//! do not show: a wake or finish at the very instant at which another item burns may come up to 5 ms late, and the
+//! CPU-intensive items of (d) share the CPU.
+
+use crate::Report;
+use crate::measure::Measured;
+use crate::scenario::{BURN, Event, ITEMS, SLEEP, Timeline};
+
+/// How much longer than documented a timeline may take.
+const MAKESPAN: f64 = 1.1;
+/// What a wake-up, a timer and rounding may take of an event's time, in milliseconds.
+const SLACK: f64 = 1.0;
+/// At least so long must (b) take without guards, or the guards prove nothing.
+pub(crate) const UNGUARDED: f64 = 45.0;
+
+/// What does not agree, in words; empty if all is well.
+pub(crate) fn judge(report: &Report) -> Vec<String> {
+    let mut objections = Vec::new();
+    for (timeline, measured) in &report.timelines {
+        let say = |text: String| format!("({}) {text}", timeline.key);
+        objections.extend(makespan(timeline, measured).map(say));
+        objections.extend(start_order(timeline, measured).map(say));
+        objections.extend(own_order(measured).map(say));
+        objections.extend(event_times(timeline, measured).map(say));
+    }
+    if let Some(makespan) = report.unguarded.filter(|makespan| *makespan < UNGUARDED) {
+        objections.push(format!(
+            "(b) without guards took {makespan:.1} ms; it must take {UNGUARDED} ms or more, or something else than \
+             the guards fills the sleeps"
+        ));
+    }
+    objections
+}
+
+fn makespan(timeline: &Timeline, measured: &Measured) -> Option<String> {
+    let limit = MAKESPAN * timeline.makespan();
+    (measured.makespan > limit)
+        .then(|| format!("makespan {:.1} ms, may be {limit:.1} ms at most", measured.makespan))
+}
+
+fn start_order(timeline: &Timeline, measured: &Measured) -> impl Iterator<Item = String> {
+    (1..ITEMS.len()).filter_map(|later| {
+        let earlier = later - 1;
+        let ordered = timeline.documented[earlier].start < timeline.documented[later].start;
+        let (first, second) = (measured.items[earlier].start, measured.items[later].start);
+        (ordered && first >= second).then(|| {
+            format!(
+                "{} starts at {first:.1} ms, not before {} at {second:.1} ms",
+                ITEMS[earlier], ITEMS[later]
+            )
+        })
+    })
+}
+
+fn own_order(measured: &Measured) -> impl Iterator<Item = String> {
+    // Rounding of the two clocks.
+    const ROUNDING: f64 = 0.1;
+    ITEMS.iter().zip(&measured.items).enumerate().flat_map(|(item, (name, times))| {
+        let last_burn = if item == 0 { BURN as f64 } else { 0.0 };
+        let steps = [
+            ("burn", times.sleep - times.start, BURN as f64),
+            ("sleep", times.wake - times.sleep, SLEEP as f64),
+            ("last burn", times.finish - times.wake, last_burn),
+        ];
+        steps.into_iter().filter(|(_, took, least)| *took < least - ROUNDING).map(
+            move |(step, took, least)| {
+                format!("the {step} of {name} took {took:.1} ms, and must take {least} ms or more")
+            },
+        )
+    })
+}
+
+fn event_times(timeline: &Timeline, measured: &Measured) -> impl Iterator<Item = String> {
+    (0..ITEMS.len()).flat_map(move |item| Event::ALL.map(|event| (item, event))).filter_map(
+        move |(item, event)| {
+            let (from, to) = timeline.range(item, event);
+            let at = measured.items[item].at(event);
+            let (from, to) = (from - SLACK - from * 0.1, to + SLACK + to * 0.1);
+            (at < from || at > to).then(|| {
+                format!(
+                    "{} {} at {at:.1} ms, may be {:.1} to {to:.1} ms",
+                    ITEMS[item],
+                    event.name(),
+                    from.max(0.0)
+                )
+            })
+        },
+    )
+}

@@ -1,0 +1,114 @@
+//! The four timelines of the kernel's documentation, measured on real threads beside the documented ones.
+//!
+//! ```text
+//! cargo run --release --example timelines
+//! cargo run --release --example timelines -- --check
+//! cargo run --release --example timelines -- --svg pictures
+//! ```
+//!
+//! Three items share one CPU: they burn 5 ms, sleep 10 ms, and the first one burns 5 ms more. How long that takes in
+//! all is decided by how well somebody else's burn fills each sleep, which is what a workqueue's concurrency
+//! management is for.
+//!
+//! | module | |
+//! |---|---|
+//! | `args` | the command line |
+//! | `scenario` | the documented timelines |
+//! | `measure` | one run on real threads |
+//! | `judge` | does a measurement agree with the documents? |
+//! | `table`, `json`, `svg` | three ways to show it |
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
+
+mod args;
+mod json;
+mod judge;
+mod measure;
+mod scenario;
+mod svg;
+mod table;
+
+use std::error::Error;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use args::{Args, Command};
+use measure::{Bed, Guards, Measured};
+use scenario::{TIMELINES, Timeline};
+
+/// Everything that was measured.
+pub(crate) struct Report {
+    pub(crate) cpu: usize,
+    pub(crate) runs: usize,
+    pub(crate) timelines: Vec<(&'static Timeline, Measured)>,
+    /// The makespan of (b) without guards, if asked for.
+    pub(crate) unguarded: Option<f64>,
+}
+
+fn main() -> ExitCode {
+    let args = match Command::parse(lexopt::Parser::from_env()) {
+        Ok(Command::Run(args)) => args,
+        Ok(Command::Print(text)) => {
+            return finish(io::stdout().write_all(text.as_bytes()), ExitCode::SUCCESS);
+        }
+        Err(error) => {
+            eprintln!("timelines: {error}\nTry 'timelines --help' for more information.");
+            return ExitCode::from(2);
+        }
+    };
+    let report = match measure(&args) {
+        Ok(report) => report,
+        Err(error) => return fail(&*error),
+    };
+    if let Some(directory) = &args.svg {
+        if let Err(error) = write_pictures(directory, &report) {
+            return fail(&io::Error::new(error.kind(), format!("{}: {error}", directory.display())));
+        }
+    }
+    let objections = judge::judge(&report);
+    let text = if args.json { json::text(&report, &objections) } else { table::text(&report, &objections) };
+    let verdict = if args.check && !objections.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    finish(io::stdout().write_all(text.as_bytes()), verdict)
+}
+
+fn measure(args: &Args) -> Result<Report, Box<dyn Error>> {
+    let mut report = Report { cpu: measure::cpu(), runs: args.runs, timelines: Vec::new(), unguarded: None };
+    for timeline in &TIMELINES {
+        let bed = Bed::new(timeline)?;
+        report.timelines.push((timeline, bed.measure(args.runs, Guards::Held)));
+        if args.check && timeline.key == 'b' {
+            report.unguarded = Some(bed.measure(args.runs, Guards::LeftOut).makespan);
+        }
+    }
+    Ok(report)
+}
+
+fn write_pictures(directory: &Path, report: &Report) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    for (timeline, measured) in &report.timelines {
+        let path = directory.join(format!("timeline-{}.svg", timeline.key));
+        fs::write(&path, svg::picture(timeline, measured, report.runs))?;
+        eprintln!("timelines: wrote {}", path.display());
+    }
+    Ok(())
+}
+
+fn finish(written: io::Result<()>, verdict: ExitCode) -> ExitCode {
+    match written {
+        // A reader that has seen enough does not change what was found.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(&error),
+        _ => verdict,
+    }
+}
+
+fn fail(error: &dyn Error) -> ExitCode {
+    eprint!("timelines: {error}");
+    let mut source = error.source();
+    while let Some(error) = source {
+        eprint!(": {error}");
+        source = error.source();
+    }
+    eprintln!();
+    ExitCode::FAILURE
+}

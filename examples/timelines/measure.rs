@@ -1,0 +1,162 @@
+//! One run of a timeline on real threads.
+//!
+//! Stamps are taken inside the items; 0 is just before the first one is queued. The executor has one CPU. The issuer
+//! runs on another one if there is any, so that it takes no time from the items; if not, it sleeps until they are
+//! done. A run that is not measured comes first: the workers and the idle one in reserve exist from then on.
+
+use std::time::{Duration, Instant};
+
+use cmwq::{BuildExecutorError, BuildQueueError, CpuSet, Executor, JoinHandle, WorkQueue, blocking};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::scenario::{BURN, ITEMS, SLEEP, Timeline, Times};
+
+/// Do the items tell when they block?
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guards {
+    Held,
+    /// The negative control: nobody learns of their sleeps, so nobody fills them.
+    LeftOut,
+}
+
+/// An executor of one CPU, and the queues of a timeline.
+pub(crate) struct Bed {
+    queues: [WorkQueue; ITEMS.len()],
+    issuer_cpu: Option<usize>,
+}
+
+/// The medians of some runs, in milliseconds.
+pub(crate) struct Measured {
+    pub(crate) items: [Times; ITEMS.len()],
+    pub(crate) makespan: f64,
+}
+
+/// The stamps of an item.
+struct Stamps([Instant; 4]);
+
+/// The CPU on which all items run.
+pub(crate) fn cpu() -> usize {
+    Executor::global().cpus().first().expect("an executor has a CPU")
+}
+
+impl Bed {
+    pub(crate) fn new(timeline: &Timeline) -> Result<Self, Box<dyn std::error::Error>> {
+        let executor = build_executor()?;
+        let q0 = build_queue(&executor, "q0", timeline.max_active, false)?;
+        let others = if timeline.cpu_intensive {
+            build_queue(&executor, "q1", timeline.max_active, true)?
+        } else {
+            q0.clone()
+        };
+        let issuer_cpu = Executor::global().cpus().iter().find(|other| *other != cpu());
+        let bed = Self { queues: [q0, others.clone(), others], issuer_cpu };
+        bed.run(Guards::Held);
+        Ok(bed)
+    }
+
+    /// Runs it so often, and takes the median of each time.
+    pub(crate) fn measure(&self, runs: usize, guards: Guards) -> Measured {
+        let runs: Vec<_> = (0..runs).map(|_| self.run(guards)).collect();
+        let items = std::array::from_fn(|item| {
+            let median_of =
+                |time: fn(&Times) -> f64| median(runs.iter().map(|run| time(&run[item])).collect());
+            Times {
+                start: median_of(|times| times.start),
+                sleep: median_of(|times| times.sleep),
+                wake: median_of(|times| times.wake),
+                finish: median_of(|times| times.finish),
+            }
+        });
+        Measured { items, makespan: median(runs.iter().map(makespan).collect()) }
+    }
+
+    /// Runs it once. On a thread of its own, whose CPU may be chosen without a trace.
+    pub(crate) fn run(&self, guards: Guards) -> [Times; ITEMS.len()] {
+        let issue = || {
+            self.issuer_cpu.inspect(|cpu| pin(*cpu));
+            let zero = Instant::now();
+            let issued = std::array::from_fn::<_, { ITEMS.len() }, _>(|number| {
+                let burns = if number == 0 { 2 } else { 1 };
+                self.queues[number].spawn(move || item(burns, guards)).expect("the queue has no limit")
+            });
+            issued.map(|handle| finished(handle).since(zero))
+        };
+        std::thread::scope(|scope| scope.spawn(issue).join().expect("an issuer does not panic"))
+    }
+}
+
+/// When the last item of a run was done.
+pub(crate) fn makespan(run: &[Times; ITEMS.len()]) -> f64 {
+    run.iter().map(|times| times.finish).fold(0.0, f64::max)
+}
+
+fn build_executor() -> Result<Executor, BuildExecutorError> {
+    Executor::builder().cpus(CpuSet::single(cpu())).build()
+}
+
+fn build_queue(
+    executor: &Executor,
+    name: &str,
+    max_active: Option<usize>,
+    cpu_intensive: bool,
+) -> Result<WorkQueue, BuildQueueError> {
+    let queue = WorkQueue::per_cpu(name).max_active(max_active.unwrap_or(0));
+    if cpu_intensive { queue.cpu_intensive() } else { queue }.build_on(executor)
+}
+
+fn finished(handle: JoinHandle<Stamps>) -> Stamps {
+    handle.join().expect("an item neither panics nor is cancelled")
+}
+
+/// What an item does: burn, sleep, and perhaps burn again.
+fn item(burns: u32, guards: Guards) -> Stamps {
+    let start = Instant::now();
+    burn();
+    let sleep = Instant::now();
+    let nap = || std::thread::sleep(Duration::from_millis(SLEEP));
+    match guards {
+        Guards::Held => blocking(nap),
+        Guards::LeftOut => nap(),
+    }
+    let wake = Instant::now();
+    if burns > 1 {
+        burn();
+    }
+    Stamps([start, sleep, wake, Instant::now()])
+}
+
+/// Keeps the CPU busy for so much of this thread's CPU time.
+fn burn() {
+    let now = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+    };
+    let end = now() + Duration::from_millis(BURN);
+    while now() < end {
+        std::hint::spin_loop();
+    }
+}
+
+impl Stamps {
+    fn since(&self, zero: Instant) -> Times {
+        let [start, sleep, wake, finish] = self.0.map(|stamp| (stamp - zero).as_secs_f64() * 1e3);
+        Times { start, sleep, wake, finish }
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
+}
+
+/// If the system does not let us, the measurement is only less exact.
+#[cfg(target_os = "linux")]
+fn pin(cpu: usize) {
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(cpu);
+    rustix::thread::sched_setaffinity(None, &cpus).ok();
+}
+
+#[cfg(not(target_os = "linux"))]
+fn pin(_cpu: usize) {}
