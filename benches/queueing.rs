@@ -1,0 +1,516 @@
+//! What queueing, guarding, waiting and finishing cost; ends with a table of the figures aimed at.
+//!
+//! ```text
+//! cargo bench --bench queueing -- --quick
+//! cargo bench --bench queueing -- --quick 'guard'
+//! ```
+//!
+//! | group | what one iteration is |
+//! |---|---|
+//! | `queue a reusable item` | one `WorkQueue::queue` that returns true |
+//! | `spawn a one-shot` | one `WorkQueue::spawn` of a closure that captures 32 bytes, its handle dropped |
+//! | `guard` | entering and leaving a blocking guard |
+//! | `round trip` | `spawn` and `join` of a no-op |
+//! | `end to end` | 100 000 no-ops that capture 32 bytes, from one producer, until all have run |
+//! | `mixed load` | 4000 items of 0.5 ms CPU, of which every fourth also sleeps 5 ms under a guard |
+//! | `dependency` | as many items as CPUs wait for one that is queued later: from then until all have ended |
+//!
+//! In the first two groups, the pool is *busy*: an item holds its only worker back, so that nothing else runs
+//! meanwhile. After each batch it is released and everything runs, outside of the measured time. The issuer shares
+//! the pool's CPU, as an issuer of a per-CPU queue does. *Below* `max_active`, items go to the worklist; *above*, to
+//! the waiting list of their queue.
+#![allow(missing_docs, reason = "a bench has no documentation but its header")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
+
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use cmwq::{BlockingGuard, CpuSet, Executor, JoinHandle, Work, WorkQueue, WorkQueueBuilder, blocking};
+use criterion::{Criterion, Throughput};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Items of a batch that is queued while the pool is busy: two queues full, below their `max_active`.
+const BATCH: usize = 1024;
+const MAX_ACTIVE: usize = 512;
+/// No-ops of an end-to-end run.
+const NO_OPS: u64 = 100_000;
+/// Items of the mixed load.
+const MIXED: u32 = 4000;
+/// What each of them burns.
+const BURN: Duration = Duration::from_micros(500);
+
+fn main() {
+    let mut criterion = Criterion::default()
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2))
+        .configure_from_args();
+    let figures = Figures::default();
+    reusable(&mut criterion, &figures);
+    one_shots(&mut criterion, &figures);
+    guards(&mut criterion, &figures);
+    round_trips(&mut criterion, &figures);
+    end_to_end(&mut criterion, &figures);
+    mixed_load(&mut criterion, &figures);
+    dependency(&mut criterion, &figures);
+    criterion.final_summary();
+    figures.print();
+}
+
+// Queueing onto a busy pool.
+
+/// A pool of one CPU, the queues that share it, and an item that keeps it busy without using its CPU.
+struct BusyPool {
+    /// Above `max_active`, one; below, as many as are needed for a batch.
+    queues: Vec<WorkQueue>,
+    gatekeeper: WorkQueue,
+}
+
+/// What holds the pool's worker back.
+struct Gate {
+    release: Sender<()>,
+    item: JoinHandle<()>,
+}
+
+impl BusyPool {
+    /// With so much room before items have to wait.
+    fn new(kind: fn(&'static str) -> WorkQueueBuilder, max_active: usize) -> Self {
+        let executor = Executor::builder().cpus(CpuSet::single(first_cpu())).build();
+        let executor = executor.expect("an executor of one CPU can be made");
+        let queue =
+            |name| kind(name).max_active(max_active).build_on(&executor).expect("a queue can be made");
+        let (queues, gatekeeper) = if max_active == 1 {
+            // The gate holds the only slot, so that not even a first item is on the worklist.
+            let queue = queue("full");
+            (vec![queue.clone()], queue)
+        } else {
+            (vec![queue("even"), queue("odd")], queue("gate"))
+        };
+        Self { queues, gatekeeper }
+    }
+
+    /// Waits until it holds.
+    fn close(&self) -> Gate {
+        let (release, released) = channel();
+        let (begin, begun) = channel();
+        let item = self.gatekeeper.spawn(move || {
+            begin.send(()).expect("the bench waits for it");
+            // Blocks without a guard: for the pool, this item runs all the time.
+            wait_for(&released);
+        });
+        wait_for(&begun);
+        Gate { release, item: item.expect("the queue has no limit") }
+    }
+
+    /// Runs what was queued.
+    fn open(&self, gate: Gate) {
+        gate.release.send(()).expect("the gate waits for it");
+        gate.item.join().expect("the gate does not panic");
+        self.queues.iter().for_each(|queue| queue.flush().expect("the bench is no item"));
+    }
+
+    /// The time of `iterations` calls of `enqueue`, in batches. Each is told its number within its batch.
+    fn time(&self, iterations: u64, mut enqueue: impl FnMut(&WorkQueue, usize)) -> Duration {
+        let mut spent = Duration::ZERO;
+        let mut left = iterations as usize;
+        while left > 0 {
+            let batch = left.min(BATCH);
+            let gate = self.close();
+            let begin = Instant::now();
+            for item in 0..batch {
+                enqueue(&self.queues[item % self.queues.len()], item);
+            }
+            spent += begin.elapsed();
+            self.open(gate);
+            left -= batch;
+        }
+        spent
+    }
+}
+
+type Case = (&'static str, fn(&'static str) -> WorkQueueBuilder, usize);
+
+const CASES: [Case; 3] = [
+    ("below max_active, per-CPU queue", |name| WorkQueue::per_cpu(name), MAX_ACTIVE),
+    ("below max_active, default queue", |name| WorkQueue::new(name), MAX_ACTIVE),
+    ("above max_active, per-CPU queue", |name| WorkQueue::per_cpu(name), 1),
+];
+
+fn reusable(criterion: &mut Criterion, figures: &Figures) {
+    let mut group = criterion.benchmark_group("queue a reusable item");
+    for (name, kind, max_active) in CASES {
+        let pool = BusyPool::new(kind, max_active);
+        let items: Vec<Work> = (0..BATCH).map(|_| Work::new(|| ())).collect();
+        let figure = figures
+            .add(format!("queue a reusable item, {name}"), (max_active > 1).then_some(Aim::AtMost(40e-9)));
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|iterations| {
+                let mut all_new = true;
+                let spent = on_cpu(first_cpu(), || {
+                    pool.time(iterations, |queue, item| {
+                        all_new &= queue.queue(&items[item]).expect("the queue has no limit");
+                    })
+                });
+                assert!(all_new, "an item was pending already");
+                figures.time(figure, spent, iterations)
+            });
+        });
+    }
+    group.finish();
+}
+
+fn one_shots(criterion: &mut Criterion, figures: &Figures) {
+    let mut group = criterion.benchmark_group("spawn a one-shot");
+    for (name, kind, max_active) in CASES {
+        let pool = BusyPool::new(kind, max_active);
+        let figure =
+            figures.add(format!("spawn a one-shot, {name}"), (max_active > 1).then_some(Aim::AtMost(90e-9)));
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|iterations| {
+                let spent = on_cpu(first_cpu(), || {
+                    pool.time(iterations, |queue, item| {
+                        drop(queue.spawn(no_op(item as u64)).expect(UNLIMITED))
+                    })
+                });
+                figures.time(figure, spent, iterations)
+            });
+        });
+    }
+    group.finish();
+}
+
+/// An item that does nothing with 32 bytes.
+fn no_op(seed: u64) -> impl FnOnce() + Send + 'static {
+    let captured = [seed, seed + 1, seed + 2, seed + 3];
+    move || {
+        black_box(captured);
+    }
+}
+
+// Guards.
+
+fn guards(criterion: &mut Criterion, figures: &Figures) {
+    let mut group = criterion.benchmark_group("guard");
+    let enter_and_leave = |iterations: u64| {
+        let begin = Instant::now();
+        for _ in 0..iterations {
+            drop(black_box(BlockingGuard::enter()));
+        }
+        begin.elapsed()
+    };
+    for (name, kind) in [
+        ("on a worker of a per-CPU queue", (|name| WorkQueue::per_cpu(name)) as fn(_) -> _),
+        ("on a worker of the default queue", |name| WorkQueue::new(name)),
+    ] {
+        let queue = build(kind("guards"));
+        let figure = figures.add(format!("guard {name}, nothing pending"), Some(Aim::AtMost(15e-9)));
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|iterations| {
+                let item = queue.spawn(move || enter_and_leave(iterations)).expect(UNLIMITED);
+                figures.time(figure, item.join().expect(NO_PANIC), iterations)
+            });
+        });
+    }
+    group.bench_function("on a thread that is no worker", |bencher| bencher.iter_custom(enter_and_leave));
+    group.finish();
+}
+
+// Round trips.
+
+fn round_trips(criterion: &mut Criterion, figures: &Figures) {
+    let mut group = criterion.benchmark_group("round trip");
+    let queue = build(WorkQueue::new("round trips"));
+    let round_trip = |pause: Duration, iterations: u64| {
+        let mut spent = Duration::ZERO;
+        for _ in 0..iterations {
+            if !pause.is_zero() {
+                std::thread::sleep(pause);
+            }
+            let begin = Instant::now();
+            queue.spawn(|| ()).expect(UNLIMITED).join().expect(NO_PANIC);
+            spent += begin.elapsed();
+        }
+        spent
+    };
+    let figure = figures.add("spawn and join a no-op, idle pool", None);
+    group.bench_function("from an idle pool", |bencher| {
+        // Time for the worker to fall asleep.
+        bencher.iter_custom(|n| figures.time(figure, round_trip(Duration::from_micros(200), n), n));
+    });
+    group.bench_function("one after the other", |bencher| {
+        bencher.iter_custom(|n| round_trip(Duration::ZERO, n));
+    });
+    group.finish();
+}
+
+// Throughput.
+
+fn end_to_end(criterion: &mut Criterion, figures: &Figures) {
+    let mut group = criterion.benchmark_group("end to end");
+    group.throughput(Throughput::Elements(NO_OPS)).sample_size(20);
+    for (name, queue, aim) in [
+        ("default queue", WorkQueue::new("default"), Some(Aim::AtLeast(4e6))),
+        ("per-CPU queue", WorkQueue::per_cpu("per-CPU"), None),
+        ("unbound queue", WorkQueue::unbound("unbound"), None),
+        ("ordered queue", WorkQueue::ordered("ordered"), None),
+    ] {
+        let queue = build(queue);
+        let figure = figures.add(format!("no-ops end to end, {name}"), Some(aim.unwrap_or(Aim::Rate)));
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|iterations| {
+                let begin = Instant::now();
+                for _ in 0..iterations {
+                    for item in 0..NO_OPS {
+                        drop(queue.spawn(no_op(item)).expect(UNLIMITED));
+                    }
+                    queue.flush().expect("the bench is no item");
+                }
+                figures.time(figure, begin.elapsed(), iterations * NO_OPS)
+            });
+        });
+    }
+    group.finish();
+}
+
+fn mixed_load(criterion: &mut Criterion, figures: &Figures) {
+    let mut group = criterion.benchmark_group("mixed load");
+    group.sample_size(10);
+    // An executor of its own, so that all threads are counted.
+    let threads = Arc::new(Threads::default());
+    let (starting, stopping) = (Arc::clone(&threads), Arc::clone(&threads));
+    let executor = Executor::builder()
+        .on_thread_start(move || starting.started())
+        .on_thread_stop(move || stopping.stopped())
+        .build()
+        .expect("an executor can be made");
+    let cpus = executor.cpus().len();
+    let queue = WorkQueue::new("mixed").build_on(&executor).expect("a queue can be made");
+    let ideal = BURN * MIXED / cpus as u32;
+    let figure = figures.add(
+        format!("mixed load on {cpus} CPUs, ideal {:.2} s", ideal.as_secs_f64()),
+        Some(Aim::AtMost(1.10 * ideal.as_secs_f64())),
+    );
+    let peak = figures.add("mixed load, peak worker threads", Some(Aim::Count(15)));
+    group.bench_function("makespan", |bencher| {
+        bencher.iter_custom(|iterations| {
+            let begin = Instant::now();
+            for _ in 0..iterations {
+                for item in 0..MIXED {
+                    let burn_and_sleep = move || {
+                        burn(BURN);
+                        if item % 4 == 0 {
+                            blocking(|| std::thread::sleep(Duration::from_millis(5)));
+                        }
+                    };
+                    drop(queue.spawn(burn_and_sleep).expect(UNLIMITED));
+                }
+                queue.flush().expect("the bench is no item");
+            }
+            let spent = begin.elapsed();
+            figures.set(peak, threads.peak.load(Relaxed) as f64);
+            figures.time(figure, spent, iterations)
+        });
+    });
+    group.finish();
+}
+
+/// Keeps a CPU busy for so much of this thread's CPU time.
+fn burn(time: Duration) {
+    let now = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+    };
+    let end = now() + time;
+    while now() < end {
+        std::hint::spin_loop();
+    }
+}
+
+#[derive(Default)]
+struct Threads {
+    now: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+impl Threads {
+    fn started(&self) {
+        let now = self.now.fetch_add(1, Relaxed) + 1;
+        self.peak.fetch_max(now, Relaxed);
+    }
+
+    fn stopped(&self) {
+        self.now.fetch_sub(1, Relaxed);
+    }
+}
+
+// Items that wait for another one.
+
+fn dependency(criterion: &mut Criterion, figures: &Figures) {
+    let mut group = criterion.benchmark_group("dependency");
+    group.sample_size(20);
+    let queue = build(WorkQueue::new("dependency"));
+    let waiters = Executor::global().cpus().len();
+    let figure = figures.add(format!("{waiters} items wait for a later one"), Some(Aim::AtMost(1e-3)));
+    group.bench_function("as many items as CPUs wait for a later one", |bencher| {
+        bencher.iter_custom(|iterations| {
+            let spent = (0..iterations).map(|_| resolve(&queue, waiters)).sum();
+            figures.time(figure, spent, iterations)
+        });
+    });
+    group.finish();
+}
+
+/// How long it takes from queueing the later item until all have ended.
+fn resolve(queue: &WorkQueue, waiters: usize) -> Duration {
+    let event = Arc::new((Mutex::new(false), Condvar::new()));
+    let (arrive, arrived) = channel();
+    let waiting: Vec<_> = (0..waiters)
+        .map(|_| {
+            let (event, arrive) = (Arc::clone(&event), arrive.clone());
+            let wait = move || {
+                arrive.send(()).expect("the bench waits for it");
+                let happened = event.0.lock().expect(NO_PANIC);
+                let happened = blocking(|| event.1.wait_while(happened, |happened| !*happened));
+                drop(happened.expect(NO_PANIC));
+            };
+            queue.spawn(wait).expect(UNLIMITED)
+        })
+        .collect();
+    waiting.iter().for_each(|_| wait_for(&arrived));
+    // Time for the last one to fall asleep.
+    std::thread::sleep(Duration::from_millis(1));
+
+    let begin = Instant::now();
+    let later = queue.spawn(move || {
+        *event.0.lock().expect(NO_PANIC) = true;
+        event.1.notify_all();
+    });
+    later.expect(UNLIMITED).join().expect(NO_PANIC);
+    waiting.into_iter().for_each(|item| item.join().expect(NO_PANIC));
+    begin.elapsed()
+}
+
+// What all of them use.
+
+const UNLIMITED: &str = "the queue has no limit";
+const NO_PANIC: &str = "no item of this bench panics";
+
+fn build(queue: WorkQueueBuilder) -> WorkQueue {
+    queue.build().expect("a queue can be made")
+}
+
+fn wait_for(signal: &Receiver<()>) {
+    signal.recv().expect("the other side sends before it goes");
+}
+
+fn first_cpu() -> usize {
+    Executor::global().cpus().first().expect("an executor has a CPU")
+}
+
+/// Runs `measure` on this CPU, as far as the system lets us.
+#[cfg(target_os = "linux")]
+fn on_cpu<R>(cpu: usize, measure: impl FnOnce() -> R) -> R {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+    let before = sched_getaffinity(None);
+    let mut here = CpuSet::new();
+    here.set(cpu);
+    sched_setaffinity(None, &here).ok();
+    let result = measure();
+    if let Ok(before) = before {
+        sched_setaffinity(None, &before).ok();
+    }
+    result
+}
+
+#[cfg(not(target_os = "linux"))]
+fn on_cpu<R>(_cpu: usize, measure: impl FnOnce() -> R) -> R {
+    measure()
+}
+
+/// What is aimed at, in seconds or items per second.
+#[derive(Clone, Copy)]
+enum Aim {
+    AtMost(f64),
+    AtLeast(f64),
+    /// A rate, with nothing aimed at.
+    Rate,
+    Count(usize),
+}
+
+/// The medians of what was measured, beside what is aimed at.
+#[derive(Default)]
+struct Figures(RefCell<Vec<Figure>>);
+
+struct Figure {
+    name: String,
+    aim: Option<Aim>,
+    /// Seconds per iteration, one for each of criterion's samples.
+    samples: Vec<f64>,
+}
+
+impl Figures {
+    fn add(&self, name: impl Into<String>, aim: Option<Aim>) -> usize {
+        let mut figures = self.0.borrow_mut();
+        figures.push(Figure { name: name.into(), aim, samples: Vec::new() });
+        figures.len() - 1
+    }
+
+    /// A sample of so many iterations. Returns the time that criterion is to be told.
+    fn time(&self, figure: usize, spent: Duration, iterations: u64) -> Duration {
+        self.0.borrow_mut()[figure].samples.push(spent.as_secs_f64() / iterations as f64);
+        spent
+    }
+
+    /// The only sample, so far.
+    fn set(&self, figure: usize, value: f64) {
+        self.0.borrow_mut()[figure].samples = vec![value];
+    }
+
+    /// What was not measured, because it was not asked for, is left out.
+    fn print(&self) {
+        let figures = self.0.borrow();
+        let measured: Vec<_> = figures.iter().filter(|figure| !figure.samples.is_empty()).collect();
+        if measured.is_empty() {
+            return;
+        }
+        println!("{:<56} {:>15} {:>15}", "figure", "aimed at", "median");
+        for figure in measured {
+            let (aim, median, good) = figure.columns();
+            println!("{:<56} {aim:>15} {median:>15}{}", figure.name, if good { "" } else { "  MISSED" });
+        }
+    }
+}
+
+impl Figure {
+    /// What is aimed at, what is, and whether that is good.
+    fn columns(&self) -> (String, String, bool) {
+        let median = self.median();
+        let rate = |rate: f64| format!("{:.2} M/s", rate / 1e6);
+        match self.aim {
+            None => ("-".into(), seconds(median), true),
+            Some(Aim::AtMost(aim)) => (format!("<= {}", seconds(aim)), seconds(median), median <= aim),
+            Some(Aim::AtLeast(aim)) => (format!(">= {}", rate(aim)), rate(1.0 / median), 1.0 / median >= aim),
+            Some(Aim::Rate) => ("-".into(), rate(1.0 / median), true),
+            Some(Aim::Count(aim)) => (format!("<= {aim}"), format!("{median}"), median <= aim as f64),
+        }
+    }
+
+    fn median(&self) -> f64 {
+        let mut samples = self.samples.clone();
+        samples.sort_by(f64::total_cmp);
+        samples[samples.len() / 2]
+    }
+}
+
+fn seconds(time: f64) -> String {
+    match time {
+        time if time < 1e-6 => format!("{:.1} ns", time * 1e9),
+        time if time < 1e-3 => format!("{:.1} us", time * 1e6),
+        time if time < 1.0 => format!("{:.2} ms", time * 1e3),
+        time => format!("{time:.3} s"),
+    }
+}

@@ -1,0 +1,48 @@
+//! Makespans of the four documented timelines on one CPU, and of (b) without guards.
+//!
+//! ```text
+//! cargo bench --bench timelines -- --quick
+//! ```
+//!
+//! Documented: 50, 25, 35 and 25 ms, of which up to 1.1 times is good; without guards, (b) takes 50 ms. The times are
+//! those between the first queueing and the last stamp inside an item, as `examples/timelines` takes them, which
+//! also shows every event.
+#![allow(missing_docs, reason = "criterion's macros make public functions")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
+
+#[allow(dead_code, reason = "the example shows more than this needs")]
+#[path = "../examples/timelines/measure.rs"]
+mod measure;
+#[allow(dead_code, reason = "the example shows more than this needs")]
+#[path = "../examples/timelines/scenario.rs"]
+mod scenario;
+
+use std::time::Duration;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use measure::{Bed, Guards};
+use scenario::TIMELINES;
+
+fn makespans(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("timelines");
+    group.sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(3));
+    for timeline in &TIMELINES {
+        let bed = Bed::new(timeline).expect("an executor of one CPU can be made");
+        let mut measure = |name: String, guards| {
+            group.bench_function(name, |bencher| {
+                bencher.iter_custom(|runs| {
+                    let spans = (0..runs).map(|_| measure::makespan(&bed.run(guards)));
+                    spans.map(|ms| Duration::from_secs_f64(ms / 1e3)).sum()
+                });
+            });
+        };
+        measure(format!("({}) documented {} ms", timeline.key, timeline.makespan()), Guards::Held);
+        if timeline.key == 'b' {
+            measure("(b) without guards".into(), Guards::LeftOut);
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, makespans);
+criterion_main!(benches);
