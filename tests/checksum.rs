@@ -198,7 +198,7 @@ fn a_file_that_cannot_be_read_is_told_and_the_others_go_on() {
     assert_eq!(ours.status.code(), Some(1));
 
     write(directory.join("closed"), "");
-    fs::set_permissions(directory.join("closed"), fs::Permissions::from_mode(0)).expect("it is ours");
+    fs::set_permissions(directory.join("closed"), fs::Permissions::from_mode(0o000)).expect("it is ours");
     if fs::File::open(directory.join("closed")).is_ok() {
         eprintln!("SKIPPED: a file without permissions: this user may read everything");
         return;

@@ -174,8 +174,11 @@ impl Lines {
                 }
             }
             self.number += 1;
-            line.pop_if(|end| *end == b'\n');
-            line.pop_if(|end| *end == b'\r');
+            for end in [b'\n', b'\r'] {
+                if line.last() == Some(&end) {
+                    line.pop();
+                }
+            }
             if !line.is_empty() && line[0] != b'#' {
                 return Some((self.number, line));
             }
