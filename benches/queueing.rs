@@ -172,7 +172,7 @@ fn one_shots(criterion: &mut Criterion, figures: &Figures) {
             bencher.iter_custom(|iterations| {
                 let spent = on_cpu(first_cpu(), || {
                     pool.time(iterations, |queue, item| {
-                        drop(queue.spawn(no_op(item as u64)).expect(UNLIMITED))
+                        drop(queue.spawn(no_op(item as u64)).expect(UNLIMITED));
                     })
                 });
                 figures.time(figure, spent, iterations)

@@ -12,9 +12,9 @@ use sha2::{Digest as _, Sha512};
 
 use crate::screen::Progress;
 
-/// How many files are read at a time, at most, should they all wait for the disk. Bounds threads and memory: each has
-/// one chunk.
-pub(crate) const MAX_OPEN_FILES: usize = 64;
+/// How many files may wait for the disk while as many as there are CPUs are hashed. Bounds threads and memory: each
+/// has one chunk.
+pub(crate) const MAX_WAITING_FILES: usize = 16;
 
 /// How much of a file is in memory. Large enough that a guard around each read costs nothing beside the hash of it.
 const CHUNK: usize = 256 * 1024;

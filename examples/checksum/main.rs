@@ -37,7 +37,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use args::{Args, Command};
-use cmwq::WorkQueue;
+use cmwq::{Executor, WorkQueue};
 use hash::{Hashed, Hasher};
 use report::Sampler;
 use screen::{Progress, Screen};
@@ -71,10 +71,10 @@ fn run(args: &Args) -> io::Result<bool> {
     let sampler = args.threads_report.then(Sampler::start);
     let progress = Arc::new(Progress::new());
     let mut screen = Screen::new(Arc::clone(&progress));
-    let queue = match WorkQueue::new("checksum").max_active_total(hash::MAX_OPEN_FILES).build() {
-        Ok(queue) => queue,
-        Err(error) => return Err(io::Error::other(error)),
-    };
+    let files = Executor::global().cpus().len() + hash::MAX_WAITING_FILES;
+    // 512 is the most that a queue may have active.
+    let queue = WorkQueue::new("checksum").max_active_total(files.min(512)).build();
+    let queue = queue.expect("it has a name, and a limit that there is");
     let hasher = Hasher::new(Arc::clone(&progress));
 
     let good = if args.check {

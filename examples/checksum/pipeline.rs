@@ -24,7 +24,7 @@ where
 {
     let mut flight: VecDeque<JoinHandle<T>> = VecDeque::new();
     for job in jobs {
-        let handle = queue.spawn(job).map_err(|refused| io::Error::other(refused.error))?;
+        let handle = queue.spawn(job).expect("the queue takes as many as come");
         flight.push_back(handle);
         while flight.len() > IN_FLIGHT || flight.front().is_some_and(JoinHandle::is_finished) {
             let result = first(&mut flight, screen)?;
@@ -47,6 +47,6 @@ fn first<T>(flight: &mut VecDeque<JoinHandle<T>>, screen: &mut Screen) -> io::Re
     match handle.join() {
         Ok(result) => Ok(Some(result)),
         Err(JoinError::Panicked(payload)) => std::panic::resume_unwind(payload),
-        Err(error) => Err(io::Error::other(error.to_string())),
+        Err(error) => unreachable!("nobody cancels items, and this thread is none: {error}"),
     }
 }
