@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::io;
 
+use crate::sys::sync::Mutex;
 use crate::{CpuSet, TopologyError};
 
 /// Why an executor could not be built.
@@ -221,11 +222,19 @@ impl<F> fmt::Display for Refused<F> {
 
 impl<F> std::error::Error for Refused<F> {}
 
+/// Drops the closure: for `?` where an error must be `Send` and `Sync`, which a closure need not be.
+impl<F> From<Refused<F>> for QueueError {
+    fn from(refused: Refused<F>) -> Self {
+        refused.error
+    }
+}
+
 /// Why a one-shot has no result.
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// It panicked, with this payload.
-    Panicked(Box<dyn Any + Send>),
+    /// It panicked.
+    Panicked(PanicPayload),
     /// It was cancelled before it began.
     Cancelled,
     /// Waiting would never end: the caller is that item, or holds the only slot that the item needs. The item was
@@ -233,34 +242,15 @@ pub enum JoinError {
     WouldDeadlock,
 }
 
-impl JoinError {
-    /// The text that it panicked with, if it is one.
-    fn message(&self) -> Option<&str> {
-        let Self::Panicked(payload) = self else { return None };
-        payload
-            .downcast_ref::<&str>()
-            .copied()
-            .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-    }
-}
-
-impl fmt::Debug for JoinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Panicked(_) => f.debug_tuple("Panicked").field(&self.message().unwrap_or("..")).finish(),
-            Self::Cancelled => write!(f, "Cancelled"),
-            Self::WouldDeadlock => write!(f, "WouldDeadlock"),
-        }
-    }
-}
-
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self, self.message()) {
-            (Self::Panicked(_), Some(message)) => write!(f, "the item panicked: {message}"),
-            (Self::Panicked(_), None) => write!(f, "the item panicked"),
-            (Self::Cancelled, _) => write!(f, "the item was cancelled before it began"),
-            (Self::WouldDeadlock, _) => {
+        match self {
+            Self::Panicked(panic) => match panic.message() {
+                Some(message) => write!(f, "the item panicked: {message}"),
+                None => write!(f, "the item panicked"),
+            },
+            Self::Cancelled => write!(f, "the item was cancelled before it began"),
+            Self::WouldDeadlock => {
                 write!(
                     f,
                     "joining here would never end: the caller is that item, or holds the slot that it needs"
@@ -271,6 +261,53 @@ impl fmt::Display for JoinError {
 }
 
 impl std::error::Error for JoinError {}
+
+/// What an item panicked with.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::JoinError;
+///
+/// let queue = cmwq::WorkQueue::new("panics").build()?;
+/// let Err(JoinError::Panicked(panic)) = queue.spawn(|| panic!("no luck"))?.join() else { unreachable!() };
+/// assert_eq!(panic.message(), Some("no luck"));
+/// // To go on panicking in the joiner: std::panic::resume_unwind(panic.into_inner())
+/// # Ok(())
+/// # }
+/// ```
+pub struct PanicPayload {
+    message: Option<Box<str>>,
+    /// Payloads are `Send` only, errors are expected to be `Sync` too: the lock is never taken but to that end.
+    payload: Mutex<Box<dyn Any + Send>>,
+}
+
+impl PanicPayload {
+    pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
+        let text = payload.downcast_ref::<&str>().copied();
+        let message = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).map(Into::into);
+        Self { message, payload: Mutex::new(payload) }
+    }
+
+    /// The text that it panicked with, if it is one.
+    #[must_use]
+    pub fn message(&self) -> Option<&str> {
+        self.message.as_deref()
+    }
+
+    /// The payload itself, as [`std::panic::catch_unwind`] gives it.
+    #[must_use]
+    pub fn into_inner(self) -> Box<dyn Any + Send> {
+        self.payload.into_inner()
+    }
+}
+
+impl fmt::Debug for PanicPayload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PanicPayload").field(&self.message().unwrap_or("..")).finish()
+    }
+}
 
 /// Why a flush did not wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -289,3 +326,20 @@ impl fmt::Display for FlushError {
 }
 
 impl std::error::Error for FlushError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every error goes through `?` into the boxes that people use.
+    #[test]
+    fn errors_are_send_and_sync() {
+        fn is_error<E: std::error::Error + Send + Sync + 'static>() {}
+        is_error::<BuildExecutorError>();
+        is_error::<BuildQueueError>();
+        is_error::<QueueError>();
+        is_error::<JoinError>();
+        is_error::<FlushError>();
+        is_error::<Refused<fn()>>();
+    }
+}

@@ -86,7 +86,7 @@ mod work;
 pub use self::{
     blocking::{BlockingGuard, blocking},
     engine::core::PanicReport,
-    error::{BuildExecutorError, BuildQueueError, FlushError, JoinError, QueueError, Refused},
+    error::{BuildExecutorError, BuildQueueError, FlushError, JoinError, PanicPayload, QueueError, Refused},
     executor::{Executor, ExecutorBuilder},
     observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
     queue::{Attrs, WorkQueue, WorkQueueBuilder},

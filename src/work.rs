@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::engine::one_shot::RawHandle;
 use crate::engine::work_item::WorkHandle;
 use crate::sys::wait::Until;
-use crate::{JoinError, blocking};
+use crate::{JoinError, PanicPayload, blocking};
 
 /// A reusable work item: a function that is queued again and again.
 ///
@@ -239,7 +239,7 @@ impl<T> JoinHandle<T> {
 
     fn result(self) -> Result<T, JoinError> {
         match self.raw.take_result() {
-            Some(result) => result.map_err(JoinError::Panicked),
+            Some(result) => result.map_err(|payload| JoinError::Panicked(PanicPayload::new(payload))),
             None => Err(JoinError::Cancelled),
         }
     }

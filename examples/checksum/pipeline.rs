@@ -46,7 +46,7 @@ fn first<T>(flight: &mut VecDeque<JoinHandle<T>>, screen: &mut Screen) -> io::Re
     }
     match handle.join() {
         Ok(result) => Ok(Some(result)),
-        Err(JoinError::Panicked(payload)) => std::panic::resume_unwind(payload),
+        Err(JoinError::Panicked(panic)) => std::panic::resume_unwind(panic.into_inner()),
         Err(error) => unreachable!("nobody cancels items, and this thread is none: {error}"),
     }
 }
