@@ -6,7 +6,9 @@
 //!
 //! A completing item must know whether a flush waits for it in the same step in which its slot goes: once the slot
 //! is gone, so may be the queue. [`GateCell::complete`] reports to the flush first, and gives the slot up in a
-//! compare-and-swap that fails if the half was flipped meanwhile.
+//! compare-and-swap that fails if the half was flipped meanwhile. That flip may be the next flush's, begun because of
+//! this very report: it has counted the slot, so the item, which belongs to the current half since it reported,
+//! reports once more.
 
 use crate::policy::admission::{Admission, Admit, Half, Slot};
 use crate::sys::sync::{AtomicU64, Ordering};
@@ -51,19 +53,16 @@ impl GateCell {
         self.update(Admission::list) == Slot::Handed
     }
 
-    /// An item of the given half is done. `report` is called first if a flush waits for it.
+    /// An item of the given half is done. `report` is called first, once for each flush that waits for it.
     ///
     /// After `Free` and `Last` the caller holds nothing that keeps the gate in place any more; after `Last` the gate
     /// stays until the caller has told its owner.
     #[inline]
-    pub(crate) fn complete(&self, half: Half, report: impl FnOnce()) -> Slot {
-        let mut report = Some(report);
+    pub(crate) fn complete(&self, mut half: Half, report: impl Fn()) -> Slot {
         self.update(|word| {
-            // The half cannot flip back before this item has reported.
             if word.is_old(half) {
-                if let Some(report) = report.take() {
-                    report();
-                }
+                report();
+                half = word.half();
             }
             word.complete()
         })
