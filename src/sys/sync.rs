@@ -14,7 +14,49 @@ mod imp {
 
 #[cfg(cmwq_loom)]
 mod imp {
-    pub(crate) use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{AtomicI64, Ordering, fence};
+
+    /// loom's atomic, except that freeing it is an access like any other: loom reports whoever touches it
+    /// later, or has touched it before and is not ordered against the one who freed it.
+    ///
+    /// And its loads are seen by loom's search: loom remembers the last access only, so a thread that loads and
+    /// then writes hides, by its own load, that its write races with an earlier load of another thread, and the
+    /// other order is never tried. A read-modify-write of nothing before each load makes the order of loads matter.
+    #[derive(Debug)]
+    pub(crate) struct AtomicU64 {
+        value: loom::sync::atomic::AtomicU64,
+        order: loom::sync::atomic::AtomicU64,
+    }
+
+    impl AtomicU64 {
+        pub(crate) fn new(value: u64) -> Self {
+            Self {
+                value: loom::sync::atomic::AtomicU64::new(value),
+                order: loom::sync::atomic::AtomicU64::new(0),
+            }
+        }
+
+        pub(crate) fn load(&self, ordering: Ordering) -> u64 {
+            self.order.fetch_add(0, Ordering::Relaxed);
+            self.value.load(ordering)
+        }
+    }
+
+    impl std::ops::Deref for AtomicU64 {
+        type Target = loom::sync::atomic::AtomicU64;
+
+        fn deref(&self) -> &Self::Target {
+            &self.value
+        }
+    }
+
+    impl Drop for AtomicU64 {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                self.value.with_mut(|_| ());
+            }
+        }
+    }
 
     /// loom's mutex with parking_lot's face: no poisoning.
     #[derive(Debug, Default)]

@@ -56,17 +56,23 @@ mod imp {
         static ref BUCKET: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
     }
 
-    /// loom has no time.
-    #[derive(Clone, Copy, Debug)]
-    pub(crate) struct Until;
-
-    impl Until {
-        pub(crate) const FOREVER: Self = Self;
+    /// loom has no time: it never runs out, or has run out already.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) enum Until {
+        Forever,
+        Expired,
     }
 
-    pub(crate) fn sleep(_key: usize, validate: impl FnOnce() -> bool, _until: Until) -> bool {
+    impl Until {
+        pub(crate) const FOREVER: Self = Self::Forever;
+    }
+
+    pub(crate) fn sleep(_key: usize, validate: impl FnOnce() -> bool, until: Until) -> bool {
         let mut wakes = BUCKET.0.lock().unwrap();
         if validate() {
+            if until == Until::Expired {
+                return false;
+            }
             let before = *wakes;
             while *wakes == before {
                 wakes = BUCKET.1.wait(wakes).unwrap();
