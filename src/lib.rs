@@ -94,4 +94,5 @@ pub use self::{
 };
 pub use policy::cpu_set::{CpuSet, ParseCpuSetError};
 pub use policy::pods::{AffinityScope, ParseAffinityScopeError};
+#[cfg(not(cmwq_loom))]
 pub use sys::topology::{TopologyError, TopologySource};

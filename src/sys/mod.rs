@@ -4,11 +4,16 @@
 //! policy's plain types, and nothing else of the crate.
 //!
 //! Linux is the platform. Where a service has a Linux and a portable version, its `mod.rs` states the contract
-//! that both keep, and the portable one does as little as the contract allows. Tests build both.
+//! that both keep, and the portable one does as little as the contract allows. Tests build both. The models see
+//! `sync` and `wait` only.
 
+#[cfg(not(cmwq_loom))]
 pub(crate) mod affinity;
+#[cfg(not(cmwq_loom))]
 pub(crate) mod clock;
 pub(crate) mod sync;
+#[cfg(not(cmwq_loom))]
 pub(crate) mod thread;
+#[cfg(not(cmwq_loom))]
 pub(crate) mod topology;
 pub(crate) mod wait;
