@@ -1,7 +1,7 @@
 //! Protocol stores: each cell holds exactly the word that policy defines, and adds orderings and the retry loop.
 //!
 //! It never decides. What crosses threads is written down in the header of each cell: who pairs with whom, and
-//! why nothing weaker will do. The loom models at the end of each file are the proof; `tests/mutants/` holds the
+//! why nothing weaker will do. The loom models in `models` are the proof; `tests/mutants/` holds the
 //! changes that must turn one of them red.
 
 pub(crate) mod flush;
@@ -10,6 +10,9 @@ pub(crate) mod item;
 pub(crate) mod one_shot;
 pub(crate) mod running;
 pub(crate) mod worker;
+
+#[cfg(all(test, cmwq_loom))]
+mod models;
 
 use crate::sys::sync::{AtomicU64, Ordering};
 

@@ -1,0 +1,55 @@
+//! Models of a blocking guard: [`WorkerCell`](crate::protocol::worker::WorkerCell) and
+//! [`RunningCell`](crate::protocol::running::RunningCell) together.
+//!
+//! A worker blocks in an item until a later item has run, on a pool that runs one at a time. The later item
+//! is pushed while the worker enters its guard: either the push sees the free place, or the guard sees the
+//! item. The worker that returns makes two of one; it, or the other, is shed. At the end nobody counts.
+//!
+//! Red under: `push-without-fence`, `look-without-look`, `return-uncounted`, `shed-stays-counted`.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::pool::Pool;
+use super::{Event, check};
+use crate::policy::concurrency::Running;
+
+/// `later` items are pushed while one blocks; the first of them to run ends the block.
+fn block_against_push(preemptions: usize, later: u64) {
+    check(preemptions, move || {
+        let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, 1 + later));
+        let event = Arc::new(Event::new());
+        let blocker = pool.start_one();
+        let blocked = {
+            let (pool, event) = (pool.clone(), event.clone());
+            thread::spawn(move || {
+                pool.block(blocker);
+                event.wait();
+                pool.unblock(blocker);
+                pool.item_ended(blocker);
+                pool.work(blocker, || event.set());
+            })
+        };
+        let other = {
+            let (pool, event) = (pool.clone(), event.clone());
+            thread::spawn(move || pool.work(1 - blocker, || event.set()))
+        };
+        for _ in 0..later {
+            pool.push();
+        }
+        blocked.join().unwrap();
+        other.join().unwrap();
+        pool.assert_quiet();
+    });
+}
+
+#[test]
+fn a_blocked_worker_is_replaced() {
+    block_against_push(2, 1);
+}
+
+#[test]
+fn a_worker_that_returns_is_shed() {
+    block_against_push(2, 2);
+}

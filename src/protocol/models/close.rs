@@ -1,0 +1,127 @@
+//! Models of the end of a queue: its gates are closed while the last items complete.
+//!
+//! The queue's parts stay until each gate has said that it was the last one there: the handle's close if
+//! nothing was in flight, the completion that freed the last slot otherwise. Exactly one party frees the
+//! parts, and nobody touches a gate after that, or unordered with it: loom sees the gates being dropped.
+//!
+//! Red under: `close-without-acquire`, `close-in-two-steps`, `complete-looks-again`.
+
+use std::sync::Arc;
+
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+use super::{List, Owned, check_all};
+use crate::policy::admission::{Admission, Half, Slot};
+use crate::protocol::gate::GateCell;
+
+struct Queue {
+    gates: Owned<[GateCell; 2]>,
+    waiting: List,
+    /// Gates that have not said that they are done, once the handle has gone.
+    left: AtomicU64,
+}
+
+impl Queue {
+    fn new() -> Self {
+        Self {
+            gates: Owned::new([0, 1].map(|_| GateCell::new(Admission::new(1)))),
+            waiting: List::new(),
+            left: AtomicU64::new(0),
+        }
+    }
+
+    fn start(&self, gate: usize) {
+        assert_eq!(self.gates[gate].admit(), (Half::Even, true));
+    }
+
+    /// Completes an active item and whatever its slot is handed to.
+    fn complete(&self, gate: usize) {
+        loop {
+            match self.gates[gate].complete(Half::Even, || panic!("nobody flushes")) {
+                Slot::Handed => assert!(self.waiting.pop()),
+                Slot::Free => return,
+                Slot::Last => return self.gate_is_done(),
+            }
+        }
+    }
+
+    /// The last handle goes away. It counts as one more gate, so that the gates stay while it goes through
+    /// them.
+    fn close(&self) {
+        self.left.store(3, Ordering::Relaxed);
+        for gate in 0..2 {
+            if self.gates[gate].close() {
+                self.gate_is_done();
+            }
+        }
+        self.gate_is_done();
+    }
+
+    fn gate_is_done(&self) {
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.gates.free();
+        }
+    }
+}
+
+#[test]
+fn items_of_two_gates_end_while_both_are_closed() {
+    check_all(|| {
+        let queue = Arc::new(Queue::new());
+        let threads = [0, 1].map(|gate| {
+            queue.start(gate);
+            let queue = queue.clone();
+            thread::spawn(move || queue.complete(gate))
+        });
+        queue.close();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert!(queue.gates.is_freed());
+    });
+}
+
+/// The slot is handed on while the gate is closed: what is listed keeps the gate as what is active does.
+#[test]
+fn a_listed_item_keeps_its_gate() {
+    check_all(|| {
+        let queue = Arc::new(Queue::new());
+        queue.start(0);
+        assert_eq!(queue.gates[0].admit(), (Half::Even, false));
+        queue.waiting.push();
+        assert!(!queue.gates[0].list());
+        let thread = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.complete(0))
+        };
+        queue.close();
+        thread.join().unwrap();
+        assert!(queue.gates.is_freed());
+    });
+}
+
+/// An issuer comes and lists its item, then drops the last handle, while the item before it completes.
+#[test]
+fn the_last_handle_goes_right_after_an_item_came() {
+    check_all(|| {
+        let queue = Arc::new(Queue::new());
+        queue.start(0);
+        let thread = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.complete(0))
+        };
+        let (_half, mut mine) = queue.gates[0].admit();
+        if !mine {
+            queue.waiting.push();
+            mine = queue.gates[0].list();
+            assert!(!mine || queue.waiting.pop());
+        }
+        queue.close();
+        if mine {
+            queue.complete(0);
+        }
+        thread.join().unwrap();
+        assert!(queue.gates.is_freed());
+    });
+}

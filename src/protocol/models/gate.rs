@@ -1,0 +1,139 @@
+//! Models of [`GateCell`](crate::protocol::gate::GateCell): who starts which waiting item.
+//!
+//! Items come while another one completes. Who was given a slot finds an item on the waiting list; no more
+//! than `max` items are active, with one slot they exclude each other and see what the one before wrote; at
+//! the end all have run and the word is empty.
+//!
+//! Red under: `gate-without-acquire`, `gate-without-release`, `list-leaves-free-slot`,
+//! `complete-hands-to-coming`, `admit-in-two-steps`.
+
+use std::sync::Arc;
+
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+use super::{Data, List, check};
+use crate::policy::admission::{Admission, Half, Slot};
+use crate::protocol::gate::GateCell;
+
+struct Queue {
+    gate: GateCell,
+    waiting: List,
+    max: u64,
+    /// Relaxed: they order nothing that the gate should order.
+    active: AtomicU64,
+    done: AtomicU64,
+    /// With one slot, whoever has it owns this.
+    exclusive: Data<u64>,
+}
+
+impl Queue {
+    fn new(max: usize) -> Self {
+        Self {
+            gate: GateCell::new(Admission::new(max)),
+            waiting: List::new(),
+            max: max as u64,
+            active: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            exclusive: Data::new(0),
+        }
+    }
+
+    /// An item comes. True if an item, this one or another, has a slot now and is the caller's to run.
+    fn come(&self) -> bool {
+        let (_half, has_slot) = self.gate.admit();
+        if has_slot {
+            return true;
+        }
+        self.waiting.push();
+        let handed = self.gate.list();
+        if handed {
+            self.pop();
+        }
+        handed
+    }
+
+    fn pop(&self) {
+        assert!(self.waiting.pop(), "a slot was given to an item that is not on the list");
+    }
+
+    /// Runs and completes an item that has a slot, and whatever the slot is handed to.
+    fn run(&self) {
+        loop {
+            let before = self.active.fetch_add(1, Ordering::Relaxed);
+            assert!(before < self.max, "more items are active than there are slots");
+            if self.max == 1 {
+                self.exclusive.write(|runs| *runs += 1);
+            }
+            self.active.fetch_sub(1, Ordering::Relaxed);
+            self.done.fetch_add(1, Ordering::Relaxed);
+            match self.gate.complete(Half::Even, || panic!("nobody flushes")) {
+                Slot::Handed => self.pop(),
+                Slot::Free => return,
+                Slot::Last => panic!("the gate is not closed"),
+            }
+        }
+    }
+
+    fn issue(&self, items: u32) {
+        for _ in 0..items {
+            if self.come() {
+                self.run();
+            }
+        }
+    }
+
+    fn assert_done(&self, items: u64) {
+        let word = self.gate.load();
+        assert_eq!(word.in_flight(), 0, "{word:?}");
+        assert!(!self.waiting.has_work());
+        assert_eq!(self.done.load(Ordering::Relaxed), items, "an item was lost");
+    }
+}
+
+/// As many items as there are slots are active; two issuers come while these complete.
+fn come_against_complete(preemptions: usize, max: usize) {
+    check(preemptions, move || {
+        let queue = Arc::new(Queue::new(max));
+        for _ in 0..max {
+            assert!(queue.come());
+        }
+        let issuers = [(); 2].map(|()| {
+            let queue = queue.clone();
+            thread::spawn(move || queue.issue(1))
+        });
+        for _ in 0..max {
+            queue.run();
+        }
+        for issuer in issuers {
+            issuer.join().unwrap();
+        }
+        queue.assert_done(max as u64 + 2);
+    });
+}
+
+#[test]
+fn one_slot_is_handed_from_item_to_item() {
+    come_against_complete(3, 1);
+}
+
+#[test]
+fn two_slots_are_handed_from_item_to_item() {
+    come_against_complete(2, 2);
+}
+
+/// One issuer, two items: the second must not overtake the first, nor start beside it.
+#[test]
+fn items_of_one_issuer_follow_each_other() {
+    check(4, || {
+        let queue = Arc::new(Queue::new(1));
+        assert!(queue.come());
+        let issuer = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.issue(2))
+        };
+        queue.run();
+        issuer.join().unwrap();
+        queue.assert_done(3);
+    });
+}

@@ -1,0 +1,345 @@
+//! Models of [`ItemCell`](crate::protocol::item::ItemCell): queue, run, cancel and requeue one item.
+//!
+//! Two shards, each with a list on which the item's entries lie. Every accepted queueing that is not
+//! cancelled is run exactly once, by one worker at a time; a run sees what was written before any queueing
+//! that it answers; no entry is lost or doubled, whichever list it lies on; at the end the item is as good as
+//! new, and whoever is the last to know it frees it.
+//!
+//! Red under: `coalesce-by-load`, `item-without-acquire`, `end-ignores-met`, `meet-without-asking-again`,
+//! `stale-without-asking-again`, `cancel-loses-the-entry`, `ledger-forgets-home`, `met-item-is-not-freed`,
+//! `ledger-without-a-handle`.
+
+use std::sync::Arc;
+
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+use super::{Data, List, Owned, check, check_all};
+use crate::policy::item::ShardId;
+use crate::protocol::item::{Ended, ItemCell, Popped, Queued};
+
+/// An entry: neither `Copy` nor `Clone`. It names the shard that its slot belongs to.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry(usize);
+
+/// The item and the lists of two shards. The counts are relaxed: they order nothing that the cell should
+/// order.
+struct Model {
+    item: Owned<ItemCell<Entry>>,
+    lists: [List; 2],
+    pushed: AtomicU64,
+    completed: AtomicU64,
+    /// Queueings that were accepted, less those that were cancelled.
+    due: AtomicU64,
+    runs: AtomicU64,
+    /// Whoever runs the item owns this.
+    inside: Data<u64>,
+    /// What each issuer writes before it queues, and whether a run has seen it.
+    written: [AtomicU64; 2],
+    seen: [AtomicU64; 2],
+}
+
+impl Model {
+    fn new() -> Self {
+        let zeros = || [0, 0].map(AtomicU64::new);
+        Self {
+            item: Owned::new(ItemCell::new()),
+            lists: [List::new(), List::new()],
+            pushed: AtomicU64::new(0),
+            completed: AtomicU64::new(0),
+            due: AtomicU64::new(0),
+            runs: AtomicU64::new(0),
+            inside: Data::new(0),
+            written: zeros(),
+            seen: zeros(),
+        }
+    }
+
+    fn queue(&self, shard: usize) {
+        match self.item.queue(ShardId::new(shard as u64)) {
+            Queued::Push => {
+                self.pushed.fetch_add(1, Ordering::Relaxed);
+                self.put(shard);
+            }
+            Queued::Revived => {}
+            Queued::Coalesced => return,
+        }
+        self.due.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Writes, then queues.
+    fn write_and_queue(&self, issuer: usize, shard: usize) {
+        self.written[issuer].store(1, Ordering::Relaxed);
+        self.queue(shard);
+    }
+
+    fn put(&self, shard: usize) {
+        assert_eq!(self.lists[shard].push(), 0, "two entries of one item lie on one list");
+    }
+
+    fn cancel(&self) {
+        let (was_pending, entry) = self.item.cancel();
+        if was_pending {
+            self.due.fetch_sub(1, Ordering::Relaxed);
+        }
+        if let Some(entry) = entry {
+            self.complete(entry);
+        }
+    }
+
+    /// A worker of this shard's pool, until its list looks empty.
+    fn work(&self, shard: usize) {
+        while self.lists[shard].pop() {
+            match self.item.begin(ShardId::new(shard as u64), Entry(shard)) {
+                Popped::Run(entry) => {
+                    self.run();
+                    self.end(entry);
+                }
+                Popped::Kept => {}
+                Popped::KeptLast => self.item.free(),
+                Popped::Stale(entry) => self.complete(entry),
+                Popped::Last(entry) => {
+                    self.item.free();
+                    self.complete(entry);
+                }
+            }
+        }
+    }
+
+    fn end(&self, entry: Entry) {
+        match self.item.end() {
+            Ended::Idle => {}
+            Ended::PutBack(Entry(shard)) => self.put(shard),
+            Ended::Last => self.item.free(),
+        }
+        self.complete(entry);
+    }
+
+    fn complete(&self, _entry: Entry) {
+        self.completed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn drop_handle(&self) {
+        if self.item.drop_handle() {
+            self.item.free();
+        }
+    }
+
+    fn run(&self) {
+        self.inside.write(|runs| *runs += 1);
+        for (written, seen) in self.written.iter().zip(&self.seen) {
+            seen.fetch_max(written.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        // The write at the end: another run that began meanwhile is not ordered with it.
+        self.inside.write(|_| ());
+        self.runs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// After all threads of the model have ended: runs what is left, lets the last handle go.
+    fn assert_quiet(&self) {
+        self.drain();
+        let state = self.item.load();
+        assert!(!state.is_pending() && !state.is_running(), "{state:?}");
+        // As good as new: each shard's next queueing needs an entry, and that entry runs it.
+        for shard in [0, 1, 0] {
+            let id = ShardId::new(shard);
+            assert_eq!(self.item.queue(id), Queued::Push, "{:?}", self.item.load());
+            assert!(matches!(self.item.begin(id, Entry(shard as usize)), Popped::Run(_)));
+            assert_eq!(self.item.end(), Ended::Idle);
+        }
+        self.drop_handle();
+        self.assert_gone();
+    }
+
+    fn drain(&self) {
+        for shard in [0, 1, 0] {
+            self.work(shard);
+        }
+    }
+
+    fn assert_gone(&self) {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        assert_eq!(count(&self.runs), count(&self.due), "runs against accepted queueings");
+        assert_eq!(count(&self.completed), count(&self.pushed), "an entry was lost or doubled");
+        for shard in [0, 1] {
+            assert!(!self.lists[shard].has_work());
+        }
+        assert!(self.item.is_freed(), "nobody freed the item");
+    }
+}
+
+/// A thread without a handle: a worker.
+fn spawn(model: &Arc<Model>, f: impl FnOnce(&Model) + 'static) -> thread::JoinHandle<()> {
+    let model = model.clone();
+    thread::spawn(move || f(&model))
+}
+
+/// A thread with a handle of its own while it does the first thing, then a worker of the shard.
+fn issue(model: &Arc<Model>, shard: usize, f: impl FnOnce(&Model) + 'static) -> thread::JoinHandle<()> {
+    model.item.add_handle();
+    spawn(model, move |model| {
+        f(model);
+        model.drop_handle();
+        model.work(shard);
+    })
+}
+
+/// Two issuers of one shard against the run: both are answered by a run that saw what they wrote.
+#[test]
+fn a_run_sees_what_was_written_before_any_queueing_that_it_answers() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        let other = issue(&model, 0, |model| model.write_and_queue(1, 0));
+        model.write_and_queue(0, 0);
+        model.work(0);
+        other.join().unwrap();
+        model.assert_quiet();
+        for seen in &model.seen {
+            assert_eq!(seen.load(Ordering::Relaxed), 1, "no run saw what an issuer wrote");
+        }
+    });
+}
+
+/// The same with a worker of its own: a coalescing queueing against the beginning of the run.
+#[test]
+fn a_coalesced_queueing_is_answered() {
+    check_all(|| {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        let worker = spawn(&model, |model| model.work(0));
+        model.write_and_queue(0, 0);
+        worker.join().unwrap();
+        model.assert_quiet();
+        assert_eq!(model.seen[0].load(Ordering::Relaxed), 1, "no run saw what the issuer wrote");
+    });
+}
+
+/// Queued again while it runs, popped by another worker, handed to the runner, put back.
+#[test]
+fn an_item_meets_itself() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        let runner = spawn(&model, |model| model.work(0));
+        model.queue(1);
+        model.work(1);
+        runner.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+#[test]
+fn a_cancel_meets_the_beginning() {
+    check_all(|| {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        let worker = spawn(&model, |model| model.work(0));
+        model.cancel();
+        model.queue(0);
+        worker.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// A cancel while the item runs and its next entry is popped, or kept already.
+#[test]
+fn a_cancel_meets_an_item_that_meets_itself() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        let runner = spawn(&model, |model| model.work(0));
+        let other = issue(&model, 1, |model| model.queue(1));
+        model.cancel();
+        runner.join().unwrap();
+        other.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// A cancelled entry lies on one shard's list while the item is queued to the other.
+#[test]
+fn a_cancelled_item_is_queued_to_another_shard() {
+    check(4, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        let worker = spawn(&model, |model| model.work(0));
+        model.cancel();
+        model.queue(1);
+        model.work(1);
+        worker.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// The entry that the ledger names is popped while a queueing revives it.
+#[test]
+fn a_stale_entry_is_popped_while_it_is_revived() {
+    check(4, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        model.cancel();
+        model.queue(1);
+        model.cancel();
+        let worker = spawn(&model, |model| model.work(0));
+        model.queue(0);
+        worker.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// The same, and the item has run at its new home meanwhile.
+#[test]
+fn a_stale_entry_outlives_a_run_elsewhere() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        model.cancel();
+        model.queue(1);
+        let worker = spawn(&model, |model| model.work(0));
+        let other = spawn(&model, |model| model.work(1));
+        model.queue(0);
+        worker.join().unwrap();
+        other.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// The item runs and has no handle any more; its next entry is met, put back, and run while the one who met it is
+/// still about to go.
+#[test]
+fn an_item_without_a_handle_meets_itself() {
+    check(4, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        assert!(model.lists[0].pop());
+        let Popped::Run(entry) = model.item.begin(ShardId::new(0), Entry(0)) else { panic!("it is pending") };
+        model.run();
+        model.queue(0);
+        model.drop_handle();
+        let other = spawn(&model, |model| model.work(0));
+        model.end(entry);
+        model.work(0);
+        other.join().unwrap();
+        model.drain();
+        model.assert_gone();
+    });
+}
+
+/// The last handle goes while the item's entries, one of them stale, are popped.
+#[test]
+fn the_last_handle_goes_while_stale_entries_are_popped() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        model.cancel();
+        model.queue(1);
+        let first = spawn(&model, |model| model.work(0));
+        let second = spawn(&model, |model| model.work(1));
+        model.cancel();
+        model.drop_handle();
+        first.join().unwrap();
+        second.join().unwrap();
+        model.drain();
+        model.assert_gone();
+    });
+}

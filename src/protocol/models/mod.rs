@@ -1,0 +1,165 @@
+//! loom models of the protocols, one file per protocol.
+//!
+//! A model calls the cells of this layer and the functions of policy in the order in which the engine calls
+//! them; it holds no rules of its own. It names the mutants in `tests/mutants/` that must turn it red: a
+//! model that stays green whatever is broken shows nothing.
+//!
+//! Run them with `RUSTFLAGS="--cfg cmwq_loom" cargo test --lib --release models`. Each explores all
+//! executions, or those with at most as many preemptions as it says; `LOOM_MAX_PREEMPTIONS` overrides that
+//! for all models at once.
+
+#![allow(
+    unsafe_code,
+    reason = "loom's cells hand out pointers, and `Owned` is freed while others refer to it"
+)]
+
+mod block;
+mod close;
+mod flush;
+mod gate;
+mod item;
+mod one_shot;
+mod pool;
+mod running;
+mod watch;
+mod worker;
+
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Notify;
+use loom::sync::atomic::{AtomicBool, Ordering};
+
+use crate::sys::sync::AtomicU64;
+
+/// Explores every execution of a model, unless the environment limits the preemptions.
+fn check_all(model: impl Fn() + Send + Sync + 'static) {
+    loom::model::Builder::new().check(model);
+}
+
+/// Explores the executions of a model that have at most so many preemptions, unless the environment says how
+/// many.
+fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(preemptions);
+    builder.check(model);
+}
+
+/// A list of items that are all alike.
+///
+/// One counter and never a mutex, whose ordering would hide a missing fence. The orderings are those that the
+/// real lists promise and not more: who pops an item sees what was written before it was pushed; a list may
+/// look empty, or full, to somebody whom nothing orders after the push or the pop.
+#[derive(Debug)]
+struct List(AtomicU64);
+
+impl List {
+    fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Returns how many items lay there before.
+    fn push(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Release)
+    }
+
+    fn has_work(&self) -> bool {
+        self.0.load(Ordering::Acquire) > 0
+    }
+
+    /// False if the list looks empty.
+    fn pop(&self) -> bool {
+        let mut seen = self.0.load(Ordering::Acquire);
+        while seen > 0 {
+            match self.0.compare_exchange(seen, seen - 1, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(actual) => seen = actual,
+            }
+        }
+        false
+    }
+}
+
+/// Plain data: loom reports every pair of accesses, of which one is a write, that nothing orders.
+#[derive(Debug)]
+struct Data<T>(UnsafeCell<T>);
+
+impl<T> Data<T> {
+    fn new(value: T) -> Self {
+        Self(UnsafeCell::new(value))
+    }
+
+    fn read<R>(&self, f: impl FnOnce(&T) -> R) -> R {
+        // SAFETY: loom has just checked that no write is concurrent with this read, else it panics.
+        self.0.with(|data| f(unsafe { &*data }))
+    }
+
+    fn write<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: loom has just checked that no access is concurrent with this one, else it panics.
+        self.0.with_mut(|data| f(unsafe { &mut *data }))
+    }
+}
+
+/// Something that one thread waits for.
+struct Event {
+    happened: AtomicBool,
+    bell: Notify,
+}
+
+impl Event {
+    fn new() -> Self {
+        Self { happened: AtomicBool::new(false), bell: Notify::new() }
+    }
+
+    fn set(&self) {
+        self.happened.store(true, Ordering::Release);
+        self.bell.notify();
+    }
+
+    fn wait(&self) {
+        while !self.happened.load(Ordering::Acquire) {
+            self.bell.wait();
+        }
+    }
+}
+
+/// Something that one of its users frees. The memory stays until the model ends, so that a use after that is
+/// reported by loom, and does not happen.
+#[derive(Debug)]
+struct Owned<T> {
+    value: std::cell::UnsafeCell<ManuallyDrop<T>>,
+    freed: Data<bool>,
+}
+
+// SAFETY: as for a plain `T`; that `free` excludes other users is what loom checks, through `freed` and
+// through the cells that `T` consists of.
+unsafe impl<T: Send + Sync> Sync for Owned<T> {}
+
+impl<T> Owned<T> {
+    fn new(value: T) -> Self {
+        Self { value: std::cell::UnsafeCell::new(ManuallyDrop::new(value)), freed: Data::new(false) }
+    }
+
+    /// Whoever frees it must come after every other user, and be the only one to do so.
+    fn free(&self) {
+        self.freed.write(|freed| assert!(!std::mem::replace(freed, true), "freed twice"));
+        // SAFETY: the line above made sure that this happens once. loom runs one thread at a time, so no
+        // reference is in use at this moment.
+        unsafe { ManuallyDrop::drop(&mut *self.value.get()) };
+    }
+
+    fn is_freed(&self) -> bool {
+        self.freed.read(|freed| *freed)
+    }
+}
+
+impl<T> Deref for Owned<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        assert!(!self.is_freed(), "used after it was freed");
+        // SAFETY: the value has not been dropped, as the line above has seen.
+        unsafe { &*self.value.get() }
+    }
+}

@@ -1,0 +1,134 @@
+//! Models of [`OneShotCell`](crate::protocol::one_shot::OneShotCell): two owners, one closure, one result.
+//!
+//! A worker takes the entry while the handle joins, cancels, gives up waiting, or goes away. The closure is
+//! consumed exactly once, the joiner sees the result, a sleeping joiner is woken, and the last owner, and
+//! nobody else, frees the cell: loom sees it being dropped.
+//!
+//! Red under: `one-shot-without-acquire`, `detached-without-acquire`, `detached-though-cancelled`,
+//! `sleep-without-a-look`, `finish-forgets-the-waiter`, `finish-in-two-steps`.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::{Data, Owned, check};
+use crate::policy::one_shot::{Finish, Take};
+use crate::protocol::one_shot::OneShotCell;
+use crate::sys::wait::Until;
+
+struct Cell {
+    state: OneShotCell,
+    closure: Data<Option<u32>>,
+    result: Data<Option<u32>>,
+}
+
+type Shared = Arc<Owned<Cell>>;
+
+impl Cell {
+    fn shared() -> Shared {
+        Arc::new(Owned::new(Self {
+            state: OneShotCell::new(),
+            closure: Data::new(Some(7)),
+            result: Data::new(None),
+        }))
+    }
+
+    fn consume(&self) -> u32 {
+        self.closure.write(|closure| closure.take().expect("the closure is consumed once"))
+    }
+}
+
+/// What a worker does with the entry.
+fn run(cell: &Shared) {
+    let key = cell.state.key();
+    if cell.state.load().is_detached() {
+        cell.consume();
+        return cell.free();
+    }
+    match cell.state.take() {
+        Take::Run => {
+            let result = cell.consume();
+            cell.result.write(|slot| *slot = Some(result));
+            match cell.state.finish() {
+                Finish::Leave => {}
+                Finish::Wake => OneShotCell::wake(key),
+                Finish::Free => cell.free(),
+            }
+        }
+        Take::Leave => {}
+        Take::Free => cell.free(),
+    }
+}
+
+fn detach(cell: &Shared) {
+    if cell.state.detach() {
+        cell.free();
+    }
+}
+
+fn join(cell: &Shared) {
+    assert!(cell.state.wait(Until::FOREVER));
+    take_result(cell);
+    detach(cell);
+}
+
+fn take_result(cell: &Shared) {
+    assert_eq!(cell.result.write(Option::take), Some(7));
+}
+
+/// A worker runs the entry while the handle does what it does.
+fn against_a_worker(handle: impl Fn(&Shared) + Send + Sync + 'static) {
+    check(4, move || {
+        let cell = Cell::shared();
+        let worker = {
+            let cell = cell.clone();
+            thread::spawn(move || run(&cell))
+        };
+        handle(&cell);
+        worker.join().unwrap();
+        assert!(cell.is_freed(), "nobody freed the cell");
+    });
+}
+
+#[test]
+fn a_joiner_gets_the_result() {
+    against_a_worker(join);
+}
+
+#[test]
+fn a_handle_goes_away() {
+    against_a_worker(|cell| {
+        detach(cell);
+    });
+}
+
+#[test]
+fn a_handle_cancels_or_joins() {
+    against_a_worker(|cell| {
+        if cell.state.cancel() {
+            cell.consume();
+            assert!(cell.state.wait(Until::FOREVER), "a cancelled one has ended");
+            detach(cell);
+        } else {
+            join(cell);
+        }
+    });
+}
+
+#[test]
+fn a_handle_gives_up_and_goes_away() {
+    against_a_worker(|cell| {
+        if cell.state.wait(Until::Expired) {
+            take_result(cell);
+        }
+        detach(cell);
+    });
+}
+
+#[test]
+fn a_handle_gives_up_and_joins_later() {
+    against_a_worker(|cell| {
+        let _ended = cell.state.wait(Until::Expired);
+        join(cell);
+    });
+}

@@ -1,0 +1,117 @@
+//! Models of [`RunningCell`](crate::protocol::running::RunningCell) and
+//! [`Crew`](crate::policy::crew::Crew): kick and park.
+//!
+//! Issuers push while workers go idle, are refused, or take a reservation back that they gave themselves.
+//! Every item must run; a lost wake-up is a deadlock. The pools are not watched: a push that sets the watched
+//! bit is a read-modify-write, and so would see more than the common push does.
+//!
+//! Red under: `push-without-fence`, `look-without-fence`, `kick-without-cas`, `leave-in-two-steps`,
+//! `start-keeps-reservation`, `rest-ignores-owed`.
+
+use std::sync::Arc;
+
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+use super::pool::Pool;
+use super::{Event, check, check_all};
+use crate::policy::concurrency::Running;
+
+fn spawn_worker(pool: &Arc<Pool>, id: u32) -> thread::JoinHandle<()> {
+    let pool = pool.clone();
+    thread::spawn(move || pool.work(id, || ()))
+}
+
+/// The smallest handshake: one worker is about to rest, one item comes.
+#[test]
+fn a_push_meets_a_worker_that_goes_idle() {
+    check_all(|| {
+        let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 1, 1));
+        let worker = spawn_worker(&pool, pool.start_one());
+        pool.push();
+        worker.join().unwrap();
+        pool.assert_quiet();
+    });
+}
+
+/// A burst wakes once, and what it did not wake for is run all the same.
+#[test]
+fn a_burst_on_an_idle_worker_is_run() {
+    check(4, || {
+        let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 1, 2));
+        let worker = spawn_worker(&pool, 0);
+        pool.push();
+        pool.push();
+        worker.join().unwrap();
+        pool.assert_quiet();
+    });
+}
+
+/// One worker runs, one is idle, two issuers push: somebody is woken, or the running worker takes the items.
+#[test]
+fn two_issuers_and_a_worker_that_goes_idle() {
+    check(3, || {
+        let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 1, 2));
+        let worker = spawn_worker(&pool, pool.start_one());
+        let issuer = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.push())
+        };
+        pool.push();
+        issuer.join().unwrap();
+        worker.join().unwrap();
+        pool.assert_quiet();
+    });
+}
+
+/// A reservation may find nobody idle: it is owed, and the next worker that rests serves it.
+#[test]
+fn two_workers_share_two_places() {
+    check(2, || {
+        let pool = Arc::new(Pool::new(Running::managed(2).unwatchable(), 2, 2));
+        let [first, second] = [pool.start_one(), pool.start_one()].map(|id| spawn_worker(&pool, id));
+        pool.push();
+        pool.push();
+        first.join().unwrap();
+        second.join().unwrap();
+        pool.assert_quiet();
+    });
+}
+
+/// Without a target a push may reserve while the only worker is busy: the reservation waits for it to rest.
+#[test]
+fn a_reservation_waits_for_a_worker_that_rests() {
+    check_all(|| {
+        let pool = Arc::new(Pool::new(Running::unmanaged().unwatchable(), 1, 1));
+        let worker = spawn_worker(&pool, pool.start_one());
+        pool.push();
+        worker.join().unwrap();
+        pool.assert_quiet();
+    });
+}
+
+/// A pool without a target starts items as soon as possible, one wake-up at a time: the first item waits for
+/// the second, so each worker that starts must see to the next.
+#[test]
+fn a_pool_without_a_target_starts_every_item() {
+    check(2, || {
+        let pool = Arc::new(Pool::new(Running::unmanaged().unwatchable(), 2, 2));
+        let begun = Arc::new(AtomicU64::new(0));
+        let second = Arc::new(Event::new());
+        let workers = [0, 1].map(|id| {
+            let (pool, begun, second) = (pool.clone(), begun.clone(), second.clone());
+            thread::spawn(move || {
+                pool.work(id, || match begun.fetch_add(1, Ordering::Relaxed) {
+                    0 => second.wait(),
+                    _ => second.set(),
+                });
+            })
+        });
+        pool.push();
+        pool.push();
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        pool.assert_quiet();
+    });
+}

@@ -1,0 +1,101 @@
+//! Models of the watched bit: who tells the manager that a saturated pool has work.
+//!
+//! The manager stops watching while issuers push onto a pool whose one worker never comes back. Afterwards
+//! the pool is watched, and exactly one party was told to see to it.
+//!
+//! Red under: `push-without-fence`, `look-without-fence`, `watch-told-to-nobody`.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::{List, check, check_all};
+use crate::policy::concurrency::{Kick, Running};
+use crate::protocol::running::RunningCell;
+
+struct Pool {
+    list: List,
+    running: RunningCell,
+}
+
+impl Pool {
+    /// Saturated and watched.
+    fn new() -> Self {
+        let running = RunningCell::new(Running::managed(1));
+        let Kick::Wake(reserved) = running.pushed() else { panic!("the pool is empty") };
+        assert!(running.start(reserved));
+        assert_eq!(running.pushed(), Kick::Watch);
+        Self { list: List::new(), running }
+    }
+
+    /// How often was the caller told to watch?
+    fn push(&self) -> u32 {
+        self.list.push();
+        self.told(self.running.pushed())
+    }
+
+    fn disarm(&self) -> u32 {
+        self.running.unwatch();
+        self.told(self.running.look(|| self.list.has_work()))
+    }
+
+    fn told(&self, kick: Kick) -> u32 {
+        match kick {
+            Kick::Enough => 0,
+            Kick::Watch => 1,
+            Kick::Wake(_) => panic!("the pool is full"),
+        }
+    }
+}
+
+#[test]
+fn a_push_meets_a_manager_that_stops_watching() {
+    check_all(|| {
+        let pool = Arc::new(Pool::new());
+        let manager = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.disarm())
+        };
+        let told = pool.push() + manager.join().unwrap();
+        assert!(pool.running.load().is_watched(), "pending work that nobody watches");
+        assert_eq!(told, 1);
+    });
+}
+
+#[test]
+fn two_issuers_tell_the_manager_once() {
+    check(3, || {
+        let pool = Arc::new(Pool::new());
+        let manager = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.disarm())
+        };
+        let issuer = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.push())
+        };
+        let told = pool.push() + issuer.join().unwrap() + manager.join().unwrap();
+        assert!(pool.running.load().is_watched(), "pending work that nobody watches");
+        assert_eq!(told, 1);
+    });
+}
+
+/// The worker takes the first item. What is left is watched; if nothing is left, it does not matter.
+#[test]
+fn a_worker_takes_an_item_meanwhile() {
+    check(3, || {
+        let pool = Arc::new(Pool::new());
+        let manager = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.disarm())
+        };
+        let worker = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.list.pop())
+        };
+        let told = pool.push() + pool.push() + manager.join().unwrap();
+        worker.join().unwrap();
+        assert!(!pool.list.has_work() || pool.running.load().is_watched());
+        assert!(told <= 1);
+    });
+}
