@@ -114,6 +114,8 @@ unsafe fn execute(entry: Entry, worker: &WorkerThread) {
     match work.cell.begin(shard, entry) {
         // The item has it now; its slot stays with it.
         Popped::Kept => {}
+        // SAFETY: `begin` said so.
+        Popped::KeptLast => contain(|| unsafe { free(item) }),
         Popped::Stale(entry) => worker.pass_over(entry),
         Popped::Last(entry) => {
             // SAFETY: `begin` said so.

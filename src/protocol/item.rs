@@ -44,8 +44,10 @@ pub(crate) enum Queued {
 pub(crate) enum Popped<E> {
     /// The item is running now, in the name of this entry.
     Run(E),
-    /// The item runs elsewhere and has the entry.
+    /// The item runs elsewhere and has the entry. The item may be gone.
     Kept,
+    /// The item had the entry, and has run in its name meanwhile: it is over, free it.
+    KeptLast,
     /// Complete the entry without a run. The item may be gone.
     Stale(E),
     /// The same, and free the item: it is over.
@@ -160,6 +162,7 @@ impl<E> ItemCell<E> {
         };
         match (popped, self.drop_handle()) {
             (Popped::Stale(entry), true) => Popped::Last(entry),
+            (Popped::Kept, true) => Popped::KeptLast,
             (popped, _) => popped,
         }
     }
