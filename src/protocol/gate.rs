@@ -53,16 +53,18 @@ impl GateCell {
         self.update(Admission::list) == Slot::Handed
     }
 
-    /// An item of the given half is done. `report` is called first, once for each flush that waits for it.
+    /// An item of the given half is done. `report` is called first for each flush that waits for it: commonly none or
+    /// one, but the next flush may begin, and count this item, before its slot is given up.
     ///
     /// After `Free` and `Last` the caller holds nothing that keeps the gate in place any more; after `Last` the gate
     /// stays until the caller has told its owner.
     #[inline]
-    pub(crate) fn complete(&self, mut half: Half, report: impl Fn()) -> Slot {
+    pub(crate) fn complete(&self, mut half: Half, mut report: impl FnMut()) -> Slot {
         self.update(|word| {
+            // The half cannot flip again before this item has reported.
             if word.is_old(half) {
-                report();
                 half = word.half();
+                report();
             }
             word.complete()
         })
@@ -82,5 +84,26 @@ impl GateCell {
     #[inline]
     fn update<A>(&self, transition: impl FnMut(Admission) -> (Admission, A)) -> A {
         super::update(&self.0, Ordering::AcqRel, Admission::from_bits, Admission::into_bits, transition)
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    /// spec: F1: the first report ends the flush, and the next one begins before the slot is given up.
+    #[test]
+    fn an_item_reports_to_each_flush_that_counted_it() {
+        let gate = GateCell::new(Admission::new(1));
+        let _admitted = gate.admit();
+        assert_eq!(gate.flip(), 1);
+        let mut reports = 0;
+        let slot = gate.complete(Half::Even, || {
+            reports += 1;
+            if reports == 1 {
+                assert_eq!(gate.flip(), 1, "the next flush counts it, too");
+            }
+        });
+        assert_eq!((slot, reports), (Slot::Free, 2));
     }
 }
