@@ -224,11 +224,16 @@ impl WorkerThread {
 
     #[inline]
     fn end(&self, shard: &Shard) {
-        if self.guards.take() != 0 && self.shared.cell.unblock() {
-            // A guard was forgotten with `mem::forget`, or put aside where it outlives its item.
+        self.end_guards();
+        if shard.cpu_intensive {
             self.pool.running.come_back();
         }
-        if shard.cpu_intensive {
+    }
+
+    /// Counts the worker again if a guard was forgotten with `mem::forget`, or put aside where it outlives its item.
+    #[inline]
+    fn end_guards(&self) {
+        if self.guards.take() != 0 && self.shared.cell.unblock() {
             self.pool.running.come_back();
         }
     }
@@ -237,6 +242,8 @@ impl WorkerThread {
     /// executed next by this worker, without a way over the worklist.
     #[inline]
     pub(crate) fn complete(&self, entry: Entry) {
+        // Destructors and the panic handler, which run after the item's function, may leave guards behind, too.
+        self.end_guards();
         self.current.set(None);
         if let Some(next) = shard::complete(entry) {
             if !std::ptr::eq(&*next.shard().pool, &*self.pool) {
