@@ -1,0 +1,30 @@
+//! The process-wide executor: one per process, hence a binary of its own, with one test.
+#![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
+
+use std::time::Duration;
+
+use cmwq::{BuildExecutorError, Executor, WorkQueue};
+
+/// spec: E1 (one process-wide default, configured once before its first use, and what queues use)
+#[test]
+fn the_global_executor_is_configured_once_and_used_by_default() {
+    let bad = Executor::builder().max_threads(0).build_global();
+    assert!(matches!(bad, Err(BuildExecutorError::NoThreads)), "a failure does not use the chance up");
+    // Many at once: one of them wins.
+    let results: Vec<bool> = std::thread::scope(|scope| {
+        let build = || {
+            let builder = Executor::builder().thread_name_prefix("glob");
+            builder.progress_check(Duration::from_millis(100)).build_global().is_ok()
+        };
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(build)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(results.iter().filter(|won| **won).count(), 1);
+    let again = Executor::builder().build_global();
+    assert!(matches!(again, Err(BuildExecutorError::GlobalExists)));
+    let queue = WorkQueue::new("q").build().unwrap();
+    let name = queue.spawn(|| std::thread::current().name().unwrap().to_owned()).unwrap().join().unwrap();
+    assert!(name.starts_with("glob/u"), "{name}");
+    assert!(Executor::global().snapshot().threads > 0);
+    assert!(std::ptr::eq(Executor::global(), Executor::global()));
+}

@@ -1,0 +1,164 @@
+//! Bad input: a typed error that names the value, and nothing half-made stays behind.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cmwq::{
+    Attrs, BuildExecutorError, BuildQueueError, CpuSet, Executor, ExecutorBuilder, TopologyError, TopologySource,
+    WorkQueue, WorkQueueBuilder,
+};
+
+use crate::support::{builder, cpus, eventually, threads_of};
+
+/// Builds with this change, which must fail, and looks for what stayed behind.
+fn refused(change: impl FnOnce(ExecutorBuilder) -> ExecutorBuilder) -> BuildExecutorError {
+    let (builder, prefix) = builder("l3:1 core:2 pu:1");
+    let error = change(builder).build().unwrap_err();
+    eventually("no thread stays behind", || threads_of(&prefix).is_empty());
+    assert!(!error.to_string().is_empty());
+    error
+}
+
+/// spec: E2
+#[test]
+fn an_executor_needs_a_cpu_that_exists() {
+    assert!(matches!(refused(|b| b.cpus(CpuSet::new())), BuildExecutorError::NoCpu));
+    let error = refused(|b| b.cpus("0-2".parse().unwrap()));
+    assert!(matches!(&error, BuildExecutorError::UnknownCpu { cpu: 2, known } if known.to_string() == "0-1"));
+    assert_eq!(error.to_string(), "there is no CPU 2; the topology has 0-1");
+    // The same with the machine's own topology.
+    let error = Executor::builder().cpus(CpuSet::single(60_000)).build().unwrap_err();
+    assert!(matches!(error, BuildExecutorError::UnknownCpu { cpu: 60_000, .. }), "{error}");
+}
+
+/// spec: E2: a hwloc that fails to load a topology.
+#[test]
+fn a_topology_that_cannot_be_loaded_is_an_error() {
+    for source in [
+        TopologySource::Synthetic("garbage".into()),
+        TopologySource::Synthetic(String::new()),
+        TopologySource::Xml("<topology>".into()),
+        TopologySource::Xml(String::new()),
+    ] {
+        let error = refused(|b| b.topology(source.clone()));
+        let BuildExecutorError::Topology(cause) = &error else { panic!("{error:?}") };
+        assert!(matches!(cause, TopologyError::Rejected { from, .. } if *from == source), "{cause:?}");
+        assert!(std::error::Error::source(&error).is_some());
+    }
+    let error = refused(|b| b.topology(TopologySource::Synthetic("pu:1(indexes=65536)".into())));
+    assert!(matches!(error, BuildExecutorError::Topology(TopologyError::TooLarge { cpu: 65_536, .. })), "{error:?}");
+}
+
+/// spec: E2
+#[test]
+fn settings_without_a_meaning_are_errors() {
+    for level in [-21, 20, i32::MIN, i32::MAX] {
+        assert!(matches!(refused(|b| b.nice(level)), BuildExecutorError::Nice(nice) if nice == level));
+        assert!(matches!(refused(|b| b.high_priority_nice(level)), BuildExecutorError::Nice(nice) if nice == level));
+    }
+    assert!(matches!(refused(|b| b.max_threads(0)), BuildExecutorError::NoThreads));
+    for prefix in ["", "a\0b"] {
+        let error = refused(|b| b.thread_name_prefix(prefix));
+        assert!(matches!(&error, BuildExecutorError::ThreadName(name) if name == prefix), "{error:?}");
+    }
+}
+
+/// spec: E2: a thread that cannot be made.
+#[test]
+fn an_executor_whose_manager_cannot_be_made_is_an_error() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    for panics in [false, true] {
+        let asked = Arc::clone(&asked);
+        let error = refused(|b| {
+            b.before_spawn(move |name| {
+                asked.fetch_add(1, Ordering::SeqCst);
+                assert!(name.ends_with("/manager"));
+                assert!(!panics, "a panic on purpose");
+                Err(std::io::Error::other("no thread today"))
+            })
+        });
+        let BuildExecutorError::Thread(cause) = &error else { panic!("{error:?}") };
+        assert_eq!(cause.to_string().contains("panicked"), panics, "{cause}");
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 2, "nothing tries again behind the caller's back");
+}
+
+fn queue_error(builder: WorkQueueBuilder) -> BuildQueueError {
+    let executor = cpus(2);
+    let error = builder.build_on(&executor).unwrap_err();
+    assert!(executor.snapshot().pools.is_empty(), "nothing was made");
+    assert_eq!(executor.snapshot().threads, 0);
+    error
+}
+
+/// spec: Q6 (empty is an error)
+#[test]
+fn a_queue_needs_a_name() {
+    for queue in [WorkQueue::new(""), WorkQueue::per_cpu(""), WorkQueue::unbound(""), WorkQueue::ordered("")] {
+        assert_eq!(queue_error(queue), BuildQueueError::EmptyName);
+    }
+}
+
+/// spec: Q3 (limit 512, default when 0)
+#[test]
+fn max_active_is_at_most_512() {
+    let executor = cpus(2);
+    for items in 0..=512 {
+        drop(WorkQueue::new("q").max_active(items).build_on(&executor).unwrap());
+        drop(WorkQueue::unbound("q").max_active_total(items).build_on(&executor).unwrap());
+    }
+    for value in [513, 1 << 20, usize::MAX] {
+        let error = BuildQueueError::MaxActive { value, limit: 512 };
+        assert_eq!(queue_error(WorkQueue::per_cpu("q").max_active(value)), error);
+        assert_eq!(queue_error(WorkQueue::new("q").max_active_total(value)), error);
+        assert!(error.to_string().contains(&value.to_string()));
+    }
+    assert_eq!(queue_error(WorkQueue::new("q").max_pending(0)), BuildQueueError::MaxPending);
+}
+
+/// spec: Q2 (a combination that means nothing is a typed error that says why)
+#[test]
+fn contradicting_flags_are_errors_that_say_why() {
+    let nice = || Attrs::new().nice(1);
+    for (queue, what, against) in [
+        (WorkQueue::ordered("q").max_active(1), "max_active", "an ordered queue"),
+        (WorkQueue::ordered("q").max_active(0), "max_active", "an ordered queue"),
+        (WorkQueue::ordered("q").max_active_total(1), "max_active_total", "an ordered queue"),
+        (WorkQueue::new("q").max_active(1).max_active_total(1), "max_active", "max_active_total"),
+        (WorkQueue::new("q").cpu_intensive(), "cpu_intensive", "an unbound queue"),
+        (WorkQueue::unbound("q").cpu_intensive(), "cpu_intensive", "an unbound queue"),
+        (WorkQueue::ordered("q").cpu_intensive(), "cpu_intensive", "an unbound queue"),
+        (WorkQueue::new("q").power_efficient(), "power_efficient", "an unbound queue"),
+        (WorkQueue::ordered("q").power_efficient(), "power_efficient", "an unbound queue"),
+        (WorkQueue::per_cpu("q").attrs(Attrs::new()), "attrs", "a per-CPU queue"),
+        (WorkQueue::unbound("q").high_priority().attrs(nice()), "high_priority", "attrs with a nice level"),
+    ] {
+        let error = queue_error(queue);
+        let BuildQueueError::Contradiction { this, with, because } = &error else { panic!("{error:?}") };
+        assert_eq!((*this, *with), (what, against));
+        assert!(!because.is_empty());
+        assert_eq!(error.to_string(), format!("{this} does not go with {with}: {because}"));
+    }
+    let executor = cpus(2);
+    for queue in [
+        WorkQueue::per_cpu("q").cpu_intensive().high_priority().power_efficient().max_active(2),
+        WorkQueue::new("q").high_priority().attrs(Attrs::new().scope(cmwq::AffinityScope::Numa)),
+        WorkQueue::ordered("q").high_priority().max_pending(1),
+    ] {
+        drop(queue.build_on(&executor).unwrap());
+    }
+}
+
+/// spec: Q2: attributes that no executor could follow.
+#[test]
+fn attributes_that_cannot_be_followed_are_errors() {
+    let with = |attrs| queue_error(WorkQueue::unbound("q").attrs(attrs));
+    assert_eq!(with(Attrs::new().cpus(CpuSet::new())), BuildQueueError::NoCpu);
+    let known: CpuSet = "0-1".parse().unwrap();
+    let error = with(Attrs::new().cpus("1-2".parse().unwrap()));
+    assert_eq!(error, BuildQueueError::UnknownCpu { cpu: 2, known });
+    assert_eq!(error.to_string(), "the executor does not use CPU 2; it uses 0-1");
+    for level in [-21, 20] {
+        assert_eq!(with(Attrs::new().nice(level)), BuildQueueError::Nice(level));
+    }
+}

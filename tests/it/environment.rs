@@ -1,0 +1,67 @@
+//! The same stress in a harder place: on one CPU, and beside a busy neighbour.
+
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::support::{Random, time_limit};
+
+/// What runs there.
+const SUBSET: [&str; 6] = [
+    "stress::mixed_work_on_all_queues_balances",
+    "works::an_item_is_never_entered_twice_however_it_is_queued",
+    "concurrency::returning_workers_overshoot_and_are_shed",
+    "flush::concurrent_flushes_each_see_their_own_items",
+    "guards::",
+    "executors::by_default_an_executor_uses_the_cpus_of_the_process",
+];
+
+fn own_tests(command: &mut Command) -> std::io::Result<Output> {
+    command.args(SUBSET).env("CMWQ_STRESS", "0.5").output()
+}
+
+fn check(output: &Output) {
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("test result: ok") && !text.contains(" 0 passed"), "{text}");
+}
+
+/// spec: C1, C3, W3, F1, E2 (the process's own affinity mask): pools of eight CPUs on one.
+#[test]
+fn the_stress_passes_on_one_cpu() {
+    let _limit = time_limit();
+    let allowed = core_affinity::get_core_ids().unwrap();
+    let cpu = allowed[0].id.to_string();
+    let mut command = Command::new("taskset");
+    command.args(["-c", &cpu]).arg(std::env::current_exe().unwrap());
+    match own_tests(&mut command) {
+        Ok(output) => check(&output),
+        Err(error) => eprintln!("SKIPPED: taskset cannot be run: {error}"),
+    }
+}
+
+/// spec: C1, C3, W3, F1: somebody else keeps every CPU busy, in bursts.
+#[test]
+fn the_stress_passes_beside_a_busy_neighbour() {
+    let _limit = time_limit();
+    let over = Arc::new(AtomicBool::new(false));
+    let neighbours: Vec<_> = core_affinity::get_core_ids()
+        .unwrap()
+        .into_iter()
+        .map(|cpu| {
+            let over = Arc::clone(&over);
+            std::thread::spawn(move || {
+                assert!(core_affinity::set_for_current(cpu));
+                let mut random = Random(cpu.id as u64);
+                while !over.load(Ordering::Relaxed) {
+                    crate::support::burn(std::time::Duration::from_micros(random.below(5000)));
+                    std::thread::yield_now();
+                }
+            })
+        })
+        .collect();
+    let output = own_tests(&mut Command::new(std::env::current_exe().unwrap()));
+    over.store(true, Ordering::Relaxed);
+    neighbours.into_iter().for_each(|neighbour| neighbour.join().unwrap());
+    check(&output.unwrap());
+}

@@ -1,0 +1,193 @@
+//! Executors as values, lazy pools, sharing.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use cmwq::{Attrs, CpuSet, Executor, TopologySource, WorkQueue};
+
+use crate::support::{builder, cpus, current_pool, eventually, on_each_executor, one_cpu, sleeps_of, threads_of, time_limit};
+
+fn assert_shared<T: Send + Sync + 'static>() {}
+
+/// spec: E1 (a value)
+#[test]
+fn executors_are_values_apart_from_each_other() {
+    assert_shared::<Executor>();
+    let (one, two) = (one_cpu(), cpus(2));
+    assert_eq!((one.cpus().len(), two.cpus().len()), (1, 2));
+    let clone = one.clone();
+    drop(one);
+    let queue = WorkQueue::per_cpu("q").build_on(&clone).unwrap();
+    assert_eq!(queue.spawn(current_pool).unwrap().join().unwrap(), "0");
+    assert!(clone.snapshot().threads > 0);
+    assert_eq!(two.snapshot().threads, 0, "the other executor had nothing to do");
+}
+
+/// spec: E1, E2: every setting is taken, and an executor with all of them works.
+#[test]
+fn every_setting_is_taken() {
+    let (builder, prefix) = builder("l3:2 core:2 pu:1");
+    let executor = builder
+        .cpus("1-2".parse().unwrap())
+        .default_scope(cmwq::AffinityScope::System)
+        .nice(3)
+        .high_priority_nice(2)
+        .idle_timeout(Duration::from_secs(1))
+        .idle_ratio(NonZeroUsize::new(2).unwrap())
+        .max_threads(4)
+        .stack_size(256 * 1024)
+        .power_efficient(true)
+        .build()
+        .unwrap();
+    assert_eq!(executor.cpus().to_string(), "1-2");
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let name = queue.spawn(|| std::thread::current().name().unwrap().to_owned()).unwrap().join().unwrap();
+    assert!(name.starts_with(&prefix), "{name}");
+    let pools = executor.snapshot().pools;
+    assert_eq!((pools.len(), pools[0].nice, pools[0].cpus.to_string().as_str()), (1, 3, "1-2"));
+    drop(queue);
+    let urgent = WorkQueue::unbound("urgent").high_priority().build_on(&executor).unwrap();
+    urgent.spawn(|| ()).unwrap().join().unwrap();
+    assert!(executor.snapshot().pools.iter().any(|pool| pool.nice == 2));
+}
+
+/// spec: E2 (default CPUs: the process's own affinity mask, default topology: probed)
+#[test]
+fn by_default_an_executor_uses_the_cpus_of_the_process() {
+    let executor = Executor::builder().progress_check(Duration::from_millis(100)).build().unwrap();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    assert_eq!(*executor.cpus(), list.trim().parse::<CpuSet>().unwrap());
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    assert_eq!(queue.spawn(|| 3).unwrap().join().unwrap(), 3);
+}
+
+/// spec: E2 (topology as XML)
+#[test]
+fn a_topology_may_be_given_as_xml() {
+    let xml = r#"<?xml version="1.0" encoding="UTF-8"?><!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0">
+  <object type="Machine" os_index="0" cpuset="0x3" complete_cpuset="0x3" allowed_cpuset="0x3" nodeset="0x1" complete_nodeset="0x1" allowed_nodeset="0x1" gp_index="1">
+    <object type="NUMANode" os_index="0" cpuset="0x3" complete_cpuset="0x3" nodeset="0x1" complete_nodeset="0x1" gp_index="2" local_memory="1073741824"/>
+    <object type="Core" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="3">
+      <object type="PU" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="4"/>
+    </object>
+    <object type="Core" os_index="1" cpuset="0x2" complete_cpuset="0x2" nodeset="0x1" complete_nodeset="0x1" gp_index="5">
+      <object type="PU" os_index="1" cpuset="0x2" complete_cpuset="0x2" nodeset="0x1" complete_nodeset="0x1" gp_index="6"/>
+    </object>
+  </object>
+</topology>"#;
+    let executor = Executor::builder().topology(TopologySource::Xml(xml.to_owned())).build().unwrap();
+    assert_eq!(executor.cpus().to_string(), "0-1");
+}
+
+/// spec: E3 (an executor with no work has no worker threads; a hundred queues cost no threads)
+#[test]
+fn a_hundred_queues_without_work_cost_no_threads() {
+    let (builder, prefix) = builder("l3:2 core:4 pu:1");
+    let executor = builder.build().unwrap();
+    let queues: Vec<WorkQueue> = (0..100)
+        .map(|n| match n % 4 {
+            0 => WorkQueue::new("managed"),
+            1 => WorkQueue::per_cpu("per CPU").high_priority(),
+            2 => WorkQueue::unbound("unbound"),
+            _ => WorkQueue::ordered("ordered"),
+        })
+        .map(|builder| builder.build_on(&executor).unwrap())
+        .collect();
+    queues.iter().for_each(|queue| queue.flush().unwrap());
+    assert_eq!(executor.snapshot().threads, 0);
+    assert!(executor.snapshot().pools.is_empty(), "pools are made on demand");
+    // The manager's own name is written by the manager itself, a moment after it was made.
+    eventually("only the manager runs", || threads_of(&prefix) == [format!("{prefix}/manager")]);
+}
+
+/// spec: E3 (two pools per CPU shared by every per-CPU queue)
+#[test]
+fn per_cpu_queues_share_two_pools_per_cpu() {
+    let executor = cpus(2);
+    let queues: Vec<WorkQueue> = (0..20)
+        .map(|n| if n % 2 == 0 { WorkQueue::per_cpu("q") } else { WorkQueue::per_cpu("q").high_priority() })
+        .map(|builder| builder.build_on(&executor).unwrap())
+        .collect();
+    for queue in queues.iter().cycle().take(200) {
+        queue.spawn(|| ()).unwrap().join().unwrap();
+    }
+    let mut names: Vec<String> = executor.snapshot().pools.into_iter().map(|pool| pool.name).collect();
+    names.sort();
+    assert_eq!(names, ["0", "0H", "1", "1H"]);
+    // One that works and its spare, in each.
+    assert!(executor.snapshot().threads <= 8, "{}", executor.snapshot());
+}
+
+/// spec: E3 (unbound pools: shared by every queue with equal attributes, dropped with their last user), C5 (every
+/// class has a target of its own)
+#[test]
+fn unbound_pools_are_shared_by_equals_and_end_with_their_last_user() {
+    let (builder, prefix) = builder("l3:1 core:2 pu:1");
+    let executor = builder.build().unwrap();
+    let used = |builder: cmwq::WorkQueueBuilder| {
+        let queue = builder.build_on(&executor).unwrap();
+        queue.spawn(|| ()).unwrap().join().unwrap();
+        queue
+    };
+    let first = used(WorkQueue::unbound("a"));
+    let second = used(WorkQueue::unbound("b"));
+    let ordered = used(WorkQueue::ordered("c"));
+    assert_eq!(executor.snapshot().pools.len(), 1, "{}", executor.snapshot());
+    let nice = used(WorkQueue::unbound("d").attrs(Attrs::new().nice(5)));
+    let managed = used(WorkQueue::new("e"));
+    let half = used(WorkQueue::new("f").attrs(Attrs::new().cpus(CpuSet::single(1))));
+    let targets: Vec<_> = executor.snapshot().pools.iter().map(|pool| pool.target).collect();
+    assert_eq!(targets, [None, None, Some(2), Some(1)], "{}", executor.snapshot());
+    drop((first, ordered, nice, managed, half));
+    eventually("pools without users are gone", || executor.snapshot().pools.len() == 1);
+    drop(second);
+    eventually("the last pool is gone", || executor.snapshot().pools.is_empty());
+    eventually("its workers are gone", || threads_of(&prefix).len() == 1 && executor.snapshot().threads == 0);
+    // It is made anew when it is needed again.
+    used(WorkQueue::unbound("g"));
+}
+
+/// spec: E3: a pool is made and dropped while others come for it.
+#[test]
+fn pools_come_and_go_while_they_are_used() {
+    on_each_executor(|executor| {
+        let runs = Arc::new(AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for n in 0..20 {
+                        let queue = WorkQueue::unbound("brief").build_on(executor).unwrap();
+                        let counter = Arc::clone(&runs);
+                        let handle = queue.spawn(move || counter.fetch_add(1, Ordering::Relaxed)).unwrap();
+                        if n % 2 == 0 {
+                            handle.join().unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        eventually("all ran", || runs.load(Ordering::Relaxed) == 60);
+    });
+}
+
+/// spec: E3: an idle executor does not wake up, also after it has worked.
+#[test]
+fn an_idle_executor_sleeps() {
+    let _limit = time_limit();
+    let (builder, prefix) = builder("l3:1 core:2 pu:1");
+    let executor = builder.build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let handles: Vec<_> = (0..100).map(|_| queue.spawn(|| ()).unwrap()).collect();
+    handles.into_iter().for_each(|handle| handle.join().unwrap());
+    // The watch that the progress check keeps ends after a few quiet looks.
+    let mut before = sleeps_of(&prefix);
+    eventually("for half a second, nobody woke up", || {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = sleeps_of(&prefix);
+        std::mem::replace(&mut before, now) == now
+    });
+}

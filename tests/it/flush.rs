@@ -1,0 +1,220 @@
+//! Flushing a queue: for what was queued before, and only for that.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use cmwq::{Executor, Work, WorkQueue};
+
+use crate::support::{
+    Door, burn, cpus, eventually, is_asleep, on_each_executor, one_cpu, stress, thread_id, time_limit,
+};
+
+fn all_kinds(executor: &Executor) -> [WorkQueue; 5] {
+    [
+        WorkQueue::new("n"),
+        WorkQueue::per_cpu("p"),
+        WorkQueue::unbound("u").max_active(1),
+        WorkQueue::ordered("o"),
+        WorkQueue::per_cpu("t").max_active_total(2),
+    ]
+    .map(|queue| queue.build_on(executor).unwrap())
+}
+
+/// spec: F1 (waits for every item queued before the call), W4 (everything in the run is seen after)
+#[test]
+fn a_flush_waits_for_everything_queued_before() {
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            let count = stress(40);
+            let done: Arc<Vec<AtomicU32>> = Arc::new((0..count).map(|_| AtomicU32::new(0)).collect());
+            for n in 0..count {
+                let done = Arc::clone(&done);
+                let item = move || {
+                    if n % 10 == 0 {
+                        cmwq::blocking(|| std::thread::sleep(Duration::from_micros(300)));
+                    }
+                    done[n].store(1, Ordering::Relaxed);
+                    assert_ne!(n % 10, 5, "on purpose");
+                };
+                drop(queue.spawn(item).unwrap());
+            }
+            queue.flush().unwrap();
+            assert!(done.iter().all(|done| done.load(Ordering::Relaxed) == 1));
+            // Of an empty queue, at once.
+            (0..3).for_each(|_| queue.flush().unwrap());
+        }
+    });
+}
+
+/// spec: F1: of a queue that nothing was ever queued on.
+#[test]
+fn a_flush_of_an_unused_queue_returns_at_once() {
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            queue.flush().unwrap();
+            queue.clone().flush().unwrap();
+        }
+        assert_eq!(executor.snapshot().threads, 0);
+    });
+}
+
+/// Flushes in a thread of its own, and returns once that thread sleeps inside.
+fn flush_elsewhere(queue: &WorkQueue) -> std::thread::JoinHandle<()> {
+    let (tell, told) = mpsc::channel();
+    let queue = queue.clone();
+    let thread = std::thread::spawn(move || {
+        tell.send(thread_id()).unwrap();
+        queue.flush().unwrap();
+    });
+    let id = told.recv().unwrap();
+    eventually("the flush waits", || is_asleep(id));
+    thread
+}
+
+/// spec: F1 (not for later ones)
+#[test]
+fn a_flush_does_not_wait_for_later_items() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    for queue in [WorkQueue::new("q"), WorkQueue::per_cpu("q"), WorkQueue::unbound("q")] {
+        let queue = queue.build_on(&executor).unwrap();
+        let (earlier, later) = (Door::default(), Door::default());
+        let wait = earlier.clone();
+        let first = queue.spawn(move || wait.wait()).unwrap();
+        let flush = flush_elsewhere(&queue);
+        // These end only after the flush has returned.
+        let handles: Vec<_> = (0..6)
+            .map(|_| {
+                let wait = later.clone();
+                queue.spawn(move || wait.wait()).unwrap()
+            })
+            .collect();
+        assert!(!flush.is_finished(), "it waits for the first item");
+        earlier.open();
+        flush.join().unwrap();
+        later.open();
+        first.join().unwrap();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+    }
+}
+
+/// spec: F1: in an ordered queue with a backlog, the flush ends between the items before and after it.
+#[test]
+fn a_flush_ends_in_the_middle_of_a_backlog() {
+    let _limit = time_limit();
+    let queue = WorkQueue::ordered("q").build_on(&one_cpu()).unwrap();
+    let (first, second) = (Door::default(), Door::default());
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = |door: Option<&Door>| {
+        let (runs, door) = (Arc::clone(&runs), door.cloned());
+        move || {
+            door.iter().for_each(Door::wait);
+            runs.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    drop(queue.spawn(counted(Some(&first))).unwrap());
+    (0..5).for_each(|_| drop(queue.spawn(counted(None)).unwrap()));
+    let flush = flush_elsewhere(&queue);
+    drop(queue.spawn(counted(Some(&second))).unwrap());
+    drop(queue.spawn(counted(None)).unwrap());
+    first.open();
+    flush.join().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 6);
+    second.open();
+    queue.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 8);
+}
+
+/// spec: F1 (not live-locked by a stream of new ones)
+#[test]
+fn a_stream_of_new_items_does_not_hold_a_flush_up() {
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            let stop = Arc::new(AtomicBool::new(false));
+            let (again, over) = (queue.clone(), Arc::clone(&stop));
+            let endless = Work::with_handle(move |this| {
+                if !over.load(Ordering::SeqCst) {
+                    again.queue(this).unwrap();
+                }
+                burn(Duration::from_micros(20));
+            });
+            queue.queue(&endless).unwrap();
+            let (steady, over) = (queue.clone(), Arc::clone(&stop));
+            let stream = std::thread::spawn(move || {
+                while !over.load(Ordering::SeqCst) {
+                    steady.spawn(|| ()).unwrap().join().unwrap();
+                }
+            });
+            (0..5).for_each(|_| queue.flush().unwrap());
+            stop.store(true, Ordering::SeqCst);
+            stream.join().unwrap();
+            queue.flush().unwrap();
+        }
+    });
+}
+
+/// spec: F1 (concurrent flushes are batched): each of them still waits for what was queued before it.
+#[test]
+fn concurrent_flushes_each_see_their_own_items() {
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    let queue = &queue;
+                    scope.spawn(move || {
+                        for n in 0..stress(80) {
+                            let done = Arc::new(AtomicUsize::new(0));
+                            for _ in 0..3 {
+                                let done = Arc::clone(&done);
+                                let item = move || crate::support::bump(&done);
+                                drop(queue.spawn(item).unwrap());
+                            }
+                            queue.flush().unwrap();
+                            assert_eq!(done.load(Ordering::Relaxed), 3, "flush {n}");
+                        }
+                    });
+                }
+            });
+        }
+    });
+}
+
+/// spec: F1: cancelled items that still have their place in the queue neither hang nor shorten a flush.
+#[test]
+fn a_flush_passes_cancelled_items() {
+    let _limit = time_limit();
+    let queue = WorkQueue::ordered("q").build_on(&one_cpu()).unwrap();
+    for _ in 0..10 {
+        let door = Door::default();
+        let wait = door.clone();
+        drop(queue.spawn(move || wait.wait()).unwrap());
+        let one_shot = queue.spawn(|| unreachable!("it was cancelled")).unwrap();
+        let work = Work::new(|| unreachable!("it was cancelled"));
+        assert_eq!(queue.queue(&work), Ok(true));
+        let ran = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&ran);
+        drop(queue.spawn(move || flag.store(true, Ordering::Relaxed)).unwrap());
+        assert!(one_shot.cancel() && work.cancel());
+        let flush = flush_elsewhere(&queue);
+        door.open();
+        flush.join().unwrap();
+        assert!(ran.load(Ordering::Relaxed));
+    }
+}
+
+/// spec: F1: a queue may go while it is flushed, by another handle.
+#[test]
+fn a_queue_may_be_dropped_while_it_is_flushed() {
+    let _limit = time_limit();
+    for _ in 0..stress(20) {
+        let queue = WorkQueue::ordered("q").build_on(&one_cpu()).unwrap();
+        let door = Door::default();
+        let wait = door.clone();
+        drop(queue.spawn(move || wait.wait()).unwrap());
+        let flushes = [flush_elsewhere(&queue), flush_elsewhere(&queue)];
+        drop(queue);
+        door.open();
+        flushes.into_iter().for_each(|flush| flush.join().unwrap());
+    }
+}

@@ -1,0 +1,233 @@
+//! Blocking guards: nested, crossed, forgotten, kept, unwound, and where there is no worker.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use cmwq::{BlockingGuard, Executor, WorkQueue, blocking};
+
+use crate::support::{Crowd, Door, builder, burn, eventually, one_cpu, pool, threads_of, time_limit};
+
+thread_local! {
+    static KEPT: RefCell<Vec<BlockingGuard>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The count of running workers is right: one at a time while it does not block, and none when there is nothing.
+fn check_count(executor: &Executor, queue: &WorkQueue) {
+    let crowd = Arc::new(Crowd::default());
+    let handles: Vec<_> = (0..20)
+        .map(|_| {
+            let crowd = Arc::clone(&crowd);
+            let item = move || {
+                crowd.enter();
+                burn(Duration::from_micros(100));
+                crowd.leave();
+            };
+            queue.spawn(item).unwrap()
+        })
+        .collect();
+    handles.into_iter().for_each(|handle| handle.join().unwrap());
+    assert_eq!(crowd.peak(), 1, "one runs at a time");
+    eventually("nobody counts as running", || {
+        let pool = pool(executor, "0");
+        pool.running == 0 && pool.waking == 0 && pool.idle == pool.workers
+    });
+    // A blocked item still lets another one in.
+    let (door, behind) = (Door::default(), queue.clone());
+    let opens = door.clone();
+    let outer = queue.spawn(move || {
+        drop(behind.spawn(move || opens.open()).unwrap());
+        door.wait();
+    });
+    outer.unwrap().join().unwrap();
+}
+
+/// spec: C2
+#[test]
+fn a_guard_lets_another_item_start() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let (send, receive) = mpsc::channel();
+    let waits = queue.spawn(move || blocking(|| receive.recv().unwrap())).unwrap();
+    let sends = queue.spawn(move || send.send(7).unwrap()).unwrap();
+    assert_eq!(waits.join().unwrap(), 7);
+    sends.join().unwrap();
+    check_count(&executor, &queue);
+}
+
+/// spec: C1 (only blocking that is told lets another start): without a guard, the CPU's other items wait.
+#[test]
+fn without_a_guard_the_next_item_waits() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let door = Door::default();
+    let wait = door.clone();
+    let first = queue.spawn(move || wait.wait_unguarded()).unwrap();
+    let second = queue.spawn(|| ()).unwrap();
+    let second = second.join_timeout(Duration::from_millis(30)).unwrap_err();
+    door.open();
+    first.join().unwrap();
+    second.join().unwrap();
+}
+
+/// spec: C2 (nesting is free)
+#[test]
+fn guards_may_be_nested_and_left_in_any_order() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let nested = || {
+        blocking(|| blocking(|| drop(BlockingGuard::enter())));
+        let (one, two, three) = (BlockingGuard::enter(), BlockingGuard::enter(), BlockingGuard::enter());
+        drop(one);
+        drop(three);
+        drop(two);
+        let again = BlockingGuard::enter();
+        blocking(|| ());
+        drop(again);
+    };
+    (0..10).for_each(|_| queue.spawn(nested).unwrap().join().unwrap());
+    check_count(&executor, &queue);
+    // Until the last one is gone, the worker does not count.
+    let (behind, door) = (queue.clone(), Door::default());
+    let opens = door.clone();
+    let outer = queue.spawn(move || {
+        let (outer, inner) = (BlockingGuard::enter(), BlockingGuard::enter());
+        drop(outer);
+        drop(behind.spawn(move || opens.open()).unwrap());
+        door.wait_unguarded();
+        drop(inner);
+    });
+    outer.unwrap().join().unwrap();
+    check_count(&executor, &queue);
+}
+
+/// spec: C2: a guard that is forgotten ends with its item.
+#[test]
+fn a_forgotten_guard_ends_with_its_item() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    for panics in [false, true] {
+        let forgets = move || {
+            (0..3).for_each(|_| std::mem::forget(BlockingGuard::enter()));
+            assert!(!panics, "on purpose");
+        };
+        (0..5).for_each(|_| drop(queue.spawn(forgets).unwrap().join()));
+        check_count(&executor, &queue);
+    }
+}
+
+/// spec: C2: a guard that outlives its item does nothing when it goes, in a later item or at the end of the thread.
+#[test]
+fn a_guard_that_outlives_its_item_does_nothing() {
+    let _limit = time_limit();
+    let (builder, prefix) = builder("core:1 pu:1");
+    let executor = builder.build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let keep = || KEPT.with_borrow_mut(|kept| kept.push(BlockingGuard::enter()));
+    let drop_all = || drop(KEPT.take());
+    for _ in 0..5 {
+        queue.spawn(keep).unwrap().join().unwrap();
+        queue.spawn(keep).unwrap().join().unwrap();
+        // Inside another item's own guard, they must not end that one.
+        let (behind, door) = (queue.clone(), Door::default());
+        let opens = door.clone();
+        let item = queue.spawn(move || {
+            let _own = BlockingGuard::enter();
+            drop_all();
+            drop(behind.spawn(move || opens.open()).unwrap());
+            door.wait_unguarded();
+        });
+        item.unwrap().join().unwrap();
+        check_count(&executor, &queue);
+    }
+    // Some are left to the end of their threads.
+    (0..4).for_each(|_| queue.spawn(keep).unwrap().join().unwrap());
+    drop((queue, executor));
+    eventually("all threads ended", || threads_of(&prefix).is_empty());
+}
+
+/// spec: C2, W9: a panic leaves the guards on its way.
+#[test]
+fn a_panic_under_a_guard_leaves_it() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    for _ in 0..5 {
+        let error = queue.spawn(|| blocking(|| blocking(|| panic!("on purpose")))).unwrap().join().unwrap_err();
+        assert_eq!(error.to_string(), "the item panicked: on purpose");
+        let caught = || {
+            let result = std::panic::catch_unwind(|| blocking(|| panic!("on purpose")));
+            assert!(result.is_err());
+            burn(Duration::from_micros(50));
+        };
+        queue.spawn(caught).unwrap().join().unwrap();
+    }
+    check_count(&executor, &queue);
+}
+
+/// spec: C2 (on a thread that is no worker it is a no-op)
+#[test]
+fn elsewhere_a_guard_is_nothing() {
+    let _guard = BlockingGuard::enter();
+    assert_eq!(blocking(|| blocking(|| 3)), 3);
+    std::mem::forget(BlockingGuard::enter());
+    std::thread::spawn(|| KEPT.with_borrow_mut(|kept| kept.push(BlockingGuard::enter()))).join().unwrap();
+}
+
+/// spec: C2: guards in hooks and handlers, which run on workers but in no item.
+#[test]
+fn guards_in_hooks_are_harmless() {
+    let _limit = time_limit();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let guarded = || {
+        let calls = Arc::clone(&calls);
+        move || {
+            blocking(|| calls.fetch_add(1, Ordering::SeqCst));
+            std::mem::forget(BlockingGuard::enter());
+        }
+    };
+    let (builder, prefix) = builder("core:1 pu:1");
+    let handler = guarded();
+    let builder = builder.on_thread_start(guarded()).on_thread_stop(guarded());
+    let executor = builder.panic_handler(move |_| handler()).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    for _ in 0..3 {
+        assert!(queue.spawn(|| panic!("on purpose")).unwrap().join().is_err());
+        check_count(&executor, &queue);
+    }
+    drop((queue, executor));
+    eventually("all threads ended", || threads_of(&prefix).is_empty());
+    assert!(calls.load(Ordering::SeqCst) >= 5);
+}
+
+/// spec: C2: guards in destructors of captures, results and payloads, which run on the worker around the item.
+#[test]
+fn guards_in_destructors_are_harmless() {
+    struct Guarded;
+    impl Drop for Guarded {
+        fn drop(&mut self) {
+            blocking(std::thread::yield_now);
+            std::mem::forget(BlockingGuard::enter());
+        }
+    }
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    for _ in 0..5 {
+        let capture = Guarded;
+        drop(queue.spawn(move || drop(capture)).unwrap());
+        drop(queue.spawn(|| Guarded).unwrap());
+        drop(queue.spawn(|| std::panic::panic_any(Guarded)).unwrap());
+        let capture = Guarded;
+        queue.queue(&cmwq::Work::new(move || {
+                let _used = &capture;
+            })).unwrap();
+        queue.flush().unwrap();
+        check_count(&executor, &queue);
+    }
+}

@@ -1,0 +1,25 @@
+//! Integration and stress tests on real threads: one module per topic.
+//!
+//! Every executor in here runs with the progress check armed, so a lost wake-up aborts the run with a dump.
+//! `CMWQ_STRESS` scales the size of the stress tests: 1 by default, 10 for a long run.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests stand in for a user, who has the standard library"
+)]
+
+mod bad_input;
+mod concurrency;
+mod environment;
+mod executors;
+mod flush;
+mod guards;
+mod one_shots;
+mod pods;
+mod queues;
+mod stress;
+mod support;
+mod teardown;
+mod threads;
+mod waiting;
+mod works;

@@ -1,0 +1,262 @@
+//! One-shots: results, panics, cancelling, and who drops what.
+
+use std::panic::panic_any;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use cmwq::{JoinError, JoinHandle, Work, WorkQueue};
+
+use crate::support::{
+    Bomb, Counted, Door, SOON, builder, current_pool, eventually, on_each_executor, one_cpu, stress, time_limit,
+};
+
+/// An ordered queue on one CPU whose slot is taken until the door opens.
+fn held() -> (WorkQueue, Door) {
+    let queue = WorkQueue::ordered("held").build_on(&one_cpu()).unwrap();
+    let (door, begun) = (Door::default(), Door::default());
+    let (wait, tell) = (door.clone(), begun.clone());
+    drop(queue.spawn(move || {
+        tell.open();
+        wait.wait();
+    }));
+    begun.wait();
+    (queue, door)
+}
+
+fn assert_send<T: Send + Sync>() {}
+
+/// spec: W1 (join, is_finished), W4
+#[test]
+fn a_join_returns_the_result_and_shows_all_that_the_run_did() {
+    assert_send::<JoinHandle<Vec<u8>>>();
+    on_each_executor(|executor| {
+        for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
+            let queue = kind("q").build_on(executor).unwrap();
+            for n in 0..stress(30) {
+                let seen = Arc::new(AtomicUsize::new(0));
+                let written = Arc::clone(&seen);
+                written.store(n, Ordering::Relaxed);
+                let handle = queue.spawn(move || {
+                    let before = written.load(Ordering::Relaxed);
+                    written.store(before + 1, Ordering::Relaxed);
+                    vec![before; 3]
+                });
+                assert_eq!(handle.unwrap().join().unwrap(), [n; 3]);
+                assert_eq!(seen.load(Ordering::Relaxed), n + 1);
+            }
+        }
+    });
+}
+
+/// spec: W1 (Err holding the panic payload), W9 (the panic handler sees queue, item type and payload)
+#[test]
+fn a_panic_reaches_the_handler_and_then_whoever_joins() {
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let list = Arc::clone(&reports);
+    let handler = move |report: &cmwq::PanicReport<'_>| {
+        let payload = report.payload.downcast_ref::<&str>().copied().unwrap_or("something else");
+        list.lock().unwrap().push((report.queue.to_owned(), report.item_type, payload.to_owned()));
+        panic!("the handler panics, too");
+    };
+    let executor = builder("core:1 pu:1").0.panic_handler(handler).build().unwrap();
+    let queue = WorkQueue::per_cpu("risky").build_on(&executor).unwrap();
+    let error = queue.spawn(|| panic!("oh no")).unwrap().join().unwrap_err();
+    assert_eq!(error.to_string(), "the item panicked: oh no");
+    let error = queue.spawn(|| panic_any(17_u64)).unwrap().join().unwrap_err();
+    let JoinError::Panicked(payload) = error else { panic!("{error:?}") };
+    assert_eq!(*payload.downcast::<u64>().unwrap(), 17);
+    queue.queue(&Work::new(|| panic!("reusable"))).unwrap();
+    queue.flush().unwrap();
+    // The worker lives on.
+    assert_eq!(queue.spawn(|| 4).unwrap().join().unwrap(), 4);
+    let reports = reports.lock().unwrap();
+    let payloads: Vec<_> = reports.iter().map(|(_, _, payload)| payload.as_str()).collect();
+    assert_eq!(payloads, ["oh no", "something else", "reusable"]);
+    assert!(reports.iter().all(|(queue, item, _)| queue == "risky" && item.contains("a_panic_reaches")));
+}
+
+/// spec: W1 (cancel)
+#[test]
+fn a_cancelled_item_never_runs_and_its_closure_is_dropped_at_once() {
+    let (queue, door) = held();
+    let drops = Arc::new(AtomicUsize::new(0));
+    let capture = Counted(Arc::clone(&drops));
+    let handle = queue.spawn(move || drop(capture)).unwrap();
+    assert!(!handle.is_finished());
+    assert!(handle.cancel());
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+    assert!(handle.is_finished());
+    assert!(!handle.cancel(), "once");
+    door.open();
+    assert!(matches!(handle.join(), Err(JoinError::Cancelled)));
+    queue.flush().unwrap();
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+}
+
+/// spec: W1 (cancel of what has begun or ended)
+#[test]
+fn what_has_begun_is_not_cancelled() {
+    let queue = WorkQueue::per_cpu("q").build_on(&one_cpu()).unwrap();
+    let (door, begun) = (Door::default(), Door::default());
+    let (wait, tell) = (door.clone(), begun.clone());
+    let handle = queue.spawn(move || {
+        tell.open();
+        wait.wait();
+        5
+    });
+    let handle = handle.unwrap();
+    begun.wait();
+    assert!(!handle.cancel());
+    door.open();
+    eventually("it ended", || handle.is_finished());
+    assert!(!handle.cancel());
+    assert_eq!(handle.join().unwrap(), 5);
+}
+
+/// spec: W1 (join_timeout)
+#[test]
+fn a_join_that_times_out_gives_the_handle_back() {
+    let (queue, door) = held();
+    let handle = queue.spawn(|| 8).unwrap();
+    let handle = handle.join_timeout(Duration::ZERO).unwrap_err();
+    let handle = handle.join_timeout(Duration::from_millis(5)).unwrap_err();
+    door.open();
+    assert_eq!(handle.join_timeout(SOON).unwrap().unwrap(), 8);
+    let handle = queue.spawn(|| 9).unwrap();
+    assert_eq!(handle.join_timeout(Duration::MAX).unwrap().unwrap(), 9);
+    // Cancelled while it is waited for by nobody: known at once.
+    let (queue, door) = held();
+    let handle = queue.spawn(|| 9).unwrap();
+    assert!(handle.cancel());
+    assert!(matches!(handle.join_timeout(Duration::ZERO), Ok(Err(JoinError::Cancelled))));
+    door.open();
+}
+
+/// spec: W1 (dropping the handle detaches): the result is dropped by the worker.
+#[test]
+fn a_detached_item_runs_and_its_result_is_dropped_by_the_worker() {
+    struct Tell(mpsc::Sender<String>);
+    impl Drop for Tell {
+        fn drop(&mut self) {
+            self.0.send(current_pool()).unwrap();
+        }
+    }
+    let (queue, door) = held();
+    let (tell, told) = mpsc::channel();
+    drop(queue.spawn(move || Tell(tell)).unwrap());
+    door.open();
+    assert!(told.recv_timeout(SOON).unwrap().starts_with('u'));
+}
+
+/// spec: W1, W9: closure and result are dropped exactly once, whatever happens in whatever order.
+#[test]
+fn closure_and_result_are_dropped_exactly_once_on_every_path() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::unbound("q").max_active(2).max_pending(64).build_on(executor).unwrap();
+        let (closures, results) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (mut made, mut begun) = (0, 0);
+        let count = stress(2000);
+        let results_made = Arc::new(AtomicUsize::new(0));
+        for n in 0..count {
+            let (closure, result) = (Counted(Arc::clone(&closures)), Arc::clone(&results));
+            let results_made = Arc::clone(&results_made);
+            let item = move || {
+                let _closure = closure;
+                assert_ne!(n % 7, 3, "on purpose");
+                results_made.fetch_add(1, Ordering::SeqCst);
+                Counted(result)
+            };
+            made += 1;
+            let Ok(handle) = queue.spawn(item) else { continue };
+            begun += 1;
+            match n % 6 {
+                0 => drop(handle),
+                1 => drop(handle.cancel()),
+                2 => drop(handle.join()),
+                3 => drop(handle.join_timeout(Duration::from_micros(10))),
+                4 => {
+                    handle.cancel();
+                    drop(handle.join());
+                }
+                _ => {
+                    std::thread::yield_now();
+                    drop(handle);
+                }
+            }
+        }
+        assert!(begun > 0);
+        queue.flush().unwrap();
+        eventually("all closures are dropped", || closures.load(Ordering::SeqCst) == made);
+        let made = || results_made.load(Ordering::SeqCst);
+        eventually("all results are dropped", || results.load(Ordering::SeqCst) == made());
+    });
+}
+
+/// spec: W9 (the worker lives on, accounting completes): a panic in a destructor of a closure, a result or a payload.
+#[test]
+fn panicking_destructors_harm_nobody() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    for queue in [WorkQueue::per_cpu("q"), WorkQueue::ordered("q"), WorkQueue::new("q")] {
+        let queue = queue.max_pending(4).build_on(&executor).unwrap();
+        for _ in 0..4 {
+            let capture = Bomb;
+            let error = queue.spawn(move || drop(capture)).unwrap().join().unwrap_err();
+            assert_eq!(error.to_string(), "the item panicked: a bomb went off");
+            drop(queue.spawn(|| Bomb).unwrap());
+            queue.flush().unwrap();
+            drop(queue.spawn(|| panic_any(Bomb)).unwrap());
+            queue.flush().unwrap();
+            queue.queue(&Work::new(|| panic_any(Bomb))).unwrap();
+            queue.flush().unwrap();
+            let capture = Bomb;
+            queue.queue(&Work::new(move || {
+                let _used = &capture;
+            })).unwrap();
+            queue.flush().unwrap();
+        }
+        assert_eq!(queue.spawn(|| 6).unwrap().join().unwrap(), 6);
+    }
+    let pool = crate::support::pool(&executor, "0");
+    assert_eq!(pool.running.min(1), pool.running, "{pool}");
+}
+
+/// spec: W9: the payload's destructor panics, and then the one of the last handle's function.
+#[test]
+fn two_panicking_destructors_in_a_row_harm_nobody() {
+    struct Relentless;
+    impl Drop for Relentless {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+    let queue = WorkQueue::per_cpu("q").build_on(&one_cpu()).unwrap();
+    let capture = Relentless;
+    let work = Work::new(move || {
+        let _used = &capture;
+        panic_any(Relentless)
+    });
+    queue.queue(&work).unwrap();
+    drop(work);
+    queue.flush().unwrap();
+    assert_eq!(queue.spawn(|| 6).unwrap().join().unwrap(), 6);
+}
+
+/// spec: W1: a cancel races with the run; exactly one of them happens.
+#[test]
+fn a_cancel_that_races_with_the_run_wins_or_loses() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::per_cpu("q").build_on(executor).unwrap();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let (mut cancelled, count) = (0, stress(1500));
+        for _ in 0..count {
+            let counter = Arc::clone(&runs);
+            let handle = queue.spawn(move || counter.fetch_add(1, Ordering::SeqCst)).unwrap();
+            let won = handle.cancel();
+            cancelled += usize::from(won);
+            assert_eq!(matches!(handle.join(), Err(JoinError::Cancelled)), won);
+        }
+        assert_eq!(runs.load(Ordering::SeqCst) + cancelled, count);
+    });
+}

@@ -1,0 +1,81 @@
+//! Affinity scopes: which pod an unbound queue's items run in.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cmwq::{AffinityScope, Attrs, CpuSet, WorkQueue};
+
+use crate::support::{builder, current_pool, own_status, pool};
+
+/// The CPUs of the pools that serve a queue, once it was used from every CPU.
+fn pods_of(shape: &str, attrs: Attrs) -> String {
+    let executor = builder(shape).0.random_placement(9).build().unwrap();
+    let queue = WorkQueue::unbound("q").attrs(attrs).build_on(&executor).unwrap();
+    // Enough to reach each of 8 CPUs, by any seed that is not out to get us.
+    let handles: Vec<_> = (0..400).map(|_| queue.spawn(current_pool).unwrap()).collect();
+    let names: BTreeSet<String> = handles.into_iter().map(|handle| handle.join().unwrap()).collect();
+    let mut pods: Vec<CpuSet> = names.iter().map(|name| pool(&executor, name).cpus).collect();
+    pods.sort_by_key(|pod| pod.first());
+    pods.iter().map(CpuSet::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// spec: A1 (pods of scopes cpu, smt, cache, numa, system)
+#[test]
+fn items_run_in_the_pod_of_their_scope() {
+    let shape = "numa:2 l3:2 core:1 pu:2";
+    for (scope, pods) in [
+        (AffinityScope::Cpu, "0 1 2 3 4 5 6 7"),
+        (AffinityScope::Smt, "0-1 2-3 4-5 6-7"),
+        (AffinityScope::Cache, "0-1 2-3 4-5 6-7"),
+        (AffinityScope::Numa, "0-3 4-7"),
+        (AffinityScope::System, "0-7"),
+    ] {
+        assert_eq!(pods_of(shape, Attrs::new().scope(scope)), pods, "scope {scope}");
+    }
+    assert_eq!(pods_of("l3:2 core:2 pu:2", Attrs::new()), "0-3 4-7", "the default is the cache");
+    assert_eq!(pods_of("core:3 pu:1", Attrs::new()), "0-2", "without an L3");
+}
+
+/// spec: A1 (restricted to allowed CPUs): items from elsewhere run on any of the allowed ones.
+#[test]
+fn pods_are_restricted_to_the_allowed_cpus() {
+    let attrs = Attrs::new().cpus("1,3,6".parse().unwrap()).scope(AffinityScope::Numa);
+    assert_eq!(pods_of("numa:2 core:4 pu:1", attrs), "1,3 6");
+    let attrs = Attrs::new().cpus("6".parse().unwrap()).scope(AffinityScope::Cpu);
+    assert_eq!(pods_of("numa:2 core:4 pu:1", attrs), "6");
+}
+
+/// spec: A1, E2 (default affinity scope)
+#[test]
+fn the_executors_default_scope_counts_where_a_queue_names_none() {
+    let (builder, _) = builder("l3:4 core:2 pu:1");
+    let executor = builder.default_scope(AffinityScope::System).build().unwrap();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let name = queue.spawn(current_pool).unwrap().join().unwrap();
+    assert_eq!(pool(&executor, &name).cpus.to_string(), "0-7");
+    assert_eq!(pool(&executor, &name).target, Some(8));
+}
+
+/// spec: A1, E3: the workers of a pod may run on its CPUs and on no other, and a managed pod's target is their
+/// number.
+#[test]
+fn workers_of_a_pod_are_bound_to_its_cpus() {
+    let executor = cmwq::Executor::builder().random_placement(4).build().unwrap();
+    for scope in [AffinityScope::Cpu, AffinityScope::Smt, AffinityScope::Cache, AffinityScope::System] {
+        let queue = WorkQueue::new("q").attrs(Attrs::new().scope(scope)).build_on(&executor).unwrap();
+        let items = Arc::new(AtomicUsize::new(0));
+        for _ in 0..20 {
+            let items = Arc::clone(&items);
+            let item = move || {
+                items.fetch_add(1, Ordering::SeqCst);
+                (current_pool(), own_status("Cpus_allowed_list"))
+            };
+            let (name, allowed) = queue.spawn(item).unwrap().join().unwrap();
+            let pool = pool(&executor, &name);
+            assert_eq!(pool.cpus.to_string(), allowed);
+            assert_eq!(pool.target, Some(pool.cpus.len()));
+        }
+        assert_eq!(items.load(Ordering::SeqCst), 20);
+    }
+}

@@ -1,0 +1,212 @@
+//! Many of everything at once: producers, queue kinds, placements, panics, guards, cancels, failing threads, ends.
+//! Accounting is exact.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cmwq::{AffinityScope, Attrs, Executor, Work, WorkQueue};
+
+use crate::support::{
+    Random, builder, burn, cpus, eventually, on_each_executor, stress, threads_of, time_limit,
+};
+
+#[derive(Default)]
+struct Books {
+    accepted: AtomicUsize,
+    refused: AtomicUsize,
+    cancelled: AtomicUsize,
+    run: AtomicUsize,
+    /// For each issuer, the last number that ran on the ordered queue.
+    ordered: Mutex<Vec<usize>>,
+}
+
+impl Books {
+    fn count(counter: &AtomicUsize) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn balance(&self) -> bool {
+        let [accepted, cancelled, run] =
+            [&self.accepted, &self.cancelled, &self.run].map(|counter| counter.load(Ordering::SeqCst));
+        accepted == cancelled + run
+    }
+}
+
+fn all_queues(executor: &Executor) -> Vec<WorkQueue> {
+    [
+        WorkQueue::new("managed"),
+        WorkQueue::per_cpu("per CPU").max_pending(40),
+        WorkQueue::per_cpu("heavy").cpu_intensive().max_active(2),
+        WorkQueue::unbound("unbound").max_active(3),
+        WorkQueue::new("scoped").attrs(Attrs::new().scope(AffinityScope::Cpu).nice(1)).max_active_total(5),
+        WorkQueue::ordered("ordered, bounded").max_pending(20),
+    ]
+    .map(|queue| queue.build_on(executor).unwrap())
+    .into()
+}
+
+/// What an item does, by its number.
+fn behave(books: &Books, kind: u64) {
+    Books::count(&books.run);
+    match kind {
+        0 => panic!("on purpose"),
+        1 => cmwq::blocking(|| std::thread::sleep(Duration::from_micros(50))),
+        2 => std::mem::forget(cmwq::BlockingGuard::enter()),
+        3 => burn(Duration::from_micros(30)),
+        4 => cmwq::blocking(|| cmwq::blocking(std::thread::yield_now)),
+        _ => {}
+    }
+}
+
+/// One producer: one-shots, reusable items, cancels, joins and flushes, drawn from its seed.
+fn produce(issuer: usize, items: usize, queues: &[WorkQueue], works: &[Work], ordered: &WorkQueue, books: &Arc<Books>) {
+    let mut random = Random(issuer as u64);
+    for n in 1..=items {
+        let queue = &queues[random.below(queues.len() as u64) as usize];
+        let kind = random.below(30);
+        match random.below(10) {
+            0 => {
+                let work = &works[random.below(works.len() as u64) as usize];
+                match queue.queue(work) {
+                    Ok(true) => Books::count(&books.accepted),
+                    Ok(false) => {}
+                    Err(_) => Books::count(&books.refused),
+                }
+            }
+            1 => {
+                if works[random.below(works.len() as u64) as usize].cancel() {
+                    Books::count(&books.cancelled);
+                }
+            }
+            2 if n % 16 == 0 => queue.flush().unwrap(),
+            action => {
+                let inner = Arc::clone(books);
+                let Ok(handle) = queue.spawn(move || behave(&inner, kind)) else {
+                    Books::count(&books.refused);
+                    continue;
+                };
+                Books::count(&books.accepted);
+                match action {
+                    3 if handle.cancel() => Books::count(&books.cancelled),
+                    4 => drop(handle.join()),
+                    5 => drop(handle.join_timeout(Duration::from_micros(20))),
+                    _ => drop(handle),
+                }
+            }
+        }
+        let inner = Arc::clone(books);
+        Books::count(&books.accepted);
+        let in_order = move || {
+            Books::count(&inner.run);
+            let before = std::mem::replace(&mut inner.ordered.lock().unwrap()[issuer], n);
+            assert_eq!(before + 1, n, "issuer {issuer}: out of order");
+        };
+        drop(ordered.spawn(in_order).unwrap());
+    }
+}
+
+/// Runs producers on an executor, and checks the books when all is done.
+fn stress_on(executor: &Executor, producers: usize, items: usize) {
+    let books = Arc::new(Books { ordered: Mutex::new(vec![0; producers]), ..Books::default() });
+    let queues = all_queues(executor);
+    let ordered = WorkQueue::ordered("ordered").build_on(executor).unwrap();
+    let works: Vec<Work> = (0..5)
+        .map(|n| {
+            let inner = Arc::clone(&books);
+            Work::new(move || behave(&inner, n))
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        for issuer in 0..producers {
+            let (queues, works, ordered, books) = (&queues, &works, &ordered, &books);
+            scope.spawn(move || produce(issuer, items, queues, works, ordered, books));
+        }
+    });
+    // Items are dropped while they may be pending.
+    drop(works);
+    eventually("the books balance", || books.balance());
+    queues.iter().for_each(|queue| queue.flush().unwrap());
+    ordered.flush().unwrap();
+    assert!(books.balance());
+    assert_eq!(*books.ordered.lock().unwrap(), vec![items; producers]);
+}
+
+/// spec: W1, W2, W9, Q3, Q4, C1, C2, F1
+#[test]
+fn mixed_work_on_all_queues_balances() {
+    on_each_executor(|executor| stress_on(executor, 3, stress(600)));
+}
+
+/// spec: E2 (a failed thread creation): fails for a while, every k-th time, or always but for a few.
+#[test]
+fn mixed_work_balances_while_threads_cannot_be_made() {
+    let _limit = time_limit();
+    let plans: [fn(usize) -> bool; 3] = [|n| n < 2, |n| n % 5 == 2, |n| n > 3 && n < 6];
+    for (seed, fails) in plans.into_iter().enumerate() {
+        let asked = AtomicUsize::new(0);
+        let hook = move |name: &str| {
+            let refuse = !name.ends_with("/manager") && fails(asked.fetch_add(1, Ordering::SeqCst));
+            if refuse { Err(std::io::Error::other("no thread today")) } else { Ok(()) }
+        };
+        let (builder, prefix) = builder("core:2 pu:1");
+        let builder = builder.before_spawn(hook);
+        let executor = if seed == 0 { builder.build() } else { builder.random_placement(seed as u64).build() };
+        let executor = executor.unwrap();
+        stress_on(&executor, 2, stress(40).min(200));
+        drop(executor);
+        eventually("all threads ended", || threads_of(&prefix).is_empty());
+    }
+}
+
+/// spec: E3, E5, Q1: queues are cheap to make and to drop, also with work in them.
+#[test]
+fn ten_thousand_queues_come_and_go_with_work_in_them() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = stress(10_000);
+    let kinds = [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
+    // One stays, so that the pools need not be made anew for each.
+    let _stay = kinds.map(|kind| kind("stays").build_on(&executor).unwrap()).map(|queue| {
+        queue.spawn(|| ()).unwrap().join().unwrap();
+        queue
+    });
+    for n in 0..count {
+        let queue = kinds[n % 4]("brief").build_on(&executor).unwrap();
+        for _ in 0..3 {
+            let runs = Arc::clone(&runs);
+            drop(queue.spawn(move || crate::support::bump(&runs)).unwrap());
+        }
+    }
+    eventually("all ran", || runs.load(Ordering::Relaxed) == 3 * count);
+    assert!(executor.snapshot().threads < 40, "{}", executor.snapshot());
+}
+
+/// spec: E5, W9: executors and queues are dropped in flight, by their own items, too.
+#[test]
+fn everything_may_be_dropped_in_flight() {
+    let _limit = time_limit();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let rounds = stress(25);
+    let mut prefixes = Vec::new();
+    for round in 0..rounds {
+        let (builder, prefix) = builder("l3:2 core:2 pu:1");
+        prefixes.push(prefix);
+        let executor = builder.random_placement(round as u64).build().unwrap();
+        let queues = all_queues(&executor);
+        let mut random = Random(round as u64);
+        for n in 0..40 {
+            let queue = queues[random.below(6) as usize].clone();
+            let (runs, inside) = (Arc::clone(&runs), (random.below(2) == 0).then(|| (queue.clone(), executor.clone())));
+            let work = Work::new(move || {
+                let _handles = &inside;
+                runs.fetch_add(1, Ordering::SeqCst);
+                assert_ne!(n % 9, 4, "on purpose");
+            });
+            assert_eq!(queue.queue(&work), Ok(true));
+        }
+    }
+    eventually("all ran", || runs.load(Ordering::SeqCst) == 40 * rounds);
+    eventually("all threads ended", || prefixes.iter().all(|prefix| threads_of(prefix).is_empty()));
+}

@@ -1,0 +1,306 @@
+//! What the tests share: executors of many shapes, ways to wait for an event, and facts about threads.
+#![allow(unsafe_code, reason = "clocks, nice levels and signal masks of threads are read through libc")]
+
+use std::fmt;
+use std::io::Write as _;
+use std::panic::Location;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use cmwq::{Executor, ExecutorBuilder, PoolSnapshot, TopologySource};
+
+/// Long enough for anything that happens at all, on a busy machine.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// The shapes that tests are run on: 1, 2 and 8 CPUs' worth of pools, and several pods.
+const SHAPES: [&str; 5] =
+    ["l3:1 core:1 pu:1", "l3:1 core:2 pu:1", "l3:1 core:8 pu:1", "l3:2 core:4 pu:1", "numa:2 l3:2 core:2 pu:2"];
+
+/// An executor builder as all tests use it: a made-up machine, a prefix of its own, and the progress check armed.
+pub(crate) fn builder(shape: &str) -> (ExecutorBuilder, String) {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let prefix = format!("t{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let builder = Executor::builder()
+        .topology(TopologySource::Synthetic(shape.to_owned()))
+        .thread_name_prefix(prefix.clone())
+        .progress_check(Duration::from_millis(100));
+    (builder, prefix)
+}
+
+/// An executor of one CPU.
+pub(crate) fn one_cpu() -> Executor {
+    builder("core:1 pu:1").0.build().unwrap()
+}
+
+/// An executor of `cpus` CPUs in one pod, whose items are placed at random.
+pub(crate) fn cpus(cpus: usize) -> Executor {
+    builder(&format!("l3:1 core:{cpus} pu:1")).0.random_placement(cpus as u64).build().unwrap()
+}
+
+/// Runs `test` on an executor of every shape, with local and with random placement.
+#[track_caller]
+pub(crate) fn on_each_executor(test: impl Fn(&Executor)) {
+    let _limit = time_limit();
+    for shape in SHAPES {
+        for random in [None, Some(7)] {
+            let (builder, _) = builder(shape);
+            let builder = match random {
+                Some(seed) => builder.random_placement(seed),
+                None => builder,
+            };
+            let executor = builder.build().unwrap();
+            let placement = if random.is_some() { "random" } else { "local" };
+            let described = OnFailure(format!("on {shape:?} with {placement} placement"));
+            test(&executor);
+            drop(described);
+        }
+    }
+}
+
+/// Says on which executor a test failed.
+struct OnFailure(String);
+
+impl Drop for OnFailure {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.0);
+        }
+    }
+}
+
+/// A count for stress tests, scaled by `CMWQ_STRESS`.
+pub(crate) fn stress(count: usize) -> usize {
+    let factor = std::env::var("CMWQ_STRESS").ok().and_then(|factor| factor.parse::<f64>().ok());
+    ((count as f64 * factor.unwrap_or(1.0)) as usize).max(1)
+}
+
+/// Polls until `condition` holds. False if it does not within `deadline`.
+pub(crate) fn holds_within(deadline: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + deadline;
+    loop {
+        if condition() {
+            return true;
+        }
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Polls until `condition` holds, and panics if it does not soon.
+#[track_caller]
+pub(crate) fn eventually(what: impl fmt::Display, condition: impl FnMut() -> bool) {
+    assert!(holds_within(SOON, condition), "this never happened: {what}");
+}
+
+/// Aborts the process if the test has not dropped this within minutes: a lost wake-up must not hang a run.
+#[must_use]
+pub(crate) struct TimeLimit(#[allow(dead_code, reason = "its drop ends the wait")] mpsc::Sender<()>);
+
+#[track_caller]
+pub(crate) fn time_limit() -> TimeLimit {
+    let test = Location::caller();
+    let (over, wait) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if wait.recv_timeout(Duration::from_secs(180)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            // Not by `eprintln!`, which the test harness would capture and lose.
+            let _best_effort = writeln!(std::io::stderr(), "the test at {test} hangs");
+            std::process::abort();
+        }
+    });
+    TimeLimit(over)
+}
+
+/// A door that items wait at, under a guard unless told otherwise.
+#[derive(Clone, Default)]
+pub(crate) struct Door(Arc<(Mutex<bool>, Condvar)>);
+
+impl Door {
+    pub(crate) fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    pub(crate) fn wait(&self) {
+        cmwq::blocking(|| self.wait_unguarded());
+    }
+
+    /// Waits without telling the executor.
+    pub(crate) fn wait_unguarded(&self) {
+        let mut open = self.0.0.lock().unwrap();
+        while !*open {
+            let (guard, timeout) = self.0.1.wait_timeout(open, 3 * SOON).unwrap();
+            assert!(!timeout.timed_out(), "nobody opened the door");
+            open = guard;
+        }
+    }
+}
+
+/// Counts how many are inside at once, and the most there ever were.
+#[derive(Default)]
+pub(crate) struct Crowd {
+    inside: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+impl Crowd {
+    pub(crate) fn enter(&self) {
+        let inside = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
+        self.peak.fetch_max(inside, Ordering::SeqCst);
+    }
+
+    pub(crate) fn leave(&self) {
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn inside(&self) -> usize {
+        self.inside.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn peak(&self) -> usize {
+        self.peak.load(Ordering::SeqCst)
+    }
+}
+
+/// Counts its drops.
+pub(crate) struct Counted(pub(crate) Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Panics when dropped, unless a panic is under way.
+pub(crate) struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("a bomb went off");
+        }
+    }
+}
+
+/// Uses so much CPU time, whatever else runs on the machine.
+pub(crate) fn burn(time: Duration) {
+    let end = cpu_time() + time;
+    while cpu_time() < end {
+        std::hint::spin_loop();
+    }
+}
+
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a timespec that outlives the call.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    assert_eq!(result, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// The pool of the worker that this is called on: `0`, `0H`, `u4`.
+pub(crate) fn current_pool() -> String {
+    let thread = std::thread::current();
+    let name = thread.name().expect("workers have names");
+    let (_, worker) = name.split_once('/').expect("a worker's name has a prefix");
+    let (pool, number) = worker.split_once(':').expect("a worker's name has a number");
+    format!("{pool}{}", if number.ends_with('H') { "H" } else { "" })
+}
+
+/// The snapshot of one pool.
+pub(crate) fn pool(executor: &Executor, name: &str) -> PoolSnapshot {
+    let pools = executor.snapshot().pools;
+    pools.into_iter().find(|pool| pool.name == name).unwrap_or_else(|| panic!("there is no pool {name}"))
+}
+
+/// The names of the process's threads that begin with this prefix and a slash, as the system shows them.
+pub(crate) fn threads_of(prefix: &str) -> Vec<String> {
+    let prefix = format!("{prefix}/");
+    tasks().into_iter().map(|task| read_task(&task, "comm")).filter(|name| name.starts_with(&prefix)).collect()
+}
+
+/// How often threads of this prefix went to sleep by themselves.
+pub(crate) fn sleeps_of(prefix: &str) -> u64 {
+    let prefix = format!("{prefix}/");
+    let of_ours = tasks().into_iter().filter(|task| read_task(task, "comm").starts_with(&prefix));
+    of_ours.map(|task| status_of(&task, "voluntary_ctxt_switches").parse::<u64>().unwrap_or(0)).sum()
+}
+
+/// Does the thread sleep?
+pub(crate) fn is_asleep(thread: u32) -> bool {
+    status_of(&thread.to_string(), "State").starts_with('S')
+}
+
+/// A line of the calling thread's status.
+pub(crate) fn own_status(field: &str) -> String {
+    status_of(&thread_id().to_string(), field)
+}
+
+fn tasks() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    tasks.filter_map(|task| Some(task.ok()?.file_name().to_str()?.to_owned())).collect()
+}
+
+/// Empty if the thread has ended.
+fn read_task(task: &str, file: &str) -> String {
+    std::fs::read_to_string(format!("/proc/self/task/{task}/{file}")).unwrap_or_default().trim_end().to_owned()
+}
+
+fn status_of(task: &str, field: &str) -> String {
+    let status = read_task(task, "status");
+    let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    value.unwrap_or_default().trim().to_owned()
+}
+
+pub(crate) fn thread_id() -> u32 {
+    // SAFETY: the call has no arguments and touches no memory of the program.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+/// The nice level of the calling thread.
+pub(crate) fn own_nice() -> i32 {
+    // SAFETY: the call takes plain numbers and touches no memory of the program.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, thread_id()) }
+}
+
+pub(crate) fn set_own_nice(nice: i32) {
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::setpriority(libc::PRIO_PROCESS, thread_id(), nice) }, 0);
+}
+
+pub(crate) fn is_root() -> bool {
+    // SAFETY: the call has no arguments and always succeeds.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Blocks exactly this signal on the calling thread.
+pub(crate) fn block_only(signal: libc::c_int) {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigemptyset` initialises the set before it is read; a null pointer asks for no old mask.
+    let result = unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), signal);
+        libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut())
+    };
+    assert_eq!(result, 0);
+}
+
+/// A number that looks random (SplitMix64).
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % end
+    }
+}
+
+/// Adds one.
+pub(crate) fn bump(counter: &AtomicUsize) {
+    counter.fetch_add(1, Ordering::SeqCst);
+}

@@ -1,0 +1,298 @@
+//! Worker threads: their names, nice levels, affinity, hooks, stacks and number.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cmwq::{Executor, WorkQueue, blocking};
+
+use crate::support::{
+    Door, block_only, builder, current_pool, eventually, is_root, one_cpu, own_nice, own_status, pool, set_own_nice,
+    threads_of, time_limit,
+};
+
+fn own_name() -> String {
+    std::thread::current().name().unwrap_or_default().to_owned()
+}
+
+/// The items' thread name, inside and as the system shows it.
+fn name_and_comm(queue: &WorkQueue) -> (String, String) {
+    queue.spawn(|| (own_name(), own_status("Name"))).unwrap().join().unwrap()
+}
+
+/// spec: E4 (names: `cmwq/0:1`, `cmwq/0:1H`, `cmwq/u8:2`)
+#[test]
+fn workers_are_named_as_the_kernels() {
+    let (builder, prefix) = builder("l3:1 core:2 pu:1");
+    let executor = builder.cpus(cmwq::CpuSet::single(1)).build().unwrap();
+    let per_cpu = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    assert_eq!(name_and_comm(&per_cpu).0, format!("{prefix}/1:0"));
+    let high = WorkQueue::per_cpu("q").high_priority().build_on(&executor).unwrap();
+    let (name, comm) = name_and_comm(&high);
+    assert_eq!(name, format!("{prefix}/1:0H"));
+    assert_eq!(comm, name);
+    let unbound = WorkQueue::unbound("q").build_on(&executor).unwrap();
+    // Unbound pools are numbered after the two of each CPU.
+    assert_eq!(name_and_comm(&unbound).0, format!("{prefix}/u2:0"));
+    let managed = WorkQueue::new("q").build_on(&executor).unwrap();
+    assert_eq!(name_and_comm(&managed).0, format!("{prefix}/u3:0"));
+    // Every thread of the executor, as the system shows it; spares are there or on their way.
+    let mut known = vec![format!("{prefix}/manager")];
+    for worker in ["1:0", "1:1", "1:0H", "1:1H", "u2:0", "u2:1", "u3:0", "u3:1"] {
+        known.push(format!("{prefix}/{worker}"));
+    }
+    eventually("all workers and spares have their names", || {
+        let threads = threads_of(&prefix);
+        known.iter().all(|name| threads.contains(name))
+    });
+    assert_eq!(threads_of(&prefix).len(), known.len());
+}
+
+/// spec: E4 (15 bytes; the full name through the API), E2 (prefix)
+#[test]
+fn a_long_prefix_is_cut_by_the_system_only() {
+    let (builder, _) = builder("core:1 pu:1");
+    let executor = builder.thread_name_prefix("a-rather-long-prefix-ß").build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let (name, comm) = name_and_comm(&queue);
+    assert_eq!(name, "a-rather-long-prefix-ß/0:0");
+    assert_eq!(comm, &name[..15]);
+}
+
+/// spec: E4 (high-priority workers get the high nice level), E2 (nice levels)
+#[test]
+fn workers_have_the_nice_level_of_their_pool() {
+    let (builder, _) = builder("core:1 pu:1");
+    let executor = builder.build().unwrap();
+    let normal = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let high = WorkQueue::per_cpu("q").high_priority().build_on(&executor).unwrap();
+    let levels = [&normal, &high].map(|queue| queue.spawn(own_nice).unwrap().join().unwrap());
+    let process = 0;
+    if executor.snapshot().nice_denied {
+        assert_eq!(levels, [process, process], "{}", executor.snapshot());
+    } else {
+        assert_eq!(levels, [process, -20]);
+    }
+    let nicer = WorkQueue::unbound("q").attrs(cmwq::Attrs::new().nice(7)).build_on(&executor).unwrap();
+    assert_eq!(nicer.spawn(own_nice).unwrap().join().unwrap(), 7);
+    assert_eq!([pool(&executor, "0").nice, pool(&executor, "0H").nice], [0, -20]);
+}
+
+/// spec: E4 (without the privilege they run at the normal one, and that is visible in the dump, never an error)
+#[test]
+fn without_the_privilege_high_priority_workers_run_at_the_normal_level() {
+    const CHILD: &str = "CMWQ_TEST_UNPRIVILEGED";
+    let _limit = time_limit();
+    if std::env::var_os(CHILD).is_some() || !is_root() {
+        let executor = one_cpu();
+        let high = WorkQueue::per_cpu("q").high_priority().build_on(&executor).unwrap();
+        let level = high.spawn(own_nice).unwrap().join().unwrap();
+        let snapshot = executor.snapshot();
+        if level == -20 {
+            assert!(!snapshot.nice_denied);
+            assert!(std::env::var_os(CHILD).is_none(), "the child still has the privilege");
+            return;
+        }
+        assert_eq!(level, 0);
+        assert!(snapshot.nice_denied);
+        assert!(snapshot.to_string().contains("nice levels were denied"), "{snapshot}");
+        return;
+    }
+    let test = "threads::without_the_privilege_high_priority_workers_run_at_the_normal_level";
+    let mut child = Command::new("setpriv");
+    child.args(["--reuid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]);
+    child.arg(std::env::current_exe().unwrap()).args([test, "--exact", "--nocapture"]).env(CHILD, "1");
+    match child.output() {
+        Ok(output) if output.status.success() => {
+            assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
+        }
+        Ok(output) if output.status.code() == Some(127) || output.status.code() == Some(126) => {
+            eprintln!("SKIPPED: the test binary cannot be run by an unprivileged user: {output:?}");
+        }
+        Ok(output) => panic!("{output:?}"),
+        Err(error) => eprintln!("SKIPPED: setpriv cannot be run: {error}"),
+    }
+}
+
+/// spec: E2 (threads never inherit the creator's affinity, nice or signal mask)
+#[test]
+fn workers_inherit_nothing_from_their_creator_or_issuer() {
+    let _limit = time_limit();
+    let creator = || {
+        core_affinity::set_for_current(core_affinity::get_core_ids().unwrap().pop().unwrap());
+        set_own_nice(10);
+        block_only(libc::SIGUSR1);
+        let own_mask = own_status("SigBlk");
+        let builder = Executor::builder().random_placement(3).thread_name_prefix("inh");
+        let executor = builder.progress_check(Duration::from_millis(100)).build().unwrap();
+        let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+        let facts =
+            || (current_pool(), own_status("Cpus_allowed_list"), own_nice(), own_status("SigBlk"));
+        for _ in 0..50 {
+            let (cpu, allowed, nice, mask) = queue.spawn(facts).unwrap().join().unwrap();
+            assert_eq!(cpu, allowed, "a worker of a per-CPU pool is bound to its CPU");
+            let denied = executor.snapshot().nice_denied;
+            assert_eq!(nice, if denied { 10 } else { 0 });
+            assert_ne!(mask, own_mask);
+            let blocked = u64::from_str_radix(&mask, 16).unwrap();
+            assert_ne!(blocked & 1 << (libc::SIGTERM - 1), 0, "signals are for other threads");
+        }
+        let unbound = WorkQueue::unbound("q").attrs(cmwq::Attrs::new().scope(cmwq::AffinityScope::System));
+        let unbound = unbound.build_on(&executor).unwrap();
+        let (_, allowed, _, _) = unbound.spawn(facts).unwrap().join().unwrap();
+        assert_eq!(allowed.parse::<cmwq::CpuSet>().unwrap(), *executor.cpus());
+        assert_eq!(own_status("SigBlk"), own_mask, "the creator keeps its own mask");
+    };
+    std::thread::spawn(creator).join().unwrap();
+}
+
+/// spec: E2 (on-thread-start/-stop hooks)
+#[test]
+fn hooks_run_on_every_worker_once_and_their_panics_are_contained() {
+    let _limit = time_limit();
+    for panics in [false, true] {
+        let started = Arc::new(Mutex::new(Vec::new()));
+        let stopped = Arc::new(Mutex::new(Vec::new()));
+        let note = |list: &Arc<Mutex<Vec<String>>>| {
+            let list = Arc::clone(list);
+            move || {
+                list.lock().unwrap().push(own_name());
+                assert!(!panics, "a panic on purpose");
+            }
+        };
+        let (builder, prefix) = builder("l3:1 core:2 pu:1");
+        let builder = builder.on_thread_start(note(&started)).on_thread_stop(note(&stopped));
+        let executor = builder.build().unwrap();
+        let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+        let begun = Arc::clone(&started);
+        let item = move || begun.lock().unwrap().contains(&own_name());
+        assert!(queue.spawn(item).unwrap().join().unwrap(), "the hook runs before the first item");
+        drop((queue, executor));
+        eventually("all threads ended", || threads_of(&prefix).is_empty());
+        let (mut started, mut stopped) = (started.lock().unwrap().clone(), stopped.lock().unwrap().clone());
+        started.sort();
+        stopped.sort();
+        assert!(!started.is_empty());
+        assert_eq!(started, stopped);
+    }
+}
+
+/// spec: E2 (stack size)
+#[test]
+fn workers_have_the_stack_that_was_asked_for() {
+    fn deep(kilobytes: usize) -> u64 {
+        let page = std::hint::black_box([kilobytes as u8; 1024]);
+        if kilobytes == 0 { 0 } else { u64::from(std::hint::black_box(&page)[17] & 1) + deep(kilobytes - 1) }
+    }
+    let (builder, _) = builder("core:1 pu:1");
+    let executor = builder.stack_size(32 << 20).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    // More than the default of 2 MiB could hold.
+    assert_eq!(queue.spawn(|| deep(5000)).unwrap().join().unwrap(), 2500);
+}
+
+/// spec: E2 (max threads in all), S5-free part: at the cap items wait, and nothing is lost.
+#[test]
+fn there_are_never_more_threads_than_permitted() {
+    let _limit = time_limit();
+    for cap in [1, 3] {
+        let (alive, peak) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (builder, prefix) = builder("core:1 pu:1");
+        let (here, most) = (Arc::clone(&alive), Arc::clone(&peak));
+        let builder = builder.max_threads(cap).on_thread_start(move || {
+            most.fetch_max(here.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        });
+        let executor = builder.on_thread_stop(move || {
+            alive.fetch_sub(1, Ordering::SeqCst);
+        }).build().unwrap();
+        for queue in [WorkQueue::per_cpu("q"), WorkQueue::unbound("q"), WorkQueue::new("q")] {
+            let queue = queue.build_on(&executor).unwrap();
+            let door = Door::default();
+            let begun = Arc::new(AtomicUsize::new(0));
+            let handles: Vec<_> = (0..8)
+                .map(|n| {
+                    let (door, begun) = (door.clone(), Arc::clone(&begun));
+                    let item = move || {
+                        begun.fetch_add(1, Ordering::SeqCst);
+                        door.wait();
+                        n
+                    };
+                    queue.spawn(item).unwrap()
+                })
+                .collect();
+            eventually("an item began", || begun.load(Ordering::SeqCst) > 0);
+            assert!(begun.load(Ordering::SeqCst) <= cap);
+            assert!(executor.snapshot().threads <= cap);
+            door.open();
+            for (n, handle) in handles.into_iter().enumerate() {
+                assert_eq!(handle.join().unwrap(), n);
+            }
+        }
+        assert!(peak.load(Ordering::SeqCst) <= cap, "{} threads, {cap} permitted", peak.load(Ordering::SeqCst));
+        drop(executor);
+        eventually("all threads ended", || threads_of(&prefix).is_empty());
+    }
+}
+
+/// spec: E2 (hitting the cap is like a failed thread creation): pools take turns with the one thread there is.
+#[test]
+fn under_the_cap_idle_threads_of_other_pools_make_room() {
+    let _limit = time_limit();
+    let (builder, _) = builder("core:3 pu:1");
+    let executor = builder.max_threads(1).random_placement(5).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let handles: Vec<_> = (0..12).map(|_| queue.spawn(current_pool).unwrap()).collect();
+    let mut pools: Vec<String> = handles.into_iter().map(|handle| handle.join().unwrap()).collect();
+    pools.sort();
+    pools.dedup();
+    assert_eq!(pools, ["0", "1", "2"]);
+    assert_eq!(executor.snapshot().threads, 1);
+}
+
+/// spec: E2: at the cap, waiting under a guard for an item that needs one more thread degrades to waiting until
+/// somebody else lets go.
+#[test]
+fn at_the_cap_blocked_items_degrade_to_waiting() {
+    let _limit = time_limit();
+    let (builder, _) = builder("core:1 pu:1");
+    let executor = builder.max_threads(2).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let door = Door::default();
+    let done = Arc::new(AtomicBool::new(false));
+    let waiters: Vec<_> = (0..2)
+        .map(|_| {
+            let door = door.clone();
+            queue.spawn(move || door.wait()).unwrap()
+        })
+        .collect();
+    let flag = Arc::clone(&done);
+    let last = queue.spawn(move || blocking(|| flag.store(true, Ordering::SeqCst))).unwrap();
+    eventually("both threads are taken", || pool(&executor, "0").workers == 2 && pool(&executor, "0").idle == 0);
+    let last = last.join_timeout(Duration::from_millis(30)).unwrap_err();
+    assert!(!done.load(Ordering::SeqCst), "a third thread would have been needed");
+    door.open();
+    last.join().unwrap();
+    waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+}
+
+/// spec: E2 (before_spawn), E3: a worker that cannot be made is tried again, the work waits.
+#[test]
+fn a_thread_that_cannot_be_made_is_tried_again() {
+    let _limit = time_limit();
+    let (builder, _) = builder("core:1 pu:1");
+    let refusals = Arc::new(AtomicUsize::new(2));
+    let left = Arc::clone(&refusals);
+    let hook = move |name: &str| match name.ends_with("/manager") {
+        false if left.load(Ordering::SeqCst) > 0 => {
+            // Once as an error, once as a panic.
+            assert_ne!(left.fetch_sub(1, Ordering::SeqCst), 1, "a panic on purpose");
+            Err(std::io::Error::other("no thread today"))
+        }
+        _ => Ok(()),
+    };
+    let executor = builder.before_spawn(hook).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    assert_eq!(queue.spawn(|| 5).unwrap().join().unwrap(), 5);
+    assert_eq!(refusals.load(Ordering::SeqCst), 0);
+}
