@@ -1,0 +1,508 @@
+//! Items against a plain reference model: queues and items are lists and flags there, and runs begin and end only
+//! when the test says so.
+//!
+//! Every item waits inside its function until it is told how to go on, and every queue has one slot. After each step
+//! the test waits until the executor is quiet (nothing on a worklist, nobody waking, as many workers busy as the
+//! model has runs); then both must agree on everything that can be seen.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests stand in for a user")]
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use cmwq::{Executor, JoinError, JoinHandle, QueueError, TopologySource, Work, WorkQueue};
+use proptest::prelude::*;
+
+const ITEMS: usize = 3;
+const QUEUES: usize = 3;
+/// The last queue is bounded.
+const BOUND: usize = 3;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Queue { item: usize, queue: usize },
+    /// From several threads at once, while the item cannot begin.
+    QueueByMany { item: usize, queue: usize },
+    Cancel { item: usize },
+    /// Drops the last handle.
+    Forget { item: usize },
+    Spawn { queue: usize },
+    CancelShot { shot: usize },
+    DetachShot { shot: usize },
+    JoinShot { shot: usize },
+    /// The item that runs on this queue goes on.
+    Finish { queue: usize, how: How },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Return,
+    Panic,
+    /// Queues itself first; its queueing is answered.
+    Requeue(usize),
+    /// Drops the test's handle from inside.
+    ForgetItself,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let (item, queue, shot) = (0..ITEMS, 0..QUEUES, 0..6_usize);
+    let how = prop_oneof![
+        4 => Just(How::Return),
+        1 => Just(How::Panic),
+        3 => queue.clone().prop_map(How::Requeue),
+        1 => Just(How::ForgetItself),
+    ];
+    let step = prop_oneof![
+        8 => (item.clone(), queue.clone()).prop_map(|(item, queue)| Step::Queue { item, queue }),
+        2 => (item.clone(), queue.clone()).prop_map(|(item, queue)| Step::QueueByMany { item, queue }),
+        4 => item.clone().prop_map(|item| Step::Cancel { item }),
+        1 => item.prop_map(|item| Step::Forget { item }),
+        4 => queue.clone().prop_map(|queue| Step::Spawn { queue }),
+        1 => shot.clone().prop_map(|shot| Step::CancelShot { shot }),
+        1 => shot.clone().prop_map(|shot| Step::DetachShot { shot }),
+        1 => shot.prop_map(|shot| Step::JoinShot { shot }),
+        8 => (queue, how).prop_map(|(queue, how)| Step::Finish { queue, how }),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+// The reference model. --------------------------------------------------------------------------------------------
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Id {
+    Item(usize),
+    Shot(usize),
+}
+
+#[derive(Default, Debug)]
+struct ModelQueue {
+    /// Waiting entries, cancelled ones included.
+    entries: VecDeque<Id>,
+    slot: Option<Slot>,
+    /// Accepted and not begun.
+    pending: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Slot {
+    Runs(Id),
+    /// The item runs elsewhere, and has this queue's slot for its next run.
+    KeptFor(usize),
+}
+
+#[derive(Default, Debug)]
+struct ModelItem {
+    pending_on: Option<usize>,
+    running_on: Option<usize>,
+    runs: usize,
+    handle: bool,
+    /// Where it was queued last.
+    home: Option<usize>,
+}
+
+#[derive(Default, Debug)]
+struct ModelShot {
+    cancelled: bool,
+    begun: bool,
+    /// `Some(panicked)`.
+    ended: Option<bool>,
+}
+
+#[derive(Default, Debug)]
+struct Model {
+    queues: [ModelQueue; QUEUES],
+    items: [ModelItem; ITEMS],
+    shots: Vec<ModelShot>,
+}
+
+impl Model {
+    fn has_room(&self, queue: usize) -> bool {
+        queue != QUEUES - 1 || self.queues[queue].pending < BOUND
+    }
+
+    fn queue(&mut self, item: usize, queue: usize) -> Result<bool, QueueError> {
+        if self.items[item].pending_on.is_some() {
+            return Ok(false);
+        }
+        // A cancelled entry there is revived, at its place; where there is no room, only if it is the last one made.
+        let listed = self.queues[queue].entries.contains(&Id::Item(item));
+        if !self.has_room(queue) && !(listed && self.items[item].home == Some(queue)) {
+            return Err(QueueError::Full);
+        }
+        if !listed {
+            self.queues[queue].pending += 1;
+            self.queues[queue].entries.push_back(Id::Item(item));
+        }
+        (self.items[item].pending_on, self.items[item].home) = (Some(queue), Some(queue));
+        self.settle();
+        Ok(true)
+    }
+
+    fn cancel(&mut self, item: usize) -> bool {
+        let Some(queue) = self.items[item].pending_on.take() else { return false };
+        if self.queues[queue].slot == Some(Slot::KeptFor(item)) {
+            self.queues[queue].slot = None;
+            self.queues[queue].pending -= 1;
+        }
+        self.settle();
+        true
+    }
+
+    fn spawn(&mut self, queue: usize) -> bool {
+        if !self.has_room(queue) {
+            return false;
+        }
+        self.queues[queue].pending += 1;
+        self.queues[queue].entries.push_back(Id::Shot(self.shots.len()));
+        self.shots.push(ModelShot::default());
+        self.settle();
+        true
+    }
+
+    fn finish(&mut self, queue: usize, panicked: bool) {
+        match self.queues[queue].slot.take() {
+            Some(Slot::Runs(Id::Item(item))) => {
+                self.items[item].running_on = None;
+                // Its next run begins in the slot that was kept for it.
+                let kept = self.queues.iter().position(|queue| queue.slot == Some(Slot::KeptFor(item)));
+                if let Some(other) = kept {
+                    self.begin(item, other);
+                }
+            }
+            Some(Slot::Runs(Id::Shot(shot))) => self.shots[shot].ended = Some(panicked),
+            other => unreachable!("finished {other:?}"),
+        }
+        self.settle();
+    }
+
+    fn begin(&mut self, item: usize, queue: usize) {
+        self.queues[queue].slot = Some(Slot::Runs(Id::Item(item)));
+        self.queues[queue].pending -= 1;
+        let item = &mut self.items[item];
+        (item.pending_on, item.running_on) = (None, Some(queue));
+        item.runs += 1;
+    }
+
+    /// Free slots take what comes next.
+    fn settle(&mut self) {
+        for queue in 0..QUEUES {
+            while self.queues[queue].slot.is_none() {
+                let Some(id) = self.queues[queue].entries.pop_front() else { break };
+                match id {
+                    Id::Item(item) if self.items[item].pending_on != Some(queue) => self.queues[queue].pending -= 1,
+                    Id::Item(item) if self.items[item].running_on.is_some() => {
+                        self.queues[queue].slot = Some(Slot::KeptFor(item));
+                    }
+                    Id::Item(item) => self.begin(item, queue),
+                    Id::Shot(shot) => {
+                        self.queues[queue].pending -= 1;
+                        if !self.shots[shot].cancelled {
+                            self.shots[shot].begun = true;
+                            self.queues[queue].slot = Some(Slot::Runs(id));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn running(&self) -> usize {
+        self.queues.iter().filter(|queue| matches!(queue.slot, Some(Slot::Runs(_)))).count()
+    }
+
+    /// Nothing refers to the item any more.
+    fn is_gone(&self, item: usize) -> bool {
+        let state = &self.items[item];
+        let listed = self.queues.iter().any(|queue| queue.entries.contains(&Id::Item(item)));
+        !state.handle && state.running_on.is_none() && state.pending_on.is_none() && !listed
+    }
+}
+
+// The real thing. -------------------------------------------------------------------------------------------------
+
+#[derive(Default)]
+struct Counters {
+    begun: AtomicUsize,
+    dropped: AtomicUsize,
+}
+
+struct Drops(Arc<Counters>);
+
+impl Drop for Drops {
+    fn drop(&mut self) {
+        self.0.dropped.fetch_add(1, SeqCst);
+    }
+}
+
+type Handle = Arc<Mutex<Option<Work>>>;
+type Answer = Option<Result<bool, QueueError>>;
+
+struct RealItem {
+    handle: Handle,
+    counters: Arc<Counters>,
+    go_on: mpsc::Sender<How>,
+    answers: mpsc::Receiver<Answer>,
+}
+
+struct RealShot {
+    handle: Option<JoinHandle<usize>>,
+    counters: Arc<Counters>,
+    go_on: mpsc::Sender<How>,
+}
+
+struct Real {
+    executor: Executor,
+    queues: Vec<WorkQueue>,
+    items: Vec<RealItem>,
+    shots: Vec<RealShot>,
+}
+
+impl Real {
+    fn new(executor: &Executor) -> Self {
+        let queues: Vec<WorkQueue> = (0..QUEUES)
+            .map(|queue| match queue {
+                0 => WorkQueue::ordered("ordered"),
+                1 => WorkQueue::unbound("one slot").max_active_total(1),
+                _ => WorkQueue::ordered("bounded").max_pending(BOUND),
+            })
+            .map(|builder| builder.build_on(executor).unwrap())
+            .collect();
+        let items = (0..ITEMS).map(|_| RealItem::new(&queues)).collect();
+        Self { executor: executor.clone(), queues, items, shots: Vec::new() }
+    }
+
+    fn spawn(&mut self, queue: usize) -> bool {
+        let (go_on, wait) = mpsc::channel();
+        let counters = Arc::new(Counters::default());
+        let (drops, number) = (Drops(Arc::clone(&counters)), self.shots.len());
+        let closure = move || {
+            drops.0.begun.fetch_add(1, SeqCst);
+            assert_ne!(wait.recv().unwrap_or(How::Return), How::Panic, "on purpose");
+            number
+        };
+        match self.queues[queue].spawn(closure) {
+            Ok(handle) => self.shots.push(RealShot { handle: Some(handle), counters, go_on }),
+            Err(refused) => {
+                assert_eq!(refused.error, QueueError::Full);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Waits until nothing moves any more.
+    fn settle(&self, model: &Model) -> Result<(), TestCaseError> {
+        let end = Instant::now() + Duration::from_secs(10);
+        while !self.is_quiet(model) {
+            prop_assert!(Instant::now() < end, "the executor does not get to where the model is: {model:#?}");
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn is_quiet(&self, model: &Model) -> bool {
+        let begun = |counters: &Counters| counters.begun.load(SeqCst);
+        let items = self.items.iter().zip(&model.items).all(|(real, model)| begun(&real.counters) == model.runs);
+        let mut shots = self.shots.iter().zip(&model.shots);
+        if !items || !shots.all(|(real, model)| begun(&real.counters) == usize::from(model.begun)) {
+            return false;
+        }
+        let pools = self.executor.snapshot().pools;
+        let still = |pool: &cmwq::PoolSnapshot| pool.pending == 0 && pool.waking == 0 && !pool.creating;
+        let busy: usize = pools.iter().map(|pool| pool.workers - pool.idle).sum();
+        pools.iter().all(still) && busy == model.running()
+    }
+
+    /// Everything that can be seen is as the model has it.
+    fn check(&self, model: &Model) -> Result<(), TestCaseError> {
+        for (n, (real, item)) in self.items.iter().zip(&model.items).enumerate() {
+            if let Some(work) = &*real.handle.lock().unwrap() {
+                prop_assert_eq!(work.is_pending(), item.pending_on.is_some(), "item {} pending", n);
+                prop_assert_eq!(work.is_running(), item.running_on.is_some(), "item {} running", n);
+            }
+            let dropped = real.counters.dropped.load(SeqCst);
+            prop_assert_eq!(dropped, usize::from(model.is_gone(n)), "item {} dropped", n);
+        }
+        for (n, (real, shot)) in self.shots.iter().zip(&model.shots).enumerate() {
+            let over = shot.cancelled || shot.ended.is_some();
+            if let Some(handle) = &real.handle {
+                prop_assert_eq!(handle.is_finished(), over, "shot {} finished", n);
+            }
+            prop_assert_eq!(real.counters.dropped.load(SeqCst), usize::from(over), "closure {} dropped", n);
+        }
+        Ok(())
+    }
+}
+
+impl RealItem {
+    fn new(queues: &[WorkQueue]) -> Self {
+        let (go_on, wait) = mpsc::channel();
+        let (tell, answers) = mpsc::channel();
+        let handle = Handle::default();
+        let counters = Arc::new(Counters::default());
+        let (wait, drops) = (Mutex::new(wait), Drops(Arc::clone(&counters)));
+        let (own, queues) = (Arc::clone(&handle), queues.to_vec());
+        let work = Work::with_handle(move |this| {
+            drops.0.begun.fetch_add(1, SeqCst);
+            // Not waited for with the lock held while it panics, so that nothing is poisoned.
+            let how = wait.lock().unwrap().recv().unwrap_or(How::Return);
+            let answer = match how {
+                How::Requeue(queue) => Some(queues[queue].queue(this)),
+                _ => None,
+            };
+            if how == How::ForgetItself {
+                drop(own.lock().unwrap().take());
+            }
+            // Nobody listens any more if the test has failed.
+            let _heard = tell.send(answer);
+            assert_ne!(how, How::Panic, "on purpose");
+        });
+        *handle.lock().unwrap() = Some(work);
+        Self { handle, counters, go_on, answers }
+    }
+
+    fn work(&self) -> Option<Work> {
+        self.handle.lock().unwrap().clone()
+    }
+}
+
+// Both, step by step. ---------------------------------------------------------------------------------------------
+
+fn take(step: Step, model: &mut Model, real: &mut Real) -> Result<(), TestCaseError> {
+    match step {
+        Step::Queue { item, queue } => {
+            if let Some(work) = real.items[item].work() {
+                let answer = real.queues[queue].queue(&work);
+                prop_assert_eq!(answer, model.queue(item, queue));
+            }
+        }
+        Step::QueueByMany { item, queue } => {
+            // Where it could begin in between, how many are accepted is anybody's guess.
+            let held = model.queues[queue].slot.is_some() || model.items[item].running_on.is_some();
+            if let Some(work) = real.items[item].work().filter(|_| held) {
+                let barrier = Barrier::new(3);
+                let queue_it = || {
+                    barrier.wait();
+                    real.queues[queue].queue(&work)
+                };
+                let answers: Vec<_> = std::thread::scope(|scope| {
+                    let threads: Vec<_> = (0..3).map(|_| scope.spawn(queue_it)).collect();
+                    threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+                });
+                let expected = model.queue(item, queue);
+                let accepted = answers.iter().filter(|answer| **answer == Ok(true)).count();
+                prop_assert_eq!(accepted, usize::from(expected == Ok(true)), "{:?}", answers);
+                prop_assert_eq!(answers.contains(&Err(QueueError::Full)), expected.is_err(), "{:?}", answers);
+            }
+        }
+        Step::Cancel { item } => {
+            if let Some(work) = real.items[item].work() {
+                prop_assert_eq!(work.cancel(), model.cancel(item));
+            }
+        }
+        Step::Forget { item } => {
+            drop(real.items[item].handle.lock().unwrap().take());
+            model.items[item].handle = false;
+        }
+        Step::Spawn { queue } => prop_assert_eq!(real.spawn(queue), model.spawn(queue)),
+        Step::CancelShot { shot } | Step::DetachShot { shot } | Step::JoinShot { shot } => {
+            take_shot(step, shot, model, real)?;
+        }
+        Step::Finish { queue, how } => finish(queue, how, model, real)?,
+    }
+    Ok(())
+}
+
+fn take_shot(step: Step, shot: usize, model: &mut Model, real: &mut Real) -> Result<(), TestCaseError> {
+    let Some((known, state)) = real.shots.get_mut(shot).zip(model.shots.get_mut(shot)) else { return Ok(()) };
+    let Some(handle) = known.handle.take() else { return Ok(()) };
+    match step {
+        Step::CancelShot { .. } => {
+            let expected = !state.begun && !state.cancelled;
+            state.cancelled |= expected;
+            prop_assert_eq!(handle.cancel(), expected);
+            known.handle = Some(handle);
+        }
+        Step::DetachShot { .. } => drop(handle),
+        _ => match (handle.join_timeout(Duration::ZERO), state.cancelled, state.ended) {
+            (Err(handle), false, None) => known.handle = Some(handle),
+            (Ok(Err(JoinError::Cancelled)), true, _) | (Ok(Err(JoinError::Panicked(_))), false, Some(true)) => {}
+            (Ok(Ok(number)), false, Some(false)) => prop_assert_eq!(number, shot),
+            (answer, ..) => prop_assert!(false, "joined {:?} of {:?}", answer, state),
+        },
+    }
+    Ok(())
+}
+
+fn finish(queue: usize, how: How, model: &mut Model, real: &mut Real) -> Result<(), TestCaseError> {
+    match model.queues[queue].slot {
+        Some(Slot::Runs(Id::Item(item))) => {
+            let expected = match how {
+                How::Requeue(other) => Some(model.queue(item, other)),
+                _ => None,
+            };
+            model.items[item].handle &= how != How::ForgetItself;
+            real.items[item].go_on.send(how).unwrap();
+            let answer = real.items[item].answers.recv_timeout(Duration::from_secs(10)).unwrap();
+            prop_assert_eq!(answer, expected);
+        }
+        Some(Slot::Runs(Id::Shot(shot))) => real.shots[shot].go_on.send(how).unwrap(),
+        _ => return Ok(()),
+    }
+    model.finish(queue, how == How::Panic);
+    Ok(())
+}
+
+fn agree(executor: &Executor, steps: &[Step]) -> Result<(), TestCaseError> {
+    let mut model = Model::default();
+    model.items.iter_mut().for_each(|item| item.handle = true);
+    let mut real = Real::new(executor);
+    for (n, step) in steps.iter().enumerate() {
+        let context = |error| TestCaseError::fail(format!("step {n}, {step:?}: {error}"));
+        take(*step, &mut model, &mut real).map_err(context)?;
+        real.settle(&model).map_err(context)?;
+        real.check(&model).map_err(context)?;
+    }
+    // Everything ends, and nothing is left.
+    while let Some(queue) = (0..QUEUES).find(|queue| matches!(model.queues[*queue].slot, Some(Slot::Runs(_)))) {
+        finish(queue, How::Return, &mut model, &mut real)?;
+        real.settle(&model)?;
+    }
+    real.check(&model)?;
+    real.queues.iter().for_each(|queue| queue.flush().unwrap());
+    for item in 0..ITEMS {
+        take(Step::Forget { item }, &mut model, &mut real)?;
+    }
+    real.check(&model)
+}
+
+#[test]
+fn the_model_tells_a_cancelled_entry_from_a_pending_one() {
+    let mut model = Model::default();
+    assert_eq!((model.queue(0, 0), model.queue(1, 0)), (Ok(true), Ok(true)));
+    assert!(model.cancel(1) && !model.cancel(1));
+    assert_eq!(model.queue(1, 1), Ok(true));
+    assert_eq!((model.items[0].running_on, model.items[1].running_on), (Some(0), Some(1)));
+    model.finish(0, false);
+    assert_eq!((model.queues[0].pending, model.items[1].runs), (0, 1));
+}
+
+/// spec: W1, W2, W3, W9, Q3, Q4: one item queued from many threads, requeueing itself, panicking, dropped while
+/// pending, cancelled, on three queues of one slot each; and one-shots among them.
+#[test]
+fn items_do_what_the_model_does() {
+    let executor = Executor::builder()
+        .topology(TopologySource::Synthetic("core:1 pu:1".into()))
+        .progress_check(Duration::from_millis(100))
+        .build()
+        .unwrap();
+    std::panic::set_hook(Box::new(|report| {
+        if !report.to_string().contains("on purpose") {
+            eprintln!("{report}");
+        }
+    }));
+    // The default of 256 cases, or PROPTEST_CASES.
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(steps in steps())| agree(&executor, &steps)?);
+}
