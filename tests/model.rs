@@ -21,18 +21,39 @@ const BOUND: usize = 3;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Queue { item: usize, queue: usize },
+    Queue {
+        item: usize,
+        queue: usize,
+    },
     /// From several threads at once, while the item cannot begin.
-    QueueByMany { item: usize, queue: usize },
-    Cancel { item: usize },
+    QueueByMany {
+        item: usize,
+        queue: usize,
+    },
+    Cancel {
+        item: usize,
+    },
     /// Drops the last handle.
-    Forget { item: usize },
-    Spawn { queue: usize },
-    CancelShot { shot: usize },
-    DetachShot { shot: usize },
-    JoinShot { shot: usize },
+    Forget {
+        item: usize,
+    },
+    Spawn {
+        queue: usize,
+    },
+    CancelShot {
+        shot: usize,
+    },
+    DetachShot {
+        shot: usize,
+    },
+    JoinShot {
+        shot: usize,
+    },
     /// The item that runs on this queue goes on.
-    Finish { queue: usize, how: How },
+    Finish {
+        queue: usize,
+        how: How,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +148,8 @@ impl Model {
         }
         // A cancelled entry there is revived, at its place; where there is no room, only if it is the last one made.
         let listed = self.queues[queue].entries.contains(&Id::Item(item));
-        if !self.has_room(queue) && !(listed && self.items[item].home == Some(queue)) {
+        let at_home = listed && self.items[item].home == Some(queue);
+        if !(self.has_room(queue) || at_home) {
             return Err(QueueError::Full);
         }
         if !listed {
@@ -190,7 +212,9 @@ impl Model {
             while self.queues[queue].slot.is_none() {
                 let Some(id) = self.queues[queue].entries.pop_front() else { break };
                 match id {
-                    Id::Item(item) if self.items[item].pending_on != Some(queue) => self.queues[queue].pending -= 1,
+                    Id::Item(item) if self.items[item].pending_on != Some(queue) => {
+                        self.queues[queue].pending -= 1;
+                    }
                     Id::Item(item) if self.items[item].running_on.is_some() => {
                         self.queues[queue].slot = Some(Slot::KeptFor(item));
                     }
@@ -303,7 +327,8 @@ impl Real {
 
     fn is_quiet(&self, model: &Model) -> bool {
         let begun = |counters: &Counters| counters.begun.load(SeqCst);
-        let items = self.items.iter().zip(&model.items).all(|(real, model)| begun(&real.counters) == model.runs);
+        let items =
+            self.items.iter().zip(&model.items).all(|(real, model)| begun(&real.counters) == model.runs);
         let mut shots = self.shots.iter().zip(&model.shots);
         if !items || !shots.all(|(real, model)| begun(&real.counters) == usize::from(model.begun)) {
             return false;
@@ -427,8 +452,11 @@ fn take_shot(step: Step, shot: usize, model: &mut Model, real: &mut Real) -> Res
         Step::DetachShot { .. } => drop(handle),
         _ => match (handle.join_timeout(Duration::ZERO), state.cancelled, state.ended) {
             (Err(handle), false, None) => known.handle = Some(handle),
-            (Ok(Err(JoinError::Cancelled)), true, _) | (Ok(Err(JoinError::Panicked(_))), false, Some(true)) => {}
-            (Ok(Ok(number)), false, Some(false)) => prop_assert_eq!(number, shot),
+            (Ok(Err(JoinError::Cancelled)), true, _)
+            | (Ok(Err(JoinError::Panicked(_))), false, Some(true)) => {}
+            (Ok(Ok(number)), false, Some(false)) => {
+                prop_assert_eq!(number, shot);
+            }
             (answer, ..) => prop_assert!(false, "joined {:?} of {:?}", answer, state),
         },
     }
@@ -465,7 +493,8 @@ fn agree(executor: &Executor, steps: &[Step]) -> Result<(), TestCaseError> {
         real.check(&model).map_err(context)?;
     }
     // Everything ends, and nothing is left.
-    while let Some(queue) = (0..QUEUES).find(|queue| matches!(model.queues[*queue].slot, Some(Slot::Runs(_)))) {
+    while let Some(queue) = (0..QUEUES).find(|queue| matches!(model.queues[*queue].slot, Some(Slot::Runs(_))))
+    {
         finish(queue, How::Return, &mut model, &mut real)?;
         real.settle(&model)?;
     }

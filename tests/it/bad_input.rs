@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cmwq::{
-    Attrs, BuildExecutorError, BuildQueueError, CpuSet, Executor, ExecutorBuilder, TopologyError, TopologySource,
-    WorkQueue, WorkQueueBuilder,
+    Attrs, BuildExecutorError, BuildQueueError, CpuSet, Executor, ExecutorBuilder, TopologyError,
+    TopologySource, WorkQueue, WorkQueueBuilder,
 };
 
 use crate::support::{builder, cpus, eventually, threads_of};
@@ -46,7 +46,10 @@ fn a_topology_that_cannot_be_loaded_is_an_error() {
         assert!(std::error::Error::source(&error).is_some());
     }
     let error = refused(|b| b.topology(TopologySource::Synthetic("pu:1(indexes=65536)".into())));
-    assert!(matches!(error, BuildExecutorError::Topology(TopologyError::TooLarge { cpu: 65_536, .. })), "{error:?}");
+    assert!(
+        matches!(error, BuildExecutorError::Topology(TopologyError::TooLarge { cpu: 65_536, .. })),
+        "{error:?}"
+    );
 }
 
 /// spec: E2
@@ -54,7 +57,9 @@ fn a_topology_that_cannot_be_loaded_is_an_error() {
 fn settings_without_a_meaning_are_errors() {
     for level in [-21, 20, i32::MIN, i32::MAX] {
         assert!(matches!(refused(|b| b.nice(level)), BuildExecutorError::Nice(nice) if nice == level));
-        assert!(matches!(refused(|b| b.high_priority_nice(level)), BuildExecutorError::Nice(nice) if nice == level));
+        assert!(
+            matches!(refused(|b| b.high_priority_nice(level)), BuildExecutorError::Nice(nice) if nice == level)
+        );
     }
     assert!(matches!(refused(|b| b.max_threads(0)), BuildExecutorError::NoThreads));
     for prefix in ["", "a\0b"] {
@@ -94,7 +99,8 @@ fn queue_error(builder: WorkQueueBuilder) -> BuildQueueError {
 /// spec: Q6 (empty is an error)
 #[test]
 fn a_queue_needs_a_name() {
-    for queue in [WorkQueue::new(""), WorkQueue::per_cpu(""), WorkQueue::unbound(""), WorkQueue::ordered("")] {
+    for queue in [WorkQueue::new(""), WorkQueue::per_cpu(""), WorkQueue::unbound(""), WorkQueue::ordered("")]
+    {
         assert_eq!(queue_error(queue), BuildQueueError::EmptyName);
     }
 }

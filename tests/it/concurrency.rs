@@ -9,8 +9,8 @@ use std::time::Duration;
 use cmwq::{Executor, WorkQueue, blocking};
 
 use crate::support::{
-    Crowd, Door, builder, burn, cpus, current_pool, eventually, holds_within, on_each_executor, one_cpu, pool, stress,
-    time_limit,
+    Crowd, Door, builder, burn, cpus, current_pool, eventually, holds_within, on_each_executor, one_cpu,
+    pool, stress, time_limit,
 };
 
 /// A crowd for each pool.
@@ -31,7 +31,8 @@ impl Crowds {
 #[test]
 fn a_per_cpu_pool_runs_one_item_at_a_time() {
     on_each_executor(|executor| {
-        let queues = [WorkQueue::per_cpu("a"), WorkQueue::per_cpu("b").max_active(3), WorkQueue::per_cpu("c")];
+        let queues =
+            [WorkQueue::per_cpu("a"), WorkQueue::per_cpu("b").max_active(3), WorkQueue::per_cpu("c")];
         let queues = queues.map(|queue| queue.build_on(executor).unwrap());
         let crowds = Crowds::default();
         for n in 0..stress(1000) {

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use cmwq::{Attrs, CpuSet, Executor, TopologySource, WorkQueue};
 
-use crate::support::{builder, cpus, current_pool, eventually, on_each_executor, one_cpu, sleeps_of, threads_of, time_limit};
+use crate::support::{
+    builder, cpus, current_pool, eventually, on_each_executor, one_cpu, sleeps_of, threads_of, time_limit,
+};
 
 fn assert_shared<T: Send + Sync + 'static>() {}
 

@@ -158,7 +158,8 @@ fn a_panic_under_a_guard_leaves_it() {
     let executor = one_cpu();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     for _ in 0..5 {
-        let error = queue.spawn(|| blocking(|| blocking(|| panic!("on purpose")))).unwrap().join().unwrap_err();
+        let error =
+            queue.spawn(|| blocking(|| blocking(|| panic!("on purpose")))).unwrap().join().unwrap_err();
         assert_eq!(error.to_string(), "the item panicked: on purpose");
         let caught = || {
             let result = std::panic::catch_unwind(|| blocking(|| panic!("on purpose")));
@@ -224,9 +225,11 @@ fn guards_in_destructors_are_harmless() {
         drop(queue.spawn(|| Guarded).unwrap());
         drop(queue.spawn(|| std::panic::panic_any(Guarded)).unwrap());
         let capture = Guarded;
-        queue.queue(&cmwq::Work::new(move || {
+        queue
+            .queue(&cmwq::Work::new(move || {
                 let _used = &capture;
-            })).unwrap();
+            }))
+            .unwrap();
         queue.flush().unwrap();
         check_count(&executor, &queue);
     }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use cmwq::{JoinError, JoinHandle, Work, WorkQueue};
 
 use crate::support::{
-    Bomb, Counted, Door, SOON, builder, current_pool, eventually, on_each_executor, one_cpu, stress, time_limit,
+    Bomb, Counted, Door, SOON, builder, current_pool, eventually, on_each_executor, one_cpu, stress,
+    time_limit,
 };
 
 /// An ordered queue on one CPU whose slot is taken until the door opens.
@@ -211,9 +212,11 @@ fn panicking_destructors_harm_nobody() {
             queue.queue(&Work::new(|| panic_any(Bomb))).unwrap();
             queue.flush().unwrap();
             let capture = Bomb;
-            queue.queue(&Work::new(move || {
-                let _used = &capture;
-            })).unwrap();
+            queue
+                .queue(&Work::new(move || {
+                    let _used = &capture;
+                }))
+                .unwrap();
             queue.flush().unwrap();
         }
         assert_eq!(queue.spawn(|| 6).unwrap().join().unwrap(), 6);

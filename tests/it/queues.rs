@@ -180,7 +180,8 @@ fn a_full_queue_hands_the_closure_back() {
     let _limit = time_limit();
     let executor = cpus(2);
     let (queue, door) = held(WorkQueue::ordered("q").max_pending(3), &executor);
-    let handles: Vec<_> = (0..3).map(|n| queue.spawn(move || assert_ne!(n, 1, "on purpose")).unwrap()).collect();
+    let handles: Vec<_> =
+        (0..3).map(|n| queue.spawn(move || assert_ne!(n, 1, "on purpose")).unwrap()).collect();
     let text = "not copied".to_owned();
     let address = text.as_ptr() as usize;
     let refused = queue.spawn(move || text).unwrap_err();

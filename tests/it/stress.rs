@@ -60,7 +60,14 @@ fn behave(books: &Books, kind: u64) {
 }
 
 /// One producer: one-shots, reusable items, cancels, joins and flushes, drawn from its seed.
-fn produce(issuer: usize, items: usize, queues: &[WorkQueue], works: &[Work], ordered: &WorkQueue, books: &Arc<Books>) {
+fn produce(
+    issuer: usize,
+    items: usize,
+    queues: &[WorkQueue],
+    works: &[Work],
+    ordered: &WorkQueue,
+    books: &Arc<Books>,
+) {
     let mut random = Random(issuer as u64);
     for n in 1..=items {
         let queue = &queues[random.below(queues.len() as u64) as usize];
@@ -151,7 +158,8 @@ fn mixed_work_balances_while_threads_cannot_be_made() {
         };
         let (builder, prefix) = builder("core:2 pu:1");
         let builder = builder.before_spawn(hook);
-        let executor = if seed == 0 { builder.build() } else { builder.random_placement(seed as u64).build() };
+        let executor =
+            if seed == 0 { builder.build() } else { builder.random_placement(seed as u64).build() };
         let executor = executor.unwrap();
         stress_on(&executor, 2, stress(40).min(200));
         drop(executor);
@@ -198,7 +206,8 @@ fn everything_may_be_dropped_in_flight() {
         let mut random = Random(round as u64);
         for n in 0..40 {
             let queue = queues[random.below(6) as usize].clone();
-            let (runs, inside) = (Arc::clone(&runs), (random.below(2) == 0).then(|| (queue.clone(), executor.clone())));
+            let (runs, inside) =
+                (Arc::clone(&runs), (random.below(2) == 0).then(|| (queue.clone(), executor.clone())));
             let work = Work::new(move || {
                 let _handles = &inside;
                 runs.fetch_add(1, Ordering::SeqCst);

@@ -14,8 +14,13 @@ use cmwq::{Executor, ExecutorBuilder, PoolSnapshot, TopologySource};
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// The shapes that tests are run on: 1, 2 and 8 CPUs' worth of pools, and several pods.
-const SHAPES: [&str; 5] =
-    ["l3:1 core:1 pu:1", "l3:1 core:2 pu:1", "l3:1 core:8 pu:1", "l3:2 core:4 pu:1", "numa:2 l3:2 core:2 pu:2"];
+const SHAPES: [&str; 5] = [
+    "l3:1 core:1 pu:1",
+    "l3:1 core:2 pu:1",
+    "l3:1 core:8 pu:1",
+    "l3:2 core:4 pu:1",
+    "numa:2 l3:2 core:2 pu:2",
+];
 
 /// An executor builder as all tests use it: a made-up machine, a prefix of its own, and the progress check armed.
 pub(crate) fn builder(shape: &str) -> (ExecutorBuilder, String) {
@@ -218,7 +223,11 @@ pub(crate) fn pool(executor: &Executor, name: &str) -> PoolSnapshot {
 /// The names of the process's threads that begin with this prefix and a slash, as the system shows them.
 pub(crate) fn threads_of(prefix: &str) -> Vec<String> {
     let prefix = format!("{prefix}/");
-    tasks().into_iter().map(|task| read_task(&task, "comm")).filter(|name| name.starts_with(&prefix)).collect()
+    tasks()
+        .into_iter()
+        .map(|task| read_task(&task, "comm"))
+        .filter(|name| name.starts_with(&prefix))
+        .collect()
 }
 
 /// How often threads of this prefix went to sleep by themselves.
@@ -245,7 +254,10 @@ fn tasks() -> Vec<String> {
 
 /// Empty if the thread has ended.
 fn read_task(task: &str, file: &str) -> String {
-    std::fs::read_to_string(format!("/proc/self/task/{task}/{file}")).unwrap_or_default().trim_end().to_owned()
+    std::fs::read_to_string(format!("/proc/self/task/{task}/{file}"))
+        .unwrap_or_default()
+        .trim_end()
+        .to_owned()
 }
 
 fn status_of(task: &str, field: &str) -> String {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use cmwq::{Executor, WorkQueue, blocking};
 
 use crate::support::{
-    Door, block_only, builder, current_pool, eventually, is_root, one_cpu, own_nice, own_status, pool, set_own_nice,
-    threads_of, time_limit,
+    Door, block_only, builder, current_pool, eventually, is_root, one_cpu, own_nice, own_status, pool,
+    set_own_nice, threads_of, time_limit,
 };
 
 fn own_name() -> String {
@@ -127,8 +127,7 @@ fn workers_inherit_nothing_from_their_creator_or_issuer() {
         let builder = Executor::builder().random_placement(3).thread_name_prefix("inh");
         let executor = builder.progress_check(Duration::from_millis(100)).build().unwrap();
         let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-        let facts =
-            || (current_pool(), own_status("Cpus_allowed_list"), own_nice(), own_status("SigBlk"));
+        let facts = || (current_pool(), own_status("Cpus_allowed_list"), own_nice(), own_status("SigBlk"));
         for _ in 0..50 {
             let (cpu, allowed, nice, mask) = queue.spawn(facts).unwrap().join().unwrap();
             assert_eq!(cpu, allowed, "a worker of a per-CPU pool is bound to its CPU");
@@ -203,9 +202,12 @@ fn there_are_never_more_threads_than_permitted() {
         let builder = builder.max_threads(cap).on_thread_start(move || {
             most.fetch_max(here.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         });
-        let executor = builder.on_thread_stop(move || {
-            alive.fetch_sub(1, Ordering::SeqCst);
-        }).build().unwrap();
+        let executor = builder
+            .on_thread_stop(move || {
+                alive.fetch_sub(1, Ordering::SeqCst);
+            })
+            .build()
+            .unwrap();
         for queue in [WorkQueue::per_cpu("q"), WorkQueue::unbound("q"), WorkQueue::new("q")] {
             let queue = queue.build_on(&executor).unwrap();
             let door = Door::default();
@@ -229,7 +231,11 @@ fn there_are_never_more_threads_than_permitted() {
                 assert_eq!(handle.join().unwrap(), n);
             }
         }
-        assert!(peak.load(Ordering::SeqCst) <= cap, "{} threads, {cap} permitted", peak.load(Ordering::SeqCst));
+        assert!(
+            peak.load(Ordering::SeqCst) <= cap,
+            "{} threads, {cap} permitted",
+            peak.load(Ordering::SeqCst)
+        );
         drop(executor);
         eventually("all threads ended", || threads_of(&prefix).is_empty());
     }
@@ -268,7 +274,9 @@ fn at_the_cap_blocked_items_degrade_to_waiting() {
         .collect();
     let flag = Arc::clone(&done);
     let last = queue.spawn(move || blocking(|| flag.store(true, Ordering::SeqCst))).unwrap();
-    eventually("both threads are taken", || pool(&executor, "0").workers == 2 && pool(&executor, "0").idle == 0);
+    eventually("both threads are taken", || {
+        pool(&executor, "0").workers == 2 && pool(&executor, "0").idle == 0
+    });
     let last = last.join_timeout(Duration::from_millis(30)).unwrap_err();
     assert!(!done.load(Ordering::SeqCst), "a third thread would have been needed");
     door.open();

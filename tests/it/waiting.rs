@@ -100,7 +100,8 @@ fn items_may_join_items_that_have_a_slot() {
 fn an_item_cannot_flush_its_own_queue_but_any_other() {
     on_each_executor(|executor| {
         for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
-            let (own, other) = (kind("own").build_on(executor).unwrap(), kind("own").build_on(executor).unwrap());
+            let (own, other) =
+                (kind("own").build_on(executor).unwrap(), kind("own").build_on(executor).unwrap());
             let (tell, told) = mpsc::channel();
             let (this, that) = (own.clone(), other.clone());
             let flush_both = move || {

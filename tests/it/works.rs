@@ -208,7 +208,8 @@ fn an_item_that_panicked_can_be_queued_again() {
         for queue in all_kinds(executor) {
             let runs = Arc::new(AtomicUsize::new(0));
             let count = Arc::clone(&runs);
-            let work = Work::new(move || assert_ne!(count.fetch_add(1, Ordering::SeqCst) % 2, 0, "on purpose"));
+            let work =
+                Work::new(move || assert_ne!(count.fetch_add(1, Ordering::SeqCst) % 2, 0, "on purpose"));
             for n in 1..=4 {
                 assert_eq!(queue.queue(&work), Ok(true));
                 queue.flush().unwrap();

@@ -1,0 +1,393 @@
+//! The house is tidy: imports go downward, files and functions are short, unsafe code says why, and the table of
+//! proofs names tests that exist.
+#![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const FILE_LINES: usize = 450;
+const FUNCTION_LINES: usize = 70;
+
+/// The spec rows that are proven so far.
+const ROWS: [&str; 24] = [
+    "E1", "E2", "E3", "E4", "Q1", "Q2", "Q3", "Q4", "Q6", "W1", "W2", "W3", "W4", "W9", "C1", "C2", "C3",
+    "C4", "C5", "C6", "C8", "F1", "F5", "A1",
+];
+
+/// A file, by its path from the root of the package, and its text.
+struct Source {
+    path: String,
+    text: String,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn sources_of(folder: &str) -> Vec<Source> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        let entries: Vec<PathBuf> =
+            fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        for path in entries {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let relative = path.strip_prefix(root()).unwrap().to_str().unwrap().replace('\\', "/");
+                found.push(Source { path: relative, text: fs::read_to_string(&path).unwrap() });
+            }
+        }
+    }
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    assert!(!found.is_empty(), "{folder} has sources");
+    found
+}
+
+/// Sources of the library without those that are compiled for tests only.
+fn shipped() -> impl Iterator<Item = Source> {
+    let test_only =
+        |path: &str| path.starts_with("src/sim/") || path.contains("/models") || path.ends_with("/tests.rs");
+    sources_of("src").into_iter().filter(move |source| !test_only(&source.path)).map(|mut source| {
+        source.text = without_test_module(&source.text).to_owned();
+        source
+    })
+}
+
+// The scanner. ----------------------------------------------------------------------------------------------------
+
+/// Everything before the module of tests at the end of a file. Modules in files of their own end nothing.
+fn without_test_module(text: &str) -> &str {
+    let starts = text.match_indices("#[cfg(").filter(|(at, _)| {
+        let mut lines = text[*at..].lines();
+        let condition = lines.next().is_some_and(|line| line.contains("test"));
+        condition && lines.next().is_some_and(|line| line.starts_with("mod ") && line.ends_with('{'))
+    });
+    starts.map(|(at, _)| &text[..at]).next().unwrap_or(text)
+}
+
+/// The text with comments and the contents of literals blanked out, lines kept.
+fn code_of(text: &str) -> String {
+    let characters: Vec<char> = text.chars().collect();
+    let mut code = String::with_capacity(text.len());
+    let mut at = 0;
+    while at < characters.len() {
+        let end = literal_or_comment(&characters, at);
+        if end > at {
+            code.extend(characters[at..end].iter().map(|c| if *c == '\n' { '\n' } else { ' ' }));
+            at = end;
+        } else {
+            code.push(characters[at]);
+            at += 1;
+        }
+    }
+    code
+}
+
+/// Where the literal or comment that begins here ends; here, if none does.
+fn literal_or_comment(text: &[char], at: usize) -> usize {
+    let rest = &text[at..];
+    let find = |from: usize, end: &[char]| {
+        let found = rest[from..].windows(end.len()).position(|window| window == end);
+        at + found.map_or(rest.len(), |found| from + found + end.len())
+    };
+    match rest {
+        ['/', '/', ..] => at + rest.iter().position(|c| *c == '\n').unwrap_or(rest.len()),
+        ['/', '*', ..] => find(2, &['*', '/']),
+        ['r', '"', ..] => find(2, &['"']),
+        ['r', '#', '"', ..] => find(3, &['"', '#']),
+        ['"', ..] => {
+            let mut end = 1;
+            while end < rest.len() && rest[end] != '"' {
+                end += if rest[end] == '\\' { 2 } else { 1 };
+            }
+            (at + end + 1).min(text.len())
+        }
+        ['\'', '\\', _, ..] => find(3, &['\'']),
+        ['\'', _, '\'', ..] => at + 3,
+        _ => at,
+    }
+}
+
+/// The first names after `crate::` in every path of a file, also inside braces and by way of `super`.
+fn crate_paths(path: &str, text: &str) -> BTreeSet<String> {
+    let code: String = code_of(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    let depth = depth_of(path);
+    let mut names = BTreeSet::new();
+    for (at, _) in code.match_indices("crate::") {
+        if !code[..at].ends_with("$") && !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
+            names.extend(first_names(&code[at + "crate::".len()..]));
+        }
+    }
+    // As many `super` as the module is deep lead to the root of the crate.
+    let to_the_root = "super::".repeat(depth);
+    for (at, _) in code.match_indices(&to_the_root) {
+        let beyond = code[..at].ends_with("super::") || code[at + to_the_root.len()..].starts_with("super::");
+        if depth > 0 && !beyond {
+            names.extend(first_names(&code[at + to_the_root.len()..]));
+        }
+    }
+    names
+}
+
+/// How many modules a file's code is inside of.
+fn depth_of(path: &str) -> usize {
+    let module = path.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
+    if module == "lib" { 0 } else { module.split('/').count() }
+}
+
+/// The name at the beginning of a path's rest, or those at the beginning of each part of its braces.
+fn first_names(rest: &str) -> Vec<String> {
+    let name = |part: &str| -> String {
+        part.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+    };
+    let Some(group) = rest.strip_prefix('{') else { return vec![name(rest)] };
+    let (mut depth, mut parts, mut part) = (0, Vec::new(), String::new());
+    for c in group.chars() {
+        match c {
+            '}' if depth == 0 => break,
+            ',' if depth == 0 => parts.push(std::mem::take(&mut part)),
+            _ => {
+                depth += i32::from(c == '{') - i32::from(c == '}');
+                part.push(c);
+            }
+        }
+    }
+    parts.push(part);
+    parts.iter().map(|part| name(part)).filter(|name| !name.is_empty()).collect()
+}
+
+/// The name and length of every function.
+fn functions(text: &str) -> Vec<(String, usize)> {
+    let code = code_of(text);
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("fn ") {
+        let name: String = code[at + 3..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let begins = code[..at].ends_with(|c: char| c.is_whitespace() || c == '(') || at == 0;
+        let Some(open) = code[at..].find(['{', ';']).filter(|_| begins && !name.is_empty()) else { continue };
+        let body = &code[at + open..];
+        let mut depth = 0;
+        let end = body.char_indices().find(|(_, c)| {
+            depth += i32::from(*c == '{') - i32::from(*c == '}');
+            depth == 0
+        });
+        let end = end.map_or(body.len(), |(end, _)| end);
+        found.push((name, code[at..(at + open + end + 1).min(code.len())].lines().count()));
+    }
+    found
+}
+
+// The rules. ------------------------------------------------------------------------------------------------------
+
+/// The layer of a module right below the root; the facade is everything that has no layer of its own.
+fn layer_of(name: &str) -> &str {
+    match name {
+        "policy" | "protocol" | "sys" | "engine" | "observe" | "sim" => name,
+        _ => "facade",
+    }
+}
+
+fn may_import(layer: &str, other: &str) -> bool {
+    layer == other
+        || match layer {
+            "policy" => false,
+            "sys" | "sim" => other == "policy",
+            "protocol" => ["policy", "sys"].contains(&other),
+            "engine" => ["protocol", "policy", "sys"].contains(&other),
+            "observe" => ["engine", "protocol", "policy", "sys"].contains(&other),
+            _ => other != "sim",
+        }
+}
+
+/// Imports that go the wrong way, as `file → name`.
+fn wrong_imports(path: &str, text: &str) -> Vec<String> {
+    let module = path.trim_start_matches("src/").split(['/', '.']).next().unwrap();
+    let layer = if module == "lib" { return Vec::new() } else { layer_of(module) };
+    let names = crate_paths(path, text);
+    let wrong = names.into_iter().filter(|name| !may_import(layer, layer_of(name)));
+    wrong.map(|name| format!("{path} → {name}")).collect()
+}
+
+#[test]
+fn the_scanner_notices_imports_that_go_up() {
+    for (path, text, wrong) in [
+        ("src/policy/a.rs", "use crate::policy::b::C;", 0),
+        ("src/policy/a.rs", "use crate::sys::clock;", 1),
+        ("src/policy/a.rs", "use crate::CpuSet;", 1),
+        ("src/policy/a.rs", "use super::super::engine::pool::Pool;", 1),
+        ("src/policy/a/b.rs", "use super::super::super::engine::Pool; use super::super::c::D;", 1),
+        ("src/policy/a.rs", "fn f() { crate::engine::worker::run() }", 1),
+        ("src/policy/a.rs", "// use crate::engine;\nconst A: &str = \"crate::engine\";", 0),
+        ("src/engine/a.rs", "use crate::{policy::{a, b}, protocol::c, observe::{d, e}, sys};", 1),
+        ("src/engine/a.rs", "use crate::blocking;\nuse crate::\n    queue::Q;", 2),
+        ("src/engine/mod.rs", "use super::queue::Q;", 1),
+        ("src/engine/mod.rs", "use super::policy::Q;", 0),
+        ("src/sys/a.rs", "use crate::protocol::b; use crate::policy::c;", 1),
+        ("src/protocol/a.rs", "use crate::engine::b; use crate::sys::c;", 1),
+        ("src/observe/a.rs", "use crate::engine::b; use crate::executor::c;", 1),
+        ("src/sim/a.rs", "use crate::policy::b; use crate::protocol::c;", 1),
+        ("src/queue/mod.rs", "use crate::engine::b; use crate::{CpuSet, sys, policy::c};", 0),
+    ] {
+        assert_eq!(wrong_imports(path, text).len(), wrong, "{path}: {text}: {:?}", crate_paths(path, text));
+    }
+}
+
+#[test]
+fn the_scanner_measures_functions_and_skips_literals() {
+    let text = "fn a() {\n    let _ = \"}\"; // }\n    let c = '}';\n    let l: &'static str = r\"{\";\n}\nfn b();\n";
+    assert_eq!(functions(text), [("a".to_owned(), 5), ("b".to_owned(), 1)]);
+    assert_eq!(code_of("a /* b\n */ \"\\\"c\" 'd' 'e").split_whitespace().collect::<String>(), "a'e");
+    assert_eq!(
+        without_test_module("a\n#[cfg(test)]\nmod tests;\nb\n#[cfg(test)]\nmod tests {\n}"),
+        "a\n#[cfg(test)]\nmod tests;\nb\n"
+    );
+}
+
+#[test]
+fn imports_go_downward() {
+    let sources = sources_of("src").into_iter().filter(|source| !source.path.ends_with("/tests.rs"));
+    let wrong: Vec<String> =
+        sources.flat_map(|source| wrong_imports(&source.path, without_test_module(&source.text))).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn files_and_functions_are_short() {
+    let mut long = Vec::new();
+    for source in shipped() {
+        let lines = source.text.lines().count();
+        if lines > FILE_LINES {
+            long.push(format!("{}: {lines} lines", source.path));
+        }
+        let functions = functions(&source.text).into_iter().filter(|(_, lines)| *lines > FUNCTION_LINES);
+        long.extend(functions.map(|(name, lines)| format!("{}: {name} has {lines} lines", source.path)));
+    }
+    assert!(long.is_empty(), "{long:#?}");
+}
+
+#[test]
+fn nothing_unfinished_stays() {
+    let unfinished = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("to", "do!("), concat!("db", "g!(")];
+    let elsewhere =
+        [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/tm", "p/"), concat!("/Us", "ers/")];
+    let sources = ["src", "tests"].into_iter().flat_map(sources_of);
+    let found: Vec<String> = sources
+        .flat_map(|source| {
+            let words = unfinished.into_iter().chain(elsewhere).filter(|word| source.text.contains(word));
+            words.map(|word| format!("{}: {word}", source.path)).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn policy_forbids_unsafe_code() {
+    let sources = sources_of("src/policy").into_iter();
+    let open: Vec<String> = sources
+        .filter(|source| !source.path.ends_with("/mod.rs") && !source.path.ends_with("/tests.rs"))
+        .filter(|source| !source.text.contains("#![forbid(unsafe_code)]"))
+        .map(|source| source.path)
+        .collect();
+    assert!(open.is_empty(), "{open:#?}");
+}
+
+#[test]
+fn unsafe_code_says_why() {
+    let mut silent = Vec::new();
+    for source in sources_of("src") {
+        let code = code_of(&source.text);
+        let (code, text): (Vec<&str>, Vec<&str>) = (code.lines().collect(), source.text.lines().collect());
+        let uses = code.iter().enumerate().filter(|(_, line)| is_unsafe(line)).map(|(n, _)| n);
+        for n in uses {
+            let opened = source.text.split("#![allow(").skip(1).any(|attribute| {
+                let attribute = &attribute[..attribute.find(")]").unwrap_or(attribute.len())];
+                attribute.contains("unsafe_code") && attribute.contains("reason =")
+            });
+            if !opened {
+                silent.push(format!("{}: does not open unsafe code with a reason", source.path));
+            }
+            // Of a function, the documentation says what its caller owes.
+            let word = if code[n].contains("unsafe fn") { "# Safety" } else { "SAFETY: " };
+            let excused = code[n].contains(": unsafe fn") || code[n].contains("unsafe_code");
+            if !excused && !text[n.saturating_sub(12)..=n].iter().any(|line| line.contains(word)) {
+                silent.push(format!("{}:{}: no {word:?}", source.path, n + 1));
+            }
+        }
+    }
+    silent.dedup();
+    assert!(silent.is_empty(), "{silent:#?}");
+}
+
+fn is_unsafe(line: &str) -> bool {
+    line.match_indices("unsafe").any(|(at, word)| {
+        let before = line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        !before && line[at + word.len()..].starts_with([' ', '{'])
+    })
+}
+
+// The table of proofs. --------------------------------------------------------------------------------------------
+
+/// The tests that a text names, as `path::to::test` between backquotes.
+fn named_tests(text: &str) -> Vec<&str> {
+    let words = text.split('`').skip(1).step_by(2);
+    words.filter(|word| word.contains("::") && !word.contains([' ', '(', '<'])).collect()
+}
+
+/// The files in which a test of this path may be: `it::flush::a` in `tests/it/flush.rs`, `policy::crew::tests::a` in
+/// `src/policy/crew.rs` or next to it.
+fn files_of(test: &str) -> Vec<String> {
+    let mut modules: Vec<&str> = test.split("::").collect();
+    modules.pop();
+    let path = modules.join("/");
+    let outer = path.trim_end_matches("/tests");
+    [
+        format!("tests/{path}.rs"),
+        format!("tests/{path}/main.rs"),
+        format!("src/{path}.rs"),
+        format!("src/{path}/mod.rs"),
+        format!("src/{outer}.rs"),
+        format!("src/{outer}/mod.rs"),
+    ]
+    .into()
+}
+
+fn exists(test: &str) -> bool {
+    let name = format!("fn {}(", test.split("::").last().unwrap());
+    let generic = name.replace('(', "<");
+    files_of(test)
+        .iter()
+        .filter_map(|file| fs::read_to_string(root().join(file)).ok())
+        .any(|text| code_of(&text).contains(&name) || code_of(&text).contains(&generic))
+}
+
+#[test]
+fn the_table_of_proofs_names_tests_that_exist() {
+    let table = fs::read_to_string(root().join("tests/SPEC.md")).unwrap();
+    let named = named_tests(&table);
+    assert!(named.len() > 50, "the table is read: {named:?}");
+    let missing: Vec<&&str> = named.iter().filter(|test| !exists(test)).collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(
+        !exists("it::flush::there_is_no_such_test") && !exists("no_file::a_flush_passes_cancelled_items")
+    );
+}
+
+#[test]
+fn every_row_of_the_contract_has_its_proof() {
+    let table = fs::read_to_string(root().join("tests/SPEC.md")).unwrap();
+    let sources: Vec<Source> = ["src", "tests"].into_iter().flat_map(sources_of).collect();
+    for row in ROWS {
+        let lines = table.lines().filter(|line| line.starts_with(&format!("| {row} |")));
+        assert!(lines.clone().count() > 0, "{row} is in the table");
+        assert!(lines.clone().all(|line| !named_tests(line).is_empty()), "each clause of {row} names a test");
+        let marked = sources.iter().any(|source| {
+            source
+                .text
+                .lines()
+                .filter_map(|line| line.split("spec: ").nth(1))
+                .any(|line| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == row))
+        });
+        assert!(marked, "a test says `spec: {row}`");
+    }
+}
