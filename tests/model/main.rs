@@ -6,7 +6,8 @@
 //! model has runs); then both must agree on everything that can be seen.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests stand in for a user")]
 
-use std::collections::VecDeque;
+mod reference;
+
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -14,10 +15,7 @@ use std::time::{Duration, Instant};
 use cmwq::{Executor, JoinError, JoinHandle, QueueError, TopologySource, Work, WorkQueue};
 use proptest::prelude::*;
 
-const ITEMS: usize = 3;
-const QUEUES: usize = 3;
-/// The last queue is bounded.
-const BOUND: usize = 3;
+use reference::{BOUND, ITEMS, Id, Model, QUEUES, Slot};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -86,161 +84,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         8 => (queue, how).prop_map(|(queue, how)| Step::Finish { queue, how }),
     ];
     prop::collection::vec(step, 1..60)
-}
-
-// The reference model. --------------------------------------------------------------------------------------------
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Id {
-    Item(usize),
-    Shot(usize),
-}
-
-#[derive(Default, Debug)]
-struct ModelQueue {
-    /// Waiting entries, cancelled ones included.
-    entries: VecDeque<Id>,
-    slot: Option<Slot>,
-    /// Accepted and not begun.
-    pending: usize,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Slot {
-    Runs(Id),
-    /// The item runs elsewhere, and has this queue's slot for its next run.
-    KeptFor(usize),
-}
-
-#[derive(Default, Debug)]
-struct ModelItem {
-    pending_on: Option<usize>,
-    running_on: Option<usize>,
-    runs: usize,
-    handle: bool,
-    /// Where it was queued last.
-    home: Option<usize>,
-}
-
-#[derive(Default, Debug)]
-struct ModelShot {
-    cancelled: bool,
-    begun: bool,
-    /// `Some(panicked)`.
-    ended: Option<bool>,
-}
-
-#[derive(Default, Debug)]
-struct Model {
-    queues: [ModelQueue; QUEUES],
-    items: [ModelItem; ITEMS],
-    shots: Vec<ModelShot>,
-}
-
-impl Model {
-    fn has_room(&self, queue: usize) -> bool {
-        queue != QUEUES - 1 || self.queues[queue].pending < BOUND
-    }
-
-    fn queue(&mut self, item: usize, queue: usize) -> Result<bool, QueueError> {
-        if self.items[item].pending_on.is_some() {
-            return Ok(false);
-        }
-        // A cancelled entry there is revived, at its place; where there is no room, only if it is the last one made.
-        let listed = self.queues[queue].entries.contains(&Id::Item(item));
-        let at_home = listed && self.items[item].home == Some(queue);
-        if !(self.has_room(queue) || at_home) {
-            return Err(QueueError::Full);
-        }
-        if !listed {
-            self.queues[queue].pending += 1;
-            self.queues[queue].entries.push_back(Id::Item(item));
-        }
-        (self.items[item].pending_on, self.items[item].home) = (Some(queue), Some(queue));
-        self.settle();
-        Ok(true)
-    }
-
-    fn cancel(&mut self, item: usize) -> bool {
-        let Some(queue) = self.items[item].pending_on.take() else { return false };
-        if self.queues[queue].slot == Some(Slot::KeptFor(item)) {
-            self.queues[queue].slot = None;
-            self.queues[queue].pending -= 1;
-        }
-        self.settle();
-        true
-    }
-
-    fn spawn(&mut self, queue: usize) -> bool {
-        if !self.has_room(queue) {
-            return false;
-        }
-        self.queues[queue].pending += 1;
-        self.queues[queue].entries.push_back(Id::Shot(self.shots.len()));
-        self.shots.push(ModelShot::default());
-        self.settle();
-        true
-    }
-
-    fn finish(&mut self, queue: usize, panicked: bool) {
-        match self.queues[queue].slot.take() {
-            Some(Slot::Runs(Id::Item(item))) => {
-                self.items[item].running_on = None;
-                // Its next run begins in the slot that was kept for it.
-                let kept = self.queues.iter().position(|queue| queue.slot == Some(Slot::KeptFor(item)));
-                if let Some(other) = kept {
-                    self.begin(item, other);
-                }
-            }
-            Some(Slot::Runs(Id::Shot(shot))) => self.shots[shot].ended = Some(panicked),
-            other => unreachable!("finished {other:?}"),
-        }
-        self.settle();
-    }
-
-    fn begin(&mut self, item: usize, queue: usize) {
-        self.queues[queue].slot = Some(Slot::Runs(Id::Item(item)));
-        self.queues[queue].pending -= 1;
-        let item = &mut self.items[item];
-        (item.pending_on, item.running_on) = (None, Some(queue));
-        item.runs += 1;
-    }
-
-    /// Free slots take what comes next.
-    fn settle(&mut self) {
-        for queue in 0..QUEUES {
-            while self.queues[queue].slot.is_none() {
-                let Some(id) = self.queues[queue].entries.pop_front() else { break };
-                match id {
-                    Id::Item(item) if self.items[item].pending_on != Some(queue) => {
-                        self.queues[queue].pending -= 1;
-                    }
-                    Id::Item(item) if self.items[item].running_on.is_some() => {
-                        self.queues[queue].slot = Some(Slot::KeptFor(item));
-                    }
-                    Id::Item(item) => self.begin(item, queue),
-                    Id::Shot(shot) => {
-                        self.queues[queue].pending -= 1;
-                        if !self.shots[shot].cancelled {
-                            self.shots[shot].begun = true;
-                            self.queues[queue].slot = Some(Slot::Runs(id));
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn running(&self) -> usize {
-        self.queues.iter().filter(|queue| matches!(queue.slot, Some(Slot::Runs(_)))).count()
-    }
-
-    /// Nothing refers to the item any more.
-    fn is_gone(&self, item: usize) -> bool {
-        let state = &self.items[item];
-        let listed = self.queues.iter().any(|queue| queue.entries.contains(&Id::Item(item)));
-        !state.handle && state.running_on.is_none() && state.pending_on.is_none() && !listed
-    }
 }
 
 // The real thing. -------------------------------------------------------------------------------------------------
@@ -504,17 +347,6 @@ fn agree(executor: &Executor, steps: &[Step]) -> Result<(), TestCaseError> {
         take(Step::Forget { item }, &mut model, &mut real)?;
     }
     real.check(&model)
-}
-
-#[test]
-fn the_model_tells_a_cancelled_entry_from_a_pending_one() {
-    let mut model = Model::default();
-    assert_eq!((model.queue(0, 0), model.queue(1, 0)), (Ok(true), Ok(true)));
-    assert!(model.cancel(1) && !model.cancel(1));
-    assert_eq!(model.queue(1, 1), Ok(true));
-    assert_eq!((model.items[0].running_on, model.items[1].running_on), (Some(0), Some(1)));
-    model.finish(0, false);
-    assert_eq!((model.queues[0].pending, model.items[1].runs), (0, 1));
 }
 
 /// spec: W1, W2, W3, W9, Q3, Q4: one item queued from many threads, requeueing itself, panicking, dropped while
