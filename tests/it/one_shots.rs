@@ -200,23 +200,25 @@ fn panicking_destructors_harm_nobody() {
     let _limit = time_limit();
     let executor = one_cpu();
     for queue in [WorkQueue::per_cpu("q"), WorkQueue::ordered("q"), WorkQueue::new("q")] {
-        let queue = queue.max_pending(4).build_on(&executor).unwrap();
+        let queue = queue.max_pending(5).build_on(&executor).unwrap();
         for _ in 0..4 {
             let capture = Bomb;
             let error = queue.spawn(move || drop(capture)).unwrap().join().unwrap_err();
             assert_eq!(error.to_string(), "the item panicked: a bomb went off");
+            // Let go before they run, so that it is the worker who drops what they leave.
+            let door = Door::default();
+            let wait = door.clone();
+            drop(queue.spawn(move || wait.wait_unguarded()).unwrap());
             drop(queue.spawn(|| Bomb).unwrap());
-            queue.flush().unwrap();
             drop(queue.spawn(|| panic_any(Bomb)).unwrap());
-            queue.flush().unwrap();
             queue.queue(&Work::new(|| panic_any(Bomb))).unwrap();
-            queue.flush().unwrap();
             let capture = Bomb;
             queue
                 .queue(&Work::new(move || {
                     let _used = &capture;
                 }))
                 .unwrap();
+            door.open();
             queue.flush().unwrap();
         }
         assert_eq!(queue.spawn(|| 6).unwrap().join().unwrap(), 6);
@@ -240,8 +242,13 @@ fn two_panicking_destructors_in_a_row_harm_nobody() {
         let _used = &capture;
         panic_any(Relentless)
     });
+    let door = Door::default();
+    let wait = door.clone();
+    drop(queue.spawn(move || wait.wait_unguarded()).unwrap());
     queue.queue(&work).unwrap();
+    // So that it is the worker who drops the function.
     drop(work);
+    door.open();
     queue.flush().unwrap();
     assert_eq!(queue.spawn(|| 6).unwrap().join().unwrap(), 6);
 }
