@@ -66,7 +66,7 @@ fn a_panic_reaches_the_handler_and_then_whoever_joins() {
     assert_eq!(error.to_string(), "the item panicked: oh no");
     let error = queue.spawn(|| panic_any(17_u64)).unwrap().join().unwrap_err();
     let JoinError::Panicked(payload) = error else { panic!("{error:?}") };
-    assert_eq!(*payload.downcast::<u64>().unwrap(), 17);
+    assert_eq!(*payload.into_inner().downcast::<u64>().unwrap(), 17);
     queue.queue(&Work::new(|| panic!("reusable"))).unwrap();
     queue.flush().unwrap();
     // The worker lives on.
