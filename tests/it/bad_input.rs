@@ -8,13 +8,13 @@ use cmwq::{
     TopologySource, WorkQueue, WorkQueueBuilder,
 };
 
-use crate::support::{builder, cpus, eventually, threads_of};
+use crate::support::{builder, cpus, eventually, no_thread_of};
 
 /// Builds with this change, which must fail, and looks for what stayed behind.
 fn refused(change: impl FnOnce(ExecutorBuilder) -> ExecutorBuilder) -> BuildExecutorError {
     let (builder, prefix) = builder("l3:1 core:2 pu:1");
     let error = change(builder).build().unwrap_err();
-    eventually("no thread stays behind", || threads_of(&prefix).is_empty());
+    eventually("no thread stays behind", || no_thread_of(&prefix));
     assert!(!error.to_string().is_empty());
     error
 }

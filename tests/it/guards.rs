@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cmwq::{BlockingGuard, Executor, WorkQueue, blocking};
 
-use crate::support::{Crowd, Door, builder, burn, eventually, one_cpu, pool, threads_of, time_limit};
+use crate::support::{Crowd, Door, builder, burn, eventually, no_thread_of, one_cpu, pool, time_limit};
 
 thread_local! {
     static KEPT: RefCell<Vec<BlockingGuard>> = const { RefCell::new(Vec::new()) };
@@ -148,7 +148,7 @@ fn a_guard_that_outlives_its_item_does_nothing() {
     // Some are left to the end of their threads.
     (0..4).for_each(|_| queue.spawn(keep).unwrap().join().unwrap());
     drop((queue, executor));
-    eventually("all threads ended", || threads_of(&prefix).is_empty());
+    eventually("all threads ended", || no_thread_of(&prefix));
 }
 
 /// spec: C2, W9: a panic leaves the guards on its way.
@@ -202,7 +202,7 @@ fn guards_in_hooks_are_harmless() {
         check_count(&executor, &queue);
     }
     drop((queue, executor));
-    eventually("all threads ended", || threads_of(&prefix).is_empty());
+    eventually("all threads ended", || no_thread_of(&prefix));
     assert!(calls.load(Ordering::SeqCst) >= 5);
 }
 

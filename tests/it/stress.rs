@@ -8,7 +8,7 @@ use std::time::Duration;
 use cmwq::{AffinityScope, Attrs, Executor, Work, WorkQueue};
 
 use crate::support::{
-    Random, builder, burn, cpus, eventually, on_each_executor, stress, threads_of, time_limit,
+    Random, builder, burn, cpus, eventually, no_thread_of, on_each_executor, stress, time_limit,
 };
 
 #[derive(Default)]
@@ -163,7 +163,7 @@ fn mixed_work_balances_while_threads_cannot_be_made() {
         let executor = executor.unwrap();
         stress_on(&executor, 2, stress(40).min(200));
         drop(executor);
-        eventually("all threads ended", || threads_of(&prefix).is_empty());
+        eventually("all threads ended", || no_thread_of(&prefix));
     }
 }
 
@@ -220,5 +220,5 @@ fn everything_may_be_dropped_in_flight() {
         }
     }
     eventually("all ran", || runs.load(Ordering::SeqCst) == 40 * rounds);
-    eventually("all threads ended", || prefixes.iter().all(|prefix| threads_of(prefix).is_empty()));
+    eventually("all threads ended", || prefixes.iter().all(|prefix| no_thread_of(prefix)));
 }

@@ -230,6 +230,12 @@ pub(crate) fn threads_of(prefix: &str) -> Vec<String> {
         .collect()
 }
 
+/// Has every thread of this prefix ended? Asked twice: while the first answer is put together, a manager may make one
+/// more worker and end; after that nobody makes any.
+pub(crate) fn no_thread_of(prefix: &str) -> bool {
+    threads_of(prefix).is_empty() && threads_of(prefix).is_empty()
+}
+
 /// How often threads of this prefix went to sleep by themselves.
 pub(crate) fn sleeps_of(prefix: &str) -> u64 {
     let prefix = format!("{prefix}/");

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use cmwq::{Executor, Work, WorkQueue, WorkQueueBuilder};
 
-use crate::support::{Door, SOON, builder, eventually, threads_of, time_limit};
+use crate::support::{Door, SOON, builder, eventually, no_thread_of, time_limit};
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
     [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
@@ -25,9 +25,9 @@ fn dropping_the_last_handle_ends_all_threads() {
         let queue = kind("q").build_on(&executor).unwrap();
         (0..8).for_each(|_| queue.spawn(|| ()).unwrap().join().unwrap());
     }
-    assert!(!threads_of(&prefix).is_empty());
+    assert!(!no_thread_of(&prefix));
     drop(executor);
-    eventually("all threads ended", || threads_of(&prefix).is_empty());
+    eventually("all threads ended", || no_thread_of(&prefix));
 }
 
 /// spec: E5 (dropping the last handle of an executor or a queue loses no accepted work), W2 (dropped while pending
@@ -56,7 +56,7 @@ fn work_that_was_accepted_runs_after_every_handle_is_gone() {
         assert_eq!(runs.load(Ordering::SeqCst), 0, "dropping did not wait");
         door.open();
         eventually("all ran", || runs.load(Ordering::SeqCst) == 100);
-        eventually("all threads ended", || threads_of(&prefix).is_empty());
+        eventually("all threads ended", || no_thread_of(&prefix));
     }
 }
 
@@ -79,7 +79,7 @@ fn an_item_may_drop_the_last_handles_of_everything() {
         drop(queue.spawn(item).unwrap());
         hand_over.send((executor, queue)).unwrap();
         is_done.recv_timeout(SOON).unwrap();
-        eventually("all threads ended", || threads_of(&prefix).is_empty());
+        eventually("all threads ended", || no_thread_of(&prefix));
     }
 }
 
@@ -95,7 +95,7 @@ fn the_last_handle_of_a_queue_may_live_inside_its_item() {
         let returned = queue.clone();
         drop(queue.spawn(move || returned).unwrap());
         drop((queue, executor));
-        eventually("all threads ended", || threads_of(&prefix).is_empty());
+        eventually("all threads ended", || no_thread_of(&prefix));
     }
 }
 
@@ -125,5 +125,5 @@ fn queues_and_executors_may_end_at_any_moment() {
         prefixes.push(prefix);
     }
     eventually("all ran", || runs.load(Ordering::SeqCst) == 30 * rounds);
-    eventually("all threads ended", || prefixes.iter().all(|prefix| threads_of(prefix).is_empty()));
+    eventually("all threads ended", || prefixes.iter().all(|prefix| no_thread_of(prefix)));
 }

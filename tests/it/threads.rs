@@ -8,8 +8,8 @@ use std::time::Duration;
 use cmwq::{Executor, WorkQueue, blocking};
 
 use crate::support::{
-    Door, block_only, builder, current_pool, eventually, is_root, one_cpu, own_nice, own_status, pool,
-    set_own_nice, threads_of, time_limit,
+    Door, block_only, builder, current_pool, eventually, is_root, no_thread_of, one_cpu, own_nice,
+    own_status, pool, set_own_nice, threads_of, time_limit,
 };
 
 fn own_name() -> String {
@@ -168,7 +168,7 @@ fn hooks_run_on_every_worker_once_and_their_panics_are_contained() {
         let item = move || begun.lock().unwrap().contains(&own_name());
         assert!(queue.spawn(item).unwrap().join().unwrap(), "the hook runs before the first item");
         drop((queue, executor));
-        eventually("all threads ended", || threads_of(&prefix).is_empty());
+        eventually("all threads ended", || no_thread_of(&prefix));
         let (mut started, mut stopped) = (started.lock().unwrap().clone(), stopped.lock().unwrap().clone());
         started.sort();
         stopped.sort();
@@ -237,7 +237,7 @@ fn there_are_never_more_threads_than_permitted() {
             peak.load(Ordering::SeqCst)
         );
         drop(executor);
-        eventually("all threads ended", || threads_of(&prefix).is_empty());
+        eventually("all threads ended", || no_thread_of(&prefix));
     }
 }
 
