@@ -61,6 +61,8 @@
 //! Linux on x86-64 and aarch64; hwloc is needed to build. Elsewhere workers are not bound to CPUs and have no nice
 //! levels. The minimum supported Rust version is 1.85.
 
+#![cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "the models use a part of the crate"))]
+
 mod policy;
 mod protocol;
 mod sys;

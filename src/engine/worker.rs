@@ -174,6 +174,8 @@ impl WorkerThread {
                 self.pool.look();
             }
             entry.execute(self);
+            // Destructors and the panic handler, which run after the item's function, may leave guards behind, too.
+            self.end_guards();
             if self.pool.running.between_items(true) == Next::Shed {
                 if let Some(entry) = self.in_hand.take() {
                     self.pool.put_back(entry);
@@ -242,8 +244,6 @@ impl WorkerThread {
     /// executed next by this worker, without a way over the worklist.
     #[inline]
     pub(crate) fn complete(&self, entry: Entry) {
-        // Destructors and the panic handler, which run after the item's function, may leave guards behind, too.
-        self.end_guards();
         self.current.set(None);
         if let Some(next) = shard::complete(entry) {
             if !std::ptr::eq(&*next.shard().pool, &*self.pool) {
