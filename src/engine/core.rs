@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -216,17 +217,18 @@ impl Hooks {
     /// May a thread of this name be made?
     pub(crate) fn may_spawn(&self, name: &str) -> io::Result<()> {
         let Some(hook) = &self.before_spawn else { return Ok(()) };
-        let ask = std::panic::AssertUnwindSafe(|| hook(name));
-        std::panic::catch_unwind(ask)
-            .unwrap_or_else(|_| Err(io::Error::other("the hook before_spawn panicked")))
+        let ask = AssertUnwindSafe(|| hook(name));
+        catch_unwind(ask).unwrap_or_else(|_| Err(io::Error::other("the hook before_spawn panicked")))
     }
 }
 
 /// Calls user code whose panics concern nobody but the process's panic hook, which has reported it.
 pub(crate) fn contain(code: impl FnOnce()) {
-    if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(code)) {
-        // A payload may panic when it is dropped, too.
-        std::mem::forget(payload);
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
+        // A payload may panic when it is dropped, too; what comes out of that is left alone.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(payload);
+        }
     }
 }
 
