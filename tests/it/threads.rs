@@ -8,7 +8,7 @@ use std::time::Duration;
 use cmwq::{Executor, WorkQueue, blocking};
 
 use crate::support::{
-    Door, block_only, builder, current_pool, eventually, is_root, no_thread_of, one_cpu, own_nice,
+    Door, SOON, block_only, builder, current_pool, eventually, is_root, no_thread_of, one_cpu, own_nice,
     own_status, pool, set_own_nice, threads_of, time_limit,
 };
 
@@ -249,7 +249,11 @@ fn under_the_cap_idle_threads_of_other_pools_make_room() {
     let executor = builder.max_threads(1).random_placement(5).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let handles: Vec<_> = (0..12).map(|_| queue.spawn(current_pool).unwrap()).collect();
-    let mut pools: Vec<String> = handles.into_iter().map(|handle| handle.join().unwrap()).collect();
+    let join = |handle: cmwq::JoinHandle<String>| match handle.join_timeout(SOON) {
+        Ok(result) => result.unwrap(),
+        Err(_) => panic!("it never ran: {}", executor.snapshot()),
+    };
+    let mut pools: Vec<String> = handles.into_iter().map(join).collect();
     pools.sort();
     pools.dedup();
     assert_eq!(pools, ["0", "1", "2"]);
