@@ -218,7 +218,9 @@ impl Crew {
 
     /// Keeps the promise that an idle worker remains, or is being made, whenever one begins to work.
     fn prepare(&mut self) -> Prepare {
-        let wanted = self.idle.is_empty() || !self.owed.is_empty();
+        // A pool whose last worker was given up to another one needs no spare.
+        let spare = self.alive > 0 && self.idle.is_empty();
+        let wanted = spare || !self.owed.is_empty();
         if wanted && !self.creating && !self.closing {
             self.creating = true;
             Prepare::CreateSpare
@@ -336,6 +338,17 @@ mod tests {
         assert_eq!(crew.rest(0, at(0)), Rest::Park(None));
         assert!(!crew.creation_failed(), "an idle worker is back");
         assert!(!crew.is_help_coming());
+    }
+
+    /// spec: E2 (max threads): otherwise it is always the first to be tried again, and holds back those in need.
+    #[test]
+    fn a_crew_that_gave_its_last_worker_up_wants_no_spare() {
+        let mut crew = Crew::new(LIMITS);
+        assert_eq!(crew.kick(reserved()), Wake::Create);
+        let Rest::Start(_, Prepare::CreateSpare) = crew.arrived(0, at(0)) else { panic!("it is wanted") };
+        assert_eq!(crew.rest(0, at(0)), Rest::Park(None));
+        assert_eq!(crew.give_up_one(), Some(0));
+        assert!(!crew.creation_failed());
     }
 
     #[test]
