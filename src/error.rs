@@ -313,7 +313,7 @@ impl fmt::Debug for PanicPayload {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum FlushError {
-    /// The caller is an item of this very queue: the flush would wait for it, and it for the flush.
+    /// The caller is an item of this very queue, or pending on it: the flush would wait for it, and it for the flush.
     WouldDeadlock,
 }
 

@@ -115,7 +115,7 @@ where
     let Stage::Closure(function) = std::mem::replace(stage, Stage::Gone) else {
         unreachable!("a one-shot that has not begun has its closure")
     };
-    let result = worker.call(&entry, type_name::<F>(), function);
+    let result = worker.call(&entry, type_name::<F>(), None, function);
     *stage = Stage::Result(result);
     let key = state.key();
     let finish = if detached { Finish::Free } else { state.finish() };

@@ -14,6 +14,7 @@ use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 use super::executor::{ExecutorInner, PoolChoice};
 use super::flush::Flush;
 use super::shard::{Gate, Shard};
+use super::worker;
 
 /// What a queue was told by its builder.
 #[derive(Debug)]
@@ -156,11 +157,26 @@ impl Queue {
         unsafe { shard.as_ref() }
     }
 
+    /// The shards that have been made.
+    fn shards(&self) -> impl Iterator<Item = &Shard> + Clone {
+        // SAFETY: as in `shard`.
+        self.table.iter().filter_map(|shard| unsafe { shard.load(Ordering::Acquire).as_ref() })
+    }
+
     /// The gates that have been made.
     pub(crate) fn gates(&self) -> impl Iterator<Item = &Gate> + Clone {
-        // SAFETY: as in `shard`.
-        let shards = self.table.iter().filter_map(|shard| unsafe { shard.load(Ordering::Acquire).as_ref() });
-        self.shared_gate.iter().chain(shards.filter_map(Shard::own_gate))
+        self.shared_gate.iter().chain(self.shards().filter_map(Shard::own_gate))
+    }
+
+    /// Would a flush wait for the item that runs on this thread, and so for itself? It holds a slot of the queue, or
+    /// is pending on it and cannot run there before it has returned here.
+    pub(crate) fn flush_would_deadlock(&self) -> bool {
+        let current = worker::with_current(|worker| worker?.current());
+        current.is_some_and(|current| {
+            let home = current.pending_on();
+            std::ptr::eq(current.queue, self)
+                || home.is_some_and(|home| self.shards().any(|s| s.id() == home))
+        })
     }
 
     /// An item wants to come. False if `max_pending` items are there already.

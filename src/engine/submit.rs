@@ -42,7 +42,7 @@ impl Queue {
         let shard = self.shard(self.executor.placement.slot());
         let room = !shard.gate().cell.is_full() && self.becomes_pending();
         if !room {
-            // What is pending, or has left an entry here, needs no room.
+            // What is pending, or was cancelled with its entry here, needs no room.
             return match work.cell.queue_without_entry(shard.id()) {
                 Some(Queued::Coalesced) => Ok(false),
                 Some(_) => Ok(true),

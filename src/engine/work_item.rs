@@ -125,7 +125,7 @@ unsafe fn execute(entry: Entry, worker: &WorkerThread) {
         Popped::Run(entry) => {
             // Borrowed from the run, not counted.
             let handle = ManuallyDrop::new(WorkHandle(item));
-            let result = worker.call(&entry, work.type_name, || (work.function)(&handle));
+            let result = worker.call(&entry, work.type_name, Some(work), || (work.function)(&handle));
             contain(|| drop(result));
             match work.cell.end() {
                 Ended::Idle => {}

@@ -12,6 +12,7 @@ use std::thread::Thread;
 
 use crate::policy::concurrency::{Next, Reserved};
 use crate::policy::crew::{Prepare, Rest, WorkerId};
+use crate::policy::item::ShardId;
 use crate::policy::worker::Phase;
 use crate::protocol::worker::WorkerCell;
 use crate::sys;
@@ -22,6 +23,7 @@ use super::manager::Request;
 use super::pool::{Pool, PoolKind};
 use super::queue::Queue;
 use super::shard::{self, Gate, Shard};
+use super::work_item::WorkItem;
 
 thread_local! {
     static CURRENT: Cell<*const WorkerThread> = const { Cell::new(std::ptr::null()) };
@@ -47,7 +49,7 @@ pub(crate) struct WorkerThread {
     in_hand: Cell<Option<Entry>>,
 }
 
-/// Whom a worker works for. Addresses to compare with, not to follow.
+/// Whom a worker works for. Addresses to compare with, not to follow, but for `work`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {
     pub(crate) queue: *const Queue,
@@ -55,6 +57,18 @@ pub(crate) struct Current {
     /// The gate has one slot, and the item holds it.
     pub(crate) holds_only_slot: bool,
     pub(crate) item: *const Header,
+    /// The item, if it is a reusable one and inside its function; null otherwise.
+    work: *const WorkItem,
+}
+
+impl Current {
+    /// The shard on which the running item is pending once more: it runs there when it has returned.
+    pub(crate) fn pending_on(&self) -> Option<ShardId> {
+        // SAFETY: set by `call` while the item runs, which keeps it in place, and taken back when it ends; nobody
+        // but the item's own function asks meanwhile, on this thread.
+        let state = unsafe { self.work.as_ref() }?.cell.load();
+        state.is_pending().then(|| state.home())
+    }
 }
 
 impl Worker {
@@ -185,15 +199,17 @@ impl WorkerThread {
         }
     }
 
-    /// Calls an item's function. What it panics with is reported, and returned.
+    /// Calls an item's function. What it panics with is reported, and returned. `work`: the item, if it is a reusable
+    /// one.
     #[inline]
     pub(crate) fn call<R>(
         &self,
         entry: &Entry,
         type_name: &'static str,
+        work: Option<&WorkItem>,
         function: impl FnOnce() -> R,
     ) -> std::thread::Result<R> {
-        self.begin(entry);
+        self.begin(entry, work);
         let result = catch_unwind(AssertUnwindSafe(function));
         self.end(entry.shard());
         if let Err(payload) = &result {
@@ -203,7 +219,7 @@ impl WorkerThread {
     }
 
     #[inline]
-    fn begin(&self, entry: &Entry) {
+    fn begin(&self, entry: &Entry, work: Option<&WorkItem>) {
         let shard = entry.shard();
         let gate = shard.gate();
         self.current.set(Some(Current {
@@ -211,6 +227,7 @@ impl WorkerThread {
             gate,
             holds_only_slot: gate.cell.load().max() == 1,
             item: entry.item().as_ptr(),
+            work: work.map_or(std::ptr::null(), std::ptr::from_ref),
         }));
         shard.queue().left_pending();
         if self.pool.spec.target.is_none() {
@@ -226,6 +243,7 @@ impl WorkerThread {
 
     #[inline]
     fn end(&self, shard: &Shard) {
+        self.current.set(self.current.get().map(|current| Current { work: std::ptr::null(), ..current }));
         self.end_guards();
         if shard.cpu_intensive {
             self.pool.running.come_back();

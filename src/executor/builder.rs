@@ -1,7 +1,7 @@
 //! How an executor is described, checked and built.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -331,7 +331,10 @@ impl ExecutorBuilder {
 /// A wake-up was lost: only where somebody asked for the check.
 fn abort_with_dump(core: &Core, pool: &Pool, since: Duration) {
     let snapshot = ExecutorSnapshot::take(core);
-    eprintln!("cmwq: {:?} has had work and nobody on it for {since:?}\n{snapshot}", pool.spec.kind);
+    let text =
+        format!("cmwq: {:?} has had work and nobody on it for {since:?}\n{snapshot}\n", pool.spec.kind);
+    // Not `eprintln`, which a test harness captures, and loses when the process aborts.
+    drop(io::stderr().write_all(text.as_bytes()));
     std::process::abort()
 }
 

@@ -78,11 +78,13 @@ impl<P> Manager<P> {
         self.duties.set(now.max(self.creations_from), Duty::Create(pool));
     }
 
-    /// A thread could not be made. The pool that still wants one is served when threads are tried again.
+    /// A thread could not be made. The pool that still wants one is served when threads are tried again, after those
+    /// that have waited meanwhile: one pool that fails time after time keeps nobody else back.
     pub(crate) fn creation_failed(&mut self, still_wanted_by: Option<P>, now: Time) {
         self.creations_from = now + CREATION_COOLDOWN;
         if let Some(pool) = still_wanted_by {
-            self.create(pool, now);
+            let after_the_others = self.creations_from + Duration::from_nanos(1);
+            self.duties.set(after_the_others, Duty::Create(pool));
         }
     }
 
@@ -154,8 +156,12 @@ mod tests {
         manager.create('c', at(500));
         assert_eq!(manager.take_due(at(999)), None);
         assert_eq!(manager.next_wake(), Some(at(1000)));
-        let due: Vec<_> = std::iter::from_fn(|| manager.take_due(at(1000))).collect();
-        assert_eq!(due, [Duty::Create('a'), Duty::Create('b'), Duty::Create('c')]);
+        let due: Vec<_> = std::iter::from_fn(|| manager.take_due(at(1001))).collect();
+        assert_eq!(
+            due,
+            [Duty::Create('b'), Duty::Create('c'), Duty::Create('a')],
+            "the failed one comes last"
+        );
         assert_eq!(manager.next_wake(), None);
     }
 

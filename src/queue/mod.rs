@@ -6,7 +6,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::engine::queue::QueueHandle;
-use crate::engine::worker;
 use crate::{FlushError, JoinHandle, QueueError, Refused, Work, blocking};
 
 use self::builder::Kind;
@@ -168,12 +167,11 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`FlushError::WouldDeadlock`] if the caller is an item of this queue.
+    /// [`FlushError::WouldDeadlock`] if the caller is an item of this queue, or one that is pending on it.
     #[doc(alias = "flush_workqueue")]
     pub fn flush(&self) -> Result<(), FlushError> {
         let queue = self.handle.queue();
-        let current = worker::with_current(|worker| worker?.current());
-        if current.is_some_and(|current| std::ptr::eq(current.queue, queue)) {
+        if queue.flush_would_deadlock() {
             return Err(FlushError::WouldDeadlock);
         }
         blocking(|| queue.flush.wait(queue.gates()));

@@ -158,7 +158,7 @@ impl Machine {
         let wanted = target.min(word.running() + pool.worklist.len() as u64);
         assert!(word.running() + word.waking() >= wanted, "pool {id} has work and wakes too few: {word:?}");
         let immediate = self.config.wake_latency.is_zero() && self.config.creation_latency.is_zero();
-        let failing = pool.crew.is_starving() && self.now < self.cooling_until;
+        let failing = pool.crew.is_starving() && self.now <= self.cooling_until;
         if immediate && !failing {
             // Whoever is missing among the running is there and waits for a CPU, so no CPU idles.
             let of_pool = |cpu: &usize| pool.cpus & 1 << cpu != 0;

@@ -137,3 +137,26 @@ fn chains_of_waiting_items_resolve() {
         }
     }
 }
+
+/// spec: F5 (flush): it runs on the other queue only when it has returned from here.
+#[test]
+fn an_item_cannot_flush_a_queue_on_which_it_is_pending() {
+    on_each_executor(|executor| {
+        let here = WorkQueue::new("here").build_on(executor).unwrap();
+        let there = WorkQueue::ordered("there").build_on(executor).unwrap();
+        let (tell, told) = mpsc::channel();
+        let target = there.clone();
+        let work = Work::with_handle(move |this| {
+            // The first run queues itself there and asks; the second one, there, ends it.
+            if target.queue(this) == Ok(true) {
+                tell.send((target.flush(), this.cancel())).unwrap();
+            }
+        });
+        assert_eq!(here.queue(&work), Ok(true));
+        let (answer, cancelled) = told.recv_timeout(SOON).unwrap();
+        assert_eq!(answer, Err(FlushError::WouldDeadlock));
+        assert!(cancelled, "it was pending there");
+        here.flush().unwrap();
+        assert_eq!(there.flush(), Ok(()));
+    });
+}
