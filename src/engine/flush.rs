@@ -54,7 +54,6 @@ impl Flush {
     }
 
     fn begin<'a>(&self, gates: impl Iterator<Item = &'a Gate>) {
-        self.count.begin();
         let in_flight = gates.map(|gate| gate.cell.flip()).sum();
         if self.count.flipped(in_flight) {
             self.end();

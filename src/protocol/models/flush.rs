@@ -65,7 +65,6 @@ impl Queue {
 
     /// The `nth` flush.
     fn flush(&self, nth: u64) {
-        self.flush.begin();
         let in_flight = self.gates.iter().map(GateCell::flip).sum();
         if self.flush.flipped(in_flight) {
             self.end();
