@@ -12,7 +12,7 @@ use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::CrewLimits;
 use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
-use super::manager::ManagerHandle;
+use super::manager::{ManagerHandle, Request};
 use super::pool::{Pool, PoolKind, PoolSpec};
 
 /// What an executor was told by its builder, and never changes.
@@ -72,6 +72,8 @@ pub(crate) struct Core {
     pub(crate) denials: Denials,
     /// Worker threads that exist or are being made.
     threads: AtomicUsize,
+    /// A pool waits for a thread to leave: whoever leaves tells the manager.
+    full: AtomicBool,
     register: Mutex<Register>,
 }
 
@@ -113,6 +115,7 @@ impl Core {
             manager: ManagerHandle::new(),
             denials: Denials::default(),
             threads: AtomicUsize::new(0),
+            full: AtomicBool::new(false),
             register: Mutex::new(Register { next_id: first_unbound_id, ..Register::default() }),
         }
     }
@@ -150,15 +153,24 @@ impl Core {
         user
     }
 
-    /// Counts a thread that is about to be made. False if there are as many as may be.
+    /// Counts a thread that is about to be made. False if there are as many as may be: the manager is told when one
+    /// leaves.
     pub(crate) fn thread_comes(&self) -> bool {
-        let max = self.settings.max_threads;
-        let count = |threads: usize| (threads < max).then_some(threads + 1);
-        self.threads.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
+        let count = |threads: usize| (threads < self.settings.max_threads).then_some(threads + 1);
+        let try_count = || self.threads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, count).is_ok();
+        if try_count() {
+            return true;
+        }
+        self.full.store(true, Ordering::SeqCst);
+        // One may have left before it could see that.
+        try_count()
     }
 
     pub(crate) fn thread_left(&self) {
-        self.threads.fetch_sub(1, Ordering::Relaxed);
+        self.threads.fetch_sub(1, Ordering::SeqCst);
+        if self.full.swap(false, Ordering::SeqCst) {
+            self.manager.ask(Request::Room);
+        }
     }
 
     pub(crate) fn threads(&self) -> usize {

@@ -25,6 +25,8 @@ pub(crate) enum Request {
     Create(Weak<Pool>),
     Cull(Weak<Pool>, Time),
     Watch(Weak<Pool>),
+    /// A thread has left, and somebody waits for that.
+    Room,
 }
 
 /// The manager as others see it.
@@ -63,8 +65,7 @@ impl ManagerHandle {
     /// If the thread cannot be made. It is tried again when something is asked of it.
     pub(crate) fn start(core: &Arc<Core>, home: &CpuSet) -> io::Result<()> {
         let made = spawn_manager(core, home);
-        let mut inbox = core.manager.inbox.lock();
-        inbox.state = match &made {
+        let state = match &made {
             Ok(thread) => ThreadState::Running(thread.clone()),
             Err(_) => ThreadState::Missing {
                 core: Arc::downgrade(core),
@@ -72,42 +73,57 @@ impl ManagerHandle {
                 try_again: clock::now() + CREATION_COOLDOWN,
             },
         };
-        made.map(drop)
+        core.manager.inbox.lock().state = state;
+        // A request that came since it looked into the inbox found no thread to wake.
+        made.map(|thread| thread.unpark())
     }
 
-    pub(crate) fn ask(&self, request: Request) {
+    /// Puts a request into the inbox. False if there is no manager and none can be made now: the request is gone.
+    pub(crate) fn ask(&self, request: Request) -> bool {
         let mut inbox = self.inbox.lock();
-        inbox.requests.push(request);
-        self.rouse(inbox);
+        match &mut inbox.state {
+            ThreadState::NotStarted => inbox.requests.push(request),
+            ThreadState::Running(thread) => {
+                let thread = thread.clone();
+                inbox.requests.push(request);
+                drop(inbox);
+                thread.unpark();
+            }
+            ThreadState::Missing { core, home, try_again } => {
+                let now = clock::now();
+                if now < *try_again {
+                    return false;
+                }
+                // Whoever comes meanwhile leaves the attempt to this thread.
+                *try_again = now + CREATION_COOLDOWN;
+                let (core, home) = (core.upgrade(), home.clone());
+                drop(inbox);
+                return core.is_some_and(|core| Self::start_late(&core, &home, request));
+            }
+        }
+        true
+    }
+
+    /// The manager is made after all: it looks at every pool, since nobody has served any so far.
+    #[cold]
+    fn start_late(core: &Arc<Core>, home: &CpuSet, request: Request) -> bool {
+        if let Err(error) = Self::start(core, home) {
+            log::error!(target: "cmwq", "the manager's thread cannot be made: {error}; work waits");
+            return false;
+        }
+        let asked = core.manager.ask(request);
+        core.pools().iter().for_each(|pool| pool.look());
+        asked
     }
 
     /// The executor is done with: the manager ends.
     pub(crate) fn stop(&self) {
         let mut inbox = self.inbox.lock();
         inbox.stop = true;
-        self.rouse(inbox);
-    }
-
-    fn rouse(&self, mut inbox: impl std::ops::DerefMut<Target = Inbox>) {
-        match &mut inbox.state {
-            ThreadState::NotStarted => {}
-            ThreadState::Running(thread) => {
-                let thread = thread.clone();
-                drop(inbox);
-                thread.unpark();
-            }
-            ThreadState::Missing { core, home, try_again } => {
-                let now = clock::now();
-                if now >= *try_again {
-                    // Whoever comes meanwhile leaves the attempt to this thread.
-                    *try_again = now + CREATION_COOLDOWN;
-                    let (core, home) = (core.upgrade(), home.clone());
-                    drop(inbox);
-                    if let Some(Err(error)) = core.map(|core| Self::start(&core, &home)) {
-                        log::error!(target: "cmwq", "the manager's thread cannot be made: {error}; work waits");
-                    }
-                }
-            }
+        if let ThreadState::Running(thread) = &inbox.state {
+            let thread = thread.clone();
+            drop(inbox);
+            thread.unpark();
         }
     }
 }
@@ -150,16 +166,27 @@ impl ManagerThread {
                     Request::Create(pool) => self.schedule.create(pool, now),
                     Request::Cull(pool, at) => self.schedule.cull(pool, at),
                     Request::Watch(pool) => self.schedule.watch(pool, now),
+                    Request::Room => self.schedule.room(now),
                 }
             }
             while let Some(duty) = self.schedule.take_due(now) {
                 self.perform(duty, now);
             }
-            // A request that has come since the inbox was emptied has left a token: parking returns at once.
-            match self.schedule.next_wake() {
-                None => std::thread::park(),
-                Some(at) => std::thread::park_timeout(at.since(clock::now())),
-            }
+            self.sleep();
+        }
+    }
+
+    /// Parks until there is something to do.
+    fn sleep(&self) {
+        // User code that ran on this thread (a hook, a logger) may have used up the token of a request. Whatever comes
+        // after this look leaves a new one, and no user code runs in between.
+        let inbox = self.core.manager.inbox.lock();
+        let asked = !inbox.requests.is_empty() || inbox.stop;
+        drop(inbox);
+        match self.schedule.next_wake() {
+            _ if asked => {}
+            None => std::thread::park(),
+            Some(at) => std::thread::park_timeout(at.since(clock::now())),
         }
     }
 
@@ -190,15 +217,9 @@ impl ManagerThread {
     }
 
     fn create(&mut self, weak: &Weak<Pool>, now: Time) {
-        let Some(pool) = weak.upgrade() else { return };
+        let Some(pool) = weak.upgrade().filter(|pool| pool.still_wants_worker()) else { return };
         if !self.core.thread_comes() {
-            // The cap is reached: an idle thread of another pool makes room, if an item waits for this one.
-            if pool.is_starving() {
-                let others = self.core.pools().into_iter().filter(|other| !Arc::ptr_eq(other, &pool));
-                let _found = others.into_iter().any(|other| other.give_up_one());
-            }
-            self.creation_failed(&pool, None, now);
-            return;
+            return self.make_room(&pool, now);
         }
         let id = pool.reserve_id();
         let name = pool.spec.kind.worker_name(&self.core.settings.name_prefix, id);
@@ -207,14 +228,20 @@ impl ManagerThread {
             thread::spawn(name, self.core.settings.stack_size, move || worker::run(pool, id))
         });
         if let Err(error) = made {
+            pool.left(id);
             self.core.thread_left();
+            let still_wanted = pool.still_wants_worker().then(|| Arc::downgrade(&pool));
+            self.schedule.creation_failed(still_wanted, now);
             log::warn!(target: "cmwq", "a worker cannot be made: {error}; trying again in a second");
-            self.creation_failed(&pool, Some(id), now);
         }
     }
 
-    fn creation_failed(&mut self, pool: &Arc<Pool>, id: Option<u32>, now: Time) {
-        let still_wanted = pool.creation_failed(id);
-        self.schedule.creation_failed(still_wanted.then(|| Arc::downgrade(pool)), now);
+    /// The cap is reached. If work waits for a thread, an idle one of another pool gives way.
+    fn make_room(&mut self, pool: &Arc<Pool>, now: Time) {
+        if pool.no_room() {
+            self.schedule.no_room(Arc::downgrade(pool), now);
+            let others = self.core.pools().into_iter().filter(|other| !Arc::ptr_eq(other, pool));
+            let _found = others.into_iter().any(|other| other.give_up_one());
+        }
     }
 }

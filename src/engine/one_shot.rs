@@ -103,6 +103,7 @@ where
             Take::Run => {}
             Take::Leave => return worker.pass_over(entry),
             Take::Free => {
+                worker.own(&entry);
                 // SAFETY: `take` said that the handle is gone.
                 contain(|| drop(unsafe { Box::from_raw(cell.as_ptr()) }));
                 return worker.pass_over(entry);

@@ -161,7 +161,9 @@ impl Pool {
         match kick {
             Kick::Enough => {}
             Kick::Wake(reserved) => self.wake(reserved),
-            Kick::Watch => self.core.manager.ask(Request::Watch(self.this.clone())),
+            Kick::Watch => {
+                self.core.manager.ask(Request::Watch(self.this.clone()));
+            }
         }
     }
 
@@ -177,14 +179,25 @@ impl Pool {
             }
             Wake::Create => {
                 drop(state);
-                self.ask_for_worker();
+                if !self.ask_for_worker() {
+                    self.nobody_comes();
+                }
             }
             Wake::Wait => {}
         }
     }
 
-    pub(crate) fn ask_for_worker(&self) {
-        self.core.manager.ask(Request::Create(self.this.clone()));
+    /// False if there is no manager, and none can be made now.
+    pub(crate) fn ask_for_worker(&self) -> bool {
+        self.core.manager.ask(Request::Create(self.this.clone()))
+    }
+
+    /// There is no manager, so there are no workers either. Work waits until somebody, by the next push or otherwise,
+    /// has brought a manager about: it looks at every pool.
+    #[cold]
+    fn nobody_comes(&self) {
+        let dropped = self.state.lock().crew.nobody_comes();
+        dropped.into_iter().for_each(|reserved| self.running.drop_reservation(reserved));
     }
 
     /// A new worker begins its life. It was counted in nothing so far.
@@ -227,23 +240,19 @@ impl Pool {
         at as WorkerId
     }
 
-    /// The worker could not be made. True if one is still wanted: it stays asked for.
-    pub(crate) fn creation_failed(&self, id: Option<WorkerId>) -> bool {
-        let mut state = self.state.lock();
-        if let Some(id) = id {
-            state.workers[id as usize] = Slot::Free;
-        }
-        state.crew.creation_failed()
+    /// The worker that was asked for has not come, or is about to be made: is it still wanted?
+    pub(crate) fn still_wants_worker(&self) -> bool {
+        self.state.lock().crew.still_wanted()
     }
 
-    /// A worker has left for good.
+    /// There are as many threads as may be: does work wait for one?
+    pub(crate) fn no_room(&self) -> bool {
+        self.state.lock().crew.no_room()
+    }
+
+    /// A worker has left for good, or could not be made.
     pub(crate) fn left(&self, id: WorkerId) {
         self.state.lock().workers[id as usize] = Slot::Free;
-    }
-
-    /// Does an item wait for a thread that does not exist yet?
-    pub(crate) fn is_starving(&self) -> bool {
-        self.state.lock().crew.is_starving()
     }
 
     /// Idle workers beyond the limits leave. Returns when to cull again.

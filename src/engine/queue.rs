@@ -58,6 +58,8 @@ pub(crate) struct Queue {
     pending: AtomicUsize,
     /// Gates that have not finished; set when the last handle goes.
     open_gates: AtomicUsize,
+    /// Itself, as it came from its box: who frees it, frees it by this pointer.
+    this: NonNull<Self>,
 }
 
 /// The strong side of a queue: its handles share one of these.
@@ -89,8 +91,12 @@ impl QueueHandle {
             shared_gate,
             pending: AtomicUsize::new(0),
             open_gates: AtomicUsize::new(0),
+            this: NonNull::dangling(),
         };
-        Self(NonNull::from(Box::leak(Box::new(queue))))
+        let this = NonNull::from(Box::leak(Box::new(queue)));
+        // SAFETY: nobody else knows the queue yet.
+        unsafe { (*this.as_ptr()).this = this };
+        Self(this)
     }
 
     #[inline]
@@ -149,7 +155,7 @@ impl Queue {
         };
         let PoolChoice { pool, user } = self.executor.pool_for(&self.spec.kind, slot);
         let cpu_intensive = self.spec.cpu_intensive && pool.spec.target.is_some();
-        let shard = Box::new(Shard::new(NonNull::from(self), (pool, user), own_gate, cpu_intensive));
+        let shard = Box::new(Shard::new(self.this, (pool, user), own_gate, cpu_intensive));
         let shard = NonNull::from(Box::leak(shard));
         making.push(shard);
         self.table[slot].store(shard.as_ptr(), Ordering::Release);

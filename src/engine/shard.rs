@@ -8,13 +8,14 @@ use std::sync::Arc;
 use crossbeam_deque::{Injector, Steal};
 use crossbeam_utils::CachePadded;
 
-use crate::policy::admission::{Admission, Slot};
+use crate::policy::admission::{Admission, Half, Slot};
 use crate::policy::item::ShardId;
 use crate::protocol::gate::GateCell;
 use crate::sys::sync::Mutex;
 
 use super::core::UnboundUser;
 use super::entry::Entry;
+use super::flush::Flush;
 use super::pool::Pool;
 use super::queue::Queue;
 
@@ -53,6 +54,14 @@ impl Gate {
     pub(crate) fn wait(&self, entry: Entry) -> Option<Entry> {
         self.waiting.push(entry);
         self.cell.list().then(|| self.first_waiting())
+    }
+
+    /// Gives a slot back that was not used. The caller has a handle of the queue, so the gate is not closed.
+    pub(crate) fn give_back(&self, half: Half, flush: &Flush) -> Option<Entry> {
+        match self.cell.complete(half, || flush.report()) {
+            Slot::Handed => Some(self.first_waiting()),
+            Slot::Free | Slot::Last => None,
+        }
     }
 
     /// Takes the first entry of the list, to which a slot was given.
@@ -131,7 +140,7 @@ impl Drop for OwnedId {
 #[inline]
 pub(crate) fn complete(entry: Entry) -> Option<Entry> {
     let shard = entry.shard();
-    let queue = NonNull::from(shard.queue());
+    let queue = shard.queue;
     let gate = shard.gate();
     match gate.cell.complete(entry.half(), || shard.queue().flush.report()) {
         Slot::Handed => Some(gate.first_waiting()),

@@ -118,6 +118,8 @@ unsafe fn execute(entry: Entry, worker: &WorkerThread) {
         Popped::KeptLast => contain(|| unsafe { free(item) }),
         Popped::Stale(entry) => worker.pass_over(entry),
         Popped::Last(entry) => {
+            // What is dropped here is the item's: if it waits for the queue, it waits for this very entry.
+            worker.own(&entry);
             // SAFETY: `begin` said so.
             contain(|| unsafe { free(item) });
             worker.pass_over(entry);

@@ -218,17 +218,27 @@ impl WorkerThread {
         result
     }
 
+    /// What runs on this thread from now on belongs to the entry, until it is completed.
+    pub(crate) fn own(&self, entry: &Entry) {
+        self.work_for(entry, None);
+    }
+
     #[inline]
-    fn begin(&self, entry: &Entry, work: Option<&WorkItem>) {
-        let shard = entry.shard();
-        let gate = shard.gate();
+    fn work_for(&self, entry: &Entry, work: Option<&WorkItem>) {
+        let gate = entry.shard().gate();
         self.current.set(Some(Current {
-            queue: shard.queue(),
+            queue: entry.shard().queue(),
             gate,
             holds_only_slot: gate.cell.load().max() == 1,
             item: entry.item().as_ptr(),
             work: work.map_or(std::ptr::null(), std::ptr::from_ref),
         }));
+    }
+
+    #[inline]
+    fn begin(&self, entry: &Entry, work: Option<&WorkItem>) {
+        self.work_for(entry, work);
+        let shard = entry.shard();
         shard.queue().left_pending();
         if self.pool.spec.target.is_none() {
             self.shared.cell.begin_item(Phase::Uncounted);

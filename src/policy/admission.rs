@@ -50,7 +50,7 @@ pub(crate) enum Half {
 pub(crate) enum Admit {
     /// It has a slot: put it on the pool's worklist.
     Start(Half),
-    /// Put it on the waiting list, then ask [`Admission::listed`].
+    /// Put it on the waiting list, then ask [`Admission::list`].
     Wait(Half),
     /// More threads are between counting and listing than can be counted: ask again. Whoever minds
     /// [`Admission::is_full`] never sees this, unless two thousand threads at once have looked before they ask.
@@ -137,6 +137,12 @@ impl Admission {
         } else {
             (arrived.plus(LISTED), Slot::Free)
         }
+    }
+
+    /// An item that was coming does not come after all.
+    pub(crate) const fn withdraw(self) -> Self {
+        debug_assert!(self.coming() > 0);
+        self.minus(COMING)
     }
 
     /// An active item is done: its slot goes to the first one on the list, or is freed.
@@ -269,6 +275,12 @@ mod tests {
         let (word, slot) = Admission::new(1).admit().0.close();
         assert_eq!(slot, Slot::Free);
         assert_eq!(word.complete().1, Slot::Last);
+    }
+
+    #[test]
+    fn an_item_that_does_not_come_leaves_no_trace() {
+        let full = Admission::new(1).admit().0;
+        assert_eq!(full.admit().0.withdraw(), full);
     }
 
     #[derive(Clone, Copy, Debug)]

@@ -148,6 +148,11 @@ impl Running {
         if rested.may_start() { (rested.run_one(), true) } else { (rested, false) }
     }
 
+    /// A reservation is dropped: nobody can serve it.
+    pub(crate) const fn drop_reservation(self) -> Self {
+        Self(self.0 - (1 << WAKING))
+    }
+
     /// What next, now that an item has ended?
     pub(crate) const fn between_items(self, work: bool) -> (Self, Next) {
         if self.too_many_running() {

@@ -153,10 +153,24 @@ impl Crew {
         Rest::Park(if arm { self.next_cull() } else { None })
     }
 
-    /// The worker that was asked for could not be made and will be tried again: is it still wanted?
-    pub(crate) fn creation_failed(&mut self) -> bool {
+    /// The worker that was asked for has not come, or is about to be made: is it still wanted? If so, it stays asked
+    /// for.
+    pub(crate) fn still_wanted(&mut self) -> bool {
         self.creating = false;
         self.prepare() == Prepare::CreateSpare
+    }
+
+    /// There are as many threads as may be. True if a reservation waits for one: it stays asked for. A mere spare is
+    /// not worth waiting for: the next worker that begins, or blocks, asks again.
+    pub(crate) fn no_room(&mut self) -> bool {
+        self.creating = !self.owed.is_empty();
+        self.creating
+    }
+
+    /// There is nobody who could make a worker: hands the reservations back, to be dropped.
+    pub(crate) fn nobody_comes(&mut self) -> Vec<Reserved> {
+        self.creating = false;
+        std::mem::take(&mut self.owed)
     }
 
     /// Idle workers beyond the limits leave once they were idle long enough.
@@ -190,6 +204,7 @@ impl Crew {
     }
 
     /// Does a reservation wait for a thread that does not exist yet?
+    #[cfg(test)]
     pub(crate) fn is_starving(&self) -> bool {
         !self.owed.is_empty()
     }
@@ -197,7 +212,7 @@ impl Crew {
     /// More idle workers than one for `idle_ratio` busy ones, beyond two?
     pub(crate) fn too_many_workers(&self) -> bool {
         let busy = self.alive - self.idle.len();
-        self.idle.len() > 2 && (self.idle.len() - 2) * self.limits.idle_ratio >= busy
+        self.idle.len() > 2 && (self.idle.len() - 2).saturating_mul(self.limits.idle_ratio) >= busy
     }
 
     pub(crate) fn alive(&self) -> usize {
@@ -333,10 +348,10 @@ mod tests {
         let mut crew = idle_crew(1);
         assert_eq!(crew.kick(reserved()), Wake::Unpark(0));
         assert_eq!(crew.woken().1, Prepare::CreateSpare);
-        assert!(crew.creation_failed(), "the spare is still missing");
+        assert!(crew.still_wanted(), "the spare is still missing");
         assert!(crew.is_help_coming());
         assert_eq!(crew.rest(0, at(0)), Rest::Park(None));
-        assert!(!crew.creation_failed(), "an idle worker is back");
+        assert!(!crew.still_wanted(), "an idle worker is back");
         assert!(!crew.is_help_coming());
     }
 
@@ -348,7 +363,28 @@ mod tests {
         let Rest::Start(_, Prepare::CreateSpare) = crew.arrived(0, at(0)) else { panic!("it is wanted") };
         assert_eq!(crew.rest(0, at(0)), Rest::Park(None));
         assert_eq!(crew.give_up_one(), Some(0));
-        assert!(!crew.creation_failed());
+        assert!(!crew.still_wanted());
+    }
+
+    /// spec: E2 (max threads): at the cap, only work in need waits for room.
+    #[test]
+    fn a_spare_is_not_worth_waiting_for_room() {
+        let mut crew = idle_crew(1);
+        assert_eq!(crew.kick(reserved()), Wake::Unpark(0));
+        assert_eq!(crew.woken().1, Prepare::CreateSpare);
+        assert!(!crew.no_room());
+        assert_eq!(crew.kick(reserved()), Wake::Create, "it blocked: now somebody is in need");
+        assert!(crew.no_room());
+        assert_eq!(crew.kick(reserved()), Wake::Wait);
+    }
+
+    #[test]
+    fn reservations_that_nobody_can_serve_are_handed_back() {
+        let mut crew = Crew::new(LIMITS);
+        assert_eq!(crew.kick(reserved()), Wake::Create);
+        assert_eq!(crew.nobody_comes(), vec![reserved()]);
+        assert!(!crew.is_help_coming());
+        assert_eq!(crew.kick(reserved()), Wake::Create, "asked for anew");
     }
 
     #[test]

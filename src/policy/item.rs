@@ -117,6 +117,11 @@ impl ItemState {
         self.0 & RUNNING != 0
     }
 
+    /// Is it neither pending, nor an entry of it on any list?
+    pub(crate) const fn is_idle(self) -> bool {
+        self.0 & (PENDING | LISTED | STALE) == 0
+    }
+
     const fn is_met(self) -> bool {
         self.0 & MET != 0
     }

@@ -33,6 +33,8 @@ pub(crate) struct Manager<P> {
     duties: Deadlines<Duty<P>>,
     /// No thread is tried before this time.
     creations_from: Time,
+    /// Pools whose work waits until a thread leaves.
+    waiting_for_room: Vec<P>,
     /// How long a pool may have work and nobody on it; `None` if nobody checks.
     patience: Option<Duration>,
 }
@@ -70,7 +72,12 @@ pub(crate) enum Verdict {
 
 impl<P> Manager<P> {
     pub(crate) fn new(patience: Option<Duration>) -> Self {
-        Self { duties: Deadlines::new(), creations_from: Time::default(), patience }
+        Self {
+            duties: Deadlines::new(),
+            creations_from: Time::default(),
+            waiting_for_room: Vec::new(),
+            patience,
+        }
     }
 
     /// A pool asks for a worker.
@@ -85,6 +92,23 @@ impl<P> Manager<P> {
         if let Some(pool) = still_wanted_by {
             let after_the_others = self.creations_from + Duration::from_nanos(1);
             self.duties.set(after_the_others, Duty::Create(pool));
+        }
+    }
+
+    /// There are as many threads as may be, and work of this pool waits for one. It is tried when a thread leaves, and
+    /// after a while in any case: an idle worker elsewhere may give way by then.
+    pub(crate) fn no_room(&mut self, pool: P, now: Time)
+    where
+        P: Clone,
+    {
+        self.duties.set(now + CREATION_COOLDOWN, Duty::Create(pool.clone()));
+        self.waiting_for_room.push(pool);
+    }
+
+    /// A thread has left.
+    pub(crate) fn room(&mut self, now: Time) {
+        for pool in std::mem::take(&mut self.waiting_for_room) {
+            self.create(pool, now);
         }
     }
 
@@ -131,7 +155,7 @@ impl<P> Manager<P> {
 
     fn schedule_look(&mut self, pool: P, watch: Watch, now: Time) {
         // Four looks within the patience: what is reported was seen stuck several times in a row.
-        let period = self.patience.unwrap_or_default() / 4;
+        let period = (self.patience.unwrap_or_default() / 4).max(Duration::from_micros(250));
         self.duties.set(now + period, Duty::Look(pool, watch));
     }
 }
@@ -163,6 +187,20 @@ mod tests {
             "the failed one comes last"
         );
         assert_eq!(manager.next_wake(), None);
+    }
+
+    /// spec: E2 (max threads): the cap is no failure, nobody else is held back by it.
+    #[test]
+    fn work_that_found_no_room_is_tried_when_a_thread_leaves() {
+        let mut manager = Manager::new(None);
+        manager.create('a', at(0));
+        assert_eq!(manager.take_due(at(0)), Some(Duty::Create('a')));
+        manager.no_room('a', at(0));
+        manager.create('b', at(1));
+        assert_eq!(manager.take_due(at(1)), Some(Duty::Create('b')));
+        manager.room(at(2));
+        assert_eq!(manager.take_due(at(2)), Some(Duty::Create('a')));
+        assert_eq!(manager.next_wake(), Some(at(1000)), "in case nobody had left");
     }
 
     const STUCK: Look = Look { pending: true, running: 0, help_coming: false };

@@ -70,6 +70,19 @@ impl GateCell {
         })
     }
 
+    /// An item of the given half that [`admit`](Self::admit) told to wait does not come after all. `report` as in
+    /// [`complete`](Self::complete). The caller has a handle of the queue.
+    #[cold]
+    pub(crate) fn withdraw(&self, mut half: Half, mut report: impl FnMut()) {
+        self.update(|word| {
+            if word.is_old(half) {
+                half = word.half();
+                report();
+            }
+            (word.withdraw(), ())
+        });
+    }
+
     /// A flush begins: how many items does it wait for?
     pub(crate) fn flip(&self) -> u64 {
         self.update(Admission::flip)

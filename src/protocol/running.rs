@@ -65,6 +65,13 @@ impl RunningCell {
         self.update(Running::start)
     }
 
+    /// Nobody can serve a reservation: the next push tries anew.
+    #[cold]
+    pub(crate) fn drop_reservation(&self, reserved: Reserved) {
+        let _used_up = reserved;
+        self.update(|word| (word.drop_reservation(), ()));
+    }
+
     /// A running worker stops counting. The caller owes a [`look`](Self::look).
     #[inline]
     pub(crate) fn leave(&self) {

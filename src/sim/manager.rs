@@ -52,7 +52,7 @@ impl Machine {
         if self.config.prng.as_mut().is_some_and(|prng| prng.chance(percent)) {
             self.seen.failed_creations += 1;
             self.cooling_until = self.now + CREATION_COOLDOWN;
-            let still_wanted = self.pools[pool].crew.creation_failed();
+            let still_wanted = self.pools[pool].crew.still_wanted();
             self.pools[pool].asked_for -= u64::from(!still_wanted);
             self.manager.creation_failed(still_wanted.then_some(pool), self.now);
             return;
