@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use crate::sys::sync::Mutex;
 use crate::{CpuSet, TopologyError};
@@ -23,6 +24,13 @@ use crate::{CpuSet, TopologyError};
 pub enum BuildExecutorError {
     /// The set of CPUs is empty.
     NoCpu,
+    /// No set of CPUs was given, and the topology has none of those that the process may use.
+    NoCommonCpu {
+        /// The CPUs that the process may use.
+        process: CpuSet,
+        /// The CPUs that the topology has.
+        known: CpuSet,
+    },
     /// A CPU was asked for that the topology does not have.
     UnknownCpu {
         /// Its number.
@@ -40,6 +48,15 @@ pub enum BuildExecutorError {
     NoThreads,
     /// The thread name prefix is empty, or contains a NUL.
     ThreadName(String),
+    /// A stack that no worker could have, or none could live on: `stack_size` is below 16 KiB or above the limit.
+    StackSize {
+        /// What was given.
+        bytes: usize,
+        /// The highest that is accepted: 1 GiB, on 32-bit systems 64 MiB.
+        limit: usize,
+    },
+    /// The patience of `progress_check` is below one millisecond.
+    ProgressCheck(Duration),
     /// The manager's thread cannot be made.
     Thread(io::Error),
     /// The global executor was made before.
@@ -50,6 +67,10 @@ impl fmt::Display for BuildExecutorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoCpu => write!(f, "an executor needs at least one CPU, the given set is empty"),
+            Self::NoCommonCpu { process, known } => write!(
+                f,
+                "the process may use CPUs {process}, the topology has {known}; an executor needs at least one of both"
+            ),
             Self::UnknownCpu { cpu, known } => write!(f, "there is no CPU {cpu}; the topology has {known}"),
             Self::Cpus(_) => {
                 write!(f, "the CPUs that the process may use cannot be read; name them with `cpus`")
@@ -59,6 +80,12 @@ impl fmt::Display for BuildExecutorError {
             Self::NoThreads => write!(f, "max_threads is 0; an executor needs at least one thread"),
             Self::ThreadName(prefix) => {
                 write!(f, "{prefix:?} cannot begin a thread's name; it needs a character and no NUL")
+            }
+            Self::StackSize { bytes, limit } => {
+                write!(f, "stack_size is {bytes}; it must be 16384 to {limit} bytes")
+            }
+            Self::ProgressCheck(patience) => {
+                write!(f, "progress_check after {patience:?} is too soon; it must be at least 1ms")
             }
             Self::Thread(_) => write!(f, "the manager's thread cannot be made"),
             Self::GlobalExists => {
@@ -86,7 +113,7 @@ impl std::error::Error for BuildExecutorError {
 /// use cmwq::{BuildQueueError, WorkQueue};
 ///
 /// let error = WorkQueue::new("q").max_active(513).build().unwrap_err();
-/// assert!(matches!(error, BuildQueueError::MaxActive { value: 513, limit: 512 }));
+/// assert!(matches!(error, BuildQueueError::MaxActive { setter: "max_active", value: 513, limit: 512 }));
 /// assert_eq!(error.to_string(), "max_active is 513; it must be 1 to 512, or 0 for the default of 256");
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,6 +123,8 @@ pub enum BuildQueueError {
     EmptyName,
     /// `max_active` or `max_active_total` is above the limit.
     MaxActive {
+        /// Which of the two.
+        setter: &'static str,
         /// What was given.
         value: usize,
         /// The highest that is accepted.
@@ -129,8 +158,8 @@ impl fmt::Display for BuildQueueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EmptyName => write!(f, "a queue needs a name, the given one is empty"),
-            Self::MaxActive { value, limit } => {
-                write!(f, "max_active is {value}; it must be 1 to {limit}, or 0 for the default of 256")
+            Self::MaxActive { setter, value, limit } => {
+                write!(f, "{setter} is {value}; it must be 1 to {limit}, or 0 for the default of 256")
             }
             Self::MaxPending => write!(f, "max_pending is 0; a queue must hold at least one item"),
             Self::Contradiction { this, with, because } => {
@@ -153,7 +182,8 @@ impl std::error::Error for BuildQueueError {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// As many items are pending as `max_pending` permits.
+    /// As many items are pending as `max_pending` permits. Without `max_pending`, too, there is an end: half a billion
+    /// items that wait for a slot, in the whole queue or, where `max_active` counts per CPU, on one CPU.
     Full,
 }
 
@@ -167,7 +197,8 @@ impl fmt::Display for QueueError {
 
 impl std::error::Error for QueueError {}
 
-/// A one-shot that was not accepted, and its closure.
+/// A one-shot that was not accepted, and its closure. Queues without `max_pending` refuse, too, when half a billion
+/// items wait: see [`QueueError::Full`].
 ///
 /// # Examples
 ///

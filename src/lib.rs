@@ -21,8 +21,9 @@
 //! * **Items may block.** A fixed pool loses a thread to each item that waits for a disk, a lock or another item, and
 //!   deadlocks when all of them do. Here an item that blocks under a guard ([`blocking`], [`BlockingGuard`]) stops
 //!   counting, and another worker takes its place at once.
-//! * **Threads do not multiply.** CPU work never runs on more threads than there are CPUs, however many items or
-//!   queues there are. A thread is made only when one blocks and work is pending, and leaves when it was idle for long.
+//! * **Threads do not multiply.** However many items there are, and however many queues of a class, CPU work runs on as
+//!   many threads as there are CPUs (see [Classes](#classes) for what a class is). A thread more is made only when one
+//!   blocks and work is pending, and leaves when it was idle for long.
 //! * **Queues are cheap.** Each library, tenant or kind of work can have its own, with its own limit, order and flush;
 //!   a queue costs no thread.
 //! * **Items run near their issuer**: on its CPU, or on those that share its last-level cache, or its NUMA node.
@@ -32,6 +33,23 @@
 //! [`WorkQueue::new`] is the kind to begin with: it runs as many items at a time as there are CPUs near the issuer, not
 //! counting blocked ones. [`WorkQueue::per_cpu`], [`WorkQueue::unbound`] and [`WorkQueue::ordered`] are the kernel's own
 //! kinds. All of them share the pools of an [`Executor`], by default the process-wide one.
+//!
+//! # Classes
+//!
+//! How many items run at once is decided for each class of pools by itself:
+//!
+//! * Per-CPU queues of normal priority are a class, those of [high priority](WorkQueueBuilder::high_priority) another:
+//!   each lets one item per CPU run. [CPU-intensive](WorkQueueBuilder::cpu_intensive) items start by that rule and then
+//!   do not count.
+//! * Managed queues ([`WorkQueue::new`]) have a class for each nice level and each set of CPUs that makes a pod: as
+//!   many items run in it as the set has CPUs. Queues whose pods are equal share it. Pods that only overlap, because of
+//!   another affinity scope or other [`Attrs`], do not.
+//! * Plain [`unbound`](WorkQueue::unbound) and [`ordered`](WorkQueue::ordered) queues have no such number: what is
+//!   active, up to `max_active` for each queue, has a thread, whatever else runs.
+//!
+//! Classes do not see each other: a program that keeps three of them busy has three threads to run per CPU, between
+//! which the system's scheduler divides it. An item that comes back from blocking while another took its place is one
+//! more, until an item of its pool ends.
 //!
 //! # Items
 //!

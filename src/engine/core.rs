@@ -194,7 +194,8 @@ impl Denials {
     pub(crate) fn nice(&self, granted: bool, nice: i32) {
         if !granted && !self.nice.swap(true, Ordering::Relaxed) {
             log::warn!(target: "cmwq", "workers cannot have nice level {nice} (it needs CAP_SYS_NICE or a higher \
-                RLIMIT_NICE): they run at the level of the process");
+                RLIMIT_NICE): they keep the manager's, the executor's normal level or, if that was denied as well, \
+                that of the thread that started the manager");
         }
     }
 

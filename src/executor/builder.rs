@@ -19,6 +19,13 @@ use crate::{AffinityScope, BuildExecutorError, CpuSet, Executor, TopologySource}
 
 use super::GLOBAL;
 
+/// Less is no stack for a worker.
+const STACK_LEAST: usize = 16 << 10;
+/// More than this is a mistake, and often more than there are addresses: no thread could ever be made.
+const STACK_LIMIT: usize = if cfg!(target_pointer_width = "64") { 1 << 30 } else { 64 << 20 };
+/// The shortest patience of the progress check: the manager looks several times within it.
+const PATIENCE_LEAST: Duration = Duration::from_millis(1);
+
 /// Describes an executor; every setting has a default.
 ///
 /// # Examples
@@ -106,8 +113,9 @@ impl ExecutorBuilder {
 
     /// The nice level of high-priority pools, −20 to 19. Default: −20.
     ///
-    /// Without the privilege to raise their priority, workers run at the normal level. That is logged once and shown
-    /// by [`Executor::snapshot`].
+    /// Without the privilege to raise their priority, workers run at the executor's normal level or, if that is denied
+    /// as well, at the level of the thread that made the executor. That is logged once and shown by
+    /// [`Executor::snapshot`].
     #[doc(alias = "HIGHPRI_NICE_LEVEL")]
     pub fn high_priority_nice(mut self, level: i32) -> Self {
         self.nice_high = level;
@@ -145,7 +153,11 @@ impl ExecutorBuilder {
         self
     }
 
-    /// The stack size of workers, in bytes. Default: that of `std::thread`, 2 MiB.
+    /// The stack size of workers, in bytes, 16 KiB to 1 GiB (64 MiB on 32-bit systems). Default: that of
+    /// `std::thread`, 2 MiB.
+    ///
+    /// The least is what a thread needs to exist; items, and what reports their panics, need more. If the system cannot
+    /// give a stack within these bounds, that is a thread that cannot be made: work waits, and it is tried again.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
         self
@@ -159,18 +171,26 @@ impl ExecutorBuilder {
     }
 
     /// Called by each worker thread before its first item. A panic in it is contained.
+    ///
+    /// The worker does not serve its pool before the hook returns, but the pool counts on it: a hook must not wait for
+    /// work of the same executor, which may wait for this very worker.
+    ///
+    /// The executor owns its hooks. One that owns an [`Executor`] or a [`WorkQueue`](crate::WorkQueue) of it in turn
+    /// keeps the executor, and its threads, alive for ever. That is so for every hook.
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.on_thread_start = Some(Box::new(hook));
         self
     }
 
-    /// Called by each worker thread before it ends. A panic in it is contained.
+    /// Called by each worker thread before it ends. A panic in it is contained. What it must not own:
+    /// [`on_thread_start`](Self::on_thread_start).
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.on_thread_stop = Some(Box::new(hook));
         self
     }
 
     /// Called for every panic of an item, on the worker's thread, before anybody who joins learns of it.
+    /// What it must not own: [`on_thread_start`](Self::on_thread_start).
     pub fn panic_handler(mut self, handler: impl Fn(&PanicReport<'_>) + Send + Sync + 'static) -> Self {
         self.hooks.panic_handler = Some(Box::new(handler));
         self
@@ -178,13 +198,16 @@ impl ExecutorBuilder {
 
     /// Asked before each thread is made, with its name. An error is like one of the system's: work waits, and the
     /// thread is tried again after a second. For a budget of threads, and to test what happens without them.
+    ///
+    /// For a worker it is asked on the manager's thread, which makes no other one meanwhile: the hook must not wait for
+    /// work of the same executor. What it must not own: [`on_thread_start`](Self::on_thread_start).
     pub fn before_spawn(mut self, hook: impl Fn(&str) -> io::Result<()> + Send + Sync + 'static) -> Self {
         self.hooks.before_spawn = Some(Box::new(hook));
         self
     }
 
     /// Aborts the process, with a dump on standard error, if a pool has work and nobody on it for longer than this.
-    /// Default: off.
+    /// At least one millisecond. Default: off.
     ///
     /// That is never the user's fault but a lost wake-up in this crate, so this is for tests; every test of the crate
     /// runs with it. Watching costs the manager a few looks per pool and period while pools are saturated.
@@ -246,16 +269,17 @@ impl ExecutorBuilder {
         Ok(self.assemble_on(topology, cpus, slots))
     }
 
-    /// The default executor; where the machine cannot be read, one that knows no more than the number of its CPUs.
-    pub(super) fn assemble_default(self) -> (Executor, io::Result<()>) {
+    /// The default executor; where the machine cannot be read, one that knows no more than which CPUs there are.
+    /// With why. Logs nothing: the caller does, once the executor is there for loggers that use it.
+    pub(super) fn assemble_default(self) -> (Executor, io::Result<()>, Option<BuildExecutorError>) {
         match self.assemble() {
-            Ok(assembled) => assembled,
+            Ok((executor, manager)) => (executor, manager, None),
             Err(error) => {
-                log::error!(target: "cmwq", "{error}; taking the CPUs for equals");
-                let cpus: CpuSet =
-                    (0..std::thread::available_parallelism().map_or(1, NonZeroUsize::get)).collect();
+                let count = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+                let cpus = sys::affinity::process_cpus().unwrap_or_else(|_| (0..count()).collect());
                 let slots = cpus.iter().map(|cpu| Slot { cpu, real: cpu }).collect();
-                Self::new().assemble_on(Topology::flat(&cpus), cpus, slots)
+                let (executor, manager) = Self::new().assemble_on(Topology::flat(&cpus), cpus, slots);
+                (executor, manager, Some(error))
             }
         }
     }
@@ -294,6 +318,12 @@ impl ExecutorBuilder {
         if self.name_prefix.is_empty() || self.name_prefix.contains('\0') {
             return Err(BuildExecutorError::ThreadName(self.name_prefix.clone()));
         }
+        if let Some(bytes) = self.stack_size.filter(|bytes| !(STACK_LEAST..=STACK_LIMIT).contains(bytes)) {
+            return Err(BuildExecutorError::StackSize { bytes, limit: STACK_LIMIT });
+        }
+        if let Some(patience) = self.progress_check.filter(|patience| *patience < PATIENCE_LEAST) {
+            return Err(BuildExecutorError::ProgressCheck(patience));
+        }
         Ok(())
     }
 
@@ -307,7 +337,13 @@ impl ExecutorBuilder {
         let of_this_machine = matches!(self.topology, TopologySource::Probe);
         let cpus = match (self.cpus.take(), &real) {
             (Some(cpus), _) => cpus,
-            (None, Ok(real)) if of_this_machine => real.intersection(&known),
+            (None, Ok(process)) if of_this_machine => {
+                let common = process.intersection(&known);
+                if common.is_empty() {
+                    return Err(BuildExecutorError::NoCommonCpu { process: process.clone(), known });
+                }
+                common
+            }
             (None, Err(_)) if of_this_machine => return Err(BuildExecutorError::Cpus(real.unwrap_err())),
             (None, _) => known.clone(),
         };
@@ -347,5 +383,34 @@ impl fmt::Debug for ExecutorBuilder {
             .field("max_threads", &self.max_threads)
             .field("name_prefix", &self.name_prefix)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// spec: E2: without a topology, the process's own mask still counts.
+    #[test]
+    fn the_default_executor_uses_the_cpus_of_the_process_without_a_topology_too() {
+        let unreadable = ExecutorBuilder::new().topology(TopologySource::Synthetic("garbage".into()));
+        let (executor, manager, error) = unreadable.assemble_default();
+        manager.unwrap();
+        assert!(matches!(error, Some(BuildExecutorError::Topology(_))), "{error:?}");
+        assert_eq!(*executor.cpus(), sys::affinity::process_cpus().unwrap());
+    }
+
+    /// spec: E2: nobody gave an empty set, so the error does not say so.
+    #[test]
+    fn a_process_without_a_cpu_of_the_topology_is_told_both_sets() {
+        let known: CpuSet = "0-1".parse().unwrap();
+        let process: CpuSet = "4-5".parse().unwrap();
+        let topology = Topology::flat(&known);
+        let error = ExecutorBuilder::new().choose_cpus(&topology, Ok(process)).unwrap_err();
+        assert!(matches!(error, BuildExecutorError::NoCommonCpu { .. }), "{error:?}");
+        assert_eq!(
+            error.to_string(),
+            "the process may use CPUs 4-5, the topology has 0-1; an executor needs at least one of both"
+        );
     }
 }

@@ -49,8 +49,9 @@ impl Executor {
 
     /// The process-wide default, made on first use.
     ///
-    /// It uses the CPUs that the process may run on and hwloc's topology. To have it otherwise, call
-    /// [`ExecutorBuilder::build_global`] before the first use. If its manager's thread cannot be made, that is
+    /// It uses the CPUs that the process may run on and hwloc's topology; where that cannot be read, it takes the
+    /// CPUs for equals and logs an error. To have it otherwise, call [`ExecutorBuilder::build_global`] before the first
+    /// use. If its manager's thread cannot be made, that is
     /// tried again as work comes, at most once a second; meanwhile the work waits.
     ///
     /// # Examples
@@ -60,13 +61,20 @@ impl Executor {
     /// assert!(!cpus.is_empty());
     /// ```
     pub fn global() -> &'static Self {
-        GLOBAL.get_or_init(|| {
-            let (executor, manager) = ExecutorBuilder::new().assemble_default();
-            if let Err(error) = manager {
-                log::error!(target: "cmwq", "the manager's thread cannot be made: {error}; work waits");
-            }
+        let mut complaints = (None, None);
+        let executor = GLOBAL.get_or_init(|| {
+            let (executor, manager, fallback) = ExecutorBuilder::new().assemble_default();
+            complaints = (fallback, manager.err());
             executor
-        })
+        });
+        // Only now: a logger may use the global executor itself, which is not to be had while it is being made.
+        if let Some(error) = complaints.0 {
+            log::error!(target: "cmwq", "{error}; taking the CPUs for equals");
+        }
+        if let Some(error) = complaints.1 {
+            log::error!(target: "cmwq", "the manager's thread cannot be made: {error}; work waits");
+        }
+        executor
     }
 
     /// The CPUs that it uses, by the numbers of its topology.

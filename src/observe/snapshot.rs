@@ -15,7 +15,9 @@ use crate::policy::cpu_set::CpuSet;
 pub struct ExecutorSnapshot {
     /// Worker threads that exist or are being made. The manager's thread is not one of them.
     pub threads: usize,
-    /// Workers run at another nice level than they should, because the process lacks the privilege.
+    /// Workers run at another nice level than they should, because the process lacks the privilege: at that of the
+    /// manager, which made them. That is the executor's normal level or, if the manager was denied that as well, the
+    /// level of the thread that started it: the one that made the executor, unless the first attempt failed.
     pub nice_denied: bool,
     /// Workers could not be bound to their CPUs.
     pub affinity_denied: bool,
@@ -31,7 +33,8 @@ pub struct PoolSnapshot {
     pub name: String,
     /// The CPUs that it serves.
     pub cpus: CpuSet,
-    /// The nice level that it wants.
+    /// The nice level that it wants. What its workers have instead where that was denied:
+    /// [`nice_denied`](ExecutorSnapshot::nice_denied).
     pub nice: i32,
     /// Workers that count as running. In an unmanaged pool, all that have an item.
     pub running: usize,
@@ -98,7 +101,11 @@ impl fmt::Display for ExecutorSnapshot {
             writeln!(f, "{pool}")?;
         }
         if self.nice_denied {
-            writeln!(f, "nice levels were denied: workers run at the level of the process")?;
+            writeln!(
+                f,
+                "nice levels were denied: such workers run at the executor's normal level or, if that was denied as \
+                 well, at that of the thread that started the manager"
+            )?;
         }
         if self.affinity_denied {
             writeln!(f, "CPU affinity was denied: workers run wherever the system puts them")?;

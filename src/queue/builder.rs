@@ -138,19 +138,25 @@ impl WorkQueueBuilder {
 
     /// How many items may be active (running, blocked, or on a worklist) per CPU that they were queued on: 1 to 512.
     /// 0 stands for the default, 256. The rest wait in order.
+    ///
+    /// An ordered queue runs one item at a time: it takes 0 only.
     pub fn max_active(mut self, items: usize) -> Self {
         self.max_active = Some(items);
         self
     }
 
-    /// Limits the active items of the queue as a whole instead, 1 to 512. 0 stands for the default, 256.
+    /// Limits the active items of the queue as a whole instead, 1 to 512. 0 stands for the default, 256. Goes with no
+    /// `max_active` but 0.
+    ///
+    /// An ordered queue runs one item at a time: it takes 0 only.
     pub fn max_active_total(mut self, items: usize) -> Self {
         self.max_active_total = Some(items);
         self
     }
 
-    /// How many accepted items may wait to begin; beyond that the queue answers [`QueueError::Full`]. Default: no
-    /// limit. A cancelled item counts until its place in the queue is reached.
+    /// How many accepted items may wait to begin; beyond that the queue answers
+    /// [`QueueError::Full`](crate::QueueError::Full), which tells of the only limit that there is by default: half a
+    /// billion. A cancelled item counts until its place in the queue is reached.
     pub fn max_pending(mut self, items: usize) -> Self {
         self.max_pending = Some(items);
         self
@@ -199,16 +205,13 @@ impl WorkQueueBuilder {
         let per_cpu = self.kind == Kind::PerCpu;
         let one_at_a_time = "it runs one item at a time, that is what orders it";
         let nice = self.attrs.as_ref().is_some_and(|attrs| attrs.nice.is_some());
+        // 0 stands for the default: it asks for no number of its own.
+        let chosen = |limit: Option<usize>| limit.is_some_and(|items| items != 0);
         let rules = [
-            (ordered && self.max_active.is_some(), "max_active", "an ordered queue", one_at_a_time),
+            (ordered && chosen(self.max_active), "max_active", "an ordered queue", one_at_a_time),
+            (ordered && chosen(self.max_active_total), "max_active_total", "an ordered queue", one_at_a_time),
             (
-                ordered && self.max_active_total.is_some(),
-                "max_active_total",
-                "an ordered queue",
-                one_at_a_time,
-            ),
-            (
-                self.max_active.is_some() && self.max_active_total.is_some(),
+                chosen(self.max_active) && self.max_active_total.is_some(),
                 "max_active",
                 "max_active_total",
                 "one limits each CPU's part of the queue, the other the queue as a whole",
@@ -245,15 +248,15 @@ impl WorkQueueBuilder {
     }
 
     fn limit(&self) -> Result<Limit, BuildQueueError> {
-        let checked = |items: Option<usize>| match items.unwrap_or(0) {
+        let checked = |setter, items: Option<usize>| match items.unwrap_or(0) {
             0 => Ok(MAX_ACTIVE_DEFAULT),
             value if value <= MAX_ACTIVE_LIMIT => Ok(value),
-            value => Err(BuildQueueError::MaxActive { value, limit: MAX_ACTIVE_LIMIT }),
+            value => Err(BuildQueueError::MaxActive { setter, value, limit: MAX_ACTIVE_LIMIT }),
         };
         match (self.kind, self.max_active_total) {
             (Kind::Ordered, _) => Ok(Limit::Total(1)),
-            (_, Some(_)) => checked(self.max_active_total).map(Limit::Total),
-            (_, None) => checked(self.max_active).map(Limit::PerCpu),
+            (_, Some(_)) => checked("max_active_total", self.max_active_total).map(Limit::Total),
+            (_, None) => checked("max_active", self.max_active).map(Limit::PerCpu),
         }
     }
 

@@ -46,6 +46,12 @@ pub struct WorkQueue {
 impl WorkQueue {
     /// The recommended kind: unbound and *managed*. Items run near their issuer, as many at a time as their pod has
     /// CPUs, not counting those that block under a guard.
+    ///
+    /// Managed queues share that number if their pods have the same CPUs and nice level: a hundred such queues run no
+    /// more than one. It is a number of theirs alone. Managed queues with another nice level, or with pods of other
+    /// CPUs (by [`Attrs`]; also if they overlap), and per-CPU queues of normal and of high priority each have their own
+    /// and do not see each other's items; plain unbound and ordered queues have none. Where several of these share a CPU,
+    /// the system's scheduler divides it between them.
     #[expect(clippy::new_ret_no_self, reason = "a queue is described first, like a thread or a command")]
     pub fn new(name: impl Into<String>) -> WorkQueueBuilder {
         WorkQueueBuilder::new(name.into(), Kind::Managed)
@@ -96,7 +102,7 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::Full`] if the queue holds `max_pending` items, with the closure.
+    /// [`QueueError::Full`] if the queue holds `max_pending` items, or half a billion wait, with the closure.
     #[inline]
     pub fn spawn<F, T>(&self, closure: F) -> Result<JoinHandle<T>, Refused<F>>
     where
@@ -134,7 +140,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::Full`] if the queue holds `max_pending` items and this one is not among them.
+    /// [`QueueError::Full`] if the queue holds `max_pending` items, or half a billion wait, and this one is not among
+    /// them.
     #[doc(alias = "queue_work")]
     #[inline]
     pub fn queue(&self, work: &Work) -> Result<bool, QueueError> {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use cmwq::{
     Attrs, BuildExecutorError, BuildQueueError, CpuSet, Executor, ExecutorBuilder, TopologyError,
     TopologySource, WorkQueue, WorkQueueBuilder,
 };
 
-use crate::support::{builder, cpus, eventually, no_thread_of};
+use crate::support::{Door, builder, cpus, eventually, no_thread_of};
 
 /// Builds with this change, which must fail, and looks for what stayed behind.
 fn refused(change: impl FnOnce(ExecutorBuilder) -> ExecutorBuilder) -> BuildExecutorError {
@@ -68,6 +69,35 @@ fn settings_without_a_meaning_are_errors() {
     }
 }
 
+/// spec: E2 (stack size)
+#[test]
+fn a_stack_that_cannot_be_had_is_an_error() {
+    for size in [0, 1, (16 << 10) - 1, (1 << 30) + 1, usize::MAX / 4, usize::MAX] {
+        let error = refused(|b| b.stack_size(size));
+        let BuildExecutorError::StackSize { bytes, limit } = error else { panic!("{error:?}") };
+        assert_eq!(bytes, size);
+        assert_eq!(error.to_string(), format!("stack_size is {size}; it must be 16384 to {limit} bytes"));
+    }
+    for size in [16 << 10, 64 << 20] {
+        let executor = builder("core:1 pu:1").0.stack_size(size).build().unwrap();
+        let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+        assert_eq!(queue.spawn(|| 3).unwrap().join().unwrap(), 3);
+    }
+    drop(builder("core:1 pu:1").0.stack_size(1 << 30).build().unwrap());
+}
+
+/// spec: E2: a progress check without patience would keep the manager looking for ever.
+#[test]
+fn a_progress_check_without_patience_is_an_error() {
+    let least = Duration::from_millis(1);
+    for patience in [Duration::ZERO, Duration::from_nanos(3), least - Duration::from_nanos(1)] {
+        let error = refused(|b| b.progress_check(patience));
+        assert!(matches!(error, BuildExecutorError::ProgressCheck(given) if given == patience), "{error:?}");
+        assert!(error.to_string().contains(&format!("{patience:?}")), "{error}");
+    }
+    drop(builder("core:1 pu:1").0.progress_check(least).build().unwrap());
+}
+
 /// spec: E2: a thread that cannot be made.
 #[test]
 fn an_executor_whose_manager_cannot_be_made_is_an_error() {
@@ -114,10 +144,14 @@ fn max_active_is_at_most_512() {
         drop(WorkQueue::unbound("q").max_active_total(items).build_on(&executor).unwrap());
     }
     for value in [513, 1 << 20, usize::MAX] {
-        let error = BuildQueueError::MaxActive { value, limit: 512 };
-        assert_eq!(queue_error(WorkQueue::per_cpu("q").max_active(value)), error);
-        assert_eq!(queue_error(WorkQueue::new("q").max_active_total(value)), error);
-        assert!(error.to_string().contains(&value.to_string()));
+        for (queue, setter) in [
+            (WorkQueue::per_cpu("q").max_active(value), "max_active"),
+            (WorkQueue::new("q").max_active_total(value), "max_active_total"),
+        ] {
+            let error = queue_error(queue);
+            assert_eq!(error, BuildQueueError::MaxActive { setter, value, limit: 512 });
+            assert!(error.to_string().starts_with(&format!("{setter} is {value};")), "{error}");
+        }
     }
     assert_eq!(queue_error(WorkQueue::new("q").max_pending(0)), BuildQueueError::MaxPending);
 }
@@ -128,9 +162,9 @@ fn contradicting_flags_are_errors_that_say_why() {
     let nice = || Attrs::new().nice(1);
     for (queue, what, against) in [
         (WorkQueue::ordered("q").max_active(1), "max_active", "an ordered queue"),
-        (WorkQueue::ordered("q").max_active(0), "max_active", "an ordered queue"),
         (WorkQueue::ordered("q").max_active_total(1), "max_active_total", "an ordered queue"),
         (WorkQueue::new("q").max_active(1).max_active_total(1), "max_active", "max_active_total"),
+        (WorkQueue::new("q").max_active(1).max_active_total(0), "max_active", "max_active_total"),
         (WorkQueue::new("q").cpu_intensive(), "cpu_intensive", "an unbound queue"),
         (WorkQueue::unbound("q").cpu_intensive(), "cpu_intensive", "an unbound queue"),
         (WorkQueue::ordered("q").cpu_intensive(), "cpu_intensive", "an unbound queue"),
@@ -152,6 +186,38 @@ fn contradicting_flags_are_errors_that_say_why() {
         WorkQueue::ordered("q").high_priority().max_pending(1),
     ] {
         drop(queue.build_on(&executor).unwrap());
+    }
+}
+
+/// spec: Q3 (default when 0), Q2: what stands for the default contradicts nothing, and changes nothing.
+#[test]
+fn zero_stands_for_the_default_of_every_kind() {
+    let executor = cpus(2);
+    for (queue, at_once) in [
+        (WorkQueue::ordered("q").max_active(0), 1),
+        (WorkQueue::ordered("q").max_active_total(0), 1),
+        (WorkQueue::ordered("q").max_active(0).max_active_total(0), 1),
+        (WorkQueue::new("q").max_active(0).max_active_total(0), 20),
+        (WorkQueue::unbound("q").max_active(0).max_active_total(2), 2),
+    ] {
+        let queue = queue.build_on(&executor).unwrap();
+        let (active, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let door = Door::default();
+        let handles: Vec<_> = (0..20)
+            .map(|_| {
+                let (active, most, door) = (Arc::clone(&active), Arc::clone(&most), door.clone());
+                let item = move || {
+                    most.fetch_max(active.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    door.wait();
+                    active.fetch_sub(1, Ordering::SeqCst);
+                };
+                queue.spawn(item).unwrap()
+            })
+            .collect();
+        eventually("all that may be are active", || most.load(Ordering::SeqCst) == at_once);
+        door.open();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        assert_eq!(most.load(Ordering::SeqCst), at_once);
     }
 }
 
