@@ -240,7 +240,12 @@ impl Pool {
         at as WorkerId
     }
 
-    /// The worker that was asked for has not come, or is about to be made: is it still wanted?
+    /// Is the worker still to be made that the manager was asked for?
+    pub(crate) fn awaits_worker(&self) -> bool {
+        self.state.lock().crew.awaits_worker()
+    }
+
+    /// The worker that was asked for could not be made: is it still wanted?
     pub(crate) fn still_wants_worker(&self) -> bool {
         self.state.lock().crew.still_wanted()
     }

@@ -153,8 +153,13 @@ impl Crew {
         Rest::Park(if arm { self.next_cull() } else { None })
     }
 
-    /// The worker that was asked for has not come, or is about to be made: is it still wanted? If so, it stays asked
-    /// for.
+    /// Is a worker asked for, and somebody there who wants it? A spare is made also if an idle worker has come back
+    /// meanwhile: it would be asked for again at the next item.
+    pub(crate) fn awaits_worker(&self) -> bool {
+        self.creating && !self.closing
+    }
+
+    /// The worker that was asked for could not be made: is it still wanted? If so, it stays asked for.
     pub(crate) fn still_wanted(&mut self) -> bool {
         self.creating = false;
         self.prepare() == Prepare::CreateSpare

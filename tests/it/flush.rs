@@ -218,3 +218,70 @@ fn a_queue_may_be_dropped_while_it_is_flushed() {
         flushes.into_iter().for_each(|flush| flush.join().unwrap());
     }
 }
+
+/// spec: F1, W2 (false: was pending already): who finds an item pending, and flushes, waits for the run that answers.
+#[test]
+fn a_flush_waits_for_an_item_that_somebody_else_is_just_queueing() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let (asked, answered) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let work = {
+        let (asked, answered) = (Arc::clone(&asked), Arc::clone(&answered));
+        Work::new(move || {
+            answered.fetch_max(asked.load(Ordering::Relaxed), Ordering::Relaxed);
+        })
+    };
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    queue.queue(&work).unwrap();
+                }
+            });
+        }
+        for round in 1..=stress(5000) {
+            asked.store(round, Ordering::Relaxed);
+            queue.queue(&work).unwrap();
+            queue.flush().unwrap();
+            let answered = answered.load(Ordering::Relaxed);
+            if answered < round {
+                over.store(true, Ordering::Relaxed);
+                panic!("the flush of round {round} returned after round {answered} only");
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Flushes its queue when it is dropped, and tells what came of it.
+struct FlushOnDrop(WorkQueue, mpsc::Sender<Result<(), cmwq::FlushError>>);
+
+impl Drop for FlushOnDrop {
+    fn drop(&mut self) {
+        self.1.send(self.0.flush()).unwrap();
+    }
+}
+
+/// spec: F5 (flush): what a cancelled item drops is dropped in its slot.
+#[test]
+fn a_flush_in_the_destructor_of_a_cancelled_item_learns_that_it_would_deadlock() {
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+    let door = Door::default();
+    let inside = door.clone();
+    let busy = queue.spawn(move || inside.wait()).unwrap();
+    let (tell, told) = mpsc::channel();
+    let bomb = FlushOnDrop(queue.clone(), tell);
+    let work = Work::new(move || {
+        let _captured = &bomb;
+    });
+    queue.queue(&work).unwrap();
+    assert!(work.cancel());
+    drop(work);
+    door.open();
+    busy.join().unwrap();
+    let answer = told.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert_eq!(answer, Err(cmwq::FlushError::WouldDeadlock));
+}
