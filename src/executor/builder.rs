@@ -388,6 +388,9 @@ impl fmt::Debug for ExecutorBuilder {
 
 #[cfg(test)]
 mod tests {
+    use crate::WorkQueue;
+    use crate::sys::sync::{AtomicUsize, Ordering};
+
     use super::*;
 
     /// spec: E2: without a topology, the process's own mask still counts.
@@ -398,6 +401,33 @@ mod tests {
         manager.unwrap();
         assert!(matches!(error, Some(BuildExecutorError::Topology(_))), "{error:?}");
         assert_eq!(*executor.cpus(), sys::affinity::process_cpus().unwrap());
+    }
+
+    /// spec: E1 (the global executor works when its manager can be made at last): work that came before waits for it.
+    #[test]
+    fn work_brings_a_missing_manager_about() {
+        let attempts = AtomicUsize::new(0);
+        let first_fails = move |name: &str| match attempts.fetch_add(1, Ordering::Relaxed) {
+            0 => Err(io::Error::other(format!("{name}: not now"))),
+            _ => Ok(()),
+        };
+        let (executor, manager) = ExecutorBuilder::new().before_spawn(first_fails).assemble().unwrap();
+        assert!(manager.unwrap_err().to_string().contains("manager: not now"));
+
+        let early = WorkQueue::per_cpu("early").build_on(&executor).unwrap().spawn(|| "early").unwrap();
+        let queue = WorkQueue::new("late").build_on(&executor).unwrap();
+        // No attempt is made for a second; the first push after it brings the manager about, for everybody.
+        let late = queue.spawn(|| "late").unwrap();
+        for _ in 0..200 {
+            drop(queue.spawn(|| ()).unwrap());
+            if late.is_finished() {
+                break;
+            }
+            std::thread::park_timeout(Duration::from_millis(100));
+        }
+        assert!(late.is_finished(), "no push has made the manager: {}", executor.snapshot());
+        assert_eq!(late.join().unwrap(), "late");
+        assert_eq!(early.join().unwrap(), "early");
     }
 
     /// spec: E2: nobody gave an empty set, so the error does not say so.

@@ -2,8 +2,8 @@
 //!
 //! Contract: `sleep` blocks only if `validate` still holds once the sleeper is registered, and `wake_all` wakes
 //! everybody registered before it. So a waker that changes what `validate` reads *before* it wakes is never
-//! missed. The address is only a key: it is never read, so the thing may be gone when `wake_all` is called. Then
-//! whoever sleeps on the address for another reason by now is woken for nothing.
+//! missed. The address is only a key: it is never read, so the thing may be gone when `wake_all` is called. Sleepers
+//! may be woken for nothing, by a thing whose key falls on theirs: they sleep in a loop.
 
 #[cfg(not(cmwq_loom))]
 mod imp {
@@ -30,37 +30,31 @@ mod imp {
         }
     }
 
+    /// What is slept on instead of the things themselves: addresses that are ours for ever. A thing may be freed, and
+    /// its address be that of somebody else's lock, before its waker is done.
+    static PLACES: [u8; 1024] = [0; 1024];
+
+    fn place(key: usize) -> usize {
+        // The high bits of the product depend on all bits of the key (Fibonacci hashing).
+        let hash = (key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54;
+        std::ptr::from_ref(&PLACES[hash as usize]) as usize
+    }
+
     /// Sleeps until woken. False if the time ran out first.
     pub(crate) fn sleep(key: usize, validate: impl FnOnce() -> bool, Until(until): Until) -> bool {
-        // SAFETY: the key is the address of a cell of ours that lives while anybody sleeps on it, because the sleeper
-        // owns it; so nobody else's key is the same meanwhile. None of the callbacks panics or calls into parking_lot.
-        let result =
-            unsafe { parking_lot_core::park(key, validate, || {}, |_, _| {}, DEFAULT_PARK_TOKEN, until) };
+        // SAFETY: the address is in a static of ours, so nobody else uses it; none of the callbacks panics or calls
+        // into parking_lot.
+        let result = unsafe {
+            parking_lot_core::park(place(key), validate, || {}, |_, _| {}, DEFAULT_PARK_TOKEN, until)
+        };
         !matches!(result, ParkResult::TimedOut)
     }
 
     /// Wakes everybody who sleeps on `key`.
-    ///
-    /// A waiter that has seen the new state may have freed the cell already, and the address may by now be that of
-    /// another cell, or of a primitive of parking_lot's or of another user of parking_lot_core, whose sleepers this
-    /// wakes, for nothing and with the default token:
-    ///
-    /// * Our cells sleep in a loop around their state.
-    /// * parking_lot 0.12's mutex, rwlock and once take that token for an ordinary unlock, look at their state and
-    ///   park again; a bit that says "somebody is parked" may stay set, which costs one empty unpark.
-    /// * Its condition variable returns from `wait`, though it promises no spurious wake-ups, and does not forget the
-    ///   mutex until it is notified. If it is used with a second mutex before that, it panics; if the mutex is freed
-    ///   before that, the notification reads freed memory.
-    /// * Others who give the token 0 a meaning, or count on there being no spurious wake-ups, are misled.
-    ///
-    /// It takes a free, a reuse of the very address and a sleeper on it between the last step of the cell's state and
-    /// this call; that this cannot happen is not proven. Whoever wants it ruled out keeps the cell until it has woken,
-    /// or sleeps on addresses of a static table instead.
     pub(crate) fn wake_all(key: usize) {
-        // SAFETY: the address is never read, and while its cell lives it is ours alone, as the callee asks. Not so if
-        // the cell is gone and its address used again: see above for what is known of that, and what is not.
+        // SAFETY: as above.
         unsafe {
-            parking_lot_core::unpark_all(key, DEFAULT_UNPARK_TOKEN);
+            parking_lot_core::unpark_all(place(key), DEFAULT_UNPARK_TOKEN);
         }
     }
 }
