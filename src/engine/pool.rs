@@ -19,13 +19,13 @@ use crossbeam_utils::CachePadded;
 
 use crate::policy::concurrency::{Kick, Reserved, Running};
 use crate::policy::cpu_set::CpuSet;
-use crate::policy::crew::{Crew, Prepare, Rest, Wake, WorkerId};
+use crate::policy::crew::{Crew, Prepare, Rest, Wake, WorkerId, should_shed};
 use crate::policy::manager::Look;
 use crate::policy::time::Time;
 use crate::policy::worker::{Phase, WorkerState};
 use crate::protocol::running::RunningCell;
-use crate::sys::clock;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
+use crate::sys::{affinity, clock};
 
 use super::core::Core;
 use super::entry::Entry;
@@ -111,7 +111,7 @@ impl Pool {
     #[inline]
     pub(crate) fn submit(&self, entry: Entry) {
         self.worklist.push(entry);
-        self.perform(self.running.pushed());
+        self.perform(self.running.pushed(), None);
     }
 
     /// Adds an entry before all others.
@@ -121,7 +121,7 @@ impl Pool {
         state.sideline.push_front(entry);
         self.sidelined.store(state.sideline.len(), Ordering::Release);
         drop(state);
-        self.perform(self.running.pushed());
+        self.perform(self.running.pushed(), None);
     }
 
     /// Takes the first entry.
@@ -152,15 +152,24 @@ impl Pool {
     /// it that somebody comes for it.
     #[inline]
     pub(crate) fn look(&self) {
-        self.perform(self.running.look(|| self.has_work()));
+        self.perform(self.running.look(|| self.has_work()), None);
+    }
+
+    /// The same for a worker that is about to block on this CPU.
+    #[inline]
+    pub(crate) fn look_before_blocking(&self) {
+        let kick = self.running.look(|| self.has_work());
+        if kick != Kick::Enough {
+            self.perform(kick, affinity::current_cpu());
+        }
     }
 
     /// The one door: wakes or makes a worker, or tells the manager, if that is what the word says.
     #[inline]
-    fn perform(&self, kick: Kick) {
+    fn perform(&self, kick: Kick, near: Option<usize>) {
         match kick {
             Kick::Enough => {}
-            Kick::Wake(reserved) => self.wake(reserved),
+            Kick::Wake(reserved) => self.wake(reserved, near),
             Kick::Watch => {
                 self.core.manager.ask(Request::Watch(self.this.clone()));
             }
@@ -168,9 +177,9 @@ impl Pool {
     }
 
     #[cold]
-    fn wake(&self, reserved: Reserved) {
+    fn wake(&self, reserved: Reserved, near: Option<usize>) {
         let mut state = self.state.lock();
-        match state.crew.kick(reserved) {
+        match state.crew.kick(reserved, near) {
             Wake::Unpark(id) => {
                 let worker = Arc::clone(state.worker(id));
                 worker.cell.set_phase(Phase::Waking);
@@ -205,7 +214,7 @@ impl Pool {
         let now = clock::now();
         let mut state = self.state.lock();
         state.workers[worker.id as usize] = Slot::Worker(Arc::clone(worker));
-        let rest = state.crew.arrived(worker.id, now);
+        let rest = state.crew.arrived(worker.id, affinity::current_cpu(), now);
         state.settle(worker, &rest);
         rest
     }
@@ -218,9 +227,29 @@ impl Pool {
         if counted {
             self.running.leave();
         }
-        let rest = state.crew.rest(worker.id, now);
+        let rest = state.crew.rest(worker.id, affinity::current_cpu(), now);
         state.settle(worker, &rest);
         rest
+    }
+
+    /// Can its workers run on different CPUs, and does it matter on which?
+    #[inline]
+    pub(crate) fn has_several_cpus(&self) -> bool {
+        self.spec.target.is_some_and(|target| target > 1)
+    }
+
+    /// More workers run than should: is it this one that leaves?
+    #[cold]
+    pub(crate) fn should_shed(&self, worker: &Worker) -> bool {
+        if !self.has_several_cpus() {
+            return true;
+        }
+        let state = self.state.lock();
+        let running = state.workers.iter().filter_map(Slot::worker);
+        let running = running.filter(|other| other.cell.load().phase() == Phase::Running);
+        let others: Vec<usize> =
+            running.filter(|other| other.id != worker.id).map(|other| other.cpu()).collect();
+        should_shed(worker.cpu(), &others)
     }
 
     /// A woken worker takes its reservation.

@@ -15,7 +15,8 @@ use crate::policy::crew::{Prepare, Rest, WorkerId};
 use crate::policy::item::ShardId;
 use crate::policy::worker::Phase;
 use crate::protocol::worker::WorkerCell;
-use crate::sys;
+use crate::sys::sync::{AtomicUsize, Ordering};
+use crate::sys::{self, affinity};
 
 use super::core::PanicReport;
 use super::entry::{Entry, Header};
@@ -34,6 +35,9 @@ thread_local! {
 pub(crate) struct Worker {
     pub(crate) id: WorkerId,
     pub(crate) cell: WorkerCell,
+    /// The CPU on which it began its item, if that can differ from another worker's of its pool. Written by the owner;
+    /// a hint.
+    cpu: AtomicUsize,
     thread: Thread,
 }
 
@@ -72,6 +76,10 @@ impl Current {
 }
 
 impl Worker {
+    pub(crate) fn cpu(&self) -> usize {
+        self.cpu.load(Ordering::Relaxed)
+    }
+
     /// Outside of the pool's lock: this is a system call.
     pub(crate) fn unpark(&self) {
         self.thread.unpark();
@@ -91,8 +99,12 @@ pub(crate) fn with_current<R>(look: impl FnOnce(Option<&WorkerThread>) -> R) -> 
 pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
     bind(&pool);
     pool.core.settings.hooks.started();
-    let shared =
-        Arc::new(Worker { id, cell: WorkerCell::new(Phase::Waking), thread: std::thread::current() });
+    let shared = Arc::new(Worker {
+        id,
+        cell: WorkerCell::new(Phase::Waking),
+        cpu: AtomicUsize::new(0),
+        thread: std::thread::current(),
+    });
     let rest = pool.arrive(&shared);
     let core = Arc::clone(&pool.core);
     {
@@ -190,7 +202,10 @@ impl WorkerThread {
             entry.execute(self);
             // Destructors and the panic handler, which run after the item's function, may leave guards behind, too.
             self.end_guards();
-            if self.pool.running.between_items(true) == Next::Shed {
+            if self.pool.running.load().too_many_running()
+                && self.pool.should_shed(&self.shared)
+                && self.pool.running.between_items(true) == Next::Shed
+            {
                 if let Some(entry) = self.in_hand.take() {
                     self.pool.put_back(entry);
                 }
@@ -248,6 +263,9 @@ impl WorkerThread {
             self.pool.look();
         } else {
             self.shared.cell.begin_item(Phase::Running);
+            if self.pool.has_several_cpus() {
+                self.shared.cpu.store(affinity::current_cpu().unwrap_or(0), Ordering::Relaxed);
+            }
         }
     }
 
@@ -303,7 +321,7 @@ impl WorkerThread {
         self.guards.set(depth + 1);
         if depth == 0 && self.shared.cell.block() {
             self.pool.running.leave();
-            self.pool.look();
+            self.pool.look_before_blocking();
         }
         self.sequence()
     }

@@ -48,6 +48,8 @@ pub(crate) struct Crew {
 struct Idle {
     id: WorkerId,
     since: Time,
+    /// Where it ran last; the system wakes it there, if no other CPU is idle.
+    cpu: Option<usize>,
 }
 
 /// How a reservation is served.
@@ -108,9 +110,15 @@ impl Crew {
         }
     }
 
-    /// Somebody reserved a worker: whom does it get?
-    pub(crate) fn kick(&mut self, reserved: Reserved) -> Wake {
-        if let Some(idle) = self.idle.pop_back() {
+    /// Somebody reserved a worker: whom does it get? The most recently idle one; if the caller is about to leave the
+    /// CPU `near`, the most recently idle one of those that ran there.
+    ///
+    /// While the caller still runs, the system sees no idle CPU. It would put a worker that ran elsewhere behind the
+    /// one that runs there, and leave this CPU idle for milliseconds.
+    pub(crate) fn kick(&mut self, reserved: Reserved, near: Option<usize>) -> Wake {
+        let neighbour = near.and_then(|cpu| self.idle.iter().rposition(|idle| idle.cpu == Some(cpu)));
+        let best = neighbour.or(self.idle.len().checked_sub(1));
+        if let Some(idle) = best.and_then(|at| self.idle.remove(at)) {
             self.waking.push(reserved);
             return Wake::Unpark(idle.id);
         }
@@ -132,14 +140,14 @@ impl Crew {
     }
 
     /// A new worker has arrived.
-    pub(crate) fn arrived(&mut self, id: WorkerId, now: Time) -> Rest {
+    pub(crate) fn arrived(&mut self, id: WorkerId, cpu: Option<usize>, now: Time) -> Rest {
         self.creating = false;
         self.alive += 1;
-        self.rest(id, now)
+        self.rest(id, cpu, now)
     }
 
     /// A worker has nothing to do, and has left the count of running ones in the same critical section.
-    pub(crate) fn rest(&mut self, id: WorkerId, now: Time) -> Rest {
+    pub(crate) fn rest(&mut self, id: WorkerId, cpu: Option<usize>, now: Time) -> Rest {
         if let Some(reserved) = self.owed.pop() {
             return Rest::Start(reserved, self.prepare());
         }
@@ -147,7 +155,7 @@ impl Crew {
             self.alive -= 1;
             return Rest::Exit;
         }
-        self.idle.push_back(Idle { id, since: now });
+        self.idle.push_back(Idle { id, since: now, cpu });
         let arm = !self.culling && self.too_many_workers();
         self.culling |= arm;
         Rest::Park(if arm { self.next_cull() } else { None })
@@ -254,6 +262,13 @@ impl Crew {
     }
 }
 
+/// More workers run than should: does the one on the CPU `mine` leave? Not while it has its CPU to itself and two of
+/// the others share one: the system would take milliseconds to spread these. They see the same, and one leaves.
+pub(crate) fn should_shed(mine: usize, others: &[usize]) -> bool {
+    let shared = |at: usize, cpu: usize| others[at + 1..].contains(&cpu);
+    others.contains(&mine) || !others.iter().enumerate().any(|(at, cpu)| shared(at, *cpu))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::concurrency::{Kick, Running};
@@ -276,7 +291,7 @@ mod tests {
     fn idle_crew(n: u32) -> Crew {
         let mut crew = Crew::new(LIMITS);
         for id in 0..n {
-            assert!(matches!(crew.arrived(id, at(u64::from(id))), Rest::Park(_)));
+            assert!(matches!(crew.arrived(id, None, at(u64::from(id))), Rest::Park(_)));
         }
         crew
     }
@@ -285,13 +300,13 @@ mod tests {
     #[test]
     fn the_first_reservation_makes_a_worker_and_that_one_a_spare() {
         let mut crew = Crew::new(LIMITS);
-        assert_eq!(crew.kick(reserved()), Wake::Create);
-        assert_eq!(crew.kick(reserved()), Wake::Wait);
+        assert_eq!(crew.kick(reserved(), None), Wake::Create);
+        assert_eq!(crew.kick(reserved(), None), Wake::Wait);
         assert!(crew.is_help_coming());
         // The first to arrive begins, and since another reservation waits, one more is made at once.
-        assert_eq!(crew.arrived(0, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
-        assert_eq!(crew.arrived(1, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
-        assert_eq!(crew.arrived(2, at(0)), Rest::Park(None));
+        assert_eq!(crew.arrived(0, None, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
+        assert_eq!(crew.arrived(1, None, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
+        assert_eq!(crew.arrived(2, None, at(0)), Rest::Park(None));
         assert!(!crew.is_help_coming());
     }
 
@@ -299,35 +314,56 @@ mod tests {
     #[test]
     fn the_last_idle_worker_asks_for_a_spare_before_it_begins() {
         let mut crew = idle_crew(2);
-        assert_eq!(crew.kick(reserved()), Wake::Unpark(1));
+        assert_eq!(crew.kick(reserved(), None), Wake::Unpark(1));
         assert_eq!(crew.woken().1, Prepare::Ready);
-        assert_eq!(crew.kick(reserved()), Wake::Unpark(0));
+        assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
         assert_eq!(crew.woken().1, Prepare::CreateSpare);
-        assert_eq!(crew.kick(reserved()), Wake::Wait);
+        assert_eq!(crew.kick(reserved(), None), Wake::Wait);
     }
 
     #[test]
     fn the_most_recently_idle_worker_is_woken_first() {
         let mut crew = idle_crew(3);
-        assert_eq!(crew.kick(reserved()), Wake::Unpark(2));
-        assert_eq!(crew.kick(reserved()), Wake::Unpark(1));
+        assert_eq!(crew.kick(reserved(), None), Wake::Unpark(2));
+        assert_eq!(crew.kick(reserved(), None), Wake::Unpark(1));
+    }
+
+    /// spec: C1 (another worker starts at once), C5: on the CPU that is about to be free.
+    #[test]
+    fn a_worker_that_blocks_wakes_one_that_ran_on_its_cpu() {
+        let mut crew = Crew::new(LIMITS);
+        for (id, cpu) in [(0, 7), (1, 5), (2, 7), (3, 5)] {
+            assert!(matches!(crew.arrived(id, Some(cpu), at(0)), Rest::Park(_)));
+        }
+        assert_eq!(crew.kick(reserved(), Some(7)), Wake::Unpark(2));
+        assert_eq!(crew.kick(reserved(), Some(7)), Wake::Unpark(0));
+        assert_eq!(crew.kick(reserved(), Some(7)), Wake::Unpark(3), "better another one than none");
+    }
+
+    /// spec: C3 (returning workers overshoot and are shed), C5: so that no CPU of the pod is left.
+    #[test]
+    fn of_too_many_workers_one_leaves_that_shares_its_cpu() {
+        assert!(should_shed(0, &[0, 1]), "it shares its own");
+        assert!(!should_shed(1, &[0, 0]), "it has its CPU to itself, the others share one");
+        assert!(should_shed(2, &[0, 1]), "nobody seems to share: what is known of them is old");
+        assert!(should_shed(0, &[]));
     }
 
     #[test]
     fn a_worker_that_becomes_idle_serves_who_waits_for_a_new_one() {
         let mut crew = idle_crew(1);
-        assert_eq!(crew.kick(reserved()), Wake::Unpark(0));
+        assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
         assert_eq!(crew.woken().1, Prepare::CreateSpare);
-        assert_eq!(crew.kick(reserved()), Wake::Wait);
-        assert_eq!(crew.rest(0, at(9)), Rest::Start(reserved(), Prepare::Ready));
+        assert_eq!(crew.kick(reserved(), None), Wake::Wait);
+        assert_eq!(crew.rest(0, None, at(9)), Rest::Start(reserved(), Prepare::Ready));
     }
 
     /// spec: C8 (culled beyond 2 + busy/4)
     #[test]
     fn idle_workers_leave_after_the_timeout_down_to_two() {
         let mut crew = idle_crew(2);
-        assert_eq!(crew.arrived(2, at(2)), Rest::Park(Some(at(300))));
-        assert_eq!(crew.arrived(3, at(3)), Rest::Park(None), "one deadline is enough");
+        assert_eq!(crew.arrived(2, None, at(2)), Rest::Park(Some(at(300))));
+        assert_eq!(crew.arrived(3, None, at(3)), Rest::Park(None), "one deadline is enough");
         assert_eq!(crew.cull(at(299)), Cull { leaving: vec![], again_at: Some(at(300)) });
         assert_eq!(crew.cull(at(300)), Cull { leaving: vec![0], again_at: Some(at(301)) });
         assert_eq!(crew.cull(at(1000)), Cull { leaving: vec![1], again_at: None });
@@ -342,7 +378,7 @@ mod tests {
         {
             let mut crew = idle_crew(alive);
             for _ in 0..busy {
-                let _ = crew.kick(reserved());
+                let _ = crew.kick(reserved(), None);
             }
             assert_eq!(crew.too_many_workers(), too_many, "{busy} of {alive} busy");
         }
@@ -351,11 +387,11 @@ mod tests {
     #[test]
     fn a_failed_creation_is_tried_again_only_while_wanted() {
         let mut crew = idle_crew(1);
-        assert_eq!(crew.kick(reserved()), Wake::Unpark(0));
+        assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
         assert_eq!(crew.woken().1, Prepare::CreateSpare);
         assert!(crew.still_wanted(), "the spare is still missing");
         assert!(crew.is_help_coming());
-        assert_eq!(crew.rest(0, at(0)), Rest::Park(None));
+        assert_eq!(crew.rest(0, None, at(0)), Rest::Park(None));
         assert!(!crew.still_wanted(), "an idle worker is back");
         assert!(!crew.is_help_coming());
     }
@@ -364,9 +400,11 @@ mod tests {
     #[test]
     fn a_crew_that_gave_its_last_worker_up_wants_no_spare() {
         let mut crew = Crew::new(LIMITS);
-        assert_eq!(crew.kick(reserved()), Wake::Create);
-        let Rest::Start(_, Prepare::CreateSpare) = crew.arrived(0, at(0)) else { panic!("it is wanted") };
-        assert_eq!(crew.rest(0, at(0)), Rest::Park(None));
+        assert_eq!(crew.kick(reserved(), None), Wake::Create);
+        let Rest::Start(_, Prepare::CreateSpare) = crew.arrived(0, None, at(0)) else {
+            panic!("it is wanted")
+        };
+        assert_eq!(crew.rest(0, None, at(0)), Rest::Park(None));
         assert_eq!(crew.give_up_one(), Some(0));
         assert!(!crew.still_wanted());
     }
@@ -375,31 +413,31 @@ mod tests {
     #[test]
     fn a_spare_is_not_worth_waiting_for_room() {
         let mut crew = idle_crew(1);
-        assert_eq!(crew.kick(reserved()), Wake::Unpark(0));
+        assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
         assert_eq!(crew.woken().1, Prepare::CreateSpare);
         assert!(!crew.no_room());
-        assert_eq!(crew.kick(reserved()), Wake::Create, "it blocked: now somebody is in need");
+        assert_eq!(crew.kick(reserved(), None), Wake::Create, "it blocked: now somebody is in need");
         assert!(crew.no_room());
-        assert_eq!(crew.kick(reserved()), Wake::Wait);
+        assert_eq!(crew.kick(reserved(), None), Wake::Wait);
     }
 
     #[test]
     fn reservations_that_nobody_can_serve_are_handed_back() {
         let mut crew = Crew::new(LIMITS);
-        assert_eq!(crew.kick(reserved()), Wake::Create);
+        assert_eq!(crew.kick(reserved(), None), Wake::Create);
         assert_eq!(crew.nobody_comes(), vec![reserved()]);
         assert!(!crew.is_help_coming());
-        assert_eq!(crew.kick(reserved()), Wake::Create, "asked for anew");
+        assert_eq!(crew.kick(reserved(), None), Wake::Create, "asked for anew");
     }
 
     #[test]
     fn a_closing_crew_lets_everybody_go() {
         let mut crew = idle_crew(3);
-        assert_eq!(crew.kick(reserved()), Wake::Unpark(2));
+        assert_eq!(crew.kick(reserved(), None), Wake::Unpark(2));
         assert_eq!(crew.close(), vec![0, 1]);
         assert_eq!(crew.woken().1, Prepare::Ready, "no spare is made any more");
-        assert_eq!(crew.rest(2, at(1)), Rest::Exit);
-        assert_eq!(crew.arrived(3, at(1)), Rest::Exit);
+        assert_eq!(crew.rest(2, None, at(1)), Rest::Exit);
+        assert_eq!(crew.arrived(3, None, at(1)), Rest::Exit);
         assert_eq!(crew.alive(), 0);
     }
 

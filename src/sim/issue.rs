@@ -119,7 +119,7 @@ impl Machine {
     }
 
     pub(super) fn wake(&mut self, pool: PoolId, reserved: Reserved) {
-        match self.pools[pool].crew.kick(reserved) {
+        match self.pools[pool].crew.kick(reserved, None) {
             Wake::Unpark(id) => {
                 let thread = self.pools[pool].workers[&id];
                 self.worker_mut(thread).set_phase(Phase::Waking);

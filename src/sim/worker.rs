@@ -74,7 +74,7 @@ impl Machine {
 
     fn arrive(&mut self, me: ThreadId) {
         let (pool, id) = (self.worker(me).pool, self.worker(me).id);
-        let rest = self.pools[pool].crew.arrived(id, self.now);
+        let rest = self.pools[pool].crew.arrived(id, None, self.now);
         self.pools[pool].asked_for -= 1;
         self.resting(me, &rest);
         self.then(me, [Op::Rested(rest)]);
@@ -207,7 +207,7 @@ impl Machine {
 
     fn rest(&mut self, me: ThreadId) -> Rest {
         let (pool, id) = (self.worker(me).pool, self.worker(me).id);
-        let rest = self.pools[pool].crew.rest(id, self.now);
+        let rest = self.pools[pool].crew.rest(id, None, self.now);
         self.resting(me, &rest);
         rest
     }

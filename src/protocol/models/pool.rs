@@ -42,7 +42,7 @@ impl Pool {
     pub(super) fn new(word: Running, workers: u32, items: u64) -> Self {
         let mut crew = Crew::new(LIMITS);
         for id in 0..workers {
-            assert!(matches!(crew.arrived(id, Time::default()), Rest::Park(_)));
+            assert!(matches!(crew.arrived(id, None, Time::default()), Rest::Park(_)));
         }
         let workers = (0..workers).map(|_| Worker::idle());
         Self {
@@ -62,7 +62,7 @@ impl Pool {
     pub(super) fn start_one(&self) -> WorkerId {
         let Kick::Wake(reserved) = self.running.pushed() else { panic!("the pool is full") };
         let mut crew = self.crew.lock();
-        let Wake::Unpark(id) = crew.kick(reserved) else { panic!("nobody is idle") };
+        let Wake::Unpark(id) = crew.kick(reserved, None) else { panic!("nobody is idle") };
         assert!(self.running.start(crew.woken().0));
         self.worker(id).cell.begin_item(Phase::Running);
         id
@@ -76,7 +76,7 @@ impl Pool {
     pub(super) fn perform(&self, kick: Kick) {
         let Kick::Wake(reserved) = kick else { return };
         let mut crew = self.crew.lock();
-        let wake = crew.kick(reserved);
+        let wake = crew.kick(reserved, None);
         if let Wake::Unpark(id) = wake {
             self.worker(id).cell.set_phase(Phase::Waking);
         }
@@ -162,7 +162,7 @@ impl Pool {
         if counts {
             self.running.leave();
         }
-        let rest = crew.rest(id, Time::default());
+        let rest = crew.rest(id, None, Time::default());
         let cell = &self.worker(id).cell;
         match rest {
             Rest::Park(_) => {
