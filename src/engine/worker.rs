@@ -35,7 +35,7 @@ thread_local! {
 pub(crate) struct Worker {
     pub(crate) id: WorkerId,
     pub(crate) cell: WorkerCell,
-    /// The CPU on which it began its item, if that can differ from another worker's of its pool. Written by the owner;
+    /// The CPU on which it was seen last, if that can differ from another worker's of its pool. Written by the owner;
     /// a hint.
     cpu: AtomicUsize,
     thread: Thread,
@@ -203,7 +203,7 @@ impl WorkerThread {
             // Destructors and the panic handler, which run after the item's function, may leave guards behind, too.
             self.end_guards();
             if self.pool.running.load().too_many_running()
-                && self.pool.should_shed(&self.shared)
+                && self.is_the_one_to_shed()
                 && self.pool.running.between_items(true) == Next::Shed
             {
                 if let Some(entry) = self.in_hand.take() {
@@ -231,6 +231,21 @@ impl WorkerThread {
             self.report_panic(entry.shard().queue(), type_name, payload.as_ref());
         }
         result
+    }
+
+    /// Lets others know where it runs, if that can differ from where they run.
+    #[inline]
+    fn note_cpu(&self) {
+        if self.pool.has_several_cpus() {
+            self.shared.cpu.store(affinity::current_cpu().unwrap_or(0), Ordering::Relaxed);
+        }
+    }
+
+    #[cold]
+    fn is_the_one_to_shed(&self) -> bool {
+        // The system may have moved it while it ran or was blocked.
+        self.note_cpu();
+        self.pool.should_shed(&self.shared)
     }
 
     /// What runs on this thread from now on belongs to the entry, until it is completed.
@@ -263,9 +278,7 @@ impl WorkerThread {
             self.pool.look();
         } else {
             self.shared.cell.begin_item(Phase::Running);
-            if self.pool.has_several_cpus() {
-                self.shared.cpu.store(affinity::current_cpu().unwrap_or(0), Ordering::Relaxed);
-            }
+            self.note_cpu();
         }
     }
 
