@@ -245,11 +245,9 @@ impl Pool {
             return true;
         }
         let state = self.state.lock();
-        let running = state.workers.iter().filter_map(Slot::worker);
-        let running = running.filter(|other| other.cell.load().phase() == Phase::Running);
-        let others: Vec<usize> =
-            running.filter(|other| other.id != worker.id).map(|other| other.cpu()).collect();
-        should_shed(worker.cpu(), &others)
+        let others = state.workers.iter().filter_map(Slot::worker).filter(|other| other.id != worker.id);
+        let running = others.filter(|other| other.cell.load().phase() == Phase::Running);
+        should_shed(worker.cpu(), running.map(|other| other.cpu()))
     }
 
     /// A woken worker takes its reservation.
