@@ -223,7 +223,8 @@ fn a_queue_may_be_dropped_while_it_is_flushed() {
 #[test]
 fn a_flush_waits_for_an_item_that_somebody_else_is_just_queueing() {
     let _limit = time_limit();
-    let executor = cpus(2);
+    // Each issuer on its own CPU, and enough rounds that one is preempted in the middle of a queueing.
+    let executor = Executor::builder().progress_check(Duration::from_millis(100)).build().unwrap();
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
     let (asked, answered) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let work = {
@@ -241,7 +242,7 @@ fn a_flush_waits_for_an_item_that_somebody_else_is_just_queueing() {
                 }
             });
         }
-        for round in 1..=stress(5000) {
+        for round in 1..=stress(50_000) {
             asked.store(round, Ordering::Relaxed);
             queue.queue(&work).unwrap();
             queue.flush().unwrap();
