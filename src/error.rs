@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::sys::sync::Mutex;
-use crate::{CpuSet, TopologyError};
+use crate::{CpuSet, QueueError, TopologyError};
 
 /// Why an executor could not be built.
 ///
@@ -178,27 +178,8 @@ impl fmt::Display for BuildQueueError {
 
 impl std::error::Error for BuildQueueError {}
 
-/// Why a queue did not accept an item. The item is as it was before.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum QueueError {
-    /// As many items are pending as `max_pending` permits. Without `max_pending`, too, there is an end: half a billion
-    /// items that wait for a slot, in the whole queue or, where `max_active` counts per CPU, on one CPU.
-    Full,
-}
-
-impl fmt::Display for QueueError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full => write!(f, "the queue is full; try again when it has run something"),
-        }
-    }
-}
-
-impl std::error::Error for QueueError {}
-
-/// A one-shot that was not accepted, and its closure. Queues without `max_pending` refuse, too, when half a billion
-/// items wait: see [`QueueError::Full`].
+/// A one-shot that was not accepted, and its closure. Queues without `max_pending` refuse, too, when a hundred
+/// million items wait: see [`QueueError::Full`].
 ///
 /// # Examples
 ///
@@ -340,26 +321,10 @@ impl fmt::Debug for PanicPayload {
     }
 }
 
-/// Why a flush did not wait.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum FlushError {
-    /// The caller is an item of this very queue, or pending on it: the flush would wait for it, and it for the flush.
-    WouldDeadlock,
-}
-
-impl fmt::Display for FlushError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::WouldDeadlock => write!(f, "an item cannot flush its own queue: it would wait for itself"),
-        }
-    }
-}
-
-impl std::error::Error for FlushError {}
-
 #[cfg(test)]
 mod tests {
+    use crate::WaitError;
+
     use super::*;
 
     /// Every error goes through `?` into the boxes that people use.
@@ -370,7 +335,7 @@ mod tests {
         is_error::<BuildQueueError>();
         is_error::<QueueError>();
         is_error::<JoinError>();
-        is_error::<FlushError>();
+        is_error::<WaitError>();
         is_error::<Refused<fn()>>();
     }
 }

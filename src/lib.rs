@@ -106,7 +106,8 @@ mod work;
 pub use self::{
     blocking::{BlockingGuard, blocking},
     engine::core::PanicReport,
-    error::{BuildExecutorError, BuildQueueError, FlushError, JoinError, PanicPayload, QueueError, Refused},
+    engine::refusal::{QueueError, WaitError},
+    error::{BuildExecutorError, BuildQueueError, JoinError, PanicPayload, Refused},
     executor::{Executor, ExecutorBuilder},
     observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
     queue::{Attrs, WorkQueue, WorkQueueBuilder},

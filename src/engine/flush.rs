@@ -5,6 +5,7 @@
 
 use crate::protocol::flush::FlushCount;
 use crate::sys::sync::{Condvar, Mutex};
+use crate::sys::wait::Until;
 
 use super::shard::Gate;
 
@@ -36,8 +37,9 @@ impl Flush {
         }
     }
 
-    /// Waits until every item that is in flight in one of the gates now is done.
-    pub(crate) fn wait<'a>(&self, gates: impl Iterator<Item = &'a Gate> + Clone) {
+    /// Waits until every item that is in flight in one of the gates now is done. False if the time ran out first; a
+    /// flush that was begun goes on without anybody, and the next one follows it.
+    pub(crate) fn wait<'a>(&self, gates: impl Iterator<Item = &'a Gate> + Clone, until: Until) -> bool {
         let mut turn = self.turn.lock();
         let mine = turn.begun + 1;
         while turn.done < mine {
@@ -47,10 +49,11 @@ impl Flush {
                 drop(turn);
                 self.begin(gates.clone());
                 turn = self.turn.lock();
-            } else {
-                self.ended.wait(&mut turn);
+            } else if !until.wait(&self.ended, &mut turn) {
+                return turn.done >= mine;
             }
         }
+        true
     }
 
     fn begin<'a>(&self, gates: impl Iterator<Item = &'a Gate>) {

@@ -16,6 +16,7 @@
 //! | `core` | what all of them share: settings, the manager's inbox, the register of pools |
 //! | `placement` | which CPU an item is queued on |
 //! | `entry` | what lies on a list |
+//! | `refusal` | why a queue does not accept an item, and why a wait does not wait |
 //!
 //! **Locks**, each held for a few instructions and never across user code, a wake-up or another lock unless said
 //! here: a pool's `state`; a queue's `making` (shards being made; takes the register's lock inside); the register
@@ -30,6 +31,7 @@ pub(crate) mod one_shot;
 pub(crate) mod placement;
 pub(crate) mod pool;
 pub(crate) mod queue;
+pub(crate) mod refusal;
 pub(crate) mod shard;
 pub(crate) mod submit;
 pub(crate) mod work_item;

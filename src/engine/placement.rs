@@ -20,6 +20,16 @@ pub(crate) struct Placement {
     mode: Mode,
 }
 
+/// Where an issuer wants an item.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// Near the issuer.
+    Here,
+    /// On the CPU of this slot.
+    #[allow(dead_code, reason = "queue_on comes with the next commits")]
+    Slot(usize),
+}
+
 /// A CPU of the executor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
@@ -70,9 +80,18 @@ impl Placement {
         self.slots.iter().filter(|slot| cpus.contains(slot.cpu)).map(|slot| slot.real).collect()
     }
 
+    /// The slot to queue on.
+    #[inline]
+    pub(crate) fn slot_for(&self, place: Place) -> usize {
+        match place {
+            Place::Here => self.slot(),
+            Place::Slot(slot) => slot,
+        }
+    }
+
     /// The slot to queue on, for the calling thread, now.
     #[inline]
-    pub(crate) fn slot(&self) -> usize {
+    fn slot(&self) -> usize {
         match &self.mode {
             Mode::Real => self.slot_of_thread(),
             Mode::MadeUp => self.slot_of_worker().unwrap_or_else(|| self.slot_of_thread()),

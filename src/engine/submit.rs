@@ -5,30 +5,28 @@ use crate::protocol::item::Queued;
 
 use super::entry::Entry;
 use super::one_shot::{self, RawHandle};
+use super::placement::Place;
 use super::queue::Queue;
+use super::refusal::QueueError;
 use super::shard::Shard;
 use super::work_item::WorkHandle;
 use super::worker;
 
-/// The queue takes no more.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Full;
-
 impl Queue {
     /// Queues a closure that runs once. A refusal hands it back.
     #[inline]
-    pub(crate) fn spawn<F, T>(&self, function: F) -> Result<RawHandle<T>, (Full, F)>
+    pub(crate) fn spawn<F, T>(&self, place: Place, function: F) -> Result<RawHandle<T>, (QueueError, F)>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
         if !self.becomes_pending() {
-            return Err((Full, function));
+            return Err((QueueError::Full, function));
         }
-        let shard = self.shard(self.executor.placement.slot());
+        let shard = self.shard(self.executor.placement.slot_for(place));
         if shard.gate().cell.is_full() {
             self.left_pending();
-            return Err((Full, function));
+            return Err((QueueError::Full, function));
         }
         let (item, handle) = one_shot::make(function, std::ptr::from_ref(shard.gate()));
         let (half, has_slot) = shard.gate().cell.admit();
@@ -40,8 +38,8 @@ impl Queue {
     ///
     /// It is counted in the gate before it becomes pending: who finds it pending, and flushes, waits for it.
     #[inline]
-    pub(crate) fn queue(&self, work: &WorkHandle) -> Result<bool, Full> {
-        let shard = self.shard(self.executor.placement.slot());
+    pub(crate) fn queue(&self, place: Place, work: &WorkHandle) -> Result<bool, QueueError> {
+        let shard = self.shard(self.executor.placement.slot_for(place));
         if !work.cell.load().is_idle() {
             if let Some(queued) = work.cell.queue_without_entry(shard.id()) {
                 return Ok(queued == Queued::Revived);
@@ -49,7 +47,7 @@ impl Queue {
         }
         if shard.gate().cell.is_full() || !self.becomes_pending() {
             // Somebody may have queued it meanwhile: then it needs no room.
-            let queued = work.cell.queue_without_entry(shard.id()).ok_or(Full)?;
+            let queued = work.cell.queue_without_entry(shard.id()).ok_or(QueueError::Full)?;
             return Ok(queued == Queued::Revived);
         }
         let (half, has_slot) = shard.gate().cell.admit();

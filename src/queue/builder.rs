@@ -155,8 +155,8 @@ impl WorkQueueBuilder {
     }
 
     /// How many accepted items may wait to begin; beyond that the queue answers
-    /// [`QueueError::Full`](crate::QueueError::Full), which tells of the only limit that there is by default: half a
-    /// billion. A cancelled item counts until its place in the queue is reached.
+    /// [`QueueError::Full`](crate::QueueError::Full), which tells of the only limit that there is by default: a hundred
+    /// million. A cancelled item counts until its place in the queue is reached.
     pub fn max_pending(mut self, items: usize) -> Self {
         self.max_pending = Some(items);
         self

@@ -4,9 +4,12 @@ mod builder;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::engine::placement::Place;
 use crate::engine::queue::QueueHandle;
-use crate::{FlushError, JoinHandle, QueueError, Refused, Work, blocking};
+use crate::sys::wait::Until;
+use crate::{JoinHandle, QueueError, Refused, WaitError, Work, blocking};
 
 use self::builder::Kind;
 pub use self::builder::{Attrs, WorkQueueBuilder};
@@ -102,16 +105,16 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::Full`] if the queue holds `max_pending` items, or half a billion wait, with the closure.
+    /// [`QueueError::Full`] if the queue holds `max_pending` items, or a hundred million wait, with the closure.
     #[inline]
     pub fn spawn<F, T>(&self, closure: F) -> Result<JoinHandle<T>, Refused<F>>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        match self.handle.queue().spawn(closure) {
+        match self.handle.queue().spawn(Place::Here, closure) {
             Ok(handle) => Ok(JoinHandle::new(handle)),
-            Err((_full, closure)) => Err(Refused::new(QueueError::Full, closure)),
+            Err((error, closure)) => Err(Refused::new(error, closure)),
         }
     }
 
@@ -140,12 +143,12 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::Full`] if the queue holds `max_pending` items, or half a billion wait, and this one is not among
+    /// [`QueueError::Full`] if the queue holds `max_pending` items, or a hundred million wait, and this one is not among
     /// them.
     #[doc(alias = "queue_work")]
     #[inline]
     pub fn queue(&self, work: &Work) -> Result<bool, QueueError> {
-        self.handle.queue().queue(&work.item).map_err(|_full| QueueError::Full)
+        self.handle.queue().queue(Place::Here, &work.item)
     }
 
     /// Waits until everything that was queued before this call is done, under a blocking guard. What is queued
@@ -174,15 +177,28 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`FlushError::WouldDeadlock`] if the caller is an item of this queue, or one that is pending on it.
+    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or one that is pending on it.
     #[doc(alias = "flush_workqueue")]
-    pub fn flush(&self) -> Result<(), FlushError> {
+    pub fn flush(&self) -> Result<(), WaitError> {
+        self.flush_until(Until::FOREVER)
+    }
+
+    /// As [`flush`](Self::flush), for so long at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](Self::flush), and [`WaitError::TimedOut`].
+    pub fn flush_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.flush_until(Until::after(timeout))
+    }
+
+    fn flush_until(&self, until: Until) -> Result<(), WaitError> {
         let queue = self.handle.queue();
         if queue.flush_would_deadlock() {
-            return Err(FlushError::WouldDeadlock);
+            return Err(WaitError::WouldDeadlock);
         }
-        blocking(|| queue.flush.wait(queue.gates()));
-        Ok(())
+        let ended = blocking(|| queue.flush.wait(queue.gates(), until));
+        if ended { Ok(()) } else { Err(WaitError::TimedOut) }
     }
 }
 

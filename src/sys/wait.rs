@@ -11,6 +11,7 @@ mod imp {
 
     use std::time::{Duration, Instant};
 
+    use parking_lot::{Condvar, MutexGuard};
     use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN, ParkResult};
 
     /// How long a caller is willing to wait.
@@ -27,6 +28,15 @@ mod imp {
         )]
         pub(crate) fn after(timeout: Duration) -> Self {
             Self(Instant::now().checked_add(timeout))
+        }
+
+        /// Waits on a condition variable until notified. False if the time ran out first.
+        pub(crate) fn wait<T>(self, condition: &Condvar, guard: &mut MutexGuard<'_, T>) -> bool {
+            match self.0 {
+                None => condition.wait(guard),
+                Some(instant) => return !condition.wait_until(guard, instant).timed_out(),
+            }
+            true
         }
     }
 

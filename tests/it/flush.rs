@@ -257,7 +257,7 @@ fn a_flush_waits_for_an_item_that_somebody_else_is_just_queueing() {
 }
 
 /// Flushes its queue when it is dropped, and tells what came of it.
-struct FlushOnDrop(WorkQueue, mpsc::Sender<Result<(), cmwq::FlushError>>);
+struct FlushOnDrop(WorkQueue, mpsc::Sender<Result<(), cmwq::WaitError>>);
 
 impl Drop for FlushOnDrop {
     fn drop(&mut self) {
@@ -284,5 +284,5 @@ fn a_flush_in_the_destructor_of_a_cancelled_item_learns_that_it_would_deadlock()
     door.open();
     busy.join().unwrap();
     let answer = told.recv_timeout(Duration::from_secs(20)).unwrap();
-    assert_eq!(answer, Err(cmwq::FlushError::WouldDeadlock));
+    assert_eq!(answer, Err(cmwq::WaitError::WouldDeadlock));
 }

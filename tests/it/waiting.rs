@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use cmwq::{FlushError, JoinError, JoinHandle, Work, WorkQueue, WorkQueueBuilder};
+use cmwq::{JoinError, JoinHandle, WaitError, Work, WorkQueue, WorkQueueBuilder};
 
 use crate::support::{SOON, cpus, on_each_executor, one_cpu, time_limit};
 
@@ -108,7 +108,7 @@ fn an_item_cannot_flush_its_own_queue_but_any_other() {
                 drop(that.spawn(|| ()).unwrap());
                 tell.send((this.clone().flush(), that.flush())).unwrap();
             };
-            let expected = (Err(FlushError::WouldDeadlock), Ok(()));
+            let expected = (Err(WaitError::WouldDeadlock), Ok(()));
             own.spawn(flush_both.clone()).unwrap().join().unwrap();
             assert_eq!(told.recv_timeout(SOON).unwrap(), expected);
             own.queue(&Work::new(flush_both)).unwrap();
@@ -154,7 +154,7 @@ fn an_item_cannot_flush_a_queue_on_which_it_is_pending() {
         });
         assert_eq!(here.queue(&work), Ok(true));
         let (answer, cancelled) = told.recv_timeout(SOON).unwrap();
-        assert_eq!(answer, Err(FlushError::WouldDeadlock));
+        assert_eq!(answer, Err(WaitError::WouldDeadlock));
         assert!(cancelled, "it was pending there");
         here.flush().unwrap();
         assert_eq!(there.flush(), Ok(()));
