@@ -321,6 +321,36 @@ impl fmt::Debug for PanicPayload {
     }
 }
 
+/// Why an item was not enabled, or not queued after that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum EnableError {
+    /// It was enabled as often as it was disabled. Nothing has changed.
+    NotDisabled,
+    /// It was enabled, and the queue did not accept it.
+    Refused(QueueError),
+}
+
+impl fmt::Display for EnableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotDisabled => {
+                write!(f, "the item is not disabled; each `enable` takes one `disable` back")
+            }
+            Self::Refused(_) => write!(f, "the item was enabled, but not queued"),
+        }
+    }
+}
+
+impl std::error::Error for EnableError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NotDisabled => None,
+            Self::Refused(error) => Some(error),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::WaitError;
@@ -336,6 +366,7 @@ mod tests {
         is_error::<QueueError>();
         is_error::<JoinError>();
         is_error::<WaitError>();
+        is_error::<EnableError>();
         is_error::<Refused<fn()>>();
     }
 }

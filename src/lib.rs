@@ -96,6 +96,8 @@ mod executor;
 #[cfg(not(cmwq_loom))]
 mod observe;
 #[cfg(not(cmwq_loom))]
+mod periodic;
+#[cfg(not(cmwq_loom))]
 mod queue;
 #[cfg(all(test, not(cmwq_loom)))]
 mod sim;
@@ -107,9 +109,10 @@ pub use self::{
     blocking::{BlockingGuard, blocking},
     engine::core::PanicReport,
     engine::refusal::{QueueError, WaitError},
-    error::{BuildExecutorError, BuildQueueError, JoinError, PanicPayload, Refused},
+    error::{BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, Refused},
     executor::{Executor, ExecutorBuilder},
     observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
+    periodic::PeriodicHandle,
     queue::{Attrs, WorkQueue, WorkQueueBuilder},
     work::{JoinHandle, Work},
 };

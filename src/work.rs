@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::engine::one_shot::RawHandle;
 use crate::engine::work_item::WorkHandle;
 use crate::sys::wait::Until;
-use crate::{JoinError, PanicPayload, blocking};
+use crate::{EnableError, JoinError, PanicPayload, WaitError, blocking};
 
 /// A reusable work item: a function that is queued again and again.
 ///
@@ -123,8 +123,157 @@ impl Work {
     /// # }
     /// ```
     #[doc(alias = "cancel_work")]
+    #[doc(alias = "cancel_delayed_work")]
     pub fn cancel(&self) -> bool {
         self.item.cancel()
+    }
+
+    /// Takes a pending queueing back, and waits for the run that has begun, under a blocking guard: afterwards the item
+    /// is neither pending nor running, unless somebody queues it anew. Was it pending?
+    ///
+    /// Meanwhile nobody can queue it, also not itself: that is refused with
+    /// [`QueueError::Disabled`](crate::QueueError::Disabled).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Work, WorkQueue};
+    ///
+    /// let queue = WorkQueue::new("polls").build()?;
+    /// let again = queue.clone();
+    /// let poll = Work::with_handle(move |this| drop(again.queue(this)));
+    /// queue.queue(&poll)?;
+    /// poll.cancel_sync()?; // It queues itself for ever, and ends here all the same.
+    /// assert!(!poll.is_pending() && !poll.is_running());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::WouldDeadlock`] from inside the item itself: nothing is cancelled then.
+    #[doc(alias = "cancel_work_sync")]
+    #[doc(alias = "cancel_delayed_work_sync")]
+    pub fn cancel_sync(&self) -> Result<bool, WaitError> {
+        blocking(|| self.item.cancel_sync(Until::FOREVER))
+    }
+
+    /// As [`cancel_sync`](Self::cancel_sync), waiting for so long at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`cancel_sync`](Self::cancel_sync), and [`WaitError::TimedOut`]: the pending queueing was taken back all the
+    /// same, the run goes on, and queueing is permitted again.
+    pub fn cancel_sync_timeout(&self, timeout: Duration) -> Result<bool, WaitError> {
+        let until = Until::after(timeout);
+        blocking(|| self.item.cancel_sync(until))
+    }
+
+    /// Takes a pending queueing back, and has every later one refused until [`enable`](Self::enable) was called as often
+    /// as this. Was it pending? Does not wait for a run that has begun.
+    ///
+    /// # Panics
+    ///
+    /// If it was disabled four billion times already.
+    #[doc(alias = "disable_work")]
+    #[doc(alias = "disable_delayed_work")]
+    pub fn disable(&self) -> bool {
+        self.item.disable()
+    }
+
+    /// As [`disable`](Self::disable), and waits for the run that has begun, under a blocking guard. The way to take
+    /// something down that the item uses: nothing runs afterwards, whoever tries to queue it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{QueueError, Work, WorkQueue};
+    ///
+    /// let queue = WorkQueue::new("cache").build()?;
+    /// let refresh = Work::new(|| ());
+    /// refresh.disable_sync()?;
+    /// assert_eq!(queue.queue(&refresh), Err(QueueError::Disabled));
+    /// assert!(refresh.enable()?);
+    /// assert_eq!(queue.queue(&refresh), Ok(true));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::WouldDeadlock`] from inside the item itself: nothing is changed then.
+    #[doc(alias = "disable_work_sync")]
+    #[doc(alias = "disable_delayed_work_sync")]
+    pub fn disable_sync(&self) -> Result<bool, WaitError> {
+        blocking(|| self.item.disable_sync(Until::FOREVER))
+    }
+
+    /// As [`disable_sync`](Self::disable_sync), waiting for so long at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`disable_sync`](Self::disable_sync), and [`WaitError::TimedOut`]: the item is disabled all the same.
+    pub fn disable_sync_timeout(&self, timeout: Duration) -> Result<bool, WaitError> {
+        let until = Until::after(timeout);
+        blocking(|| self.item.disable_sync(until))
+    }
+
+    /// Takes one [`disable`](Self::disable) back. True if it was the last one: the item may be queued again. What was
+    /// refused meanwhile is not made up for.
+    ///
+    /// # Errors
+    ///
+    /// [`EnableError::NotDisabled`] if it is not disabled.
+    #[doc(alias = "enable_work")]
+    #[doc(alias = "enable_delayed_work")]
+    pub fn enable(&self) -> Result<bool, EnableError> {
+        self.item.enable().map_err(|_not_disabled| EnableError::NotDisabled)
+    }
+
+    /// Has it been disabled, and not enabled as often? A hint, as [`is_pending`](Self::is_pending).
+    #[must_use]
+    pub fn is_disabled(&self) -> bool {
+        self.item.cell.load().is_disabled()
+    }
+
+    /// Waits for the last queueing before this call, under a blocking guard: until its run has ended or it was
+    /// cancelled. False if there is none, and no run that has begun. What a timer holds is queued now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Work, WorkQueue};
+    /// use std::time::Duration;
+    ///
+    /// let queue = WorkQueue::new("saves").build()?;
+    /// let save = Work::new(|| ());
+    /// assert!(!save.flush()?, "nothing to wait for");
+    /// queue.queue_delayed(&save, Duration::from_secs(60))?;
+    /// assert!(save.flush()?, "saved, without waiting for a minute");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::WouldDeadlock`] from inside the item itself, or from one that holds the only slot that it waits for.
+    #[doc(alias = "flush_work")]
+    #[doc(alias = "flush_delayed_work")]
+    pub fn flush(&self) -> Result<bool, WaitError> {
+        blocking(|| self.item.flush(Until::FOREVER))
+    }
+
+    /// As [`flush`](Self::flush), for so long at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](Self::flush), and [`WaitError::TimedOut`].
+    pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, WaitError> {
+        let until = Until::after(timeout);
+        blocking(|| self.item.flush(until))
     }
 }
 

@@ -14,6 +14,7 @@ use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
 use super::manager::{ManagerHandle, Request};
 use super::pool::{Pool, PoolKind, PoolSpec};
+use super::timers::Timers;
 
 /// What an executor was told by its builder, and never changes.
 pub(crate) struct Settings {
@@ -69,6 +70,7 @@ pub struct PanicReport<'a> {
 pub(crate) struct Core {
     pub(crate) settings: Settings,
     pub(crate) manager: ManagerHandle,
+    pub(crate) timers: Timers,
     pub(crate) denials: Denials,
     /// Worker threads that exist or are being made.
     threads: AtomicUsize,
@@ -113,6 +115,7 @@ impl Core {
         Self {
             settings,
             manager: ManagerHandle::new(),
+            timers: Timers::new(),
             denials: Denials::default(),
             threads: AtomicUsize::new(0),
             full: AtomicBool::new(false),

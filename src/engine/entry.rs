@@ -7,6 +7,7 @@
 use std::ptr::NonNull;
 
 use crate::policy::admission::Half;
+use crate::policy::item::ShardId;
 
 use super::shard::Shard;
 use super::worker::WorkerThread;
@@ -14,12 +15,21 @@ use super::worker::WorkerThread;
 /// The first field of every item.
 #[repr(C)]
 pub(crate) struct Header {
+    pub(crate) operations: &'static ItemOperations,
+}
+
+/// What is done with an item of one type.
+///
+/// # Safety
+///
+/// Of all functions: the item is of the type that they were made for.
+pub(crate) struct ItemOperations {
     /// Executes the item for an entry that a worker popped: runs it or not, and completes the entry.
-    ///
-    /// # Safety
-    ///
-    /// The entry's item is of the type that this function was made for.
     pub(crate) execute: unsafe fn(Entry, &WorkerThread),
+    /// An entry of the item, popped from a list of this shard, comes to nothing: the item is not run for it, and its
+    /// owner is told. `None`: it was on no list yet. The entry's share of the item is given up; the entry itself is
+    /// still to be completed. True if that was a queueing that would have run.
+    pub(crate) abandon: unsafe fn(NonNull<Header>, Option<ShardId>) -> bool,
 }
 
 /// One queueing of an item, on a worklist, on a waiting list, or in the hands of a worker.
@@ -69,8 +79,17 @@ impl Entry {
     #[inline]
     pub(crate) fn execute(self, worker: &WorkerThread) {
         // SAFETY: the item is in place, since the entry owns its share of it.
-        let execute = unsafe { self.item.as_ref() }.execute;
-        // SAFETY: whoever made the item put the function for its own type into the header.
-        unsafe { execute(self, worker) }
+        let operations = unsafe { self.item.as_ref() }.operations;
+        // SAFETY: whoever made the item put the functions for its own type into the header.
+        unsafe { (operations.execute)(self, worker) }
+    }
+
+    /// Gives the item up without a run. The entry is still to be completed. True if it would have run.
+    #[allow(dead_code, reason = "who drops accepted work comes with the next commits")]
+    pub(crate) fn abandon(&self) -> bool {
+        // SAFETY: as in `execute`.
+        let operations = unsafe { self.item.as_ref() }.operations;
+        // SAFETY: as in `execute`.
+        unsafe { (operations.abandon)(self.item, Some(self.shard().id())) }
     }
 }

@@ -104,6 +104,23 @@ impl ManagerHandle {
         true
     }
 
+    /// Wakes the manager: its next deadline is sooner than it knows. A missing one is tried.
+    pub(crate) fn rouse(&self) {
+        let mut inbox = self.inbox.lock();
+        match &mut inbox.state {
+            ThreadState::NotStarted => {}
+            ThreadState::Running(thread) => {
+                let thread = thread.clone();
+                drop(inbox);
+                thread.unpark();
+            }
+            ThreadState::Missing { .. } => {
+                drop(inbox);
+                self.ask(Request::Room);
+            }
+        }
+    }
+
     /// The manager is made after all: it looks at every pool, since nobody has served any so far.
     #[cold]
     fn start_late(core: &Arc<Core>, home: &CpuSet, request: Request) -> bool {
@@ -172,6 +189,9 @@ impl ManagerThread {
             while let Some(duty) = self.schedule.take_due(now) {
                 self.perform(duty, now);
             }
+            while let Some((name, timer)) = self.core.timers.take_due(&self.core, now) {
+                timer.fire(&name);
+            }
             self.sleep();
         }
     }
@@ -183,7 +203,10 @@ impl ManagerThread {
         let inbox = self.core.manager.inbox.lock();
         let asked = !inbox.requests.is_empty() || inbox.stop;
         drop(inbox);
-        match self.schedule.next_wake() {
+        // A timer that is armed after this look, and comes before the others, leaves a token.
+        let timers = self.core.timers.next();
+        let duties = self.schedule.next_wake();
+        match duties.into_iter().chain(timers).min() {
             _ if asked => {}
             None => std::thread::park(),
             Some(at) => std::thread::park_timeout(at.since(clock::now())),

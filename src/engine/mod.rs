@@ -8,6 +8,7 @@
 //! | `queue` | one workqueue: its shards, gates and flushes, and when it may be freed |
 //! | `submit` | the issuer's path: place, admit, enqueue, kick |
 //! | `one_shot`, `work_item` | the two kinds of items and how a worker executes each |
+//! | `timers`, `periodic` | items that are queued later, once or by the clock |
 //! | `shard` | a queue's part on one CPU: its gate and its pool |
 //! | `flush` | waiting for what was queued before |
 //! | `worker` | a worker thread's main loop, and the thread-local worker |
@@ -20,7 +21,8 @@
 //!
 //! **Locks**, each held for a few instructions and never across user code, a wake-up or another lock unless said
 //! here: a pool's `state`; a queue's `making` (shards being made; takes the register's lock inside); the register
-//! of pools in `core`; the manager's `inbox`; a flush's `turn`; an item's ledger.
+//! of pools in `core`; the manager's `inbox`; the map of `timers`; a flush's `turn`; an item's ledger (takes that of the timers
+//! inside).
 
 pub(crate) mod core;
 pub(crate) mod entry;
@@ -28,11 +30,13 @@ pub(crate) mod executor;
 pub(crate) mod flush;
 pub(crate) mod manager;
 pub(crate) mod one_shot;
+pub(crate) mod periodic;
 pub(crate) mod placement;
 pub(crate) mod pool;
 pub(crate) mod queue;
 pub(crate) mod refusal;
 pub(crate) mod shard;
 pub(crate) mod submit;
+pub(crate) mod timers;
 pub(crate) mod work_item;
 pub(crate) mod worker;

@@ -17,13 +17,15 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::thread::Result as RunResult;
 
+use crate::policy::item::ShardId;
 use crate::policy::one_shot::{Finish, Take};
 use crate::protocol::one_shot::OneShotCell;
 use crate::sys::wait::Until;
 
 use super::core::contain;
-use super::entry::{Entry, Header};
+use super::entry::{Entry, Header, ItemOperations};
 use super::shard::Gate;
+use super::timers::TimerName;
 use super::worker::{self, WorkerThread};
 
 #[repr(C)]
@@ -59,6 +61,8 @@ pub(crate) struct RawHandle<T> {
     operations: &'static Operations,
     /// Through which gate it went, to compare with.
     gate: *const Gate,
+    /// By which it is queued later.
+    timer: Option<Box<TimerName>>,
     result: PhantomData<T>,
 }
 
@@ -75,13 +79,19 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let header = Header { execute: execute::<F, T> };
+    let item = const { &ItemOperations { execute: execute::<F, T>, abandon: abandon::<F, T> } };
     let cell = Box::new(OneShot {
-        head: Head { header, cell: OneShotCell::new() },
+        head: Head { header: Header { operations: item }, cell: OneShotCell::new() },
         stage: UnsafeCell::new(Stage::<F, T>::Closure(function)),
     });
     let cell = NonNull::from(Box::leak(cell));
-    let handle = RawHandle { head: cell.cast(), operations: operations::<F, T>(), gate, result: PhantomData };
+    let handle = RawHandle {
+        head: cell.cast(),
+        operations: operations::<F, T>(),
+        gate,
+        timer: None,
+        result: PhantomData,
+    };
     (cell.cast(), handle)
 }
 
@@ -127,6 +137,38 @@ where
         Finish::Free => contain(|| drop(unsafe { Box::from_raw(cell.as_ptr()) })),
     }
     worker.complete(entry);
+}
+
+/// # Safety
+///
+/// The item is a cell made for `F` and `T`, and the entry's side of it is the caller's.
+unsafe fn abandon<F, T>(item: NonNull<Header>, _shard: Option<ShardId>) -> bool {
+    let cell: NonNull<OneShot<F, T>> = item.cast();
+    // SAFETY: the entry's bit keeps the cell in place until `take` or `abandon` lets it go.
+    let state = unsafe { &cell.as_ref().head.cell };
+    let (finish, would_have_run) = match state.take() {
+        Take::Leave => return false,
+        Take::Free => (Finish::Free, false),
+        Take::Run => {
+            // SAFETY: the state says that the closure has begun, so nobody else looks at the stage.
+            let stage = unsafe { &mut *cell.as_ref().stage.get() };
+            let closure = std::mem::replace(stage, Stage::Gone);
+            contain(|| drop(closure));
+            let key = state.key();
+            match state.abandon() {
+                Finish::Wake => {
+                    OneShotCell::wake(key);
+                    return true;
+                }
+                finish => (finish, true),
+            }
+        }
+    };
+    if finish == Finish::Free {
+        // SAFETY: the handle is gone, and the entry's side ends here.
+        contain(|| drop(unsafe { Box::from_raw(cell.as_ptr()) }));
+    }
+    would_have_run
 }
 
 fn operations<F, T>() -> &'static Operations {
@@ -182,8 +224,14 @@ impl<T> RawHandle<T> {
         if cancelled {
             // SAFETY: `cancel` gave the closure to this thread.
             unsafe { (self.operations.drop_closure)(self.head) };
+            // Nothing is left to be queued.
+            drop(self.timer.as_ref().and_then(|timer| timer.take()));
         }
         cancelled
+    }
+
+    pub(crate) fn set_timer(&mut self, timer: TimerName) {
+        self.timer = Some(Box::new(timer));
     }
 
     /// Waits for the end. False if the time ran out first.

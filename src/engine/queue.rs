@@ -8,6 +8,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::policy::item::ShardId;
 use crate::policy::pods::AffinityScope;
 use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 
@@ -24,6 +25,8 @@ pub(crate) struct QueueSpec {
     pub(crate) limit: Limit,
     pub(crate) max_pending: Option<usize>,
     pub(crate) cpu_intensive: bool,
+    /// Its items run in queueing order.
+    pub(crate) ordered: bool,
 }
 
 /// Which pools a queue's items go to.
@@ -185,12 +188,24 @@ impl Queue {
         })
     }
 
+    /// Is this one of its shards, and does it have this gate?
+    pub(crate) fn has_shard(&self, id: ShardId, gate: *const Gate) -> bool {
+        self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.gate(), gate))
+    }
+
     /// An item wants to come. False if `max_pending` items are there already.
     #[inline]
     pub(crate) fn becomes_pending(&self) -> bool {
         let Some(max) = self.spec.max_pending else { return true };
         let count = |pending: usize| (pending < max).then_some(pending + 1);
         self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
+    }
+
+    /// An item comes that was accepted before, whether there is room or not.
+    pub(crate) fn comes_anyway(&self) {
+        if self.spec.max_pending.is_some() {
+            self.pending.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// An item begins, is passed over, or did not come after all.

@@ -28,6 +28,8 @@ pub enum QueueError {
     Forked,
     /// The calling item holds the only slot that the new one could run in, and would wait for it.
     WouldDeadlock,
+    /// A periodic item needs a period.
+    ZeroPeriod,
     /// The topology has no such CPU.
     UnknownCpu {
         /// The number that was given.
@@ -62,6 +64,7 @@ impl fmt::Display for QueueError {
                     "the caller holds the only slot that the item could run in, and would wait for it for ever"
                 )
             }
+            Self::ZeroPeriod => write!(f, "the period is zero; a periodic item needs at least a nanosecond"),
             Self::UnknownCpu { cpu } => {
                 write!(f, "there is no CPU {cpu}; `Executor::cpus` tells which there are")
             }

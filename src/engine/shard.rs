@@ -9,7 +9,7 @@ use crossbeam_deque::{Injector, Steal};
 use crossbeam_utils::CachePadded;
 
 use crate::policy::admission::{Admission, Half, Slot};
-use crate::policy::item::ShardId;
+use crate::policy::item::{ShardId, Target};
 use crate::protocol::gate::GateCell;
 use crate::sys::sync::Mutex;
 
@@ -83,6 +83,12 @@ impl Shard {
     #[inline]
     pub(crate) fn id(&self) -> ShardId {
         self.id.0
+    }
+
+    /// What an item is queued to.
+    #[inline]
+    pub(crate) fn target(&self) -> Target {
+        Target { shard: self.id.0, ordered: self.queue().spec.ordered }
     }
 
     #[inline]

@@ -1,14 +1,19 @@
 //! The issuer's path: place → admit → enqueue → kick. No lock and no system call while the pool is busy.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use crate::policy::admission::Half;
+use crate::policy::item::Arm;
 use crate::protocol::item::Queued;
 
 use super::entry::Entry;
 use super::one_shot::{self, RawHandle};
 use super::placement::Place;
-use super::queue::Queue;
+use super::queue::{Queue, QueueHandle};
 use super::refusal::QueueError;
 use super::shard::Shard;
+use super::timers::{Later, Timer, TimerName, Unlisted};
 use super::work_item::WorkHandle;
 use super::worker;
 
@@ -40,27 +45,103 @@ impl Queue {
     #[inline]
     pub(crate) fn queue(&self, place: Place, work: &WorkHandle) -> Result<bool, QueueError> {
         let shard = self.shard(self.executor.placement.slot_for(place));
+        let target = shard.target();
         if !work.cell.load().is_idle() {
-            if let Some(queued) = work.cell.queue_without_entry(shard.id()) {
-                return Ok(queued == Queued::Revived);
+            if let Some(queued) = work.cell.queue_without_entry(target) {
+                return answer(queued);
             }
         }
         if shard.gate().cell.is_full() || !self.becomes_pending() {
             // Somebody may have queued it meanwhile: then it needs no room.
-            let queued = work.cell.queue_without_entry(shard.id()).ok_or(QueueError::Full)?;
-            return Ok(queued == Queued::Revived);
+            return work.cell.queue_without_entry(target).map_or(Err(QueueError::Full), answer);
         }
         let (half, has_slot) = shard.gate().cell.admit();
-        match work.cell.queue(shard.id()) {
-            Queued::Push => {
-                enqueue(shard, Entry::new(work.item(), shard, half), has_slot);
-                Ok(true)
-            }
-            queued @ (Queued::Revived | Queued::Coalesced) => {
-                self.take_back(shard, half, has_slot);
-                Ok(queued == Queued::Revived)
+        let queued = work.cell.queue(target);
+        if queued == Queued::Push {
+            enqueue(shard, Entry::new(work.item(), shard, half), has_slot);
+        } else {
+            self.take_back(shard, half, has_slot);
+        }
+        answer(queued)
+    }
+
+    /// Queues a reusable item later. False if it was pending already; `again`: then it is queued later in place of
+    /// that, and the answer is whether it was.
+    pub(crate) fn arm(
+        handle: &Arc<QueueHandle>,
+        place: Place,
+        after: Duration,
+        work: &WorkHandle,
+        again: bool,
+    ) -> Result<Arm, QueueError> {
+        let slot = handle.queue().executor.placement.slot_for(place);
+        let timer = Timer { what: Later::Work(work.clone()), queue: Arc::clone(handle), slot };
+        let mut armed = None;
+        let (arm, taken) = work.cell.arm(again, || {
+            let (name, wake) = TimerName::set(after, timer);
+            armed = Some((name.clone(), wake));
+            name
+        });
+        work.complete_taken_back(taken);
+        if let Some((name, wake)) = armed {
+            if after.is_zero() {
+                // Due at once: here, and not on the manager's thread, unless that was faster.
+                name.take().into_iter().for_each(|timer| timer.fire(&name));
+            } else if wake {
+                name.wake_manager();
             }
         }
+        match arm {
+            Arm::Refused => Err(QueueError::Disabled),
+            arm => Ok(arm),
+        }
+    }
+
+    /// A timer of the item is due. It was accepted when it was armed: there is no bound for it now.
+    pub(crate) fn queue_fired(&self, slot: usize, work: &WorkHandle, timer: &TimerName) {
+        let shard = self.shard(slot);
+        self.comes_anyway();
+        let (half, has_slot) = shard.gate().cell.admit();
+        match work.cell.fire(timer, shard.target()) {
+            Some(Queued::Push) => enqueue(shard, Entry::new(work.item(), shard, half), has_slot),
+            // It is no longer meant, or an entry lies there already.
+            None | Some(_) => self.take_back(shard, half, has_slot),
+        }
+    }
+
+    /// Queues a closure later.
+    pub(crate) fn spawn_after<F, T>(
+        handle: &Arc<QueueHandle>,
+        place: Place,
+        after: Duration,
+        function: F,
+    ) -> Result<RawHandle<T>, (QueueError, F)>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let queue = handle.queue();
+        if after.is_zero() {
+            return queue.spawn(place, function);
+        }
+        let slot = queue.executor.placement.slot_for(place);
+        let gate = queue.shard(slot).gate();
+        let (item, mut raw) = one_shot::make(function, std::ptr::from_ref(gate));
+        let what = Later::OneShot(Unlisted::new(item));
+        let (name, wake) = TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot });
+        if wake {
+            name.wake_manager();
+        }
+        raw.set_timer(name);
+        Ok(raw)
+    }
+
+    /// The timer of a one-shot is due.
+    pub(crate) fn spawn_fired(&self, slot: usize, item: Unlisted) {
+        let shard = self.shard(slot);
+        self.comes_anyway();
+        let (half, has_slot) = shard.gate().cell.admit();
+        enqueue(shard, Entry::new(item.list(), shard, half), has_slot);
     }
 
     /// Somebody else queued the item between the look and the count: gives the count back.
@@ -73,6 +154,14 @@ impl Queue {
         } else if let Some(next) = gate.give_back(half, &self.flush) {
             worker::submit(next);
         }
+    }
+}
+
+fn answer(queued: Queued) -> Result<bool, QueueError> {
+    match queued {
+        Queued::Push | Queued::Revived => Ok(true),
+        Queued::Coalesced => Ok(false),
+        Queued::Refused => Err(QueueError::Disabled),
     }
 }
 

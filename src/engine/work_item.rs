@@ -9,21 +9,28 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use crate::protocol::item::{Ended, ItemCell, Popped};
+use crate::policy::item::ShardId;
+use crate::protocol::item::{Ended, ItemCell, NotDisabled, Popped, TakenBack};
+use crate::protocol::signal::Signal;
+use crate::sys::wait::Until;
 
 use super::core::contain;
-use super::entry::{Entry, Header};
+use super::entry::{Entry, Header, ItemOperations};
+use super::refusal::WaitError;
 use super::shard;
+use super::timers::TimerName;
 use super::worker::{self, WorkerThread};
 
 /// See the module. `repr(C)`: a pointer to the item is one to its header.
 #[repr(C)]
 pub(crate) struct WorkItem {
     header: Header,
-    pub(crate) cell: ItemCell<Entry>,
+    pub(crate) cell: ItemCell<Entry, TimerName>,
     type_name: &'static str,
     function: Box<Function>,
 }
+
+static OPERATIONS: ItemOperations = ItemOperations { execute, abandon };
 
 pub(crate) type Function = dyn Fn(&WorkHandle) + Send + Sync;
 
@@ -38,7 +45,12 @@ unsafe impl Sync for WorkHandle {}
 
 impl WorkHandle {
     pub(crate) fn new(type_name: &'static str, function: Box<Function>) -> Self {
-        let item = WorkItem { header: Header { execute }, cell: ItemCell::new(), type_name, function };
+        let item = WorkItem {
+            header: Header { operations: &OPERATIONS },
+            cell: ItemCell::new(),
+            type_name,
+            function,
+        };
         Self(NonNull::from(Box::leak(Box::new(item))))
     }
 
@@ -80,17 +92,96 @@ impl WorkItem {
         self.type_name
     }
 
-    /// Takes a pending queueing back.
+    /// Takes a pending queueing back: was there one?
     pub(crate) fn cancel(&self) -> bool {
-        let (was_pending, kept) = self.cell.cancel();
-        if let Some(entry) = kept {
+        self.complete_taken_back(self.cell.cancel())
+    }
+
+    /// Takes a pending queueing back and keeps others out.
+    pub(crate) fn disable(&self) -> bool {
+        let (taken, _) = self.cell.disable(false);
+        self.complete_taken_back(taken)
+    }
+
+    /// The same, and waits for the run that has begun.
+    pub(crate) fn disable_sync(&self, until: Until) -> Result<bool, WaitError> {
+        self.check_wait_for_run()?;
+        let (taken, run) = self.cell.disable(true);
+        let was_pending = self.complete_taken_back(taken);
+        wait(run, until).map(|_waited| was_pending)
+    }
+
+    pub(crate) fn enable(&self) -> Result<bool, NotDisabled> {
+        self.cell.enable()
+    }
+
+    /// Takes a pending queueing back, waits for the run that has begun, and keeps queueings out meanwhile.
+    pub(crate) fn cancel_sync(&self, until: Until) -> Result<bool, WaitError> {
+        self.check_wait_for_run()?;
+        let (taken, run) = self.cell.disable(true);
+        let was_pending = self.complete_taken_back(taken);
+        let waited = wait(run, until);
+        // Refused if somebody has enabled it once too often meanwhile, and so taken this one's place.
+        let _enabled = self.cell.enable();
+        waited.map(|_waited| was_pending)
+    }
+
+    /// Waits for the last queueing, or for the run that has begun: false if there is neither. What a timer holds is
+    /// queued now.
+    pub(crate) fn flush(&self, until: Until) -> Result<bool, WaitError> {
+        if self.flush_would_deadlock() {
+            return Err(WaitError::WouldDeadlock);
+        }
+        if self.cell.load().is_armed() {
+            if let Some(name) = self.cell.timer() {
+                name.take().into_iter().for_each(|timer| timer.fire(&name));
+            }
+        }
+        wait(self.cell.last_queueing(), until)
+    }
+
+    /// Is it this item that asks, from inside?
+    fn check_wait_for_run(&self) -> Result<(), WaitError> {
+        let current = worker::with_current(|worker| worker?.current());
+        match current {
+            Some(current) if std::ptr::eq(current.item, &raw const self.header) => {
+                Err(WaitError::WouldDeadlock)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Can the queueing that is to be waited for only run after the item that asks?
+    fn flush_would_deadlock(&self) -> bool {
+        let current = worker::with_current(|worker| worker?.current());
+        current.is_some_and(|current| {
+            let state = self.cell.load();
+            let itself = std::ptr::eq(current.item, &raw const self.header);
+            itself || (state.is_pending() && !state.is_armed() && current.is_only_slot_of(state.home()))
+        })
+    }
+
+    /// Sees to what a queueing leaves behind that was taken back.
+    pub(crate) fn complete_taken_back(&self, taken: TakenBack<Entry, TimerName>) -> bool {
+        if let Some(entry) = taken.kept {
             // It had been popped, so no worker will come for it.
             entry.shard().queue().left_pending();
             if let Some(next) = shard::complete(entry) {
                 worker::submit(next);
             }
         }
-        was_pending
+        // The timer's handles of the item and of the queue go here, where no lock is held.
+        drop(taken.timer.and_then(|timer| timer.take()));
+        taken.was_pending
+    }
+}
+
+/// True if there was something to wait for.
+fn wait(signal: Option<std::sync::Arc<Signal>>, until: Until) -> Result<bool, WaitError> {
+    match signal {
+        None => Ok(false),
+        Some(signal) if signal.wait(until) => Ok(true),
+        Some(_) => Err(WaitError::TimedOut),
     }
 }
 
@@ -140,10 +231,31 @@ unsafe fn execute(entry: Entry, worker: &WorkerThread) {
     }
 }
 
+/// # Safety
+///
+/// As [`ItemOperations`] says; an entry of the item was popped from a list of the shard.
+unsafe fn abandon(item: NonNull<Header>, shard: Option<ShardId>) -> bool {
+    let item: NonNull<WorkItem> = item.cast();
+    let shard = shard.expect("a reusable item that is on no list has no entry to give up");
+    // SAFETY: the item's word counts the entry until `abandon` has taken it out.
+    let (would_have_run, over) = unsafe { item.as_ref() }.cell.abandon(shard);
+    if over {
+        // SAFETY: `abandon` said so.
+        contain(|| unsafe { free(item) });
+    }
+    would_have_run
+}
+
 /// Puts an entry at the front of its own pool, on behalf of nobody who keeps that pool in place.
 fn put_back(entry: Entry) {
     let pool = std::sync::Arc::clone(&entry.shard().pool);
     pool.put_back(entry);
+}
+
+impl fmt::Debug for WorkHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
 }
 
 impl fmt::Debug for WorkItem {

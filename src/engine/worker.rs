@@ -75,6 +75,15 @@ impl Current {
     }
 }
 
+impl Current {
+    /// Does the item hold the only slot of this shard's gate?
+    pub(crate) fn is_only_slot_of(&self, shard: ShardId) -> bool {
+        // SAFETY: set while the entry of the item that runs on this thread keeps its queue in place, and taken back
+        // when that is completed.
+        self.holds_only_slot && unsafe { &*self.queue }.has_shard(shard, self.gate)
+    }
+}
+
 impl Worker {
     pub(crate) fn cpu(&self) -> usize {
         self.cpu.load(Ordering::Relaxed)

@@ -33,9 +33,19 @@ impl<T> Deadlines<T> {
     }
 
     /// Takes the first thing that is due at `now`.
-    pub(crate) fn take_due(&mut self, now: Time) -> Option<T> {
+    pub(crate) fn take_due(&mut self, now: Time) -> Option<(Deadline, T)> {
         let first = self.queue.first_entry()?;
-        if first.key().at <= now { Some(first.remove()) } else { None }
+        if first.key().at <= now { Some(first.remove_entry()) } else { None }
+    }
+
+    /// Takes what was set, unless it was taken before.
+    pub(crate) fn cancel(&mut self, deadline: Deadline) -> Option<T> {
+        self.queue.remove(&deadline)
+    }
+
+    /// Is this the first deadline of all?
+    pub(crate) fn is_first(&self, deadline: Deadline) -> bool {
+        self.queue.first_key_value().is_some_and(|(first, _)| *first == deadline)
     }
 
     /// When the next thing is due; `None` if there is nothing to wait for.
@@ -58,8 +68,19 @@ mod tests {
         deadlines.set(Time::NEVER, 'z');
         assert_eq!(deadlines.next(), Some(at(3)));
         assert_eq!(deadlines.take_due(at(2)), None);
-        let due: String = std::iter::from_fn(|| deadlines.take_due(at(5))).collect();
+        let due: String = std::iter::from_fn(|| deadlines.take_due(at(5))).map(|(_, what)| what).collect();
         assert_eq!(due, "abc");
         assert_eq!(deadlines.next(), None, "what is due never needs no wake-up");
+    }
+
+    #[test]
+    fn what_is_cancelled_is_taken_once() {
+        let at = Time::from_nanos;
+        let mut deadlines = Deadlines::new();
+        let (late, soon) = (deadlines.set(at(5), 'b'), deadlines.set(at(3), 'a'));
+        assert!(deadlines.is_first(soon) && !deadlines.is_first(late));
+        assert_eq!((deadlines.cancel(soon), deadlines.cancel(soon)), (Some('a'), None));
+        assert_eq!(deadlines.take_due(at(9)), Some((late, 'b')));
+        assert_eq!(deadlines.cancel(late), None);
     }
 }

@@ -2,41 +2,54 @@
 //!
 //! | part | meaning |
 //! |---|---|
-//! | pending | it will run: an entry for it lies on the lists of `home`, or is kept (`met`) |
+//! | pending | it will run: an entry for it lies on the lists of `home`, or is kept (`met`), or a timer is armed |
 //! | running | a worker is inside its function |
 //! | met | its next entry was popped while it ran; that entry is kept in the item's ledger for the runner |
 //! | listed | an entry lies on the lists of `home`; without pending it is a cancelled one |
-//! | stale | cancelled entries lie on the lists of other shards; the ledger says of which |
+//! | stale | other cancelled entries lie on lists; the ledger says on those of which shards |
+//! | armed | it is pending by a timer, which the ledger names; nothing lies on a list for it |
+//! | disabled | nobody may queue it; the ledger says how often it was disabled |
+//! | waited | somebody waits for the pending queueing, or for the run; the ledger says who |
 //! | home | the shard it was queued to last |
-//! | handles | how many handles users have |
+//! | handles | how many handles there are; an armed timer has one |
 //!
-//! The item is *over*, and to be freed, when it has no handle and none of the bits. Whoever makes the transition that
-//! brings it there frees it; there is no way back.
+//! The item is *over*, and to be freed, when it has no handle and is neither pending, running nor on any list.
+//! Whoever makes the transition that brings it there frees it; there is no way back.
 //!
 //! An item is executed by one worker at a time. A worker that pops an item which is running leaves the entry with
 //! it; the runner, when it ends, puts that entry back at the front of its pool, so that the item runs there, in
 //! the slot that the entry holds.
 //!
 //! Lists cannot be searched, so a cancelled item leaves its entry behind. Queueing it again to the same shard
-//! revives that entry; queueing it to another shard notes the old entry in the ledger. So every item has at most
-//! one entry per shard, whatever is done to it: for each shard, the entries on its lists are
-//! `(home is this shard and listed) + (the ledger names this shard)`.
+//! revives that entry; queueing it to another shard notes the old entry in the ledger. In an ordered queue a revived
+//! entry would overtake what was queued meanwhile: there the old entry is noted, too, and the item gets a new one at
+//! the end. For each shard, the entries on its lists are `(home is this shard and listed) + (how often the ledger
+//! names this shard)`, and those that the ledger names come first.
 //!
-//! The ledger has a lock, which only the rare paths take: those that return `Ledger`, `Meet` or `PutBack`.
+//! The ledger has a lock, which only the rare paths take: those that are answered by `Ledger`, and all `_by_ledger`
+//! transitions, which are made holding it.
 
 #![forbid(unsafe_code)]
 
+mod answers;
+
 use std::fmt;
+
+pub(crate) use self::answers::{Arm, Begin, Cancel, End, Instance, Queue};
 
 const PENDING: u64 = 1 << 0;
 const RUNNING: u64 = 1 << 1;
 const MET: u64 = 1 << 2;
 const LISTED: u64 = 1 << 3;
 const STALE: u64 = 1 << 4;
-const FLAGS: u64 = (1 << HOME) - 1;
-const HOME: u32 = 6;
+const ARMED: u64 = 1 << 5;
+const DISABLED: u64 = 1 << 6;
+const WAITED: u64 = 1 << 7;
+const HOME: u32 = 8;
 const HOME_MASK: u64 = ShardId::MAX << HOME;
-const HANDLES: u32 = 32;
+const HANDLES: u32 = 34;
+/// What keeps an item without handles.
+const ALIVE: u64 = PENDING | RUNNING | MET | LISTED | STALE | ARMED;
 
 /// The number of a shard: unique among those that exist. An item that names a shard has an entry there, which keeps
 /// the shard, or does not care.
@@ -53,60 +66,17 @@ impl ShardId {
     }
 }
 
+/// The shard that an item is queued to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Target {
+    pub(crate) shard: ShardId,
+    /// Its queue is ordered: no entry is revived.
+    pub(crate) ordered: bool,
+}
+
 /// The state word of a reusable item.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ItemState(u64);
-
-/// What somebody does who queues the item.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Queue {
-    /// It is pending now: push an entry.
-    Push,
-    /// It is pending now: the entry of a cancelled queueing serves again.
-    Revived,
-    /// It was pending already: that run sees everything written before this call.
-    Coalesced,
-    /// Look into the ledger first.
-    Ledger,
-}
-
-/// What a worker does with an entry it popped.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Begin {
-    /// It is running now: call its function.
-    Run,
-    /// It runs elsewhere: leave the entry in the ledger.
-    Meet,
-    /// The entry was cancelled: complete it without a run.
-    Stale,
-    /// The entry was cancelled and is named in the ledger, unless that has just changed: ask again under its lock,
-    /// and if this is still the answer, strike the shard out and complete the entry without a run.
-    Ledger,
-}
-
-/// What the runner does after the function returned.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Nothing more.
-    Idle,
-    /// An entry was left in the ledger: put it back at the front of its pool.
-    PutBack,
-}
-
-/// What a cancel did.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cancel {
-    /// It was not pending.
-    NotPending,
-    /// It was pending; its entry stays on the list and will be passed over.
-    Done,
-    /// It was pending and its entry was kept in the ledger: take the ledger's lock and ask again.
-    Ledger,
-}
 
 impl ItemState {
     pub(crate) const fn is_pending(self) -> bool {
@@ -117,9 +87,17 @@ impl ItemState {
         self.0 & RUNNING != 0
     }
 
-    /// Is it neither pending, nor an entry of it on any list?
+    pub(crate) const fn is_armed(self) -> bool {
+        self.0 & ARMED != 0
+    }
+
+    pub(crate) const fn is_disabled(self) -> bool {
+        self.0 & DISABLED != 0
+    }
+
+    /// May it be queued by nothing but a new entry?
     pub(crate) const fn is_idle(self) -> bool {
-        self.0 & (PENDING | LISTED | STALE) == 0
+        self.0 & (PENDING | LISTED | STALE | DISABLED) == 0
     }
 
     const fn is_met(self) -> bool {
@@ -132,6 +110,15 @@ impl ItemState {
 
     const fn is_stale(self) -> bool {
         self.0 & STALE != 0
+    }
+
+    /// Is it pending by an entry? An armed item may have a cancelled entry on a list.
+    const fn is_pending_on_list(self) -> bool {
+        self.is_pending() && !self.is_armed()
+    }
+
+    const fn is_listed_at(self, shard: ShardId) -> bool {
+        self.is_listed() && self.home().0 == shard.0
     }
 
     /// The shard it was queued to last.
@@ -157,10 +144,10 @@ impl ItemState {
 
     /// Nobody knows it any more, and nothing will happen to it.
     pub(crate) const fn is_over(self) -> bool {
-        self.handles() == 0 && self.0 & FLAGS == 0
+        self.handles() == 0 && self.0 & ALIVE == 0
     }
 
-    /// A handle is cloned. `None` if there are four billion already.
+    /// A handle is cloned. `None` if there are a billion already.
     pub(crate) const fn add_handle(self) -> Option<Self> {
         match self.0.checked_add(Self::HANDLE.0) {
             Some(next) => Some(Self(next)),
@@ -174,81 +161,109 @@ impl ItemState {
         Self(self.0 - Self::HANDLE.0)
     }
 
-    /// Somebody queues it to `shard`.
-    pub(crate) fn queue(self, shard: ShardId) -> (Self, Queue) {
-        if self.is_pending() {
+    /// Somebody queues it.
+    pub(crate) fn queue(self, target: Target) -> (Self, Queue) {
+        if self.is_disabled() {
+            (self, Queue::Refused)
+        } else if self.is_pending() {
             (self, Queue::Coalesced)
-        } else if self.is_listed() && self.home() == shard {
+        } else if self.is_listed_at(target.shard) && !target.ordered {
             (Self(self.0 | PENDING), Queue::Revived)
         } else if self.is_listed() || self.is_stale() {
             (self, Queue::Ledger)
         } else {
-            (Self(self.0 | PENDING | LISTED).with_home(shard), Queue::Push)
+            (Self(self.0 | PENDING | LISTED).with_home(target.shard), Queue::Push)
         }
     }
 
-    /// Somebody wants to queue it to `shard` where there is no room for an entry. `Push` and `Ledger` change nothing.
-    pub(crate) fn queue_without_entry(self, shard: ShardId) -> (Self, Queue) {
-        match self.queue(shard) {
+    /// Somebody wants to queue it where there is no room for an entry. `Push` and `Ledger` change nothing.
+    pub(crate) fn queue_without_entry(self, target: Target) -> (Self, Queue) {
+        match self.queue(target) {
             (_, answer @ (Queue::Push | Queue::Ledger)) => (self, answer),
             queued => queued,
         }
     }
 
-    /// The same where [`Queue::Ledger`] was the answer, holding the ledger's lock. `named`: does the ledger name
-    /// `shard`? If the answer is `Revived`, strike it out. If [`leaves`](Self::leaves) says so of the word before,
-    /// note its home.
-    pub(crate) fn queue_by_ledger(self, shard: ShardId, named: bool) -> (Self, Queue) {
-        match self.queue(shard) {
+    /// As [`queue`](Self::queue). `named`: does the ledger name the shard? If the answer is `Revived`, strike it out.
+    /// If [`leaves`](Self::leaves) says so of the word before, note its home.
+    pub(crate) fn queue_by_ledger(self, target: Target, named: bool) -> (Self, Queue) {
+        match self.queue(target) {
             (_, Queue::Ledger) => {
                 let stale = if self.is_listed() { STALE } else { 0 };
-                let next = Self(self.0 | PENDING | LISTED | stale).with_home(shard);
-                (next, if named { Queue::Revived } else { Queue::Push })
+                let next = Self(self.0 | PENDING | LISTED | stale).with_home(target.shard);
+                (next, if named && !target.ordered { Queue::Revived } else { Queue::Push })
             }
             answer => answer,
         }
     }
 
-    /// Does queueing to another shard leave a cancelled entry behind at `home`?
-    pub(crate) fn leaves(self, shard: ShardId) -> bool {
-        !self.is_pending() && self.is_listed() && self.home() != shard
+    /// Does queueing to this target leave a cancelled entry behind at `home`?
+    pub(crate) fn leaves(self, target: Target) -> bool {
+        !self.is_pending()
+            && !self.is_disabled()
+            && self.is_listed()
+            && (self.home() != target.shard || target.ordered)
     }
 
     /// A worker popped an entry of it from a list of `shard`.
     pub(crate) fn begin(self, shard: ShardId) -> (Self, Begin) {
-        if !self.is_listed() || self.home() != shard {
+        if self.0 & (STALE | WAITED) != 0 {
             (self, Begin::Ledger)
-        } else if !self.is_pending() {
+        } else {
+            match self.begin_at_home(shard) {
+                (_, Begin::Meet) => (self, Begin::Ledger),
+                answer => answer,
+            }
+        }
+    }
+
+    /// The same. `named`: does the ledger name `shard`? `Meet`: the entry goes into the ledger.
+    pub(crate) fn begin_by_ledger(self, shard: ShardId, named: bool) -> (Self, Begin) {
+        if named { (self, Begin::Strike) } else { self.begin_at_home(shard) }
+    }
+
+    fn begin_at_home(self, shard: ShardId) -> (Self, Begin) {
+        if !self.is_listed_at(shard) {
+            // The fast path has not looked into the ledger yet; who has finds no such entry.
+            (self, Begin::Ledger)
+        } else if !self.is_pending_on_list() {
             (Self(self.0 & !LISTED), Begin::Stale)
         } else if self.is_running() {
-            (self, Begin::Meet)
+            (Self(self.0 & !LISTED | MET), Begin::Meet)
         } else {
             (Self(self.0 & !(LISTED | PENDING) | RUNNING), Begin::Run)
         }
     }
 
-    /// The same where [`Begin::Meet`] or [`Begin::Ledger`] was the answer, holding the ledger's lock. `Meet`: the entry
-    /// goes into the ledger. `Ledger`: strike `shard` out.
-    pub(crate) fn begin_by_ledger(self, shard: ShardId) -> (Self, Begin) {
-        match self.begin(shard) {
-            (_, Begin::Meet) => (Self(self.0 & !LISTED | MET), Begin::Meet),
-            answer => answer,
+    /// An entry of it, popped from a list of `shard`, is dropped instead of run. `Stale`: as
+    /// [`begin_by_ledger`](Self::begin_by_ledger); `Run`: it was pending, and is not any more.
+    pub(crate) fn abandon_by_ledger(self, shard: ShardId, named: bool) -> (Self, Begin) {
+        if named {
+            (self, Begin::Strike)
+        } else if !self.is_listed_at(shard) {
+            (self, Begin::Ledger)
+        } else {
+            let (kept, answer) = if self.is_pending_on_list() {
+                (!(LISTED | PENDING), Begin::Run)
+            } else {
+                (!LISTED, Begin::Stale)
+            };
+            (Self(self.0 & kept), answer)
         }
     }
 
-    /// The ledger, whose lock is held, names no shard any more.
+    /// The ledger names no shard any more.
     pub(crate) const fn nothing_stale(self) -> Self {
         Self(self.0 & !STALE)
     }
 
-    /// The function returned, or panicked. `PutBack` changes nothing: take the ledger's lock and ask
-    /// [`end_by_ledger`](Self::end_by_ledger).
+    /// The function returned, or panicked.
     pub(crate) const fn end(self) -> (Self, End) {
         debug_assert!(self.is_running());
-        if self.is_met() { (self, End::PutBack) } else { (Self(self.0 & !RUNNING), End::Idle) }
+        if self.0 & (MET | WAITED) != 0 { (self, End::Ledger) } else { (Self(self.0 & !RUNNING), End::Idle) }
     }
 
-    /// The same, holding the ledger's lock. `PutBack`: take the entry out of the ledger.
+    /// The same. Who waits for the run is to be told.
     pub(crate) const fn end_by_ledger(self) -> (Self, End) {
         if self.is_met() {
             (Self(self.0 & !(RUNNING | MET) | LISTED), End::PutBack)
@@ -261,19 +276,68 @@ impl ItemState {
     pub(crate) const fn cancel(self) -> (Self, Cancel) {
         if !self.is_pending() {
             (self, Cancel::NotPending)
-        } else if self.is_met() {
+        } else if self.0 & (MET | ARMED | WAITED) != 0 {
             (self, Cancel::Ledger)
         } else {
             (Self(self.0 & !PENDING), Cancel::Done)
         }
     }
 
-    /// The same, holding the ledger's lock. `Ledger`: take the entry out of the ledger and complete it.
-    pub(crate) const fn cancel_by_ledger(self) -> (Self, Cancel) {
-        match self.cancel() {
-            (_, Cancel::Ledger) => (Self(self.0 & !(PENDING | MET)), Cancel::Ledger),
-            answer => answer,
+    /// The same: was it pending? Then whatever the ledger holds of that queueing (an entry that is kept, a timer,
+    /// those who wait for it) is to be taken out.
+    pub(crate) const fn cancel_by_ledger(self) -> (Self, bool) {
+        (Self(self.0 & !(PENDING | MET | ARMED)), self.is_pending())
+    }
+
+    /// The same, and it cannot be queued until it is enabled.
+    pub(crate) const fn disable_by_ledger(self) -> (Self, bool) {
+        let (next, was_pending) = self.cancel_by_ledger();
+        (Self(next.0 | DISABLED), was_pending)
+    }
+
+    /// It was enabled as often as it was disabled.
+    pub(crate) const fn enable_by_ledger(self) -> Self {
+        Self(self.0 & !DISABLED)
+    }
+
+    /// Somebody wants it to be queued later. `again`: also if it is pending, in place of that.
+    pub(crate) const fn arm_by_ledger(self, again: bool) -> (Self, Arm) {
+        if self.is_disabled() {
+            (self, Arm::Refused)
+        } else if self.is_pending() && !again {
+            (self, Arm::Coalesced)
+        } else {
+            let (cancelled, was_pending) = self.cancel_by_ledger();
+            (Self(cancelled.0 | PENDING | ARMED), Arm::Armed { was_pending })
         }
+    }
+
+    /// The armed timer is due, and this is the queueing that it stands for: as
+    /// [`queue_by_ledger`](Self::queue_by_ledger) for an item that is not pending, without a moment in between.
+    pub(crate) fn fire_by_ledger(self, target: Target, named: bool) -> (Self, Queue) {
+        debug_assert!(self.is_armed());
+        self.disarmed().queue_by_ledger(target, named)
+    }
+
+    /// What the word is for [`leaves`](Self::leaves) when its timer fires.
+    pub(crate) const fn disarmed(self) -> Self {
+        Self(self.0 & !(PENDING | ARMED))
+    }
+
+    /// Somebody wants to wait for the queueing that is pending or, if none is, for the run that has begun.
+    pub(crate) const fn wait_by_ledger(self) -> (Self, Instance) {
+        let waited = Self(self.0 | WAITED);
+        if self.is_pending() { (waited, Instance::Pending) } else { self.wait_for_run_by_ledger() }
+    }
+
+    /// Somebody wants to wait for the run that has begun.
+    pub(crate) const fn wait_for_run_by_ledger(self) -> (Self, Instance) {
+        if self.is_running() { (Self(self.0 | WAITED), Instance::Running) } else { (self, Instance::None) }
+    }
+
+    /// The ledger knows of nobody who waits any more.
+    pub(crate) const fn nobody_waits(self) -> Self {
+        Self(self.0 & !WAITED)
     }
 
     pub(crate) const fn into_bits(self) -> u64 {
@@ -287,12 +351,20 @@ impl ItemState {
 
 impl fmt::Debug for ItemState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = [
+            (PENDING, "pending"),
+            (RUNNING, "running"),
+            (MET, "met"),
+            (LISTED, "listed"),
+            (STALE, "stale"),
+            (ARMED, "armed"),
+            (DISABLED, "disabled"),
+            (WAITED, "waited"),
+        ];
+        let set = bits.iter().filter(|bit| self.0 & bit.0 != 0).map(|bit| bit.1);
+        let flags: Vec<_> = set.collect();
         f.debug_struct("ItemState")
-            .field("pending", &self.is_pending())
-            .field("running", &self.is_running())
-            .field("met", &self.is_met())
-            .field("listed", &self.is_listed())
-            .field("stale", &self.is_stale())
+            .field("flags", &flags)
             .field("home", &self.home())
             .field("handles", &self.handles())
             .finish()

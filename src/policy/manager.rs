@@ -124,7 +124,7 @@ impl<P> Manager<P> {
 
     /// The next thing to do at `now`.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Duty<P>> {
-        match self.duties.take_due(now)? {
+        match self.duties.take_due(now)?.1 {
             // It was asked for before a creation failed.
             Duty::Create(pool) if now < self.creations_from => {
                 self.create(pool, now);

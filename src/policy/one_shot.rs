@@ -74,7 +74,16 @@ impl OneShotState {
 
     /// The closure ended; its result is stored in the cell.
     pub(crate) const fn finish(self) -> (Self, Finish) {
-        let done = Self(self.0 & !(ENTRY | RUNNING | WAITER) | DONE);
+        self.finish_as(DONE)
+    }
+
+    /// The closure was dropped instead of run.
+    pub(crate) const fn abandon(self) -> (Self, Finish) {
+        self.finish_as(CANCELLED)
+    }
+
+    const fn finish_as(self, end: u64) -> (Self, Finish) {
+        let done = Self(self.0 & !(ENTRY | RUNNING | WAITER) | end);
         let finish = if self.0 & HANDLE == 0 {
             Finish::Free
         } else if self.0 & WAITER != 0 {
@@ -162,6 +171,17 @@ mod tests {
             "cancelled, detached, then popped: the worker frees"
         );
         assert!(!cancelled.detach().1);
+    }
+
+    /// spec: W1: what is dropped instead of run looks cancelled to its handle.
+    #[test]
+    fn an_abandoned_item_is_cancelled_and_tells_who_waits() {
+        let (waiting, _) = OneShotState::new().wait();
+        let (abandoned, finish) = waiting.take().0.abandon();
+        assert_eq!(finish, Finish::Wake);
+        assert!(abandoned.is_cancelled() && abandoned.is_finished());
+        assert!(abandoned.detach().1, "the handle is the last owner");
+        assert_eq!(OneShotState::new().detach().0.take().0.abandon().1, Finish::Free);
     }
 
     /// spec: W1 (cancel)

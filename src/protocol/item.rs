@@ -7,23 +7,43 @@
 //!
 //! The ledger's lock orders the rare paths among themselves; against the common ones they compete by
 //! compare-and-swap on the word like everybody else, and ask again if they lose.
+//!
+//! **Timers.** An armed item is pending, and its ledger names the timer. A timer that fires, and whoever takes it
+//! back, meet at the ledger's lock: who comes first strikes the name out, and the other one finds that it is no
+//! longer meant. So a queueing is neither lost nor doubled, whatever the list of timers says at that moment.
+//!
+//! **Waiting.** Who waits for a queueing leaves a [`Signal`] in the ledger. It goes with the queueing: from pending to
+//! running when the run begins, and is set when the run ends or the queueing is taken back. The waited bit sends all
+//! of these to the ledger, so that the common paths need not look for waiters.
 
-use crate::policy::item::{Begin, Cancel, End, ItemState, Queue, ShardId};
-use crate::sys::sync::{AtomicU64, Mutex, Ordering};
+use crate::policy::item::{Arm, Begin, Cancel, End, Instance, ItemState, Queue, ShardId, Target};
+use crate::sys::sync::{Arc, AtomicU64, Mutex, Ordering};
 
-/// Whether an item is pending and running, and the entries that lie where nobody expects them.
+use super::signal::Signal;
+
+/// Whether an item is pending and running, and what there is to say about it beyond that: entries are `E`, timers are
+/// known by `T`.
 #[derive(Debug)]
-pub(crate) struct ItemCell<E> {
+pub(crate) struct ItemCell<E, T> {
     state: AtomicU64,
-    ledger: Mutex<Ledger<E>>,
+    ledger: Mutex<Ledger<E, T>>,
 }
 
 #[derive(Debug)]
-struct Ledger<E> {
-    /// Shards on whose lists a cancelled entry lies, the item's home apart.
+struct Ledger<E, T> {
+    /// Shards on whose lists a cancelled entry lies, the one that the word tells of apart. A shard is named once for
+    /// each entry.
     stale: Vec<ShardId>,
     /// The entry that a worker popped while the item ran.
     kept: Option<E>,
+    /// The timer that is armed.
+    timer: Option<T>,
+    /// How often it was disabled and not enabled.
+    disabled: u32,
+    /// Set when the queueing that is pending has been run, or was taken back.
+    pending: Option<Arc<Signal>>,
+    /// Set when the present run ends.
+    running: Option<Arc<Signal>>,
 }
 
 /// What a queueing came to.
@@ -36,6 +56,8 @@ pub(crate) enum Queued {
     Revived,
     /// It was pending before.
     Coalesced,
+    /// It is disabled.
+    Refused,
 }
 
 /// What a popped entry is good for.
@@ -66,12 +88,26 @@ pub(crate) enum Ended<E> {
     Last,
 }
 
-impl<E> ItemCell<E> {
+/// What is left of a queueing that was taken back.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TakenBack<E, T> {
+    pub(crate) was_pending: bool,
+    /// To be completed without a run at once: it was popped already.
+    pub(crate) kept: Option<E>,
+    /// To be taken off the list of timers, if it is still there.
+    pub(crate) timer: Option<T>,
+}
+
+/// The item was enabled more often than disabled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotDisabled;
+
+impl<E, T: PartialEq> ItemCell<E, T> {
     pub(crate) fn new() -> Self {
-        Self {
-            state: AtomicU64::new(ItemState::new().into_bits()),
-            ledger: Mutex::new(Ledger { stale: Vec::new(), kept: None }),
-        }
+        let ledger =
+            Ledger { stale: Vec::new(), kept: None, timer: None, disabled: 0, pending: None, running: None };
+        Self { state: AtomicU64::new(ItemState::new().into_bits()), ledger: Mutex::new(ledger) }
     }
 
     pub(crate) fn load(&self) -> ItemState {
@@ -79,31 +115,43 @@ impl<E> ItemCell<E> {
     }
 
     #[inline]
-    pub(crate) fn queue(&self, shard: ShardId) -> Queued {
-        match self.update(|state| state.queue(shard)) {
+    pub(crate) fn queue(&self, target: Target) -> Queued {
+        match self.update(|state| state.queue(target)) {
             Queue::Push => Queued::Push,
             Queue::Revived => Queued::Revived,
             Queue::Coalesced => Queued::Coalesced,
-            Queue::Ledger => self.queue_by_ledger(shard),
+            Queue::Refused => Queued::Refused,
+            Queue::Ledger => {
+                let mut ledger = self.ledger.lock();
+                self.queue_by_ledger(&mut ledger, target, |state| state, ItemState::queue_by_ledger)
+            }
         }
     }
 
-    /// Queues the item only if that needs no new entry: it is pending, or a cancelled entry lies at `shard`.
-    pub(crate) fn queue_without_entry(&self, shard: ShardId) -> Option<Queued> {
-        match self.update(|state| state.queue_without_entry(shard)) {
+    /// Queues the item only if that needs no new entry: it is pending, or a cancelled entry lies there. `None`: it
+    /// needs one.
+    pub(crate) fn queue_without_entry(&self, target: Target) -> Option<Queued> {
+        match self.update(|state| state.queue_without_entry(target)) {
             Queue::Coalesced => Some(Queued::Coalesced),
             Queue::Revived => Some(Queued::Revived),
+            Queue::Refused => Some(Queued::Refused),
             Queue::Push | Queue::Ledger => None,
         }
     }
 
+    /// `before`: what the word is taken for where it is asked whether an entry is left behind.
     #[cold]
-    fn queue_by_ledger(&self, shard: ShardId) -> Queued {
-        let mut ledger = self.ledger.lock();
-        let named = ledger.stale.iter().position(|id| *id == shard);
+    fn queue_by_ledger(
+        &self,
+        ledger: &mut Ledger<E, T>,
+        target: Target,
+        before: impl Fn(ItemState) -> ItemState,
+        transition: impl Fn(ItemState, Target, bool) -> (ItemState, Queue),
+    ) -> Queued {
+        let named = ledger.stale.contains(&target.shard);
         let (answer, left) = self.update(|state| {
-            let (next, answer) = state.queue_by_ledger(shard, named.is_some());
-            (next, (answer, state.leaves(shard).then_some(state.home())))
+            let (next, answer) = transition(state, target, named);
+            (next, (answer, before(state).leaves(target).then_some(state.home())))
         });
         if let Some(home) = left {
             ledger.stale.push(home);
@@ -111,16 +159,46 @@ impl<E> ItemCell<E> {
         match answer {
             Queue::Push | Queue::Ledger => Queued::Push,
             Queue::Coalesced => Queued::Coalesced,
+            Queue::Refused => Queued::Refused,
             Queue::Revived => {
-                // Either by the entry at home, or by the one that the ledger names: it never names a home at which
-                // an entry is listed.
-                if let Some(at) = named {
-                    ledger.stale.swap_remove(at);
-                    self.forget_stale(&ledger);
-                }
+                // Either by the entry at home, or by the one that the ledger names: where entries are revived, it
+                // never names a home at which an entry is listed.
+                self.strike_out(ledger, target.shard);
                 Queued::Revived
             }
         }
+    }
+
+    /// Makes it pending by a timer, which `set` puts onto the list of timers; called only if that is to be. `again`:
+    /// also if it is pending already, in place of that. What is left of that is for the caller.
+    pub(crate) fn arm(&self, again: bool, set: impl FnOnce() -> T) -> (Arm, TakenBack<E, T>) {
+        let mut ledger = self.ledger.lock();
+        let arm = self.update(|state| state.arm_by_ledger(again));
+        match arm {
+            Arm::Armed { was_pending } => {
+                let (taken, waiting) = self.take_back(&mut ledger, was_pending);
+                ledger.timer = Some(set());
+                drop(ledger);
+                tell(waiting);
+                (arm, taken)
+            }
+            Arm::Coalesced | Arm::Refused => (arm, TakenBack { was_pending: false, kept: None, timer: None }),
+        }
+    }
+
+    /// The timer is due. `None` if it is no longer meant.
+    pub(crate) fn fire(&self, timer: &T, target: Target) -> Option<Queued> {
+        let mut ledger = self.ledger.lock();
+        ledger.timer.take_if(|meant| meant == timer)?;
+        Some(self.queue_by_ledger(&mut ledger, target, ItemState::disarmed, ItemState::fire_by_ledger))
+    }
+
+    /// The timer that is armed.
+    pub(crate) fn timer(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        self.ledger.lock().timer.clone()
     }
 
     /// A worker popped an entry from a list of `shard`.
@@ -134,7 +212,7 @@ impl<E> ItemCell<E> {
             Begin::Run => Popped::Run(entry),
             Begin::Stale if over => Popped::Last(entry),
             Begin::Stale => Popped::Stale(entry),
-            Begin::Meet | Begin::Ledger => self.begin_by_ledger(shard, entry),
+            Begin::Meet | Begin::Strike | Begin::Ledger => self.begin_by_ledger(shard, entry),
         }
     }
 
@@ -144,18 +222,19 @@ impl<E> ItemCell<E> {
         self.add_handle();
         let popped = {
             let mut ledger = self.ledger.lock();
-            match self.update(|state| state.begin_by_ledger(shard)) {
-                Begin::Run => Popped::Run(entry),
+            let named = ledger.stale.contains(&shard);
+            match self.update(|state| state.begin_by_ledger(shard, named)) {
+                Begin::Run => {
+                    ledger.running = ledger.pending.take();
+                    Popped::Run(entry)
+                }
                 Begin::Stale => Popped::Stale(entry),
                 Begin::Meet => {
                     ledger.kept = Some(entry);
                     Popped::Kept
                 }
-                Begin::Ledger => {
-                    if let Some(at) = ledger.stale.iter().position(|id| *id == shard) {
-                        ledger.stale.swap_remove(at);
-                        self.forget_stale(&ledger);
-                    }
+                Begin::Strike | Begin::Ledger => {
+                    self.strike_out(&mut ledger, shard);
                     Popped::Stale(entry)
                 }
             }
@@ -165,6 +244,27 @@ impl<E> ItemCell<E> {
             (Popped::Kept, true) => Popped::KeptLast,
             (popped, _) => popped,
         }
+    }
+
+    /// An entry popped from a list of `shard` is dropped instead of run. Was it a queueing that would have run, and
+    /// is the item over? Then free it. It may be gone otherwise.
+    #[cold]
+    pub(crate) fn abandon(&self, shard: ShardId) -> (bool, bool) {
+        self.add_handle();
+        let (would_have_run, waiting) = {
+            let mut ledger = self.ledger.lock();
+            let named = ledger.stale.contains(&shard);
+            match self.update(|state| state.abandon_by_ledger(shard, named)) {
+                Begin::Run => (true, self.take_back(&mut ledger, true).1),
+                Begin::Stale => (false, None),
+                Begin::Meet | Begin::Strike | Begin::Ledger => {
+                    self.strike_out(&mut ledger, shard);
+                    (false, None)
+                }
+            }
+        };
+        tell(waiting);
+        (would_have_run, self.drop_handle())
     }
 
     /// The run ended.
@@ -177,20 +277,24 @@ impl<E> ItemCell<E> {
         match end {
             End::Idle if over => Ended::Last,
             End::Idle => Ended::Idle,
-            End::PutBack => self.end_by_ledger(),
+            End::PutBack | End::Ledger => self.end_by_ledger(),
         }
     }
 
     #[cold]
     fn end_by_ledger(&self) -> Ended<E> {
         self.add_handle();
-        let kept = {
+        let (kept, waiting) = {
             let mut ledger = self.ledger.lock();
-            match self.update(ItemState::end_by_ledger) {
-                End::Idle => None,
+            let kept = match self.update(ItemState::end_by_ledger) {
+                End::Idle | End::Ledger => None,
                 End::PutBack => ledger.kept.take(),
-            }
+            };
+            let waiting = ledger.running.take();
+            self.forget_waiters(&ledger);
+            (kept, waiting)
         };
+        tell(waiting);
         match (kept, self.drop_handle()) {
             (Some(entry), _) => Ended::PutBack(entry),
             (None, true) => Ended::Last,
@@ -217,31 +321,103 @@ impl<E> ItemCell<E> {
         })
     }
 
-    /// Takes a pending queueing back: was there one, and an entry to be completed without a run at once? The caller
-    /// has a handle.
-    pub(crate) fn cancel(&self) -> (bool, Option<E>) {
+    /// Takes a pending queueing back. The caller has a handle, here and below.
+    pub(crate) fn cancel(&self) -> TakenBack<E, T> {
+        let done = |was_pending| TakenBack { was_pending, kept: None, timer: None };
         match self.update(ItemState::cancel) {
-            Cancel::NotPending => (false, None),
-            Cancel::Done => (true, None),
+            Cancel::NotPending => done(false),
+            Cancel::Done => done(true),
             Cancel::Ledger => {
                 let mut ledger = self.ledger.lock();
-                match self.update(ItemState::cancel_by_ledger) {
-                    Cancel::NotPending => (false, None),
-                    Cancel::Done => (true, None),
-                    Cancel::Ledger => (true, ledger.kept.take()),
-                }
+                let was_pending = self.update(ItemState::cancel_by_ledger);
+                let (taken, waiting) = self.take_back(&mut ledger, was_pending);
+                drop(ledger);
+                tell(waiting);
+                taken
             }
         }
     }
 
-    fn forget_stale(&self, ledger: &Ledger<E>) {
-        if ledger.stale.is_empty() {
-            self.update(|state| (state.nothing_stale(), ()));
+    /// Takes a pending queueing back, and keeps others out until [`enable`](Self::enable). With the signal of the run
+    /// that has begun, if any and if `wait` asks for it.
+    pub(crate) fn disable(&self, wait: bool) -> (TakenBack<E, T>, Option<Arc<Signal>>) {
+        let mut ledger = self.ledger.lock();
+        ledger.disabled = ledger.disabled.checked_add(1).expect("an item was disabled four billion times");
+        let was_pending = self.update(ItemState::disable_by_ledger);
+        let (taken, waiting) = self.take_back(&mut ledger, was_pending);
+        let run = if wait { self.wait_for(&mut ledger, ItemState::wait_for_run_by_ledger) } else { None };
+        drop(ledger);
+        tell(waiting);
+        (taken, run)
+    }
+
+    /// Takes one [`disable`](Self::disable) back. True if it was the last one.
+    pub(crate) fn enable(&self) -> Result<bool, NotDisabled> {
+        let mut ledger = self.ledger.lock();
+        ledger.disabled = ledger.disabled.checked_sub(1).ok_or(NotDisabled)?;
+        if ledger.disabled == 0 {
+            self.update(|state| (state.enable_by_ledger(), ()));
+        }
+        Ok(ledger.disabled == 0)
+    }
+
+    /// The signal of the queueing that is pending or, if none is, of the run that has begun.
+    pub(crate) fn last_queueing(&self) -> Option<Arc<Signal>> {
+        self.wait_for(&mut self.ledger.lock(), ItemState::wait_by_ledger)
+    }
+
+    fn wait_for(
+        &self,
+        ledger: &mut Ledger<E, T>,
+        ask: impl Fn(ItemState) -> (ItemState, Instance),
+    ) -> Option<Arc<Signal>> {
+        let signal = match self.update(ask) {
+            Instance::Pending => &mut ledger.pending,
+            Instance::Running => &mut ledger.running,
+            Instance::None => return None,
+        };
+        Some(Arc::clone(signal.get_or_insert_with(|| Arc::new(Signal::new()))))
+    }
+
+    /// What the ledger holds of a queueing that is not pending any more, and who is to be told.
+    fn take_back(
+        &self,
+        ledger: &mut Ledger<E, T>,
+        was_pending: bool,
+    ) -> (TakenBack<E, T>, Option<Arc<Signal>>) {
+        if !was_pending {
+            return (TakenBack { was_pending, kept: None, timer: None }, None);
+        }
+        let taken = TakenBack { was_pending, kept: ledger.kept.take(), timer: ledger.timer.take() };
+        let waiting = ledger.pending.take();
+        self.forget_waiters(ledger);
+        (taken, waiting)
+    }
+
+    fn forget_waiters(&self, ledger: &Ledger<E, T>) {
+        if ledger.pending.is_none() && ledger.running.is_none() {
+            self.update(|state| (state.nobody_waits(), ()));
+        }
+    }
+
+    fn strike_out(&self, ledger: &mut Ledger<E, T>, shard: ShardId) {
+        if let Some(at) = ledger.stale.iter().position(|id| *id == shard) {
+            ledger.stale.swap_remove(at);
+            if ledger.stale.is_empty() {
+                self.update(|state| (state.nothing_stale(), ()));
+            }
         }
     }
 
     #[inline]
     fn update<A>(&self, transition: impl FnMut(ItemState) -> (ItemState, A)) -> A {
         super::update(&self.state, Ordering::AcqRel, ItemState::from_bits, ItemState::into_bits, transition)
+    }
+}
+
+/// After the ledger was unlocked: waking is a system call.
+fn tell(waiting: Option<Arc<Signal>>) {
+    if let Some(signal) = waiting {
+        signal.set();
     }
 }

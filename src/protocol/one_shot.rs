@@ -35,6 +35,11 @@ impl OneShotCell {
         self.update(OneShotState::finish)
     }
 
+    /// The closure was taken and dropped instead of run. The same as [`finish`](Self::finish) otherwise.
+    pub(crate) fn abandon(&self) -> Finish {
+        self.update(OneShotState::abandon)
+    }
+
     /// What the handle sleeps on: the cell's address, good for [`wake`](Self::wake) also when the cell is gone.
     pub(crate) fn key(&self) -> usize {
         std::ptr::from_ref(self) as usize

@@ -196,6 +196,7 @@ impl WorkQueueBuilder {
             name: self.name.into(),
             max_pending: self.max_pending,
             cpu_intensive: self.cpu_intensive,
+            ordered: self.kind == Kind::Ordered,
         };
         Ok(WorkQueue::from_handle(Arc::new(QueueHandle::new(spec, Arc::clone(&executor.inner)))))
     }

@@ -1,6 +1,7 @@
 //! [`WorkQueue`]: a named queue in front of the shared pools.
 
 mod builder;
+mod delayed;
 
 use std::fmt;
 use std::sync::Arc;

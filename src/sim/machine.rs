@@ -150,7 +150,7 @@ impl Machine {
     pub(super) fn run(&mut self) {
         loop {
             // All that becomes runnable at an instant is in a queue before anybody runs at that instant.
-            while let Some(timer) = self.timers.take_due(self.now) {
+            while let Some((_, timer)) = self.timers.take_due(self.now) {
                 self.expire(timer);
             }
             while let Some(actor) = self.choose() {

@@ -9,11 +9,14 @@ mod imp {
         AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence,
     };
 
+    pub(crate) use std::sync::Arc;
+
     pub(crate) use parking_lot::{Condvar, Mutex};
 }
 
 #[cfg(cmwq_loom)]
 mod imp {
+    pub(crate) use loom::sync::Arc;
     pub(crate) use loom::sync::atomic::{AtomicI64, Ordering, fence};
 
     /// loom's atomic, except that freeing it is an access like any other: loom reports whoever touches it

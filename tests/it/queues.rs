@@ -101,8 +101,9 @@ fn peak_of(queue: &WorkQueue, items: usize, expected: usize) -> (usize, HashMap<
         .map(|_| {
             let (door, crowd, inside) = (door.clone(), Arc::clone(&crowd), Arc::clone(&inside));
             let item = move || {
-                crowd.enter();
                 *inside.lock().unwrap().entry(current_pool()).or_default() += 1;
+                // Last: who sees so many inside sees where they are, too.
+                crowd.enter();
                 door.wait();
                 crowd.leave();
             };
@@ -220,7 +221,7 @@ fn held_again(queue: &WorkQueue) -> Door {
 fn a_full_queue_refuses_new_items_and_coalesces_pending_ones() {
     let _limit = time_limit();
     let executor = one_cpu();
-    let (queue, door) = held(WorkQueue::ordered("q").max_pending(1), &executor);
+    let (queue, door) = held(WorkQueue::unbound("q").max_active(1).max_pending(1), &executor);
     let runs = Arc::new(AtomicUsize::new(0));
     let count = || {
         let runs = Arc::clone(&runs);

@@ -6,6 +6,8 @@ use cmwq::QueueError;
 
 pub(super) const ITEMS: usize = 3;
 pub(super) const QUEUES: usize = 3;
+/// The queue that is not ordered.
+const REVIVES: usize = 1;
 /// The last queue is bounded.
 pub(super) const BOUND: usize = 3;
 
@@ -65,8 +67,9 @@ impl Model {
         if self.items[item].pending_on.is_some() {
             return Ok(false);
         }
-        // A cancelled entry there is revived, at its place; where there is no room, only if it is the last one made.
-        let listed = self.queues[queue].entries.contains(&Id::Item(item));
+        // A cancelled entry there is revived, at its place; where there is no room, only if it is the last one made. In
+        // an ordered queue the item gets a new place at the end.
+        let listed = queue == REVIVES && self.queues[queue].entries.contains(&Id::Item(item));
         let at_home = listed && self.items[item].home == Some(queue);
         if !(self.has_room(queue) || at_home) {
             return Err(QueueError::Full);
@@ -131,7 +134,9 @@ impl Model {
             while self.queues[queue].slot.is_none() {
                 let Some(id) = self.queues[queue].entries.pop_front() else { break };
                 match id {
-                    Id::Item(item) if self.items[item].pending_on != Some(queue) => {
+                    Id::Item(item)
+                        if self.items[item].pending_on != Some(queue) || self.is_listed(item, queue) =>
+                    {
                         self.queues[queue].pending -= 1;
                     }
                     Id::Item(item) if self.items[item].running_on.is_some() => {
@@ -148,6 +153,11 @@ impl Model {
                 }
             }
         }
+    }
+
+    /// Is there an entry of it? Of several, the last one is meant.
+    fn is_listed(&self, item: usize, queue: usize) -> bool {
+        self.queues[queue].entries.contains(&Id::Item(item))
     }
 
     pub(super) fn running(&self) -> usize {

@@ -11,13 +11,17 @@ const B: ShardId = ShardId::new(1);
 const C: ShardId = ShardId::new(2);
 const SHARDS: [ShardId; 3] = [A, B, C];
 
+fn to(shard: ShardId) -> Target {
+    Target { shard, ordered: false }
+}
+
 fn idle() -> ItemState {
     ItemState::default()
 }
 
 /// Pending, its entry on a list of A.
 fn pending() -> ItemState {
-    idle().queue(A).0
+    idle().queue(to(A)).0
 }
 
 /// Cancelled, its entry still on a list of A.
@@ -31,17 +35,17 @@ fn running() -> ItemState {
 
 /// Running, and queued to A once more.
 fn running_and_pending() -> ItemState {
-    running().queue(A).0
+    running().queue(to(A)).0
 }
 
 /// Running; the next entry, of A, was met.
 fn met() -> ItemState {
-    running_and_pending().begin_by_ledger(A).0
+    running_and_pending().begin_by_ledger(A, false).0
 }
 
 /// Queued to A, cancelled, queued to B and cancelled: the ledger names A.
 fn stale() -> ItemState {
-    cancelled().queue_by_ledger(B, false).0.cancel().0
+    cancelled().queue_by_ledger(to(B), false).0.cancel().0
 }
 
 /// spec: W9 (an item may drop its own last handle): it is over once, with the last of handles, entries and runs.
@@ -53,13 +57,13 @@ fn an_item_is_over_when_nobody_knows_it() {
     let cloned = new.add_handle().unwrap();
     assert!(!cloned.drop_handle().is_over());
 
-    let queued = new.queue(A).0.drop_handle();
+    let queued = new.queue(to(A)).0.drop_handle();
     assert!(!queued.is_over(), "what was accepted runs");
     let running = queued.begin(A).0;
     assert!(!running.is_over());
     assert!(running.end().0.is_over());
 
-    let cancelled = new.queue(A).0.cancel().0.drop_handle();
+    let cancelled = new.queue(to(A)).0.cancel().0.drop_handle();
     assert!(!cancelled.is_over(), "its entry still points at it");
     assert!(cancelled.begin(A).0.is_over());
 
@@ -86,7 +90,7 @@ fn queueing_an_item() {
         (stale(), C, Queue::Ledger),
     ];
     for (word, shard, answer) in table {
-        let (next, queue) = word.queue(shard);
+        let (next, queue) = word.queue(to(shard));
         assert_eq!(queue, answer, "{word:?} to {shard:?}");
         let takes_effect = matches!(answer, Queue::Push | Queue::Revived);
         assert!(!takes_effect || next.is_pending() && next.home() == shard, "{next:?}");
@@ -96,21 +100,21 @@ fn queueing_an_item() {
 
 #[test]
 fn queueing_an_item_elsewhere_notes_or_revives_its_cancelled_entries() {
-    assert!(cancelled().leaves(B) && !cancelled().leaves(A));
-    let (word, queue) = cancelled().queue_by_ledger(B, false);
+    assert!(cancelled().leaves(to(B)) && !cancelled().leaves(to(A)));
+    let (word, queue) = cancelled().queue_by_ledger(to(B), false);
     assert_eq!(queue, Queue::Push);
     assert!(word.is_pending() && word.is_stale() && word.home() == B);
 
     // Back to A, whose entry the ledger names; that of B takes its place there.
-    assert!(stale().leaves(A));
-    let (word, queue) = stale().queue_by_ledger(A, true);
+    assert!(stale().leaves(to(A)));
+    let (word, queue) = stale().queue_by_ledger(to(A), true);
     assert_eq!(queue, Queue::Revived);
     assert!(word.is_pending() && word.is_stale() && word.home() == A);
 
     // The entry of B has been popped meanwhile: nothing is left behind.
-    let popped = stale().begin(B).0;
-    assert!(!popped.leaves(C));
-    assert_eq!(popped.queue_by_ledger(C, false).1, Queue::Push);
+    let popped = stale().begin_by_ledger(B, false).0;
+    assert!(!popped.leaves(to(C)));
+    assert_eq!(popped.queue_by_ledger(to(C), false).1, Queue::Push);
 }
 
 /// spec: W3 (at most one worker executes it)
@@ -119,12 +123,12 @@ fn popping_an_entry() {
     let table = [
         (pending(), A, Begin::Run),
         (cancelled(), A, Begin::Stale),
-        (running_and_pending(), A, Begin::Meet),
+        (running_and_pending(), A, Begin::Ledger),
         (running_and_pending().cancel().0, A, Begin::Stale),
         (stale(), A, Begin::Ledger),
-        (stale(), B, Begin::Stale),
-        (cancelled().queue_by_ledger(B, false).0, A, Begin::Ledger),
-        (cancelled().queue_by_ledger(B, false).0, B, Begin::Run),
+        (stale(), B, Begin::Ledger),
+        (cancelled().queue_by_ledger(to(B), false).0, A, Begin::Ledger),
+        (cancelled().queue_by_ledger(to(B), false).0, B, Begin::Ledger),
     ];
     for (word, shard, answer) in table {
         let (next, begin) = word.begin(shard);
@@ -138,11 +142,11 @@ fn popping_an_entry() {
 fn an_item_that_met_itself_is_put_back_by_its_runner() {
     assert_eq!(running().end(), (idle(), End::Idle));
     assert_eq!(running_and_pending().end(), (pending(), End::Idle));
-    assert_eq!(met().end(), (met(), End::PutBack));
+    assert_eq!(met().end(), (met(), End::Ledger));
     assert_eq!(met().end_by_ledger(), (pending(), End::PutBack));
     // It ended, or was cancelled, before the other worker had the ledger's lock.
-    assert_eq!(running_and_pending().end().0.begin_by_ledger(A).1, Begin::Run);
-    assert_eq!(running_and_pending().cancel().0.begin_by_ledger(A).1, Begin::Stale);
+    assert_eq!(running_and_pending().end().0.begin_by_ledger(A, false).1, Begin::Run);
+    assert_eq!(running_and_pending().cancel().0.begin_by_ledger(A, false).1, Begin::Stale);
 }
 
 /// spec: F3 (true if it was pending)
@@ -161,9 +165,9 @@ fn cancelling_an_item() {
         assert_eq!(cancel, answer, "{word:?}");
         assert_eq!(next.is_pending(), answer == Cancel::Ledger);
     }
-    assert_eq!(met().cancel_by_ledger(), (running(), Cancel::Ledger));
+    assert_eq!(met().cancel_by_ledger(), (running(), true));
     // The runner put the entry back before the canceller had the ledger's lock.
-    assert_eq!(met().end_by_ledger().0.cancel_by_ledger(), (cancelled(), Cancel::Done));
+    assert_eq!(met().end_by_ledger().0.cancel_by_ledger(), (cancelled(), true));
 }
 
 /// A worker popped the entry of A, which the ledger names, and waits for the ledger's lock. Meanwhile the
@@ -172,15 +176,15 @@ fn cancelling_an_item() {
 fn an_entry_revived_between_its_pop_and_the_ledger_runs() {
     let (word, begin) = stale().begin(A);
     assert_eq!(begin, Begin::Ledger);
-    let (word, queue) = word.queue_by_ledger(A, true);
+    let (word, queue) = word.queue_by_ledger(to(A), true);
     assert_eq!(queue, Queue::Revived);
-    assert_eq!(word.begin_by_ledger(A).1, Begin::Run);
+    assert_eq!(word.begin_by_ledger(A, false).1, Begin::Run);
 }
 
 #[test]
 fn shards_are_told_apart_up_to_the_last_one() {
     let last = ShardId::new(ShardId::MAX);
-    let word = idle().queue(last).0;
+    let word = idle().queue(to(last)).0;
     assert_eq!(word.home(), last);
     assert_eq!(word.begin(last).1, Begin::Run);
 }
@@ -230,7 +234,7 @@ impl World {
     fn step(&mut self, step: Step) {
         match step {
             Step::Queue(id, shard) => {
-                let (word, queue) = self.items[id].word.queue(SHARDS[shard]);
+                let (word, queue) = self.items[id].word.queue(to(SHARDS[shard]));
                 self.items[id].word = word;
                 self.queued(id, SHARDS[shard], queue);
             }
@@ -247,7 +251,7 @@ impl World {
                 let (word, begin) = self.items[id].word.begin(SHARDS[shard]);
                 self.items[id].word = word;
                 match begin {
-                    Begin::Meet | Begin::Ledger => self.late.push(Late::Begin(id, SHARDS[shard])),
+                    Begin::Ledger => self.late.push(Late::Begin(id, SHARDS[shard])),
                     answer => self.begun(id, SHARDS[shard], answer),
                 }
             }
@@ -258,8 +262,9 @@ impl World {
                 let (word, end) = self.items[id].word.end();
                 self.items[id].word = word;
                 match end {
-                    End::PutBack => self.late.push(Late::End(id)),
+                    End::Ledger => self.late.push(Late::End(id)),
                     End::Idle => self.ended(id),
+                    End::PutBack => unreachable!("that takes the ledger"),
                 }
             }
             Step::GoOn(index) => {
@@ -277,8 +282,8 @@ impl World {
         match late {
             Late::Queue(id, shard) => {
                 let item = &mut self.items[id];
-                let (word, queue) = item.word.queue_by_ledger(shard, item.stale.contains(&shard));
-                if item.word.leaves(shard) {
+                let (word, queue) = item.word.queue_by_ledger(to(shard), item.stale.contains(&shard));
+                if item.word.leaves(to(shard)) {
                     item.stale.push(item.word.home());
                 }
                 item.word = word;
@@ -290,12 +295,12 @@ impl World {
             }
             Late::Begin(id, shard) => {
                 let item = &mut self.items[id];
-                let (word, begin) = item.word.begin_by_ledger(shard);
+                let (word, begin) = item.word.begin_by_ledger(shard, item.stale.contains(&shard));
                 item.word = word;
                 match begin {
                     Begin::Meet => assert_eq!(item.kept.replace(shard), None, "two entries were kept"),
-                    Begin::Ledger => {
-                        assert!(item.stale.contains(&shard), "an entry that nobody knows of");
+                    Begin::Ledger => unreachable!("an entry that nobody knows of"),
+                    Begin::Strike => {
                         item.strike_out(shard);
                     }
                     Begin::Run | Begin::Stale => {}
@@ -312,13 +317,12 @@ impl World {
                 self.ended(id);
             }
             Late::Cancel(id) => {
-                let (word, cancel) = self.items[id].word.cancel_by_ledger();
+                let (word, was_pending) = self.items[id].word.cancel_by_ledger();
                 self.items[id].word = word;
-                if cancel == Cancel::Ledger {
-                    assert!(self.items[id].kept.take().is_some(), "an entry was kept");
+                if was_pending && self.items[id].kept.take().is_some() {
                     self.completed += 1;
                 }
-                self.cancelled(id, cancel);
+                self.cancelled(id, if was_pending { Cancel::Done } else { Cancel::NotPending });
             }
         }
     }
@@ -327,6 +331,7 @@ impl World {
         let wanted = &mut self.items[id].wanted;
         match queue {
             Queue::Ledger => self.late.push(Late::Queue(id, shard)),
+            Queue::Refused => unreachable!("nobody disabled it"),
             Queue::Coalesced => assert!(wanted.is_some(), "coalesced with nothing"),
             Queue::Push | Queue::Revived => {
                 assert_eq!(wanted.replace(shard), None, "accepted while pending");
@@ -347,7 +352,8 @@ impl World {
                 item.runs = true;
             }
             Begin::Meet => {}
-            Begin::Stale | Begin::Ledger => self.completed += 1,
+            Begin::Stale | Begin::Strike => self.completed += 1,
+            Begin::Ledger => unreachable!("it was asked holding the lock"),
         }
     }
 

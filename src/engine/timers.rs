@@ -1,0 +1,138 @@
+//! Items that are queued later: by one ordered map of deadlines for each executor, and its manager's thread.
+//!
+//! An armed timer owns a handle of its queue and a share of its item, so both stay until it fires or is taken back.
+//! It is no queueing: nothing of it is counted in a gate, and flushes do not wait for it.
+//!
+//! The map is behind a lock of its own, which is held for one insertion or removal. A timer that comes before all
+//! others wakes the manager; the others cost no system call. Firing and taking back compete for the map's entry, and
+//! for reusable items for the name in the item's ledger: see `protocol::item`.
+#![allow(unsafe_code, reason = "a one-shot that is queued later is a pointer that owns its entry's side")]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::policy::deadlines::{Deadline, Deadlines};
+use crate::policy::time::Time;
+use crate::sys::clock;
+use crate::sys::sync::Mutex;
+
+use super::core::{Core, contain};
+use super::entry::Header;
+use super::queue::{Queue, QueueHandle};
+use super::work_item::WorkHandle;
+
+/// The timers of one executor.
+#[derive(Debug)]
+pub(crate) struct Timers(Mutex<Deadlines<Timer>>);
+
+/// What is to be queued, where.
+#[derive(Debug)]
+pub(crate) struct Timer {
+    pub(crate) what: Later,
+    pub(crate) queue: Arc<QueueHandle>,
+    pub(crate) slot: usize,
+}
+
+#[derive(Debug)]
+pub(crate) enum Later {
+    Work(WorkHandle),
+    OneShot(Unlisted),
+}
+
+/// The entry's side of a one-shot that is on no list yet. Dropped, the item is given up without a run.
+#[derive(Debug)]
+pub(crate) struct Unlisted(NonNull<Header>);
+
+// SAFETY: what it points at is a one-shot, which is made of a `Send` closure, and handed over whole.
+unsafe impl Send for Unlisted {}
+
+/// By what name a timer is known: whose map it is in, and where there.
+#[derive(Clone, Debug)]
+pub(crate) struct TimerName {
+    core: Arc<Core>,
+    deadline: Deadline,
+}
+
+impl PartialEq for TimerName {
+    fn eq(&self, other: &Self) -> bool {
+        self.deadline == other.deadline && Arc::ptr_eq(&self.core, &other.core)
+    }
+}
+
+impl Timers {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Deadlines::new()))
+    }
+
+    /// When the next one is due.
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.0.lock().next()
+    }
+
+    /// Takes the first one that is due, and its name.
+    pub(crate) fn take_due(&self, core: &Arc<Core>, now: Time) -> Option<(TimerName, Timer)> {
+        let (deadline, timer) = self.0.lock().take_due(now)?;
+        Some((TimerName { core: Arc::clone(core), deadline }, timer))
+    }
+}
+
+impl TimerName {
+    /// Arms a timer. True if the manager must be woken for it, by [`wake_manager`](Self::wake_manager) once no lock is
+    /// held.
+    pub(crate) fn set(after: Duration, timer: Timer) -> (Self, bool) {
+        let core = Arc::clone(&timer.queue.queue().executor.core);
+        let at = clock::now() + after;
+        let mut timers = core.timers.0.lock();
+        let deadline = timers.set(at, timer);
+        let is_first = timers.is_first(deadline);
+        drop(timers);
+        (Self { core, deadline }, is_first)
+    }
+
+    pub(crate) fn wake_manager(&self) {
+        self.core.manager.rouse();
+    }
+
+    /// Takes the timer off the map, unless it has fired or was taken off before.
+    pub(crate) fn take(&self) -> Option<Timer> {
+        self.core.timers.0.lock().cancel(self.deadline)
+    }
+}
+
+impl Timer {
+    /// Queues the item, if the timer is still meant.
+    pub(crate) fn fire(self, name: &TimerName) {
+        let Self { what, queue, slot } = self;
+        let target: &Queue = queue.queue();
+        match what {
+            Later::Work(work) => {
+                target.queue_fired(slot, &work, name);
+                // The item's last handle may go with this: a user's destructor.
+                contain(|| drop(work));
+            }
+            Later::OneShot(item) => target.spawn_fired(slot, item),
+        }
+    }
+}
+
+impl Unlisted {
+    /// The entry's side of a cell that was just made.
+    pub(crate) fn new(item: NonNull<Header>) -> Self {
+        Self(item)
+    }
+
+    /// It is put onto a list: its share goes to an entry.
+    pub(crate) fn list(self) -> NonNull<Header> {
+        std::mem::ManuallyDrop::new(self).0
+    }
+}
+
+impl Drop for Unlisted {
+    fn drop(&mut self) {
+        // SAFETY: the entry's side, which this owns, keeps the item in place.
+        let operations = unsafe { self.0.as_ref() }.operations;
+        // SAFETY: these are the functions of the item's own type, and the entry's side is given up only here.
+        unsafe { (operations.abandon)(self.0, None) };
+    }
+}

@@ -1,0 +1,84 @@
+//! [`PeriodicHandle`]: the handle of a function that is called by the clock.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::periodic::Period;
+use crate::{WaitError, Work};
+
+/// The handle of a function that is called every period: see [`WorkQueue::spawn_every`](crate::WorkQueue::spawn_every).
+///
+/// Dropping it cancels the calls, without waiting for one that has begun.
+#[must_use = "dropping the handle cancels the calls; write `detach()` if they are to go on for ever"]
+pub struct PeriodicHandle {
+    work: Work,
+    period: Arc<Period>,
+    detached: bool,
+}
+
+impl PeriodicHandle {
+    pub(crate) fn new(work: Work, period: Arc<Period>) -> Self {
+        Self { work, period, detached: false }
+    }
+
+    /// Ends the calls; one that has begun goes on. Also from inside the function, and more than once.
+    pub fn cancel(&self) {
+        self.work.disable();
+    }
+
+    /// Ends the calls, and waits for one that has begun, under a blocking guard.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::WouldDeadlock`] from inside the function; nothing is cancelled then.
+    pub fn cancel_sync(&self) -> Result<(), WaitError> {
+        self.work.disable_sync().map(drop)
+    }
+
+    /// As [`cancel_sync`](Self::cancel_sync), waiting for so long at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`cancel_sync`](Self::cancel_sync), and [`WaitError::TimedOut`]: the calls have been ended all the same.
+    pub fn cancel_sync_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.work.disable_sync_timeout(timeout).map(drop)
+    }
+
+    /// Lets the calls go on for as long as the process, or the queue, lives.
+    pub fn detach(mut self) {
+        self.detached = true;
+    }
+
+    /// How many calls have begun.
+    #[must_use]
+    pub fn runs(&self) -> u64 {
+        self.period.runs()
+    }
+
+    /// How many ticks passed without a call, because the one before had not ended. Counted when it ends.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.period.missed()
+    }
+
+    /// Is a worker inside the function? A hint: it may change at any time.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.work.is_running()
+    }
+}
+
+impl Drop for PeriodicHandle {
+    fn drop(&mut self) {
+        if !self.detached {
+            self.cancel();
+        }
+    }
+}
+
+impl fmt::Debug for PeriodicHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PeriodicHandle").field("runs", &self.runs()).field("missed", &self.missed()).finish()
+    }
+}

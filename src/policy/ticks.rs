@@ -1,0 +1,64 @@
+//! When is a periodic item due again?
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::time::Time;
+
+/// The ticks of a periodic item: at fixed times, one period apart, however long its runs take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ticks {
+    /// The tick that the next run is for.
+    pub(crate) next: Time,
+    /// Ticks that passed while the item still ran, or had not begun.
+    pub(crate) missed: u64,
+}
+
+impl Ticks {
+    /// The first tick comes after one period.
+    pub(crate) fn new(period: Duration, now: Time) -> Self {
+        Self { next: now + period, missed: 0 }
+    }
+
+    /// A run has ended: ticks until `now` are missed, the next one counts. `period` is not zero.
+    pub(crate) fn ran(self, period: Duration, now: Time) -> Self {
+        let next = self.next + period;
+        let late = now.since(next).as_nanos();
+        if next > now {
+            return Self { next, ..self };
+        }
+        let passed = u64::try_from(late / period.as_nanos()).unwrap_or(u64::MAX).saturating_add(1);
+        let skipped = u128::from(passed).saturating_mul(period.as_nanos());
+        let skipped = Duration::from_nanos(u64::try_from(skipped).unwrap_or(u64::MAX));
+        Self { next: next + skipped, missed: self.missed.saturating_add(passed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// spec: W5 (periodic, missed ticks counted): however long a run takes, ticks stay where they are.
+    #[test]
+    fn ticks_that_pass_during_a_run_are_missed() {
+        let millis = Duration::from_millis;
+        let at = |ms| Time::default() + millis(ms);
+        let first = Ticks::new(millis(10), at(100));
+        assert_eq!(first, Ticks { next: at(110), missed: 0 });
+        let table = [
+            // ended at, next tick, missed
+            (110, 120, 0),
+            (119, 120, 0),
+            (120, 130, 1),
+            (125, 130, 1),
+            (130, 140, 2),
+            (1111, 1120, 100),
+        ];
+        for (ended, next, missed) in table {
+            assert_eq!(first.ran(millis(10), at(ended)), Ticks { next: at(next), missed }, "{ended}");
+        }
+        let end = Ticks { next: Time::NEVER, missed: 0 }.ran(millis(1), Time::NEVER);
+        assert_eq!(end.next, Time::NEVER, "the end of time is not passed");
+    }
+}

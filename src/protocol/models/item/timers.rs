@@ -1,0 +1,114 @@
+//! An item that is queued later: the timer against whoever takes it back or moves it.
+//!
+//! Red under: `fire-without-asking`, `cancel-leaves-the-timer`, `arm-leaves-the-entry`,
+//! `armed-counts-as-listed`.
+
+use super::*;
+
+/// spec: W5 (cancel races with firing without loss or double run)
+#[test]
+fn a_timer_fires_while_it_is_taken_back() {
+    check_all(|| {
+        let model = Arc::new(Model::new());
+        model.arm(0, false);
+        let manager = spawn(&model, |model| model.fire(0, 0));
+        model.cancel();
+        manager.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// spec: W5 (mod_delayed races with firing): the timer is moved, and the first one may be due already.
+#[test]
+fn a_timer_fires_while_it_is_moved() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.arm(0, false);
+        let manager = spawn(&model, |model| {
+            model.fire(0, 0);
+            model.work(0);
+        });
+        model.arm(1, true);
+        manager.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// spec: W5: what is queued already, and perhaps just begins, is moved to later.
+#[test]
+fn an_item_is_moved_to_later_while_it_begins() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        let worker = spawn(&model, |model| model.work(0));
+        model.arm(0, true);
+        model.fire(0, 1);
+        model.work(1);
+        worker.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// The cancelled entry of an armed item is popped: it is not what the item is pending by.
+#[test]
+fn a_cancelled_entry_is_popped_while_the_timer_fires() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        model.cancel();
+        model.arm(0, false);
+        let worker = spawn(&model, |model| model.work(0));
+        model.fire(0, 0);
+        worker.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// The same, and the entry lies elsewhere than where the timer queues the item.
+#[test]
+fn a_timer_fires_elsewhere() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        model.cancel();
+        model.arm(0, false);
+        let worker = spawn(&model, |model| model.work(0));
+        model.fire(0, 1);
+        model.work(1);
+        worker.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// An item that runs, and whose next entry was met, is moved to later: that entry is completed.
+#[test]
+fn an_item_that_meets_itself_is_moved_to_later() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        let runner = spawn(&model, |model| model.work(0));
+        model.queue(1);
+        let other = spawn(&model, |model| model.work(1));
+        model.arm(0, true);
+        runner.join().unwrap();
+        other.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// The timer has the last handle.
+#[test]
+fn an_item_whose_timer_has_the_last_handle_runs_and_is_freed() {
+    check_all(|| {
+        let model = Arc::new(Model::new());
+        model.arm(0, false);
+        let manager = spawn(&model, |model| {
+            model.fire(0, 0);
+            model.work(0);
+        });
+        model.drop_handle();
+        manager.join().unwrap();
+        model.drain();
+        model.assert_gone();
+    });
+}

@@ -1,0 +1,129 @@
+//! Waiting for an item, and keeping it out; and the order of an ordered queue.
+//!
+//! Red under: `end-forgets-who-waits`, `begin-leaves-who-waits`, `cancel-forgets-who-waits`,
+//! `queue-though-disabled`, `ordered-revives`, `stale-comes-last`.
+
+use super::*;
+
+/// spec: F3 (cancel_sync waits for the running one and keeps requeues out): afterwards it neither runs nor is pending,
+/// though its run queues it again.
+#[test]
+fn a_cancel_waits_for_a_run_that_queues_the_item_again() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        model.again.store(0, Ordering::Relaxed);
+        let worker = spawn(&model, |model| model.work(0));
+        model.cancel_sync();
+        worker.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// spec: F2 (waits for the last queueing at call time): the run that it waited for is seen; what that run queues again
+/// is not waited for, and not even run here.
+#[test]
+fn a_flush_sees_the_run_and_not_the_next_one() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        model.again.store(1, Ordering::Relaxed);
+        let signal = model.item.last_queueing().expect("it is pending");
+        let worker = spawn(&model, |model| model.work(0));
+        signal.wait(Until::FOREVER);
+        model.inside.read(|runs| assert_eq!(*runs, 1));
+        worker.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// spec: F2: with one run under way and one queueing pending, the flush is over when the second one ends.
+#[test]
+fn a_flush_follows_the_queueing_that_is_pending() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        let worker = spawn(&model, |model| {
+            model.work(0);
+            model.work(1);
+        });
+        model.queue(1);
+        if let Some(signal) = model.item.last_queueing() {
+            // Nobody comes for it twice, so that it may still be pending when the worker has looked.
+            worker.join().unwrap();
+            model.drain();
+            assert!(signal.wait(Until::Expired), "its run has ended");
+        } else {
+            worker.join().unwrap();
+        }
+        model.assert_quiet();
+    });
+}
+
+/// spec: F2, F3: a flush of a queueing that is taken back does not wait for ever.
+#[test]
+fn a_flush_ends_when_the_queueing_is_taken_back() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        let flusher = issue(&model, 1, |model| model.flush());
+        model.cancel();
+        flusher.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// spec: F2 (flush of an armed item): the timer is fired by the flusher, or by the manager just now.
+#[test]
+fn a_flush_fires_what_is_armed() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.arm(0, false);
+        let manager = spawn(&model, |model| {
+            model.fire(0, 0);
+            model.work(0);
+        });
+        if let Some(timer) = model.item.timer() {
+            model.fire(timer, 0);
+        }
+        let signal = model.item.last_queueing();
+        manager.join().unwrap();
+        model.drain();
+        assert!(signal.is_none_or(|signal| signal.wait(Until::Expired)), "its run has ended");
+        model.assert_quiet();
+    });
+}
+
+/// spec: Q4 (in queueing order): a cancelled item that is queued again has two entries, and is run by the later one.
+#[test]
+fn in_an_ordered_queue_a_cancelled_place_is_not_taken_again() {
+    check(4, || {
+        let model = Arc::new(Model::ordered());
+        model.queue(0);
+        let worker = spawn(&model, |model| model.work(0));
+        model.cancel();
+        model.queue(0);
+        worker.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// spec: Q4: the first of two entries comes to nothing, whatever happens meanwhile.
+#[test]
+fn in_an_ordered_queue_the_oldest_entry_is_the_cancelled_one() {
+    check(3, || {
+        let model = Arc::new(Model::ordered());
+        model.queue(0);
+        model.cancel();
+        model.queue(0);
+        assert!(model.lists[0].pop());
+        let first = model.item.begin(ShardId::new(0), Entry(0));
+        assert_eq!(first, Popped::Stale(Entry(0)), "the place of the cancelled queueing is empty");
+        model.complete(Entry(0));
+        let worker = spawn(&model, |model| model.work(0));
+        model.cancel();
+        model.queue(0);
+        worker.join().unwrap();
+        model.assert_quiet();
+    });
+}
