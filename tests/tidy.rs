@@ -48,7 +48,7 @@ fn sources_of(folder: &str) -> Vec<Source> {
 /// Sources of the library without those that are compiled for tests only.
 fn shipped() -> impl Iterator<Item = Source> {
     let test_only =
-        |path: &str| path.starts_with("src/sim/") || path.contains("/models") || path.ends_with("/tests.rs");
+        |path: &str| path.starts_with("src/sim/") || path.contains("/models") || path.contains("/tests");
     sources_of("src").into_iter().filter(move |source| !test_only(&source.path)).map(|mut source| {
         source.text = without_test_module(&source.text).to_owned();
         source

@@ -54,6 +54,12 @@ impl<T> Deadlines<T> {
     }
 }
 
+impl<T> Default for Deadlines<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,16 +1,12 @@
-//! The item's word against tables, and against a plain model with real lists.
+//! The item's word against tables, and in `world` against a plain model with real lists.
 
-use std::collections::VecDeque;
-
-use proptest::prelude::*;
+mod world;
 
 use super::*;
 
 const A: ShardId = ShardId::new(0);
 const B: ShardId = ShardId::new(1);
 const C: ShardId = ShardId::new(2);
-const SHARDS: [ShardId; 3] = [A, B, C];
-
 fn to(shard: ShardId) -> Target {
     Target { shard, ordered: false }
 }
@@ -189,249 +185,96 @@ fn shards_are_told_apart_up_to_the_last_one() {
     assert_eq!(word.begin(last).1, Begin::Run);
 }
 
-/// An item with its ledger, and what must be true of it.
-#[derive(Default)]
-struct Item {
-    word: ItemState,
-    stale: Vec<ShardId>,
-    kept: Option<ShardId>,
-    /// The model: where it was queued to, if that queueing waits for its run.
-    wanted: Option<ShardId>,
-    /// The model: a worker is inside its function.
-    runs: bool,
+/// An item pending by a timer, with nothing on any list.
+fn armed() -> ItemState {
+    idle().arm_by_ledger(false).0
 }
 
-/// A step that was answered with a look into the ledger, and has not got the ledger's lock yet.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Late {
-    Queue(usize, ShardId),
-    Begin(usize, ShardId),
-    End(usize),
-    Cancel(usize),
+/// spec: W5 (was it pending?), F3 (a disabled item is refused)
+#[test]
+fn arming_an_item() {
+    let table = [
+        (idle(), false, Arm::Armed { was_pending: false }),
+        (running(), false, Arm::Armed { was_pending: false }),
+        (cancelled(), false, Arm::Armed { was_pending: false }),
+        (pending(), false, Arm::Coalesced),
+        (armed(), false, Arm::Coalesced),
+        (pending(), true, Arm::Armed { was_pending: true }),
+        (armed(), true, Arm::Armed { was_pending: true }),
+        (met(), true, Arm::Armed { was_pending: true }),
+        (idle().disable_by_ledger().0, true, Arm::Refused),
+    ];
+    for (word, again, answer) in table {
+        let (next, arm) = word.arm_by_ledger(again);
+        assert_eq!(arm, answer, "{word:?} again: {again}");
+        assert_eq!(next.is_armed(), word.is_armed() || matches!(answer, Arm::Armed { .. }));
+        assert!(!next.is_met() || !next.is_armed(), "the entry that was kept is not what it is pending by");
+    }
 }
 
-/// Two items and three shards.
-#[derive(Default)]
-struct World {
-    items: [Item; 2],
-    lists: [VecDeque<usize>; 3],
-    late: Vec<Late>,
-    pushed: usize,
-    completed: usize,
+/// spec: W5: a cancelled entry on a list is not what an armed item is pending by, until its timer fires there.
+#[test]
+fn the_cancelled_entry_of_an_armed_item_does_not_run_it() {
+    let word = cancelled().arm_by_ledger(false).0;
+    assert_eq!(word.begin(A).1, Begin::Stale);
+    assert_eq!(word.abandon_by_ledger(A, false).1, Begin::Stale);
+    let (fired, queue) = word.fire_by_ledger(to(A), false);
+    assert_eq!(queue, Queue::Revived);
+    assert!(!word.disarmed().leaves(to(A)) && word.disarmed().leaves(to(B)));
+    assert_eq!(fired.begin(A).1, Begin::Run);
+    assert_eq!(armed().fire_by_ledger(to(B), false).1, Queue::Push);
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Queue(usize, usize),
-    Cancel(usize),
-    Pop(usize),
-    End(usize),
-    /// Somebody gets the ledger's lock.
-    GoOn(usize),
+/// spec: F3 (disable, enable)
+#[test]
+fn a_disabled_item_is_not_pending_and_cannot_become_so() {
+    for word in [idle(), pending(), armed(), met(), running()] {
+        let (disabled, was_pending) = word.disable_by_ledger();
+        assert_eq!(was_pending, word.is_pending());
+        assert!(!disabled.is_pending() && !disabled.is_armed() && disabled.is_disabled());
+        assert_eq!(disabled.queue(to(A)), (disabled, Queue::Refused));
+        assert_eq!(disabled.queue_by_ledger(to(A), true), (disabled, Queue::Refused));
+        assert!(!disabled.leaves(to(B)), "nothing is noted for a queueing that is refused");
+        assert_eq!(disabled.is_running(), word.is_running(), "the run goes on");
+        assert!(!disabled.enable_by_ledger().is_disabled());
+    }
+    let forgotten = ItemState::new().disable_by_ledger().0.drop_handle();
+    assert!(forgotten.is_over(), "a disabled item need not be enabled to be freed");
 }
 
-impl World {
-    fn step(&mut self, step: Step) {
-        match step {
-            Step::Queue(id, shard) => {
-                let (word, queue) = self.items[id].word.queue(to(SHARDS[shard]));
-                self.items[id].word = word;
-                self.queued(id, SHARDS[shard], queue);
-            }
-            Step::Cancel(id) => {
-                let (word, cancel) = self.items[id].word.cancel();
-                self.items[id].word = word;
-                match cancel {
-                    Cancel::Ledger => self.late.push(Late::Cancel(id)),
-                    answer => self.cancelled(id, answer),
-                }
-            }
-            Step::Pop(shard) => {
-                let Some(id) = self.lists[shard].pop_front() else { return };
-                let (word, begin) = self.items[id].word.begin(SHARDS[shard]);
-                self.items[id].word = word;
-                match begin {
-                    Begin::Ledger => self.late.push(Late::Begin(id, SHARDS[shard])),
-                    answer => self.begun(id, SHARDS[shard], answer),
-                }
-            }
-            Step::End(id) => {
-                if !self.items[id].runs || self.late.contains(&Late::End(id)) {
-                    return;
-                }
-                let (word, end) = self.items[id].word.end();
-                self.items[id].word = word;
-                match end {
-                    End::Ledger => self.late.push(Late::End(id)),
-                    End::Idle => self.ended(id),
-                    End::PutBack => unreachable!("that takes the ledger"),
-                }
-            }
-            Step::GoOn(index) => {
-                if !self.late.is_empty() {
-                    let late = self.late.remove(index % self.late.len());
-                    self.go_on(late);
-                }
-            }
-        }
-        self.check();
-    }
-
-    /// What is done holding the ledger's lock.
-    fn go_on(&mut self, late: Late) {
-        match late {
-            Late::Queue(id, shard) => {
-                let item = &mut self.items[id];
-                let (word, queue) = item.word.queue_by_ledger(to(shard), item.stale.contains(&shard));
-                if item.word.leaves(to(shard)) {
-                    item.stale.push(item.word.home());
-                }
-                item.word = word;
-                if queue == Queue::Revived {
-                    item.strike_out(shard);
-                }
-                assert_ne!(queue, Queue::Ledger);
-                self.queued(id, shard, queue);
-            }
-            Late::Begin(id, shard) => {
-                let item = &mut self.items[id];
-                let (word, begin) = item.word.begin_by_ledger(shard, item.stale.contains(&shard));
-                item.word = word;
-                match begin {
-                    Begin::Meet => assert_eq!(item.kept.replace(shard), None, "two entries were kept"),
-                    Begin::Ledger => unreachable!("an entry that nobody knows of"),
-                    Begin::Strike => {
-                        item.strike_out(shard);
-                    }
-                    Begin::Run | Begin::Stale => {}
-                }
-                self.begun(id, shard, begin);
-            }
-            Late::End(id) => {
-                let (word, end) = self.items[id].word.end_by_ledger();
-                self.items[id].word = word;
-                if end == End::PutBack {
-                    let shard = self.items[id].kept.take().expect("an entry was kept");
-                    self.lists[shard.0 as usize].push_front(id);
-                }
-                self.ended(id);
-            }
-            Late::Cancel(id) => {
-                let (word, was_pending) = self.items[id].word.cancel_by_ledger();
-                self.items[id].word = word;
-                if was_pending && self.items[id].kept.take().is_some() {
-                    self.completed += 1;
-                }
-                self.cancelled(id, if was_pending { Cancel::Done } else { Cancel::NotPending });
-            }
-        }
-    }
-
-    fn queued(&mut self, id: usize, shard: ShardId, queue: Queue) {
-        let wanted = &mut self.items[id].wanted;
-        match queue {
-            Queue::Ledger => self.late.push(Late::Queue(id, shard)),
-            Queue::Refused => unreachable!("nobody disabled it"),
-            Queue::Coalesced => assert!(wanted.is_some(), "coalesced with nothing"),
-            Queue::Push | Queue::Revived => {
-                assert_eq!(wanted.replace(shard), None, "accepted while pending");
-                if queue == Queue::Push {
-                    self.pushed += 1;
-                    self.lists[shard.0 as usize].push_back(id);
-                }
-            }
-        }
-    }
-
-    fn begun(&mut self, id: usize, shard: ShardId, begin: Begin) {
-        let item = &mut self.items[id];
-        match begin {
-            Begin::Run => {
-                assert!(!item.runs, "two workers execute it");
-                assert_eq!(item.wanted.take(), Some(shard), "not where it was queued to last");
-                item.runs = true;
-            }
-            Begin::Meet => {}
-            Begin::Stale | Begin::Strike => self.completed += 1,
-            Begin::Ledger => unreachable!("it was asked holding the lock"),
-        }
-    }
-
-    fn ended(&mut self, id: usize) {
-        self.items[id].runs = false;
-        self.completed += 1;
-    }
-
-    fn cancelled(&mut self, id: usize, cancel: Cancel) {
-        let was_pending = self.items[id].wanted.take().is_some();
-        assert_eq!(was_pending, cancel != Cancel::NotPending);
-    }
-
-    /// For each shard, the entries on its lists, or just popped from there, are those that the word and
-    /// the ledger tell of.
-    fn check(&self) {
-        for (id, item) in self.items.iter().enumerate() {
-            let word = item.word;
-            assert_eq!((word.is_pending(), word.is_running()), (item.wanted.is_some(), item.runs));
-            assert_eq!((word.is_stale(), word.is_met()), (!item.stale.is_empty(), item.kept.is_some()));
-            for (shard, list) in SHARDS.iter().zip(&self.lists) {
-                let popped = usize::from(self.late.contains(&Late::Begin(id, *shard)));
-                let entries = list.iter().filter(|other| **other == id).count() + popped;
-                let at_home = word.is_listed() && word.home() == *shard;
-                let told = usize::from(at_home) + item.stale.iter().filter(|named| *named == shard).count();
-                assert_eq!(entries, told, "entries of item {id} in {shard:?}: {word:?}, {:?}", item.stale);
-                assert!(entries <= 1, "item {id} has {entries} entries in {shard:?}");
-            }
-        }
-    }
-
-    /// Lets everything run to its end.
-    fn finish(&mut self) {
-        while !self.late.is_empty() || self.items.iter().any(|item| item.runs) || self.pushed > self.completed
-        {
-            let before = (self.late.len(), self.completed);
-            self.step(Step::GoOn(0));
-            (0..self.items.len()).for_each(|id| self.step(Step::End(id)));
-            (0..self.lists.len()).for_each(|shard| self.step(Step::Pop(shard)));
-            let idles = self.late.is_empty() && self.items.iter().all(|item| !item.runs);
-            assert!(!idles || before != (0, self.completed), "an entry was lost");
+/// spec: F2 (waits for the last queueing at call time; false if idle)
+#[test]
+fn the_last_queueing_is_the_pending_one_or_else_the_run() {
+    let table = [
+        (idle(), Instance::None),
+        (cancelled(), Instance::None),
+        (pending(), Instance::Pending),
+        (armed(), Instance::Pending),
+        (running(), Instance::Running),
+        (running_and_pending(), Instance::Pending),
+    ];
+    for (word, instance) in table {
+        let (next, answer) = word.wait_by_ledger();
+        assert_eq!(answer, instance, "{word:?}");
+        // Who waits sends the beginning, the end and the cancel to the ledger.
+        if instance != Instance::None {
+            assert_eq!(next.begin(A).1, Begin::Ledger);
+            assert!(!next.is_running() || next.end().1 == End::Ledger);
+            assert!(!next.is_pending() || next.cancel().1 == Cancel::Ledger);
+            assert_eq!(next.nobody_waits(), word);
         }
     }
 }
 
-impl Item {
-    fn strike_out(&mut self, shard: ShardId) {
-        self.stale.retain(|named| *named != shard);
-        if self.stale.is_empty() {
-            self.word = self.word.nothing_stale();
-        }
-    }
-}
-
-proptest! {
-    /// spec: W2, W3, F3. Against a plain model: at most one run at a time; a queueing that was accepted
-    /// and not cancelled leads to exactly one run, in the shard it was queued to; a cancelled one to
-    /// none; every entry is completed once; nothing is left behind.
-    #[test]
-    fn agrees_with_a_plain_model(steps in prop::collection::vec(
-        prop_oneof![
-            5 => (0usize..2, 0usize..3).prop_map(|(item, shard)| Step::Queue(item, shard)),
-            3 => (0usize..2).prop_map(Step::Cancel),
-            4 => (0usize..3).prop_map(Step::Pop),
-            2 => (0usize..2).prop_map(Step::End),
-            4 => (0usize..8).prop_map(Step::GoOn),
-        ],
-        0..100,
-    )) {
-        let mut world = World::default();
-        for step in steps {
-            world.step(step);
-        }
-        world.finish();
-        for item in &world.items {
-            prop_assert_eq!(item.word.0 & ((1 << HOME) - 1), 0, "{:?}", item.word);
-            prop_assert_eq!((&item.stale, item.kept, item.wanted), (&vec![], None, None));
-        }
-        prop_assert_eq!(world.pushed, world.completed);
-    }
+/// spec: Q4: in an ordered queue the place of a cancelled queueing stays empty, and is passed over first.
+#[test]
+fn in_an_ordered_queue_a_cancelled_entry_is_not_revived() {
+    let ordered = Target { shard: A, ordered: true };
+    assert_eq!(cancelled().queue(ordered), (cancelled(), Queue::Ledger));
+    assert!(cancelled().leaves(ordered));
+    let (word, queue) = cancelled().queue_by_ledger(ordered, false);
+    assert_eq!(queue, Queue::Push);
+    assert_eq!(word.begin(A).1, Begin::Ledger);
+    assert_eq!(word.begin_by_ledger(A, true), (word, Begin::Strike), "the older one");
+    assert_eq!(word.nothing_stale().begin(A).1, Begin::Run, "the later one");
 }

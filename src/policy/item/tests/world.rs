@@ -1,0 +1,467 @@
+//! Items, their ledgers, lists, timers and a clock, all plain data, against what must be true of them.
+//!
+//! Every thread of the real thing may be between its look at the word and the ledger's lock: such a step is *late*,
+//! and goes on when the test says so. Whatever needs the lock from its beginning is one step.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::policy::deadlines::{Deadline, Deadlines};
+use crate::policy::time::Time;
+
+/// The last one is a shard of an ordered queue.
+const SHARDS: [ShardId; 3] = [A, B, C];
+
+fn target(shard: ShardId) -> Target {
+    Target { shard, ordered: shard == C }
+}
+
+/// A queueing that was accepted.
+type Queueing = u64;
+
+/// An item with its ledger, and what must be true of it.
+#[derive(Default)]
+struct Item {
+    word: ItemState,
+    stale: Vec<ShardId>,
+    kept: Option<ShardId>,
+    timer: Option<Deadline>,
+    disabled: u32,
+    /// Whom the ledger tells, by the queueings that they wait for.
+    pending: Option<Queueing>,
+    running: Option<Queueing>,
+    /// The model: the queueing that waits for its run, and where; `None`: it is armed.
+    wanted: Option<(Queueing, Option<ShardId>)>,
+    /// The model: the queueing whose run a worker is inside of.
+    runs: Option<Queueing>,
+    /// The model: queueings that somebody waits for.
+    waited: Vec<Queueing>,
+}
+
+/// A step that was answered with a look into the ledger, and has not got the ledger's lock yet.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Late {
+    Queue(usize, ShardId),
+    Begin(usize, ShardId),
+    End(usize),
+    Cancel(usize),
+    /// Not a look, but the timer is off the map.
+    Fire(usize, ShardId, Deadline),
+}
+
+/// Two items and three shards.
+#[derive(Default)]
+struct World {
+    items: [Item; 2],
+    lists: [VecDeque<usize>; 3],
+    timers: Deadlines<(usize, ShardId)>,
+    now: Time,
+    late: Vec<Late>,
+    queueings: Queueing,
+    pushed: usize,
+    completed: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Queue(usize, usize),
+    Cancel(usize),
+    Pop(usize),
+    /// An entry is dropped instead of run.
+    Abandon(usize),
+    End(usize),
+    Arm {
+        item: usize,
+        shard: usize,
+        delay: u64,
+        again: bool,
+    },
+    /// Time passes.
+    Advance(u64),
+    Disable {
+        item: usize,
+        wait: bool,
+    },
+    Enable(usize),
+    Flush(usize),
+    /// Somebody gets the ledger's lock.
+    GoOn(usize),
+}
+
+impl World {
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Queue(id, shard) => {
+                let (word, queue) = self.items[id].word.queue(target(SHARDS[shard]));
+                self.items[id].word = word;
+                self.queued(id, SHARDS[shard], queue);
+            }
+            Step::Cancel(id) => {
+                let (word, cancel) = self.items[id].word.cancel();
+                self.items[id].word = word;
+                match cancel {
+                    Cancel::Ledger => self.late.push(Late::Cancel(id)),
+                    answer => self.taken_back(id, answer == Cancel::Done),
+                }
+            }
+            Step::Pop(shard) => self.pop(shard),
+            Step::Abandon(shard) => self.abandon(shard),
+            Step::End(id) => {
+                if self.items[id].runs.is_none() || self.late.contains(&Late::End(id)) {
+                    return;
+                }
+                let (word, end) = self.items[id].word.end();
+                self.items[id].word = word;
+                match end {
+                    End::Ledger => self.late.push(Late::End(id)),
+                    End::Idle => self.ended(id),
+                    End::PutBack => unreachable!("that takes the ledger"),
+                }
+            }
+            Step::Arm { item, shard, delay, again } => self.arm(item, SHARDS[shard], delay, again),
+            Step::Advance(millis) => self.advance(millis),
+            Step::Disable { item, wait } => self.disable(item, wait),
+            Step::Enable(id) => {
+                let item = &mut self.items[id];
+                item.disabled = item.disabled.saturating_sub(1);
+                if item.disabled == 0 {
+                    item.word = item.word.enable_by_ledger();
+                }
+            }
+            Step::Flush(id) => self.wait(id, ItemState::wait_by_ledger),
+            Step::GoOn(index) => {
+                if !self.late.is_empty() {
+                    let late = self.late.remove(index % self.late.len());
+                    self.go_on(late);
+                }
+            }
+        }
+        self.check();
+    }
+
+    fn pop(&mut self, shard: usize) {
+        let Some(id) = self.lists[shard].pop_front() else { return };
+        let (word, begin) = self.items[id].word.begin(SHARDS[shard]);
+        self.items[id].word = word;
+        match begin {
+            Begin::Ledger => self.late.push(Late::Begin(id, SHARDS[shard])),
+            answer => self.begun(id, SHARDS[shard], answer),
+        }
+    }
+
+    fn abandon(&mut self, shard: usize) {
+        // Entries that were popped before this one come first.
+        let popped = |late: &Late| matches!(late, Late::Begin(_, at) if *at == SHARDS[shard]);
+        if self.late.iter().any(popped) {
+            return;
+        }
+        let Some(id) = self.lists[shard].pop_front() else { return };
+        let item = &mut self.items[id];
+        let named = item.stale.contains(&SHARDS[shard]);
+        let (word, answer) = item.word.abandon_by_ledger(SHARDS[shard], named);
+        item.word = word;
+        match answer {
+            Begin::Run => self.taken_back_by_ledger(id, true),
+            Begin::Strike => item.strike_out(SHARDS[shard]),
+            Begin::Stale => {}
+            Begin::Meet | Begin::Ledger => unreachable!("an entry that nobody knows of"),
+        }
+        self.completed += 1;
+    }
+
+    fn arm(&mut self, id: usize, shard: ShardId, delay: u64, again: bool) {
+        let (word, arm) = self.items[id].word.arm_by_ledger(again);
+        self.items[id].word = word;
+        match arm {
+            Arm::Armed { was_pending } => {
+                self.taken_back_by_ledger(id, was_pending);
+                let at = self.now + Duration::from_millis(delay);
+                self.queueings += 1;
+                let item = &mut self.items[id];
+                item.timer = Some(self.timers.set(at, (id, shard)));
+                item.wanted = Some((self.queueings, None));
+            }
+            Arm::Coalesced => assert!(self.items[id].wanted.is_some(), "coalesced with nothing"),
+            Arm::Refused => assert!(self.items[id].disabled > 0, "refused though enabled"),
+        }
+    }
+
+    fn advance(&mut self, millis: u64) {
+        self.now = self.now + Duration::from_millis(millis);
+        while let Some((timer, (id, shard))) = self.timers.take_due(self.now) {
+            self.late.push(Late::Fire(id, shard, timer));
+        }
+    }
+
+    fn disable(&mut self, id: usize, wait: bool) {
+        self.items[id].disabled += 1;
+        let (word, was_pending) = self.items[id].word.disable_by_ledger();
+        self.items[id].word = word;
+        self.taken_back_by_ledger(id, was_pending);
+        if wait {
+            self.wait(id, ItemState::wait_for_run_by_ledger);
+        }
+    }
+
+    fn wait(&mut self, id: usize, ask: impl Fn(ItemState) -> (ItemState, Instance)) {
+        let item = &mut self.items[id];
+        let (word, instance) = ask(item.word);
+        item.word = word;
+        let (queueing, place) = match instance {
+            Instance::Pending => (item.wanted.map(|wanted| wanted.0), &mut item.pending),
+            Instance::Running => (item.runs, &mut item.running),
+            Instance::None => return assert!(item.runs.is_none(), "it runs, and nobody can wait for it"),
+        };
+        *place = queueing;
+        item.waited.extend(queueing);
+    }
+
+    /// What is done holding the ledger's lock.
+    fn go_on(&mut self, late: Late) {
+        match late {
+            Late::Queue(id, shard) => {
+                let queue = self.items[id].queue_by_ledger(shard, |word| word, ItemState::queue_by_ledger);
+                assert_ne!(queue, Queue::Ledger);
+                self.queued(id, shard, queue);
+            }
+            Late::Begin(id, shard) => self.begin_late(id, shard),
+            Late::End(id) => {
+                let item = &mut self.items[id];
+                let (word, end) = item.word.end_by_ledger();
+                item.word = word;
+                if end == End::PutBack {
+                    let shard = item.kept.take().expect("an entry was kept");
+                    self.lists[shard.0 as usize].push_front(id);
+                }
+                self.ended(id);
+                let item = &mut self.items[id];
+                item.running.take().into_iter().for_each(|queueing| item.tell(queueing));
+                item.forget_waiters();
+            }
+            Late::Cancel(id) => {
+                let (word, was_pending) = self.items[id].word.cancel_by_ledger();
+                self.items[id].word = word;
+                self.taken_back_by_ledger(id, was_pending);
+            }
+            Late::Fire(id, shard, timer) => {
+                let item = &mut self.items[id];
+                if item.timer.take_if(|meant| *meant == timer).is_none() {
+                    return;
+                }
+                let queueing = item.wanted.take().expect("it is armed").0;
+                let queue = item.queue_by_ledger(shard, ItemState::disarmed, ItemState::fire_by_ledger);
+                assert!(matches!(queue, Queue::Push | Queue::Revived), "{queue:?} though it was armed");
+                item.wanted = Some((queueing, Some(shard)));
+                self.push(id, shard, queue);
+            }
+        }
+    }
+
+    fn begin_late(&mut self, id: usize, shard: ShardId) {
+        let item = &mut self.items[id];
+        let (word, begin) = item.word.begin_by_ledger(shard, item.stale.contains(&shard));
+        item.word = word;
+        match begin {
+            Begin::Meet => assert_eq!(item.kept.replace(shard), None, "two entries were kept"),
+            Begin::Run => item.running = item.pending.take(),
+            Begin::Strike => item.strike_out(shard),
+            Begin::Stale => {}
+            Begin::Ledger => unreachable!("an entry that nobody knows of"),
+        }
+        self.begun(id, shard, begin);
+    }
+
+    fn queued(&mut self, id: usize, shard: ShardId, queue: Queue) {
+        match queue {
+            Queue::Ledger => self.late.push(Late::Queue(id, shard)),
+            Queue::Coalesced => assert!(self.items[id].wanted.is_some(), "coalesced with nothing"),
+            Queue::Refused => assert!(self.items[id].disabled > 0, "refused though enabled"),
+            Queue::Push | Queue::Revived => {
+                self.queueings += 1;
+                let wanted = self.items[id].wanted.replace((self.queueings, Some(shard)));
+                assert_eq!(wanted, None, "accepted while pending");
+                self.push(id, shard, queue);
+            }
+        }
+    }
+
+    fn push(&mut self, id: usize, shard: ShardId, queue: Queue) {
+        if queue == Queue::Push {
+            self.pushed += 1;
+            self.lists[shard.0 as usize].push_back(id);
+        }
+    }
+
+    fn begun(&mut self, id: usize, shard: ShardId, begin: Begin) {
+        let item = &mut self.items[id];
+        match begin {
+            Begin::Run => {
+                assert_eq!(item.runs, None, "two workers execute it");
+                let (queueing, at) = item.wanted.take().expect("it runs and nobody wants it");
+                assert_eq!(at, Some(shard), "not where it was queued to last");
+                item.runs = Some(queueing);
+            }
+            Begin::Meet => {}
+            Begin::Stale | Begin::Strike => self.completed += 1,
+            Begin::Ledger => unreachable!("it was asked holding the lock"),
+        }
+    }
+
+    fn ended(&mut self, id: usize) {
+        self.items[id].runs = None;
+        self.completed += 1;
+    }
+
+    fn taken_back(&mut self, id: usize, was_pending: bool) {
+        let wanted = self.items[id].wanted.take();
+        assert_eq!(wanted.is_some(), was_pending);
+    }
+
+    /// The same, with what the ledger holds of the queueing.
+    fn taken_back_by_ledger(&mut self, id: usize, was_pending: bool) {
+        self.taken_back(id, was_pending);
+        if was_pending {
+            let item = &mut self.items[id];
+            self.completed += usize::from(item.kept.take().is_some());
+            if let Some(timer) = item.timer.take() {
+                // Or it is late already.
+                let _removed = self.timers.cancel(timer);
+            }
+            item.pending.take().into_iter().for_each(|queueing| item.tell(queueing));
+            item.forget_waiters();
+        }
+    }
+
+    /// For each shard, the entries on its lists, or just popped from there, are those that the word and the ledger tell
+    /// of; who waits, waits for something that is still to end.
+    fn check(&self) {
+        for (id, item) in self.items.iter().enumerate() {
+            let word = item.word;
+            assert_eq!((word.is_pending(), word.is_running()), (item.wanted.is_some(), item.runs.is_some()));
+            assert_eq!((word.is_stale(), word.is_met()), (!item.stale.is_empty(), item.kept.is_some()));
+            assert_eq!((word.is_armed(), word.is_disabled()), (item.timer.is_some(), item.disabled > 0));
+            let open = [item.wanted.map(|wanted| wanted.0), item.runs];
+            assert!(
+                item.waited.iter().all(|queueing| open.contains(&Some(*queueing))),
+                "somebody was not told"
+            );
+            for (shard, list) in SHARDS.iter().zip(&self.lists) {
+                let popped = self.late.iter().filter(|late| **late == Late::Begin(id, *shard)).count();
+                let entries = list.iter().filter(|other| **other == id).count() + popped;
+                let at_home = word.is_listed() && word.home() == *shard;
+                let told = usize::from(at_home) + item.stale.iter().filter(|named| *named == shard).count();
+                assert_eq!(entries, told, "entries of item {id} in {shard:?}: {word:?}, {:?}", item.stale);
+                assert!(
+                    entries <= 1 || target(*shard).ordered,
+                    "item {id} has {entries} entries in {shard:?}"
+                );
+            }
+        }
+    }
+
+    /// Lets everything run to its end.
+    fn finish(&mut self) {
+        self.step(Step::Advance(1_000_000));
+        while !self.late.is_empty()
+            || self.items.iter().any(|item| item.runs.is_some())
+            || self.pushed > self.completed
+        {
+            let before = (self.late.len(), self.completed);
+            self.step(Step::GoOn(0));
+            (0..self.items.len()).for_each(|id| self.step(Step::End(id)));
+            (0..self.lists.len()).for_each(|shard| self.step(Step::Pop(shard)));
+            let idles = self.late.is_empty() && self.items.iter().all(|item| item.runs.is_none());
+            assert!(!idles || before != (0, self.completed), "an entry was lost");
+        }
+    }
+}
+
+impl Item {
+    fn queue_by_ledger(
+        &mut self,
+        shard: ShardId,
+        before: impl Fn(ItemState) -> ItemState,
+        transition: impl Fn(ItemState, Target, bool) -> (ItemState, Queue),
+    ) -> Queue {
+        let (word, queue) = transition(self.word, target(shard), self.stale.contains(&shard));
+        if before(self.word).leaves(target(shard)) {
+            self.stale.push(self.word.home());
+        }
+        self.word = word;
+        if queue == Queue::Revived {
+            self.strike_out(shard);
+        }
+        queue
+    }
+
+    fn strike_out(&mut self, shard: ShardId) {
+        if let Some(at) = self.stale.iter().position(|named| *named == shard) {
+            self.stale.remove(at);
+        }
+        if self.stale.is_empty() {
+            self.word = self.word.nothing_stale();
+        }
+    }
+
+    fn tell(&mut self, queueing: Queueing) {
+        let open = [self.wanted.map(|wanted| wanted.0), self.runs];
+        assert!(!open.contains(&Some(queueing)), "told too soon");
+        self.waited.retain(|waited| *waited != queueing);
+    }
+
+    fn forget_waiters(&mut self) {
+        if self.pending.is_none() && self.running.is_none() {
+            self.word = self.word.nobody_waits();
+        }
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let (item, shard) = (0usize..2, 0usize..3);
+    let arm = (item.clone(), shard.clone(), 0u64..20, any::<bool>());
+    let step = prop_oneof![
+        8 => (item.clone(), shard.clone()).prop_map(|(item, shard)| Step::Queue(item, shard)),
+        4 => item.clone().prop_map(Step::Cancel),
+        8 => shard.clone().prop_map(Step::Pop),
+        1 => shard.prop_map(Step::Abandon),
+        4 => item.clone().prop_map(Step::End),
+        4 => arm.prop_map(|(item, shard, delay, again)| Step::Arm { item, shard, delay, again }),
+        3 => (0u64..15).prop_map(Step::Advance),
+        2 => (item.clone(), any::<bool>()).prop_map(|(item, wait)| Step::Disable { item, wait }),
+        3 => item.clone().prop_map(Step::Enable),
+        3 => item.prop_map(Step::Flush),
+        8 => (0usize..8).prop_map(Step::GoOn),
+    ];
+    prop::collection::vec(step, 0..100)
+}
+
+/// 5 000 cases, or `CMWQ_ITEM_CASES`.
+fn cases() -> u32 {
+    std::env::var("CMWQ_ITEM_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(5_000)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// spec: W2, W3, W5, F2, F3, Q4. Against a plain model, in virtual time: at most one run at a time; a queueing that
+    /// was accepted and not taken back leads to exactly one run, in the shard it was queued to; one that was taken back
+    /// to none; whoever waits is told when that has ended and not before; every entry is completed once; nothing is left
+    /// behind.
+    #[test]
+    fn agrees_with_a_plain_model(steps in steps()) {
+        let mut world = World::default();
+        for step in steps {
+            world.step(step);
+        }
+        world.finish();
+        for item in &world.items {
+            prop_assert_eq!(item.word.0 & (((1 << HOME) - 1) & !DISABLED), 0, "{:?}", item.word);
+            prop_assert_eq!((&item.stale, item.kept, item.wanted, item.timer), (&vec![], None, None, None));
+            prop_assert_eq!((&item.waited, item.pending, item.running), (&vec![], None, None));
+        }
+        prop_assert_eq!(world.pushed, world.completed);
+    }
+}
