@@ -132,12 +132,14 @@ impl WorkItem {
         if self.flush_would_deadlock() {
             return Err(WaitError::WouldDeadlock);
         }
+        // First: what is fired may have run before the next line.
+        let last = self.cell.last_queueing();
         if self.cell.load().is_armed() {
             if let Some(name) = self.cell.timer() {
                 name.take().into_iter().for_each(|timer| timer.fire(&name));
             }
         }
-        wait(self.cell.last_queueing(), until)
+        wait(last, until)
     }
 
     /// Is it this item that asks, from inside?

@@ -9,13 +9,16 @@
 )]
 
 mod bad_input;
+mod cancel;
 mod concurrency;
+mod delayed;
 mod environment;
 mod executors;
 mod flush;
 mod guards;
 mod manager;
 mod one_shots;
+mod periodic;
 mod pods;
 mod queues;
 mod stress;

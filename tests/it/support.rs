@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use cmwq::{Executor, ExecutorBuilder, PoolSnapshot, TopologySource};
+use cmwq::{Executor, ExecutorBuilder, PoolSnapshot, TopologySource, Work, WorkQueue};
 
 /// Long enough for anything that happens at all, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -116,6 +116,31 @@ pub(crate) fn time_limit() -> TimeLimit {
         }
     });
     TimeLimit(over)
+}
+
+/// An item that counts its runs.
+pub(crate) fn counting(runs: &Arc<AtomicUsize>) -> Work {
+    let runs = Arc::clone(runs);
+    Work::new(move || bump(&runs))
+}
+
+/// An item that waits at a door, and has begun.
+pub(crate) fn begun_on(queue: &WorkQueue) -> (Work, Door, Arc<AtomicUsize>) {
+    let (door, runs) = (Door::default(), Arc::new(AtomicUsize::new(0)));
+    let (wait, count) = (door.clone(), Arc::clone(&runs));
+    let work = Work::new(move || {
+        bump(&count);
+        wait.wait();
+    });
+    assert_eq!(queue.queue(&work), Ok(true));
+    eventually("it began", || runs.load(Ordering::SeqCst) == 1);
+    (work, door, runs)
+}
+
+/// One queue of each kind.
+pub(crate) fn all_kinds(executor: &Executor) -> [WorkQueue; 4] {
+    [WorkQueue::new("n"), WorkQueue::per_cpu("p"), WorkQueue::unbound("u"), WorkQueue::ordered("o")]
+        .map(|queue| queue.build_on(executor).unwrap())
 }
 
 /// A door that items wait at, under a guard unless told otherwise.
