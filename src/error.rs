@@ -152,6 +152,14 @@ pub enum BuildQueueError {
     },
     /// A nice level outside of −20 to 19.
     Nice(i32),
+    /// The queue's rescuer cannot be made: a thread that the system, or the executor's `before_spawn` hook, refused; or
+    /// the caller is such a hook, on the thread that would have to make it.
+    Rescuer {
+        /// What kind of error it was; [`io::ErrorKind::Deadlock`] in a hook on the manager's thread.
+        kind: io::ErrorKind,
+        /// Its text.
+        message: String,
+    },
 }
 
 impl fmt::Display for BuildQueueError {
@@ -172,6 +180,7 @@ impl fmt::Display for BuildQueueError {
                 write!(f, "the executor does not use CPU {cpu}; it uses {known}")
             }
             Self::Nice(nice) => write!(f, "nice level {nice} does not exist; levels go from -20 to 19"),
+            Self::Rescuer { message, .. } => write!(f, "the queue's rescuer cannot be made: {message}"),
         }
     }
 }

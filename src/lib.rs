@@ -88,6 +88,8 @@ mod sys;
 #[cfg(not(cmwq_loom))]
 mod blocking;
 #[cfg(not(cmwq_loom))]
+mod current;
+#[cfg(not(cmwq_loom))]
 mod engine;
 #[cfg(not(cmwq_loom))]
 mod error;
@@ -107,6 +109,7 @@ mod work;
 #[cfg(not(cmwq_loom))]
 pub use self::{
     blocking::{BlockingGuard, blocking},
+    current::is_rescuer,
     engine::core::PanicReport,
     engine::refusal::{QueueError, WaitError},
     error::{BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, Refused},

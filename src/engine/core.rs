@@ -76,6 +76,8 @@ pub(crate) struct Core {
     threads: AtomicUsize,
     /// A pool waits for a thread to leave: whoever leaves tells the manager.
     full: AtomicBool,
+    /// Rescuers that exist: without any, nobody is called.
+    rescuers: AtomicUsize,
     register: Mutex<Register>,
 }
 
@@ -119,6 +121,7 @@ impl Core {
             denials: Denials::default(),
             threads: AtomicUsize::new(0),
             full: AtomicBool::new(false),
+            rescuers: AtomicUsize::new(0),
             register: Mutex::new(Register { next_id: first_unbound_id, ..Register::default() }),
         }
     }
@@ -174,6 +177,18 @@ impl Core {
         if self.full.swap(false, Ordering::SeqCst) {
             self.manager.ask(Request::Room);
         }
+    }
+
+    pub(crate) fn rescuer_comes(&self) {
+        self.rescuers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn rescuer_left(&self) {
+        self.rescuers.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_rescuers(&self) -> bool {
+        self.rescuers.load(Ordering::Relaxed) > 0
     }
 
     pub(crate) fn threads(&self) -> usize {

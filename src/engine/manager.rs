@@ -1,4 +1,5 @@
-//! The manager: one thread per executor that makes workers, tries again, culls, and watches.
+//! The manager: one thread per executor that makes workers and rescuers, tries again, calls rescuers, culls, and
+//! watches.
 //!
 //! It sleeps until somebody puts a request into its inbox, or until its schedule's next deadline. All threads are
 //! made here, so that no worker inherits anything from a user's thread; what the manager itself inherited it puts
@@ -11,12 +12,14 @@ use std::thread::Thread;
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::manager::{CREATION_COOLDOWN, Duty, Manager, Verdict};
+use crate::policy::rescue::Call;
 use crate::policy::time::Time;
 use crate::sys::sync::Mutex;
 use crate::sys::{affinity, clock, thread};
 
 use super::core::Core;
 use super::pool::Pool;
+use super::rescuer::Order;
 use super::worker;
 
 /// What is asked of the manager.
@@ -25,6 +28,10 @@ pub(crate) enum Request {
     Create(Weak<Pool>),
     Cull(Weak<Pool>, Time),
     Watch(Weak<Pool>),
+    /// Somebody waits for a worker that cannot be made.
+    Call(Weak<Pool>, Call),
+    /// A queue with a rescuer is being built.
+    Rescuer(Arc<Order>),
     /// A thread has left, and somebody waits for that.
     Room,
 }
@@ -133,6 +140,14 @@ impl ManagerHandle {
         asked
     }
 
+    /// Is this the manager's own thread? Hooks and loggers are user code that runs there.
+    pub(crate) fn is_current_thread(&self) -> bool {
+        match &self.inbox.lock().state {
+            ThreadState::Running(thread) => thread.id() == std::thread::current().id(),
+            ThreadState::NotStarted | ThreadState::Missing { .. } => false,
+        }
+    }
+
     /// The executor is done with: the manager ends.
     pub(crate) fn stop(&self) {
         let mut inbox = self.inbox.lock();
@@ -183,6 +198,8 @@ impl ManagerThread {
                     Request::Create(pool) => self.schedule.create(pool, now),
                     Request::Cull(pool, at) => self.schedule.cull(pool, at),
                     Request::Watch(pool) => self.schedule.watch(pool, now),
+                    Request::Call(pool, call) => self.schedule.call(pool, call, now),
+                    Request::Rescuer(order) => order.fulfil(&self.core),
                     Request::Room => self.schedule.room(now),
                 }
             }
@@ -216,6 +233,16 @@ impl ManagerThread {
     fn perform(&mut self, duty: Duty<Weak<Pool>>, now: Time) {
         match duty {
             Duty::Create(pool) => self.create(&pool, now),
+            Duty::Unserved(pool) => {
+                if let Some(call) = pool.upgrade().and_then(|pool| pool.unserved()) {
+                    self.schedule.call(pool, call, now);
+                }
+            }
+            Duty::Mayday(weak, call) => {
+                if weak.upgrade().is_some_and(|pool| pool.mayday(call)) {
+                    self.schedule.call_again(weak, call, now);
+                }
+            }
             Duty::Cull(pool) => {
                 if let Some(at) = pool.upgrade().and_then(|pool| pool.cull(now)) {
                     self.schedule.cull(pool, at);

@@ -13,7 +13,8 @@
 //! | `flush` | waiting for what was queued before |
 //! | `worker` | a worker thread's main loop, and the thread-local worker |
 //! | `pool` | worklist and crew of one pool; the one door that unparks or creates |
-//! | `manager` | the one thread that makes workers and keeps deadlines |
+//! | `rescuer` | the thread of a queue that runs its items when no worker can be made |
+//! | `manager` | the one thread that makes threads and keeps deadlines |
 //! | `core` | what all of them share: settings, the manager's inbox, the register of pools |
 //! | `placement` | which CPU an item is queued on |
 //! | `entry` | what lies on a list |
@@ -21,8 +22,8 @@
 //!
 //! **Locks**, each held for a few instructions and never across user code, a wake-up or another lock unless said
 //! here: a pool's `state`; a queue's `making` (shards being made; takes the register's lock inside); the register
-//! of pools in `core`; the manager's `inbox`; the map of `timers`; a flush's `turn`; an item's ledger (takes that of the timers
-//! inside).
+//! of pools in `core`; the manager's `inbox`; the map of `timers`; a rescuer's `calls`; a flush's `turn`; an item's
+//! ledger (takes that of the timers inside).
 
 pub(crate) mod core;
 pub(crate) mod entry;
@@ -35,6 +36,7 @@ pub(crate) mod placement;
 pub(crate) mod pool;
 pub(crate) mod queue;
 pub(crate) mod refusal;
+pub(crate) mod rescuer;
 pub(crate) mod shard;
 pub(crate) mod submit;
 pub(crate) mod timers;

@@ -10,6 +10,8 @@
 //! | `state` | its lock; never held across a wake-up or user code |
 //! | `sidelined` | written under `state`'s lock, read by everybody: how many entries the sideline holds |
 
+mod distress;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -193,6 +195,10 @@ impl Pool {
                 }
             }
             Wake::Wait => {}
+            Wake::Call(call) => {
+                drop(state);
+                self.core.manager.ask(Request::Call(self.this.clone(), call));
+            }
         }
     }
 

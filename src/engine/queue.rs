@@ -14,6 +14,7 @@ use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 
 use super::executor::{ExecutorInner, PoolChoice};
 use super::flush::Flush;
+use super::rescuer::{OwnedRescuer, Rescuer};
 use super::shard::{Gate, Shard};
 use super::worker;
 
@@ -27,6 +28,8 @@ pub(crate) struct QueueSpec {
     pub(crate) cpu_intensive: bool,
     /// Its items run in queueing order.
     pub(crate) ordered: bool,
+    /// Ends with the queue.
+    pub(crate) rescuer: Option<OwnedRescuer>,
 }
 
 /// Which pools a queue's items go to.
@@ -130,6 +133,10 @@ impl Drop for QueueHandle {
 impl Queue {
     pub(crate) fn name(&self) -> &str {
         &self.spec.name
+    }
+
+    pub(crate) fn rescuer(&self) -> Option<&Arc<Rescuer>> {
+        self.spec.rescuer.as_ref().map(OwnedRescuer::shared)
     }
 
     pub(crate) fn shared_gate(&self) -> Option<&Gate> {

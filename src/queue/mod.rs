@@ -89,6 +89,21 @@ impl WorkQueue {
         self.handle.queue().name()
     }
 
+    /// How often a pool that could not have a worker has called this queue's [rescuer](WorkQueueBuilder::rescuer). 0
+    /// without one.
+    #[doc(alias = "PWQ_STAT_MAYDAY")]
+    #[must_use]
+    pub fn maydays(&self) -> u64 {
+        self.handle.queue().rescuer().map_or(0, |rescuer| rescuer.maydays())
+    }
+
+    /// How many of its items the [rescuer](WorkQueueBuilder::rescuer) has begun. 0 without one.
+    #[doc(alias = "PWQ_STAT_RESCUED")]
+    #[must_use]
+    pub fn rescued(&self) -> u64 {
+        self.handle.queue().rescuer().map_or(0, |rescuer| rescuer.rescued())
+    }
+
     /// Queues a closure that runs once. Costs one allocation, and no lock or system call while the pool is busy.
     ///
     /// Everything before this call happens before the closure runs. Dropping the handle detaches the item.

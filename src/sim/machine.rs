@@ -61,6 +61,7 @@ pub(super) struct Seen {
     pub(super) failed_creations: usize,
     pub(super) unwatched: usize,
     pub(super) left_uncounted: usize,
+    pub(super) maydays: usize,
 }
 
 /// Something that happens at a given time.

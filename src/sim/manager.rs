@@ -26,6 +26,17 @@ impl Machine {
                     self.timers.set(self.now + latency, Timer::Tried(pool));
                 }
             }
+            Duty::Unserved(pool) => {
+                if let Some(call) = self.pools[pool].crew.unserved() {
+                    self.manager.call(pool, call, self.now);
+                }
+            }
+            Duty::Mayday(pool, call) => {
+                if self.pools[pool].crew.still_calls(call) {
+                    self.seen.maydays += 1;
+                    self.manager.call_again(pool, call, self.now);
+                }
+            }
             Duty::Cull(pool) => {
                 let cull = self.pools[pool].crew.cull(self.now);
                 self.seen.culled += cull.leaving.len();

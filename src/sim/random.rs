@@ -200,6 +200,7 @@ impl Seen {
         self.failed_creations += other.failed_creations;
         self.unwatched += other.unwatched;
         self.left_uncounted += other.left_uncounted;
+        self.maydays += other.maydays;
     }
 
     /// The rules are worth little if the rare paths are never taken.
@@ -213,6 +214,7 @@ impl Seen {
             self.failed_creations,
             self.unwatched,
             self.left_uncounted,
+            self.maydays,
         ];
         assert!(paths.iter().all(|times| *times >= 50), "a path is hardly ever taken: {self:?}");
     }

@@ -11,6 +11,7 @@
 mod bad_input;
 mod cancel;
 mod concurrency;
+mod creation;
 mod delayed;
 mod environment;
 mod executors;
@@ -21,6 +22,7 @@ mod one_shots;
 mod periodic;
 mod pods;
 mod queues;
+mod rescuers;
 mod stress;
 mod support;
 mod teardown;
