@@ -20,6 +20,7 @@ mod gate;
 mod item;
 mod one_shot;
 mod pool;
+mod rescue;
 mod running;
 mod watch;
 mod worker;
