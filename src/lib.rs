@@ -64,6 +64,8 @@
 //!   waited for it. Where [`queue`](WorkQueue::queue) answers false, the pending run sees it too.
 //! * A panic in an item ends that item only; its joiner and the panic handler learn of it.
 //! * Dropping a queue or an executor never blocks and loses nothing.
+//! * Work that no thread can be made for waits, and making one is tried again, once a second at most. Queues with a
+//!   [rescuer](WorkQueueBuilder::rescuer) go on meanwhile.
 //! * An idle executor does not wake up.
 //! * Waiting for oneself is an error, not a hang.
 //!

@@ -281,7 +281,8 @@ impl ManagerThread {
             pool.left(id);
             self.core.thread_left();
             let still_wanted = pool.still_wants_worker().then(|| Arc::downgrade(&pool));
-            self.schedule.creation_failed(still_wanted, now);
+            // The attempt itself may have taken long.
+            self.schedule.creation_failed(still_wanted, clock::now());
             log::warn!(target: "cmwq", "a worker cannot be made: {error}; trying again in a second");
         }
     }

@@ -138,7 +138,8 @@ impl ExecutorBuilder {
 
     /// The most worker threads at any time, at least 1. Default: no limit.
     ///
-    /// At the limit, items wait, as if a thread could not be made; idle workers of other pools make room.
+    /// At the limit, items wait, as if a thread could not be made; idle workers of other pools make room. The manager and
+    /// [rescuers](crate::WorkQueueBuilder::rescuer) are no workers.
     pub fn max_threads(mut self, threads: usize) -> Self {
         self.max_threads = threads;
         self
@@ -170,7 +171,7 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Called by each worker thread before its first item. A panic in it is contained.
+    /// Called by each worker thread, and each rescuer, before its first item. A panic in it is contained.
     ///
     /// The worker does not serve its pool before the hook returns, but the pool counts on it: a hook must not wait for
     /// work of the same executor, which may wait for this very worker.
@@ -182,7 +183,7 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Called by each worker thread before it ends. A panic in it is contained. What it must not own:
+    /// Called by each worker thread, and each rescuer, before it ends. A panic in it is contained. What it must not own:
     /// [`on_thread_start`](Self::on_thread_start).
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.on_thread_stop = Some(Box::new(hook));
@@ -199,8 +200,8 @@ impl ExecutorBuilder {
     /// Asked before each thread is made, with its name. An error is like one of the system's: work waits, and the
     /// thread is tried again after a second. For a budget of threads, and to test what happens without them.
     ///
-    /// For a worker it is asked on the manager's thread, which makes no other one meanwhile: the hook must not wait for
-    /// work of the same executor. What it must not own: [`on_thread_start`](Self::on_thread_start).
+    /// For a worker or a rescuer it is asked on the manager's thread, which makes no other one meanwhile, and calls no
+    /// rescuer: the hook must not wait for work of the same executor. It cannot build a queue with a rescuer there. What it must not own: [`on_thread_start`](Self::on_thread_start).
     pub fn before_spawn(mut self, hook: impl Fn(&str) -> io::Result<()> + Send + Sync + 'static) -> Self {
         self.hooks.before_spawn = Some(Box::new(hook));
         self

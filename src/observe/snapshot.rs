@@ -13,7 +13,7 @@ use crate::policy::cpu_set::CpuSet;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExecutorSnapshot {
-    /// Worker threads that exist or are being made. The manager's thread is not one of them.
+    /// Worker threads that exist or are being made. The manager's thread and rescuers are not among them.
     pub threads: usize,
     /// Workers run at another nice level than they should, because the process lacks the privilege: at that of the
     /// manager, which made them. That is the executor's normal level or, if the manager was denied that as well, the
