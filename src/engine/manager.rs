@@ -3,8 +3,10 @@
 //!
 //! It sleeps until somebody puts a request into its inbox, or until its schedule's next deadline. All threads are
 //! made here, so that no worker inherits anything from a user's thread; what the manager itself inherited it puts
-//! right first. If the manager cannot be made, requests stay in the inbox, and whoever brings the next one tries
-//! again, at most once a second.
+//! right first. If the manager cannot be made, whoever brings a request, or waits for something, tries again, at most
+//! once a second.
+
+mod missing;
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -81,6 +83,9 @@ impl ManagerHandle {
             },
         };
         core.manager.inbox.lock().state = state;
+        if made.is_err() {
+            missing::register(core);
+        }
         // A request that came since it looked into the inbox found no thread to wake.
         made.map(|thread| thread.unpark())
     }
@@ -88,7 +93,7 @@ impl ManagerHandle {
     /// Puts a request into the inbox. False if there is no manager and none can be made now: the request is gone.
     pub(crate) fn ask(&self, request: Request) -> bool {
         let mut inbox = self.inbox.lock();
-        match &mut inbox.state {
+        match &inbox.state {
             ThreadState::NotStarted => inbox.requests.push(request),
             ThreadState::Running(thread) => {
                 let thread = thread.clone();
@@ -96,16 +101,9 @@ impl ManagerHandle {
                 drop(inbox);
                 thread.unpark();
             }
-            ThreadState::Missing { core, home, try_again } => {
-                let now = clock::now();
-                if now < *try_again {
-                    return false;
-                }
-                // Whoever comes meanwhile leaves the attempt to this thread.
-                *try_again = now + CREATION_COOLDOWN;
-                let (core, home) = (core.upgrade(), home.clone());
+            ThreadState::Missing { .. } => {
                 drop(inbox);
-                return core.is_some_and(|core| Self::start_late(&core, &home, request));
+                return self.bring_about() && self.ask(request);
             }
         }
         true
@@ -113,8 +111,8 @@ impl ManagerHandle {
 
     /// Wakes the manager: its next deadline is sooner than it knows. A missing one is tried.
     pub(crate) fn rouse(&self) {
-        let mut inbox = self.inbox.lock();
-        match &mut inbox.state {
+        let inbox = self.inbox.lock();
+        match &inbox.state {
             ThreadState::NotStarted => {}
             ThreadState::Running(thread) => {
                 let thread = thread.clone();
@@ -123,21 +121,9 @@ impl ManagerHandle {
             }
             ThreadState::Missing { .. } => {
                 drop(inbox);
-                self.ask(Request::Room);
+                self.bring_about();
             }
         }
-    }
-
-    /// The manager is made after all: it looks at every pool, since nobody has served any so far.
-    #[cold]
-    fn start_late(core: &Arc<Core>, home: &CpuSet, request: Request) -> bool {
-        if let Err(error) = Self::start(core, home) {
-            log::error!(target: "cmwq", "the manager's thread cannot be made: {error}; work waits");
-            return false;
-        }
-        let asked = core.manager.ask(request);
-        core.pools().iter().for_each(|pool| pool.look());
-        asked
     }
 
     /// Is this the manager's own thread? Hooks and loggers are user code that runs there.

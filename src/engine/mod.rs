@@ -22,7 +22,8 @@
 //!
 //! **Locks**, each held for a few instructions and never across user code, a wake-up or another lock unless said
 //! here: a pool's `state`; a queue's `making` (shards being made; takes the register's lock inside); the register
-//! of pools in `core`; the manager's `inbox`; the map of `timers`; a rescuer's `calls`; a flush's `turn`; an item's
+//! of pools in `core`; the manager's `inbox`; the map of `timers`; the list of missing managers
+//! (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an item's
 //! ledger (takes that of the timers inside).
 
 pub(crate) mod core;

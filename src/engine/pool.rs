@@ -213,6 +213,10 @@ impl Pool {
     fn nobody_comes(&self) {
         let dropped = self.state.lock().crew.nobody_comes();
         dropped.into_iter().for_each(|reserved| self.running.drop_reservation(reserved));
+        // One that came about meanwhile may have looked here before that, and found the work reserved for.
+        if !self.core.manager.is_missing() {
+            self.look();
+        }
     }
 
     /// A new worker begins its life. It was counted in nothing so far.
