@@ -51,6 +51,7 @@ loom-mutants: setup
 bench: setup
 	$(CARGO) bench --bench timelines -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench queueing -- $(if $(QUICK),--quick)
+	$(CARGO) bench --bench timers -- $(if $(QUICK),--quick)
 
 package: setup
 	$(CARGO) package
