@@ -186,7 +186,7 @@ fn flushes(criterion: &mut Criterion, figures: &Figures) {
     measure(criterion, figures, "flush an empty queue", Some(Aim::AtMost(200e-9)), flush);
     measure(criterion, figures, "flush an idle item", None, || assert_eq!(item.flush(), Ok(false)));
     measure(criterion, figures, "cancel_sync an idle item", None, || {
-        assert_eq!(item.cancel_sync(), Ok(false))
+        assert_eq!(item.cancel_sync(), Ok(false));
     });
 }
 
