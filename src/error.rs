@@ -152,6 +152,8 @@ pub enum BuildQueueError {
     },
     /// A nice level outside of −20 to 19.
     Nice(i32),
+    /// The executor belongs to the process that this one was forked from.
+    Forked,
 }
 
 impl fmt::Display for BuildQueueError {
@@ -172,6 +174,10 @@ impl fmt::Display for BuildQueueError {
                 write!(f, "the executor does not use CPU {cpu}; it uses {known}")
             }
             Self::Nice(nice) => write!(f, "nice level {nice} does not exist; levels go from -20 to 19"),
+            Self::Forked => write!(
+                f,
+                "the executor belongs to the process that this one was forked from; make a new one here"
+            ),
         }
     }
 }
@@ -252,6 +258,8 @@ pub enum JoinError {
     /// Waiting would never end: the caller is that item, or holds the only slot that the item needs. The item was
     /// detached and goes on.
     WouldDeadlock,
+    /// The executor belongs to the process that this one was forked from, and the item had not ended at the fork.
+    Forked,
 }
 
 impl fmt::Display for JoinError {
@@ -266,6 +274,12 @@ impl fmt::Display for JoinError {
                 write!(
                     f,
                     "joining here would never end: the caller is that item, or holds the slot that it needs"
+                )
+            }
+            Self::Forked => {
+                write!(
+                    f,
+                    "the item belongs to the process that this one was forked from, and had not ended then"
                 )
             }
         }

@@ -190,6 +190,9 @@ impl WorkQueueBuilder {
         if self.max_pending == Some(0) {
             return Err(BuildQueueError::MaxPending);
         }
+        if executor.inner.origin.is_forked() {
+            return Err(BuildQueueError::Forked);
+        }
         let spec = QueueSpec {
             limit: self.limit()?,
             kind: self.queue_kind(executor)?,

@@ -11,6 +11,8 @@
 pub(crate) mod affinity;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod clock;
+#[cfg(not(cmwq_loom))]
+pub(crate) mod fork;
 pub(crate) mod sync;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod thread;
