@@ -65,6 +65,8 @@
 //! * A panic in an item ends that item only; its joiner and the panic handler learn of it.
 //! * Dropping a queue or an executor never blocks and loses nothing.
 //! * An idle executor does not wake up.
+//! * The end of the process ends what is pending or running, like any thread, and nothing needs to be shut down for it.
+//!   Exit handlers and thread-local destructors may still use queues.
 //! * Waiting for oneself is an error, not a hang; so is waiting in a forked process for the parent's threads.
 //!
 //! # Guards
