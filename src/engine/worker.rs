@@ -294,8 +294,9 @@ impl WorkerThread {
         if self.pool.spec.target.is_none() {
             self.shared.cell.begin_item(Phase::Uncounted);
         } else if shard.cpu_intensive {
-            self.shared.cell.begin_item(Phase::Uncounted);
+            // Uncounted only while it is: who is counted must not look, to the manager's watch, as if nobody worked.
             self.pool.running.leave();
+            self.shared.cell.begin_item(Phase::Uncounted);
             self.pool.look();
         } else {
             self.shared.cell.begin_item(Phase::Running);
@@ -308,6 +309,7 @@ impl WorkerThread {
         self.current.set(self.current.get().map(|current| Current { work: std::ptr::null(), ..current }));
         self.end_guards();
         if shard.cpu_intensive {
+            self.shared.cell.set_phase(Phase::Running);
             self.pool.running.come_back();
         }
     }
