@@ -4,7 +4,10 @@
 CARGO ?= cargo
 LOOM_FLAGS = RUSTFLAGS="--cfg cmwq_loom" CARGO_TARGET_DIR=target/loom
 
-.PHONY: help setup demo test check loom loom-mutants bench package
+# How many seeds `make yields` goes through.
+SEEDS ?= 3
+
+.PHONY: help setup demo test check loom loom-mutants yields bench package
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
@@ -12,6 +15,7 @@ help:
 	@echo "make check         format, lints and documentation, all warnings being errors"
 	@echo "make loom          every loom model, each as deep as it says"
 	@echo "make loom-mutants  show that the loom models can fail"
+	@echo "make yields        integration tests with yields around every atomic and lock, from SEEDS=3 seeds"
 	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
 	@echo "make setup         install hwloc's headers and pkg-config, where that can be done"
 
@@ -35,6 +39,7 @@ demo: setup
 
 test: setup
 	$(CARGO) test
+	CARGO="$(CARGO)" bash tests/yields/run 1 it
 	$(LOOM_FLAGS) $(CARGO) test --release --lib models
 
 check: setup
@@ -47,6 +52,9 @@ loom: setup
 
 loom-mutants: setup
 	bash tests/mutants/run
+
+yields: setup
+	CARGO="$(CARGO)" bash tests/yields/run $(SEEDS) it model
 
 bench: setup
 	$(CARGO) bench --bench timelines -- $(if $(QUICK),--quick)

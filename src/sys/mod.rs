@@ -19,3 +19,5 @@ pub(crate) mod thread;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod topology;
 pub(crate) mod wait;
+#[cfg(cmwq_yields)]
+mod yields;
