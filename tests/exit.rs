@@ -175,7 +175,7 @@ fn be_busy() {
         hidden
             .spawn(|| {
                 loop {
-                    std::hint::spin_loop()
+                    std::hint::spin_loop();
                 }
             })
             .unwrap(),
