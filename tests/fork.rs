@@ -11,6 +11,7 @@
 )]
 
 use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -144,19 +145,54 @@ fn in_a_child_everything_of_the_parents_answers_at_once() {
             assert!(matches!(timed.join_timeout(PATIENCE), Ok(Err(JoinError::Forked))));
             drop(dropped);
             assert!(!work.is_pending() && !work.is_running() && !work.cancel());
+            assert_eq!(work.flush(), Err(WaitError::Forked));
+            assert_eq!(work.cancel_sync(), Err(WaitError::Forked));
+            assert_eq!(work.disable_sync(), Err(WaitError::Forked));
+            assert!(!work.disable() && work.enable().is_err());
             assert!(matches!(kind("new").build_on(&executor), Err(BuildQueueError::Forked)));
             let snapshot = executor.snapshot();
             assert!(snapshot.forked && snapshot.pools.is_empty() && snapshot.threads == 0);
         });
         assert_eq!(status_of(id), 0, "the child failed");
         let (ended, joined, timed, dropped) = handles.into_inner().unwrap().unwrap();
-        (release.send(2).unwrap(), release_too.send(3).unwrap(), release_three.send(4).unwrap());
+        release.send(2).unwrap();
+        release_too.send(3).unwrap();
+        release_three.send(4).unwrap();
         let results = [ended, joined, timed, dropped].map(|handle| handle.join().unwrap());
         assert_eq!(results, [1, 2, 3, 4]);
         queue.flush().unwrap();
         assert_eq!(runs.load(Ordering::SeqCst), 1);
         assert!(!executor.snapshot().forked);
     }
+}
+
+/// spec: X2: so do timers, armed before and to be armed.
+#[test]
+fn in_a_child_timers_answer_at_once() {
+    let _turn = my_turn();
+    let executor = executor();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let (work, soon) = (Work::new(|| ()), Duration::from_millis(50));
+    assert!(queue.queue_delayed(&work, soon).unwrap());
+    let later = queue.spawn_after(soon, || 1).unwrap();
+    let beats = queue.spawn_every(soon, || ()).unwrap();
+    let belongings = Mutex::new(Some((later, beats)));
+    in_a_child(|| {
+        let (later, beats) = belongings.lock().unwrap().take().unwrap();
+        assert_eq!(queue.queue_delayed(&work, soon), Err(QueueError::Forked));
+        assert_eq!(queue.queue_delayed(&Work::new(|| ()), soon), Err(QueueError::Forked));
+        assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Err(QueueError::Forked));
+        assert_eq!(queue.spawn_after(soon, || ()).unwrap_err().error, QueueError::Forked);
+        assert_eq!(queue.spawn_every(soon, || ()).unwrap_err().error, QueueError::Forked);
+        assert_eq!(work.flush_timeout(PATIENCE), Err(WaitError::Forked));
+        assert_eq!(beats.cancel_sync(), Err(WaitError::Forked));
+        assert!(later.cancel(), "it had not begun");
+        drop((later, beats));
+    });
+    let (later, beats) = belongings.into_inner().unwrap().unwrap();
+    assert_eq!(later.join().unwrap(), 1);
+    work.flush().unwrap();
+    beats.cancel_sync().unwrap();
 }
 
 /// spec: X2: a wait that is in vain is answered on items, too, and on new queues.
@@ -263,7 +299,7 @@ fn a_child_of_a_quiet_parent_has_executors_of_its_own() {
 }
 
 /// The bytes that came until every writer has gone.
-fn everything_from(mut pipe: std::io::PipeReader) -> Vec<u8> {
+fn everything_from(mut pipe: UnixStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     pipe.read_to_end(&mut bytes).unwrap();
     bytes
@@ -277,7 +313,7 @@ fn a_child_that_comes_back_from_its_item_ends_there() {
     for (panics, expected) in [(false, 0), (true, 101)] {
         let executor = executor();
         let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
-        let (read, write) = std::io::pipe().unwrap();
+        let (read, write) = UnixStream::pair().unwrap();
         let (release, held_item) = held(&queue);
         let inner = queue.clone();
         let forking = queue.spawn(move || {
