@@ -39,7 +39,11 @@ pub(crate) fn reusable(world: &Arc<World>, seed: u64) -> Work {
         if !world.is_closing() && random.once_in(4) {
             // Itself, again, on any queue.
             if let Some(queue) = world.queue(&mut random) {
-                operations::works::queue(&world, &queue, this);
+                match random.below(4) {
+                    0 => operations::timers::queue_later(&world, &queue, this, &mut random),
+                    1 => operations::timers::queue_later_again(&world, &queue, this, &mut random),
+                    _ => operations::works::queue(&world, &queue, this),
+                }
             }
         }
         if random.once_in(50) {

@@ -1,6 +1,5 @@
 //! A round: a world is made, drivers are let loose on it, the accounts are balanced, and everything ends.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -30,7 +29,7 @@ pub(crate) fn play(
     std::thread::scope(|scope| {
         for _ in 0..drivers {
             let seed = random.next();
-            let driver = Driver { world: Arc::clone(&world), random: Random(seed), handles: VecDeque::new() };
+            let driver = Driver::new(Arc::clone(&world), seed);
             let stop = &stop;
             scope.spawn(move || drive(driver, stop, report));
         }

@@ -5,13 +5,14 @@
 
 pub(crate) mod one_shots;
 pub(crate) mod things;
+pub(crate) mod timers;
 pub(crate) mod works;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use cmwq::JoinHandle;
+use cmwq::{JoinHandle, PeriodicHandle, Work};
 
 use crate::random::Random;
 use crate::world::World;
@@ -30,11 +31,17 @@ pub(crate) struct Driver {
     pub(crate) random: Random,
     /// Items that it may still wait for.
     pub(crate) handles: VecDeque<JoinHandle<u64>>,
+    /// Items that it disabled, and will enable.
+    pub(crate) disabled: Vec<Work>,
+    pub(crate) periodic: VecDeque<PeriodicHandle>,
 }
+
+/// A driver keeps so many handles; more are detached.
+const HANDLES: usize = 32;
 
 /// All of them.
 pub(crate) fn table() -> impl Iterator<Item = &'static Operation> {
-    [one_shots::TABLE, works::TABLE, things::TABLE].into_iter().flatten()
+    [one_shots::TABLE, works::TABLE, timers::TABLE, things::TABLE].into_iter().flatten()
 }
 
 /// How often each was performed, in the order of the table.
@@ -55,6 +62,19 @@ impl Counts {
 }
 
 impl Driver {
+    pub(crate) fn new(world: Arc<World>, seed: u64) -> Self {
+        let (handles, disabled, periodic) = Default::default();
+        Self { world, random: Random(seed), handles, disabled, periodic }
+    }
+
+    /// Keeps a handle for later.
+    fn keep(&mut self, handle: JoinHandle<u64>) {
+        self.handles.push_back(handle);
+        if self.handles.len() > HANDLES {
+            self.handles.pop_front();
+        }
+    }
+
     /// Draws an operation, and performs it.
     pub(crate) fn step(&mut self, counts: &Counts) {
         let all: usize = table().map(|operation| operation.weight).sum();
@@ -66,6 +86,15 @@ impl Driver {
                 return;
             }
             drawn -= operation.weight;
+        }
+    }
+}
+
+impl Drop for Driver {
+    /// What it disabled is enabled, so that nobody else finds it disabled.
+    fn drop(&mut self) {
+        while !self.disabled.is_empty() {
+            works::enable(self);
         }
     }
 }

@@ -11,9 +11,6 @@ use crate::world::{Queue, World};
 
 use super::{Driver, Operation};
 
-/// More are detached.
-const HANDLES: usize = 32;
-
 pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "spawn", weight: 300, perform: spawn_one },
     Operation { name: "join", weight: 40, perform: join },
@@ -41,10 +38,7 @@ pub(crate) fn spawn(world: &Arc<World>, queue: &Queue, random: &mut Random) -> O
 fn spawn_one(driver: &mut Driver) {
     let Some(queue) = driver.world.queue(&mut driver.random) else { return };
     if let Some(handle) = spawn(&driver.world, &queue, &mut driver.random) {
-        driver.handles.push_back(handle);
-        if driver.handles.len() > HANDLES {
-            driver.handles.pop_front();
-        }
+        driver.keep(handle);
     }
 }
 

@@ -14,6 +14,11 @@ pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "queue", weight: 200, perform: queue_one },
     Operation { name: "queue everywhere", weight: 10, perform: queue_everywhere },
     Operation { name: "cancel an item", weight: 60, perform: cancel_one },
+    Operation { name: "cancel_sync", weight: 20, perform: cancel_sync },
+    Operation { name: "disable", weight: 10, perform: |driver| disable(driver, false) },
+    Operation { name: "disable_sync", weight: 10, perform: |driver| disable(driver, true) },
+    Operation { name: "enable", weight: 30, perform: enable },
+    Operation { name: "flush an item", weight: 20, perform: flush },
     Operation { name: "look at an item", weight: 20, perform: look },
 ];
 
@@ -60,6 +65,48 @@ fn queue_everywhere(driver: &mut Driver) {
 fn cancel_one(driver: &mut Driver) {
     if let Some(item) = driver.world.item(&mut driver.random) {
         cancel(&driver.world, &item.work);
+    }
+}
+
+fn cancel_sync(driver: &mut Driver) {
+    let Some(item) = driver.world.item(&mut driver.random) else { return };
+    match item.work.cancel_sync() {
+        Ok(true) => Books::add(&driver.world.books.cancelled),
+        Ok(false) => {}
+        // A driver is no item: the wait ends.
+        Err(_) => Books::add(&driver.world.books.wrong),
+    }
+}
+
+fn disable(driver: &mut Driver, waits: bool) {
+    let Some(item) = driver.world.item(&mut driver.random) else { return };
+    let taken_back = if waits { item.work.disable_sync() } else { Ok(item.work.disable()) };
+    match taken_back {
+        Ok(true) => Books::add(&driver.world.books.cancelled),
+        Ok(false) => {}
+        Err(_) => Books::add(&driver.world.books.wrong),
+    }
+    if !item.work.is_disabled() || (waits && (item.work.is_pending() || item.work.is_running())) {
+        Books::add(&driver.world.books.wrong);
+    }
+    driver.disabled.push(item.work);
+    if driver.disabled.len() > 3 {
+        enable(driver);
+    }
+}
+
+pub(crate) fn enable(driver: &mut Driver) {
+    if let Some(work) = driver.disabled.pop() {
+        if work.enable().is_err() {
+            Books::add(&driver.world.books.wrong);
+        }
+    }
+}
+
+fn flush(driver: &mut Driver) {
+    let Some(item) = driver.world.item(&mut driver.random) else { return };
+    if item.work.flush().is_err() {
+        Books::add(&driver.world.books.wrong);
     }
 }
 
