@@ -65,7 +65,7 @@ loom-mutants: setup
 	bash tests/mutants/run
 
 yields: setup
-	CARGO="$(CARGO)" bash tests/yields/run $(SEEDS) it model
+	CARGO="$(CARGO)" bash tests/yields/run $(SEEDS) it model soak
 
 soak: setup
 	$(CARGO) test --release --test soak -- $(SOAK_ARGS)

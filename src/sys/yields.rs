@@ -19,7 +19,7 @@ use std::sync::atomic;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub(crate) use parking_lot::{Condvar, MutexGuard};
-pub(crate) use std::sync::atomic::Ordering;
+pub(crate) use std::sync::{Arc, atomic::Ordering};
 
 /// A thread that is at its most eager yields at one point of so many,
 const YIELD: u64 = 16;
