@@ -283,6 +283,55 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
+/// Why something that was to run on a certain CPU, or on each, did not, or not to its end.
+///
+/// See [`Executor::run_on_cpu`](crate::Executor::run_on_cpu).
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::{Executor, JoinError, QueueError, RunOnCpuError};
+///
+/// let executor = Executor::global();
+/// let error = executor.run_on_cpu(1 << 20, || ()).unwrap_err();
+/// assert!(matches!(error, RunOnCpuError::Refused(QueueError::UnknownCpu { .. })));
+///
+/// let cpu = executor.cpus().first().unwrap();
+/// let error = executor.run_on_cpu(cpu, || panic!("no luck")).unwrap_err();
+/// assert!(matches!(error, RunOnCpuError::Failed(JoinError::Panicked(_))));
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RunOnCpuError {
+    /// It was not accepted, and has not begun.
+    Refused(QueueError),
+    /// It panicked, or was cancelled before it began.
+    Failed(JoinError),
+}
+
+impl fmt::Display for RunOnCpuError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => error.fmt(f),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RunOnCpuError {}
+
+impl From<QueueError> for RunOnCpuError {
+    fn from(error: QueueError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<JoinError> for RunOnCpuError {
+    fn from(error: JoinError) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// What an item panicked with.
 ///
 /// # Examples
@@ -376,6 +425,7 @@ mod tests {
         is_error::<JoinError>();
         is_error::<WaitError>();
         is_error::<EnableError>();
+        is_error::<RunOnCpuError>();
         is_error::<Refused<fn()>>();
     }
 }

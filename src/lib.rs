@@ -114,7 +114,9 @@ pub use self::{
     current::is_rescuer,
     engine::core::PanicReport,
     engine::refusal::{QueueError, WaitError},
-    error::{BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, Refused},
+    error::{
+        BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, Refused, RunOnCpuError,
+    },
     executor::{Executor, ExecutorBuilder},
     observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
     periodic::PeriodicHandle,

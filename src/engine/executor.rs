@@ -3,13 +3,16 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::policy::cpu_set::CpuSet;
+use crate::policy::nearby::Nearby;
 use crate::policy::pods::{AffinityScope, Pods};
 use crate::policy::topology::Topology;
+use crate::sys::sync::{AtomicUsize, Ordering};
 
 use super::core::{Core, UnboundKey, UnboundUser};
-use super::placement::Placement;
+use super::placement::{Place, Placement};
 use super::pool::{Pool, PoolKind, PoolSpec};
 use super::queue::QueueKind;
+use super::refusal::QueueError;
 
 /// What the handles of an executor, and its queues, share. Its end is the end of the executor's threads.
 #[derive(Debug)]
@@ -22,6 +25,10 @@ pub(crate) struct ExecutorInner {
     pub(crate) nice: NiceLevels,
     pub(crate) power_efficient: bool,
     topology: Topology,
+    /// Who serves a CPU or node that is named; derived when first used.
+    nearby: OnceLock<Nearby>,
+    /// Counts items for nodes that their issuers are not on, which take turns among the node's CPUs.
+    turns: AtomicUsize,
     /// By scope; derived when first used.
     pods: [OnceLock<Pods>; AffinityScope::ALL.len()],
     /// By slot, normal and high priority; made when first used.
@@ -60,6 +67,8 @@ impl ExecutorInner {
             nice,
             power_efficient,
             topology,
+            nearby: OnceLock::new(),
+            turns: AtomicUsize::new(0),
             pods: Default::default(),
             per_cpu,
         }
@@ -78,6 +87,28 @@ impl ExecutorInner {
                 PoolChoice { pool: Arc::clone(&user.pool), user: Some(user) }
             }
         }
+    }
+
+    /// The place of a CPU of the topology: itself, or near it if the executor does not use it.
+    pub(crate) fn place_on_cpu(&self, cpu: usize) -> Result<Place, QueueError> {
+        let slot = self.nearby().slot_of_cpu(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
+        Ok(Place::Slot(slot))
+    }
+
+    /// A place on a node of the topology: the issuer's own if that is there, else one of the node's CPUs in turn. If the
+    /// executor uses none of them, near the issuer.
+    pub(crate) fn place_on_node(&self, node: usize) -> Result<Place, QueueError> {
+        let slots = self.nearby().slots_of_node(node).ok_or(QueueError::UnknownNode { node })?;
+        let here = self.placement.slot_for(Place::Here);
+        if slots.is_empty() || slots.contains(&here) {
+            return Ok(Place::Slot(here));
+        }
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+        Ok(Place::Slot(slots[turn % slots.len()]))
+    }
+
+    fn nearby(&self) -> &Nearby {
+        self.nearby.get_or_init(|| Nearby::derive(&self.topology, &self.cpus))
     }
 
     /// The CPUs near `cpu` that a queue may use: its pod, restricted to `allowed`, or all of `allowed` if nothing of

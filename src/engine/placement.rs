@@ -25,8 +25,7 @@ pub(crate) struct Placement {
 pub(crate) enum Place {
     /// Near the issuer.
     Here,
-    /// On the CPU of this slot.
-    #[allow(dead_code, reason = "queue_on comes with the next commits")]
+    /// On the CPU of this slot, whatever the mode of placement.
     Slot(usize),
 }
 

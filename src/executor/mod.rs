@@ -1,6 +1,7 @@
 //! [`Executor`]: the worker pools of a set of CPUs.
 
 mod builder;
+mod on_cpus;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

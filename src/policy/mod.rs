@@ -11,6 +11,7 @@ pub(crate) mod crew;
 pub(crate) mod deadlines;
 pub(crate) mod item;
 pub(crate) mod manager;
+pub(crate) mod nearby;
 pub(crate) mod one_shot;
 pub(crate) mod pods;
 pub(crate) mod rescue;

@@ -2,6 +2,7 @@
 
 mod builder;
 mod delayed;
+mod placed;
 
 use std::fmt;
 use std::sync::Arc;
@@ -128,7 +129,16 @@ impl WorkQueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        match self.handle.queue().spawn(Place::Here, closure) {
+        self.spawn_at(Place::Here, closure)
+    }
+
+    #[inline]
+    pub(crate) fn spawn_at<F, T>(&self, place: Place, closure: F) -> Result<JoinHandle<T>, Refused<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        match self.handle.queue().spawn(place, closure) {
             Ok(handle) => Ok(JoinHandle::new(handle)),
             Err((error, closure)) => Err(Refused::new(error, closure)),
         }

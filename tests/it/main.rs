@@ -20,6 +20,7 @@ mod guards;
 mod manager;
 mod one_shots;
 mod periodic;
+mod placement;
 mod pods;
 mod queues;
 mod rescuers;
