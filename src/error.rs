@@ -1,5 +1,7 @@
 //! One error type per operation, each saying what was wrong, with the value, and what would be right.
 
+mod batch;
+
 use std::any::Any;
 use std::fmt;
 use std::io;
@@ -7,6 +9,8 @@ use std::time::Duration;
 
 use crate::sys::sync::Mutex;
 use crate::{CpuSet, QueueError, TopologyError};
+
+pub use self::batch::{QueueBatchError, RefusedBatch};
 
 /// Why an executor could not be built.
 ///
@@ -427,5 +431,7 @@ mod tests {
         is_error::<EnableError>();
         is_error::<RunOnCpuError>();
         is_error::<Refused<fn()>>();
+        is_error::<RefusedBatch<fn(), ()>>();
+        is_error::<QueueBatchError>();
     }
 }

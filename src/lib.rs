@@ -115,7 +115,8 @@ pub use self::{
     engine::core::PanicReport,
     engine::refusal::{QueueError, WaitError},
     error::{
-        BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, Refused, RunOnCpuError,
+        BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, QueueBatchError, Refused,
+        RefusedBatch, RunOnCpuError,
     },
     executor::{Executor, ExecutorBuilder},
     observe::snapshot::{ExecutorSnapshot, PoolSnapshot},

@@ -7,6 +7,7 @@
 //! | `executor` | the pools of one executor, and how attributes become pools |
 //! | `queue` | one workqueue: its shards, gates and flushes, and when it may be freed |
 //! | `submit` | the issuer's path: place, admit, enqueue, kick |
+//! | `batch` | the same for many items, with one kick |
 //! | `one_shot`, `work_item` | the two kinds of items and how a worker executes each |
 //! | `timers`, `periodic` | items that are queued later, once or by the clock |
 //! | `shard` | a queue's part on one CPU: its gate and its pool |
@@ -26,6 +27,7 @@
 //! (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an item's
 //! ledger (takes that of the timers inside).
 
+pub(crate) mod batch;
 pub(crate) mod core;
 pub(crate) mod entry;
 pub(crate) mod executor;

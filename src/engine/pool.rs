@@ -112,7 +112,19 @@ impl Pool {
     /// Adds an entry at the end of the worklist.
     #[inline]
     pub(crate) fn submit(&self, entry: Entry) {
+        self.push(entry);
+        self.pushed();
+    }
+
+    /// The first half of [`submit`](Self::submit): until the second one, nobody may come for the entry.
+    #[inline]
+    pub(crate) fn push(&self, entry: Entry) {
         self.worklist.push(entry);
+    }
+
+    /// The second half, for all entries that this thread has pushed.
+    #[inline]
+    pub(crate) fn pushed(&self) {
         self.perform(self.running.pushed(), None);
     }
 

@@ -1,5 +1,6 @@
 //! [`WorkQueue`]: a named queue in front of the shared pools.
 
+mod batch;
 mod builder;
 mod delayed;
 mod placed;

@@ -10,6 +10,7 @@
 
 mod bad_input;
 mod cancel;
+mod batches;
 mod concurrency;
 mod creation;
 mod delayed;
