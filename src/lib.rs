@@ -111,7 +111,7 @@ mod work;
 #[cfg(not(cmwq_loom))]
 pub use self::{
     blocking::{BlockingGuard, blocking},
-    current::is_rescuer,
+    current::{current_queue, current_queue_name, current_work, is_rescuer, set_description},
     engine::core::PanicReport,
     engine::refusal::{QueueError, WaitError},
     error::{

@@ -13,6 +13,7 @@
 //! | `shard` | a queue's part on one CPU: its gate and its pool |
 //! | `flush` | waiting for what was queued before |
 //! | `worker` | a worker thread's main loop, and the thread-local worker |
+//! | `context` | what the calling thread works for |
 //! | `pool` | worklist and crew of one pool; the one door that unparks or creates |
 //! | `rescuer` | the thread of a queue that runs its items when no worker can be made |
 //! | `manager` | the one thread that makes threads and keeps deadlines |
@@ -25,9 +26,10 @@
 //! here: a pool's `state`; a queue's `making` (shards being made; takes the register's lock inside); the register
 //! of pools in `core`; the manager's `inbox`; the map of `timers`; the list of missing managers
 //! (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an item's
-//! ledger (takes that of the timers inside).
+//! ledger (takes that of the timers inside); a worker's `description`.
 
 pub(crate) mod batch;
+pub(crate) mod context;
 pub(crate) mod core;
 pub(crate) mod entry;
 pub(crate) mod executor;

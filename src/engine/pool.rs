@@ -24,7 +24,7 @@ use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::{Crew, Prepare, Rest, Wake, WorkerId, should_shed};
 use crate::policy::manager::Look;
 use crate::policy::time::Time;
-use crate::policy::worker::{Phase, WorkerState};
+use crate::policy::worker::Phase;
 use crate::protocol::running::RunningCell;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::{affinity, clock};
@@ -366,10 +366,9 @@ impl Pool {
         }
     }
 
-    /// The phase and item count of each worker, for the dump.
-    pub(crate) fn worker_states(&self) -> Vec<(WorkerId, WorkerState)> {
-        let state = self.state.lock();
-        state.workers.iter().filter_map(|slot| slot.worker()).map(|w| (w.id, w.cell.load())).collect()
+    /// Its workers, for the dump.
+    pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
+        self.state.lock().workers.iter().filter_map(Slot::worker).map(Arc::clone).collect()
     }
 
     /// Is the pool done with, or about to be?

@@ -6,7 +6,7 @@
 #![allow(unsafe_code, reason = "a queue is owned by its handle first, and then by its last item in flight")]
 
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::policy::item::ShardId;
 use crate::policy::pods::AffinityScope;
@@ -66,6 +66,8 @@ pub(crate) struct Queue {
     open_gates: AtomicUsize,
     /// Itself, as it came from its box: who frees it, frees it by this pointer.
     this: NonNull<Self>,
+    /// What its handles share, as long as there is one.
+    handle: Weak<QueueHandle>,
 }
 
 /// The strong side of a queue: its handles share one of these.
@@ -82,7 +84,11 @@ unsafe impl Send for Queue {}
 unsafe impl Sync for Queue {}
 
 impl QueueHandle {
-    pub(crate) fn new(spec: QueueSpec, executor: Arc<ExecutorInner>) -> Self {
+    pub(crate) fn new(spec: QueueSpec, executor: Arc<ExecutorInner>) -> Arc<Self> {
+        Arc::new_cyclic(|handle| Self::make(spec, executor, handle.clone()))
+    }
+
+    fn make(spec: QueueSpec, executor: Arc<ExecutorInner>, handle: Weak<Self>) -> Self {
         let slots = executor.placement.slots();
         let shared_gate = match spec.limit {
             Limit::Total(max) => Some(Gate::new(max)),
@@ -98,6 +104,7 @@ impl QueueHandle {
             pending: AtomicUsize::new(0),
             open_gates: AtomicUsize::new(0),
             this: NonNull::dangling(),
+            handle,
         };
         let this = NonNull::from(Box::leak(Box::new(queue)));
         // SAFETY: nobody else knows the queue yet.
@@ -137,6 +144,11 @@ impl Queue {
 
     pub(crate) fn rescuer(&self) -> Option<&Arc<Rescuer>> {
         self.spec.rescuer.as_ref().map(OwnedRescuer::shared)
+    }
+
+    /// A handle like those that there are; `None` if the last one is gone.
+    pub(crate) fn handle(&self) -> Option<Arc<QueueHandle>> {
+        self.handle.upgrade()
     }
 
     pub(crate) fn shared_gate(&self) -> Option<&Gate> {

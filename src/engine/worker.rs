@@ -15,7 +15,7 @@ use crate::policy::crew::{Prepare, Rest, WorkerId};
 use crate::policy::item::ShardId;
 use crate::policy::worker::Phase;
 use crate::protocol::worker::WorkerCell;
-use crate::sys::sync::{AtomicUsize, Ordering};
+use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::{self, affinity};
 
 use super::core::{Core, PanicReport};
@@ -39,6 +39,8 @@ pub(crate) struct Worker {
     /// The CPU on which it was seen last, if that can differ from another worker's of its pool. Written by the owner;
     /// a hint.
     cpu: AtomicUsize,
+    /// What an item said of itself, and which: it is out of date once the worker has begun another one.
+    description: Mutex<Option<(u64, String)>>,
     thread: Thread,
 }
 
@@ -59,7 +61,8 @@ pub(crate) struct WorkerThread {
     uncounted: bool,
 }
 
-/// Whom a worker works for. Addresses to compare with, not to follow, but for `work`.
+/// Whom a worker works for. Addresses to compare with, and to follow on the worker's own thread only: until the entry
+/// is completed, it keeps its queue in place, and a run its item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {
     pub(crate) queue: *const Queue,
@@ -79,6 +82,11 @@ impl Current {
         let state = unsafe { self.work.as_ref() }?.cell.load();
         state.is_pending().then(|| state.home())
     }
+
+    /// Is it a reusable item, and inside its function?
+    pub(crate) fn is_reusable(&self) -> bool {
+        !self.work.is_null()
+    }
 }
 
 impl Current {
@@ -93,11 +101,26 @@ impl Current {
 impl Worker {
     /// For the calling thread.
     fn new(id: WorkerId, phase: Phase) -> Self {
-        Self { id, cell: WorkerCell::new(phase), cpu: AtomicUsize::new(0), thread: std::thread::current() }
+        Self {
+            id,
+            cell: WorkerCell::new(phase),
+            cpu: AtomicUsize::new(0),
+            description: Mutex::new(None),
+            thread: std::thread::current(),
+        }
     }
 
     pub(crate) fn cpu(&self) -> usize {
         self.cpu.load(Ordering::Relaxed)
+    }
+
+    /// What the item that it executes has said of itself.
+    pub(crate) fn description(&self) -> Option<String> {
+        let state = self.cell.load();
+        let description = self.description.lock();
+        let (item, text) = description.as_ref()?;
+        let has_item = matches!(state.phase(), Phase::Running | Phase::Blocked | Phase::Uncounted);
+        (has_item && *item == state.sequence()).then(|| text.clone())
     }
 
     /// Outside of the pool's lock: this is a system call.
@@ -408,6 +431,13 @@ impl WorkerThread {
 
     pub(crate) fn current(&self) -> Option<Current> {
         self.current.get()
+    }
+
+    /// The present item says what it does.
+    pub(super) fn describe(&self, text: String) {
+        let said = self.current.get().map(|_| (self.sequence(), text));
+        let before = std::mem::replace(&mut *self.shared.description.lock(), said);
+        drop(before);
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::engine::core::Core;
 use crate::engine::pool::{Pool, PoolKind};
+use crate::engine::worker::Worker;
 use crate::policy::cpu_set::CpuSet;
 
 /// An executor at one moment: its pools, its threads, and what the system denied it.
@@ -50,7 +51,8 @@ pub struct PoolSnapshot {
     pub pending: usize,
     /// The manager has been asked for a worker.
     pub creating: bool,
-    /// What each worker is doing, and how many items it has begun: `0 Running#17`.
+    /// What each worker is doing, how many items it has begun, and what the present one has said of itself by
+    /// [`set_description`](crate::set_description): `0 Running#17 "cat.jpg"`.
     pub worker_states: Vec<String>,
 }
 
@@ -73,7 +75,7 @@ impl ExecutorSnapshot {
 impl PoolSnapshot {
     fn take(pool: &Pool) -> Self {
         let counts = pool.counts();
-        let states = pool.worker_states();
+        let workers = pool.workers();
         Self {
             name: match pool.spec.kind {
                 PoolKind::PerCpu { cpu, high, .. } => format!("{cpu}{}", if high { "H" } else { "" }),
@@ -88,8 +90,16 @@ impl PoolSnapshot {
             idle: counts.idle,
             pending: counts.pending,
             creating: counts.creating,
-            worker_states: states.iter().map(|(id, state)| format!("{id} {state:?}")).collect(),
+            worker_states: workers.iter().map(|worker| state_of(worker)).collect(),
         }
+    }
+}
+
+fn state_of(worker: &Worker) -> String {
+    let state = format!("{} {:?}", worker.id, worker.cell.load());
+    match worker.description() {
+        Some(description) => format!("{state} {description:?}"),
+        None => state,
     }
 }
 

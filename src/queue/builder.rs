@@ -241,7 +241,7 @@ impl WorkQueueBuilder {
             cpu_intensive: self.cpu_intensive,
             ordered: self.kind == Kind::Ordered,
         };
-        Ok(WorkQueue::from_handle(Arc::new(QueueHandle::new(spec, Arc::clone(&executor.inner)))))
+        Ok(WorkQueue::from_handle(QueueHandle::new(spec, Arc::clone(&executor.inner))))
     }
 
     fn check_combination(&self) -> Result<(), BuildQueueError> {

@@ -81,7 +81,7 @@ impl WorkQueue {
         WorkQueueBuilder::new(name.into(), Kind::Ordered)
     }
 
-    fn from_handle(handle: Arc<QueueHandle>) -> Self {
+    pub(crate) fn from_handle(handle: Arc<QueueHandle>) -> Self {
         Self { handle }
     }
 

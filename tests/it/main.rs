@@ -9,9 +9,10 @@
 )]
 
 mod bad_input;
-mod cancel;
 mod batches;
+mod cancel;
 mod concurrency;
+mod context;
 mod creation;
 mod delayed;
 mod environment;
