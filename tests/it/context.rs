@@ -1,7 +1,7 @@
 //! What an item learns about itself, and says.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 
 use cmwq::{Executor, Work, WorkQueue, current_queue, current_queue_name, current_work, set_description};
 
@@ -144,17 +144,17 @@ fn the_queue_is_that_of_the_present_run() {
 /// spec: W10: what an item captured is dropped on its behalf: a part of the item, but not of its function.
 #[test]
 fn destructors_belong_to_the_queue_and_to_no_work() {
-    struct Asks(Arc<Mutex<Option<(bool, Option<String>)>>>);
+    struct Asks(mpsc::Sender<(bool, Option<String>)>);
     impl Drop for Asks {
         fn drop(&mut self) {
-            *self.0.lock().unwrap() = Some((current_work().is_some(), current_queue_name()));
+            self.0.send((current_work().is_some(), current_queue_name())).unwrap();
         }
     }
     let _limit = time_limit();
     let executor = one_cpu();
     let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
-    let answer = Arc::new(Mutex::new(None));
-    let (door, asks) = (Door::default(), Asks(Arc::clone(&answer)));
+    let (tell, told) = mpsc::channel();
+    let (door, asks) = (Door::default(), Asks(tell));
     let wait = door.clone();
     drop(queue.spawn(move || wait.wait()).unwrap());
     let cancelled = Work::new(move || {
@@ -165,7 +165,7 @@ fn destructors_belong_to_the_queue_and_to_no_work() {
     drop(cancelled);
     door.open();
     queue.flush().unwrap();
-    assert_eq!(*answer.lock().unwrap(), Some((false, Some("q".to_owned()))));
+    assert_eq!(told.recv().unwrap(), (false, Some("q".to_owned())));
 }
 
 /// spec: W10 (set_description, shown in dumps): for the present item, running or blocked, whole, and on one line.
