@@ -32,7 +32,8 @@
 //!
 //! [`WorkQueue::new`] is the kind to begin with: it runs as many items at a time as there are CPUs near the issuer, not
 //! counting blocked ones. [`WorkQueue::per_cpu`], [`WorkQueue::unbound`] and [`WorkQueue::ordered`] are the kernel's own
-//! kinds. All of them share the pools of an [`Executor`], by default the process-wide one.
+//! kinds. All of them share the pools of an [`Executor`], by default the process-wide one. Each executor has some queues
+//! from the start, for items that need none of their own: see [`system`].
 //!
 //! # Classes
 //!
@@ -105,6 +106,8 @@ mod periodic;
 mod queue;
 #[cfg(all(test, not(cmwq_loom)))]
 mod sim;
+#[cfg(not(cmwq_loom))]
+pub mod system;
 #[cfg(not(cmwq_loom))]
 mod work;
 

@@ -2,6 +2,7 @@
 
 mod builder;
 mod on_cpus;
+mod system;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -11,6 +12,7 @@ use crate::engine::executor::ExecutorInner;
 use crate::observe::snapshot::ExecutorSnapshot;
 
 pub use self::builder::ExecutorBuilder;
+use self::system::SystemQueues;
 
 static GLOBAL: OnceLock<Executor> = OnceLock::new();
 
@@ -40,9 +42,14 @@ static GLOBAL: OnceLock<Executor> = OnceLock::new();
 #[derive(Clone)]
 pub struct Executor {
     pub(crate) inner: Arc<ExecutorInner>,
+    system: Arc<SystemQueues>,
 }
 
 impl Executor {
+    fn from_inner(inner: ExecutorInner) -> Self {
+        Self { inner: Arc::new(inner), system: Arc::default() }
+    }
+
     /// Starts to describe an executor.
     pub fn builder() -> ExecutorBuilder {
         ExecutorBuilder::new()

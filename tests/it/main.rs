@@ -28,6 +28,7 @@ mod queues;
 mod rescuers;
 mod stress;
 mod support;
+mod system;
 mod teardown;
 mod threads;
 mod waiting;
