@@ -18,6 +18,7 @@
 //! | [`events_freezable()`] | as of `events`, unless frozen |
 //! | [`events_power_efficient()`] | as of `events`; unbound if the executor is power efficient |
 //! | [`events_freezable_power_efficient()`] | likewise, unless frozen |
+//! | [`events_bh()`], [`events_bh_highpri()`] | on the issuer's CPU, one after the other, and must not block |
 
 use crate::{Executor, WorkQueue};
 
@@ -71,4 +72,18 @@ pub fn events_power_efficient() -> &'static WorkQueue {
 #[must_use]
 pub fn events_freezable_power_efficient() -> &'static WorkQueue {
     Executor::global().events_freezable_power_efficient()
+}
+
+/// [`Executor::events_bh`] of the global executor.
+#[doc(alias = "system_bh_wq")]
+#[must_use]
+pub fn events_bh() -> &'static WorkQueue {
+    Executor::global().events_bh()
+}
+
+/// [`Executor::events_bh_highpri`] of the global executor.
+#[doc(alias = "system_bh_highpri_wq")]
+#[must_use]
+pub fn events_bh_highpri() -> &'static WorkQueue {
+    Executor::global().events_bh_highpri()
 }

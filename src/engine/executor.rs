@@ -31,8 +31,15 @@ pub(crate) struct ExecutorInner {
     turns: AtomicUsize,
     /// By scope; derived when first used.
     pods: [OnceLock<Pods>; AffinityScope::ALL.len()],
-    /// By slot, normal and high priority; made when first used.
-    per_cpu: Box<[[OnceLock<Arc<Pool>>; 2]]>,
+    /// By slot; made when first used.
+    per_cpu: Box<[CpuPools]>,
+}
+
+/// The pools of one CPU: of normal and high priority, and its bh contexts, likewise.
+#[derive(Debug, Default)]
+struct CpuPools {
+    pools: [OnceLock<Arc<Pool>>; 2],
+    bh: [OnceLock<Arc<Pool>>; 2],
 }
 
 /// The levels of normal and high-priority pools.
@@ -58,7 +65,7 @@ impl ExecutorInner {
         nice: NiceLevels,
         power_efficient: bool,
     ) -> Self {
-        let per_cpu = (0..placement.slots()).map(|_| [OnceLock::new(), OnceLock::new()]).collect();
+        let per_cpu = (0..placement.slots()).map(|_| CpuPools::default()).collect();
         Self {
             core,
             placement,
@@ -77,7 +84,10 @@ impl ExecutorInner {
     /// The pool for items of this kind that are queued on the CPU of this slot.
     pub(crate) fn pool_for(&self, kind: &QueueKind, slot: usize) -> PoolChoice {
         match kind {
-            QueueKind::PerCpu { high } => PoolChoice { pool: self.per_cpu_pool(slot, *high), user: None },
+            QueueKind::PerCpu { high } => {
+                PoolChoice { pool: self.per_cpu_pool(slot, *high, false), user: None }
+            }
+            QueueKind::Bh { high } => PoolChoice { pool: self.per_cpu_pool(slot, *high, true), user: None },
             QueueKind::Unbound { managed, scope, nice, cpus } => {
                 let cpu = self.placement.slot_info(slot).cpu;
                 let cpus = self.pod(*scope, cpus, cpu);
@@ -119,13 +129,20 @@ impl ExecutorInner {
         pod.filter(|pod| !pod.is_empty()).unwrap_or_else(|| allowed.clone())
     }
 
-    fn per_cpu_pool(&self, slot: usize, high: bool) -> Arc<Pool> {
+    fn per_cpu_pool(&self, slot: usize, high: bool, bh: bool) -> Arc<Pool> {
+        let of_cpu = &self.per_cpu[slot];
+        let pools = if bh { &of_cpu.bh } else { &of_cpu.pools };
         let make = || {
             let info = self.placement.slot_info(slot);
+            let cpu = info.cpu;
             let spec = PoolSpec {
-                kind: PoolKind::PerCpu { cpu: info.cpu, slot, high },
+                kind: if bh {
+                    PoolKind::Bh { cpu, slot, high }
+                } else {
+                    PoolKind::PerCpu { cpu, slot, high }
+                },
                 binding: CpuSet::single(info.real),
-                cpus: CpuSet::single(info.cpu),
+                cpus: CpuSet::single(cpu),
                 nice: if high { self.nice.high } else { self.nice.normal },
                 target: Some(1),
             };
@@ -133,14 +150,15 @@ impl ExecutorInner {
             self.core.register(&pool);
             pool
         };
-        Arc::clone(self.per_cpu[slot][usize::from(high)].get_or_init(make))
+        Arc::clone(pools[usize::from(high)].get_or_init(make))
     }
 }
 
 impl Drop for ExecutorInner {
     /// Nobody has a handle or a queue any more, and no item is in flight: the threads end by themselves.
     fn drop(&mut self) {
-        for pool in self.per_cpu.iter().flatten().filter_map(OnceLock::get) {
+        let pools = self.per_cpu.iter().flat_map(|of_cpu| of_cpu.pools.iter().chain(&of_cpu.bh));
+        for pool in pools.filter_map(OnceLock::get) {
             pool.close();
         }
         self.core.manager.stop();

@@ -14,6 +14,7 @@
 //! | `flush` | waiting for what was queued before |
 //! | `worker` | a worker thread's main loop, and the thread-local worker |
 //! | `context` | what the calling thread works for |
+//! | `bh` | what is different in a pool of one worker |
 //! | `pool` | worklist and crew of one pool; the one door that unparks or creates |
 //! | `rescuer` | the thread of a queue that runs its items when no worker can be made |
 //! | `manager` | the one thread that makes threads and keeps deadlines |
@@ -29,6 +30,7 @@
 //! ledger (takes that of the timers inside); a worker's `description`.
 
 pub(crate) mod batch;
+mod bh;
 pub(crate) mod context;
 pub(crate) mod core;
 pub(crate) mod entry;

@@ -109,7 +109,9 @@ impl Placement {
         worker::with_current(|worker| {
             let pool = &worker?.pool;
             match pool.spec.kind {
-                PoolKind::PerCpu { slot, cpu, .. } if self.slots.get(slot).is_some_and(|s| s.cpu == cpu) => {
+                PoolKind::PerCpu { slot, cpu, .. } | PoolKind::Bh { slot, cpu, .. }
+                    if self.slots.get(slot).is_some_and(|s| s.cpu == cpu) =>
+                {
                     Some(slot)
                 }
                 _ => None,

@@ -40,6 +40,8 @@ use super::worker::Worker;
 pub(crate) enum PoolKind {
     /// Items queued on one CPU; the slot is the CPU's place in the executor.
     PerCpu { cpu: usize, slot: usize, high: bool },
+    /// The same for bh items: one worker, whatever its items do.
+    Bh { cpu: usize, slot: usize, high: bool },
     /// Items of a pod.
     Unbound { id: usize },
 }
@@ -55,6 +57,19 @@ pub(crate) struct PoolSpec {
     pub(crate) nice: i32,
     /// How many workers to keep runnable; `None`: as many as there are items.
     pub(crate) target: Option<usize>,
+}
+
+impl PoolSpec {
+    #[inline]
+    pub(crate) fn is_bh(&self) -> bool {
+        matches!(self.kind, PoolKind::Bh { .. })
+    }
+
+    /// Does a worker stop counting while its item blocks?
+    #[inline]
+    pub(crate) fn manages_concurrency(&self) -> bool {
+        self.target.is_some() && !self.is_bh()
+    }
 }
 
 /// See the module.
@@ -97,7 +112,8 @@ impl Pool {
     pub(crate) fn new(spec: PoolSpec, core: Arc<Core>) -> Arc<Self> {
         let running = spec.target.map_or(Running::unmanaged(), Running::managed);
         let running = if core.settings.progress_check.is_some() { running } else { running.unwatchable() };
-        let crew = Crew::new(core.settings.crew_limits);
+        let limits = core.settings.crew_limits;
+        let crew = if spec.is_bh() { Crew::of_one(limits) } else { Crew::new(limits) };
         Arc::new_cyclic(|this| Self {
             spec,
             running: CachePadded::new(RunningCell::new(running)),
@@ -160,6 +176,11 @@ impl Pool {
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.sidelined.load(Ordering::Acquire) > 0 || !self.worklist.is_empty()
+    }
+
+    /// How many entries lie on the worklist: a hint.
+    pub(crate) fn pending(&self) -> usize {
+        self.worklist.len() + self.sidelined.load(Ordering::Relaxed)
     }
 
     /// The caller gave up running, or used up a reservation, or cleared the watched bit: if there is work, sees to
@@ -341,7 +362,7 @@ impl Pool {
     /// A look for the manager's watch.
     pub(crate) fn observe(&self) -> Look {
         let state = self.state.lock();
-        let managed = self.spec.target.is_some();
+        let managed = self.spec.manages_concurrency();
         let at_work = |phase| match phase {
             // Also between taking its reservation and beginning.
             Phase::Waking | Phase::Running => true,
@@ -410,10 +431,20 @@ impl Slot {
 }
 
 impl PoolKind {
+    /// The name that its workers share: `0`, `0H`, `bh0`, `u4`.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::PerCpu { cpu, high, .. } => format!("{cpu}{}", if high { "H" } else { "" }),
+            Self::Bh { cpu, high, .. } => format!("bh{cpu}{}", if high { "H" } else { "" }),
+            Self::Unbound { id } => format!("u{id}"),
+        }
+    }
+
     /// The name of a worker, as the kernel forms it.
     pub(crate) fn worker_name(self, prefix: &str, id: WorkerId) -> String {
         match self {
             Self::PerCpu { cpu, high, .. } => format!("{prefix}/{cpu}:{id}{}", if high { "H" } else { "" }),
+            Self::Bh { .. } => format!("{prefix}/{}", self.name()),
             Self::Unbound { id: pool } => format!("{prefix}/u{pool}:{id}"),
         }
     }

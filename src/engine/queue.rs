@@ -37,6 +37,8 @@ pub(crate) struct QueueSpec {
 pub(crate) enum QueueKind {
     /// To the pool of the CPU that they were queued on.
     PerCpu { high: bool },
+    /// To the bh context of that CPU.
+    Bh { high: bool },
     /// To the pool of that CPU's pod.
     Unbound { managed: bool, scope: AffinityScope, nice: i32, cpus: crate::policy::cpu_set::CpuSet },
 }

@@ -18,6 +18,7 @@ use crate::protocol::worker::WorkerCell;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::{self, affinity};
 
+use super::bh;
 use super::core::{Core, PanicReport};
 use super::entry::{Entry, Header};
 use super::manager::Request;
@@ -53,11 +54,13 @@ pub(crate) struct WorkerThread {
     guards: Cell<u32>,
     /// The item that is being executed, until its entry is completed.
     current: Cell<Option<Current>>,
+    /// The type of the last item, for reports of debug builds.
+    item_type: Cell<&'static str>,
     /// An entry that was given a slot by the last completion, and that nothing else comes before.
     in_hand: Cell<Option<Entry>>,
     /// If it is a rescuer: it is not of the pool's crew.
     rescuer: Option<Arc<Rescuer>>,
-    /// None of its items count as running: it is a rescuer, or its pool has no target.
+    /// A block of its items changes no count: it is a rescuer, or its pool manages no concurrency.
     uncounted: bool,
 }
 
@@ -67,7 +70,7 @@ pub(crate) struct WorkerThread {
 pub(crate) struct Current {
     pub(crate) queue: *const Queue,
     pub(crate) gate: *const Gate,
-    /// The gate has one slot, and the item holds it.
+    /// Nothing else that passed the gate runs before the item has ended: it holds the only slot, or the bh context.
     pub(crate) holds_only_slot: bool,
     pub(crate) item: *const Header,
     /// The item, if it is a reusable one and inside its function; null otherwise.
@@ -172,7 +175,9 @@ pub(super) fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&
 fn bind(pool: &Pool) {
     let core = &pool.core;
     let bound = match pool.spec.kind {
-        PoolKind::PerCpu { .. } => pool.spec.binding.first().is_some_and(sys::affinity::pin_to_cpu),
+        PoolKind::PerCpu { .. } | PoolKind::Bh { .. } => {
+            pool.spec.binding.first().is_some_and(sys::affinity::pin_to_cpu)
+        }
         PoolKind::Unbound { .. } => sys::affinity::pin_to_set(&pool.spec.binding).is_ok(),
     };
     core.denials.affinity(bound, &pool.spec.binding);
@@ -187,12 +192,13 @@ pub(super) fn set_nice(core: &Core, nice: i32) {
 
 impl WorkerThread {
     fn new(pool: Arc<Pool>, shared: Arc<Worker>, rescuer: Option<Arc<Rescuer>>) -> Self {
-        let uncounted = rescuer.is_some() || pool.spec.target.is_none();
+        let uncounted = rescuer.is_some() || !pool.spec.manages_concurrency();
         Self {
             pool,
             shared,
             guards: Cell::new(0),
             current: Cell::new(None),
+            item_type: Cell::new(""),
             in_hand: Cell::new(None),
             rescuer,
             uncounted,
@@ -255,6 +261,7 @@ impl WorkerThread {
     /// Executes items until there are none, or too many workers run. True if it still counts as running.
     fn work(&self) -> bool {
         let mut woken_just_now = true;
+        let mut run = bh::Run::begin(&self.pool);
         loop {
             let Some(entry) = self.in_hand.take().or_else(|| self.pool.pop()) else {
                 return self.pool.running.between_items(false) != Next::Shed;
@@ -265,6 +272,7 @@ impl WorkerThread {
                 self.pool.look();
             }
             self.execute(entry);
+            run.item_ended(&self.pool, || self.has_in_hand());
             if self.pool.running.load().too_many_running()
                 && self.is_the_one_to_shed()
                 && self.pool.running.between_items(true) == Next::Shed
@@ -284,6 +292,13 @@ impl WorkerThread {
         self.end_guards();
     }
 
+    fn has_in_hand(&self) -> bool {
+        let entry = self.in_hand.take();
+        let has = entry.is_some();
+        self.in_hand.set(entry);
+        has
+    }
+
     /// Calls an item's function. What it panics with is reported, and returned. `work`: the item, if it is a reusable
     /// one.
     #[inline]
@@ -295,6 +310,9 @@ impl WorkerThread {
         function: impl FnOnce() -> R,
     ) -> std::thread::Result<R> {
         self.begin(entry, work);
+        if cfg!(debug_assertions) {
+            self.item_type.set(type_name);
+        }
         let result = catch_unwind(AssertUnwindSafe(function));
         self.end(entry.shard());
         if let Err(payload) = &result {
@@ -329,7 +347,7 @@ impl WorkerThread {
         self.current.set(Some(Current {
             queue: entry.shard().queue(),
             gate,
-            holds_only_slot: gate.cell.load().max() == 1,
+            holds_only_slot: gate.cell.load().max() == 1 || self.pool.spec.is_bh(),
             item: entry.item().as_ptr(),
             work: work.map_or(std::ptr::null(), std::ptr::from_ref),
         }));
@@ -407,6 +425,8 @@ impl WorkerThread {
         if depth == 0 && self.shared.cell.block() {
             self.pool.running.leave();
             self.pool.look_before_blocking();
+        } else if cfg!(debug_assertions) && depth == 0 && self.pool.spec.is_bh() {
+            bh::report_guard(self.item_type.get());
         }
         self.sequence()
     }

@@ -15,6 +15,8 @@ pub(super) struct SystemQueues {
     freezable: OnceLock<WorkQueue>,
     power_efficient: OnceLock<WorkQueue>,
     freezable_power_efficient: OnceLock<WorkQueue>,
+    bh: OnceLock<WorkQueue>,
+    bh_highpri: OnceLock<WorkQueue>,
 }
 
 /// The system queues: shared by everybody who has an executor and wants no queue of his own. Each is made when it is
@@ -87,6 +89,20 @@ impl Executor {
         let name = "events_freezable_power_efficient";
         let builder = || freezable(WorkQueue::per_cpu(name).power_efficient());
         self.made(&self.system.freezable_power_efficient, builder)
+    }
+
+    /// For short items that must not block: [`WorkQueue::bh`].
+    #[doc(alias = "system_bh_wq")]
+    #[must_use]
+    pub fn events_bh(&self) -> &WorkQueue {
+        self.made(&self.system.bh, || WorkQueue::bh("events_bh"))
+    }
+
+    /// As [`events_bh`](Self::events_bh), with high priority.
+    #[doc(alias = "system_bh_highpri_wq")]
+    #[must_use]
+    pub fn events_bh_highpri(&self) -> &WorkQueue {
+        self.made(&self.system.bh_highpri, || WorkQueue::bh("events_bh_highpri").high_priority())
     }
 
     fn made<'a>(

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::engine::core::Core;
-use crate::engine::pool::{Pool, PoolKind};
+use crate::engine::pool::Pool;
 use crate::engine::worker::Worker;
 use crate::policy::cpu_set::CpuSet;
 
@@ -30,7 +30,7 @@ pub struct ExecutorSnapshot {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PoolSnapshot {
-    /// The name that its workers share, as in their thread names: `0`, `0H`, `u4`.
+    /// The name that its workers share, as in their thread names: `0`, `0H`, `bh0`, `u4`.
     pub name: String,
     /// The CPUs that it serves.
     pub cpus: CpuSet,
@@ -77,10 +77,7 @@ impl PoolSnapshot {
         let counts = pool.counts();
         let workers = pool.workers();
         Self {
-            name: match pool.spec.kind {
-                PoolKind::PerCpu { cpu, high, .. } => format!("{cpu}{}", if high { "H" } else { "" }),
-                PoolKind::Unbound { id } => format!("u{id}"),
-            },
+            name: pool.spec.kind.name(),
             cpus: pool.spec.cpus.clone(),
             nice: pool.spec.nice,
             running: counts.running.running() as usize,

@@ -10,6 +10,7 @@
 
 mod bad_input;
 mod batches;
+mod bh;
 mod cancel;
 mod concurrency;
 mod context;

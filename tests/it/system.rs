@@ -13,7 +13,7 @@ type Choice = fn(&Executor) -> &WorkQueue;
 
 /// Each queue, its name, and the pool on which an executor of one CPU runs its items: normally, and if it is power
 /// efficient.
-const QUEUES: [(Choice, &str, [&str; 2]); 7] = [
+const QUEUES: [(Choice, &str, [&str; 2]); 9] = [
     (Executor::events, "events", ["0", "0"]),
     (Executor::events_highpri, "events_highpri", ["0H", "0H"]),
     (Executor::events_long, "events_long", ["0", "0"]),
@@ -21,6 +21,8 @@ const QUEUES: [(Choice, &str, [&str; 2]); 7] = [
     (Executor::events_freezable, "events_freezable", ["0", "0"]),
     (Executor::events_power_efficient, "events_power_efficient", ["0", "u"]),
     (Executor::events_freezable_power_efficient, "events_freezable_power_efficient", ["0", "u"]),
+    (Executor::events_bh, "events_bh", ["bh0", "bh0"]),
+    (Executor::events_bh_highpri, "events_bh_highpri", ["bh0H", "bh0H"]),
 ];
 
 /// spec: Q5: their names, and where their items run.
@@ -114,7 +116,7 @@ fn an_item_of_a_system_queue_may_hold_the_last_executor() {
 fn the_global_system_queues_are_those_of_the_global_executor() {
     let _limit = time_limit();
     use cmwq::system;
-    let queues: [fn() -> &'static WorkQueue; 7] = [
+    let queues: [fn() -> &'static WorkQueue; 9] = [
         system::events,
         system::events_highpri,
         system::events_long,
@@ -122,6 +124,8 @@ fn the_global_system_queues_are_those_of_the_global_executor() {
         system::events_freezable,
         system::events_power_efficient,
         system::events_freezable_power_efficient,
+        system::events_bh,
+        system::events_bh_highpri,
     ];
     for (queue, (choose, name, _)) in queues.into_iter().zip(QUEUES) {
         assert!(std::ptr::eq(queue(), choose(Executor::global())), "{name}");

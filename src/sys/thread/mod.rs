@@ -43,6 +43,11 @@ pub(crate) fn spawn(
     builder.spawn(body)
 }
 
+/// Lets the system run another thread on this CPU, if one waits for it.
+pub(crate) fn yield_now() {
+    std::thread::yield_now();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
