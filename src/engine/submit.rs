@@ -131,7 +131,7 @@ impl Queue {
         let (half, has_slot) = shard.gate().cell.admit();
         match work.cell.fire(timer, shard.target()) {
             Some(Queued::Push) => {
-                enqueue(shard, Entry::new(work.item(), shard, half), has_slot, Pool::submit)
+                enqueue(shard, Entry::new(work.item(), shard, half), has_slot, Pool::submit);
             }
             // It is no longer meant, or an entry lies there already.
             None | Some(_) => self.take_back(shard, half, has_slot),
