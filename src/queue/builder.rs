@@ -251,9 +251,9 @@ impl WorkQueueBuilder {
         let (kind, one_at_a_time) = match self.kind {
             Kind::Ordered => ("an ordered queue", "it runs one item at a time, that is what orders it"),
             Kind::Bh => ("a bh queue", "each CPU runs one of its items at a time, in their order"),
-            Kind::PerCpu => ("a per-CPU queue", ""),
-            Kind::Managed | Kind::Unbound => ("an unbound queue", ""),
+            _ => ("", ""),
         };
+        let not_per_cpu = if self.kind == Kind::Bh { kind } else { "an unbound queue" };
         let nice = self.attrs.as_ref().is_some_and(|attrs| attrs.nice.is_some());
         // 0 stands for the default: it asks for no number of its own.
         let chosen = |limit: Option<usize>| limit.is_some_and(|items| items != 0);
@@ -269,19 +269,19 @@ impl WorkQueueBuilder {
             (
                 self.cpu_intensive && !per_cpu,
                 "cpu_intensive",
-                kind,
+                not_per_cpu,
                 "it exempts items from the count of a per-CPU pool",
             ),
             (
                 self.power_efficient && !per_cpu,
                 "power_efficient",
-                kind,
+                not_per_cpu,
                 "it turns a per-CPU queue into an unbound one",
             ),
             (
                 self.attrs.is_some() && matches!(self.kind, Kind::PerCpu | Kind::Bh),
                 "attrs",
-                kind,
+                if per_cpu { "a per-CPU queue" } else { kind },
                 "its items run on the CPU that they were queued on",
             ),
             (
