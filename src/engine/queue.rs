@@ -199,19 +199,21 @@ impl Queue {
     }
 
     /// Would a flush wait for the item that runs on this thread, and so for itself? It holds a slot of the queue, or
-    /// is pending on it and cannot run there before it has returned here.
+    /// is pending on it and cannot run there before it has returned here, or holds the bh context that an item of the
+    /// queue needs.
     pub(crate) fn flush_would_deadlock(&self) -> bool {
         let current = worker::with_current(|worker| worker?.current());
         current.is_some_and(|current| {
             let home = current.pending_on();
             std::ptr::eq(current.queue, self)
                 || home.is_some_and(|home| self.shards().any(|s| s.id() == home))
+                || self.shards().any(|shard| shard.needs_context_of(&current))
         })
     }
 
     /// Is this one of its shards, and does it have this gate?
     pub(crate) fn has_shard(&self, id: ShardId, gate: *const Gate) -> bool {
-        self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.gate(), gate))
+        self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.lane(), gate))
     }
 
     /// An item wants to come. False if `max_pending` items are there already.

@@ -49,7 +49,7 @@ impl Queue {
             self.left_pending();
             return Err((QueueError::Full, function));
         }
-        let (item, handle) = one_shot::make(function, std::ptr::from_ref(shard.gate()));
+        let (item, handle) = one_shot::make(function, shard.lane());
         let (half, has_slot) = shard.gate().cell.admit();
         enqueue(shard, Entry::new(item, shard, half), has_slot, submit);
         Ok(handle)
@@ -154,8 +154,7 @@ impl Queue {
             return queue.spawn(place, function);
         }
         let slot = queue.executor.placement.slot_for(place);
-        let gate = queue.shard(slot).gate();
-        let (item, mut raw) = one_shot::make(function, std::ptr::from_ref(gate));
+        let (item, mut raw) = one_shot::make(function, queue.shard(slot).lane());
         let what = Later::OneShot(Unlisted::new(item));
         let (name, wake) = TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot });
         if wake {

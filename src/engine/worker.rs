@@ -69,8 +69,9 @@ pub(crate) struct WorkerThread {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {
     pub(crate) queue: *const Queue,
+    /// By [`Shard::lane`].
     pub(crate) gate: *const Gate,
-    /// Nothing else that passed the gate runs before the item has ended: it holds the only slot, or the bh context.
+    /// It holds the gate's only slot, or the bh context.
     pub(crate) holds_only_slot: bool,
     pub(crate) item: *const Header,
     /// The item, if it is a reusable one and inside its function; null otherwise.
@@ -346,7 +347,7 @@ impl WorkerThread {
         let gate = entry.shard().gate();
         self.current.set(Some(Current {
             queue: entry.shard().queue(),
-            gate,
+            gate: entry.shard().lane(),
             holds_only_slot: gate.cell.load().max() == 1 || self.pool.spec.is_bh(),
             item: entry.item().as_ptr(),
             work: work.map_or(std::ptr::null(), std::ptr::from_ref),

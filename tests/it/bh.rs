@@ -209,6 +209,7 @@ fn waiting_for_the_own_context_is_detected() {
     let executor = builder("core:2 pu:1").0.build().unwrap();
     let queue = WorkQueue::bh("q").build_on(&executor).unwrap();
     let mine = queue.clone();
+    let other = WorkQueue::bh("other").build_on(&executor).unwrap();
     let item = queue.spawn_on(0, move || {
         let elsewhere = mine.spawn_on(1, || 7).unwrap().join().unwrap();
         assert_eq!(elsewhere, 7);
@@ -218,6 +219,12 @@ fn waiting_for_the_own_context_is_detected() {
         let work = Work::new(|| ());
         mine.queue_on(0, &work).unwrap();
         assert_eq!(work.flush(), Err(WaitError::WouldDeadlock));
+        // Another queue, but the same context.
+        assert_eq!(other.flush(), Ok(()), "nothing is there");
+        let behind = other.spawn_on(0, || ()).unwrap();
+        assert_eq!(other.flush(), Err(WaitError::WouldDeadlock));
+        assert!(matches!(behind.join(), Err(JoinError::WouldDeadlock)));
+        assert_eq!(other.spawn_on(1, || 8).unwrap().join().unwrap(), 8);
     });
     item.unwrap().join().unwrap();
     queue.flush().unwrap();
