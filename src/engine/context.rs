@@ -4,9 +4,49 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::policy::item::ShardId;
+
+use super::entry::Header;
 use super::queue::{Queue, QueueHandle};
-use super::work_item::WorkHandle;
-use super::worker::{self, Current};
+use super::shard::Gate;
+use super::work_item::{WorkHandle, WorkItem};
+use super::worker;
+
+/// Whom a worker works for. Addresses to compare with, and to follow on the worker's own thread only: until the entry
+/// is completed, it keeps its queue in place, and a run its item.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Current {
+    pub(crate) queue: *const Queue,
+    /// By [`Shard::lane`].
+    pub(crate) gate: *const Gate,
+    /// It holds the gate's only slot, or the bh context.
+    pub(crate) holds_only_slot: bool,
+    pub(crate) item: *const Header,
+    /// The item, if it is a reusable one and inside its function; null otherwise.
+    pub(super) work: *const WorkItem,
+}
+
+impl Current {
+    /// The shard on which the running item is pending once more: it runs there when it has returned.
+    pub(crate) fn pending_on(&self) -> Option<ShardId> {
+        // SAFETY: set by `call` while the item runs, which keeps it in place, and taken back when it ends; nobody
+        // but the item's own function asks meanwhile, on this thread.
+        let state = unsafe { self.work.as_ref() }?.cell.load();
+        state.is_pending().then(|| state.home())
+    }
+
+    /// Is it a reusable item, and inside its function?
+    pub(crate) fn is_reusable(&self) -> bool {
+        !self.work.is_null()
+    }
+
+    /// Does the item hold the only slot of this shard's gate?
+    pub(crate) fn is_only_slot_of(&self, shard: ShardId) -> bool {
+        // SAFETY: set while the entry of the item that runs on this thread keeps its queue in place, and taken back
+        // when that is completed.
+        self.holds_only_slot && unsafe { &*self.queue }.has_shard(shard, self.gate)
+    }
+}
 
 /// A handle of the reusable item inside whose function the caller is.
 pub(crate) fn current_work() -> Option<WorkHandle> {

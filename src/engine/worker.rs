@@ -12,20 +12,20 @@ use std::thread::Thread;
 
 use crate::policy::concurrency::{Next, Reserved};
 use crate::policy::crew::{Prepare, Rest, WorkerId};
-use crate::policy::item::ShardId;
 use crate::policy::worker::Phase;
 use crate::protocol::worker::WorkerCell;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::{self, affinity};
 
 use super::bh;
+pub(crate) use super::context::Current;
 use super::core::{Core, PanicReport};
-use super::entry::{Entry, Header};
+use super::entry::Entry;
 use super::manager::Request;
 use super::pool::{Pool, PoolKind};
 use super::queue::Queue;
 use super::rescuer::Rescuer;
-use super::shard::{self, Gate, Shard};
+use super::shard::{self, Shard};
 use super::work_item::WorkItem;
 
 thread_local! {
@@ -62,44 +62,6 @@ pub(crate) struct WorkerThread {
     rescuer: Option<Arc<Rescuer>>,
     /// A block of its items changes no count: it is a rescuer, or its pool manages no concurrency.
     uncounted: bool,
-}
-
-/// Whom a worker works for. Addresses to compare with, and to follow on the worker's own thread only: until the entry
-/// is completed, it keeps its queue in place, and a run its item.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Current {
-    pub(crate) queue: *const Queue,
-    /// By [`Shard::lane`].
-    pub(crate) gate: *const Gate,
-    /// It holds the gate's only slot, or the bh context.
-    pub(crate) holds_only_slot: bool,
-    pub(crate) item: *const Header,
-    /// The item, if it is a reusable one and inside its function; null otherwise.
-    work: *const WorkItem,
-}
-
-impl Current {
-    /// The shard on which the running item is pending once more: it runs there when it has returned.
-    pub(crate) fn pending_on(&self) -> Option<ShardId> {
-        // SAFETY: set by `call` while the item runs, which keeps it in place, and taken back when it ends; nobody
-        // but the item's own function asks meanwhile, on this thread.
-        let state = unsafe { self.work.as_ref() }?.cell.load();
-        state.is_pending().then(|| state.home())
-    }
-
-    /// Is it a reusable item, and inside its function?
-    pub(crate) fn is_reusable(&self) -> bool {
-        !self.work.is_null()
-    }
-}
-
-impl Current {
-    /// Does the item hold the only slot of this shard's gate?
-    pub(crate) fn is_only_slot_of(&self, shard: ShardId) -> bool {
-        // SAFETY: set while the entry of the item that runs on this thread keeps its queue in place, and taken back
-        // when that is completed.
-        self.holds_only_slot && unsafe { &*self.queue }.has_shard(shard, self.gate)
-    }
 }
 
 impl Worker {
