@@ -16,7 +16,6 @@
 //! | `context` | what the calling thread works for |
 //! | `bh` | what is different in a pool of one worker |
 //! | `pool` | worklist and crew of one pool; the one door that unparks or creates |
-//! | `pool_spec` | what a pool is: whose items it runs, where, and how many at a time |
 //! | `rescuer` | the thread of a queue that runs its items when no worker can be made |
 //! | `manager` | the one thread that makes threads and keeps deadlines |
 //! | `core` | what all of them share: settings, the manager's inbox, the register of pools |
@@ -42,7 +41,6 @@ pub(crate) mod one_shot;
 pub(crate) mod periodic;
 pub(crate) mod placement;
 pub(crate) mod pool;
-mod pool_spec;
 pub(crate) mod queue;
 pub(crate) mod refusal;
 pub(crate) mod rescuer;

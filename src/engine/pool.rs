@@ -11,6 +11,7 @@
 //! | `sidelined` | written under `state`'s lock, read by everybody: how many entries the sideline holds |
 
 mod distress;
+mod spec;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -31,9 +32,10 @@ use crate::sys::{affinity, clock};
 use super::core::Core;
 use super::entry::Entry;
 use super::manager::Request;
-pub(crate) use super::pool_spec::{PoolKind, PoolSpec};
 use super::shard::steal;
 use super::worker::Worker;
+
+pub(crate) use self::spec::{PoolKind, PoolSpec};
 
 /// See the module.
 pub(crate) struct Pool {
