@@ -6,7 +6,7 @@
 #![allow(unsafe_code, reason = "a queue is owned by its handle first, and then by its last item in flight")]
 
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::policy::item::ShardId;
 use crate::policy::pods::AffinityScope;
@@ -37,6 +37,8 @@ pub(crate) struct QueueSpec {
 pub(crate) enum QueueKind {
     /// To the pool of the CPU that they were queued on.
     PerCpu { high: bool },
+    /// To the bh context of that CPU.
+    Bh { high: bool },
     /// To the pool of that CPU's pod.
     Unbound { managed: bool, scope: AffinityScope, nice: i32, cpus: crate::policy::cpu_set::CpuSet },
 }
@@ -66,6 +68,8 @@ pub(crate) struct Queue {
     open_gates: AtomicUsize,
     /// Itself, as it came from its box: who frees it, frees it by this pointer.
     this: NonNull<Self>,
+    /// What its handles share, as long as there is one.
+    handle: Weak<QueueHandle>,
 }
 
 /// The strong side of a queue: its handles share one of these.
@@ -82,7 +86,11 @@ unsafe impl Send for Queue {}
 unsafe impl Sync for Queue {}
 
 impl QueueHandle {
-    pub(crate) fn new(spec: QueueSpec, executor: Arc<ExecutorInner>) -> Self {
+    pub(crate) fn new(spec: QueueSpec, executor: Arc<ExecutorInner>) -> Arc<Self> {
+        Arc::new_cyclic(|handle| Self::make(spec, executor, handle.clone()))
+    }
+
+    fn make(spec: QueueSpec, executor: Arc<ExecutorInner>, handle: Weak<Self>) -> Self {
         let slots = executor.placement.slots();
         let shared_gate = match spec.limit {
             Limit::Total(max) => Some(Gate::new(max)),
@@ -98,6 +106,7 @@ impl QueueHandle {
             pending: AtomicUsize::new(0),
             open_gates: AtomicUsize::new(0),
             this: NonNull::dangling(),
+            handle,
         };
         let this = NonNull::from(Box::leak(Box::new(queue)));
         // SAFETY: nobody else knows the queue yet.
@@ -141,6 +150,11 @@ impl Queue {
 
     pub(crate) fn rescuer(&self) -> Option<&Arc<Rescuer>> {
         self.spec.rescuer.as_ref().map(OwnedRescuer::shared)
+    }
+
+    /// A handle like those that there are; `None` if the last one is gone.
+    pub(crate) fn handle(&self) -> Option<Arc<QueueHandle>> {
+        self.handle.upgrade()
     }
 
     pub(crate) fn shared_gate(&self) -> Option<&Gate> {
@@ -189,19 +203,21 @@ impl Queue {
     }
 
     /// Would a flush wait for the item that runs on this thread, and so for itself? It holds a slot of the queue, or
-    /// is pending on it and cannot run there before it has returned here.
+    /// is pending on it and cannot run there before it has returned here, or holds the bh context that an item of the
+    /// queue needs.
     pub(crate) fn flush_would_deadlock(&self) -> bool {
         let current = worker::with_current(|worker| worker?.current());
         current.is_some_and(|current| {
             let home = current.pending_on();
             std::ptr::eq(current.queue, self)
                 || home.is_some_and(|home| self.shards().any(|s| s.id() == home))
+                || self.shards().any(|shard| shard.needs_context_of(&current))
         })
     }
 
     /// Is this one of its shards, and does it have this gate?
     pub(crate) fn has_shard(&self, id: ShardId, gate: *const Gate) -> bool {
-        self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.gate(), gate))
+        self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.lane(), gate))
     }
 
     /// An item wants to come. False if `max_pending` items are there already.
