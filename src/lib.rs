@@ -109,7 +109,9 @@ pub use self::{
     blocking::{BlockingGuard, blocking},
     engine::core::PanicReport,
     engine::refusal::{QueueError, WaitError},
-    error::{BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, Refused},
+    error::{
+        BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, Refused, SetMaxActiveError,
+    },
     executor::{Executor, ExecutorBuilder},
     observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
     periodic::PeriodicHandle,

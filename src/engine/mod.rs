@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `executor` | the pools of one executor, and how attributes become pools |
 //! | `queue` | one workqueue: its shards, gates and flushes, and when it may be freed |
+//! | `limits` | what a queue's gates are told at run time, and how much is in them |
 //! | `submit` | the issuer's path: place, admit, enqueue, kick |
 //! | `one_shot`, `work_item` | the two kinds of items and how a worker executes each |
 //! | `timers`, `periodic` | items that are queued later, once or by the clock |
@@ -20,14 +21,15 @@
 //! | `refusal` | why a queue does not accept an item, and why a wait does not wait |
 //!
 //! **Locks**, each held for a few instructions and never across user code, a wake-up or another lock unless said
-//! here: a pool's `state`; a queue's `making` (shards being made; takes the register's lock inside); the register
-//! of pools in `core`; the manager's `inbox`; the map of `timers`; a flush's `turn`; an item's ledger (takes that of the timers
-//! inside).
+//! here: a pool's `state`; a queue's `making` (shards being made, how the queue stands; takes the register's lock
+//! inside); the register of pools in `core`; the manager's `inbox`; the map of `timers`; a flush's `turn`; an item's
+//! ledger (takes that of the timers inside).
 
 pub(crate) mod core;
 pub(crate) mod entry;
 pub(crate) mod executor;
 pub(crate) mod flush;
+pub(crate) mod limits;
 pub(crate) mod manager;
 pub(crate) mod one_shot;
 pub(crate) mod periodic;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::policy::item::ShardId;
 use crate::policy::pods::AffinityScope;
+use crate::policy::standing::Standing;
 use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 
 use super::executor::{ExecutorInner, PoolChoice};
@@ -38,7 +39,7 @@ pub(crate) enum QueueKind {
     Unbound { managed: bool, scope: AffinityScope, nice: i32, cpus: crate::policy::cpu_set::CpuSet },
 }
 
-/// How many items may be active.
+/// How many items may be active, until it is told otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Limit {
     PerCpu(usize),
@@ -54,8 +55,7 @@ pub(crate) struct Queue {
     /// By the slot of the CPU; null until made. Swappable: whoever loads a shard uses it under a handle, and shards
     /// are freed with the queue.
     table: Box<[AtomicPtr<Shard>]>,
-    /// Owns the shards. Held while one is made.
-    making: Mutex<Vec<NonNull<Shard>>>,
+    pub(super) making: Mutex<Making>,
     shared_gate: Option<Gate>,
     /// Items that were accepted and not begun; counted only under `max_pending`.
     pending: AtomicUsize,
@@ -63,6 +63,14 @@ pub(crate) struct Queue {
     open_gates: AtomicUsize,
     /// Itself, as it came from its box: who frees it, frees it by this pointer.
     this: NonNull<Self>,
+}
+
+/// The shards, owned, and how the queue stands. Locked while a shard is made, and while gates are told something: so
+/// every gate is told.
+#[derive(Debug)]
+pub(super) struct Making {
+    shards: Vec<NonNull<Shard>>,
+    pub(super) standing: Standing,
 }
 
 /// The strong side of a queue: its handles share one of these.
@@ -81,16 +89,15 @@ unsafe impl Sync for Queue {}
 impl QueueHandle {
     pub(crate) fn new(spec: QueueSpec, executor: Arc<ExecutorInner>) -> Self {
         let slots = executor.placement.slots();
-        let shared_gate = match spec.limit {
-            Limit::Total(max) => Some(Gate::new(max)),
-            Limit::PerCpu(_) => None,
-        };
+        let (Limit::PerCpu(max_active) | Limit::Total(max_active)) = spec.limit;
+        let standing = Standing::new(max_active);
+        let shared_gate = matches!(spec.limit, Limit::Total(_)).then(|| Gate::new(standing));
         let queue = Queue {
             spec,
             executor,
             flush: Flush::new(),
             table: (0..slots).map(|_| AtomicPtr::default()).collect(),
-            making: Mutex::new(Vec::new()),
+            making: Mutex::new(Making { shards: Vec::new(), standing }),
             shared_gate,
             pending: AtomicUsize::new(0),
             open_gates: AtomicUsize::new(0),
@@ -139,37 +146,37 @@ impl Queue {
     /// The shard for items queued on the CPU of this slot.
     #[inline]
     pub(crate) fn shard(&self, slot: usize) -> &Shard {
+        self.present_shard(slot).unwrap_or_else(|| self.make_shard(slot))
+    }
+
+    /// The same if it has been made.
+    #[inline]
+    pub(crate) fn present_shard(&self, slot: usize) -> Option<&Shard> {
         let shard = self.table[slot].load(Ordering::Acquire);
         // SAFETY: a shard that is in the table is freed only with the queue.
-        unsafe { shard.as_ref() }.unwrap_or_else(|| self.make_shard(slot))
+        unsafe { shard.as_ref() }
     }
 
     #[cold]
     fn make_shard(&self, slot: usize) -> &Shard {
         let mut making = self.making.lock();
-        let present = self.table[slot].load(Ordering::Acquire);
-        // SAFETY: as in `shard`.
-        if let Some(shard) = unsafe { present.as_ref() } {
+        if let Some(shard) = self.present_shard(slot) {
             return shard;
         }
-        let own_gate = match self.spec.limit {
-            Limit::PerCpu(max) => Some(Gate::new(max)),
-            Limit::Total(_) => None,
-        };
+        let own_gate = matches!(self.spec.limit, Limit::PerCpu(_)).then(|| Gate::new(making.standing));
         let PoolChoice { pool, user } = self.executor.pool_for(&self.spec.kind, slot);
         let cpu_intensive = self.spec.cpu_intensive && pool.spec.target.is_some();
         let shard = Box::new(Shard::new(self.this, (pool, user), own_gate, cpu_intensive));
         let shard = NonNull::from(Box::leak(shard));
-        making.push(shard);
+        making.shards.push(shard);
         self.table[slot].store(shard.as_ptr(), Ordering::Release);
-        // SAFETY: as in `shard`.
+        // SAFETY: as in `present_shard`.
         unsafe { shard.as_ref() }
     }
 
     /// The shards that have been made.
     fn shards(&self) -> impl Iterator<Item = &Shard> + Clone {
-        // SAFETY: as in `shard`.
-        self.table.iter().filter_map(|shard| unsafe { shard.load(Ordering::Acquire).as_ref() })
+        (0..self.table.len()).filter_map(|slot| self.present_shard(slot))
     }
 
     /// The gates that have been made.
@@ -234,7 +241,7 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        for shard in self.making.get_mut().drain(..) {
+        for shard in self.making.get_mut().shards.drain(..) {
             // SAFETY: shards come from boxes and are owned by this list; nothing is in flight in their gates.
             drop(unsafe { Box::from_raw(shard.as_ptr()) });
         }

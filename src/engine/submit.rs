@@ -33,8 +33,8 @@ impl Queue {
             self.left_pending();
             return Err((QueueError::Full, function));
         }
+        let (half, has_slot) = shard.gate().cell.admit().expect("the door is open");
         let (item, handle) = one_shot::make(function, std::ptr::from_ref(shard.gate()));
-        let (half, has_slot) = shard.gate().cell.admit();
         enqueue(shard, Entry::new(item, shard, half), has_slot);
         Ok(handle)
     }
@@ -55,7 +55,7 @@ impl Queue {
             // Somebody may have queued it meanwhile: then it needs no room.
             return work.cell.queue_without_entry(target).map_or(Err(QueueError::Full), answer);
         }
-        let (half, has_slot) = shard.gate().cell.admit();
+        let (half, has_slot) = shard.gate().cell.admit().expect("the door is open");
         let queued = work.cell.queue(target);
         if queued == Queued::Push {
             enqueue(shard, Entry::new(work.item(), shard, half), has_slot);
@@ -101,7 +101,7 @@ impl Queue {
     pub(crate) fn queue_fired(&self, slot: usize, work: &WorkHandle, timer: &TimerName) {
         let shard = self.shard(slot);
         self.comes_anyway();
-        let (half, has_slot) = shard.gate().cell.admit();
+        let (half, has_slot) = shard.gate().cell.admit().expect("the door is open");
         match work.cell.fire(timer, shard.target()) {
             Some(Queued::Push) => enqueue(shard, Entry::new(work.item(), shard, half), has_slot),
             // It is no longer meant, or an entry lies there already.
@@ -140,7 +140,7 @@ impl Queue {
     pub(crate) fn spawn_fired(&self, slot: usize, item: Unlisted) {
         let shard = self.shard(slot);
         self.comes_anyway();
-        let (half, has_slot) = shard.gate().cell.admit();
+        let (half, has_slot) = shard.gate().cell.admit().expect("the door is open");
         enqueue(shard, Entry::new(item.list(), shard, half), has_slot);
     }
 

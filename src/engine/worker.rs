@@ -53,19 +53,25 @@ pub(crate) struct WorkerThread {
     in_hand: Cell<Option<Entry>>,
 }
 
-/// Whom a worker works for. Addresses to compare with, not to follow, but for `work`.
+/// Whom a worker works for. Addresses to compare with, not to follow, but for `gate` and `work`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {
     pub(crate) queue: *const Queue,
     pub(crate) gate: *const Gate,
-    /// The gate has one slot, and the item holds it.
-    pub(crate) holds_only_slot: bool,
+    /// The gate had one slot when the item began.
+    has_only_slot: bool,
     pub(crate) item: *const Header,
     /// The item, if it is a reusable one and inside its function; null otherwise.
     work: *const WorkItem,
 }
 
 impl Current {
+    /// The gate has one slot, and the item holds it. While the queue is frozen, too.
+    pub(crate) fn holds_only_slot(&self) -> bool {
+        // SAFETY: the item's entry is in flight in the gate until this is taken back, on this thread.
+        self.has_only_slot && unsafe { &*self.gate }.cell.load().max() <= 1
+    }
+
     /// The shard on which the running item is pending once more: it runs there when it has returned.
     pub(crate) fn pending_on(&self) -> Option<ShardId> {
         // SAFETY: set by `call` while the item runs, which keeps it in place, and taken back when it ends; nobody
@@ -80,7 +86,7 @@ impl Current {
     pub(crate) fn is_only_slot_of(&self, shard: ShardId) -> bool {
         // SAFETY: set while the entry of the item that runs on this thread keeps its queue in place, and taken back
         // when that is completed.
-        self.holds_only_slot && unsafe { &*self.queue }.has_shard(shard, self.gate)
+        self.holds_only_slot() && unsafe { &*self.queue }.has_shard(shard, self.gate)
     }
 }
 
@@ -268,7 +274,7 @@ impl WorkerThread {
         self.current.set(Some(Current {
             queue: entry.shard().queue(),
             gate,
-            holds_only_slot: gate.cell.load().max() == 1,
+            has_only_slot: gate.cell.load().max() == 1,
             item: entry.item().as_ptr(),
             work: work.map_or(std::ptr::null(), std::ptr::from_ref),
         }));

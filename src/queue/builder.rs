@@ -137,7 +137,8 @@ impl WorkQueueBuilder {
     }
 
     /// How many items may be active (running, blocked, or on a worklist) per CPU that they were queued on: 1 to 512.
-    /// 0 stands for the default, 256. The rest wait in order.
+    /// 0 stands for the default, 256. The rest wait in order. It may be changed later:
+    /// [`WorkQueue::set_max_active`](crate::WorkQueue::set_max_active).
     ///
     /// An ordered queue runs one item at a time: it takes 0 only.
     pub fn max_active(mut self, items: usize) -> Self {

@@ -14,6 +14,7 @@ mod environment;
 mod executors;
 mod flush;
 mod guards;
+mod limits;
 mod manager;
 mod one_shots;
 mod pods;

@@ -18,6 +18,7 @@ mod close;
 mod flush;
 mod gate;
 mod item;
+mod limit;
 mod one_shot;
 mod pool;
 mod running;
