@@ -10,6 +10,7 @@ use super::core::{Core, UnboundKey, UnboundUser};
 use super::placement::Placement;
 use super::pool::{Pool, PoolKind, PoolSpec};
 use super::queue::QueueKind;
+use super::register::Register;
 
 /// What the handles of an executor, and its queues, share. Its end is the end of the executor's threads.
 #[derive(Debug)]
@@ -21,6 +22,7 @@ pub(crate) struct ExecutorInner {
     pub(crate) default_scope: AffinityScope,
     pub(crate) nice: NiceLevels,
     pub(crate) power_efficient: bool,
+    pub(crate) queues: Register,
     topology: Topology,
     /// By scope; derived when first used.
     pods: [OnceLock<Pods>; AffinityScope::ALL.len()],
@@ -59,6 +61,7 @@ impl ExecutorInner {
             default_scope,
             nice,
             power_efficient,
+            queues: Register::new(),
             topology,
             pods: Default::default(),
             per_cpu,

@@ -1,32 +1,35 @@
 //! What a queue's gates are told at run time, and how much is in them.
 
-use crate::policy::standing::Standing;
+use crate::policy::standing::Wishes;
 
+use super::executor::ExecutorInner;
 use super::queue::Queue;
 use super::shard::Gate;
 use super::worker;
 
 impl Queue {
-    /// The limit that was asked for, also while the queue is held back.
+    /// The limit that was asked for, also while the queue is frozen.
     pub(crate) fn max_active(&self) -> usize {
-        self.making.lock().standing.max_active
+        self.making.lock().wishes.max_active
     }
 
     /// At most so many items are active from now on, per gate.
     pub(crate) fn set_max_active(&self, items: usize) {
-        self.change(|standing| standing.max_active = items);
+        self.change(|wishes| wishes.max_active = items);
     }
 
-    /// Changes how the queue stands, tells its gates, and starts what may start now. The caller has a handle of the
-    /// queue.
-    pub(super) fn change(&self, change: impl FnOnce(&mut Standing)) {
+    /// Changes what is asked of the queue, or takes note of what its executor asks; tells the gates, and starts what
+    /// may start now. The caller keeps the queue in place, by a handle or a pin.
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut Wishes) -> R) -> R {
         let mut making = self.making.lock();
-        change(&mut making.standing);
-        let standing = making.standing;
-        // Under the lock: gates agree with what is written there, those that are made meanwhile as well.
+        let result = change(&mut making.wishes);
+        let standing = self.standing(making.wishes);
+        // Under the lock: gates agree with what is written there, those that are made meanwhile as well. Whoever
+        // changes the executor comes here afterwards, so the last one to come tells what holds.
         self.gates().for_each(|gate| gate.cell.set(standing.max(), standing.door()));
         drop(making);
         self.gates().for_each(Gate::start_listed);
+        result
     }
 
     /// Items that were accepted and are not done. A look, while everything goes on.
@@ -47,5 +50,24 @@ impl Gate {
         while self.cell.start_listed() {
             worker::submit(self.first_waiting());
         }
+    }
+}
+
+impl ExecutorInner {
+    /// Freezable queues start nothing, or start again.
+    pub(crate) fn freeze(&self, frozen: bool) {
+        if self.queues.freeze(frozen) {
+            self.queues
+                .pins()
+                .iter()
+                .filter(|queue| queue.spec.freezable)
+                .for_each(|queue| queue.change(|_| ()));
+        }
+    }
+
+    /// Is an item active in a freezable queue?
+    pub(crate) fn freeze_busy(&self) -> bool {
+        let is_active = |gate: &Gate| gate.cell.load().active() > 0;
+        self.queues.any(|queue| queue.spec.freezable && queue.gates().any(is_active))
     }
 }

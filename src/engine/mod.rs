@@ -17,12 +17,13 @@
 //! | `manager` | the one thread that makes workers and keeps deadlines |
 //! | `core` | what all of them share: settings, the manager's inbox, the register of pools |
 //! | `placement` | which CPU an item is queued on |
+//! | `register` | the queues of one executor, for what is asked of all of them |
 //! | `entry` | what lies on a list |
 //! | `refusal` | why a queue does not accept an item, and why a wait does not wait |
 //!
 //! **Locks**, each held for a few instructions and never across user code, a wake-up or another lock unless said
-//! here: a pool's `state`; a queue's `making` (shards being made, how the queue stands; takes the register's lock
-//! inside); the register of pools in `core`; the manager's `inbox`; the map of `timers`; a flush's `turn`; an item's
+//! here: a pool's `state`; a queue's `making` (shards being made, what was asked of the queue; takes the locks of both
+//! registers inside); the register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`; a flush's `turn`; an item's
 //! ledger (takes that of the timers inside).
 
 pub(crate) mod core;
@@ -37,6 +38,7 @@ pub(crate) mod placement;
 pub(crate) mod pool;
 pub(crate) mod queue;
 pub(crate) mod refusal;
+pub(crate) mod register;
 pub(crate) mod shard;
 pub(crate) mod submit;
 pub(crate) mod timers;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::policy::item::ShardId;
 use crate::policy::pods::AffinityScope;
-use crate::policy::standing::Standing;
+use crate::policy::standing::{Stage, Standing, Wishes};
 use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 
 use super::executor::{ExecutorInner, PoolChoice};
@@ -28,6 +28,7 @@ pub(crate) struct QueueSpec {
     pub(crate) cpu_intensive: bool,
     /// Its items run in queueing order.
     pub(crate) ordered: bool,
+    pub(crate) freezable: bool,
 }
 
 /// Which pools a queue's items go to.
@@ -59,18 +60,20 @@ pub(crate) struct Queue {
     shared_gate: Option<Gate>,
     /// Items that were accepted and not begun; counted only under `max_pending`.
     pending: AtomicUsize,
-    /// Gates that have not finished; set when the last handle goes.
-    open_gates: AtomicUsize,
+    /// Who keeps it in place: the handles together, pins, and, when the last handle goes, gates that have not finished.
+    holds: AtomicUsize,
+    /// In the executor's register.
+    number: u64,
     /// Itself, as it came from its box: who frees it, frees it by this pointer.
     this: NonNull<Self>,
 }
 
-/// The shards, owned, and how the queue stands. Locked while a shard is made, and while gates are told something: so
+/// The shards, owned, and what was asked of the queue. Locked while a shard is made, and while gates are told something: so
 /// every gate is told.
 #[derive(Debug)]
 pub(super) struct Making {
     shards: Vec<NonNull<Shard>>,
-    pub(super) standing: Standing,
+    pub(super) wishes: Wishes,
 }
 
 /// The strong side of a queue: its handles share one of these.
@@ -90,23 +93,31 @@ impl QueueHandle {
     pub(crate) fn new(spec: QueueSpec, executor: Arc<ExecutorInner>) -> Self {
         let slots = executor.placement.slots();
         let (Limit::PerCpu(max_active) | Limit::Total(max_active)) = spec.limit;
-        let standing = Standing::new(max_active);
+        let wishes = Wishes::new(max_active);
+        let standing = Standing { wishes, frozen: false, stage: Stage::Open };
         let shared_gate = matches!(spec.limit, Limit::Total(_)).then(|| Gate::new(standing));
         let queue = Queue {
             spec,
             executor,
             flush: Flush::new(),
             table: (0..slots).map(|_| AtomicPtr::default()).collect(),
-            making: Mutex::new(Making { shards: Vec::new(), standing }),
+            making: Mutex::new(Making { shards: Vec::new(), wishes }),
             shared_gate,
             pending: AtomicUsize::new(0),
-            open_gates: AtomicUsize::new(0),
+            holds: AtomicUsize::new(1),
+            number: 0,
             this: NonNull::dangling(),
         };
         let this = NonNull::from(Box::leak(Box::new(queue)));
         // SAFETY: nobody else knows the queue yet.
-        unsafe { (*this.as_ptr()).this = this };
-        Self(this)
+        let queue = unsafe { &mut *this.as_ptr() };
+        queue.this = this;
+        queue.number = queue.executor.queues.number();
+        queue.executor.queues.enter(queue.number, this);
+        let handle = Self(this);
+        // Only now: who changes the executor from here on finds the queue in the register.
+        handle.queue().change(|_| ());
+        handle
     }
 
     #[inline]
@@ -119,18 +130,18 @@ impl QueueHandle {
 impl Drop for QueueHandle {
     fn drop(&mut self) {
         let queue = self.0;
-        // One more than there are gates, so that the queue stays while they are closed.
         let gates: Vec<NonNull<Gate>> = self.queue().gates().map(NonNull::from).collect();
-        self.queue().open_gates.store(gates.len() + 1, Ordering::Relaxed);
+        // Beside the handles' own hold, which is given up last: the queue stays while its gates are closed.
+        self.queue().holds.fetch_add(gates.len(), Ordering::Relaxed);
         for gate in gates {
             // SAFETY: the queue still waits for this gate and for one more.
             if unsafe { gate.as_ref() }.cell.close() {
                 // SAFETY: the gate is closed, and nothing was in flight in it.
-                unsafe { Queue::gate_drained(queue) };
+                unsafe { Queue::let_go(queue) };
             }
         }
-        // SAFETY: this is the one more that was counted above.
-        unsafe { Queue::gate_drained(queue) };
+        // SAFETY: the hold of the handles, of which this was the last.
+        unsafe { Queue::let_go(queue) };
     }
 }
 
@@ -163,7 +174,8 @@ impl Queue {
         if let Some(shard) = self.present_shard(slot) {
             return shard;
         }
-        let own_gate = matches!(self.spec.limit, Limit::PerCpu(_)).then(|| Gate::new(making.standing));
+        let own_gate =
+            matches!(self.spec.limit, Limit::PerCpu(_)).then(|| Gate::new(self.standing(making.wishes)));
         let PoolChoice { pool, user } = self.executor.pool_for(&self.spec.kind, slot);
         let cpu_intensive = self.spec.cpu_intensive && pool.spec.target.is_some();
         let shard = Box::new(Shard::new(self.this, (pool, user), own_gate, cpu_intensive));
@@ -223,16 +235,29 @@ impl Queue {
         }
     }
 
-    /// A closed gate has nothing in flight any more. The last one frees the queue.
+    /// What was asked of it, and what its executor asks.
+    pub(super) fn standing(&self, wishes: Wishes) -> Standing {
+        let (frozen, stage) = self.executor.queues.condition();
+        Standing { wishes, frozen: frozen && self.spec.freezable, stage }
+    }
+
+    /// One more hold. False if there is none any more: the queue is being freed.
+    pub(super) fn hold(&self) -> bool {
+        let count = |holds: usize| (holds > 0).then_some(holds + 1);
+        self.holds.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
+    }
+
+    /// A hold is given up: a pin's, that of a closed gate in which nothing is in flight any more, that of the handles.
+    /// The last one frees the queue.
     ///
     /// # Safety
     ///
-    /// To be called once for each gate, and once for the handle. The caller must not touch the queue afterwards.
-    pub(crate) unsafe fn gate_drained(queue: NonNull<Self>) {
+    /// To be called once for each hold. The caller must not touch the queue afterwards.
+    pub(crate) unsafe fn let_go(queue: NonNull<Self>) {
         // SAFETY: the queue is freed by the last of these calls, and this one is still to be counted.
-        let open = unsafe { &queue.as_ref().open_gates };
+        let holds = unsafe { &queue.as_ref().holds };
         // Acquire and release: who frees the queue has seen all that was done with it.
-        if open.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if holds.fetch_sub(1, Ordering::AcqRel) == 1 {
             // SAFETY: the queue came from a box, and nobody else has a way to it any more.
             drop(unsafe { Box::from_raw(queue.as_ptr()) });
         }
@@ -241,6 +266,7 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
+        self.executor.queues.leave(self.number);
         for shard in self.making.get_mut().shards.drain(..) {
             // SAFETY: shards come from boxes and are owned by this list; nothing is in flight in their gates.
             drop(unsafe { Box::from_raw(shard.as_ptr()) });

@@ -156,7 +156,7 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
         Slot::Free => None,
         Slot::Last => {
             // SAFETY: the gate is closed and this entry was its last one.
-            unsafe { Queue::gate_drained(queue) };
+            unsafe { Queue::let_go(queue) };
             None
         }
     }

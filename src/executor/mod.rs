@@ -39,9 +39,24 @@ static GLOBAL: OnceLock<Executor> = OnceLock::new();
 #[derive(Clone)]
 pub struct Executor {
     pub(crate) inner: Arc<ExecutorInner>,
+    _handles: Arc<Handles>,
+}
+
+/// What all clones share. When the last one goes nobody could thaw the executor any more: so it thaws.
+struct Handles(Arc<ExecutorInner>);
+
+impl Drop for Handles {
+    fn drop(&mut self) {
+        self.0.freeze(false);
+    }
 }
 
 impl Executor {
+    fn new(inner: ExecutorInner) -> Self {
+        let inner = Arc::new(inner);
+        Self { _handles: Arc::new(Handles(Arc::clone(&inner))), inner }
+    }
+
     /// Starts to describe an executor.
     pub fn builder() -> ExecutorBuilder {
         ExecutorBuilder::new()
@@ -81,6 +96,49 @@ impl Executor {
     #[must_use]
     pub fn cpus(&self) -> &CpuSet {
         &self.inner.cpus
+    }
+
+    /// Freezes the queues that were built as [`freezable`](crate::WorkQueueBuilder::freezable): nothing starts any more.
+    /// What is active goes on; [`freeze_busy`](Self::freeze_busy) tells whether something is. Queues still accept items,
+    /// which wait in order, and a flush waits for them, until the executor [thaws](Self::thaw). Queues that are built
+    /// meanwhile begin frozen.
+    ///
+    /// For moments at which nothing must change: a snapshot of the process, a switch of its storage. Does nothing if the
+    /// executor is frozen. It thaws by itself when its last clone is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Executor, WorkQueue};
+    ///
+    /// let executor = Executor::builder().build()?;
+    /// let writes = WorkQueue::ordered("writes").freezable().build_on(&executor)?;
+    /// executor.freeze_begin();
+    /// let write = writes.spawn(|| "written")?;
+    /// assert!(!executor.freeze_busy(), "it has not begun, and will not");
+    /// executor.thaw();
+    /// assert_eq!(write.join()?, "written");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "freeze_workqueues_begin")]
+    pub fn freeze_begin(&self) {
+        self.inner.freeze(true);
+    }
+
+    /// Is an item of a freezable queue still active? Once it says no, while frozen, it stays so.
+    #[doc(alias = "freeze_workqueues_busy")]
+    #[must_use]
+    pub fn freeze_busy(&self) -> bool {
+        self.inner.freeze_busy()
+    }
+
+    /// Freezable queues go on, in order and with their limits; those that were set meanwhile count. Does nothing if the
+    /// executor is not frozen.
+    #[doc(alias = "thaw_workqueues")]
+    pub fn thaw(&self) {
+        self.inner.freeze(false);
     }
 
     /// Its pools at this moment (the kernel's `wq_dump`).

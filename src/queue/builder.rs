@@ -91,6 +91,7 @@ pub struct WorkQueueBuilder {
     high_priority: bool,
     cpu_intensive: bool,
     power_efficient: bool,
+    freezable: bool,
     max_active: Option<usize>,
     max_active_total: Option<usize>,
     max_pending: Option<usize>,
@@ -105,6 +106,7 @@ impl WorkQueueBuilder {
             high_priority: false,
             cpu_intensive: false,
             power_efficient: false,
+            freezable: false,
             max_active: None,
             max_active_total: None,
             max_pending: None,
@@ -133,6 +135,13 @@ impl WorkQueueBuilder {
     #[doc(alias = "WQ_POWER_EFFICIENT")]
     pub fn power_efficient(mut self) -> Self {
         self.power_efficient = true;
+        self
+    }
+
+    /// Starts nothing while the executor is [frozen](Executor::freeze_begin).
+    #[doc(alias = "WQ_FREEZABLE")]
+    pub fn freezable(mut self) -> Self {
+        self.freezable = true;
         self
     }
 
@@ -198,6 +207,7 @@ impl WorkQueueBuilder {
             max_pending: self.max_pending,
             cpu_intensive: self.cpu_intensive,
             ordered: self.kind == Kind::Ordered,
+            freezable: self.freezable,
         };
         Ok(WorkQueue::from_handle(Arc::new(QueueHandle::new(spec, Arc::clone(&executor.inner)))))
     }

@@ -194,7 +194,8 @@ impl WorkQueue {
     }
 
     /// How many items wait or run: accepted, and not done. A cancelled one counts until its place in the queue is
-    /// reached. A hint: it may have changed when this returns. Costs O(CPUs).
+    /// reached, and one that has just ended for a moment longer. A hint: it may have changed when this returns. Costs
+    /// O(CPUs).
     ///
     /// # Examples
     ///

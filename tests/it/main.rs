@@ -13,6 +13,7 @@ mod concurrency;
 mod environment;
 mod executors;
 mod flush;
+mod freeze;
 mod guards;
 mod limits;
 mod manager;
