@@ -7,6 +7,7 @@
 //! | `executor` | the pools of one executor, and how attributes become pools |
 //! | `queue` | one workqueue: its shards, gates and flushes, and when it may be freed |
 //! | `limits` | what a queue's gates are told at run time, and how much is in them |
+//! | `drain` | the end of a queue, for a time or for ever |
 //! | `submit` | the issuer's path: place, admit, enqueue, kick |
 //! | `one_shot`, `work_item` | the two kinds of items and how a worker executes each |
 //! | `timers`, `periodic` | items that are queued later, once or by the clock |
@@ -27,6 +28,7 @@
 //! ledger (takes that of the timers inside).
 
 pub(crate) mod core;
+pub(crate) mod drain;
 pub(crate) mod entry;
 pub(crate) mod executor;
 pub(crate) mod flush;

@@ -11,11 +11,13 @@ use std::sync::Arc;
 use crate::policy::item::ShardId;
 use crate::policy::pods::AffinityScope;
 use crate::policy::standing::{Stage, Standing, Wishes};
+use crate::protocol::drain::ChainedCount;
 use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 
 use super::executor::{ExecutorInner, PoolChoice};
 use super::flush::Flush;
 use super::shard::{Gate, Shard};
+use super::timers::{Timer, TimerName};
 use super::worker;
 
 /// What a queue was told by its builder.
@@ -53,6 +55,7 @@ pub(crate) struct Queue {
     pub(crate) spec: QueueSpec,
     pub(crate) executor: Arc<ExecutorInner>,
     pub(crate) flush: Flush,
+    pub(super) chained: ChainedCount,
     /// By the slot of the CPU; null until made. Swappable: whoever loads a shard uses it under a handle, and shards
     /// are freed with the queue.
     table: Box<[AtomicPtr<Shard>]>,
@@ -74,6 +77,16 @@ pub(crate) struct Queue {
 pub(super) struct Making {
     shards: Vec<NonNull<Shard>>,
     pub(super) wishes: Wishes,
+    /// Timers that fired while the queue was drained.
+    pub(super) held: Vec<(TimerName, Timer)>,
+    /// Timers that came to nothing since the queue is being destroyed, and nobody was told of.
+    pub(super) cancelled_timers: usize,
+}
+
+impl Making {
+    fn new(wishes: Wishes) -> Self {
+        Self { shards: Vec::new(), wishes, held: Vec::new(), cancelled_timers: 0 }
+    }
 }
 
 /// The strong side of a queue: its handles share one of these.
@@ -100,8 +113,9 @@ impl QueueHandle {
             spec,
             executor,
             flush: Flush::new(),
+            chained: ChainedCount::new(),
             table: (0..slots).map(|_| AtomicPtr::default()).collect(),
-            making: Mutex::new(Making { shards: Vec::new(), wishes }),
+            making: Mutex::new(Making::new(wishes)),
             shared_gate,
             pending: AtomicUsize::new(0),
             holds: AtomicUsize::new(1),

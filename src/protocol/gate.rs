@@ -27,6 +27,11 @@ impl GateCell {
         Admission::from_bits(self.0.load(Ordering::Relaxed))
     }
 
+    /// Is nothing in flight? Then all that was done in it is seen.
+    pub(crate) fn is_empty(&self) -> bool {
+        Admission::from_bits(self.0.load(Ordering::Acquire)).in_flight() == 0
+    }
+
     /// Should no more items come?
     #[inline]
     pub(crate) fn is_full(&self) -> bool {

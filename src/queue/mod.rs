@@ -2,6 +2,7 @@
 
 mod builder;
 mod delayed;
+mod end;
 
 use std::fmt;
 use std::sync::Arc;

@@ -10,6 +10,7 @@
 
 mod bad_input;
 mod concurrency;
+mod drain;
 mod environment;
 mod executors;
 mod flush;

@@ -4,7 +4,7 @@
 //! No slot is lost and none is given twice: when the limit was raised, as many items are active as it says, or none
 //! waits; whoever was given a slot finds an item on the waiting list; at the end all have run.
 //!
-//! Red under: `limit-in-two-steps`, `start-listed-keeps-count`, `raise-starts-nothing`.
+//! Red under: `door-in-two-steps`, `start-listed-keeps-count`, `raise-starts-nothing`.
 
 use std::sync::Arc;
 

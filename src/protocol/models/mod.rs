@@ -15,6 +15,7 @@
 
 mod block;
 mod close;
+mod drain;
 mod flush;
 mod gate;
 mod item;
