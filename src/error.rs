@@ -152,6 +152,8 @@ pub enum BuildQueueError {
     },
     /// A nice level outside of −20 to 19.
     Nice(i32),
+    /// The executor was shut down, or is being shut down.
+    ShutDown,
 }
 
 impl fmt::Display for BuildQueueError {
@@ -172,6 +174,7 @@ impl fmt::Display for BuildQueueError {
                 write!(f, "the executor does not use CPU {cpu}; it uses {known}")
             }
             Self::Nice(nice) => write!(f, "nice level {nice} does not exist; levels go from -20 to 19"),
+            Self::ShutDown => write!(f, "the executor was shut down"),
         }
     }
 }

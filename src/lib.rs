@@ -112,7 +112,7 @@ pub use self::{
     error::{
         BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, Refused, SetMaxActiveError,
     },
-    executor::{Executor, ExecutorBuilder},
+    executor::{Executor, ExecutorBuilder, QueueReport, ShutdownReport},
     observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
     periodic::PeriodicHandle,
     queue::{Attrs, WorkQueue, WorkQueueBuilder},

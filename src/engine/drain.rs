@@ -7,6 +7,7 @@ use crate::sys::wait::Until;
 
 use super::queue::Queue;
 use super::refusal::{QueueError, WaitError};
+use super::register::Pin;
 use super::shard::Gate;
 use super::timers::{Timer, TimerName};
 use super::worker;
@@ -103,7 +104,7 @@ impl Queue {
                     }
                 }
                 Err(_) => {
-                    timer.give_up(name);
+                    self.cancel_timer(name, timer);
                     return None;
                 }
             }
@@ -149,12 +150,23 @@ impl Queue {
     }
 
     /// Gives the armed timers of this queue up, those too that fired and are held, and counts them.
-    pub(super) fn cancel_timers(&self) {
-        let armed = self.executor.core.timers.take_of(&self.executor.core, self);
+    fn cancel_timers(&self) {
+        for (name, timer) in self.executor.core.timers.take_of(&self.executor.core, self) {
+            self.cancel_timer(&name, timer);
+        }
+        self.cancel_held_timers();
+    }
+
+    pub(super) fn cancel_held_timers(&self) {
         let held = std::mem::take(&mut self.making.lock().held);
-        let timers = armed.into_iter().chain(held);
-        let cancelled = timers.filter_map(|(name, timer)| timer.give_up(&name).then_some(())).count();
-        self.making.lock().cancelled_timers += cancelled;
+        held.into_iter().for_each(|(name, timer)| self.cancel_timer(&name, timer));
+    }
+
+    /// Gives up a timer of this queue that was taken off the map.
+    pub(super) fn cancel_timer(&self, name: &TimerName, timer: Timer) {
+        if timer.give_up(name) {
+            self.making.lock().cancelled_timers += 1;
+        }
     }
 
     /// Would the calling item wait for itself?
@@ -183,6 +195,12 @@ pub(super) fn wait_until_empty(queues: &[impl AsRef<Queue>], until: Until) -> bo
 
 impl AsRef<Self> for Queue {
     fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl AsRef<Queue> for Pin {
+    fn as_ref(&self) -> &Queue {
         self
     }
 }

@@ -149,7 +149,9 @@ fn spawn_manager(core: &Arc<Core>, home: &CpuSet) -> io::Result<Thread> {
     let name = format!("{}/manager", core.settings.name_prefix);
     core.settings.hooks.may_spawn(&name)?;
     let (core, home) = (Arc::clone(core), home.clone());
+    let lives = Lives::new(&core);
     let handle = thread::spawn(name, None, move || {
+        let _until_the_end = lives;
         // Best effort: what is denied here is denied to each worker as well, and told there.
         drop(affinity::pin_to_set(&home));
         drop(thread::set_nice(core.settings.nice));
@@ -160,6 +162,22 @@ fn spawn_manager(core: &Arc<Core>, home: &CpuSet) -> io::Result<Thread> {
         .live();
     })?;
     Ok(handle.thread().clone())
+}
+
+/// Says that the manager's thread is about to be made, and when it is gone, or could not be made.
+struct Lives(Arc<Core>);
+
+impl Lives {
+    fn new(core: &Arc<Core>) -> Self {
+        core.manager_lives(true);
+        Self(Arc::clone(core))
+    }
+}
+
+impl Drop for Lives {
+    fn drop(&mut self) {
+        self.0.manager_lives(false);
+    }
 }
 
 struct ManagerThread {

@@ -8,6 +8,7 @@
 //! | `queue` | one workqueue: its shards, gates and flushes, and when it may be freed |
 //! | `limits` | what a queue's gates are told at run time, and how much is in them |
 //! | `drain` | the end of a queue, for a time or for ever |
+//! | `shutdown` | the end of an executor that is asked for |
 //! | `submit` | the issuer's path: place, admit, enqueue, kick |
 //! | `one_shot`, `work_item` | the two kinds of items and how a worker executes each |
 //! | `timers`, `periodic` | items that are queued later, once or by the clock |
@@ -42,6 +43,7 @@ pub(crate) mod queue;
 pub(crate) mod refusal;
 pub(crate) mod register;
 pub(crate) mod shard;
+pub(crate) mod shutdown;
 pub(crate) mod submit;
 pub(crate) mod timers;
 pub(crate) mod work_item;

@@ -8,7 +8,7 @@
 //! | `running` | everybody, by its own transitions |
 //! | `worklist` | everybody |
 //! | `state` | its lock; never held across a wake-up or user code |
-//! | `sidelined` | written under `state`'s lock, read by everybody: how many entries the sideline holds |
+//! | `sidelined` | written under `state`'s lock, read by everybody: how many entries the sideline holds, or that the pool is abandoned |
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -31,6 +31,7 @@ use super::core::Core;
 use super::entry::Entry;
 use super::manager::Request;
 use super::shard::steal;
+use super::shutdown::give_up;
 use super::worker::Worker;
 
 /// Whose items a pool runs.
@@ -81,6 +82,9 @@ enum Slot {
     Worker(Arc<Worker>),
 }
 
+/// In place of how many entries the sideline holds: the pool runs nothing any more.
+const ABANDONED: usize = usize::MAX;
+
 /// A pool as it was at one moment, for dumps and tests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolCounts {
@@ -118,6 +122,10 @@ impl Pool {
     #[cold]
     pub(crate) fn put_back(&self, entry: Entry) {
         let mut state = self.state.lock();
+        if self.is_abandoned() {
+            drop(state);
+            return give_up(entry);
+        }
         state.sideline.push_front(entry);
         self.sidelined.store(state.sideline.len(), Ordering::Release);
         drop(state);
@@ -128,8 +136,10 @@ impl Pool {
     #[inline]
     pub(crate) fn pop(&self) -> Option<Entry> {
         if self.sidelined.load(Ordering::Relaxed) > 0 {
-            if let Some(entry) = self.pop_sideline() {
-                return Some(entry);
+            match self.pop_sideline() {
+                Some(entry) => return Some(entry),
+                None if self.is_abandoned() => return None,
+                None => {}
             }
         }
         steal(&self.worklist)
@@ -138,6 +148,9 @@ impl Pool {
     #[cold]
     fn pop_sideline(&self) -> Option<Entry> {
         let mut state = self.state.lock();
+        if self.is_abandoned() {
+            return None;
+        }
         let entry = state.sideline.pop_front();
         self.sidelined.store(state.sideline.len(), Ordering::Release);
         entry
@@ -145,7 +158,32 @@ impl Pool {
 
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.sidelined.load(Ordering::Acquire) > 0 || !self.worklist.is_empty()
+        let sidelined = self.sidelined.load(Ordering::Acquire);
+        sidelined > 0 && sidelined != ABANDONED || !self.worklist.is_empty()
+    }
+
+    /// Changes once, under the lock of `state`.
+    fn is_abandoned(&self) -> bool {
+        self.sidelined.load(Ordering::Acquire) == ABANDONED
+    }
+
+    /// From here on the pool runs nothing: what lies on its lists, and what comes to them, is given up.
+    #[cold]
+    pub(crate) fn abandon(&self) {
+        let mut state = self.state.lock();
+        let sideline = std::mem::take(&mut state.sideline);
+        self.sidelined.store(ABANDONED, Ordering::Release);
+        drop(state);
+        sideline.into_iter().for_each(give_up);
+        self.running.abandon();
+        self.give_up_worklist();
+    }
+
+    #[cold]
+    fn give_up_worklist(&self) {
+        while let Some(entry) = steal(&self.worklist) {
+            give_up(entry);
+        }
     }
 
     /// The caller gave up running, or used up a reservation, or cleared the watched bit: if there is work, sees to
@@ -179,6 +217,11 @@ impl Pool {
     #[cold]
     fn wake(&self, reserved: Reserved, near: Option<usize>) {
         let mut state = self.state.lock();
+        if self.is_abandoned() {
+            drop(state);
+            self.running.drop_reservation(reserved);
+            return self.give_up_worklist();
+        }
         match state.crew.kick(reserved, near) {
             Wake::Unpark(id) => {
                 let worker = Arc::clone(state.worker(id));

@@ -63,6 +63,8 @@ pub(crate) struct Queue {
     shared_gate: Option<Gate>,
     /// Items that were accepted and not begun; counted only under `max_pending`.
     pending: AtomicUsize,
+    /// Items that were given up when the executor was shut down.
+    pub(super) dropped: AtomicUsize,
     /// Who keeps it in place: the handles together, pins, and, when the last handle goes, gates that have not finished.
     holds: AtomicUsize,
     /// In the executor's register.
@@ -103,7 +105,8 @@ unsafe impl Send for Queue {}
 unsafe impl Sync for Queue {}
 
 impl QueueHandle {
-    pub(crate) fn new(spec: QueueSpec, executor: Arc<ExecutorInner>) -> Self {
+    /// `None` if the executor is, or was, shut down.
+    pub(crate) fn new(spec: QueueSpec, executor: Arc<ExecutorInner>) -> Option<Self> {
         let slots = executor.placement.slots();
         let (Limit::PerCpu(max_active) | Limit::Total(max_active)) = spec.limit;
         let wishes = Wishes::new(max_active);
@@ -118,6 +121,7 @@ impl QueueHandle {
             making: Mutex::new(Making::new(wishes)),
             shared_gate,
             pending: AtomicUsize::new(0),
+            dropped: AtomicUsize::new(0),
             holds: AtomicUsize::new(1),
             number: 0,
             this: NonNull::dangling(),
@@ -127,11 +131,15 @@ impl QueueHandle {
         let queue = unsafe { &mut *this.as_ptr() };
         queue.this = this;
         queue.number = queue.executor.queues.number();
-        queue.executor.queues.enter(queue.number, this);
+        if !queue.executor.queues.enter(queue.number, this) {
+            // SAFETY: it came from a box, and nobody has got to know it.
+            drop(unsafe { Box::from_raw(this.as_ptr()) });
+            return None;
+        }
         let handle = Self(this);
         // Only now: who changes the executor from here on finds the queue in the register.
         handle.queue().change(|_| ());
-        handle
+        Some(handle)
     }
 
     #[inline]

@@ -53,9 +53,15 @@ impl Register {
         state.made
     }
 
-    /// The queue of this number was made: it may be pinned from now on.
-    pub(crate) fn enter(&self, number: u64, queue: NonNull<Queue>) {
-        self.0.lock().queues.insert(number, Known(queue));
+    /// The queue of this number was made: it may be pinned from now on. False if it comes too late.
+    #[must_use]
+    pub(crate) fn enter(&self, number: u64, queue: NonNull<Queue>) -> bool {
+        let mut state = self.0.lock();
+        let comes = state.stage == Stage::Open;
+        if comes {
+            state.queues.insert(number, Known(queue));
+        }
+        comes
     }
 
     /// A queue is about to be freed.
@@ -67,6 +73,17 @@ impl Register {
     pub(crate) fn condition(&self) -> (bool, Stage) {
         let state = self.0.lock();
         (state.frozen, state.stage)
+    }
+
+    /// The executor comes to this stage, and thaws. False if it was there before.
+    pub(crate) fn advance(&self, stage: Stage) -> bool {
+        let mut state = self.0.lock();
+        let advances = state.stage < stage;
+        if advances {
+            state.stage = stage;
+            state.frozen = false;
+        }
+        advances
     }
 
     /// False if that is so already, or will never be so again.

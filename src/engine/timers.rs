@@ -76,6 +76,13 @@ impl Timers {
         Some((TimerName { core: Arc::clone(core), deadline }, timer))
     }
 
+    /// Takes all of them.
+    pub(crate) fn take_all(&self, core: &Arc<Core>) -> Vec<(TimerName, Timer)> {
+        let timers = self.0.lock().take_all(|_| true);
+        let named = |(deadline, timer)| (TimerName { core: Arc::clone(core), deadline }, timer);
+        timers.into_iter().map(named).collect()
+    }
+
     /// Takes those of one queue. Costs O(n) for n timers of the executor.
     pub(crate) fn take_of(&self, core: &Arc<Core>, queue: &Queue) -> Vec<(TimerName, Timer)> {
         let timers = self.0.lock().take_all(|timer| std::ptr::eq(timer.queue.queue(), queue));

@@ -1,6 +1,7 @@
 //! [`Executor`]: the worker pools of a set of CPUs.
 
 mod builder;
+mod shutdown;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -10,6 +11,7 @@ use crate::engine::executor::ExecutorInner;
 use crate::observe::snapshot::ExecutorSnapshot;
 
 pub use self::builder::ExecutorBuilder;
+pub use self::shutdown::{QueueReport, ShutdownReport};
 
 static GLOBAL: OnceLock<Executor> = OnceLock::new();
 

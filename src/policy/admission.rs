@@ -199,17 +199,33 @@ impl Admission {
 
     /// The limit was raised. `Handed`: a slot is free, take it to the list's first item, and ask again.
     pub(crate) const fn start_listed(self) -> (Self, Slot) {
-        if self.listed() > 0 && self.active() < self.max() {
+        if self.listed() > 0 && self.active() < self.max() && !self.is_shut() {
             (self.minus(LISTED).plus(ACTIVE), Slot::Handed)
         } else {
             (self, Slot::Free)
         }
     }
 
-    /// An item that was coming is on the list now. `Handed`: a slot is free, take it to the list's first item.
+    /// The door was shut while items were in flight, and the list is emptied. `Handed`: take its first item, which
+    /// counts as active now, whatever the limit is, and complete it without a run.
+    pub(crate) const fn recall(self) -> (Self, Slot) {
+        debug_assert!(self.is_shut());
+        if self.listed() > 0 && self.active() < COUNT_MASK {
+            (self.minus(LISTED).plus(ACTIVE), Slot::Handed)
+        } else {
+            (self, Slot::Free)
+        }
+    }
+
+    const fn is_shut(self) -> bool {
+        matches!(self.door(), Door::Shut)
+    }
+
+    /// An item that was coming is on the list now. `Handed`: a slot is free, take it to the list's first item. So it is,
+    /// too, if the door was shut meanwhile: nobody else comes for that item.
     pub(crate) const fn list(self) -> (Self, Slot) {
         let arrived = self.minus(COMING);
-        if arrived.active() < arrived.max() {
+        if arrived.active() < arrived.max() || self.is_shut() && arrived.active() < COUNT_MASK {
             (arrived.plus(ACTIVE), Slot::Handed)
         } else {
             (arrived.plus(LISTED), Slot::Free)
@@ -222,10 +238,11 @@ impl Admission {
         self.minus(COMING)
     }
 
-    /// An active item is done: its slot goes to the first one on the list, or is freed.
+    /// An active item is done: its slot goes to the first one on the list, or is freed. Behind a shut door nothing
+    /// starts any more.
     pub(crate) const fn complete(self) -> (Self, Slot) {
         debug_assert!(self.active() > 0, "an item completed that held no slot");
-        if self.listed() > 0 && self.active() <= self.max() {
+        if self.listed() > 0 && self.active() <= self.max() && !self.is_shut() {
             return (self.minus(LISTED), Slot::Handed);
         }
         let freed = self.minus(ACTIVE);

@@ -75,6 +75,12 @@ impl GateCell {
         self.update(Admission::start_listed) == Slot::Handed
     }
 
+    /// Nobody is let in any more. True if the caller must complete the list's first item without a run, and ask again.
+    #[must_use]
+    pub(crate) fn recall(&self) -> bool {
+        self.update(Admission::recall) == Slot::Handed
+    }
+
     /// The caller's item is on the list now. True if the caller must start the list's first item.
     #[inline]
     #[must_use]

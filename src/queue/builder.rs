@@ -209,7 +209,8 @@ impl WorkQueueBuilder {
             ordered: self.kind == Kind::Ordered,
             freezable: self.freezable,
         };
-        Ok(WorkQueue::from_handle(Arc::new(QueueHandle::new(spec, Arc::clone(&executor.inner)))))
+        let handle = QueueHandle::new(spec, Arc::clone(&executor.inner));
+        Ok(WorkQueue::from_handle(Arc::new(handle.ok_or(BuildQueueError::ShutDown)?)))
     }
 
     fn check_combination(&self) -> Result<(), BuildQueueError> {

@@ -306,7 +306,10 @@ fn drains_under_load_lose_nothing() {
                                 bump(&counted);
                             };
                             match queue.spawn(item) {
-                                Ok(handle) => drop((handle, accepted.fetch_add(2, Ordering::SeqCst))),
+                                Ok(handle) => {
+                                    drop(handle);
+                                    accepted.fetch_add(2, Ordering::SeqCst);
+                                }
                                 Err(_draining) => bump(&refused),
                             }
                         }

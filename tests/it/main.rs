@@ -21,6 +21,7 @@ mod manager;
 mod one_shots;
 mod pods;
 mod queues;
+mod shutdown;
 mod stress;
 mod support;
 mod teardown;
