@@ -251,7 +251,9 @@ fn a_shutdown_under_load_accounts_for_everything() {
         let (builder, prefix) = builder(["core:1 pu:1", "l3:2 core:2 pu:1"][round % 2]);
         let executor = builder.random_placement(round as u64).build().unwrap();
         let queues = KINDS.map(|kind| kind("q").build_on(&executor).unwrap());
-        queues.iter().for_each(|queue| drop(queue.set_max_active([0, 2][round % 2])));
+        for queue in &queues {
+            let _unless_ordered = queue.set_max_active([0, 2][round % 2]);
+        }
         let in_time = round % 3 == 0;
         let (runs, accepted, cancelled) =
             (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0), AtomicUsize::new(0));
