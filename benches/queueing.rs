@@ -22,7 +22,8 @@
 #![allow(missing_docs, reason = "a bench has no documentation but its header")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
-use std::cell::RefCell;
+mod figures;
+
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -32,6 +33,8 @@ use std::time::{Duration, Instant};
 use cmwq::{BlockingGuard, CpuSet, Executor, JoinHandle, Work, WorkQueue, WorkQueueBuilder, blocking};
 use criterion::{Criterion, Throughput};
 use rustix::time::{ClockId, clock_gettime};
+
+use figures::{Aim, Figures};
 
 /// Items of a batch that is queued while the pool is busy: two queues full, below their `max_active`.
 const BATCH: usize = 1024;
@@ -255,7 +258,7 @@ fn end_to_end(criterion: &mut Criterion, figures: &Figures) {
         ("default queue", WorkQueue::new("default"), Some(Aim::AtLeast(4e6))),
         ("per-CPU queue", WorkQueue::per_cpu("per-CPU"), None),
         ("unbound queue", WorkQueue::unbound("unbound"), None),
-        ("ordered queue", WorkQueue::ordered("ordered"), None),
+        ("ordered queue", WorkQueue::ordered("ordered"), Some(Aim::AtLeast(1.5e6))),
     ] {
         let queue = build(queue);
         let figure = figures.add(format!("no-ops end to end, {name}"), Some(aim.unwrap_or(Aim::Rate)));
@@ -429,88 +432,4 @@ fn on_cpu<R>(cpu: usize, measure: impl FnOnce() -> R) -> R {
 #[cfg(not(target_os = "linux"))]
 fn on_cpu<R>(_cpu: usize, measure: impl FnOnce() -> R) -> R {
     measure()
-}
-
-/// What is aimed at, in seconds or items per second.
-#[derive(Clone, Copy)]
-enum Aim {
-    AtMost(f64),
-    AtLeast(f64),
-    /// A rate, with nothing aimed at.
-    Rate,
-    Count(usize),
-}
-
-/// The medians of what was measured, beside what is aimed at.
-#[derive(Default)]
-struct Figures(RefCell<Vec<Figure>>);
-
-struct Figure {
-    name: String,
-    aim: Option<Aim>,
-    /// Seconds per iteration, one for each of criterion's samples.
-    samples: Vec<f64>,
-}
-
-impl Figures {
-    fn add(&self, name: impl Into<String>, aim: Option<Aim>) -> usize {
-        let mut figures = self.0.borrow_mut();
-        figures.push(Figure { name: name.into(), aim, samples: Vec::new() });
-        figures.len() - 1
-    }
-
-    /// A sample of so many iterations. Returns the time that criterion is to be told.
-    fn time(&self, figure: usize, spent: Duration, iterations: u64) -> Duration {
-        self.0.borrow_mut()[figure].samples.push(spent.as_secs_f64() / iterations as f64);
-        spent
-    }
-
-    /// The only sample, so far.
-    fn set(&self, figure: usize, value: f64) {
-        self.0.borrow_mut()[figure].samples = vec![value];
-    }
-
-    /// What was not measured, because it was not asked for, is left out.
-    fn print(&self) {
-        let figures = self.0.borrow();
-        let measured: Vec<_> = figures.iter().filter(|figure| !figure.samples.is_empty()).collect();
-        if measured.is_empty() {
-            return;
-        }
-        println!("{:<56} {:>15} {:>15}", "figure", "aimed at", "median");
-        for figure in measured {
-            let (aim, median, good) = figure.columns();
-            println!("{:<56} {aim:>15} {median:>15}{}", figure.name, if good { "" } else { "  MISSED" });
-        }
-    }
-}
-
-impl Figure {
-    /// What is aimed at, what is, and whether that is good.
-    fn columns(&self) -> (String, String, bool) {
-        let median = self.median();
-        let rate = |rate: f64| format!("{:.2} M/s", rate / 1e6);
-        match self.aim {
-            None => ("-".into(), seconds(median), true),
-            Some(Aim::AtMost(aim)) => (format!("<= {}", seconds(aim)), seconds(median), median <= aim),
-            Some(Aim::AtLeast(aim)) => (format!(">= {}", rate(aim)), rate(1.0 / median), 1.0 / median >= aim),
-            Some(Aim::Rate) => ("-".into(), rate(1.0 / median), true),
-            Some(Aim::Count(aim)) => (format!("<= {aim}"), format!("{median}"), median <= aim as f64),
-        }
-    }
-
-    fn median(&self) -> f64 {
-        let mut samples = self.samples.clone();
-        samples.sort_by(f64::total_cmp);
-        samples[samples.len() / 2]
-    }
-}
-
-fn seconds(time: f64) -> String {
-    match time {
-        time if time < 1e-6 => format!("{:.1} ns", time * 1e9),
-        time if time < 1e-3 => format!("{:.1} us", time * 1e6),
-        time if time < 1.0 => format!("{:.2} ms", time * 1e3),
-        time => format!("{time:.3} s"),
-    }
 }

@@ -154,6 +154,16 @@ pub enum BuildQueueError {
     Nice(i32),
     /// The executor was shut down, or is being shut down.
     ShutDown,
+    /// The queue's rescuer cannot be made: a thread that the system, or the executor's `before_spawn` hook, refused; or
+    /// the caller is such a hook, on the thread that would have to make it.
+    Rescuer {
+        /// What kind of error it was; [`io::ErrorKind::Deadlock`] in a hook on the manager's thread.
+        kind: io::ErrorKind,
+        /// Its text.
+        message: String,
+    },
+    /// The executor belongs to the process that this one was forked from.
+    Forked,
 }
 
 impl fmt::Display for BuildQueueError {
@@ -175,6 +185,11 @@ impl fmt::Display for BuildQueueError {
             }
             Self::Nice(nice) => write!(f, "nice level {nice} does not exist; levels go from -20 to 19"),
             Self::ShutDown => write!(f, "the executor was shut down"),
+            Self::Rescuer { message, .. } => write!(f, "the queue's rescuer cannot be made: {message}"),
+            Self::Forked => write!(
+                f,
+                "the executor belongs to the process that this one was forked from; make a new one here"
+            ),
         }
     }
 }
@@ -298,6 +313,8 @@ pub enum JoinError {
     /// Waiting would never end: the caller is that item, or holds the only slot that the item needs. The item was
     /// detached and goes on.
     WouldDeadlock,
+    /// The executor belongs to the process that this one was forked from, and the item had not ended at the fork.
+    Forked,
 }
 
 impl fmt::Display for JoinError {
@@ -312,6 +329,12 @@ impl fmt::Display for JoinError {
                 write!(
                     f,
                     "joining here would never end: the caller is that item, or holds the slot that it needs"
+                )
+            }
+            Self::Forked => {
+                write!(
+                    f,
+                    "the item belongs to the process that this one was forked from, and had not ended then"
                 )
             }
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::CrewLimits;
+use crate::sys::fork::Origin;
 use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::{self, Until};
 
@@ -69,6 +70,8 @@ pub struct PanicReport<'a> {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Core {
+    /// The process whose threads these are.
+    pub(crate) origin: Origin,
     pub(crate) settings: Settings,
     pub(crate) manager: ManagerHandle,
     pub(crate) timers: Timers,
@@ -78,6 +81,8 @@ pub(crate) struct Core {
     manager_lives: AtomicBool,
     /// A pool waits for a thread to leave: whoever leaves tells the manager.
     full: AtomicBool,
+    /// Rescuers that exist: without any, nobody is called.
+    rescuers: AtomicUsize,
     register: Mutex<Register>,
 }
 
@@ -115,6 +120,7 @@ impl Core {
     /// `first_unbound_id`: how many per-CPU pools come before the unbound ones in numbering.
     pub(crate) fn new(settings: Settings, first_unbound_id: usize) -> Self {
         Self {
+            origin: Origin::here(),
             settings,
             manager: ManagerHandle::new(),
             timers: Timers::new(),
@@ -122,6 +128,7 @@ impl Core {
             threads: AtomicUsize::new(0),
             manager_lives: AtomicBool::new(false),
             full: AtomicBool::new(false),
+            rescuers: AtomicUsize::new(0),
             register: Mutex::new(Register { next_id: first_unbound_id, ..Register::default() }),
         }
     }
@@ -189,16 +196,31 @@ impl Core {
         }
     }
 
-    /// Waits until all threads have ended, the manager's too. How many have not when the time runs out?
+    /// Waits until all threads have ended, rescuers and the manager too. How many have not when the time runs out?
     pub(crate) fn wait_for_threads(&self, until: Until) -> usize {
-        let left =
-            || self.threads.load(Ordering::SeqCst) + usize::from(self.manager_lives.load(Ordering::SeqCst));
+        let manager = || usize::from(self.manager_lives.load(Ordering::SeqCst));
+        let counts = [&self.threads, &self.rescuers];
+        let left = || manager() + counts.iter().map(|count| count.load(Ordering::SeqCst)).sum::<usize>();
         while left() > 0 && wait::sleep(self.threads_key(), || left() > 0, until) {}
         left()
     }
 
     fn threads_key(&self) -> usize {
         std::ptr::from_ref(&self.threads) as usize
+    }
+
+    pub(crate) fn rescuer_comes(&self) {
+        self.rescuers.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn rescuer_left(&self) {
+        if self.rescuers.fetch_sub(1, Ordering::SeqCst) == 1 {
+            wait::wake_all(self.threads_key());
+        }
+    }
+
+    pub(crate) fn has_rescuers(&self) -> bool {
+        self.rescuers.load(Ordering::Relaxed) > 0
     }
 
     pub(crate) fn threads(&self) -> usize {

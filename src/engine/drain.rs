@@ -8,6 +8,7 @@ use crate::sys::wait::Until;
 use super::queue::Queue;
 use super::refusal::{QueueError, WaitError};
 use super::register::Pin;
+use super::rescuer::OwnedRescuer;
 use super::shard::Gate;
 use super::timers::{Timer, TimerName};
 use super::worker;
@@ -143,6 +144,7 @@ impl Queue {
             return Err(WaitError::TimedOut);
         }
         self.change(|wishes| wishes.end = End::Done);
+        self.stop_rescuer();
         // An item of the queue may have armed one while it ended.
         self.cancel_timers();
         let mut making = self.making.lock();
@@ -169,9 +171,20 @@ impl Queue {
         }
     }
 
-    /// Would the calling item wait for itself?
+    /// Nothing comes any more: its rescuer ends after the item that it runs.
+    pub(super) fn stop_rescuer(&self) {
+        self.spec.rescuer.iter().for_each(OwnedRescuer::stop);
+    }
+
+    /// Would the calling item wait for itself, or anybody for threads of another process?
     fn check_wait(&self) -> Result<(), WaitError> {
-        if self.flush_would_deadlock() { Err(WaitError::WouldDeadlock) } else { Ok(()) }
+        if self.executor.origin.is_forked() {
+            Err(WaitError::Forked)
+        } else if self.flush_would_deadlock() {
+            Err(WaitError::WouldDeadlock)
+        } else {
+            Ok(())
+        }
     }
 
     fn were_empty(queues: &[impl AsRef<Self>]) -> bool {

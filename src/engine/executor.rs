@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::pods::{AffinityScope, Pods};
 use crate::policy::topology::Topology;
+use crate::sys::fork::Origin;
 
 use super::core::{Core, UnboundKey, UnboundUser};
 use super::placement::Placement;
@@ -15,6 +16,8 @@ use super::register::Register;
 /// What the handles of an executor, and its queues, share. Its end is the end of the executor's threads.
 #[derive(Debug)]
 pub(crate) struct ExecutorInner {
+    /// That of `core`, where issuers find it at once.
+    pub(crate) origin: Origin,
     pub(crate) core: Arc<Core>,
     pub(crate) placement: Placement,
     /// The executor's CPUs, by the numbers of the topology.
@@ -55,6 +58,7 @@ impl ExecutorInner {
     ) -> Self {
         let per_cpu = (0..placement.slots()).map(|_| [OnceLock::new(), OnceLock::new()]).collect();
         Self {
+            origin: core.origin,
             core,
             placement,
             cpus,
@@ -112,6 +116,10 @@ impl ExecutorInner {
 impl Drop for ExecutorInner {
     /// Nobody has a handle or a queue any more, and no item is in flight: the threads end by themselves.
     fn drop(&mut self) {
+        if self.origin.is_forked() {
+            // The threads are the parent's. What else is here is memory of nobody but the handle that goes.
+            return;
+        }
         for pool in self.per_cpu.iter().flatten().filter_map(OnceLock::get) {
             pool.close();
         }

@@ -15,6 +15,10 @@ impl Queue {
 
     /// At most so many items are active from now on, per gate.
     pub(crate) fn set_max_active(&self, items: usize) {
+        if self.executor.origin.is_forked() {
+            // Nothing starts here, and the lock may have been held in the parent.
+            return;
+        }
         self.change(|wishes| wishes.max_active = items);
     }
 
@@ -56,7 +60,7 @@ impl Gate {
 impl ExecutorInner {
     /// Freezable queues start nothing, or start again.
     pub(crate) fn freeze(&self, frozen: bool) {
-        if self.queues.freeze(frozen) {
+        if !self.origin.is_forked() && self.queues.freeze(frozen) {
             self.queues
                 .pins()
                 .iter()
@@ -68,6 +72,7 @@ impl ExecutorInner {
     /// Is an item active in a freezable queue?
     pub(crate) fn freeze_busy(&self) -> bool {
         let is_active = |gate: &Gate| gate.cell.load().active() > 0;
-        self.queues.any(|queue| queue.spec.freezable && queue.gates().any(is_active))
+        !self.origin.is_forked()
+            && self.queues.any(|queue| queue.spec.freezable && queue.gates().any(is_active))
     }
 }

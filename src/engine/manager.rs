@@ -1,9 +1,12 @@
-//! The manager: one thread per executor that makes workers, tries again, culls, and watches.
+//! The manager: one thread per executor that makes workers and rescuers, tries again, calls rescuers, culls, and
+//! watches.
 //!
 //! It sleeps until somebody puts a request into its inbox, or until its schedule's next deadline. All threads are
 //! made here, so that no worker inherits anything from a user's thread; what the manager itself inherited it puts
-//! right first. If the manager cannot be made, requests stay in the inbox, and whoever brings the next one tries
-//! again, at most once a second.
+//! right first. If the manager cannot be made, whoever brings a request, or waits for something, tries again, at most
+//! once a second.
+
+mod missing;
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -11,12 +14,14 @@ use std::thread::Thread;
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::manager::{CREATION_COOLDOWN, Duty, Manager, Verdict};
+use crate::policy::rescue::Call;
 use crate::policy::time::Time;
 use crate::sys::sync::Mutex;
 use crate::sys::{affinity, clock, thread};
 
 use super::core::Core;
 use super::pool::Pool;
+use super::rescuer::Order;
 use super::worker;
 
 /// What is asked of the manager.
@@ -25,8 +30,21 @@ pub(crate) enum Request {
     Create(Weak<Pool>),
     Cull(Weak<Pool>, Time),
     Watch(Weak<Pool>),
+    /// Somebody waits for a worker that cannot be made.
+    Call(Weak<Pool>, Call),
+    /// A queue with a rescuer is being built.
+    Rescuer(Arc<Order>),
     /// A thread has left, and somebody waits for that.
     Room,
+}
+
+impl Request {
+    /// The manager ends: whoever waits for an answer gets it.
+    fn refuse(self) {
+        if let Self::Rescuer(order) = self {
+            order.refuse();
+        }
+    }
 }
 
 /// The manager as others see it.
@@ -74,6 +92,9 @@ impl ManagerHandle {
             },
         };
         core.manager.inbox.lock().state = state;
+        if made.is_err() {
+            missing::register(core);
+        }
         // A request that came since it looked into the inbox found no thread to wake.
         made.map(|thread| thread.unpark())
     }
@@ -81,7 +102,10 @@ impl ManagerHandle {
     /// Puts a request into the inbox. False if there is no manager and none can be made now: the request is gone.
     pub(crate) fn ask(&self, request: Request) -> bool {
         let mut inbox = self.inbox.lock();
-        match &mut inbox.state {
+        if inbox.stop {
+            return false;
+        }
+        match &inbox.state {
             ThreadState::NotStarted => inbox.requests.push(request),
             ThreadState::Running(thread) => {
                 let thread = thread.clone();
@@ -89,16 +113,9 @@ impl ManagerHandle {
                 drop(inbox);
                 thread.unpark();
             }
-            ThreadState::Missing { core, home, try_again } => {
-                let now = clock::now();
-                if now < *try_again {
-                    return false;
-                }
-                // Whoever comes meanwhile leaves the attempt to this thread.
-                *try_again = now + CREATION_COOLDOWN;
-                let (core, home) = (core.upgrade(), home.clone());
+            ThreadState::Missing { .. } => {
                 drop(inbox);
-                return core.is_some_and(|core| Self::start_late(&core, &home, request));
+                return self.bring_about() && self.ask(request);
             }
         }
         true
@@ -106,8 +123,8 @@ impl ManagerHandle {
 
     /// Wakes the manager: its next deadline is sooner than it knows. A missing one is tried.
     pub(crate) fn rouse(&self) {
-        let mut inbox = self.inbox.lock();
-        match &mut inbox.state {
+        let inbox = self.inbox.lock();
+        match &inbox.state {
             ThreadState::NotStarted => {}
             ThreadState::Running(thread) => {
                 let thread = thread.clone();
@@ -116,21 +133,17 @@ impl ManagerHandle {
             }
             ThreadState::Missing { .. } => {
                 drop(inbox);
-                self.ask(Request::Room);
+                self.bring_about();
             }
         }
     }
 
-    /// The manager is made after all: it looks at every pool, since nobody has served any so far.
-    #[cold]
-    fn start_late(core: &Arc<Core>, home: &CpuSet, request: Request) -> bool {
-        if let Err(error) = Self::start(core, home) {
-            log::error!(target: "cmwq", "the manager's thread cannot be made: {error}; work waits");
-            return false;
+    /// Is this the manager's own thread? Hooks and loggers are user code that runs there.
+    pub(crate) fn is_current_thread(&self) -> bool {
+        match &self.inbox.lock().state {
+            ThreadState::Running(thread) => thread.id() == std::thread::current().id(),
+            ThreadState::NotStarted | ThreadState::Missing { .. } => false,
         }
-        let asked = core.manager.ask(request);
-        core.pools().iter().for_each(|pool| pool.look());
-        asked
     }
 
     /// The executor is done with: the manager ends.
@@ -193,6 +206,7 @@ impl ManagerThread {
                 (std::mem::take(&mut inbox.requests), inbox.stop)
             };
             if stop {
+                requests.into_iter().for_each(Request::refuse);
                 return;
             }
             let now = clock::now();
@@ -201,6 +215,8 @@ impl ManagerThread {
                     Request::Create(pool) => self.schedule.create(pool, now),
                     Request::Cull(pool, at) => self.schedule.cull(pool, at),
                     Request::Watch(pool) => self.schedule.watch(pool, now),
+                    Request::Call(pool, call) => self.schedule.call(pool, call, now),
+                    Request::Rescuer(order) => order.fulfil(&self.core),
                     Request::Room => self.schedule.room(now),
                 }
             }
@@ -234,6 +250,16 @@ impl ManagerThread {
     fn perform(&mut self, duty: Duty<Weak<Pool>>, now: Time) {
         match duty {
             Duty::Create(pool) => self.create(&pool, now),
+            Duty::Unserved(pool) => {
+                if let Some(call) = pool.upgrade().and_then(|pool| pool.unserved()) {
+                    self.schedule.call(pool, call, now);
+                }
+            }
+            Duty::Mayday(weak, call) => {
+                if weak.upgrade().is_some_and(|pool| pool.mayday(call)) {
+                    self.schedule.call_again(weak, call, now);
+                }
+            }
             Duty::Cull(pool) => {
                 if let Some(at) = pool.upgrade().and_then(|pool| pool.cull(now)) {
                     self.schedule.cull(pool, at);
@@ -272,7 +298,8 @@ impl ManagerThread {
             pool.left(id);
             self.core.thread_left();
             let still_wanted = pool.still_wants_worker().then(|| Arc::downgrade(&pool));
-            self.schedule.creation_failed(still_wanted, now);
+            // The attempt itself may have taken long.
+            self.schedule.creation_failed(still_wanted, clock::now());
             log::warn!(target: "cmwq", "a worker cannot be made: {error}; trying again in a second");
         }
     }

@@ -16,7 +16,8 @@
 //! | `flush` | waiting for what was queued before |
 //! | `worker` | a worker thread's main loop, and the thread-local worker |
 //! | `pool` | worklist and crew of one pool; the one door that unparks or creates |
-//! | `manager` | the one thread that makes workers and keeps deadlines |
+//! | `rescuer` | the thread of a queue that runs its items when no worker can be made |
+//! | `manager` | the one thread that makes threads and keeps deadlines |
 //! | `core` | what all of them share: settings, the manager's inbox, the register of pools |
 //! | `placement` | which CPU an item is queued on |
 //! | `register` | the queues of one executor, for what is asked of all of them |
@@ -25,7 +26,9 @@
 //!
 //! **Locks**, each held for a few instructions and never across user code, a wake-up or another lock unless said
 //! here: a pool's `state`; a queue's `making` (shards being made, what was asked of the queue; takes the locks of both
-//! registers inside); the register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`; a flush's `turn`; an item's
+//! registers inside); the register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`;
+//! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an
+//! item's
 //! ledger (takes that of the timers inside).
 
 pub(crate) mod core;
@@ -42,6 +45,7 @@ pub(crate) mod pool;
 pub(crate) mod queue;
 pub(crate) mod refusal;
 pub(crate) mod register;
+pub(crate) mod rescuer;
 pub(crate) mod shard;
 pub(crate) mod shutdown;
 pub(crate) mod submit;

@@ -10,6 +10,9 @@
 //! | `state` | its lock; never held across a wake-up or user code |
 //! | `sidelined` | written under `state`'s lock, read by everybody: how many entries the sideline holds, or that the pool is abandoned |
 
+mod abandon;
+mod distress;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -81,9 +84,6 @@ enum Slot {
     Reserved,
     Worker(Arc<Worker>),
 }
-
-/// In place of how many entries the sideline holds: the pool runs nothing any more.
-const ABANDONED: usize = usize::MAX;
 
 /// A pool as it was at one moment, for dumps and tests.
 #[derive(Clone, Copy, Debug)]
@@ -159,31 +159,7 @@ impl Pool {
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         let sidelined = self.sidelined.load(Ordering::Acquire);
-        sidelined > 0 && sidelined != ABANDONED || !self.worklist.is_empty()
-    }
-
-    /// Changes once, under the lock of `state`.
-    fn is_abandoned(&self) -> bool {
-        self.sidelined.load(Ordering::Acquire) == ABANDONED
-    }
-
-    /// From here on the pool runs nothing: what lies on its lists, and what comes to them, is given up.
-    #[cold]
-    pub(crate) fn abandon(&self) {
-        let mut state = self.state.lock();
-        let sideline = std::mem::take(&mut state.sideline);
-        self.sidelined.store(ABANDONED, Ordering::Release);
-        drop(state);
-        sideline.into_iter().for_each(give_up);
-        self.running.abandon();
-        self.give_up_worklist();
-    }
-
-    #[cold]
-    fn give_up_worklist(&self) {
-        while let Some(entry) = steal(&self.worklist) {
-            give_up(entry);
-        }
+        sidelined > 0 && sidelined != abandon::ABANDONED || !self.worklist.is_empty()
     }
 
     /// The caller gave up running, or used up a reservation, or cleared the watched bit: if there is work, sees to
@@ -236,6 +212,10 @@ impl Pool {
                 }
             }
             Wake::Wait => {}
+            Wake::Call(call) => {
+                drop(state);
+                self.core.manager.ask(Request::Call(self.this.clone(), call));
+            }
         }
     }
 
@@ -250,6 +230,10 @@ impl Pool {
     fn nobody_comes(&self) {
         let dropped = self.state.lock().crew.nobody_comes();
         dropped.into_iter().for_each(|reserved| self.running.drop_reservation(reserved));
+        // One that came about meanwhile may have looked here before that, and found the work reserved for.
+        if !self.core.manager.is_missing() {
+            self.look();
+        }
     }
 
     /// A new worker begins its life. It was counted in nothing so far.

@@ -16,6 +16,7 @@ use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 
 use super::executor::{ExecutorInner, PoolChoice};
 use super::flush::Flush;
+use super::rescuer::{OwnedRescuer, Rescuer};
 use super::shard::{Gate, Shard};
 use super::timers::{Timer, TimerName};
 use super::worker;
@@ -31,6 +32,8 @@ pub(crate) struct QueueSpec {
     /// Its items run in queueing order.
     pub(crate) ordered: bool,
     pub(crate) freezable: bool,
+    /// Ends with the queue.
+    pub(crate) rescuer: Option<OwnedRescuer>,
 }
 
 /// Which pools a queue's items go to.
@@ -151,6 +154,10 @@ impl QueueHandle {
 
 impl Drop for QueueHandle {
     fn drop(&mut self) {
+        if self.queue().executor.origin.is_forked() {
+            // What is in flight stays so for ever in this process, and the queue with it.
+            return;
+        }
         let queue = self.0;
         let gates: Vec<NonNull<Gate>> = self.queue().gates().map(NonNull::from).collect();
         // Beside the handles' own hold, which is given up last: the queue stays while its gates are closed.
@@ -170,6 +177,10 @@ impl Drop for QueueHandle {
 impl Queue {
     pub(crate) fn name(&self) -> &str {
         &self.spec.name
+    }
+
+    pub(crate) fn rescuer(&self) -> Option<&Arc<Rescuer>> {
+        self.spec.rescuer.as_ref().map(OwnedRescuer::shared)
     }
 
     pub(crate) fn shared_gate(&self) -> Option<&Gate> {

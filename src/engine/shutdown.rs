@@ -38,10 +38,13 @@ pub(crate) struct QueueRemains {
 impl ExecutorInner {
     /// Ends the executor. Nothing remains, for whoever is not the first to ask.
     pub(crate) fn shutdown(&self, until: Until) -> Result<Remains, WaitError> {
+        if self.origin.is_forked() {
+            return Err(WaitError::Forked);
+        }
         let on_worker = |worker: Option<&worker::WorkerThread>| {
             worker.is_some_and(|worker| std::ptr::eq(&*worker.pool.core, &*self.core))
         };
-        if worker::with_current(on_worker) {
+        if worker::with_current(on_worker) || self.core.manager.is_current_thread() {
             return Err(WaitError::WouldDeadlock);
         }
         if !self.queues.advance(Stage::Finishing) {
@@ -58,11 +61,17 @@ impl ExecutorInner {
         if !all_done {
             self.give_up(&queues);
         }
+        queues.iter().for_each(|queue| queue.stop_rescuer());
         self.core.pools().iter().for_each(|pool| pool.close());
         self.core.manager.stop();
         let threads = self.core.wait_for_threads(until);
         let queues = queues.iter().map(|queue| queue.remains()).filter(QueueRemains::is_something);
         Ok(Remains { queues: queues.collect(), threads })
+    }
+
+    /// Is it, or was it, shut down?
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.queues.condition().1 != Stage::Open
     }
 
     fn cancel_timers(&self, queues: &[Pin]) {

@@ -26,6 +26,10 @@ impl Queue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        let origin = self.executor.origin;
+        if origin.is_forked() {
+            return Err((QueueError::Forked, function));
+        }
         if !self.becomes_pending() {
             return Err((QueueError::Full, function));
         }
@@ -41,7 +45,7 @@ impl Queue {
                 return Err((error, function));
             }
         };
-        let (item, handle) = one_shot::make(function, std::ptr::from_ref(shard.gate()));
+        let (item, handle) = one_shot::make(function, std::ptr::from_ref(shard.gate()), origin);
         enqueue(shard, Entry::new(item, shard, half), has_slot);
         Ok(handle)
     }
@@ -51,6 +55,10 @@ impl Queue {
     /// It is counted in the gate before it becomes pending: who finds it pending, and flushes, waits for it.
     #[inline]
     pub(crate) fn queue(&self, place: Place, work: &WorkHandle) -> Result<bool, QueueError> {
+        // An item, too: one that was pending at the fork would seem to be so for ever.
+        if self.executor.origin.is_forked() || work.origin.is_forked() {
+            return Err(QueueError::Forked);
+        }
         let shard = self.shard(self.executor.placement.slot_for(place));
         let target = shard.target();
         if !work.cell.load().is_idle() {
@@ -87,6 +95,9 @@ impl Queue {
         work: &WorkHandle,
         again: bool,
     ) -> Result<Arm, QueueError> {
+        if handle.queue().executor.origin.is_forked() || work.origin.is_forked() {
+            return Err(QueueError::Forked);
+        }
         let slot = handle.queue().executor.placement.slot_for(place);
         handle.queue().may_arm(handle.queue().shard(slot).gate(), after.is_zero())?;
         let timer = Timer { what: Later::Work(work.clone()), queue: Arc::clone(handle), slot };
@@ -159,12 +170,16 @@ impl Queue {
         if after.is_zero() {
             return queue.spawn(place, function);
         }
+        let origin = queue.executor.origin;
+        if origin.is_forked() {
+            return Err((QueueError::Forked, function));
+        }
         let slot = queue.executor.placement.slot_for(place);
         let gate = queue.shard(slot).gate();
         if let Err(error) = queue.may_arm(gate, false) {
             return Err((error, function));
         }
-        let (item, mut raw) = one_shot::make(function, std::ptr::from_ref(gate));
+        let (item, mut raw) = one_shot::make(function, std::ptr::from_ref(gate), origin);
         let what = Later::OneShot(Unlisted::new(item));
         let (name, wake) = TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot });
         if wake {

@@ -15,16 +15,21 @@ use crate::policy::crew::{Prepare, Rest, WorkerId};
 use crate::policy::item::ShardId;
 use crate::policy::worker::Phase;
 use crate::protocol::worker::WorkerCell;
+use crate::sys::fork::{self, Origin};
 use crate::sys::sync::{AtomicUsize, Ordering};
 use crate::sys::{self, affinity};
 
-use super::core::PanicReport;
+use super::core::{Core, PanicReport};
 use super::entry::{Entry, Header};
 use super::manager::Request;
 use super::pool::{Pool, PoolKind};
 use super::queue::Queue;
+use super::rescuer::Rescuer;
 use super::shard::{self, Gate, Shard};
 use super::work_item::WorkItem;
+
+/// What a process that ends by a panic exits with, as the standard library has it.
+const STATUS_OF_A_PANIC: i32 = 101;
 
 thread_local! {
     static CURRENT: Cell<*const WorkerThread> = const { Cell::new(std::ptr::null()) };
@@ -41,9 +46,12 @@ pub(crate) struct Worker {
     thread: Thread,
 }
 
-/// A worker as its own thread sees it. Lives on that thread's stack; nobody else has a reference.
+/// A worker as its own thread sees it, or a rescuer while it serves a pool. Lives on that thread's stack; nobody else
+/// has a reference.
 pub(crate) struct WorkerThread {
     pub(crate) pool: Arc<Pool>,
+    /// That of the executor.
+    origin: Origin,
     shared: Arc<Worker>,
     /// How many blocking guards are held by the present item.
     guards: Cell<u32>,
@@ -51,6 +59,10 @@ pub(crate) struct WorkerThread {
     current: Cell<Option<Current>>,
     /// An entry that was given a slot by the last completion, and that nothing else comes before.
     in_hand: Cell<Option<Entry>>,
+    /// If it is a rescuer: it is not of the pool's crew.
+    rescuer: Option<Arc<Rescuer>>,
+    /// None of its items count as running: it is a rescuer, or its pool has no target.
+    uncounted: bool,
 }
 
 /// Whom a worker works for. Addresses to compare with, not to follow, but for `gate` and `work`.
@@ -91,6 +103,11 @@ impl Current {
 }
 
 impl Worker {
+    /// For the calling thread.
+    fn new(id: WorkerId, phase: Phase) -> Self {
+        Self { id, cell: WorkerCell::new(phase), cpu: AtomicUsize::new(0), thread: std::thread::current() }
+    }
+
     pub(crate) fn cpu(&self) -> usize {
         self.cpu.load(Ordering::Relaxed)
     }
@@ -101,35 +118,25 @@ impl Worker {
     }
 }
 
-/// Runs `look` on the worker whose thread this is.
+/// Runs `look` on the worker whose thread this is. In a child that an item forked, this thread is a worker no more.
 #[inline]
 pub(crate) fn with_current<R>(look: impl FnOnce(Option<&WorkerThread>) -> R) -> R {
     let worker = CURRENT.get();
     // SAFETY: the pointer is set by `run` below to a worker on this thread's stack, and cleared before that worker
     // goes away; it is null otherwise.
-    look(unsafe { worker.as_ref() })
+    look(unsafe { worker.as_ref() }.filter(|worker| !worker.origin.is_forked()))
 }
 
 /// The whole life of a worker thread.
 pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
     bind(&pool);
+    set_nice(&pool.core, pool.spec.nice);
     pool.core.settings.hooks.started();
-    let shared = Arc::new(Worker {
-        id,
-        cell: WorkerCell::new(Phase::Waking),
-        cpu: AtomicUsize::new(0),
-        thread: std::thread::current(),
-    });
+    let shared = Arc::new(Worker::new(id, Phase::Waking));
     let rest = pool.arrive(&shared);
     let core = Arc::clone(&pool.core);
     {
-        let worker = WorkerThread {
-            pool,
-            shared,
-            guards: Cell::new(0),
-            current: Cell::new(None),
-            in_hand: Cell::new(None),
-        };
+        let worker = WorkerThread::new(pool, shared, None);
         CURRENT.set(&raw const worker);
         worker.live(rest);
         CURRENT.set(std::ptr::null());
@@ -137,6 +144,17 @@ pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
     }
     core.settings.hooks.stopped();
     core.thread_left();
+}
+
+/// Lends the calling thread, which is a rescuer's, to a pool: `serve` executes entries of the pool on it.
+pub(super) fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&WorkerThread)) {
+    bind(&pool);
+    // A number that no worker has: nobody looks a rescuer up.
+    let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Uncounted));
+    let worker = WorkerThread::new(pool, shared, Some(Arc::clone(rescuer)));
+    CURRENT.set(&raw const worker);
+    serve(&worker);
+    CURRENT.set(std::ptr::null());
 }
 
 /// Puts the thread where its pool wants it. What the system denies is told once and shown in dumps.
@@ -147,12 +165,34 @@ fn bind(pool: &Pool) {
         PoolKind::Unbound { .. } => sys::affinity::pin_to_set(&pool.spec.binding).is_ok(),
     };
     core.denials.affinity(bound, &pool.spec.binding);
-    let granted = sys::thread::current_nice().is_ok_and(|nice| nice == pool.spec.nice)
-        || sys::thread::set_nice(pool.spec.nice).is_ok();
-    core.denials.nice(granted, pool.spec.nice);
+}
+
+/// Gives the calling thread the nice level of the pools that it works for.
+pub(super) fn set_nice(core: &Core, nice: i32) {
+    let granted =
+        sys::thread::current_nice().is_ok_and(|own| own == nice) || sys::thread::set_nice(nice).is_ok();
+    core.denials.nice(granted, nice);
 }
 
 impl WorkerThread {
+    fn new(pool: Arc<Pool>, shared: Arc<Worker>, rescuer: Option<Arc<Rescuer>>) -> Self {
+        let uncounted = rescuer.is_some() || pool.spec.target.is_none();
+        Self {
+            origin: pool.core.origin,
+            pool,
+            shared,
+            guards: Cell::new(0),
+            current: Cell::new(None),
+            in_hand: Cell::new(None),
+            rescuer,
+            uncounted,
+        }
+    }
+
+    pub(crate) fn is_rescuer(&self) -> bool {
+        self.rescuer.is_some()
+    }
+
     fn live(&self, mut rest: Rest) {
         loop {
             let reserved = match rest {
@@ -214,9 +254,7 @@ impl WorkerThread {
                 woken_just_now = false;
                 self.pool.look();
             }
-            entry.execute(self);
-            // Destructors and the panic handler, which run after the item's function, may leave guards behind, too.
-            self.end_guards();
+            self.execute(entry);
             if self.pool.running.load().too_many_running()
                 && self.is_the_one_to_shed()
                 && self.pool.running.between_items(true) == Next::Shed
@@ -227,6 +265,13 @@ impl WorkerThread {
                 return false;
             }
         }
+    }
+
+    #[inline]
+    pub(super) fn execute(&self, entry: Entry) {
+        entry.execute(self);
+        // Destructors and the panic handler, which run after the item's function, may leave guards behind, too.
+        self.end_guards();
     }
 
     /// Calls an item's function. What it panics with is reported, and returned. `work`: the item, if it is a reusable
@@ -241,6 +286,11 @@ impl WorkerThread {
     ) -> std::thread::Result<R> {
         self.begin(entry, work);
         let result = catch_unwind(AssertUnwindSafe(function));
+        if self.origin.is_forked() {
+            // The item has forked, and this is the child: it has come back to where it has no business. What there is
+            // to do next is the parent's.
+            fork::end_process(if result.is_ok() { 0 } else { STATUS_OF_A_PANIC });
+        }
         self.end(entry.shard());
         if let Err(payload) = &result {
             self.report_panic(entry.shard().queue(), type_name, payload.as_ref());
@@ -285,11 +335,12 @@ impl WorkerThread {
         self.work_for(entry, work);
         let shard = entry.shard();
         shard.queue().left_pending();
-        if self.pool.spec.target.is_none() {
+        if self.uncounted {
             self.shared.cell.begin_item(Phase::Uncounted);
         } else if shard.cpu_intensive {
-            self.shared.cell.begin_item(Phase::Uncounted);
+            // Uncounted only while it is: who is counted must not look, to the manager's watch, as if nobody worked.
             self.pool.running.leave();
+            self.shared.cell.begin_item(Phase::Uncounted);
             self.pool.look();
         } else {
             self.shared.cell.begin_item(Phase::Running);
@@ -301,7 +352,8 @@ impl WorkerThread {
     fn end(&self, shard: &Shard) {
         self.current.set(self.current.get().map(|current| Current { work: std::ptr::null(), ..current }));
         self.end_guards();
-        if shard.cpu_intensive {
+        if shard.cpu_intensive && !self.uncounted {
+            self.shared.cell.set_phase(Phase::Running);
             self.pool.running.come_back();
         }
     }
@@ -320,7 +372,9 @@ impl WorkerThread {
     pub(crate) fn complete(&self, entry: Entry) {
         self.current.set(None);
         if let Some(next) = shard::complete(entry) {
-            if !std::ptr::eq(&*next.shard().pool, &*self.pool) {
+            if let Some(rescuer) = &self.rescuer {
+                rescuer.hand_on(next, &self.pool);
+            } else if !std::ptr::eq(&*next.shard().pool, &*self.pool) {
                 submit(next);
             } else if self.pool.has_work() {
                 self.pool.submit(next);

@@ -138,7 +138,8 @@ impl ExecutorBuilder {
 
     /// The most worker threads at any time, at least 1. Default: no limit.
     ///
-    /// At the limit, items wait, as if a thread could not be made; idle workers of other pools make room.
+    /// At the limit, items wait, as if a thread could not be made; idle workers of other pools make room. The manager and
+    /// [rescuers](crate::WorkQueueBuilder::rescuer) are no workers.
     pub fn max_threads(mut self, threads: usize) -> Self {
         self.max_threads = threads;
         self
@@ -170,7 +171,7 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Called by each worker thread before its first item. A panic in it is contained.
+    /// Called by each worker thread, and each rescuer, before its first item. A panic in it is contained.
     ///
     /// The worker does not serve its pool before the hook returns, but the pool counts on it: a hook must not wait for
     /// work of the same executor, which may wait for this very worker.
@@ -182,7 +183,7 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Called by each worker thread before it ends. A panic in it is contained. What it must not own:
+    /// Called by each worker thread, and each rescuer, before it ends. A panic in it is contained. What it must not own:
     /// [`on_thread_start`](Self::on_thread_start).
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.on_thread_stop = Some(Box::new(hook));
@@ -199,8 +200,8 @@ impl ExecutorBuilder {
     /// Asked before each thread is made, with its name. An error is like one of the system's: work waits, and the
     /// thread is tried again after a second. For a budget of threads, and to test what happens without them.
     ///
-    /// For a worker it is asked on the manager's thread, which makes no other one meanwhile: the hook must not wait for
-    /// work of the same executor. What it must not own: [`on_thread_start`](Self::on_thread_start).
+    /// For a worker or a rescuer it is asked on the manager's thread, which makes no other one meanwhile, and calls no
+    /// rescuer: the hook must not wait for work of the same executor. It cannot build a queue with a rescuer there. What it must not own: [`on_thread_start`](Self::on_thread_start).
     pub fn before_spawn(mut self, hook: impl Fn(&str) -> io::Result<()> + Send + Sync + 'static) -> Self {
         self.hooks.before_spawn = Some(Box::new(hook));
         self
@@ -387,60 +388,4 @@ impl fmt::Debug for ExecutorBuilder {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::WorkQueue;
-    use crate::sys::sync::{AtomicUsize, Ordering};
-
-    use super::*;
-
-    /// spec: E2: without a topology, the process's own mask still counts.
-    #[test]
-    fn the_default_executor_uses_the_cpus_of_the_process_without_a_topology_too() {
-        let unreadable = ExecutorBuilder::new().topology(TopologySource::Synthetic("garbage".into()));
-        let (executor, manager, error) = unreadable.assemble_default();
-        manager.unwrap();
-        assert!(matches!(error, Some(BuildExecutorError::Topology(_))), "{error:?}");
-        assert_eq!(*executor.cpus(), sys::affinity::process_cpus().unwrap());
-    }
-
-    /// spec: E1 (the global executor works when its manager can be made at last): work that came before waits for it.
-    #[test]
-    fn work_brings_a_missing_manager_about() {
-        let attempts = AtomicUsize::new(0);
-        let first_fails = move |name: &str| match attempts.fetch_add(1, Ordering::Relaxed) {
-            0 => Err(io::Error::other(format!("{name}: not now"))),
-            _ => Ok(()),
-        };
-        let (executor, manager) = ExecutorBuilder::new().before_spawn(first_fails).assemble().unwrap();
-        assert!(manager.unwrap_err().to_string().contains("manager: not now"));
-
-        let early = WorkQueue::per_cpu("early").build_on(&executor).unwrap().spawn(|| "early").unwrap();
-        let queue = WorkQueue::new("late").build_on(&executor).unwrap();
-        // No attempt is made for a second; the first push after it brings the manager about, for everybody.
-        let late = queue.spawn(|| "late").unwrap();
-        for _ in 0..200 {
-            drop(queue.spawn(|| ()).unwrap());
-            if late.is_finished() {
-                break;
-            }
-            std::thread::park_timeout(Duration::from_millis(100));
-        }
-        assert!(late.is_finished(), "no push has made the manager: {}", executor.snapshot());
-        assert_eq!(late.join().unwrap(), "late");
-        assert_eq!(early.join().unwrap(), "early");
-    }
-
-    /// spec: E2: nobody gave an empty set, so the error does not say so.
-    #[test]
-    fn a_process_without_a_cpu_of_the_topology_is_told_both_sets() {
-        let known: CpuSet = "0-1".parse().unwrap();
-        let process: CpuSet = "4-5".parse().unwrap();
-        let topology = Topology::flat(&known);
-        let error = ExecutorBuilder::new().choose_cpus(&topology, Ok(process)).unwrap_err();
-        assert!(matches!(error, BuildExecutorError::NoCommonCpu { .. }), "{error:?}");
-        assert_eq!(
-            error.to_string(),
-            "the process may use CPUs 4-5, the topology has 0-1; an executor needs at least one of both"
-        );
-    }
-}
+mod tests;

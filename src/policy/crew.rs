@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::concurrency::Reserved;
+use super::rescue::{Call, Distress};
 use super::time::Time;
 
 /// The number of a worker in its pool; the lowest free one is given to a new worker.
@@ -41,6 +42,8 @@ pub(crate) struct Crew {
     culling: bool,
     /// Nobody will push again: workers leave instead of parking.
     closing: bool,
+    /// What follows if a worker that is owed cannot be made.
+    distress: Distress,
     limits: CrewLimits,
 }
 
@@ -62,6 +65,8 @@ pub(crate) enum Wake {
     Create,
     /// Nobody is idle and one is being made already.
     Wait,
+    /// Nobody is idle, and the one that was asked for cannot be made: tell the manager of this call for help.
+    Call(Call),
 }
 
 /// What a worker that is about to begin owes its pool.
@@ -106,6 +111,7 @@ impl Crew {
             creating: false,
             culling: false,
             closing: false,
+            distress: Distress::default(),
             limits,
         }
     }
@@ -125,7 +131,7 @@ impl Crew {
         self.owed.push(reserved);
         match self.prepare() {
             Prepare::CreateSpare => Wake::Create,
-            Prepare::Ready => Wake::Wait,
+            Prepare::Ready => self.distress.call().map_or(Wake::Wait, Wake::Call),
         }
     }
 
@@ -142,6 +148,7 @@ impl Crew {
     /// A new worker has arrived.
     pub(crate) fn arrived(&mut self, id: WorkerId, cpu: Option<usize>, now: Time) -> Rest {
         self.creating = false;
+        self.distress.served();
         self.alive += 1;
         self.rest(id, cpu, now)
     }
@@ -149,6 +156,9 @@ impl Crew {
     /// A worker has nothing to do, and has left the count of running ones in the same critical section.
     pub(crate) fn rest(&mut self, id: WorkerId, cpu: Option<usize>, now: Time) -> Rest {
         if let Some(reserved) = self.owed.pop() {
+            if self.owed.is_empty() {
+                self.distress.calm();
+            }
             return Rest::Start(reserved, self.prepare());
         }
         if self.closing {
@@ -170,19 +180,52 @@ impl Crew {
     /// The worker that was asked for could not be made: is it still wanted? If so, it stays asked for.
     pub(crate) fn still_wanted(&mut self) -> bool {
         self.creating = false;
-        self.prepare() == Prepare::CreateSpare
+        let wanted = self.prepare() == Prepare::CreateSpare;
+        if !wanted {
+            self.distress.served();
+        }
+        wanted
     }
 
     /// There are as many threads as may be. True if a reservation waits for one: it stays asked for. A mere spare is
     /// not worth waiting for: the next worker that begins, or blocks, asks again.
     pub(crate) fn no_room(&mut self) -> bool {
         self.creating = !self.owed.is_empty();
+        if !self.creating {
+            self.distress.served();
+        }
         self.creating
+    }
+
+    /// The worker that was asked for cannot be made now. If somebody waits for it: the call for help that begins.
+    pub(crate) fn unserved(&mut self) -> Option<Call> {
+        if !self.awaits_worker() {
+            return None;
+        }
+        self.distress.unserved();
+        if self.owed.is_empty() { None } else { self.distress.call() }
+    }
+
+    /// The deadline of a call has come: does somebody still wait?
+    pub(crate) fn still_calls(&self, call: Call) -> bool {
+        self.needs_help() && self.distress.is_calling(call)
+    }
+
+    /// Does somebody wait for a worker that cannot be made?
+    pub(crate) fn needs_help(&self) -> bool {
+        self.distress.is_unserved() && !self.owed.is_empty() && !self.closing
+    }
+
+    /// There is no work left to wait with: hands the reservations back, to be dropped. The worker stays asked for.
+    pub(crate) fn stand_down(&mut self) -> Vec<Reserved> {
+        self.distress.calm();
+        std::mem::take(&mut self.owed)
     }
 
     /// There is nobody who could make a worker: hands the reservations back, to be dropped.
     pub(crate) fn nobody_comes(&mut self) -> Vec<Reserved> {
         self.creating = false;
+        self.distress.served();
         std::mem::take(&mut self.owed)
     }
 
@@ -270,183 +313,4 @@ pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clo
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::concurrency::{Kick, Running};
-    use super::*;
-
-    const LIMITS: CrewLimits = CrewLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
-
-    fn reserved() -> Reserved {
-        match Running::managed(1).kick().1 {
-            Kick::Wake(reserved) => reserved,
-            other => unreachable!("an idle pool wakes, got {other:?}"),
-        }
-    }
-
-    fn at(seconds: u64) -> Time {
-        Time::default() + Duration::from_secs(seconds)
-    }
-
-    /// A crew of `n` idle workers, numbered from 0, that became idle one second after the other.
-    fn idle_crew(n: u32) -> Crew {
-        let mut crew = Crew::new(LIMITS);
-        for id in 0..n {
-            assert!(matches!(crew.arrived(id, None, at(u64::from(id))), Rest::Park(_)));
-        }
-        crew
-    }
-
-    /// spec: C3 (need to create)
-    #[test]
-    fn the_first_reservation_makes_a_worker_and_that_one_a_spare() {
-        let mut crew = Crew::new(LIMITS);
-        assert_eq!(crew.kick(reserved(), None), Wake::Create);
-        assert_eq!(crew.kick(reserved(), None), Wake::Wait);
-        assert!(crew.is_help_coming());
-        // The first to arrive begins, and since another reservation waits, one more is made at once.
-        assert_eq!(crew.arrived(0, None, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
-        assert_eq!(crew.arrived(1, None, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
-        assert_eq!(crew.arrived(2, None, at(0)), Rest::Park(None));
-        assert!(!crew.is_help_coming());
-    }
-
-    /// spec: C3 (a worker keeps one idle spare before it starts working)
-    #[test]
-    fn the_last_idle_worker_asks_for_a_spare_before_it_begins() {
-        let mut crew = idle_crew(2);
-        assert_eq!(crew.kick(reserved(), None), Wake::Unpark(1));
-        assert_eq!(crew.woken().1, Prepare::Ready);
-        assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
-        assert_eq!(crew.woken().1, Prepare::CreateSpare);
-        assert_eq!(crew.kick(reserved(), None), Wake::Wait);
-    }
-
-    #[test]
-    fn the_most_recently_idle_worker_is_woken_first() {
-        let mut crew = idle_crew(3);
-        assert_eq!(crew.kick(reserved(), None), Wake::Unpark(2));
-        assert_eq!(crew.kick(reserved(), None), Wake::Unpark(1));
-    }
-
-    /// spec: C1 (another worker starts at once), C5: on the CPU that is about to be free.
-    #[test]
-    fn a_worker_that_blocks_wakes_one_that_ran_on_its_cpu() {
-        let mut crew = Crew::new(LIMITS);
-        for (id, cpu) in [(0, 7), (1, 5), (2, 7), (3, 5)] {
-            assert!(matches!(crew.arrived(id, Some(cpu), at(0)), Rest::Park(_)));
-        }
-        assert_eq!(crew.kick(reserved(), Some(7)), Wake::Unpark(2));
-        assert_eq!(crew.kick(reserved(), Some(7)), Wake::Unpark(0));
-        assert_eq!(crew.kick(reserved(), Some(7)), Wake::Unpark(3), "better another one than none");
-    }
-
-    /// spec: C3 (returning workers overshoot and are shed), C5: so that no CPU of the pod is left.
-    #[test]
-    fn of_too_many_workers_one_leaves_that_shares_its_cpu() {
-        assert!(should_shed(0, [0, 1].into_iter()), "it shares its own");
-        assert!(!should_shed(1, [0, 0].into_iter()), "it has its CPU to itself, the others share one");
-        assert!(should_shed(2, [0, 1].into_iter()), "nobody seems to share: what is known of them is old");
-        assert!(should_shed(0, [].into_iter()));
-    }
-
-    #[test]
-    fn a_worker_that_becomes_idle_serves_who_waits_for_a_new_one() {
-        let mut crew = idle_crew(1);
-        assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
-        assert_eq!(crew.woken().1, Prepare::CreateSpare);
-        assert_eq!(crew.kick(reserved(), None), Wake::Wait);
-        assert_eq!(crew.rest(0, None, at(9)), Rest::Start(reserved(), Prepare::Ready));
-    }
-
-    /// spec: C8 (culled beyond 2 + busy/4)
-    #[test]
-    fn idle_workers_leave_after_the_timeout_down_to_two() {
-        let mut crew = idle_crew(2);
-        assert_eq!(crew.arrived(2, None, at(2)), Rest::Park(Some(at(300))));
-        assert_eq!(crew.arrived(3, None, at(3)), Rest::Park(None), "one deadline is enough");
-        assert_eq!(crew.cull(at(299)), Cull { leaving: vec![], again_at: Some(at(300)) });
-        assert_eq!(crew.cull(at(300)), Cull { leaving: vec![0], again_at: Some(at(301)) });
-        assert_eq!(crew.cull(at(1000)), Cull { leaving: vec![1], again_at: None });
-        assert_eq!((crew.alive(), crew.idle()), (2, 2));
-    }
-
-    /// spec: C8
-    #[test]
-    fn one_more_idle_worker_stays_for_four_busy_ones() {
-        for (alive, busy, too_many) in
-            [(3, 0, true), (7, 4, true), (8, 5, false), (12, 8, true), (2, 0, false)]
-        {
-            let mut crew = idle_crew(alive);
-            for _ in 0..busy {
-                let _ = crew.kick(reserved(), None);
-            }
-            assert_eq!(crew.too_many_workers(), too_many, "{busy} of {alive} busy");
-        }
-    }
-
-    #[test]
-    fn a_failed_creation_is_tried_again_only_while_wanted() {
-        let mut crew = idle_crew(1);
-        assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
-        assert_eq!(crew.woken().1, Prepare::CreateSpare);
-        assert!(crew.still_wanted(), "the spare is still missing");
-        assert!(crew.is_help_coming());
-        assert_eq!(crew.rest(0, None, at(0)), Rest::Park(None));
-        assert!(!crew.still_wanted(), "an idle worker is back");
-        assert!(!crew.is_help_coming());
-    }
-
-    /// spec: E2 (max threads): otherwise it is always the first to be tried again, and holds back those in need.
-    #[test]
-    fn a_crew_that_gave_its_last_worker_up_wants_no_spare() {
-        let mut crew = Crew::new(LIMITS);
-        assert_eq!(crew.kick(reserved(), None), Wake::Create);
-        let Rest::Start(_, Prepare::CreateSpare) = crew.arrived(0, None, at(0)) else {
-            panic!("it is wanted")
-        };
-        assert_eq!(crew.rest(0, None, at(0)), Rest::Park(None));
-        assert_eq!(crew.give_up_one(), Some(0));
-        assert!(!crew.still_wanted());
-    }
-
-    /// spec: E2 (max threads): at the cap, only work in need waits for room.
-    #[test]
-    fn a_spare_is_not_worth_waiting_for_room() {
-        let mut crew = idle_crew(1);
-        assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
-        assert_eq!(crew.woken().1, Prepare::CreateSpare);
-        assert!(!crew.no_room());
-        assert_eq!(crew.kick(reserved(), None), Wake::Create, "it blocked: now somebody is in need");
-        assert!(crew.no_room());
-        assert_eq!(crew.kick(reserved(), None), Wake::Wait);
-    }
-
-    #[test]
-    fn reservations_that_nobody_can_serve_are_handed_back() {
-        let mut crew = Crew::new(LIMITS);
-        assert_eq!(crew.kick(reserved(), None), Wake::Create);
-        assert_eq!(crew.nobody_comes(), vec![reserved()]);
-        assert!(!crew.is_help_coming());
-        assert_eq!(crew.kick(reserved(), None), Wake::Create, "asked for anew");
-    }
-
-    #[test]
-    fn a_closing_crew_lets_everybody_go() {
-        let mut crew = idle_crew(3);
-        assert_eq!(crew.kick(reserved(), None), Wake::Unpark(2));
-        assert_eq!(crew.close(), vec![0, 1]);
-        assert_eq!(crew.woken().1, Prepare::Ready, "no spare is made any more");
-        assert_eq!(crew.rest(2, None, at(1)), Rest::Exit);
-        assert_eq!(crew.arrived(3, None, at(1)), Rest::Exit);
-        assert_eq!(crew.alive(), 0);
-    }
-
-    #[test]
-    fn a_pool_gives_up_its_oldest_idle_worker() {
-        let mut crew = idle_crew(2);
-        assert_eq!(crew.give_up_one(), Some(0));
-        assert_eq!(crew.give_up_one(), Some(1));
-        assert_eq!(crew.give_up_one(), None);
-        assert_eq!(crew.alive(), 0);
-    }
-}
+mod tests;

@@ -1,4 +1,5 @@
-//! What the manager does, and when: making workers, trying again, culling, and watching saturated pools.
+//! What the manager does, and when: making workers, trying again, calling rescuers, culling, and watching saturated
+//! pools.
 //!
 //! `now` comes in, duties and the next deadline go out. The engine's manager thread sleeps until
 //! [`Manager::next_wake`] or until somebody asks for something; the simulator jumps there.
@@ -8,6 +9,7 @@
 use std::time::Duration;
 
 use super::deadlines::Deadlines;
+use super::rescue::{Call, MAYDAY_INITIAL, MAYDAY_INTERVAL};
 use super::time::Time;
 
 /// After a thread could not be made, none is tried for so long.
@@ -21,6 +23,12 @@ const QUIET_LOOKS: u8 = 3;
 pub(crate) enum Duty<P> {
     /// Make a worker. If that fails, tell [`Manager::creation_failed`].
     Create(P),
+    /// The worker that the pool asked for cannot be made now. Tell its crew; what call for help begins, tell
+    /// [`Manager::call`].
+    Unserved(P),
+    /// If this call for help is still the pool's, call the rescuers of the queues that have work there, and tell
+    /// [`Manager::call_again`].
+    Mayday(P, Call),
     /// Ask the crew who leaves.
     Cull(P),
     /// Look at a watched pool and ask [`Manager::looked`].
@@ -70,7 +78,7 @@ pub(crate) enum Verdict {
     Stuck(Duration),
 }
 
-impl<P> Manager<P> {
+impl<P: Clone> Manager<P> {
     pub(crate) fn new(patience: Option<Duration>) -> Self {
         Self {
             duties: Deadlines::new(),
@@ -82,7 +90,16 @@ impl<P> Manager<P> {
 
     /// A pool asks for a worker.
     pub(crate) fn create(&mut self, pool: P, now: Time) {
-        self.duties.set(now.max(self.creations_from), Duty::Create(pool));
+        if now < self.creations_from {
+            self.create_later(pool, self.creations_from, now);
+        } else {
+            self.duties.set(now, Duty::Create(pool));
+        }
+    }
+
+    fn create_later(&mut self, pool: P, at: Time, now: Time) {
+        self.duties.set(now, Duty::Unserved(pool.clone()));
+        self.duties.set(at, Duty::Create(pool));
     }
 
     /// A thread could not be made. The pool that still wants one is served when threads are tried again, after those
@@ -91,17 +108,14 @@ impl<P> Manager<P> {
         self.creations_from = now + CREATION_COOLDOWN;
         if let Some(pool) = still_wanted_by {
             let after_the_others = self.creations_from + Duration::from_nanos(1);
-            self.duties.set(after_the_others, Duty::Create(pool));
+            self.create_later(pool, after_the_others, now);
         }
     }
 
     /// There are as many threads as may be, and work of this pool waits for one. It is tried when a thread leaves, and
     /// after a while in any case: an idle worker elsewhere may give way by then.
-    pub(crate) fn no_room(&mut self, pool: P, now: Time)
-    where
-        P: Clone,
-    {
-        self.duties.set(now + CREATION_COOLDOWN, Duty::Create(pool.clone()));
+    pub(crate) fn no_room(&mut self, pool: P, now: Time) {
+        self.create_later(pool.clone(), now + CREATION_COOLDOWN, now);
         self.waiting_for_room.push(pool);
     }
 
@@ -110,6 +124,16 @@ impl<P> Manager<P> {
         for pool in std::mem::take(&mut self.waiting_for_room) {
             self.create(pool, now);
         }
+    }
+
+    /// A pool calls for help: rescuers are called if it still does after a while.
+    pub(crate) fn call(&mut self, pool: P, call: Call, now: Time) {
+        self.duties.set(now + MAYDAY_INITIAL, Duty::Mayday(pool, call));
+    }
+
+    /// Rescuers were called: once more after a while, if the pool still needs them.
+    pub(crate) fn call_again(&mut self, pool: P, call: Call, now: Time) {
+        self.duties.set(now + MAYDAY_INTERVAL, Duty::Mayday(pool, call));
     }
 
     /// A pool will have too many idle workers at `at`.
@@ -162,6 +186,8 @@ impl<P> Manager<P> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::concurrency::{Kick, Running};
+    use super::super::crew::{Crew, CrewLimits, Wake};
     use super::*;
 
     fn at(millis: u64) -> Time {
@@ -176,8 +202,10 @@ mod tests {
         manager.create('b', at(0));
         assert_eq!(manager.take_due(at(0)), Some(Duty::Create('a')));
         manager.creation_failed(Some('a'), at(0));
-        assert_eq!(manager.take_due(at(0)), None, "b waits too, though it asked before");
+        let told: Vec<_> = std::iter::from_fn(|| manager.take_due(at(0))).collect();
+        assert_eq!(told, [Duty::Unserved('a'), Duty::Unserved('b')], "b waits too, though it asked before");
         manager.create('c', at(500));
+        assert_eq!(manager.take_due(at(999)), Some(Duty::Unserved('c')), "it is told");
         assert_eq!(manager.take_due(at(999)), None);
         assert_eq!(manager.next_wake(), Some(at(1000)));
         let due: Vec<_> = std::iter::from_fn(|| manager.take_due(at(1001))).collect();
@@ -196,11 +224,39 @@ mod tests {
         manager.create('a', at(0));
         assert_eq!(manager.take_due(at(0)), Some(Duty::Create('a')));
         manager.no_room('a', at(0));
+        assert_eq!(manager.take_due(at(0)), Some(Duty::Unserved('a')));
         manager.create('b', at(1));
         assert_eq!(manager.take_due(at(1)), Some(Duty::Create('b')));
         manager.room(at(2));
         assert_eq!(manager.take_due(at(2)), Some(Duty::Create('a')));
         assert_eq!(manager.next_wake(), Some(at(1000)), "in case nobody had left");
+    }
+
+    /// The call of a crew whose only worker cannot be made.
+    fn call() -> (Crew, Call) {
+        let mut crew = Crew::new(CrewLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 });
+        let Kick::Wake(reserved) = Running::managed(1).kick().1 else { unreachable!("an idle pool wakes") };
+        assert_eq!(crew.kick(reserved, None), Wake::Create);
+        let call = crew.unserved().expect("work waits for it");
+        (crew, call)
+    }
+
+    /// spec: P2 (cannot make one within 10 ms, then every 100 ms)
+    #[test]
+    fn rescuers_are_called_after_ten_milliseconds_and_then_every_hundred() {
+        let (_, call) = call();
+        let mut manager = Manager::new(None);
+        manager.create('a', at(0));
+        assert_eq!(manager.take_due(at(0)), Some(Duty::Create('a')));
+        assert_eq!(manager.next_wake(), None, "nobody is called for a worker that is made at once");
+        manager.creation_failed(Some('a'), at(0));
+        assert_eq!(manager.take_due(at(0)), Some(Duty::Unserved('a')));
+        manager.call('a', call, at(0));
+        for due in [10, 110, 210] {
+            assert_eq!(manager.next_wake(), Some(at(due)));
+            assert_eq!(manager.take_due(at(due)), Some(Duty::Mayday('a', call)));
+            manager.call_again('a', call, at(due));
+        }
     }
 
     const STUCK: Look = Look { pending: true, running: 0, help_coming: false };

@@ -13,6 +13,7 @@ pub(crate) mod item;
 pub(crate) mod manager;
 pub(crate) mod one_shot;
 pub(crate) mod pods;
+pub(crate) mod rescue;
 pub(crate) mod standing;
 pub(crate) mod ticks;
 pub(crate) mod time;

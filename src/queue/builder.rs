@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::engine::queue::{Limit, QueueHandle, QueueKind, QueueSpec};
+use crate::engine::rescuer::OwnedRescuer;
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
-use crate::{AffinityScope, BuildQueueError, CpuSet, Executor, WorkQueue};
+use crate::{AffinityScope, BuildQueueError, CpuSet, Executor, WorkQueue, blocking};
 
 /// Where the items of an unbound queue run, and how urgently.
 ///
@@ -92,6 +93,7 @@ pub struct WorkQueueBuilder {
     cpu_intensive: bool,
     power_efficient: bool,
     freezable: bool,
+    rescuer: bool,
     max_active: Option<usize>,
     max_active_total: Option<usize>,
     max_pending: Option<usize>,
@@ -107,6 +109,7 @@ impl WorkQueueBuilder {
             cpu_intensive: false,
             power_efficient: false,
             freezable: false,
+            rescuer: false,
             max_active: None,
             max_active_total: None,
             max_pending: None,
@@ -142,6 +145,43 @@ impl WorkQueueBuilder {
     #[doc(alias = "WQ_FREEZABLE")]
     pub fn freezable(mut self) -> Self {
         self.freezable = true;
+        self
+    }
+
+    /// The queue gets a thread of its own, made now, so that its items run even when no other thread can be made: for
+    /// work that others wait for while they hold what the system is short of.
+    ///
+    /// The rescuer, named `cmwq/R-` and the queue's name, sleeps until a worker pool with items of this queue has needed a
+    /// worker for 10 ms and could not have one, because the system refused or `max_threads` was reached. Then it runs this
+    /// queue's items there, one at a time, until the pool has a worker; of several pools, it serves each in turn. It is
+    /// called anew every 100 ms while the need lasts. What it runs counts as rescued, and not as running in the pool.
+    ///
+    /// It is one thread: an item that it runs must not wait for another item that needs it, too. It does not count among
+    /// [`max_threads`](crate::ExecutorBuilder::max_threads), since it is there for when these are not enough; the hooks for
+    /// threads are called for it. It ends with the queue. What it cannot help against is a system, or a
+    /// [`before_spawn`](crate::ExecutorBuilder::before_spawn) hook, that does not refuse a thread but never answers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::io;
+    ///
+    /// // Nobody gets a thread but the manager and rescuers.
+    /// let refuse = |name: &str| {
+    ///     let permitted = name.contains("/R-") || name.ends_with("/manager");
+    ///     if permitted { Ok(()) } else { Err(io::Error::from(io::ErrorKind::WouldBlock)) }
+    /// };
+    /// let executor = cmwq::Executor::builder().before_spawn(refuse).build()?;
+    /// let queue = cmwq::WorkQueue::new("writeback").rescuer().build_on(&executor)?;
+    /// assert_eq!(queue.spawn(cmwq::is_rescuer)?.join()?, true);
+    /// assert_eq!((queue.maydays(), queue.rescued()), (1, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "WQ_MEM_RECLAIM")]
+    pub fn rescuer(mut self) -> Self {
+        self.rescuer = true;
         self
     }
 
@@ -182,7 +222,8 @@ impl WorkQueueBuilder {
     ///
     /// # Errors
     ///
-    /// If what was asked for has no meaning: the error says what, and why. Nothing was made.
+    /// If what was asked for has no meaning: the error says what, and why. [`BuildQueueError::Rescuer`] if the queue's
+    /// rescuer cannot be made. Nothing was made then.
     pub fn build(self) -> Result<WorkQueue, BuildQueueError> {
         self.build_on(Executor::global())
     }
@@ -200,9 +241,17 @@ impl WorkQueueBuilder {
         if self.max_pending == Some(0) {
             return Err(BuildQueueError::MaxPending);
         }
+        if executor.inner.origin.is_forked() {
+            return Err(BuildQueueError::Forked);
+        }
+        if executor.inner.is_shut_down() {
+            return Err(BuildQueueError::ShutDown);
+        }
+        let (limit, kind) = (self.limit()?, self.queue_kind(executor)?);
         let spec = QueueSpec {
-            limit: self.limit()?,
-            kind: self.queue_kind(executor)?,
+            rescuer: self.rescuer.then(|| self.make_rescuer(&kind, executor)).transpose()?,
+            limit,
+            kind,
             name: self.name.into(),
             max_pending: self.max_pending,
             cpu_intensive: self.cpu_intensive,
@@ -258,6 +307,17 @@ impl WorkQueueBuilder {
             Some((_, this, with, because)) => Err(BuildQueueError::Contradiction { this, with, because }),
             None => Ok(()),
         }
+    }
+
+    fn make_rescuer(&self, kind: &QueueKind, executor: &Executor) -> Result<OwnedRescuer, BuildQueueError> {
+        let executor = &executor.inner;
+        let nice = match kind {
+            QueueKind::PerCpu { high: true } => executor.nice.high,
+            QueueKind::PerCpu { high: false } => executor.nice.normal,
+            QueueKind::Unbound { nice, .. } => *nice,
+        };
+        blocking(|| OwnedRescuer::make(&executor.core, &self.name, nice))
+            .map_err(|error| BuildQueueError::Rescuer { kind: error.kind(), message: error.to_string() })
     }
 
     fn limit(&self) -> Result<Limit, BuildQueueError> {

@@ -129,7 +129,7 @@ impl WorkQueue {
     ///
     /// let queue = cmwq::WorkQueue::new("heartbeat").build()?;
     /// let (beat, beats) = mpsc::channel();
-    /// let heart = queue.spawn_every(Duration::from_millis(1), move || drop(beat.send(())))?;
+    /// let heart = queue.spawn_every(Duration::from_millis(1), move || beat.send(()).unwrap_or(()))?;
     /// assert_eq!(beats.iter().take(3).count(), 3);
     /// heart.cancel_sync()?;
     /// println!("{} beats, {} missed", heart.runs(), heart.missed());

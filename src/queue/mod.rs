@@ -8,11 +8,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::blocking::wait;
 use crate::engine::placement::Place;
 use crate::engine::queue::QueueHandle;
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
 use crate::sys::wait::Until;
-use crate::{JoinHandle, QueueError, Refused, SetMaxActiveError, WaitError, Work, blocking};
+use crate::{JoinHandle, QueueError, Refused, SetMaxActiveError, WaitError, Work};
 
 use self::builder::Kind;
 pub use self::builder::{Attrs, WorkQueueBuilder};
@@ -91,6 +92,21 @@ impl WorkQueue {
         self.handle.queue().name()
     }
 
+    /// How often a pool that could not have a worker has called this queue's [rescuer](WorkQueueBuilder::rescuer). 0
+    /// without one.
+    #[doc(alias = "PWQ_STAT_MAYDAY")]
+    #[must_use]
+    pub fn maydays(&self) -> u64 {
+        self.handle.queue().rescuer().map_or(0, |rescuer| rescuer.maydays())
+    }
+
+    /// How many of its items the [rescuer](WorkQueueBuilder::rescuer) has begun. 0 without one.
+    #[doc(alias = "PWQ_STAT_RESCUED")]
+    #[must_use]
+    pub fn rescued(&self) -> u64 {
+        self.handle.queue().rescuer().map_or(0, |rescuer| rescuer.rescued())
+    }
+
     /// Queues a closure that runs once. Costs one allocation, and no lock or system call while the pool is busy.
     ///
     /// Everything before this call happens before the closure runs. Dropping the handle detaches the item.
@@ -108,7 +124,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::Full`] if the queue holds `max_pending` items, or a hundred million wait, with the closure.
+    /// With the closure: [`QueueError::Full`] if the queue holds `max_pending` items, or a hundred million wait;
+    /// [`QueueError::Forked`] in a process that was forked from the executor's.
     #[inline]
     pub fn spawn<F, T>(&self, closure: F) -> Result<JoinHandle<T>, Refused<F>>
     where
@@ -147,7 +164,8 @@ impl WorkQueue {
     /// # Errors
     ///
     /// [`QueueError::Full`] if the queue holds `max_pending` items, or a hundred million wait, and this one is not among
-    /// them.
+    /// them; [`QueueError::Forked`] in a process that was forked from the one in which the executor, or the item, was
+    /// made.
     #[doc(alias = "queue_work")]
     #[inline]
     pub fn queue(&self, work: &Work) -> Result<bool, QueueError> {
@@ -272,7 +290,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or one that is pending on it.
+    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or one that is pending on it;
+    /// [`WaitError::Forked`] in a forked process.
     #[doc(alias = "flush_workqueue")]
     pub fn flush(&self) -> Result<(), WaitError> {
         self.flush_until(Until::FOREVER)
@@ -289,11 +308,11 @@ impl WorkQueue {
 
     fn flush_until(&self, until: Until) -> Result<(), WaitError> {
         let queue = self.handle.queue();
-        if queue.flush_would_deadlock() {
-            return Err(WaitError::WouldDeadlock);
-        }
-        let ended = blocking(|| queue.flush.wait(queue.gates(), until));
-        if ended { Ok(()) } else { Err(WaitError::TimedOut) }
+        wait(
+            queue.executor.origin,
+            || queue.flush_would_deadlock(),
+            || queue.flush.wait(queue.gates(), until),
+        )
     }
 }
 

@@ -150,6 +150,10 @@ impl Machine {
                 self.ask_to_create(pool);
             }
             Wake::Wait => self.pools[pool].owed += 1,
+            Wake::Call(call) => {
+                self.pools[pool].owed += 1;
+                self.manager.call(pool, call, self.now);
+            }
         }
     }
 }

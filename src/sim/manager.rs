@@ -26,6 +26,12 @@ impl Machine {
                     self.timers.set(self.now + latency, Timer::Tried(pool));
                 }
             }
+            Duty::Unserved(pool) => {
+                if let Some(call) = self.pools[pool].crew.unserved() {
+                    self.manager.call(pool, call, self.now);
+                }
+            }
+            Duty::Mayday(pool, call) => self.mayday(pool, call),
             Duty::Cull(pool) => {
                 let cull = self.pools[pool].crew.cull(self.now);
                 self.seen.culled += cull.leaving.len();

@@ -3,7 +3,7 @@
 //! Contract: `sleep` blocks only if `validate` still holds once the sleeper is registered, and `wake_all` wakes
 //! everybody registered before it. So a waker that changes what `validate` reads *before* it wakes is never
 //! missed. The address is only a key: it is never read, so the thing may be gone when `wake_all` is called. Sleepers
-//! may be woken for nothing, by a thing whose key falls on theirs: they sleep in a loop.
+//! may be woken for nothing, by a thing whose key falls on theirs, or by a chore: they sleep in a loop.
 
 #[cfg(not(cmwq_loom))]
 mod imp {
@@ -11,7 +11,7 @@ mod imp {
 
     use std::time::{Duration, Instant};
 
-    use parking_lot::{Condvar, MutexGuard};
+    use parking_lot::{Condvar, Mutex, MutexGuard};
     use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN, ParkResult};
 
     /// How long a caller is willing to wait.
@@ -30,14 +30,47 @@ mod imp {
             Self(Instant::now().checked_add(timeout))
         }
 
-        /// Waits on a condition variable until notified. False if the time ran out first.
+        /// Waits on a condition variable until notified, or for nothing. False if the time ran out first.
         pub(crate) fn wait<T>(self, condition: &Condvar, guard: &mut MutexGuard<'_, T>) -> bool {
-            match self.0 {
-                None => condition.wait(guard),
-                Some(instant) => return !condition.wait_until(guard, instant).timed_out(),
+            let notified = |guard: &mut MutexGuard<'_, T>, until: Self| match until.0 {
+                None => {
+                    condition.wait(guard);
+                    true
+                }
+                Some(instant) => !condition.wait_until(guard, instant).timed_out(),
+            };
+            let Some(chore) = chore() else { return notified(guard, self) };
+            let break_at = self.or_after(chore.every);
+            notified(guard, break_at) || {
+                MutexGuard::unlocked(guard, chore.perform);
+                self.0.is_none() || self.0 != break_at.0
             }
-            true
         }
+
+        /// The earlier one of both.
+        fn or_after(self, time: Duration) -> Self {
+            let other = Self::after(time);
+            Self(self.0.into_iter().chain(other.0).min())
+        }
+    }
+
+    /// What sleepers do now and then, because there is no thread that would.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Chore {
+        pub(crate) every: Duration,
+        /// Called with no lock held that is of this crate.
+        pub(crate) perform: fn(),
+    }
+
+    static CHORE: Mutex<Option<Chore>> = Mutex::new(None);
+
+    /// Has everybody who begins to sleep from now on perform this while asleep, or nothing any more.
+    pub(crate) fn set_chore(chore: Option<Chore>) {
+        *CHORE.lock() = chore;
+    }
+
+    fn chore() -> Option<Chore> {
+        *CHORE.lock()
     }
 
     /// What is slept on instead of the things themselves: addresses that are ours for ever. A thing may be freed, and
@@ -51,7 +84,17 @@ mod imp {
     }
 
     /// Sleeps until woken. False if the time ran out first.
-    pub(crate) fn sleep(key: usize, validate: impl FnOnce() -> bool, Until(until): Until) -> bool {
+    pub(crate) fn sleep(key: usize, validate: impl FnOnce() -> bool, until: Until) -> bool {
+        let Some(chore) = chore() else { return park(key, validate, until) };
+        let break_at = until.or_after(chore.every);
+        park(key, validate, break_at) || {
+            // At its own end, too: somebody may wait for a short time again and again.
+            (chore.perform)();
+            until.0.is_none() || until.0 != break_at.0
+        }
+    }
+
+    fn park(key: usize, validate: impl FnOnce() -> bool, Until(until): Until) -> bool {
         // SAFETY: the address is in a static of ours, so nobody else uses it; none of the callbacks panics or calls
         // into parking_lot.
         let result = unsafe {
@@ -109,4 +152,6 @@ mod imp {
     }
 }
 
+#[cfg(not(cmwq_loom))]
+pub(crate) use imp::{Chore, set_chore};
 pub(crate) use imp::{Until, sleep, wake_all};

@@ -9,7 +9,10 @@
 )]
 
 mod bad_input;
+mod cancel;
 mod concurrency;
+mod creation;
+mod delayed;
 mod drain;
 mod environment;
 mod executors;
@@ -19,8 +22,10 @@ mod guards;
 mod limits;
 mod manager;
 mod one_shots;
+mod periodic;
 mod pods;
 mod queues;
+mod rescuers;
 mod shutdown;
 mod stress;
 mod support;

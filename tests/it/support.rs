@@ -2,16 +2,20 @@
 #![allow(unsafe_code, reason = "clocks, nice levels and signal masks of threads are read through libc")]
 
 use std::fmt;
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::ops::RangeBounds;
 use std::panic::Location;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use cmwq::{Executor, ExecutorBuilder, PoolSnapshot, TopologySource};
+use cmwq::{Executor, ExecutorBuilder, PoolSnapshot, TopologySource, Work, WorkQueue};
 
 /// Long enough for anything that happens at all, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// Longer than any thread is kept waiting between two steps; with yields there is a nap in between.
+const PATIENCE: Duration = Duration::from_millis(if cfg!(cmwq_yields) { 500 } else { 100 });
 
 /// The shapes that tests are run on: 1, 2 and 8 CPUs' worth of pools, and several pods.
 const SHAPES: [&str; 5] = [
@@ -29,7 +33,7 @@ pub(crate) fn builder(shape: &str) -> (ExecutorBuilder, String) {
     let builder = Executor::builder()
         .topology(TopologySource::Synthetic(shape.to_owned()))
         .thread_name_prefix(prefix.clone())
-        .progress_check(Duration::from_millis(100));
+        .progress_check(PATIENCE);
     (builder, prefix)
 }
 
@@ -116,6 +120,31 @@ pub(crate) fn time_limit() -> TimeLimit {
         }
     });
     TimeLimit(over)
+}
+
+/// An item that counts its runs.
+pub(crate) fn counting(runs: &Arc<AtomicUsize>) -> Work {
+    let runs = Arc::clone(runs);
+    Work::new(move || bump(&runs))
+}
+
+/// An item that waits at a door, and has begun.
+pub(crate) fn begun_on(queue: &WorkQueue) -> (Work, Door, Arc<AtomicUsize>) {
+    let (door, runs) = (Door::default(), Arc::new(AtomicUsize::new(0)));
+    let (wait, count) = (door.clone(), Arc::clone(&runs));
+    let work = Work::new(move || {
+        bump(&count);
+        wait.wait();
+    });
+    assert_eq!(queue.queue(&work), Ok(true));
+    eventually("it began", || runs.load(Ordering::SeqCst) == 1);
+    (work, door, runs)
+}
+
+/// One queue of each kind.
+pub(crate) fn all_kinds(executor: &Executor) -> [WorkQueue; 4] {
+    [WorkQueue::new("n"), WorkQueue::per_cpu("p"), WorkQueue::unbound("u"), WorkQueue::ordered("o")]
+        .map(|queue| queue.build_on(executor).unwrap())
 }
 
 /// A door that items wait at, under a guard unless told otherwise.
@@ -315,6 +344,62 @@ impl Random {
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         (z ^ (z >> 31)) % end
+    }
+}
+
+/// Decides which workers cannot be made, by the number of the attempt, from 0. The manager and rescuers can.
+#[derive(Clone)]
+pub(crate) struct Spawns(Arc<Attempts>);
+
+struct Attempts {
+    fails: Box<dyn Fn(usize) -> bool + Send + Sync>,
+    over: AtomicBool,
+    /// When each attempt was made, and whether it failed.
+    made: Mutex<Vec<(Instant, bool)>>,
+}
+
+impl Spawns {
+    /// The attempts of this range fail: `3..=3` is the fourth alone, `..` is every one.
+    pub(crate) fn failing(range: impl RangeBounds<usize> + Send + Sync + 'static) -> Self {
+        Self::failing_if(move |attempt| range.contains(&attempt))
+    }
+
+    pub(crate) fn failing_if(fails: impl Fn(usize) -> bool + Send + Sync + 'static) -> Self {
+        let fails = Box::new(fails);
+        Self(Arc::new(Attempts { fails, over: AtomicBool::new(false), made: Mutex::new(Vec::new()) }))
+    }
+
+    /// From now on all threads can be made.
+    pub(crate) fn recover(&self) {
+        self.0.over.store(true, Ordering::SeqCst);
+    }
+
+    /// A hook for `before_spawn`.
+    pub(crate) fn hook(&self) -> impl Fn(&str) -> io::Result<()> + Send + Sync + 'static {
+        let attempts = Arc::clone(&self.0);
+        move |name: &str| {
+            if name.ends_with("/manager") || name.contains("/R-") {
+                return Ok(());
+            }
+            let mut made = attempts.made.lock().unwrap();
+            let fails = !attempts.over.load(Ordering::SeqCst) && (attempts.fails)(made.len());
+            made.push((Instant::now(), fails));
+            // As the system says it at its limit.
+            if fails { Err(io::Error::from_raw_os_error(libc::EAGAIN)) } else { Ok(()) }
+        }
+    }
+
+    /// Attempts so far, and how many of them failed.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let made = self.0.made.lock().unwrap();
+        (made.len(), made.iter().filter(|(_, failed)| *failed).count())
+    }
+
+    /// The shortest time from a failure to the next attempt.
+    pub(crate) fn shortest_pause(&self) -> Option<Duration> {
+        let made = self.0.made.lock().unwrap();
+        let after_failures = made.windows(2).filter(|pair| pair[0].1);
+        after_failures.map(|pair| pair[1].0 - pair[0].0).min()
     }
 }
 

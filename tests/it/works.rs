@@ -3,32 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use cmwq::{Executor, Work, WorkQueue};
+use cmwq::{Work, WorkQueue};
 
-use crate::support::{Counted, Door, cpus, eventually, on_each_executor, one_cpu, stress, time_limit};
-
-const COUNT: fn(&Arc<AtomicUsize>) -> Work = |runs| {
-    let runs = Arc::clone(runs);
-    Work::new(move || crate::support::bump(&runs))
+use crate::support::{
+    Counted, Door, all_kinds, begun_on, counting, cpus, eventually, on_each_executor, one_cpu, stress,
+    time_limit,
 };
-
-/// An item that waits at a door, and has begun.
-fn begun_on(queue: &WorkQueue) -> (Work, Door, Arc<AtomicUsize>) {
-    let (door, runs) = (Door::default(), Arc::new(AtomicUsize::new(0)));
-    let (wait, count) = (door.clone(), Arc::clone(&runs));
-    let work = Work::new(move || {
-        count.fetch_add(1, Ordering::SeqCst);
-        wait.wait();
-    });
-    assert_eq!(queue.queue(&work), Ok(true));
-    eventually("it began", || runs.load(Ordering::SeqCst) == 1);
-    (work, door, runs)
-}
-
-fn all_kinds(executor: &Executor) -> [WorkQueue; 4] {
-    [WorkQueue::new("n"), WorkQueue::per_cpu("p"), WorkQueue::unbound("u"), WorkQueue::ordered("o")]
-        .map(|queue| queue.build_on(executor).unwrap())
-}
 
 /// spec: W2 (true = now pending, false = was pending already; is_pending, is_running), W3 (runs again after)
 #[test]
@@ -269,7 +249,7 @@ fn every_accepted_queueing_is_run_or_cancelled() {
     on_each_executor(|executor| {
         let queues = all_kinds(executor);
         let runs = Arc::new(AtomicUsize::new(0));
-        let works: Vec<Work> = (0..3).map(|_| COUNT(&runs)).collect();
+        let works: Vec<Work> = (0..3).map(|_| counting(&runs)).collect();
         let (accepted, cancelled) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for issuer in 0..3 {

@@ -22,6 +22,7 @@ mod item;
 mod limit;
 mod one_shot;
 mod pool;
+mod rescue;
 mod running;
 mod watch;
 mod worker;

@@ -3,6 +3,8 @@
 //! Every thread of the real thing may be between its look at the word and the ledger's lock: such a step is *late*,
 //! and goes on when the test says so. Whatever needs the lock from its beginning is one step.
 
+#![forbid(unsafe_code)]
+
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -83,10 +83,10 @@ fn a_flush_fires_what_is_armed() {
             model.fire(0, 0);
             model.work(0);
         });
+        let signal = model.item.last_queueing();
         if let Some(timer) = model.item.timer() {
             model.fire(timer, 0);
         }
-        let signal = model.item.last_queueing();
         manager.join().unwrap();
         model.drain();
         assert!(signal.is_none_or(|signal| signal.wait(Until::Expired)), "its run has ended");

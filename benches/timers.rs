@@ -1,0 +1,204 @@
+//! What it costs to queue later, to take back and to wait; ends with a table of the figures aimed at.
+//!
+//! ```text
+//! cargo bench --bench timers -- --quick
+//! ```
+//!
+//! | group | what one iteration is |
+//! |---|---|
+//! | `timer` | `queue_delayed`, or `cancel`, of one of 100 000 items that are armed for random times within an hour |
+//! | `move` | `mod_delayed` of an armed item, as for debouncing |
+//! | `lateness` | from the time that was asked for to the run, on an idle machine: p99 of 2000 timers |
+//! | `cancel` | one `cancel` of a pending item |
+//! | `flush` | one `flush` of a queue, or of an item, with nothing to wait for |
+//! | `wait` | one `cancel_sync` of an item that is idle |
+#![allow(missing_docs, reason = "a bench has no documentation but its header")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
+
+mod figures;
+
+use std::hint::black_box;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use cmwq::{Work, WorkQueue, WorkQueueBuilder};
+use criterion::Criterion;
+
+use figures::{Aim, Figures};
+
+const ARMED: usize = 100_000;
+const UNLIMITED: &str = "the queue has no limit";
+const HOUR: u64 = 3_600_000_000;
+
+fn main() {
+    let mut criterion = Criterion::default()
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2))
+        .configure_from_args();
+    let figures = Figures::default();
+    timers(&mut criterion, &figures);
+    moves(&mut criterion, &figures);
+    lateness(&mut criterion, &figures);
+    cancels(&mut criterion, &figures);
+    flushes(&mut criterion, &figures);
+    criterion.final_summary();
+    figures.print();
+}
+
+fn build(queue: WorkQueueBuilder) -> WorkQueue {
+    queue.build().expect("a queue can be made")
+}
+
+/// Delays that look random, within an hour: a linear congruential generator's high bits.
+fn delays() -> impl Iterator<Item = Duration> {
+    let mut state = 1_u64;
+    std::iter::repeat_with(move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Duration::from_micros(1_000_000 + (state >> 33) % HOUR)
+    })
+}
+
+fn timers(criterion: &mut Criterion, figures: &Figures) {
+    let mut group = criterion.benchmark_group("timer");
+    let queue = build(WorkQueue::new("timers"));
+    let items: Vec<Work> = (0..2 * ARMED).map(|_| Work::new(|| ())).collect();
+    let (stay, measured) = items.split_at(ARMED);
+    for (item, delay) in stay.iter().zip(delays()) {
+        queue.queue_delayed(item, delay).expect(UNLIMITED);
+    }
+    let arm = figures.add("arm one more than 100 000 timers", Some(Aim::AtMost(2e-6)));
+    let cancel = figures.add("cancel one of more than 100 000 timers", Some(Aim::AtMost(2e-6)));
+    let mut delays = delays();
+    let mut round = |items: &[Work]| {
+        let begin = Instant::now();
+        for (item, delay) in items.iter().zip(&mut delays) {
+            queue.queue_delayed(item, delay).expect(UNLIMITED);
+        }
+        let armed = begin.elapsed();
+        let begin = Instant::now();
+        for item in items {
+            assert!(item.cancel());
+        }
+        (armed, begin.elapsed())
+    };
+    let mut run = |which: fn((Duration, Duration)) -> Duration, iterations: u64| {
+        let mut left = iterations as usize;
+        let mut spent = Duration::ZERO;
+        while left > 0 {
+            let batch = left.min(1000);
+            spent += which(round(&measured[..batch]));
+            left -= batch;
+        }
+        spent
+    };
+    group.bench_function("arm", |bencher| {
+        bencher.iter_custom(|n| figures.time(arm, run(|spent| spent.0, n), n));
+    });
+    group.bench_function("cancel", |bencher| {
+        bencher.iter_custom(|n| figures.time(cancel, run(|spent| spent.1, n), n));
+    });
+    group.finish();
+    stay.iter().for_each(|item| assert!(black_box(item.cancel())));
+}
+
+fn moves(criterion: &mut Criterion, figures: &Figures) {
+    let queue = build(WorkQueue::new("moves"));
+    let item = Work::new(|| ());
+    let figure = figures.add("move an armed item to later", None);
+    criterion.bench_function("move", |bencher| {
+        bencher.iter_custom(|iterations| {
+            let begin = Instant::now();
+            for _ in 0..iterations {
+                black_box(queue.mod_delayed(&item, Duration::from_secs(60)).expect(UNLIMITED));
+            }
+            figures.time(figure, begin.elapsed(), iterations)
+        });
+    });
+    item.cancel();
+}
+
+fn lateness(criterion: &mut Criterion, figures: &Figures) {
+    const TIMERS: usize = 2000;
+    let queue = build(WorkQueue::new("lateness"));
+    let figure = figures.add("lateness of a timer, p99", Some(Aim::AtMost(1e-3)));
+    let mut group = criterion.benchmark_group("lateness");
+    group.sample_size(10);
+    group.bench_function("p99", |bencher| {
+        bencher.iter_custom(|iterations| {
+            let mut worst = Duration::ZERO;
+            for _ in 0..iterations {
+                let (tell, told) = channel();
+                let handles: Vec<_> = (0..TIMERS)
+                    .map(|n| {
+                        // One every 400 us, none sooner than all are armed.
+                        let delay = Duration::from_millis(20) + n as u32 * Duration::from_micros(400);
+                        let (due, tell) = (Instant::now() + delay, tell.clone());
+                        let item = move || tell.send(due.elapsed()).expect("the bench listens");
+                        queue.spawn_after(delay, item).expect(UNLIMITED)
+                    })
+                    .collect();
+                let mut late: Vec<Duration> = told.iter().take(TIMERS).collect();
+                drop(handles);
+                late.sort();
+                worst += late[TIMERS * 99 / 100];
+            }
+            figures.time(figure, worst, iterations)
+        });
+    });
+    group.finish();
+}
+
+fn cancels(criterion: &mut Criterion, figures: &Figures) {
+    let queue = build(WorkQueue::ordered("cancels"));
+    let (release, released) = channel::<()>();
+    let busy = queue.spawn(move || cmwq::blocking(|| released.recv()).is_ok()).expect(UNLIMITED);
+    let items: Vec<Work> = (0..1024).map(|_| Work::new(|| ())).collect();
+    let figure = figures.add("cancel a pending item", Some(Aim::AtMost(300e-9)));
+    criterion.bench_function("cancel", |bencher| {
+        bencher.iter_custom(|iterations| {
+            let mut left = iterations as usize;
+            let mut spent = Duration::ZERO;
+            while left > 0 {
+                let batch = &items[..left.min(items.len())];
+                for item in batch {
+                    queue.queue(item).expect(UNLIMITED);
+                }
+                let begin = Instant::now();
+                for item in batch {
+                    assert!(item.cancel());
+                }
+                spent += begin.elapsed();
+                left -= batch.len();
+            }
+            figures.time(figure, spent, iterations)
+        });
+    });
+    release.send(()).expect("it waits");
+    assert!(busy.join().expect("it does not panic"));
+}
+
+fn flushes(criterion: &mut Criterion, figures: &Figures) {
+    let queue = build(WorkQueue::new("flushes"));
+    let item = Work::new(|| ());
+    queue.queue(&item).expect(UNLIMITED);
+    queue.flush().expect("the bench is no item");
+    let flush = || queue.flush().expect("the bench is no item");
+    measure(criterion, figures, "flush an empty queue", Some(Aim::AtMost(200e-9)), flush);
+    measure(criterion, figures, "flush an idle item", None, || assert_eq!(item.flush(), Ok(false)));
+    measure(criterion, figures, "cancel_sync an idle item", None, || {
+        assert_eq!(item.cancel_sync(), Ok(false));
+    });
+}
+
+fn measure(criterion: &mut Criterion, figures: &Figures, name: &str, aim: Option<Aim>, wait: impl Fn()) {
+    let figure = figures.add(name, aim);
+    criterion.bench_function(name, |bencher| {
+        bencher.iter_custom(|iterations| {
+            let begin = Instant::now();
+            for _ in 0..iterations {
+                wait();
+            }
+            figures.time(figure, begin.elapsed(), iterations)
+        });
+    });
+}

@@ -1,0 +1,147 @@
+//! Debounced saves: a document is written to its file once it has been left alone for a while, not at each change.
+//!
+//! ```text
+//! cargo run --release --example delayed                           # plays three bursts of typing
+//! cargo run --release --example delayed -- --quiet 200 notes.txt  # as long as it is quiet for 200 ms
+//! some-log | cargo run --release --example delayed -- log.txt     # appends the lines of a pipe
+//! ```
+//!
+//! Each change calls `mod_delayed`, which moves the pending save to later. The last change of a burst is never lost:
+//! the save that runs sees everything written before any of the calls, and at the end `flush` runs it at once.
+//! A periodic item beside it reports what has been going on.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
+
+use std::error::Error;
+use std::fs;
+use std::io::{self, BufRead, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use cmwq::{Work, WorkQueue, blocking};
+
+const HELP: &str = "usage: delayed [--quiet MILLISECONDS] [FILE]
+
+Appends lines to a document and saves it to FILE (notes.txt in a temporary directory, if none is given) once nothing
+has changed for 100 ms, or as many as given. Lines come from standard input; at a terminal, a script is played.";
+
+struct Args {
+    quiet: Duration,
+    file: PathBuf,
+}
+
+/// A document and its file.
+struct Document {
+    lines: Mutex<Vec<String>>,
+    file: PathBuf,
+    changes: AtomicUsize,
+    saves: AtomicUsize,
+}
+
+impl Document {
+    /// Writes a new file and puts it into the old one's place, so that there is a whole one at every moment.
+    fn save(&self) -> io::Result<usize> {
+        let mut text = self.lines.lock().unwrap().join("\n");
+        text.push('\n');
+        let new = self.file.with_extension("new");
+        blocking(|| fs::write(&new, &text).and_then(|()| fs::rename(&new, &self.file)))?;
+        self.saves.fetch_add(1, Relaxed);
+        Ok(text.len())
+    }
+}
+
+fn main() -> ExitCode {
+    let args = match parse() {
+        Ok(Some(args)) => args,
+        Ok(None) => {
+            println!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("delayed: {error}\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match edit(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("delayed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse() -> Result<Option<Args>, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut args = Args {
+        quiet: Duration::from_millis(100),
+        file: std::env::temp_dir().join(format!("cmwq-delayed-{}", std::process::id())).join("notes.txt"),
+    };
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("quiet") => args.quiet = Duration::from_millis(parser.value()?.parse()?),
+            Long("help") | Short('h') => return Ok(None),
+            Value(file) => args.file = file.into(),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Some(args))
+}
+
+fn edit(args: &Args) -> Result<(), Box<dyn Error>> {
+    if let Some(folder) = args.file.parent().filter(|folder| *folder != Path::new("")) {
+        fs::create_dir_all(folder)?;
+    }
+    let document = Arc::new(Document {
+        lines: Mutex::default(),
+        file: args.file.clone(),
+        changes: AtomicUsize::new(0),
+        saves: AtomicUsize::new(0),
+    });
+    let queue = WorkQueue::new("documents").build()?;
+    let begun = Instant::now();
+    let save = {
+        let document = Arc::clone(&document);
+        Work::new(move || match document.save() {
+            Ok(bytes) => println!("{:6} ms  saved {bytes} bytes", begun.elapsed().as_millis()),
+            Err(error) => eprintln!("{}: {error}", document.file.display()),
+        })
+    };
+    let report = {
+        let document = Arc::clone(&document);
+        queue.spawn_every(Duration::from_secs(1), move || {
+            println!(
+                "{:6} ms  {} changes so far",
+                begun.elapsed().as_millis(),
+                document.changes.load(Relaxed)
+            );
+        })?
+    };
+    let change = |line: String| {
+        document.lines.lock().unwrap().push(line);
+        document.changes.fetch_add(1, Relaxed);
+        queue.mod_delayed(&save, args.quiet).map(drop)
+    };
+    if io::stdin().is_terminal() {
+        for (words, pause) in [("the quick brown fox", 400), ("jumps over", 900), ("the lazy dog", 0)] {
+            for word in words.split(' ') {
+                change(word.to_owned())?;
+                std::thread::sleep(Duration::from_millis(25));
+            }
+            std::thread::sleep(Duration::from_millis(pause));
+        }
+    } else {
+        for line in io::stdin().lock().lines() {
+            change(line?)?;
+        }
+    }
+    // What is still to be saved is saved now.
+    save.flush()?;
+    report.cancel_sync()?;
+    let (changes, saves) = (document.changes.load(Relaxed), document.saves.load(Relaxed));
+    println!("{changes} changes, {saves} saves of {}", args.file.display());
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! A pool that needs a worker and cannot have one: how its work comes to the rescuers.
+//!
+//! An `Injector` can be neither scanned nor unlinked from, so the worklist is moved to the sideline first, under the
+//! pool's lock, in order. That is not much: what lies on a worklist holds a slot, and so is at most `max_active` for
+//! each queue and CPU. A worker that pops at the same time may get one entry before those that were just moved.
+
+use std::sync::Arc;
+
+use crate::policy::rescue::Call;
+use crate::sys::sync::Ordering;
+
+use super::super::rescuer::Rescuer;
+use super::super::shard::steal;
+use super::{Entry, Pool, State};
+
+impl Pool {
+    /// The worker that was asked for cannot be made now. If that begins a call for help: which.
+    pub(crate) fn unserved(&self) -> Option<Call> {
+        self.state.lock().crew.unserved()
+    }
+
+    /// Does work wait here for a worker that cannot be made?
+    pub(crate) fn needs_help(&self) -> bool {
+        self.state.lock().crew.needs_help()
+    }
+
+    /// The deadline of a call for help has come: calls the rescuers of all queues that have work here. False if the
+    /// call is over.
+    pub(crate) fn mayday(self: &Arc<Self>, call: Call) -> bool {
+        let mut state = self.state.lock();
+        if !state.crew.still_calls(call) || self.is_abandoned() {
+            return false;
+        }
+        if !self.has_work() {
+            drop(state);
+            self.relieved();
+            return false;
+        }
+        if self.core.has_rescuers() {
+            self.move_aside(&mut state);
+            let rescuers = state.rescuers();
+            drop(state);
+            self.moved_aside();
+            rescuers.iter().for_each(|rescuer| rescuer.call(self));
+        }
+        true
+    }
+
+    /// The first entry of the rescuer's queue, if the pool still needs help.
+    pub(crate) fn take_for(&self, rescuer: &Arc<Rescuer>) -> Option<Entry> {
+        let mut state = self.state.lock();
+        if !state.crew.needs_help() || self.is_abandoned() {
+            return None;
+        }
+        self.move_aside(&mut state);
+        let first = state.sideline.iter().position(|entry| is_of(entry, rescuer));
+        let entry = first.and_then(|at| state.sideline.remove(at));
+        self.sidelined.store(state.sideline.len(), Ordering::Release);
+        drop(state);
+        self.moved_aside();
+        entry
+    }
+
+    /// A rescuer leaves, or was not needed. If there is no work left, nobody waits for a worker any more; whoever
+    /// pushes next reserves one anew, and calls if it cannot be made.
+    pub(crate) fn relieved(&self) {
+        let mut state = self.state.lock();
+        let no_need = state.crew.needs_help() && !self.has_work();
+        let dropped = if no_need { state.crew.stand_down() } else { Vec::new() };
+        drop(state);
+        dropped.into_iter().for_each(|reserved| self.running.drop_reservation(reserved));
+        // A push that came meanwhile has relied on these reservations.
+        self.look();
+    }
+
+    /// Moves the worklist to the end of the sideline. The caller owes [`moved_aside`](Self::moved_aside).
+    fn move_aside(&self, state: &mut State) {
+        // What is pushed from now on stays: a stream of pushes does not keep the lock.
+        for _ in 0..self.worklist.len() {
+            let Some(entry) = steal(&self.worklist) else { break };
+            state.sideline.push_back(entry);
+        }
+        self.sidelined.store(state.sideline.len(), Ordering::Release);
+    }
+
+    /// Whoever looked for work while entries were on their way from one list to the other may have seen none.
+    fn moved_aside(&self) {
+        if self.has_work() {
+            self.perform(self.running.pushed(), None);
+        }
+    }
+}
+
+impl State {
+    /// The rescuers of the queues that have entries on the sideline, each once.
+    fn rescuers(&self) -> Vec<Arc<Rescuer>> {
+        let mut found: Vec<&Arc<Rescuer>> = Vec::new();
+        for rescuer in self.sideline.iter().filter_map(|entry| entry.shard().queue().rescuer()) {
+            // Entries of one queue lie together, mostly.
+            if !found.iter().rev().any(|known| Arc::ptr_eq(known, rescuer)) {
+                found.push(rescuer);
+            }
+        }
+        found.into_iter().map(Arc::clone).collect()
+    }
+}
+
+/// Is it an entry of the queue that this rescuer belongs to? Queues are told apart by their rescuers, since the
+/// address of one that is gone may be another one's by now.
+fn is_of(entry: &Entry, rescuer: &Arc<Rescuer>) -> bool {
+    entry.shard().queue().rescuer().is_some_and(|own| Arc::ptr_eq(own, rescuer))
+}

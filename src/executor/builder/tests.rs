@@ -1,0 +1,101 @@
+//! Executors that lack something: a topology, a manager.
+
+use std::sync::mpsc;
+
+use crate::WorkQueue;
+use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
+
+use super::*;
+
+/// spec: E2: without a topology, the process's own mask still counts.
+#[test]
+fn the_default_executor_uses_the_cpus_of_the_process_without_a_topology_too() {
+    let unreadable = ExecutorBuilder::new().topology(TopologySource::Synthetic("garbage".into()));
+    let (executor, manager, error) = unreadable.assemble_default();
+    manager.unwrap();
+    assert!(matches!(error, Some(BuildExecutorError::Topology(_))), "{error:?}");
+    assert_eq!(*executor.cpus(), sys::affinity::process_cpus().unwrap());
+}
+
+/// spec: E1 (the global executor works when its manager can be made at last): work that came before waits for it.
+#[test]
+fn work_brings_a_missing_manager_about() {
+    let attempts = AtomicUsize::new(0);
+    let first_fails = move |name: &str| match attempts.fetch_add(1, Ordering::Relaxed) {
+        0 => Err(io::Error::other(format!("{name}: not now"))),
+        _ => Ok(()),
+    };
+    let (executor, manager) = ExecutorBuilder::new().before_spawn(first_fails).assemble().unwrap();
+    assert!(manager.unwrap_err().to_string().contains("manager: not now"));
+
+    let early = WorkQueue::per_cpu("early").build_on(&executor).unwrap().spawn(|| "early").unwrap();
+    let queue = WorkQueue::new("late").build_on(&executor).unwrap();
+    // No attempt is made for a second; the first push after it brings the manager about, for everybody.
+    let late = queue.spawn(|| "late").unwrap();
+    for _ in 0..200 {
+        drop(queue.spawn(|| ()).unwrap());
+        if late.is_finished() {
+            break;
+        }
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+    assert!(late.is_finished(), "no push has made the manager: {}", executor.snapshot());
+    assert_eq!(late.join().unwrap(), "late");
+    assert_eq!(early.join().unwrap(), "early");
+}
+
+/// spec: E2: nobody gave an empty set, so the error does not say so.
+#[test]
+fn a_process_without_a_cpu_of_the_topology_is_told_both_sets() {
+    let known: CpuSet = "0-1".parse().unwrap();
+    let process: CpuSet = "4-5".parse().unwrap();
+    let topology = Topology::flat(&known);
+    let error = ExecutorBuilder::new().choose_cpus(&topology, Ok(process)).unwrap_err();
+    assert!(matches!(error, BuildExecutorError::NoCommonCpu { .. }), "{error:?}");
+    assert_eq!(
+        error.to_string(),
+        "the process may use CPUs 4-5, the topology has 0-1; an executor needs at least one of both"
+    );
+}
+
+/// spec: P1 (the manager itself cannot be made; tried again, at most once a second): whoever waits sees to it.
+#[test]
+fn who_waits_brings_a_missing_manager_about() {
+    let attempts = Arc::new(Mutex::new(Vec::new()));
+    let made = Arc::clone(&attempts);
+    let some_fail = move |name: &str| {
+        let mut made = made.lock();
+        made.push(sys::clock::now());
+        if made.len() < 3 { Err(io::Error::other(format!("{name}: not now"))) } else { Ok(()) }
+    };
+    let (executor, manager) = ExecutorBuilder::new().before_spawn(some_fail).assemble().unwrap();
+    assert!(manager.is_err());
+    let [detached, joined, flushed] =
+        ["detached", "joined", "flushed"].map(|name| WorkQueue::per_cpu(name).build_on(&executor).unwrap());
+    let ran = Arc::new(AtomicUsize::new(0));
+    let count = || {
+        let ran = Arc::clone(&ran);
+        move || ran.fetch_add(1, Ordering::SeqCst)
+    };
+    drop(detached.spawn(count()).unwrap());
+    drop(flushed.spawn(count()).unwrap());
+    let item = joined.spawn(count()).unwrap();
+    // A wait that is too short for an attempt ends in time all the same.
+    let item = item.join_timeout(Duration::from_millis(10)).unwrap_err();
+    assert_eq!(flushed.flush_timeout(Duration::from_millis(10)), Err(crate::WaitError::TimedOut));
+    let (sender, ran_at) = mpsc::channel();
+    let joiner = move || sender.send(item.join().unwrap()).unwrap();
+    let joiner = sys::thread::spawn("joiner".into(), None, joiner).unwrap();
+    flushed.flush().unwrap();
+    joiner.join().unwrap();
+    assert!(ran_at.recv().unwrap() < 3);
+    detached.flush().unwrap();
+    assert_eq!(ran.load(Ordering::SeqCst), 3);
+    let attempts = attempts.lock();
+    let pauses = attempts[..3].windows(2).map(|pair| pair[1].since(pair[0]));
+    assert!(
+        pauses.clone().all(|pause| pause >= Duration::from_millis(990)),
+        "{:?}",
+        pauses.collect::<Vec<_>>()
+    );
+}

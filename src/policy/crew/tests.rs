@@ -1,0 +1,237 @@
+//! Tables of who wakes.
+
+use super::super::concurrency::{Kick, Running};
+use super::*;
+
+const LIMITS: CrewLimits = CrewLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
+
+fn reserved() -> Reserved {
+    match Running::managed(1).kick().1 {
+        Kick::Wake(reserved) => reserved,
+        other => unreachable!("an idle pool wakes, got {other:?}"),
+    }
+}
+
+fn at(seconds: u64) -> Time {
+    Time::default() + Duration::from_secs(seconds)
+}
+
+/// A crew of `n` idle workers, numbered from 0, that became idle one second after the other.
+fn idle_crew(n: u32) -> Crew {
+    let mut crew = Crew::new(LIMITS);
+    for id in 0..n {
+        assert!(matches!(crew.arrived(id, None, at(u64::from(id))), Rest::Park(_)));
+    }
+    crew
+}
+
+/// spec: C3 (need to create)
+#[test]
+fn the_first_reservation_makes_a_worker_and_that_one_a_spare() {
+    let mut crew = Crew::new(LIMITS);
+    assert_eq!(crew.kick(reserved(), None), Wake::Create);
+    assert_eq!(crew.kick(reserved(), None), Wake::Wait);
+    assert!(crew.is_help_coming());
+    // The first to arrive begins, and since another reservation waits, one more is made at once.
+    assert_eq!(crew.arrived(0, None, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
+    assert_eq!(crew.arrived(1, None, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
+    assert_eq!(crew.arrived(2, None, at(0)), Rest::Park(None));
+    assert!(!crew.is_help_coming());
+}
+
+/// spec: C3 (a worker keeps one idle spare before it starts working)
+#[test]
+fn the_last_idle_worker_asks_for_a_spare_before_it_begins() {
+    let mut crew = idle_crew(2);
+    assert_eq!(crew.kick(reserved(), None), Wake::Unpark(1));
+    assert_eq!(crew.woken().1, Prepare::Ready);
+    assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(crew.woken().1, Prepare::CreateSpare);
+    assert_eq!(crew.kick(reserved(), None), Wake::Wait);
+}
+
+#[test]
+fn the_most_recently_idle_worker_is_woken_first() {
+    let mut crew = idle_crew(3);
+    assert_eq!(crew.kick(reserved(), None), Wake::Unpark(2));
+    assert_eq!(crew.kick(reserved(), None), Wake::Unpark(1));
+}
+
+/// spec: C1 (another worker starts at once), C5: on the CPU that is about to be free.
+#[test]
+fn a_worker_that_blocks_wakes_one_that_ran_on_its_cpu() {
+    let mut crew = Crew::new(LIMITS);
+    for (id, cpu) in [(0, 7), (1, 5), (2, 7), (3, 5)] {
+        assert!(matches!(crew.arrived(id, Some(cpu), at(0)), Rest::Park(_)));
+    }
+    assert_eq!(crew.kick(reserved(), Some(7)), Wake::Unpark(2));
+    assert_eq!(crew.kick(reserved(), Some(7)), Wake::Unpark(0));
+    assert_eq!(crew.kick(reserved(), Some(7)), Wake::Unpark(3), "better another one than none");
+}
+
+/// spec: C3 (returning workers overshoot and are shed), C5: so that no CPU of the pod is left.
+#[test]
+fn of_too_many_workers_one_leaves_that_shares_its_cpu() {
+    assert!(should_shed(0, [0, 1].into_iter()), "it shares its own");
+    assert!(!should_shed(1, [0, 0].into_iter()), "it has its CPU to itself, the others share one");
+    assert!(should_shed(2, [0, 1].into_iter()), "nobody seems to share: what is known of them is old");
+    assert!(should_shed(0, [].into_iter()));
+}
+
+#[test]
+fn a_worker_that_becomes_idle_serves_who_waits_for_a_new_one() {
+    let mut crew = idle_crew(1);
+    assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(crew.woken().1, Prepare::CreateSpare);
+    assert_eq!(crew.kick(reserved(), None), Wake::Wait);
+    assert_eq!(crew.rest(0, None, at(9)), Rest::Start(reserved(), Prepare::Ready));
+}
+
+/// spec: C8 (culled beyond 2 + busy/4)
+#[test]
+fn idle_workers_leave_after_the_timeout_down_to_two() {
+    let mut crew = idle_crew(2);
+    assert_eq!(crew.arrived(2, None, at(2)), Rest::Park(Some(at(300))));
+    assert_eq!(crew.arrived(3, None, at(3)), Rest::Park(None), "one deadline is enough");
+    assert_eq!(crew.cull(at(299)), Cull { leaving: vec![], again_at: Some(at(300)) });
+    assert_eq!(crew.cull(at(300)), Cull { leaving: vec![0], again_at: Some(at(301)) });
+    assert_eq!(crew.cull(at(1000)), Cull { leaving: vec![1], again_at: None });
+    assert_eq!((crew.alive(), crew.idle()), (2, 2));
+}
+
+/// spec: C8
+#[test]
+fn one_more_idle_worker_stays_for_four_busy_ones() {
+    for (alive, busy, too_many) in [(3, 0, true), (7, 4, true), (8, 5, false), (12, 8, true), (2, 0, false)] {
+        let mut crew = idle_crew(alive);
+        for _ in 0..busy {
+            let _ = crew.kick(reserved(), None);
+        }
+        assert_eq!(crew.too_many_workers(), too_many, "{busy} of {alive} busy");
+    }
+}
+
+#[test]
+fn a_failed_creation_is_tried_again_only_while_wanted() {
+    let mut crew = idle_crew(1);
+    assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(crew.woken().1, Prepare::CreateSpare);
+    assert!(crew.still_wanted(), "the spare is still missing");
+    assert!(crew.is_help_coming());
+    assert_eq!(crew.rest(0, None, at(0)), Rest::Park(None));
+    assert!(!crew.still_wanted(), "an idle worker is back");
+    assert!(!crew.is_help_coming());
+}
+
+/// spec: E2 (max threads): otherwise it is always the first to be tried again, and holds back those in need.
+#[test]
+fn a_crew_that_gave_its_last_worker_up_wants_no_spare() {
+    let mut crew = Crew::new(LIMITS);
+    assert_eq!(crew.kick(reserved(), None), Wake::Create);
+    let Rest::Start(_, Prepare::CreateSpare) = crew.arrived(0, None, at(0)) else { panic!("it is wanted") };
+    assert_eq!(crew.rest(0, None, at(0)), Rest::Park(None));
+    assert_eq!(crew.give_up_one(), Some(0));
+    assert!(!crew.still_wanted());
+}
+
+/// spec: E2 (max threads): at the cap, only work in need waits for room.
+#[test]
+fn a_spare_is_not_worth_waiting_for_room() {
+    let mut crew = idle_crew(1);
+    assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(crew.woken().1, Prepare::CreateSpare);
+    assert!(!crew.no_room());
+    assert_eq!(crew.kick(reserved(), None), Wake::Create, "it blocked: now somebody is in need");
+    assert!(crew.no_room());
+    assert_eq!(crew.kick(reserved(), None), Wake::Wait);
+}
+
+#[test]
+fn reservations_that_nobody_can_serve_are_handed_back() {
+    let mut crew = Crew::new(LIMITS);
+    assert_eq!(crew.kick(reserved(), None), Wake::Create);
+    assert_eq!(crew.nobody_comes(), vec![reserved()]);
+    assert!(!crew.is_help_coming());
+    assert_eq!(crew.kick(reserved(), None), Wake::Create, "asked for anew");
+}
+
+#[test]
+fn a_closing_crew_lets_everybody_go() {
+    let mut crew = idle_crew(3);
+    assert_eq!(crew.kick(reserved(), None), Wake::Unpark(2));
+    assert_eq!(crew.close(), vec![0, 1]);
+    assert_eq!(crew.woken().1, Prepare::Ready, "no spare is made any more");
+    assert_eq!(crew.rest(2, None, at(1)), Rest::Exit);
+    assert_eq!(crew.arrived(3, None, at(1)), Rest::Exit);
+    assert_eq!(crew.alive(), 0);
+}
+
+#[test]
+fn a_pool_gives_up_its_oldest_idle_worker() {
+    let mut crew = idle_crew(2);
+    assert_eq!(crew.give_up_one(), Some(0));
+    assert_eq!(crew.give_up_one(), Some(1));
+    assert_eq!(crew.give_up_one(), None);
+    assert_eq!(crew.alive(), 0);
+}
+
+/// spec: P2 (its pool needs a worker and cannot make one)
+#[test]
+fn a_crew_calls_for_help_while_work_waits_for_a_worker_that_cannot_be_made() {
+    let mut crew = Crew::new(LIMITS);
+    assert_eq!(crew.kick(reserved(), None), Wake::Create);
+    assert!(!crew.needs_help(), "it is being made");
+    let call = crew.unserved().expect("it cannot be made");
+    assert!(crew.needs_help() && crew.still_calls(call));
+    assert_eq!(crew.kick(reserved(), None), Wake::Wait, "one call is enough");
+    assert!(crew.still_wanted());
+    assert_eq!(crew.unserved(), None, "it failed again, and still calls");
+    assert!(crew.still_calls(call));
+    let Rest::Start(..) = crew.arrived(0, None, at(1)) else { panic!("two wait for it") };
+    assert!(!crew.needs_help(), "it could be made, and the next one is asked for");
+    assert!(!crew.still_calls(call));
+}
+
+/// spec: P2: what is missing is a spare, until a worker blocks. Then the time begins, and not when a look happens
+/// to come.
+#[test]
+fn a_crew_without_a_spare_calls_when_somebody_needs_it() {
+    let mut crew = idle_crew(1);
+    assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(crew.woken().1, Prepare::CreateSpare);
+    assert_eq!(crew.unserved(), None, "nobody waits for a spare");
+    assert!(!crew.needs_help());
+    let Wake::Call(call) = crew.kick(reserved(), None) else { panic!("somebody waits for it now") };
+    assert!(crew.still_calls(call));
+    // The blocked worker is back: the need is over, and the next one is a need of its own.
+    assert!(matches!(crew.rest(0, None, at(1)), Rest::Start(..)));
+    assert!(!crew.still_calls(call));
+    let Wake::Call(next) = crew.kick(reserved(), None) else { panic!("it is needed once more") };
+    assert!(!crew.still_calls(call) && crew.still_calls(next));
+}
+
+/// spec: P2 (an idle executor makes no wake-ups): rescuers have done the work.
+#[test]
+fn a_crew_without_work_stands_down_and_calls_anew_for_the_next() {
+    let mut crew = Crew::new(LIMITS);
+    assert_eq!(crew.kick(reserved(), None), Wake::Create);
+    let call = crew.unserved().expect("it cannot be made");
+    assert_eq!(crew.stand_down(), vec![reserved()]);
+    assert!(!crew.needs_help() && !crew.still_calls(call));
+    let Wake::Call(next) = crew.kick(reserved(), None) else { panic!("the worker is still missing") };
+    assert!(crew.still_calls(next));
+    assert_eq!(crew.stand_down(), vec![reserved()]);
+    assert!(!crew.still_wanted(), "nobody is there who wants a worker");
+    assert_eq!(crew.kick(reserved(), None), Wake::Create, "asked for anew");
+}
+
+/// spec: P1 (nothing is orphaned), E2 (max threads)
+#[test]
+fn a_closed_or_satisfied_crew_does_not_call() {
+    let mut crew = Crew::new(LIMITS);
+    assert_eq!(crew.unserved(), None, "it asked for nothing");
+    assert_eq!(crew.kick(reserved(), None), Wake::Create);
+    let call = crew.unserved().expect("it cannot be made");
+    let _nobody_is_idle = crew.close();
+    assert!(!crew.needs_help() && !crew.still_calls(call));
+}

@@ -1,0 +1,143 @@
+//! Models of a pool in distress: its only worker cannot be made, and a rescuer does the work.
+//!
+//! What must not be lost: an item that nobody waits for with a reservation, and so calls nobody for; and an item that
+//! was between the worklist and the sideline when somebody looked for work.
+//!
+//! Red under: `push-without-fence`, `look-without-fence`, `drop-keeps-reservation`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::thread;
+
+use super::{List, check, check_all};
+use crate::policy::concurrency::{Kick, Running};
+use crate::policy::crew::{Crew, CrewLimits, Wake};
+use crate::policy::rescue::Call;
+use crate::protocol::running::RunningCell;
+use crate::sys::sync::Mutex;
+
+const LIMITS: CrewLimits = CrewLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
+
+struct Pool {
+    list: List,
+    running: RunningCell,
+    crew: Mutex<Crew>,
+}
+
+impl Pool {
+    /// One item, and the call for help that it led to.
+    fn in_distress() -> (Self, Call) {
+        let pool = Self {
+            list: List::new(),
+            running: RunningCell::new(Running::managed(1).unwatchable()),
+            crew: Mutex::new(Crew::new(LIMITS)),
+        };
+        pool.list.push();
+        let Kick::Wake(reserved) = pool.running.pushed() else { panic!("nobody is there") };
+        assert_eq!(pool.crew.lock().kick(reserved, None), Wake::Create);
+        let call = pool.crew.lock().unserved().expect("work waits");
+        (pool, call)
+    }
+
+    /// The call that the caller has to tell the manager of, if any.
+    fn push(&self) -> Option<Call> {
+        self.list.push();
+        self.perform(self.running.pushed())
+    }
+
+    fn perform(&self, kick: Kick) -> Option<Call> {
+        let Kick::Wake(reserved) = kick else { return None };
+        match self.crew.lock().kick(reserved, None) {
+            Wake::Call(call) => Some(call),
+            Wake::Wait => None,
+            other => panic!("the worker was asked for, and nobody is idle: {other:?}"),
+        }
+    }
+
+    /// The rescuer takes what it finds, and leaves.
+    fn rescue(&self) -> Option<Call> {
+        while self.crew.lock().needs_help() && self.list.pop() {}
+        let mut crew = self.crew.lock();
+        let no_need = crew.needs_help() && !self.list.has_work();
+        let dropped = if no_need { crew.stand_down() } else { Vec::new() };
+        drop(crew);
+        dropped.into_iter().for_each(|reserved| self.running.drop_reservation(reserved));
+        self.perform(self.running.look(|| self.list.has_work()))
+    }
+
+    /// Work that is left has a call for which the manager has a deadline.
+    fn assert_called(&self, calls: &[Call]) {
+        let crew = self.crew.lock();
+        if self.list.has_work() {
+            assert!(calls.iter().any(|call| crew.still_calls(*call)), "work waits, and nobody is called");
+        } else if !crew.needs_help() {
+            assert_eq!(self.running.load().waking(), 0, "a reservation has leaked");
+        }
+    }
+}
+
+/// spec: P2 (nothing is left behind without anybody)
+#[test]
+fn a_push_meets_a_rescuer_that_leaves() {
+    check_all(|| {
+        let (pool, first) = Pool::in_distress();
+        let pool = Arc::new(pool);
+        let rescuer = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.rescue())
+        };
+        let pushed = pool.push();
+        let left = rescuer.join().unwrap();
+        let calls: Vec<_> = [Some(first), pushed, left].into_iter().flatten().collect();
+        pool.assert_called(&calls);
+    });
+}
+
+#[test]
+fn two_pushes_meet_a_rescuer_that_leaves() {
+    check(2, || {
+        let (pool, first) = Pool::in_distress();
+        let pool = Arc::new(pool);
+        let rescuer = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.rescue())
+        };
+        let issuer = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.push())
+        };
+        let calls = [Some(first), pool.push(), issuer.join().unwrap(), rescuer.join().unwrap()];
+        let calls: Vec<_> = calls.into_iter().flatten().collect();
+        pool.assert_called(&calls);
+    });
+}
+
+/// The manager moves an item from the worklist to the sideline while the only worker, which finds neither list filled,
+/// goes idle.
+#[test]
+fn an_item_on_its_way_to_the_sideline_is_seen() {
+    check_all(|| {
+        let running = RunningCell::new(Running::managed(1).unwatchable());
+        let Kick::Wake(reserved) = running.pushed() else { panic!("the pool is empty") };
+        assert!(running.start(reserved));
+        let pool = Arc::new((List::new(), List::new(), running));
+        pool.0.push();
+        let manager = {
+            let pool = pool.clone();
+            thread::spawn(move || {
+                let (worklist, sideline, running) = &*pool;
+                worklist.pop() && {
+                    sideline.push();
+                    matches!(running.pushed(), Kick::Wake(_))
+                }
+            })
+        };
+        let (worklist, sideline, running) = &*pool;
+        let taken = sideline.pop() || worklist.pop();
+        running.leave();
+        let look = running.look(|| sideline.has_work() || worklist.has_work());
+        let woken = manager.join().unwrap() | matches!(look, Kick::Wake(_));
+        assert!(taken || woken, "the item waits, and nobody comes for it");
+    });
+}

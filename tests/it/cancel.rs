@@ -1,0 +1,413 @@
+//! Taking an item back, keeping it out, and waiting for it.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use cmwq::{EnableError, QueueError, WaitError, Work, WorkQueue};
+
+use crate::support::{
+    Door, Random, all_kinds, begun_on, bump, counting, cpus, eventually, on_each_executor, one_cpu, stress,
+    time_limit,
+};
+
+const SHORT: Duration = Duration::from_millis(2);
+
+/// spec: F3 (cancel: true if it was pending; does not wait)
+#[test]
+fn a_cancel_takes_a_pending_item_back_and_leaves_a_running_one_alone() {
+    let _limit = time_limit();
+    for queue in all_kinds(&one_cpu()) {
+        let (work, door, runs) = begun_on(&queue);
+        assert!(!work.cancel(), "it runs and is not pending");
+        assert_eq!(queue.queue(&work), Ok(true));
+        assert!(work.cancel());
+        assert!(!work.cancel() && work.is_running());
+        door.open();
+        queue.flush().unwrap();
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+    }
+}
+
+/// spec: F3 (cancel_sync also waits for the running one)
+#[test]
+fn a_synchronous_cancel_waits_for_the_run() {
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            let (work, door, runs) = begun_on(&queue);
+            assert_eq!(queue.queue(&work), Ok(true));
+            let ended = Arc::new(AtomicBool::new(false));
+            let opener = {
+                let (ended, work) = (Arc::clone(&ended), work.clone());
+                std::thread::spawn(move || {
+                    eventually("the cancel waits", || !work.is_pending());
+                    ended.store(true, Ordering::SeqCst);
+                    door.open();
+                })
+            };
+            assert_eq!(work.cancel_sync(), Ok(true), "it was pending, too");
+            assert!(ended.load(Ordering::SeqCst), "it did not wait");
+            assert!(!work.is_running() && !work.is_pending());
+            assert_eq!(work.cancel_sync(), Ok(false), "nothing to cancel or to wait for");
+            opener.join().unwrap();
+            queue.flush().unwrap();
+            assert_eq!(runs.load(Ordering::SeqCst), 1);
+            assert_eq!(queue.queue(&work), Ok(true), "it is as good as new");
+            queue.flush().unwrap();
+        }
+    });
+}
+
+/// spec: F3 (keeps requeues out while it waits): an item that queues itself for ever ends here.
+#[test]
+fn a_synchronous_cancel_ends_an_item_that_queues_itself() {
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            let (runs, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            let (again, count, no) = (queue.clone(), Arc::clone(&runs), Arc::clone(&refused));
+            let work = Work::with_handle(move |this| {
+                bump(&count);
+                match again.queue(this) {
+                    Ok(_) => {}
+                    Err(error) => {
+                        assert_eq!(error, QueueError::Disabled);
+                        bump(&no);
+                    }
+                }
+            });
+            for _ in 0..stress(50) {
+                assert_eq!(queue.queue(&work), Ok(true));
+                let before = runs.load(Ordering::SeqCst);
+                eventually("it runs again and again", || runs.load(Ordering::SeqCst) > before);
+                work.cancel_sync().unwrap();
+                let after = runs.load(Ordering::SeqCst);
+                assert!(!work.is_pending() && !work.is_running());
+                std::thread::yield_now();
+                assert_eq!(runs.load(Ordering::SeqCst), after, "it came back");
+            }
+            assert!(refused.load(Ordering::SeqCst) <= stress(50));
+        }
+    });
+}
+
+/// spec: F6 (cancel_sync, disable_sync, flush): what a timed-out wait has done, and has not.
+#[test]
+fn waits_that_time_out_leave_the_run_alone() {
+    let _limit = time_limit();
+    for queue in all_kinds(&one_cpu()) {
+        let (work, door, runs) = begun_on(&queue);
+        assert_eq!(work.flush_timeout(SHORT), Err(WaitError::TimedOut));
+        queue.queue(&work).unwrap();
+        assert_eq!(work.flush_timeout(SHORT), Err(WaitError::TimedOut));
+        assert!(work.is_pending(), "a flush takes nothing back");
+        assert_eq!(work.cancel_sync_timeout(SHORT), Err(WaitError::TimedOut));
+        assert!(!work.is_pending() && work.is_running() && !work.is_disabled());
+        assert_eq!(queue.queue(&work), Ok(true), "queueing is permitted again");
+        assert_eq!(work.disable_sync_timeout(SHORT), Err(WaitError::TimedOut));
+        assert!(!work.is_pending() && work.is_disabled(), "disabled all the same");
+        assert_eq!(queue.queue(&work), Err(QueueError::Disabled));
+        door.open();
+        assert_eq!(work.disable_sync(), Ok(false));
+        assert_eq!((work.enable(), work.enable()), (Ok(false), Ok(true)));
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+    }
+}
+
+/// spec: F3 (disable, enable, with a depth; queueing a disabled item is an error; unbalanced enable is one)
+#[test]
+fn a_disabled_item_is_refused_until_it_was_enabled_as_often() {
+    let _limit = time_limit();
+    for queue in all_kinds(&one_cpu()) {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let work = counting(&runs);
+        assert_eq!(work.enable(), Err(EnableError::NotDisabled));
+        assert!(!work.disable(), "it was not pending");
+        assert!(!work.disable());
+        for _ in 0..2 {
+            assert_eq!(queue.queue(&work), Err(QueueError::Disabled));
+            assert_eq!(queue.queue_delayed(&work, SHORT), Err(QueueError::Disabled));
+            assert_eq!(queue.mod_delayed(&work, SHORT), Err(QueueError::Disabled));
+        }
+        assert_eq!(work.enable(), Ok(false), "once more to go");
+        assert_eq!(queue.queue(&work), Err(QueueError::Disabled));
+        assert_eq!(work.enable(), Ok(true));
+        assert_eq!(work.enable(), Err(EnableError::NotDisabled));
+        queue.flush().unwrap();
+        assert_eq!(runs.load(Ordering::SeqCst), 0, "what was refused is not made up for");
+        assert_eq!(queue.queue(&work), Ok(true));
+        queue.flush().unwrap();
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+    }
+}
+
+/// spec: F3 (disable cancels), W2 (enable_and_queue)
+#[test]
+fn disabling_takes_back_what_is_pending_and_enabling_may_queue_it() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+    let (_, door, _) = begun_on(&queue);
+    let runs = Arc::new(AtomicUsize::new(0));
+    let work = counting(&runs);
+    queue.queue(&work).unwrap();
+    assert!(work.disable(), "it was pending");
+    assert_eq!(work.disable_sync(), Ok(false));
+    assert_eq!(queue.enable_and_queue(&work), Ok(false), "once more to go");
+    assert!(!work.is_pending());
+    assert_eq!(queue.enable_and_queue(&work), Ok(true));
+    assert!(work.is_pending());
+    assert_eq!(queue.enable_and_queue(&work), Err(EnableError::NotDisabled));
+    door.open();
+    queue.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+/// spec: F3: an item may disable itself; what it then queues is refused, and its run ends as any.
+#[test]
+fn an_item_may_disable_itself() {
+    let _limit = time_limit();
+    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let (tell, told) = mpsc::channel();
+    let again = queue.clone();
+    let work = Work::with_handle(move |this| {
+        again.queue(this).unwrap();
+        let was_pending = this.disable();
+        tell.send((was_pending, again.queue(this))).unwrap();
+    });
+    queue.queue(&work).unwrap();
+    assert_eq!(told.recv().unwrap(), (true, Err(QueueError::Disabled)));
+    assert!(work.flush().is_ok());
+    assert!(!work.is_running() && work.is_disabled());
+}
+
+/// spec: F5 (cancel_sync, disable_sync and flush of the running item): an error, and nothing has changed.
+#[test]
+fn an_item_cannot_wait_for_its_own_run() {
+    let _limit = time_limit();
+    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let (tell, told) = mpsc::channel();
+    let again = queue.clone();
+    let runs = AtomicUsize::new(0);
+    let work = Work::with_handle(move |this| {
+        if runs.fetch_add(1, Ordering::SeqCst) == 0 {
+            again.queue(this).unwrap();
+            let answers = [this.cancel_sync(), this.disable_sync(), this.flush()];
+            tell.send((answers, this.is_pending(), this.is_disabled())).unwrap();
+        } else {
+            tell.send(([Ok(true); 3], false, false)).unwrap();
+        }
+    });
+    queue.queue(&work).unwrap();
+    assert_eq!(told.recv().unwrap(), ([Err(WaitError::WouldDeadlock); 3], true, false));
+    assert_eq!(told.recv().unwrap().0, [Ok(true); 3], "its queueing was not taken back");
+}
+
+/// spec: F5 (from the item that holds the only slot, for an item that needs it); to cancel it is no wait for the slot.
+#[test]
+fn the_holder_of_the_only_slot_cannot_flush_an_item_that_needs_it() {
+    let _limit = time_limit();
+    for builder in [WorkQueue::ordered("q"), WorkQueue::unbound("q").max_active_total(1)] {
+        let queue = builder.build_on(&one_cpu()).unwrap();
+        let other = Work::new(|| ());
+        let own = queue.clone();
+        let answers = queue.spawn(move || {
+            own.queue(&other).unwrap();
+            (other.flush(), other.cancel_sync(), other.flush())
+        });
+        let expected = (Err(WaitError::WouldDeadlock), Ok(true), Ok(false));
+        assert_eq!(answers.unwrap().join().unwrap(), expected);
+    }
+}
+
+/// spec: F2 (waits for the last queueing at call time; false if idle)
+#[test]
+fn a_flush_of_an_item_waits_for_its_last_queueing_only() {
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            let runs = Arc::new(AtomicUsize::new(0));
+            let (gate, count, again) = (Door::default(), Arc::clone(&runs), queue.clone());
+            let wait = gate.clone();
+            let work = Work::with_handle(move |this| match count.fetch_add(1, Ordering::SeqCst) {
+                // The first run queues the second one, which nobody lets end.
+                0 => assert_eq!(again.queue(this), Ok(true)),
+                _ => wait.wait(),
+            });
+            assert_eq!(work.flush(), Ok(false));
+            let (busy, door, _) = begun_on(&queue);
+            queue.queue(&work).unwrap();
+            let flusher = {
+                let work = work.clone();
+                std::thread::spawn(move || work.flush())
+            };
+            door.open();
+            // It may have asked when the second queueing was pending already: then that is its last one.
+            eventually("the second run began", || runs.load(Ordering::SeqCst) == 2);
+            gate.open();
+            assert!(flusher.join().unwrap().is_ok());
+            queue.flush().unwrap();
+            assert_eq!(work.flush_timeout(SHORT), Ok(false));
+            drop(busy);
+        }
+    });
+}
+
+/// spec: F2 (requeues after the call are not waited for): the flush is over though the next run is not.
+#[test]
+fn a_flush_of_an_item_does_not_wait_for_what_is_queued_later() {
+    let _limit = time_limit();
+    let queue = WorkQueue::unbound("q").build_on(&one_cpu()).unwrap();
+    let (work, door, runs) = begun_on(&queue);
+    let (waits, is_waiting) = mpsc::channel();
+    let flusher = {
+        let work = work.clone();
+        std::thread::spawn(move || {
+            waits.send(()).unwrap();
+            work.flush()
+        })
+    };
+    is_waiting.recv().unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    let blocked = Door::default();
+    let gate = {
+        // A queue whose only slot is taken: the item's next run has to wait there.
+        let gate = WorkQueue::ordered("gate").build_on(&one_cpu()).unwrap();
+        let wait = blocked.clone();
+        drop(gate.spawn(move || wait.wait()).unwrap());
+        gate
+    };
+    gate.queue(&work).unwrap();
+    door.open();
+    assert_eq!(flusher.join().unwrap(), Ok(true));
+    assert!(work.is_pending() && runs.load(Ordering::SeqCst) == 1);
+    blocked.open();
+    assert_eq!(work.flush(), Ok(true));
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+}
+
+/// spec: F2, F3: a flush ends when what it waits for is cancelled, disabled or moved.
+#[test]
+fn a_flush_ends_when_its_queueing_is_taken_back() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+    let (_, door, _) = begun_on(&queue);
+    let hour = Duration::from_secs(3600);
+    let ways: [fn(&WorkQueue, &Work, Duration); 4] = [
+        |_, work, _| assert!(work.cancel()),
+        |_, work, _| assert_eq!(work.cancel_sync(), Ok(true)),
+        |_, work, _| assert!(work.disable()),
+        |queue, work, hour| assert_eq!(queue.mod_delayed(work, hour), Ok(true)),
+    ];
+    for take_back in ways {
+        let work = Work::new(|| ());
+        queue.queue(&work).unwrap();
+        let flushers: Vec<_> = (0..3)
+            .map(|_| {
+                let work = work.clone();
+                std::thread::spawn(move || work.flush_timeout(Duration::from_secs(60)))
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(5));
+        take_back(&queue, &work, hour);
+        work.cancel();
+        for flusher in flushers {
+            assert!(flusher.join().unwrap().is_ok(), "it was not told");
+        }
+    }
+    door.open();
+}
+
+/// spec: Q4 (in queueing order): an item that was cancelled and queued again comes last.
+#[test]
+fn an_item_queued_again_to_an_ordered_queue_comes_last() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+    let (_, door, _) = begun_on(&queue);
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let items: Vec<Work> = (0..4)
+        .map(|n| {
+            let order = Arc::clone(&order);
+            Work::new(move || order.lock().unwrap().push(n))
+        })
+        .collect();
+    items.iter().for_each(|item| assert_eq!(queue.queue(item), Ok(true)));
+    // Twice, so that two of its places are empty.
+    for _ in 0..2 {
+        assert!(items[1].cancel());
+        assert_eq!(queue.queue(&items[1]), Ok(true));
+    }
+    assert!(items[2].cancel());
+    door.open();
+    queue.flush().unwrap();
+    assert_eq!(*order.lock().unwrap(), [0, 3, 1]);
+    // Its empty places have been passed over: it is as good as new.
+    assert_eq!(queue.queue(&items[2]), Ok(true));
+    queue.flush().unwrap();
+    assert_eq!(order.lock().unwrap().last(), Some(&2));
+}
+
+/// spec: F3, W3, W4 (seen after a cancel_sync that waited for it): many threads queue, cancel, wait and disable; the
+/// item's data are its own all the time, and the thread's own after it has disabled the item and waited.
+#[test]
+fn nobody_is_inside_after_a_synchronous_disable() {
+    on_each_executor(|executor| {
+        let queues = all_kinds(executor);
+        let inside = Arc::new(AtomicUsize::new(0));
+        let enter = Arc::clone(&inside);
+        let work = Work::new(move || {
+            assert_eq!(enter.fetch_add(1, Ordering::Relaxed), 0, "two at once");
+            std::hint::spin_loop();
+            enter.fetch_sub(1, Ordering::Relaxed);
+        });
+        std::thread::scope(|scope| {
+            for seed in 0..3 {
+                let (queues, work, inside) = (&queues, &work, &inside);
+                scope.spawn(move || {
+                    let mut random = Random(seed);
+                    for _ in 0..stress(300) {
+                        let queue = &queues[random.below(4) as usize];
+                        match random.below(8) {
+                            0 => drop(work.cancel()),
+                            1 => drop(work.cancel_sync().unwrap()),
+                            2 => drop(work.flush().unwrap()),
+                            3 => {
+                                work.disable_sync().unwrap();
+                                assert_eq!(inside.load(Ordering::Relaxed), 0, "somebody is inside");
+                                work.enable().unwrap();
+                            }
+                            4 => drop(queue.queue_delayed(work, Duration::from_micros(random.below(200)))),
+                            5 => drop(queue.mod_delayed(work, Duration::from_micros(random.below(200)))),
+                            _ => drop(queue.queue(work)),
+                        }
+                    }
+                });
+            }
+        });
+        assert!(work.flush().is_ok());
+        work.disable_sync().unwrap();
+        queues.iter().for_each(|queue| queue.flush().unwrap());
+        assert_eq!(inside.load(Ordering::Relaxed), 0);
+    });
+}
+
+/// spec: F3 (cancel against run): exactly one of them gets it, for items of many queues at once.
+#[test]
+fn a_queueing_is_either_run_or_cancelled() {
+    let _limit = time_limit();
+    for queue in all_kinds(&cpus(4)) {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let work = counting(&runs);
+        let (mut accepted, mut cancelled) = (0, 0);
+        for round in 0..stress(3_000) {
+            accepted += usize::from(queue.queue(&work).unwrap());
+            match round % 3 {
+                0 => cancelled += usize::from(work.cancel()),
+                1 => cancelled += usize::from(work.cancel_sync().unwrap()),
+                _ => {}
+            }
+        }
+        work.flush().unwrap();
+        assert_eq!(runs.load(Ordering::SeqCst) + cancelled, accepted);
+    }
+}

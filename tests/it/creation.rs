@@ -1,0 +1,232 @@
+//! Threads that cannot be made: work waits, nothing panics or is lost, and it goes on when they can.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use cmwq::{Executor, Work, WorkQueue, blocking, is_rescuer};
+
+use crate::support::{
+    Crowd, Door, Random, SOON, Spawns, builder, bump, eventually, no_thread_of, pool, stress, time_limit,
+};
+
+fn executor(shape: &str, spawns: &Spawns) -> (Executor, String) {
+    let (builder, prefix) = builder(shape);
+    (builder.random_placement(6).before_spawn(spawns.hook()).build().unwrap(), prefix)
+}
+
+/// Some work of every kind, part of which blocks under a guard, so that it needs several workers.
+fn assert_work_is_done(executor: &Executor) {
+    let kinds = [
+        WorkQueue::new("managed"),
+        WorkQueue::per_cpu("per cpu"),
+        WorkQueue::unbound("unbound"),
+        WorkQueue::ordered("ordered"),
+    ];
+    let queues = kinds.map(|kind| kind.build_on(executor).unwrap());
+    let spawn = |n: usize| {
+        let item = move || {
+            if n % 7 == 0 {
+                blocking(|| std::thread::sleep(Duration::from_micros(100)));
+            }
+            n
+        };
+        queues[n % 4].spawn(item).unwrap()
+    };
+    let handles: Vec<_> = (0..200).map(spawn).collect();
+    for (n, handle) in handles.into_iter().enumerate() {
+        match handle.join_timeout(SOON) {
+            Ok(result) => assert_eq!(result.unwrap(), n),
+            Err(_) => panic!("item {n} never ran: {}", executor.snapshot()),
+        }
+    }
+    queues.iter().for_each(|queue| queue.flush_timeout(SOON).unwrap());
+}
+
+/// spec: P1, P3 (a hook that fails the n-th)
+#[test]
+fn whichever_creation_fails_everything_runs() {
+    let _limit = time_limit();
+    for n in 0..4 {
+        let spawns = Spawns::failing(n..=n);
+        let (executor, prefix) = executor("l3:1 core:2 pu:1", &spawns);
+        assert_work_is_done(&executor);
+        drop(executor);
+        eventually("all threads ended", || no_thread_of(&prefix));
+        assert!(spawns.counts().1 <= 1);
+    }
+}
+
+/// spec: P1 (tried again, at most one attempt per second after a failure), P3 (a hook that fails a range)
+#[test]
+fn after_a_failure_no_thread_is_tried_for_a_second() {
+    let _limit = time_limit();
+    for (range, failures) in [(0..2, 2), (1..3, 2)] {
+        let spawns = Spawns::failing(range);
+        let (executor, _) = executor("l3:1 core:2 pu:1", &spawns);
+        let begin = Instant::now();
+        assert_work_is_done(&executor);
+        // A spare may be what fails, and then nobody waits for the second attempt.
+        eventually("the failures are over", || {
+            assert!(begin.elapsed() < SOON);
+            assert_work_is_done(&executor);
+            spawns.counts().1 == failures
+        });
+        eventually("one more attempt", || {
+            assert_work_is_done(&executor);
+            spawns.counts().0 > failures
+        });
+        let pause = spawns.shortest_pause().unwrap();
+        assert!(pause >= Duration::from_millis(990), "tried again after {pause:?}");
+    }
+}
+
+/// spec: P1 (the item waits, nothing panics or is orphaned), P3 (a hook that fails every time)
+#[test]
+fn without_any_worker_work_waits_and_then_runs() {
+    let _limit = time_limit();
+    let spawns = Spawns::failing(..);
+    let (executor, prefix) = executor("l3:1 core:2 pu:1", &spawns);
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let ordered = WorkQueue::ordered("ordered").build_on(&executor).unwrap();
+    let count = Arc::new(AtomicUsize::new(0));
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let work = {
+        let count = Arc::clone(&count);
+        Work::new(move || bump(&count))
+    };
+    assert!(queue.queue(&work).unwrap());
+    assert!(!queue.queue(&work).unwrap(), "it is pending");
+    for n in 0..100 {
+        let (count, order) = (Arc::clone(&count), Arc::clone(&order));
+        drop(queue.spawn(move || bump(&count)).unwrap());
+        drop(ordered.spawn(move || order.lock().unwrap().push(n)).unwrap());
+    }
+    let cancelled = queue.spawn(|| ()).unwrap();
+    assert!(cancelled.cancel());
+    assert_eq!(queue.flush_timeout(Duration::from_millis(30)), Err(cmwq::WaitError::TimedOut));
+    assert_eq!((count.load(Ordering::SeqCst), executor.snapshot().threads), (0, 0));
+    let patient = queue.spawn(|| 7).unwrap();
+    spawns.recover();
+    assert_eq!(patient.join().unwrap(), 7);
+    queue.flush_timeout(SOON).unwrap();
+    ordered.flush_timeout(SOON).unwrap();
+    assert_eq!(count.load(Ordering::SeqCst), 101);
+    assert!(order.lock().unwrap().iter().copied().eq(0..100));
+    drop((queue, ordered, executor));
+    eventually("all threads ended", || no_thread_of(&prefix));
+}
+
+/// spec: P1: the last handles may go while no thread can be made; what was accepted runs when one can.
+#[test]
+fn what_was_accepted_outlives_its_queue_without_a_worker() {
+    let _limit = time_limit();
+    let spawns = Spawns::failing(..);
+    let (executor, prefix) = executor("core:1 pu:1", &spawns);
+    let count = Arc::new(AtomicUsize::new(0));
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    for _ in 0..10 {
+        let count = Arc::clone(&count);
+        drop(queue.spawn(move || bump(&count)).unwrap());
+    }
+    drop((queue, executor));
+    spawns.recover();
+    eventually("everything ran", || count.load(Ordering::SeqCst) == 10);
+    eventually("all threads ended", || no_thread_of(&prefix));
+}
+
+/// spec: P1 (a worker cannot be made): a missing spare. Work that is behind a blocked item waits, and the worker that
+/// comes back does it.
+#[test]
+fn without_a_spare_a_block_delays_what_is_behind_it() {
+    let _limit = time_limit();
+    let spawns = Spawns::failing(1..);
+    let (executor, _) = executor("core:1 pu:1", &spawns);
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let door = Door::default();
+    let inside = door.clone();
+    let blocked = queue.spawn(move || inside.wait()).unwrap();
+    eventually("the spare failed", || spawns.counts().1 >= 1);
+    let behind = queue.spawn(is_rescuer).unwrap().join_timeout(Duration::from_millis(30)).unwrap_err();
+    assert_eq!(pool(&executor, "0").workers, 1);
+    door.open();
+    blocked.join().unwrap();
+    assert!(!behind.join().unwrap());
+}
+
+/// spec: P1, P2, P3: creations fail at random, queues have rescuers or not, items block, panic, queue others and are
+/// cancelled; everything that was accepted is accounted for.
+#[test]
+fn while_creations_fail_at_random_every_item_is_accounted_for() {
+    let _limit = time_limit();
+    for (seed, percent) in [(1, 30), (2, 60)] {
+        let random = Mutex::new(Random(seed));
+        let spawns = Spawns::failing_if(move |_| random.lock().unwrap().below(100) < percent);
+        let (executor, prefix) = executor("l3:2 core:1 pu:1", &spawns);
+        let queues = [
+            WorkQueue::new("a").rescuer(),
+            WorkQueue::per_cpu("b").rescuer().max_active(2),
+            WorkQueue::ordered("c").rescuer(),
+            WorkQueue::unbound("d").rescuer(),
+            WorkQueue::per_cpu("e").cpu_intensive().rescuer(),
+            WorkQueue::new("f"),
+        ]
+        .map(|kind| kind.build_on(&executor).unwrap());
+        let (ran, rescued) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let ordered = Arc::new(Crowd::default());
+        let (mut accepted, mut cancelled) = (0, 0);
+        let mut random = Random(100 + seed);
+        for _ in 0..stress(3000) {
+            let at = random.below(6) as usize;
+            let what = random.below(20);
+            let (ran, rescued, ordered) = (Arc::clone(&ran), Arc::clone(&rescued), Arc::clone(&ordered));
+            let chained = (what == 0).then(|| queues[random.below(6) as usize].clone());
+            accepted += 1 + usize::from(chained.is_some());
+            let item = move || {
+                if at == 2 {
+                    ordered.enter();
+                }
+                bump(&ran);
+                if is_rescuer() {
+                    bump(&rescued);
+                }
+                if let Some(queue) = chained {
+                    let (ran, rescued) = (Arc::clone(&ran), Arc::clone(&rescued));
+                    let item = move || {
+                        bump(&ran);
+                        if is_rescuer() {
+                            bump(&rescued);
+                        }
+                    };
+                    drop(queue.spawn(item).unwrap());
+                }
+                if what < 3 {
+                    blocking(|| std::thread::sleep(Duration::from_micros(200)));
+                }
+                if at == 2 {
+                    ordered.leave();
+                }
+                if what == 3 {
+                    // As a panic, but without a word on standard error.
+                    std::panic::resume_unwind(Box::new("on purpose"));
+                }
+            };
+            let handle = queues[at].spawn(item).unwrap();
+            if what == 4 && handle.cancel() {
+                cancelled += 1;
+            }
+        }
+        // Once for what was queued here, once for what that has queued.
+        for _ in 0..2 {
+            queues.iter().for_each(|queue| queue.flush_timeout(4 * SOON).unwrap());
+        }
+        assert_eq!(ran.load(Ordering::SeqCst), accepted - cancelled);
+        assert_eq!(ordered.peak(), 1);
+        // What was cancelled is rescued as well, without a run.
+        let counted: u64 = queues.iter().map(WorkQueue::rescued).sum();
+        assert!(counted >= rescued.load(Ordering::SeqCst) as u64);
+        assert_eq!(queues[5].rescued(), 0);
+        drop((queues, executor));
+        eventually("all threads ended", || no_thread_of(&prefix));
+    }
+}

@@ -1,0 +1,390 @@
+//! Items that are queued later.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use cmwq::{JoinError, Work, WorkQueue};
+
+use crate::support::{
+    Counted, Random, SOON, all_kinds, begun_on, builder, bump, counting, eventually, no_thread_of,
+    on_each_executor, one_cpu, sleeps_of, stress, time_limit,
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// spec: W5 (no earlier than asked)
+#[test]
+fn an_item_runs_no_earlier_than_asked() {
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            for millis in [1, 7] {
+                let delay = Duration::from_millis(millis);
+                let (tell, told) = mpsc::channel();
+                let work = Work::new(move || tell.send(Instant::now()).unwrap());
+                let armed = Instant::now();
+                assert_eq!(queue.queue_delayed(&work, delay), Ok(true));
+                let ran = told.recv_timeout(SOON).unwrap();
+                assert!(ran >= armed + delay, "{:?} too early", delay - (ran - armed));
+            }
+        }
+    });
+}
+
+/// spec: W5 (queue_delayed: false if it was pending), W2 (so is queue)
+#[test]
+fn an_armed_item_is_pending() {
+    let _limit = time_limit();
+    for queue in all_kinds(&one_cpu()) {
+        let work = Work::new(|| ());
+        assert_eq!(queue.queue_delayed(&work, HOUR), Ok(true));
+        assert_eq!(queue.queue_delayed(&work, Duration::ZERO), Ok(false), "it stays as it is");
+        assert_eq!(queue.queue(&work), Ok(false));
+        assert!(work.is_pending() && !work.is_running());
+        assert!(work.cancel() && !work.is_pending());
+    }
+}
+
+/// spec: W5 (zero delay queues at once)
+#[test]
+fn no_delay_queues_at_once() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+    let (_, door, _) = begun_on(&queue);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let put = |n| {
+        let order = Arc::clone(&order);
+        move || order.lock().unwrap().push(n)
+    };
+    let (first, third) = (Work::new(put(1)), Work::new(put(3)));
+    assert_eq!(queue.queue_delayed(&first, Duration::ZERO), Ok(true));
+    let second = queue.spawn_after(Duration::ZERO, put(2)).unwrap();
+    assert_eq!(queue.mod_delayed(&third, Duration::ZERO), Ok(false), "it was idle");
+    assert!(first.is_pending() && third.is_pending() && !second.is_finished());
+    door.open();
+    queue.flush().unwrap();
+    second.join().unwrap();
+    assert_eq!(*order.lock().unwrap(), [1, 2, 3]);
+}
+
+/// spec: W5 (equal deadlines in the order they were armed): the order in which they are queued is that of an ordered
+/// queue. All are armed for the same moment, as exactly as a clock can tell.
+#[test]
+fn timers_fire_in_the_order_of_their_deadlines() {
+    let _limit = time_limit();
+    let queue = WorkQueue::ordered("q").build_on(&one_cpu()).unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let until = Instant::now() + Duration::from_millis(60);
+    let works: Vec<Work> = (0..200)
+        .map(|n: u64| {
+            let order = Arc::clone(&order);
+            // The first half is due last.
+            let late = Duration::from_millis(if n < 100 { 60 } else { 0 });
+            let work = Work::new(move || order.lock().unwrap().push(n));
+            queue.queue_delayed(&work, until.saturating_duration_since(Instant::now()) + late).unwrap();
+            work
+        })
+        .collect();
+    eventually("all ran", || order.lock().unwrap().len() == works.len());
+    let order = order.lock().unwrap();
+    // Each was armed later than the one before, and asked for less by as much, but for the clock's steps in between.
+    assert!(order[..100].iter().all(|n| *n >= 100), "{order:?}");
+    assert!(order[100..].iter().all(|n| *n < 100), "{order:?}");
+}
+
+/// spec: W5 (mod_delayed: was it pending?), whatever it was.
+#[test]
+fn moving_an_item_takes_back_what_was_pending() {
+    let _limit = time_limit();
+    for queue in all_kinds(&one_cpu()) {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let work = counting(&runs);
+        assert_eq!(queue.mod_delayed(&work, HOUR), Ok(false), "it was idle");
+        assert_eq!(queue.mod_delayed(&work, HOUR), Ok(true), "it was armed");
+        assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Ok(true), "from an hour to now");
+        eventually("it ran", || runs.load(Ordering::SeqCst) == 1);
+        eventually("it is idle", || !work.is_running());
+
+        let blocked = WorkQueue::ordered("blocked").build_on(&one_cpu()).unwrap();
+        let (_, door, _) = begun_on(&blocked);
+        blocked.queue(&work).unwrap();
+        assert_eq!(queue.mod_delayed(&work, Duration::from_millis(1)), Ok(true), "it was queued elsewhere");
+        eventually("it ran here", || runs.load(Ordering::SeqCst) == 2);
+        door.open();
+        blocked.flush().unwrap();
+        assert_eq!(runs.load(Ordering::SeqCst), 2, "and not there");
+
+        let (busy, door, begun) = begun_on(&queue);
+        assert_eq!(queue.mod_delayed(&busy, Duration::ZERO), Ok(false), "it runs, and is not pending");
+        assert!(busy.is_pending());
+        door.open();
+        eventually("it ran again", || begun.load(Ordering::SeqCst) == 2);
+    }
+}
+
+/// spec: W5 (debounced): of many calls, the last one counts.
+#[test]
+fn an_item_that_is_moved_again_and_again_runs_once() {
+    let _limit = time_limit();
+    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let work = counting(&runs);
+    for _ in 0..1_000 {
+        queue.mod_delayed(&work, HOUR).unwrap();
+    }
+    queue.mod_delayed(&work, Duration::from_millis(5)).unwrap();
+    eventually("it ran", || runs.load(Ordering::SeqCst) > 0);
+    std::thread::sleep(Duration::from_millis(10));
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    assert!(!work.is_pending());
+}
+
+/// spec: W5 (cancelled timers are gone), F3 (cancel of an armed item)
+#[test]
+fn a_cancelled_timer_does_not_fire() {
+    let _limit = time_limit();
+    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let work = counting(&runs);
+    let ways: [fn(&Work) -> bool; 4] = [
+        Work::cancel,
+        |work| work.cancel_sync().unwrap(),
+        |work| work.disable() && work.enable().unwrap(),
+        |work| work.disable_sync().unwrap() && work.enable().unwrap(),
+    ];
+    for cancel in ways {
+        queue.queue_delayed(&work, Duration::from_millis(3)).unwrap();
+        assert!(cancel(&work) && !work.is_pending());
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+/// spec: W5 (flush of an armed item fires it now)
+#[test]
+fn a_flush_of_an_armed_item_fires_it_now() {
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            let runs = Arc::new(AtomicUsize::new(0));
+            let work = counting(&runs);
+            queue.queue_delayed(&work, HOUR).unwrap();
+            assert_eq!(work.flush(), Ok(true));
+            assert_eq!(runs.load(Ordering::SeqCst), 1);
+            assert_eq!(work.flush(), Ok(false));
+        }
+    });
+}
+
+/// spec: F1 (armed timers are not queued): a flush of the queue does not wait for them.
+#[test]
+fn a_flush_of_the_queue_does_not_wait_for_timers() {
+    let _limit = time_limit();
+    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let work = Work::new(|| ());
+    queue.queue_delayed(&work, HOUR).unwrap();
+    let later = queue.spawn_after(HOUR, || ()).unwrap();
+    queue.flush().unwrap();
+    assert!(work.cancel() && later.cancel());
+}
+
+/// spec: W5 (spawn_after)
+#[test]
+fn a_closure_runs_later_and_is_joined() {
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            let delay = Duration::from_millis(2);
+            let armed = Instant::now();
+            let later = queue.spawn_after(delay, Instant::now).unwrap();
+            assert!(later.join().unwrap() >= armed + delay);
+            let panics = queue.spawn_after(delay, || panic!("on purpose")).unwrap();
+            assert!(matches!(panics.join(), Err(JoinError::Panicked(_))));
+            let patient = queue.spawn_after(HOUR, || ()).unwrap();
+            let patient = patient.join_timeout(Duration::from_millis(1)).unwrap_err();
+            assert!(patient.cancel() && !patient.cancel());
+            assert!(matches!(patient.join(), Err(JoinError::Cancelled)));
+            // Detached, it runs all the same.
+            let (tell, told) = mpsc::channel();
+            drop(queue.spawn_after(delay, move || tell.send(()).unwrap()).unwrap());
+            told.recv_timeout(SOON).unwrap();
+        }
+    });
+}
+
+/// spec: W5 (cancelling): what a timer holds is dropped with it, at once: the closure, the queue, the executor.
+#[test]
+fn a_cancelled_timer_keeps_nothing_alive() {
+    let _limit = time_limit();
+    let (builder, prefix) = builder("core:1 pu:1");
+    let executor = builder.build().unwrap();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let (closure, item) = (Counted(Arc::clone(&dropped)), Counted(Arc::clone(&dropped)));
+    let shot = queue.spawn_after(HOUR, move || drop(closure)).unwrap();
+    let work = Work::new(move || assert_eq!(item.0.load(Ordering::SeqCst), 0));
+    queue.queue_delayed(&work, HOUR).unwrap();
+    drop((queue, executor));
+    std::thread::sleep(Duration::from_millis(5));
+    assert!(!no_thread_of(&prefix), "armed timers keep the executor");
+    assert!(shot.cancel());
+    assert_eq!(dropped.load(Ordering::SeqCst), 1, "the closure goes at once");
+    assert!(work.cancel());
+    drop(work);
+    assert_eq!(dropped.load(Ordering::SeqCst), 2);
+    eventually("the executor ends", || no_thread_of(&prefix));
+}
+
+/// spec: E5 (dropping handles loses no accepted work): an armed item runs when all handles are gone.
+#[test]
+fn what_is_armed_runs_when_every_handle_is_gone() {
+    let _limit = time_limit();
+    let (builder, prefix) = builder("core:2 pu:1");
+    let executor = builder.build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let (work, count) = (counting(&runs), Arc::clone(&runs));
+    queue.queue_delayed(&work, Duration::from_millis(5)).unwrap();
+    drop(queue.spawn_after(Duration::from_millis(5), move || bump(&count)).unwrap());
+    drop((queue, executor, work));
+    eventually("both ran", || runs.load(Ordering::SeqCst) == 2);
+    eventually("the executor ends", || no_thread_of(&prefix));
+}
+
+/// spec: W5 (in an hour): a far timer costs no wake-up.
+#[test]
+fn an_armed_timer_wakes_nobody_before_it_is_due() {
+    let _limit = time_limit();
+    let (builder, prefix) = builder("core:1 pu:1");
+    let executor = builder.build().unwrap();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    let works: Vec<Work> = (0..100).map(|_| Work::new(|| ())).collect();
+    for (n, work) in (0..).zip(&works) {
+        queue.queue_delayed(work, HOUR + Duration::from_secs(n)).unwrap();
+    }
+    eventually("all is quiet", || {
+        let before = sleeps_of(&prefix);
+        std::thread::sleep(Duration::from_millis(50));
+        before == sleeps_of(&prefix)
+    });
+    let before = sleeps_of(&prefix);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(sleeps_of(&prefix), before);
+    works.iter().for_each(|work| assert!(work.cancel()));
+}
+
+/// spec: W5 (100 000 timers): armed, a third of them cancelled, a third moved; each of the others runs once.
+#[test]
+fn very_many_timers_are_armed_moved_and_cancelled() {
+    let _limit = time_limit();
+    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = stress(100_000);
+    let mut random = Random(5);
+    let works: Vec<Work> = (0..count).map(|_| counting(&runs)).collect();
+    for work in &works {
+        let delay = Duration::from_millis(1 + random.below(300));
+        assert_eq!(queue.queue_delayed(work, delay), Ok(true));
+    }
+    let mut cancelled = 0;
+    for (n, work) in works.iter().enumerate() {
+        match n % 3 {
+            0 => cancelled += usize::from(work.cancel()),
+            // Some of these have run already, and run again.
+            1 => {
+                cancelled +=
+                    usize::from(queue.mod_delayed(work, Duration::from_micros(random.below(500))).unwrap());
+            }
+            _ => {}
+        }
+    }
+    let moved = (0..works.len()).filter(|n| n % 3 == 1).count();
+    eventually("all have run", || works.iter().all(|work| !work.is_pending() && !work.is_running()));
+    assert_eq!(runs.load(Ordering::SeqCst), count + moved - cancelled);
+}
+
+/// spec: W5 (races with firing, without loss or double run): timers of a few hundred microseconds against cancels,
+/// moves and flushes by other threads; what was accepted was run or taken back, exactly.
+#[test]
+fn a_timer_is_either_fired_or_taken_back() {
+    on_each_executor(|executor| {
+        let queues = all_kinds(executor);
+        let runs = Arc::new(AtomicUsize::new(0));
+        let works: Vec<Work> = (0..4).map(|_| counting(&runs)).collect();
+        let totals = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..3)
+                .map(|seed| {
+                    let (queues, works) = (&queues, &works);
+                    scope.spawn(move || {
+                        let mut random = Random(seed);
+                        let (mut accepted, mut taken_back) = (0, 0);
+                        for _ in 0..stress(400) {
+                            let work = &works[random.below(4) as usize];
+                            let queue = &queues[random.below(4) as usize];
+                            let delay = Duration::from_micros(random.below(300));
+                            match random.below(6) {
+                                0 => taken_back += usize::from(work.cancel()),
+                                1 => taken_back += usize::from(work.cancel_sync().unwrap_or(false)),
+                                2 => {
+                                    // Refused while another thread waits for the end of its cancel.
+                                    if let Ok(was_pending) = queue.mod_delayed(work, delay) {
+                                        accepted += 1;
+                                        taken_back += usize::from(was_pending);
+                                    }
+                                }
+                                3 => drop(work.flush().unwrap()),
+                                _ => accepted += usize::from(queue.queue_delayed(work, delay) == Ok(true)),
+                            }
+                        }
+                        (accepted, taken_back)
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        works.iter().for_each(|work| assert!(work.flush().is_ok()));
+        queues.iter().for_each(|queue| queue.flush().unwrap());
+        let (accepted, taken_back) = totals.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        assert_eq!(runs.load(Ordering::SeqCst), accepted - taken_back);
+    });
+}
+
+/// spec: Q3, W5: what was armed is queued when it is due, though the queue is full then.
+#[test]
+fn a_timer_fires_into_a_full_queue() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").max_pending(1).build_on(&executor).unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let (busy, door, _) = begun_on(&queue);
+    let waiting = queue.spawn(|| ()).unwrap();
+    let (work, count) = (counting(&runs), Arc::clone(&runs));
+    queue.queue_delayed(&work, Duration::from_millis(2)).unwrap();
+    let later = queue.spawn_after(Duration::from_millis(2), move || bump(&count)).unwrap();
+    assert!(queue.spawn(|| ()).is_err(), "it is full");
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(queue.spawn(|| ()).is_err(), "fuller than full");
+    door.open();
+    later.join().unwrap();
+    waiting.join().unwrap();
+    queue.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    drop(busy);
+}
+
+/// spec: W3, W5: a timer that fires while its item runs leads to one more run, after this one.
+#[test]
+fn a_timer_may_fire_while_its_item_runs() {
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            let (work, door, runs) = begun_on(&queue);
+            assert_eq!(queue.queue_delayed(&work, Duration::from_millis(1)), Ok(true));
+            std::thread::sleep(Duration::from_millis(5));
+            assert!(work.is_running() && work.is_pending());
+            assert_eq!(runs.load(Ordering::SeqCst), 1, "it is not entered twice");
+            door.open();
+            eventually("it ran again", || runs.load(Ordering::SeqCst) == 2);
+        }
+    });
+}

@@ -1,0 +1,126 @@
+//! Functions that are called by the clock.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::{Duration, Instant};
+
+use cmwq::{PeriodicHandle, QueueError, WaitError, WorkQueue};
+
+use crate::support::{
+    Counted, Door, SOON, all_kinds, builder, bump, eventually, no_thread_of, on_each_executor, one_cpu,
+    time_limit,
+};
+
+const MILLI: Duration = Duration::from_millis(1);
+
+/// spec: W5 (spawn_every): no call before its tick.
+#[test]
+fn a_function_is_called_every_period() {
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            let (tell, told) = mpsc::channel();
+            let begun = Instant::now();
+            let every =
+                queue.spawn_every(2 * MILLI, move || tell.send(Instant::now()).unwrap_or(())).unwrap();
+            for (n, called) in told.iter().take(4).enumerate() {
+                assert!(called >= begun + 2 * MILLI * (n as u32 + 1), "call {n} came too soon");
+            }
+            every.cancel_sync().unwrap();
+            assert!(every.runs() >= 4 && !every.is_running());
+        }
+    });
+}
+
+/// spec: W5 (non-overlapping, missed ticks counted)
+#[test]
+fn ticks_that_pass_during_a_call_are_missed_and_counted() {
+    let _limit = time_limit();
+    let queue = WorkQueue::unbound("q").build_on(&one_cpu()).unwrap();
+    let (door, inside) = (Door::default(), Arc::new(AtomicUsize::new(0)));
+    let (wait, enter) = (door.clone(), Arc::clone(&inside));
+    let every = queue
+        .spawn_every(MILLI, move || {
+            assert_eq!(enter.fetch_add(1, Ordering::SeqCst), 0, "two calls overlap");
+            wait.wait();
+            enter.fetch_sub(1, Ordering::SeqCst);
+        })
+        .unwrap();
+    eventually("it was called", || every.is_running());
+    std::thread::sleep(20 * MILLI);
+    assert_eq!((every.runs(), every.missed()), (1, 0), "counted when the call ends");
+    door.open();
+    eventually("it goes on", || every.runs() > 2);
+    assert!(every.missed() >= 19, "{}", every.missed());
+    every.cancel_sync().unwrap();
+}
+
+/// spec: W5 (cancelled by its handle): explicitly, by dropping it, and not if it is detached.
+#[test]
+fn calls_end_with_the_handle() {
+    let _limit = time_limit();
+    let ends: [fn(PeriodicHandle); 3] = [|every| every.cancel(), drop, |every| every.cancel_sync().unwrap()];
+    for end in ends {
+        let (builder, prefix) = builder("core:1 pu:1");
+        let executor = builder.build().unwrap();
+        let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+        let (calls, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (count, owned) = (Arc::clone(&calls), Counted(Arc::clone(&dropped)));
+        let every = queue
+            .spawn_every(MILLI, move || {
+                assert_eq!(owned.0.load(Ordering::SeqCst), 0, "called after it was dropped");
+                bump(&count);
+            })
+            .unwrap();
+        eventually("it was called", || calls.load(Ordering::SeqCst) > 1);
+        end(every);
+        drop((queue, executor));
+        // Neither the function, nor its queue, nor the executor is kept by it.
+        eventually("the executor ends", || no_thread_of(&prefix));
+        assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    }
+    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let (tell, told) = mpsc::channel();
+    queue.spawn_every(MILLI, move || tell.send(()).unwrap_or(())).unwrap().detach();
+    (0..3).for_each(|_| told.recv_timeout(SOON).unwrap());
+}
+
+/// spec: W5, W9: a call that panics is one call.
+#[test]
+fn calls_go_on_after_a_panic() {
+    let _limit = time_limit();
+    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let every = queue.spawn_every(MILLI, || panic!("on purpose")).unwrap();
+    eventually("it is called again", || every.runs() > 2);
+}
+
+/// spec: W5, F5: from inside, the calls can be ended, and not waited for.
+#[test]
+fn a_periodic_function_may_end_itself() {
+    let _limit = time_limit();
+    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let own = Arc::new(OnceLock::<PeriodicHandle>::new());
+    let (handle, (tell, told)) = (Arc::clone(&own), mpsc::channel());
+    let every = queue
+        .spawn_every(MILLI, move || {
+            let own = handle.wait();
+            assert_eq!(own.cancel_sync(), Err(WaitError::WouldDeadlock));
+            own.cancel();
+            tell.send(()).unwrap();
+        })
+        .unwrap();
+    own.set(every).unwrap();
+    told.recv_timeout(SOON).unwrap();
+    eventually("it ended", || !own.wait().is_running());
+    std::thread::sleep(5 * MILLI);
+    assert_eq!(own.wait().runs(), 1);
+}
+
+/// spec: W5: a period of nothing is refused, and the function comes back.
+#[test]
+fn a_period_is_not_zero() {
+    let _limit = time_limit();
+    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let refused = queue.spawn_every(Duration::ZERO, || ()).unwrap_err();
+    assert_eq!(refused.error, QueueError::ZeroPeriod);
+    (refused.closure)();
+}

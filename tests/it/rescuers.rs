@@ -1,0 +1,371 @@
+//! Rescuers: a queue's own thread, for when no worker can be made.
+
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use cmwq::{BuildQueueError, Executor, JoinError, Work, WorkQueue, WorkQueueBuilder, is_rescuer};
+
+use crate::support::{
+    Crowd, Door, SOON, Spawns, builder, bump, eventually, no_thread_of, own_status, pool, sleeps_of, stress,
+    thread_id, threads_of, time_limit,
+};
+
+/// An executor that makes no worker, ever; its prefix; and who decides that.
+fn without_workers(shape: &str) -> (Executor, String, Spawns) {
+    let spawns = Spawns::failing(..);
+    let (builder, prefix) = builder(shape);
+    (builder.before_spawn(spawns.hook()).build().unwrap(), prefix, spawns)
+}
+
+fn every_kind() -> [WorkQueueBuilder; 6] {
+    [
+        WorkQueue::new("managed"),
+        WorkQueue::per_cpu("per cpu"),
+        WorkQueue::per_cpu("intensive").cpu_intensive(),
+        WorkQueue::per_cpu("urgent").high_priority(),
+        WorkQueue::unbound("unbound"),
+        WorkQueue::ordered("ordered"),
+    ]
+}
+
+/// spec: P2 (the rescuer runs that queue's items), Q2 (rescuer), W10 (`is_rescuer`)
+#[test]
+fn when_no_worker_can_be_made_the_rescuer_runs_every_item() {
+    let _limit = time_limit();
+    for kind in every_kind() {
+        let (executor, _, _) = without_workers("l3:1 core:2 pu:1");
+        let queue = kind.rescuer().build_on(&executor).unwrap();
+        let crowd = Arc::new(Crowd::default());
+        let handles: Vec<_> = (0..50)
+            .map(|n| {
+                let crowd = Arc::clone(&crowd);
+                let item = move || {
+                    crowd.enter();
+                    crowd.leave();
+                    (n, is_rescuer(), thread_id())
+                };
+                queue.spawn(item).unwrap()
+            })
+            .collect();
+        let ran: Vec<_> = handles.into_iter().map(|handle| handle.join().unwrap()).collect();
+        assert!(
+            ran.iter()
+                .enumerate()
+                .all(|(at, (n, rescued, thread))| { (at, true, ran[0].2) == (*n, *rescued, *thread) })
+        );
+        assert_eq!(crowd.peak(), 1, "one at a time");
+        assert_eq!(queue.rescued(), 50, "{}", queue.name());
+        assert!(queue.maydays() >= 1);
+        assert!(!is_rescuer(), "this thread is none");
+    }
+}
+
+/// spec: P2: a slot that the rescuer's item hands on is used at once, and not at the next call.
+#[test]
+fn items_that_wait_for_a_slot_are_rescued_without_being_called_for() {
+    let _limit = time_limit();
+    for kind in [WorkQueue::ordered("q"), WorkQueue::per_cpu("q").max_active(1)] {
+        // Ordered items of two CPUs are in two pools, whose items take the slot from each other.
+        let spawns = Spawns::failing(..);
+        let builder = builder("l3:2 core:1 pu:1").0.random_placement(2).before_spawn(spawns.hook());
+        let executor = builder.build().unwrap();
+        let queue = kind.rescuer().build_on(&executor).unwrap();
+        let begin = Instant::now();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        for n in 0..200 {
+            let order = Arc::clone(&order);
+            drop(queue.spawn(move || order.lock().unwrap().push(n)).unwrap());
+        }
+        queue.flush_timeout(SOON).unwrap();
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?} for 200 items", begin.elapsed());
+        assert_eq!(order.lock().unwrap().len(), 200);
+        assert!(queue.maydays() < 50, "{} calls", queue.maydays());
+    }
+}
+
+/// spec: P2 (an item at a time, called again while the need lasts): items that come one by one are all rescued.
+#[test]
+fn work_that_comes_later_is_rescued_too() {
+    let _limit = time_limit();
+    let (executor, _, _) = without_workers("core:1 pu:1");
+    let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
+    for n in 0..10 {
+        assert_eq!(queue.spawn(move || n).unwrap().join().unwrap(), n);
+        assert_eq!(queue.rescued(), n + 1);
+        // It may still be there, after the item before.
+        assert!((1..=n + 1).contains(&queue.maydays()), "{} calls", queue.maydays());
+    }
+}
+
+/// spec: P2 (if its pool cannot make one): where workers can be made, nobody calls.
+#[test]
+fn a_rescuer_sleeps_while_workers_can_be_made() {
+    let _limit = time_limit();
+    let (builder, prefix) = builder("l3:1 core:2 pu:1");
+    let executor = builder.build().unwrap();
+    let queue = WorkQueue::new("q").rescuer().build_on(&executor).unwrap();
+    for _ in 0..100 {
+        assert!(!queue.spawn(is_rescuer).unwrap().join().unwrap());
+    }
+    assert_eq!((queue.maydays(), queue.rescued()), (0, 0));
+    assert!(threads_of(&prefix).contains(&format!("{prefix}/R-q")));
+}
+
+/// spec: P2 (a thread made when it is built), E4 (`cmwq/R-name`, 15 bytes)
+#[test]
+fn the_thread_is_made_with_the_queue_and_ends_with_it() {
+    let _limit = time_limit();
+    let (builder, prefix) = builder("core:1 pu:1");
+    let executor = builder.build().unwrap();
+    let plain = WorkQueue::new("plain").build_on(&executor).unwrap();
+    let queue = WorkQueue::new("a-rather-long-name").rescuer().build_on(&executor).unwrap();
+    let name: String = format!("{prefix}/R-a-rather-long-name").chars().take(15).collect();
+    eventually("the rescuer has its name", || threads_of(&prefix).contains(&name));
+    assert_eq!(threads_of(&prefix).len(), 2, "that and the manager: {:?}", threads_of(&prefix));
+    assert_eq!(executor.snapshot().threads, 0, "workers are counted there");
+    let clone = queue.clone();
+    drop(queue);
+    assert!(threads_of(&prefix).contains(&name), "a handle is left");
+    drop(clone);
+    eventually("the rescuer ended", || !threads_of(&prefix).contains(&name));
+    drop(WorkQueue::ordered("with \0 in it").rescuer().build_on(&executor).unwrap());
+    drop((plain, executor));
+    eventually("all threads ended", || no_thread_of(&prefix));
+}
+
+/// spec: P2 (`build` fails with a typed error), Q2
+#[test]
+fn a_queue_whose_rescuer_cannot_be_made_is_an_error() {
+    let _limit = time_limit();
+    let refuse = |name: &str| {
+        if name.contains("/R-") { Err(ErrorKind::OutOfMemory.into()) } else { Ok(()) }
+    };
+    let (builder, prefix) = builder("core:1 pu:1");
+    let executor = builder.before_spawn(refuse).build().unwrap();
+    let error = WorkQueue::new("q").rescuer().build_on(&executor).unwrap_err();
+    let BuildQueueError::Rescuer { kind: ErrorKind::OutOfMemory, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(error.to_string(), "the queue's rescuer cannot be made: out of memory");
+    assert_eq!(error.clone(), error);
+    assert_eq!(threads_of(&prefix), [format!("{prefix}/manager")], "nothing was made");
+    // It is no failed worker: nobody waits for a second because of it.
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    queue.spawn(|| ()).unwrap().join().unwrap();
+}
+
+/// spec: P2, F5 (never a hang): the manager would wait for itself.
+#[test]
+fn a_hook_on_the_managers_thread_cannot_have_a_rescuer_made() {
+    let _limit = time_limit();
+    let executor: Arc<OnceLock<Executor>> = Arc::default();
+    let answer = Arc::new(Mutex::new(None));
+    let (own, slot) = (Arc::clone(&executor), Arc::clone(&answer));
+    let hook = move |_: &str| {
+        if let Some(executor) = own.get() {
+            let built = WorkQueue::new("inner").rescuer().build_on(executor);
+            *slot.lock().unwrap() = Some(built.map(drop));
+        }
+        Ok(())
+    };
+    // The hook keeps its executor alive, for ever: this test costs a few threads.
+    let made = builder("core:1 pu:1").0.before_spawn(hook).build().unwrap();
+    let executor = executor.get_or_init(|| made);
+    let queue = WorkQueue::per_cpu("q").build_on(executor).unwrap();
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    let answer = answer.lock().unwrap().take().expect("the hook was called");
+    assert!(matches!(answer, Err(BuildQueueError::Rescuer { kind: ErrorKind::Deadlock, .. })), "{answer:?}");
+    // From an item it can: the manager is free.
+    let inner = executor.clone();
+    let build = move || WorkQueue::new("q").rescuer().build_on(&inner).map(drop);
+    queue.spawn(build).unwrap().join().unwrap().unwrap();
+}
+
+/// spec: P2 (that queue's items): others wait, in their order, and run when a worker can be made.
+#[test]
+fn items_of_other_queues_wait_until_a_worker_can_be_made() {
+    let _limit = time_limit();
+    let (executor, _, spawns) = without_workers("core:1 pu:1");
+    let plain = WorkQueue::per_cpu("plain").build_on(&executor).unwrap();
+    let rescued = WorkQueue::per_cpu("rescued").rescuer().build_on(&executor).unwrap();
+    let other = WorkQueue::per_cpu("other").rescuer().build_on(&executor).unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut handles = Vec::new();
+    for n in 0..30 {
+        for queue in [&plain, &rescued, &other] {
+            let (order, name) = (Arc::clone(&order), queue.name().to_owned());
+            handles.push(queue.spawn(move || order.lock().unwrap().push((name, n, is_rescuer()))).unwrap());
+        }
+    }
+    eventually("both rescuers did their work", || order.lock().unwrap().len() == 60);
+    assert_eq!((rescued.rescued(), other.rescued(), plain.rescued()), (30, 30, 0));
+    assert!(order.lock().unwrap().iter().all(|(name, _, rescued)| name != "plain" && *rescued));
+    spawns.recover();
+    handles.into_iter().for_each(|handle| handle.join().unwrap());
+    let order = order.lock().unwrap();
+    for queue in ["plain", "rescued", "other"] {
+        let of_queue = order.iter().filter(|(name, ..)| name == queue).map(|(_, n, _)| *n);
+        assert!(of_queue.eq(0..30), "{queue} kept its order");
+    }
+    assert!(order.iter().all(|(name, _, rescued)| *rescued == (name != "plain")));
+}
+
+/// spec: P2 (taking turns among pools)
+#[test]
+fn a_rescuer_takes_turns_among_pools_in_distress() {
+    let _limit = time_limit();
+    let spawns = Spawns::failing(..);
+    let builder = builder("core:2 pu:1").0.random_placement(4).before_spawn(spawns.hook());
+    let executor = builder.build().unwrap();
+    let cpus = core_affinity::get_core_ids().unwrap().len();
+    let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
+    let served = Arc::new(Mutex::new(Vec::new()));
+    for _ in 0..200 {
+        let served = Arc::clone(&served);
+        drop(queue.spawn(move || served.lock().unwrap().push(own_status("Cpus_allowed_list"))).unwrap());
+    }
+    queue.flush_timeout(SOON).unwrap();
+    let served = served.lock().unwrap();
+    if cpus < 2 {
+        eprintln!("SKIPPED in part: with one CPU, both pools are bound to the same");
+        return;
+    }
+    // The rescuer is bound to the pool's CPU, so each place tells the pool.
+    let turns: Vec<usize> = served.chunk_by(|one, next| one == next).map(<[_]>::len).collect();
+    assert!(turns.len() >= 8, "turns of {turns:?} items");
+    // Nobody waited before the second pool called, and after one had no items left.
+    let middle = &turns[1..turns.len() - 2];
+    assert!(middle.iter().all(|items| *items == 16), "turns of {turns:?} items");
+}
+
+/// spec: P2: at the cap of threads, too, which rescuers do not count in; and what it leaves, a worker does.
+#[test]
+fn at_the_cap_on_threads_a_rescuer_helps() {
+    let _limit = time_limit();
+    let executor = builder("core:1 pu:1").0.max_threads(1).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
+    let door = Door::default();
+    let inside = door.clone();
+    // The only worker waits for items that need another one.
+    let held = queue.spawn(move || inside.wait()).unwrap();
+    eventually("it holds the only thread", || {
+        executor.snapshot().pools.iter().any(|pool| (pool.workers, pool.idle) == (1, 0))
+    });
+    for _ in 0..5 {
+        assert!(queue.spawn(is_rescuer).unwrap().join().unwrap());
+    }
+    assert_eq!(executor.snapshot().threads, 1);
+    door.open();
+    held.join().unwrap();
+    assert!(!queue.spawn(is_rescuer).unwrap().join().unwrap(), "the worker is back");
+    assert_eq!(queue.rescued(), 5);
+}
+
+/// spec: P2, W9 (a panic is contained), C2 (guards), C4: what a rescuer runs, it runs as a worker does.
+#[test]
+fn panics_guards_and_counts_are_as_on_a_worker() {
+    let _limit = time_limit();
+    let panics = Arc::new(AtomicUsize::new(0));
+    let spawns = Spawns::failing(..);
+    let seen = Arc::clone(&panics);
+    let builder = builder("core:1 pu:1").0.before_spawn(spawns.hook());
+    let executor = builder.panic_handler(move |_| bump(&seen)).build().unwrap();
+    let intensive = WorkQueue::per_cpu("intensive").cpu_intensive().rescuer().build_on(&executor).unwrap();
+    let plain = WorkQueue::per_cpu("plain").rescuer().build_on(&executor).unwrap();
+    for queue in [&intensive, &plain] {
+        let panicking = queue.spawn(|| cmwq::blocking(|| assert!(!is_rescuer(), "on purpose"))).unwrap();
+        assert!(matches!(panicking.join(), Err(JoinError::Panicked(_))));
+        let forgetful = queue.spawn(|| std::mem::forget(cmwq::BlockingGuard::enter())).unwrap();
+        forgetful.join().unwrap();
+        assert_eq!(queue.rescued(), 2);
+        let own = queue.clone();
+        let flushes = queue.spawn(move || own.flush()).unwrap();
+        assert_eq!(flushes.join().unwrap(), Err(cmwq::WaitError::WouldDeadlock));
+    }
+    assert_eq!(panics.load(Ordering::SeqCst), 2);
+    spawns.recover();
+    // No count is off: the pool rests, and its workers regulate as ever.
+    plain.spawn(|| ()).unwrap().join().unwrap();
+    eventually("a worker is there", || pool(&executor, "0").workers > 0);
+    eventually("the pool rests", || (pool(&executor, "0").running, pool(&executor, "0").waking) == (0, 0));
+    let door = Door::default();
+    let inside = door.clone();
+    let busy = plain.spawn(move || inside.wait_unguarded()).unwrap();
+    let behind = plain.spawn(|| ()).unwrap().join_timeout(Duration::from_millis(50)).unwrap_err();
+    door.open();
+    busy.join().unwrap();
+    behind.join().unwrap();
+}
+
+/// spec: P2, W3 (one worker at a time, whoever it is)
+#[test]
+fn an_item_is_never_entered_twice_by_worker_and_rescuer() {
+    let _limit = time_limit();
+    // Every other attempt fails.
+    let spawns = Spawns::failing_if(|attempt| attempt % 2 == 0);
+    let builder = builder("l3:2 core:2 pu:1").0.random_placement(8).before_spawn(spawns.hook());
+    let executor = builder.build().unwrap();
+    let queues = [
+        WorkQueue::per_cpu("a").rescuer().build_on(&executor).unwrap(),
+        WorkQueue::new("b").rescuer().build_on(&executor).unwrap(),
+        WorkQueue::ordered("c").rescuer().build_on(&executor).unwrap(),
+    ];
+    let crowd = Arc::new(Crowd::default());
+    let runs = Arc::new(AtomicUsize::new(0));
+    let work = {
+        let (crowd, runs) = (Arc::clone(&crowd), Arc::clone(&runs));
+        Work::new(move || {
+            crowd.enter();
+            std::thread::yield_now();
+            crowd.leave();
+            bump(&runs);
+        })
+    };
+    let mut accepted = 0;
+    for n in 0..stress(20_000) {
+        accepted += usize::from(queues[n % 3].queue(&work).unwrap());
+    }
+    queues.iter().for_each(|queue| queue.flush_timeout(SOON).unwrap());
+    assert_eq!((crowd.peak(), runs.load(Ordering::SeqCst)), (1, accepted));
+}
+
+/// spec: P2 (ends with the queue), E5 (dropping never blocks and loses nothing): the rescuer runs what was accepted,
+/// and the last of it frees the queue.
+#[test]
+fn items_left_by_the_last_handle_are_rescued() {
+    let _limit = time_limit();
+    for _ in 0..stress(20) {
+        let (executor, prefix, _) = without_workers("l3:1 core:2 pu:1");
+        let count = Arc::new(AtomicUsize::new(0));
+        for kind in every_kind() {
+            let queue = kind.rescuer().build_on(&executor).unwrap();
+            for _ in 0..20 {
+                let (count, own) = (Arc::clone(&count), queue.clone());
+                let item = move || {
+                    drop(own);
+                    bump(&count);
+                };
+                drop(queue.spawn(item).unwrap());
+            }
+        }
+        drop(executor);
+        eventually("all items ran", || count.load(Ordering::SeqCst) == 120);
+        eventually("all threads ended", || no_thread_of(&prefix));
+    }
+}
+
+/// spec: P2, E3 (an idle executor makes no wake-ups), also when no thread can be made.
+#[test]
+fn after_the_rescue_everybody_sleeps() {
+    let _limit = time_limit();
+    let (executor, prefix, spawns) = without_workers("core:1 pu:1");
+    let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    // The worker that was asked for is tried once more, after a second, and then wanted by nobody.
+    eventually("the last attempt", || spawns.counts().0 == 2);
+    std::thread::sleep(Duration::from_millis(50));
+    let before = sleeps_of(&prefix);
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(sleeps_of(&prefix), before);
+    assert_eq!(spawns.counts().0, 2);
+}
