@@ -156,6 +156,8 @@ pub enum BuildQueueError {
     },
     /// A nice level outside of −20 to 19.
     Nice(i32),
+    /// The executor was shut down, or is being shut down.
+    ShutDown,
     /// The queue's rescuer cannot be made: a thread that the system, or the executor's `before_spawn` hook, refused; or
     /// the caller is such a hook, on the thread that would have to make it.
     Rescuer {
@@ -186,6 +188,7 @@ impl fmt::Display for BuildQueueError {
                 write!(f, "the executor does not use CPU {cpu}; it uses {known}")
             }
             Self::Nice(nice) => write!(f, "nice level {nice} does not exist; levels go from -20 to 19"),
+            Self::ShutDown => write!(f, "the executor was shut down"),
             Self::Rescuer { message, .. } => write!(f, "the queue's rescuer cannot be made: {message}"),
             Self::Forked => write!(
                 f,
@@ -196,6 +199,49 @@ impl fmt::Display for BuildQueueError {
 }
 
 impl std::error::Error for BuildQueueError {}
+
+/// Why the limit of active items was not changed. It is as it was.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{SetMaxActiveError, WorkQueue};
+///
+/// let queue = WorkQueue::ordered("log").build()?;
+/// assert_eq!(queue.set_max_active(2), Err(SetMaxActiveError::Ordered));
+/// assert_eq!(queue.max_active(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SetMaxActiveError {
+    /// An ordered queue runs one item at a time, that is what orders it.
+    Ordered,
+    /// It is above the limit.
+    MaxActive {
+        /// What was given.
+        value: usize,
+        /// The highest that is accepted.
+        limit: usize,
+    },
+}
+
+impl fmt::Display for SetMaxActiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ordered => {
+                write!(f, "an ordered queue runs one item at a time, that is what orders it")
+            }
+            Self::MaxActive { value, limit } => {
+                write!(f, "max_active is {value}; it must be 1 to {limit}, or 0 for the default of 256")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SetMaxActiveError {}
 
 /// A one-shot that was not accepted, and its closure. Queues without `max_pending` refuse, too, when a hundred
 /// million items wait: see [`QueueError::Full`].
@@ -441,6 +487,7 @@ mod tests {
         is_error::<BuildQueueError>();
         is_error::<QueueError>();
         is_error::<JoinError>();
+        is_error::<SetMaxActiveError>();
         is_error::<WaitError>();
         is_error::<EnableError>();
         is_error::<RunOnCpuError>();

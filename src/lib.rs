@@ -139,9 +139,9 @@ pub use self::{
     engine::refusal::{QueueError, WaitError},
     error::{
         BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, QueueBatchError, Refused,
-        RefusedBatch, RunOnCpuError,
+        RefusedBatch, RunOnCpuError, SetMaxActiveError,
     },
-    executor::{Executor, ExecutorBuilder},
+    executor::{Executor, ExecutorBuilder, QueueReport, ShutdownReport},
     observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
     periodic::PeriodicHandle,
     queue::{Attrs, WorkQueue, WorkQueueBuilder},

@@ -19,14 +19,23 @@ pub(crate) struct Current {
     pub(crate) queue: *const Queue,
     /// By [`Shard::lane`].
     pub(crate) gate: *const Gate,
-    /// It holds the gate's only slot, or the bh context.
-    pub(crate) holds_only_slot: bool,
+    /// It is on a bh context, which it holds alone.
+    pub(super) in_context: bool,
+    /// The gate, if it had one slot when the item began; null otherwise.
+    pub(super) only_slot: *const Gate,
     pub(crate) item: *const Header,
     /// The item, if it is a reusable one and inside its function; null otherwise.
     pub(super) work: *const WorkItem,
 }
 
 impl Current {
+    /// Does it hold the gate's only slot, or the bh context? Of a queue that is frozen, too.
+    pub(crate) fn holds_only_slot(&self) -> bool {
+        // SAFETY: the item's entry is in flight in the gate until this is taken back, on this thread.
+        let only = unsafe { self.only_slot.as_ref() };
+        self.in_context || only.is_some_and(|gate| gate.cell.load().max() <= 1)
+    }
+
     /// The shard on which the running item is pending once more: it runs there when it has returned.
     pub(crate) fn pending_on(&self) -> Option<ShardId> {
         // SAFETY: set by `call` while the item runs, which keeps it in place, and taken back when it ends; nobody
@@ -44,7 +53,7 @@ impl Current {
     pub(crate) fn is_only_slot_of(&self, shard: ShardId) -> bool {
         // SAFETY: set while the entry of the item that runs on this thread keeps its queue in place, and taken back
         // when that is completed.
-        self.holds_only_slot && unsafe { &*self.queue }.has_shard(shard, self.gate)
+        self.holds_only_slot() && unsafe { &*self.queue }.has_shard(shard, self.gate)
     }
 }
 

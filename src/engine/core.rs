@@ -12,6 +12,7 @@ use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::CrewLimits;
 use crate::sys::fork::Origin;
 use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use crate::sys::wait::{self, Until};
 
 use super::manager::{ManagerHandle, Request};
 use super::pool::{Pool, PoolKind, PoolSpec};
@@ -77,6 +78,7 @@ pub(crate) struct Core {
     pub(crate) denials: Denials,
     /// Worker threads that exist or are being made.
     threads: AtomicUsize,
+    manager_lives: AtomicBool,
     /// A pool waits for a thread to leave: whoever leaves tells the manager.
     full: AtomicBool,
     /// Rescuers that exist: without any, nobody is called.
@@ -124,6 +126,7 @@ impl Core {
             timers: Timers::new(),
             denials: Denials::default(),
             threads: AtomicUsize::new(0),
+            manager_lives: AtomicBool::new(false),
             full: AtomicBool::new(false),
             rescuers: AtomicUsize::new(0),
             register: Mutex::new(Register { next_id: first_unbound_id, ..Register::default() }),
@@ -177,18 +180,43 @@ impl Core {
     }
 
     pub(crate) fn thread_left(&self) {
-        self.threads.fetch_sub(1, Ordering::SeqCst);
+        if self.threads.fetch_sub(1, Ordering::SeqCst) == 1 {
+            wait::wake_all(self.threads_key());
+        }
         if self.full.swap(false, Ordering::SeqCst) {
             self.manager.ask(Request::Room);
         }
     }
 
+    /// The manager's thread is about to be made, or has ended.
+    pub(crate) fn manager_lives(&self, yes: bool) {
+        self.manager_lives.store(yes, Ordering::SeqCst);
+        if !yes {
+            wait::wake_all(self.threads_key());
+        }
+    }
+
+    /// Waits until all threads have ended, rescuers and the manager too. How many have not when the time runs out?
+    pub(crate) fn wait_for_threads(&self, until: Until) -> usize {
+        let manager = || usize::from(self.manager_lives.load(Ordering::SeqCst));
+        let counts = [&self.threads, &self.rescuers];
+        let left = || manager() + counts.iter().map(|count| count.load(Ordering::SeqCst)).sum::<usize>();
+        while left() > 0 && wait::sleep(self.threads_key(), || left() > 0, until) {}
+        left()
+    }
+
+    fn threads_key(&self) -> usize {
+        std::ptr::from_ref(&self.threads) as usize
+    }
+
     pub(crate) fn rescuer_comes(&self) {
-        self.rescuers.fetch_add(1, Ordering::Relaxed);
+        self.rescuers.fetch_add(1, Ordering::SeqCst);
     }
 
     pub(crate) fn rescuer_left(&self) {
-        self.rescuers.fetch_sub(1, Ordering::Relaxed);
+        if self.rescuers.fetch_sub(1, Ordering::SeqCst) == 1 {
+            wait::wake_all(self.threads_key());
+        }
     }
 
     pub(crate) fn has_rescuers(&self) -> bool {

@@ -85,7 +85,6 @@ impl Entry {
     }
 
     /// Gives the item up without a run. The entry is still to be completed. True if it would have run.
-    #[allow(dead_code, reason = "who drops accepted work comes with the next commits")]
     pub(crate) fn abandon(&self) -> bool {
         // SAFETY: as in `execute`.
         let operations = unsafe { self.item.as_ref() }.operations;

@@ -14,6 +14,7 @@ use super::placement::{Place, Placement};
 use super::pool::{Pool, PoolKind, PoolSpec};
 use super::queue::QueueKind;
 use super::refusal::QueueError;
+use super::register::Register;
 
 /// What the handles of an executor, and its queues, share. Its end is the end of the executor's threads.
 #[derive(Debug)]
@@ -27,6 +28,7 @@ pub(crate) struct ExecutorInner {
     pub(crate) default_scope: AffinityScope,
     pub(crate) nice: NiceLevels,
     pub(crate) power_efficient: bool,
+    pub(crate) queues: Register,
     topology: Topology,
     /// Who serves a CPU or node that is named; derived when first used.
     nearby: OnceLock<Nearby>,
@@ -77,6 +79,7 @@ impl ExecutorInner {
             default_scope,
             nice,
             power_efficient,
+            queues: Register::new(),
             topology,
             nearby: OnceLock::new(),
             turns: AtomicUsize::new(0),

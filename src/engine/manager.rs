@@ -38,6 +38,15 @@ pub(crate) enum Request {
     Room,
 }
 
+impl Request {
+    /// The manager ends: whoever waits for an answer gets it.
+    fn refuse(self) {
+        if let Self::Rescuer(order) = self {
+            order.refuse();
+        }
+    }
+}
+
 /// The manager as others see it.
 #[derive(Debug)]
 pub(crate) struct ManagerHandle {
@@ -93,6 +102,9 @@ impl ManagerHandle {
     /// Puts a request into the inbox. False if there is no manager and none can be made now: the request is gone.
     pub(crate) fn ask(&self, request: Request) -> bool {
         let mut inbox = self.inbox.lock();
+        if inbox.stop {
+            return false;
+        }
         match &inbox.state {
             ThreadState::NotStarted => inbox.requests.push(request),
             ThreadState::Running(thread) => {
@@ -150,7 +162,9 @@ fn spawn_manager(core: &Arc<Core>, home: &CpuSet) -> io::Result<Thread> {
     let name = format!("{}/manager", core.settings.name_prefix);
     core.settings.hooks.may_spawn(&name)?;
     let (core, home) = (Arc::clone(core), home.clone());
+    let lives = Lives::new(&core);
     let handle = thread::spawn(name, None, move || {
+        let _until_the_end = lives;
         // Best effort: what is denied here is denied to each worker as well, and told there.
         drop(affinity::pin_to_set(&home));
         drop(thread::set_nice(core.settings.nice));
@@ -161,6 +175,22 @@ fn spawn_manager(core: &Arc<Core>, home: &CpuSet) -> io::Result<Thread> {
         .live();
     })?;
     Ok(handle.thread().clone())
+}
+
+/// Says that the manager's thread is about to be made, and when it is gone, or could not be made.
+struct Lives(Arc<Core>);
+
+impl Lives {
+    fn new(core: &Arc<Core>) -> Self {
+        core.manager_lives(true);
+        Self(Arc::clone(core))
+    }
+}
+
+impl Drop for Lives {
+    fn drop(&mut self) {
+        self.0.manager_lives(false);
+    }
 }
 
 struct ManagerThread {
@@ -176,6 +206,7 @@ impl ManagerThread {
                 (std::mem::take(&mut inbox.requests), inbox.stop)
             };
             if stop {
+                requests.into_iter().for_each(Request::refuse);
                 return;
             }
             let now = clock::now();

@@ -6,6 +6,9 @@
 //! |---|---|
 //! | `executor` | the pools of one executor, and how attributes become pools |
 //! | `queue` | one workqueue: its shards, gates and flushes, and when it may be freed |
+//! | `limits` | what a queue's gates are told at run time, and how much is in them |
+//! | `drain` | the end of a queue, for a time or for ever |
+//! | `shutdown` | the end of an executor that is asked for |
 //! | `submit` | the issuer's path: place, admit, enqueue, kick |
 //! | `batch` | the same for many items, with one kick |
 //! | `one_shot`, `work_item` | the two kinds of items and how a worker executes each |
@@ -20,22 +23,25 @@
 //! | `manager` | the one thread that makes threads and keeps deadlines |
 //! | `core` | what all of them share: settings, the manager's inbox, the register of pools |
 //! | `placement` | which CPU an item is queued on |
+//! | `register` | the queues of one executor, for what is asked of all of them |
 //! | `entry` | what lies on a list |
 //! | `refusal` | why a queue does not accept an item, and why a wait does not wait |
 //!
 //! **Locks**, each held for a few instructions and never across user code, a wake-up or another lock unless said
-//! here: a pool's `state`; a queue's `making` (shards being made; takes the register's lock inside); the register
-//! of pools in `core`; the manager's `inbox`; the map of `timers`; the list of missing managers
-//! (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an item's
-//! ledger (takes that of the timers inside); a worker's `description`.
+//! here: a pool's `state`; a queue's `making` (shards being made, what was asked of the queue; takes the locks of both
+//! registers inside); the register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`;
+//! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an
+//! item's ledger (takes that of the timers inside); a worker's `description`.
 
 pub(crate) mod batch;
 mod bh;
 pub(crate) mod context;
 pub(crate) mod core;
+pub(crate) mod drain;
 pub(crate) mod entry;
 pub(crate) mod executor;
 pub(crate) mod flush;
+pub(crate) mod limits;
 pub(crate) mod manager;
 pub(crate) mod one_shot;
 pub(crate) mod periodic;
@@ -43,8 +49,10 @@ pub(crate) mod placement;
 pub(crate) mod pool;
 pub(crate) mod queue;
 pub(crate) mod refusal;
+pub(crate) mod register;
 pub(crate) mod rescuer;
 pub(crate) mod shard;
+pub(crate) mod shutdown;
 pub(crate) mod submit;
 pub(crate) mod timers;
 pub(crate) mod work_item;

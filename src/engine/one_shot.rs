@@ -221,7 +221,7 @@ impl<T> RawHandle<T> {
         let current = worker::with_current(|worker| worker?.current());
         current.is_some_and(|current| {
             let itself = std::ptr::eq(current.item.cast(), self.head.as_ptr().cast_const());
-            let behind = current.holds_only_slot && std::ptr::eq(current.gate, self.gate);
+            let behind = current.holds_only_slot() && std::ptr::eq(current.gate, self.gate);
             (itself || behind) && !self.is_finished()
         })
     }

@@ -74,6 +74,11 @@ impl Placement {
         self.slots[slot]
     }
 
+    /// The slot of this CPU of the topology.
+    pub(crate) fn slot_on(&self, cpu: usize) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.cpu == cpu)
+    }
+
     /// The real CPUs that serve these CPUs of the topology.
     pub(crate) fn real(&self, cpus: &CpuSet) -> CpuSet {
         self.slots.iter().filter(|slot| cpus.contains(slot.cpu)).map(|slot| slot.real).collect()

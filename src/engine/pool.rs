@@ -8,8 +8,9 @@
 //! | `running` | everybody, by its own transitions |
 //! | `worklist` | everybody |
 //! | `state` | its lock; never held across a wake-up or user code |
-//! | `sidelined` | written under `state`'s lock, read by everybody: how many entries the sideline holds |
+//! | `sidelined` | written under `state`'s lock, read by everybody: how many entries the sideline holds, or that the pool is abandoned |
 
+mod abandon;
 mod distress;
 mod spec;
 
@@ -33,6 +34,7 @@ use super::core::Core;
 use super::entry::Entry;
 use super::manager::Request;
 use super::shard::steal;
+use super::shutdown::give_up;
 use super::worker::Worker;
 
 pub(crate) use self::spec::{PoolKind, PoolSpec};
@@ -113,6 +115,10 @@ impl Pool {
     #[cold]
     pub(crate) fn put_back(&self, entry: Entry) {
         let mut state = self.state.lock();
+        if self.is_abandoned() {
+            drop(state);
+            return give_up(entry);
+        }
         state.sideline.push_front(entry);
         self.sidelined.store(state.sideline.len(), Ordering::Release);
         drop(state);
@@ -123,8 +129,10 @@ impl Pool {
     #[inline]
     pub(crate) fn pop(&self) -> Option<Entry> {
         if self.sidelined.load(Ordering::Relaxed) > 0 {
-            if let Some(entry) = self.pop_sideline() {
-                return Some(entry);
+            match self.pop_sideline() {
+                Some(entry) => return Some(entry),
+                None if self.is_abandoned() => return None,
+                None => {}
             }
         }
         steal(&self.worklist)
@@ -133,6 +141,9 @@ impl Pool {
     #[cold]
     fn pop_sideline(&self) -> Option<Entry> {
         let mut state = self.state.lock();
+        if self.is_abandoned() {
+            return None;
+        }
         let entry = state.sideline.pop_front();
         self.sidelined.store(state.sideline.len(), Ordering::Release);
         entry
@@ -140,7 +151,8 @@ impl Pool {
 
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.sidelined.load(Ordering::Acquire) > 0 || !self.worklist.is_empty()
+        let sidelined = self.sidelined.load(Ordering::Acquire);
+        sidelined > 0 && sidelined != abandon::ABANDONED || !self.worklist.is_empty()
     }
 
     /// How many entries lie on the worklist: a hint.
@@ -179,6 +191,11 @@ impl Pool {
     #[cold]
     fn wake(&self, reserved: Reserved, near: Option<usize>) {
         let mut state = self.state.lock();
+        if self.is_abandoned() {
+            drop(state);
+            self.running.drop_reservation(reserved);
+            return self.give_up_worklist();
+        }
         match state.crew.kick(reserved, near) {
             Wake::Unpark(id) => {
                 let worker = Arc::clone(state.worker(id));

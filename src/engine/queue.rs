@@ -6,16 +6,19 @@
 #![allow(unsafe_code, reason = "a queue is owned by its handle first, and then by its last item in flight")]
 
 use std::ptr::NonNull;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::policy::item::ShardId;
 use crate::policy::pods::AffinityScope;
+use crate::policy::standing::{Stage, Standing, Wishes};
+use crate::protocol::drain::ChainedCount;
 use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 
 use super::executor::{ExecutorInner, PoolChoice};
 use super::flush::Flush;
 use super::rescuer::{OwnedRescuer, Rescuer};
 use super::shard::{Gate, Shard};
+use super::timers::{Timer, TimerName};
 use super::worker;
 
 /// What a queue was told by its builder.
@@ -28,6 +31,7 @@ pub(crate) struct QueueSpec {
     pub(crate) cpu_intensive: bool,
     /// Its items run in queueing order.
     pub(crate) ordered: bool,
+    pub(crate) freezable: bool,
     /// Ends with the queue.
     pub(crate) rescuer: Option<OwnedRescuer>,
 }
@@ -43,7 +47,7 @@ pub(crate) enum QueueKind {
     Unbound { managed: bool, scope: AffinityScope, nice: i32, cpus: crate::policy::cpu_set::CpuSet },
 }
 
-/// How many items may be active.
+/// How many items may be active, until it is told otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Limit {
     PerCpu(usize),
@@ -56,20 +60,42 @@ pub(crate) struct Queue {
     pub(crate) spec: QueueSpec,
     pub(crate) executor: Arc<ExecutorInner>,
     pub(crate) flush: Flush,
+    pub(super) chained: ChainedCount,
     /// By the slot of the CPU; null until made. Swappable: whoever loads a shard uses it under a handle, and shards
     /// are freed with the queue.
     table: Box<[AtomicPtr<Shard>]>,
-    /// Owns the shards. Held while one is made.
-    making: Mutex<Vec<NonNull<Shard>>>,
+    pub(super) making: Mutex<Making>,
     shared_gate: Option<Gate>,
     /// Items that were accepted and not begun; counted only under `max_pending`.
     pending: AtomicUsize,
-    /// Gates that have not finished; set when the last handle goes.
-    open_gates: AtomicUsize,
+    /// Items that were given up when the executor was shut down.
+    pub(super) dropped: AtomicUsize,
+    /// Who keeps it in place: the handles together, pins, and, when the last handle goes, gates that have not finished.
+    holds: AtomicUsize,
+    /// In the executor's register.
+    number: u64,
     /// Itself, as it came from its box: who frees it, frees it by this pointer.
     this: NonNull<Self>,
     /// What its handles share, as long as there is one.
-    handle: Weak<QueueHandle>,
+    handle: OnceLock<Weak<QueueHandle>>,
+}
+
+/// The shards, owned, and what was asked of the queue. Locked while a shard is made, and while gates are told something: so
+/// every gate is told.
+#[derive(Debug)]
+pub(super) struct Making {
+    shards: Vec<NonNull<Shard>>,
+    pub(super) wishes: Wishes,
+    /// Timers that fired while the queue was drained.
+    pub(super) held: Vec<(TimerName, Timer)>,
+    /// Timers that came to nothing since the queue is being destroyed, and nobody was told of.
+    pub(super) cancelled_timers: usize,
+}
+
+impl Making {
+    fn new(wishes: Wishes) -> Self {
+        Self { shards: Vec::new(), wishes, held: Vec::new(), cancelled_timers: 0 }
+    }
 }
 
 /// The strong side of a queue: its handles share one of these.
@@ -86,32 +112,40 @@ unsafe impl Send for Queue {}
 unsafe impl Sync for Queue {}
 
 impl QueueHandle {
-    pub(crate) fn new(spec: QueueSpec, executor: Arc<ExecutorInner>) -> Arc<Self> {
-        Arc::new_cyclic(|handle| Self::make(spec, executor, handle.clone()))
-    }
-
-    fn make(spec: QueueSpec, executor: Arc<ExecutorInner>, handle: Weak<Self>) -> Self {
+    /// Also: did the executor enter it into its register? It does not if it is, or was, shut down.
+    pub(crate) fn new(spec: QueueSpec, executor: Arc<ExecutorInner>) -> (Arc<Self>, bool) {
         let slots = executor.placement.slots();
-        let shared_gate = match spec.limit {
-            Limit::Total(max) => Some(Gate::new(max)),
-            Limit::PerCpu(_) => None,
-        };
+        let (Limit::PerCpu(max_active) | Limit::Total(max_active)) = spec.limit;
+        let wishes = Wishes::new(max_active);
+        let standing = Standing { wishes, frozen: false, stage: Stage::Open };
+        let shared_gate = matches!(spec.limit, Limit::Total(_)).then(|| Gate::new(standing));
         let queue = Queue {
             spec,
             executor,
             flush: Flush::new(),
+            chained: ChainedCount::new(),
             table: (0..slots).map(|_| AtomicPtr::default()).collect(),
-            making: Mutex::new(Vec::new()),
+            making: Mutex::new(Making::new(wishes)),
             shared_gate,
             pending: AtomicUsize::new(0),
-            open_gates: AtomicUsize::new(0),
+            dropped: AtomicUsize::new(0),
+            holds: AtomicUsize::new(1),
+            number: 0,
             this: NonNull::dangling(),
-            handle,
+            handle: OnceLock::new(),
         };
         let this = NonNull::from(Box::leak(Box::new(queue)));
         // SAFETY: nobody else knows the queue yet.
-        unsafe { (*this.as_ptr()).this = this };
-        Self(this)
+        let queue = unsafe { &mut *this.as_ptr() };
+        queue.this = this;
+        queue.number = queue.executor.queues.number();
+        let in_time = queue.executor.queues.enter(queue.number, this);
+        let handle = Arc::new(Self(this));
+        // Nobody has set it before, and nobody asks for it before there is an item.
+        let _set = handle.queue().handle.set(Arc::downgrade(&handle));
+        // Only now: who changes the executor from here on finds the queue in the register.
+        handle.queue().change(|_| ());
+        (handle, in_time)
     }
 
     #[inline]
@@ -128,18 +162,18 @@ impl Drop for QueueHandle {
             return;
         }
         let queue = self.0;
-        // One more than there are gates, so that the queue stays while they are closed.
         let gates: Vec<NonNull<Gate>> = self.queue().gates().map(NonNull::from).collect();
-        self.queue().open_gates.store(gates.len() + 1, Ordering::Relaxed);
+        // Beside the handles' own hold, which is given up last: the queue stays while its gates are closed.
+        self.queue().holds.fetch_add(gates.len(), Ordering::Relaxed);
         for gate in gates {
             // SAFETY: the queue still waits for this gate and for one more.
             if unsafe { gate.as_ref() }.cell.close() {
                 // SAFETY: the gate is closed, and nothing was in flight in it.
-                unsafe { Queue::gate_drained(queue) };
+                unsafe { Queue::let_go(queue) };
             }
         }
-        // SAFETY: this is the one more that was counted above.
-        unsafe { Queue::gate_drained(queue) };
+        // SAFETY: the hold of the handles, of which this was the last.
+        unsafe { Queue::let_go(queue) };
     }
 }
 
@@ -154,7 +188,7 @@ impl Queue {
 
     /// A handle like those that there are; `None` if the last one is gone.
     pub(crate) fn handle(&self) -> Option<Arc<QueueHandle>> {
-        self.handle.upgrade()
+        self.handle.get()?.upgrade()
     }
 
     pub(crate) fn shared_gate(&self) -> Option<&Gate> {
@@ -164,37 +198,38 @@ impl Queue {
     /// The shard for items queued on the CPU of this slot.
     #[inline]
     pub(crate) fn shard(&self, slot: usize) -> &Shard {
+        self.present_shard(slot).unwrap_or_else(|| self.make_shard(slot))
+    }
+
+    /// The same if it has been made.
+    #[inline]
+    pub(crate) fn present_shard(&self, slot: usize) -> Option<&Shard> {
         let shard = self.table[slot].load(Ordering::Acquire);
         // SAFETY: a shard that is in the table is freed only with the queue.
-        unsafe { shard.as_ref() }.unwrap_or_else(|| self.make_shard(slot))
+        unsafe { shard.as_ref() }
     }
 
     #[cold]
     fn make_shard(&self, slot: usize) -> &Shard {
         let mut making = self.making.lock();
-        let present = self.table[slot].load(Ordering::Acquire);
-        // SAFETY: as in `shard`.
-        if let Some(shard) = unsafe { present.as_ref() } {
+        if let Some(shard) = self.present_shard(slot) {
             return shard;
         }
-        let own_gate = match self.spec.limit {
-            Limit::PerCpu(max) => Some(Gate::new(max)),
-            Limit::Total(_) => None,
-        };
+        let own_gate =
+            matches!(self.spec.limit, Limit::PerCpu(_)).then(|| Gate::new(self.standing(making.wishes)));
         let PoolChoice { pool, user } = self.executor.pool_for(&self.spec.kind, slot);
         let cpu_intensive = self.spec.cpu_intensive && pool.spec.target.is_some();
         let shard = Box::new(Shard::new(self.this, (pool, user), own_gate, cpu_intensive));
         let shard = NonNull::from(Box::leak(shard));
-        making.push(shard);
+        making.shards.push(shard);
         self.table[slot].store(shard.as_ptr(), Ordering::Release);
-        // SAFETY: as in `shard`.
+        // SAFETY: as in `present_shard`.
         unsafe { shard.as_ref() }
     }
 
     /// The shards that have been made.
     fn shards(&self) -> impl Iterator<Item = &Shard> + Clone {
-        // SAFETY: as in `shard`.
-        self.table.iter().filter_map(|shard| unsafe { shard.load(Ordering::Acquire).as_ref() })
+        (0..self.table.len()).filter_map(|slot| self.present_shard(slot))
     }
 
     /// The gates that have been made.
@@ -243,16 +278,31 @@ impl Queue {
         }
     }
 
-    /// A closed gate has nothing in flight any more. The last one frees the queue.
+    /// What was asked of it, and what its executor asks.
+    pub(super) fn standing(&self, wishes: Wishes) -> Standing {
+        let (frozen, stage) = self.executor.queues.condition();
+        Standing { wishes, frozen: frozen && self.spec.freezable, stage }
+    }
+
+    /// One more hold. False if there is none any more: the queue is being freed.
+    pub(super) fn hold(&self) -> bool {
+        let count = |holds: usize| (holds > 0).then_some(holds + 1);
+        self.holds.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
+    }
+
+    /// A hold is given up: a pin's, that of a closed gate in which nothing is in flight any more, that of the handles.
+    /// The last one frees the queue.
     ///
     /// # Safety
     ///
-    /// To be called once for each gate, and once for the handle. The caller must not touch the queue afterwards.
-    pub(crate) unsafe fn gate_drained(queue: NonNull<Self>) {
+    /// To be called once for each hold. The caller must not touch the queue afterwards.
+    pub(crate) unsafe fn let_go(queue: NonNull<Self>) {
         // SAFETY: the queue is freed by the last of these calls, and this one is still to be counted.
-        let open = unsafe { &queue.as_ref().open_gates };
+        let holds = unsafe { &queue.as_ref().holds };
         // Acquire and release: who frees the queue has seen all that was done with it.
-        if open.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let before = holds.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(before > 0, "a hold was given up that nobody had");
+        if before == 1 {
             // SAFETY: the queue came from a box, and nobody else has a way to it any more.
             drop(unsafe { Box::from_raw(queue.as_ptr()) });
         }
@@ -261,7 +311,8 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        for shard in self.making.get_mut().drain(..) {
+        self.executor.queues.leave(self.number);
+        for shard in self.making.get_mut().shards.drain(..) {
             // SAFETY: shards come from boxes and are owned by this list; nothing is in flight in their gates.
             drop(unsafe { Box::from_raw(shard.as_ptr()) });
         }

@@ -111,6 +111,12 @@ impl Order {
         self.done.notify_all();
     }
 
+    /// On the manager's thread, which ends.
+    pub(crate) fn refuse(&self) {
+        *self.result.lock() = Some(Err(io::Error::other("the executor ends")));
+        self.done.notify_all();
+    }
+
     fn spawn(&self, core: &Arc<Core>) -> io::Result<OwnedRescuer> {
         core.settings.hooks.may_spawn(&self.name)?;
         let rescuer = Arc::new(Rescuer {

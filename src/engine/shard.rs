@@ -10,6 +10,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::policy::admission::{Admission, Half, Slot};
 use crate::policy::item::{ShardId, Target};
+use crate::policy::standing::Standing;
 use crate::protocol::gate::GateCell;
 use crate::sys::sync::Mutex;
 
@@ -47,8 +48,10 @@ unsafe impl Send for Shard {}
 unsafe impl Sync for Shard {}
 
 impl Gate {
-    pub(crate) fn new(max_active: usize) -> Self {
-        Self { cell: CachePadded::new(GateCell::new(Admission::new(max_active))), waiting: Injector::new() }
+    /// A gate of a queue that stands like this.
+    pub(crate) fn new(standing: Standing) -> Self {
+        let word = Admission::new(standing.max()).with_door(standing.door());
+        Self { cell: CachePadded::new(GateCell::new(word)), waiting: Injector::new() }
     }
 
     /// Puts an entry that was admitted to wait onto the list. Returns the one that the caller must start, if any.
@@ -66,7 +69,7 @@ impl Gate {
     }
 
     /// Takes the first entry of the list, to which a slot was given.
-    fn first_waiting(&self) -> Entry {
+    pub(super) fn first_waiting(&self) -> Entry {
         steal(&self.waiting).expect("a slot was given to a listed item, and the list is empty")
     }
 }
@@ -167,7 +170,7 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
         Slot::Free => None,
         Slot::Last => {
             // SAFETY: the gate is closed and this entry was its last one.
-            unsafe { Queue::gate_drained(queue) };
+            unsafe { Queue::let_go(queue) };
             None
         }
     }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::policy::admission::Half;
-use crate::policy::item::Arm;
+use crate::policy::item::{Arm, Target};
 use crate::protocol::item::Queued;
 
+use super::core::contain;
 use super::entry::Entry;
 use super::one_shot::{self, RawHandle};
 use super::placement::Place;
@@ -53,8 +54,14 @@ impl Queue {
             self.left_pending();
             return Err((QueueError::Full, function));
         }
+        let (half, has_slot) = match self.admit(shard.gate()) {
+            Ok(admitted) => admitted,
+            Err(error) => {
+                self.left_pending();
+                return Err((error, function));
+            }
+        };
         let (item, handle) = one_shot::make(function, shard.lane(), origin);
-        let (half, has_slot) = shard.gate().cell.admit();
         enqueue(shard, Entry::new(item, shard, half), has_slot, submit);
         Ok(handle)
     }
@@ -82,15 +89,21 @@ impl Queue {
         let shard = self.shard(self.executor.placement.slot_for(place));
         let target = shard.target();
         if !work.cell.load().is_idle() {
-            if let Some(queued) = work.cell.queue_without_entry(target) {
-                return answer(queued);
+            if let Some(answer) = self.queue_without_entry(shard, work) {
+                return answer;
             }
         }
         if shard.gate().cell.is_full() || !self.becomes_pending() {
             // Somebody may have queued it meanwhile: then it needs no room.
-            return work.cell.queue_without_entry(target).map_or(Err(QueueError::Full), answer);
+            return self.queue_without_entry(shard, work).unwrap_or(Err(QueueError::Full));
         }
-        let (half, has_slot) = shard.gate().cell.admit();
+        let (half, has_slot) = match self.admit(shard.gate()) {
+            Ok(admitted) => admitted,
+            Err(error) => {
+                self.left_pending();
+                return self.queue_without_entry(shard, work).unwrap_or(Err(error));
+            }
+        };
         let queued = work.cell.queue(target);
         if queued == Queued::Push {
             enqueue(shard, Entry::new(work.item(), shard, half), has_slot, submit);
@@ -113,6 +126,7 @@ impl Queue {
             return Err(QueueError::Forked);
         }
         let slot = handle.queue().executor.placement.slot_for(place);
+        handle.queue().may_arm(handle.queue().shard(slot).gate(), after.is_zero())?;
         let timer = Timer { what: Later::Work(work.clone()), queue: Arc::clone(handle), slot };
         let mut armed = None;
         let (arm, taken) = work.cell.arm(again, || {
@@ -135,17 +149,40 @@ impl Queue {
         }
     }
 
-    /// A timer of the item is due. It was accepted when it was armed: there is no bound for it now.
-    pub(crate) fn queue_fired(&self, slot: usize, work: &WorkHandle, timer: &TimerName) {
-        let shard = self.shard(slot);
-        self.comes_anyway();
-        let (half, has_slot) = shard.gate().cell.admit();
-        match work.cell.fire(timer, shard.target()) {
-            Some(Queued::Push) => {
-                enqueue(shard, Entry::new(work.item(), shard, half), has_slot, Pool::submit);
+    /// Queues the item if that needs no new entry: it is pending, or a cancelled entry lies there. Found pending, it
+    /// needs nobody's permission.
+    fn queue_without_entry(&self, shard: &Shard, work: &WorkHandle) -> Option<Result<bool, QueueError>> {
+        let target = shard.target();
+        match self.may_revive(shard.gate()) {
+            Ok(()) => work.cell.queue_without_entry(target).map(answer),
+            Err(refusal) => {
+                // As to an ordered queue: no entry is revived.
+                let pending = work.cell.queue_without_entry(Target { ordered: true, ..target });
+                Some(pending.map_or(Err(refusal), answer))
             }
-            // It is no longer meant, or an entry lies there already.
-            None | Some(_) => self.take_back(shard, half, has_slot),
+        }
+    }
+
+    /// A timer is due. Its item was accepted when it was armed: there is no bound for it now.
+    pub(crate) fn fired(&self, timer: Timer, name: &TimerName) {
+        let shard = self.shard(timer.slot);
+        let Some((timer, half, has_slot)) = self.admit_fired(shard.gate(), timer, name) else { return };
+        self.comes_anyway();
+        match timer.what {
+            Later::Work(work) => {
+                match work.cell.fire(name, shard.target()) {
+                    Some(Queued::Push) => {
+                        enqueue(shard, Entry::new(work.item(), shard, half), has_slot, Pool::submit);
+                    }
+                    // It is no longer meant, or an entry lies there already.
+                    None | Some(_) => self.take_back(shard, half, has_slot),
+                }
+                // The item's last handle may go with this: a user's destructor.
+                contain(|| drop(work));
+            }
+            Later::OneShot(item) => {
+                enqueue(shard, Entry::new(item.list(), shard, half), has_slot, Pool::submit);
+            }
         }
     }
 
@@ -169,7 +206,11 @@ impl Queue {
             return Err((QueueError::Forked, function));
         }
         let slot = queue.executor.placement.slot_for(place);
-        let (item, mut raw) = one_shot::make(function, queue.shard(slot).lane(), origin);
+        let shard = queue.shard(slot);
+        if let Err(error) = queue.may_arm(shard.gate(), false) {
+            return Err((error, function));
+        }
+        let (item, mut raw) = one_shot::make(function, shard.lane(), origin);
         let what = Later::OneShot(Unlisted::new(item));
         let (name, wake) = TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot });
         if wake {
@@ -177,14 +218,6 @@ impl Queue {
         }
         raw.set_timer(name);
         Ok(raw)
-    }
-
-    /// The timer of a one-shot is due.
-    pub(crate) fn spawn_fired(&self, slot: usize, item: Unlisted) {
-        let shard = self.shard(slot);
-        self.comes_anyway();
-        let (half, has_slot) = shard.gate().cell.admit();
-        enqueue(shard, Entry::new(item.list(), shard, half), has_slot, Pool::submit);
     }
 
     /// Somebody else queued the item between the look and the count: gives the count back.

@@ -75,6 +75,20 @@ impl Timers {
         let (deadline, timer) = self.0.lock().take_due(now)?;
         Some((TimerName { core: Arc::clone(core), deadline }, timer))
     }
+
+    /// Takes all of them.
+    pub(crate) fn take_all(&self, core: &Arc<Core>) -> Vec<(TimerName, Timer)> {
+        let timers = self.0.lock().take_all(|_| true);
+        let named = |(deadline, timer)| (TimerName { core: Arc::clone(core), deadline }, timer);
+        timers.into_iter().map(named).collect()
+    }
+
+    /// Takes those of one queue. Costs O(n) for n timers of the executor.
+    pub(crate) fn take_of(&self, core: &Arc<Core>, queue: &Queue) -> Vec<(TimerName, Timer)> {
+        let timers = self.0.lock().take_all(|timer| std::ptr::eq(timer.queue.queue(), queue));
+        let named = |(deadline, timer)| (TimerName { core: Arc::clone(core), deadline }, timer);
+        timers.into_iter().map(named).collect()
+    }
 }
 
 impl TimerName {
@@ -103,15 +117,19 @@ impl TimerName {
 impl Timer {
     /// Queues the item, if the timer is still meant.
     pub(crate) fn fire(self, name: &TimerName) {
-        let Self { what, queue, slot } = self;
-        let target: &Queue = queue.queue();
-        match what {
+        let queue = Arc::clone(&self.queue);
+        queue.queue().fired(self, name);
+    }
+
+    /// The timer was taken off the map and comes to nothing: its item is taken back. False if it was no longer meant.
+    pub(crate) fn give_up(self, name: &TimerName) -> bool {
+        match self.what {
             Later::Work(work) => {
-                target.queue_fired(slot, &work, name);
-                // The item's last handle may go with this: a user's destructor.
+                let was_meant = work.cell.disarm(name);
                 contain(|| drop(work));
+                was_meant
             }
-            Later::OneShot(item) => target.spawn_fired(slot, item),
+            Later::OneShot(item) => item.give_up(),
         }
     }
 }
@@ -128,11 +146,23 @@ impl Unlisted {
     }
 }
 
-impl Drop for Unlisted {
-    fn drop(&mut self) {
+impl Unlisted {
+    /// Gives the item up. False if it was cancelled before.
+    fn give_up(self) -> bool {
+        std::mem::ManuallyDrop::new(self).abandon()
+    }
+
+    fn abandon(&self) -> bool {
         // SAFETY: the entry's side, which this owns, keeps the item in place.
         let operations = unsafe { self.0.as_ref() }.operations;
-        // SAFETY: these are the functions of the item's own type, and the entry's side is given up only here.
-        unsafe { (operations.abandon)(self.0, None) };
+        // SAFETY: these are the functions of the item's own type, and the entry's side is given up once: by `give_up`,
+        // or else when this is dropped.
+        unsafe { (operations.abandon)(self.0, None) }
+    }
+}
+
+impl Drop for Unlisted {
+    fn drop(&mut self) {
+        self.abandon();
     }
 }

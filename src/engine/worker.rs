@@ -322,7 +322,8 @@ impl WorkerThread {
         self.current.set(Some(Current {
             queue: entry.shard().queue(),
             gate: entry.shard().lane(),
-            holds_only_slot: gate.cell.load().max() == 1 || self.pool.spec.is_bh(),
+            in_context: self.pool.spec.is_bh(),
+            only_slot: if gate.cell.load().max() == 1 { gate } else { std::ptr::null() },
             item: entry.item().as_ptr(),
             work: work.map_or(std::ptr::null(), std::ptr::from_ref),
         }));

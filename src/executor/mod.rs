@@ -2,6 +2,7 @@
 
 mod builder;
 mod on_cpus;
+mod shutdown;
 mod system;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use crate::observe::snapshot::ExecutorSnapshot;
 use crate::sys::fork::PerProcess;
 
 pub use self::builder::ExecutorBuilder;
+pub use self::shutdown::{QueueReport, ShutdownReport};
 use self::system::SystemQueues;
 
 static GLOBAL: PerProcess<Executor> = PerProcess::new();
@@ -43,12 +45,26 @@ static GLOBAL: PerProcess<Executor> = PerProcess::new();
 #[derive(Clone)]
 pub struct Executor {
     pub(crate) inner: Arc<ExecutorInner>,
-    system: Arc<SystemQueues>,
+    handles: Arc<Handles>,
+}
+
+/// What all clones share. When the last one goes nobody could thaw the executor any more: so it thaws.
+struct Handles {
+    inner: Arc<ExecutorInner>,
+    system: SystemQueues,
+}
+
+impl Drop for Handles {
+    fn drop(&mut self) {
+        self.inner.freeze(false);
+    }
 }
 
 impl Executor {
     fn from_inner(inner: ExecutorInner) -> Self {
-        Self { inner: Arc::new(inner), system: Arc::default() }
+        let inner = Arc::new(inner);
+        let handles = Handles { inner: Arc::clone(&inner), system: SystemQueues::default() };
+        Self { handles: Arc::new(handles), inner }
     }
 
     /// Starts to describe an executor.
@@ -93,6 +109,49 @@ impl Executor {
     #[must_use]
     pub fn cpus(&self) -> &CpuSet {
         &self.inner.cpus
+    }
+
+    /// Freezes the queues that were built as [`freezable`](crate::WorkQueueBuilder::freezable): nothing starts any more.
+    /// What is active goes on; [`freeze_busy`](Self::freeze_busy) tells whether something is. Queues still accept items,
+    /// which wait in order, and a flush waits for them, until the executor [thaws](Self::thaw). Queues that are built
+    /// meanwhile begin frozen.
+    ///
+    /// For moments at which nothing must change: a snapshot of the process, a switch of its storage. Does nothing if the
+    /// executor is frozen. It thaws by itself when its last clone is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Executor, WorkQueue};
+    ///
+    /// let executor = Executor::builder().build()?;
+    /// let writes = WorkQueue::ordered("writes").freezable().build_on(&executor)?;
+    /// executor.freeze_begin();
+    /// let write = writes.spawn(|| "written")?;
+    /// assert!(!executor.freeze_busy(), "it has not begun, and will not");
+    /// executor.thaw();
+    /// assert_eq!(write.join()?, "written");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "freeze_workqueues_begin")]
+    pub fn freeze_begin(&self) {
+        self.inner.freeze(true);
+    }
+
+    /// Is an item of a freezable queue still active? Once it says no, while frozen, it stays so.
+    #[doc(alias = "freeze_workqueues_busy")]
+    #[must_use]
+    pub fn freeze_busy(&self) -> bool {
+        self.inner.freeze_busy()
+    }
+
+    /// Freezable queues go on, in order and with their limits; those that were set meanwhile count. Does nothing if the
+    /// executor is not frozen.
+    #[doc(alias = "thaw_workqueues")]
+    pub fn thaw(&self) {
+        self.inner.freeze(false);
     }
 
     /// Its pools at this moment (the kernel's `wq_dump`).

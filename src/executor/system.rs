@@ -41,21 +41,21 @@ impl Executor {
     #[doc(alias = "system_wq")]
     #[must_use]
     pub fn events(&self) -> &WorkQueue {
-        self.made(&self.system.events, || WorkQueue::per_cpu("events"))
+        self.made(&self.handles.system.events, || WorkQueue::per_cpu("events"))
     }
 
     /// As [`events`](Self::events), with high priority.
     #[doc(alias = "system_highpri_wq")]
     #[must_use]
     pub fn events_highpri(&self) -> &WorkQueue {
-        self.made(&self.system.highpri, || WorkQueue::per_cpu("events_highpri").high_priority())
+        self.made(&self.handles.system.highpri, || WorkQueue::per_cpu("events_highpri").high_priority())
     }
 
     /// As [`events`](Self::events), for items that take long: a flush of `events` does not wait for them.
     #[doc(alias = "system_long_wq")]
     #[must_use]
     pub fn events_long(&self) -> &WorkQueue {
-        self.made(&self.system.long, || WorkQueue::per_cpu("events_long"))
+        self.made(&self.handles.system.long, || WorkQueue::per_cpu("events_long"))
     }
 
     /// The unbound queue: items start as soon as possible, up to 512 per CPU that they were queued on.
@@ -63,14 +63,14 @@ impl Executor {
     #[doc(alias = "system_unbound_wq")]
     #[must_use]
     pub fn events_unbound(&self) -> &WorkQueue {
-        self.made(&self.system.unbound, || WorkQueue::unbound("events_unbound").max_active(512))
+        self.made(&self.handles.system.unbound, || WorkQueue::unbound("events_unbound").max_active(512))
     }
 
     /// As [`events`](Self::events), freezable.
     #[doc(alias = "system_freezable_wq")]
     #[must_use]
     pub fn events_freezable(&self) -> &WorkQueue {
-        self.made(&self.system.freezable, || freezable(WorkQueue::per_cpu("events_freezable")))
+        self.made(&self.handles.system.freezable, || WorkQueue::per_cpu("events_freezable").freezable())
     }
 
     /// As [`events`](Self::events), unless the executor was built as
@@ -79,7 +79,7 @@ impl Executor {
     #[must_use]
     pub fn events_power_efficient(&self) -> &WorkQueue {
         let builder = || WorkQueue::per_cpu("events_power_efficient").power_efficient();
-        self.made(&self.system.power_efficient, builder)
+        self.made(&self.handles.system.power_efficient, builder)
     }
 
     /// As [`events_power_efficient`](Self::events_power_efficient), freezable.
@@ -87,22 +87,22 @@ impl Executor {
     #[must_use]
     pub fn events_freezable_power_efficient(&self) -> &WorkQueue {
         let name = "events_freezable_power_efficient";
-        let builder = || freezable(WorkQueue::per_cpu(name).power_efficient());
-        self.made(&self.system.freezable_power_efficient, builder)
+        let builder = || WorkQueue::per_cpu(name).power_efficient().freezable();
+        self.made(&self.handles.system.freezable_power_efficient, builder)
     }
 
     /// For short items that must not block: [`WorkQueue::bh`].
     #[doc(alias = "system_bh_wq")]
     #[must_use]
     pub fn events_bh(&self) -> &WorkQueue {
-        self.made(&self.system.bh, || WorkQueue::bh("events_bh"))
+        self.made(&self.handles.system.bh, || WorkQueue::bh("events_bh"))
     }
 
     /// As [`events_bh`](Self::events_bh), with high priority.
     #[doc(alias = "system_bh_highpri_wq")]
     #[must_use]
     pub fn events_bh_highpri(&self) -> &WorkQueue {
-        self.made(&self.system.bh_highpri, || WorkQueue::bh("events_bh_highpri").high_priority())
+        self.made(&self.handles.system.bh_highpri, || WorkQueue::bh("events_bh_highpri").high_priority())
     }
 
     fn made<'a>(
@@ -110,10 +110,6 @@ impl Executor {
         queue: &'a OnceLock<WorkQueue>,
         builder: impl FnOnce() -> WorkQueueBuilder,
     ) -> &'a WorkQueue {
-        queue.get_or_init(|| builder().build_on(self).expect("the system queues can be built"))
+        queue.get_or_init(|| builder().build_at_any_time(self).expect("the system queues can be built").0)
     }
-}
-
-fn freezable(builder: WorkQueueBuilder) -> WorkQueueBuilder {
-    builder
 }

@@ -9,6 +9,13 @@
 //! belongs to. A slot is handed over to listed items only, so whoever gets one finds an item on the list. A slot
 //! that becomes free while items are only coming is taken by the first of them when it is listed.
 //!
+//! The limit may change at any time. Lowering it lets active items finish. After raising it there are free slots
+//! beside listed items, until whoever raised it has started these one by one ([`Admission::start_listed`]); what comes
+//! meanwhile waits behind them.
+//!
+//! A gate has a *door*, for the end of its queue. The door is part of the word, so that after it was changed nothing is
+//! admitted by its old rule.
+//!
 //! Flushing uses two halves. All items in flight carry the current half, except while a flush runs: it flips the
 //! half, learns how many items of the old one are in flight, and waits for exactly these.
 
@@ -30,8 +37,11 @@ const HALF: u64 = 1 << 20;
 const CLOSED: u64 = 1 << 21;
 const COMING: u32 = 22;
 const COMING_MASK: u64 = (1 << 12) - 1;
-const LISTED: u32 = 34;
-const LISTED_MASK: u64 = (1 << 30) - 1;
+/// The door lies next to the count of listed items, so that one look tells that nothing keeps a newcomer back.
+const DOOR: u32 = 34;
+const DOOR_MASK: u64 = (1 << 2) - 1;
+const LISTED: u32 = 36;
+const LISTED_MASK: u64 = (1 << 28) - 1;
 
 /// The slots of one gate, and how many items wait for one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,6 +52,17 @@ pub(crate) struct Admission(u64);
 pub(crate) enum Half {
     Even,
     Odd,
+}
+
+/// Who may come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Door {
+    /// Everybody.
+    Open,
+    /// Those who were found to continue work that is in flight: [`Admission::admit_chained`].
+    Chained,
+    /// Nobody.
+    Shut,
 }
 
 /// What the issuer of an item does.
@@ -55,6 +76,8 @@ pub(crate) enum Admit {
     /// More threads are between counting and listing than can be counted: ask again. Whoever minds
     /// [`Admission::is_full`] never sees this, unless two thousand threads at once have looked before they ask.
     Again,
+    /// The door is not open for it. Nothing was changed.
+    Refused,
 }
 
 /// What becomes of a slot.
@@ -107,32 +130,102 @@ impl Admission {
         self.half() != half
     }
 
+    /// Items that wait for a slot.
+    pub(crate) const fn waiting(self) -> u64 {
+        self.coming() + self.listed()
+    }
+
     /// Items that were accepted and are not done.
     pub(crate) const fn in_flight(self) -> u64 {
         self.active() + self.coming() + self.listed()
     }
 
-    /// So many items wait that no more should come: half of what can be counted, half a billion.
+    pub(crate) const fn door(self) -> Door {
+        match self.0 >> DOOR & DOOR_MASK {
+            0 => Door::Open,
+            1 => Door::Chained,
+            _ => Door::Shut,
+        }
+    }
+
+    /// So many items wait that no more should come: half of what can be counted, a hundred million.
     pub(crate) const fn is_full(self) -> bool {
         self.listed() >= LISTED_MASK / 2 || self.coming() >= COMING_MASK / 2
     }
 
     /// An item comes. It never overtakes one that is on the list.
+    #[inline]
     pub(crate) const fn admit(self) -> (Self, Admit) {
         debug_assert!(!self.is_closed(), "an item came to a queue that has no handle");
-        if self.listed() == 0 && self.active() < self.max() {
+        // Nothing is listed, and the door is open.
+        if self.0 >> DOOR == 0 && self.active() < self.max() {
             (self.plus(ACTIVE), Admit::Start(self.half()))
-        } else if self.listed() + self.coming() >= LISTED_MASK || self.coming() == COMING_MASK {
+        } else if self.0 >> DOOR & DOOR_MASK != 0 {
+            (self, Admit::Refused)
+        } else {
+            self.wait()
+        }
+    }
+
+    /// An item comes that may come unless the door is shut.
+    pub(crate) const fn admit_chained(self) -> (Self, Admit) {
+        match self.door() {
+            Door::Shut => (self, Admit::Refused),
+            _ if self.listed() == 0 && self.active() < self.max() => {
+                (self.plus(ACTIVE), Admit::Start(self.half()))
+            }
+            _ => self.wait(),
+        }
+    }
+
+    const fn wait(self) -> (Self, Admit) {
+        if self.listed() + self.coming() >= LISTED_MASK || self.coming() == COMING_MASK {
             (self, Admit::Again)
         } else {
             (self.plus(COMING), Admit::Wait(self.half()))
         }
     }
 
-    /// An item that was coming is on the list now. `Handed`: a slot is free, take it to the list's first item.
+    /// The limit changes. Whoever raises it then asks [`start_listed`](Self::start_listed) until there is nothing to
+    /// start.
+    pub(crate) fn with_max(self, max: usize) -> Self {
+        debug_assert!(max <= MAX_ACTIVE_LIMIT);
+        Self(self.0 & !(COUNT_MASK << MAX) | (max as u64) << MAX)
+    }
+
+    pub(crate) const fn with_door(self, door: Door) -> Self {
+        Self(self.0 & !(DOOR_MASK << DOOR) | (door as u64) << DOOR)
+    }
+
+    /// The limit was raised. `Handed`: a slot is free, take it to the list's first item, and ask again.
+    pub(crate) const fn start_listed(self) -> (Self, Slot) {
+        if self.listed() > 0 && self.active() < self.max() && !self.is_shut() {
+            (self.minus(LISTED).plus(ACTIVE), Slot::Handed)
+        } else {
+            (self, Slot::Free)
+        }
+    }
+
+    /// The door was shut while items were in flight, and the list is emptied. `Handed`: take its first item, which
+    /// counts as active now, whatever the limit is, and complete it without a run.
+    pub(crate) const fn recall(self) -> (Self, Slot) {
+        debug_assert!(self.is_shut());
+        if self.listed() > 0 && self.active() < COUNT_MASK {
+            (self.minus(LISTED).plus(ACTIVE), Slot::Handed)
+        } else {
+            (self, Slot::Free)
+        }
+    }
+
+    const fn is_shut(self) -> bool {
+        matches!(self.door(), Door::Shut)
+    }
+
+    /// An item that was coming is on the list now. `Handed`: a slot is free, take it to the list's first item. So it is,
+    /// too, if the door was shut meanwhile: nobody else comes for that item.
     pub(crate) const fn list(self) -> (Self, Slot) {
         let arrived = self.minus(COMING);
-        if arrived.active() < arrived.max() {
+        if arrived.active() < arrived.max() || self.is_shut() && arrived.active() < COUNT_MASK {
             (arrived.plus(ACTIVE), Slot::Handed)
         } else {
             (arrived.plus(LISTED), Slot::Free)
@@ -145,10 +238,11 @@ impl Admission {
         self.minus(COMING)
     }
 
-    /// An active item is done: its slot goes to the first one on the list, or is freed.
+    /// An active item is done: its slot goes to the first one on the list, or is freed. Behind a shut door nothing
+    /// starts any more.
     pub(crate) const fn complete(self) -> (Self, Slot) {
         debug_assert!(self.active() > 0, "an item completed that held no slot");
-        if self.listed() > 0 && self.active() <= self.max() {
+        if self.listed() > 0 && self.active() <= self.max() && !self.is_shut() {
             return (self.minus(LISTED), Slot::Handed);
         }
         let freed = self.minus(ACTIVE);
@@ -193,6 +287,7 @@ impl fmt::Debug for Admission {
             .field("listed", &self.listed())
             .field("half", &self.half())
             .field("closed", &self.is_closed())
+            .field("door", &self.door())
             .finish()
     }
 }
@@ -283,36 +378,105 @@ mod tests {
         assert_eq!(full.admit().0.withdraw(), full);
     }
 
+    /// spec: F8 (raising starts waiting items, lowering lets running ones finish)
+    #[test]
+    fn the_limit_may_change_while_items_are_active_and_listed() {
+        let mut word = Admission::new(2).admit().0.admit().0;
+        for _ in 0..3 {
+            word = word.admit().0.list().0;
+        }
+        let lowered = word.with_max(1);
+        assert_eq!((lowered.active(), lowered.listed()), (2, 3), "what is active goes on");
+        let (lowered, slot) = lowered.complete();
+        assert_eq!((slot, lowered.active()), (Slot::Free, 1), "its slot is gone");
+        assert_eq!(lowered.complete().1, Slot::Handed);
+
+        let (raised, slot) = word.with_max(3).start_listed();
+        assert_eq!((slot, raised.active(), raised.listed()), (Slot::Handed, 3, 2));
+        assert_eq!(raised.start_listed(), (raised, Slot::Free), "there is no fourth slot");
+    }
+
+    /// spec: F8 (new items never overtake waiting ones): also while the one who raised the limit starts these.
+    #[test]
+    fn who_comes_when_the_limit_was_raised_waits_behind_the_listed() {
+        let word = Admission::new(0).admit().0.list().0.with_max(9);
+        assert_eq!(word.admit().1, Admit::Wait(Half::Even));
+        assert_eq!(word.admit_chained().1, Admit::Wait(Half::Even));
+        assert_eq!(word.start_listed().0.admit().1, Admit::Start(Half::Even), "nobody waits any more");
+    }
+
+    /// spec: F4 (accepts only chained queueing)
+    #[test]
+    fn the_door_says_who_may_come() {
+        let chained = Admission::new(1).with_door(Door::Chained);
+        assert_eq!(chained.admit(), (chained, Admit::Refused));
+        let (busy, admit) = chained.admit_chained();
+        assert_eq!(admit, Admit::Start(Half::Even));
+        assert_eq!(busy.admit(), (busy, Admit::Refused));
+        assert_eq!(busy.admit_chained().1, Admit::Wait(Half::Even));
+        let shut = busy.with_door(Door::Shut);
+        assert_eq!(shut.admit(), (shut, Admit::Refused));
+        assert_eq!(shut.admit_chained(), (shut, Admit::Refused));
+        assert_eq!(shut.complete().1, Slot::Free, "what was accepted is not concerned");
+        assert_eq!(shut.with_door(Door::Chained), busy);
+    }
+
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        Come,
+        Come {
+            chained: bool,
+        },
         List,
         Complete,
         Flip,
+        /// Another limit; whoever set it has not started anything yet.
+        SetMax(usize),
+        StartListed,
+        SetDoor(Door),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => any::<bool>().prop_map(|chained| Step::Come { chained }),
+            6 => Just(Step::List),
+            8 => Just(Step::Complete),
+            2 => Just(Step::Flip),
+            2 => (0usize..4).prop_map(Step::SetMax),
+            4 => Just(Step::StartListed),
+            1 => prop_oneof![4 => Just(Door::Open), 1 => Just(Door::Chained), 1 => Just(Door::Shut)]
+                .prop_map(Step::SetDoor),
+        ]
+    }
+
+    /// Whether somebody who comes is admitted, by a door's description.
+    fn lets_in(door: Door, chained: bool) -> bool {
+        door == Door::Open || door == Door::Chained && chained
     }
 
     proptest! {
-        /// spec: Q3 (never more than max active). Against a plain model with real lists: no item overtakes one that
-        /// is on the list, no slot idles beside one, a flip knows exactly what is in flight, even if listing lags.
+        /// spec: Q3 (never more than max active), F8. Against a plain model with real lists: no item overtakes one that
+        /// is on the list, no slot idles beside one unless somebody is about to start it, a slot that a lower limit
+        /// took is not given away, a flip knows exactly what is in flight, even if listing lags.
         #[test]
-        fn agrees_with_a_model_of_lists(max in 1usize..4, steps in prop::collection::vec(
-            prop_oneof![3 => Just(Step::Come), 3 => Just(Step::List), 4 => Just(Step::Complete), 1 => Just(Step::Flip)],
-            0..60,
-        )) {
+        fn agrees_with_a_model_of_lists(max in 0usize..4, steps in prop::collection::vec(step(), 0..80)) {
             let mut word = Admission::new(max);
-            let (mut active, mut coming, mut list) = (0, 0, VecDeque::new());
+            let (mut max, mut active, mut coming, mut list) = (max, 0, 0, VecDeque::new());
+            let (mut door, mut raising) = (Door::Open, false);
             let mut items = 0..;
             for step in steps {
+                let before = active;
                 match step {
-                    Step::Come => {
-                        let (next, admit) = word.admit();
+                    Step::Come { chained } => {
+                        let (next, admit) = if chained { word.admit_chained() } else { word.admit() };
                         word = next;
+                        prop_assert_eq!(admit != Admit::Refused, lets_in(door, chained));
                         match admit {
                             Admit::Start(_) => {
                                 prop_assert!(list.is_empty(), "overtakes {:?}", list);
                                 active += 1;
                             }
                             Admit::Wait(_) => coming += 1,
+                            Admit::Refused => {}
                             Admit::Again => prop_assert!(false, "full"),
                         }
                     }
@@ -330,7 +494,10 @@ mod tests {
                         let (next, slot) = word.complete();
                         word = next;
                         match slot {
-                            Slot::Handed => prop_assert!(list.pop_front().is_some()),
+                            Slot::Handed => {
+                                prop_assert!(active <= max, "a slot that is no more is handed over");
+                                prop_assert!(list.pop_front().is_some());
+                            }
                             _ => active -= 1,
                         }
                     },
@@ -339,12 +506,33 @@ mod tests {
                         prop_assert_eq!(in_flight as usize, active + coming + list.len());
                         word = next;
                     }
+                    Step::SetMax(new) => {
+                        raising |= new > max;
+                        max = new;
+                        word = word.with_max(max);
+                    }
+                    Step::StartListed => {
+                        let (next, slot) = word.start_listed();
+                        word = next;
+                        match slot {
+                            Slot::Handed => {
+                                prop_assert!(list.pop_front().is_some());
+                                active += 1;
+                            }
+                            _ => raising = false,
+                        }
+                    }
+                    Step::SetDoor(new) => {
+                        door = new;
+                        word = word.with_door(door);
+                    }
                 }
                 prop_assert_eq!(word.active() as usize, active);
                 prop_assert_eq!(word.coming() as usize, coming);
                 prop_assert_eq!(word.listed() as usize, list.len());
-                prop_assert!(active <= max);
-                prop_assert!(list.is_empty() || active == max, "a slot idles: {:?}", word);
+                prop_assert_eq!((word.max() as usize, word.door()), (max, door));
+                prop_assert!(active <= max.max(before), "{:?}", word);
+                prop_assert!(list.is_empty() || active >= max || raising, "a slot idles: {:?}", word);
             }
         }
     }

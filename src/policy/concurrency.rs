@@ -176,6 +176,11 @@ impl Running {
         self.run_one()
     }
 
+    /// The pool runs nothing any more: every push is to be told so, and therefore always wants a worker.
+    pub(crate) const fn abandoned(self) -> Self {
+        Self(self.0 & !(MASK << TARGET) | (UNMANAGED - 1) << TARGET)
+    }
+
     /// The manager found the pool quiet and stops watching; it must look once more after this.
     pub(crate) const fn unwatch(self) -> Self {
         Self(self.0 & !WATCHED)

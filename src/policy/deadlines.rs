@@ -43,6 +43,13 @@ impl<T> Deadlines<T> {
         self.queue.remove(&deadline)
     }
 
+    /// Takes all that `is_wanted`, in order. Costs O(n).
+    pub(crate) fn take_all(&mut self, is_wanted: impl Fn(&T) -> bool) -> Vec<(Deadline, T)> {
+        let wanted = self.queue.iter().filter(|(_, what)| is_wanted(what)).map(|(deadline, _)| *deadline);
+        let wanted: Vec<Deadline> = wanted.collect();
+        wanted.into_iter().filter_map(|deadline| Some((deadline, self.cancel(deadline)?))).collect()
+    }
+
     /// Is this the first deadline of all?
     pub(crate) fn is_first(&self, deadline: Deadline) -> bool {
         self.queue.first_key_value().is_some_and(|(first, _)| *first == deadline)

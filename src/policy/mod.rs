@@ -16,6 +16,7 @@ pub(crate) mod nearby;
 pub(crate) mod one_shot;
 pub(crate) mod pods;
 pub(crate) mod rescue;
+pub(crate) mod standing;
 pub(crate) mod ticks;
 pub(crate) mod time;
 pub(crate) mod topology;

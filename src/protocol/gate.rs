@@ -10,7 +10,7 @@
 //! this very report: it has counted the slot, so the item, which belongs to the current half since it reported,
 //! reports once more.
 
-use crate::policy::admission::{Admission, Admit, Half, Slot};
+use crate::policy::admission::{Admission, Admit, Door, Half, Slot};
 use crate::sys::sync::{AtomicU64, Ordering};
 
 /// The slots of a queue on one CPU, or of a whole queue.
@@ -27,6 +27,11 @@ impl GateCell {
         Admission::from_bits(self.0.load(Ordering::Relaxed))
     }
 
+    /// Is nothing in flight? Then all that was done in it is seen.
+    pub(crate) fn is_empty(&self) -> bool {
+        Admission::from_bits(self.0.load(Ordering::Acquire)).in_flight() == 0
+    }
+
     /// Should no more items come?
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
@@ -34,16 +39,46 @@ impl GateCell {
     }
 
     /// An item comes. True if it has a slot; false if the caller must put it on the waiting list and then call
-    /// [`list`](Self::list).
+    /// [`list`](Self::list). `None` if the door is not open.
     #[inline]
-    pub(crate) fn admit(&self) -> (Half, bool) {
+    pub(crate) fn admit(&self) -> Option<(Half, bool)> {
+        self.admit_by(Admission::admit)
+    }
+
+    /// The same for an item that was found to continue work that is in flight. `None` if the door is shut.
+    #[cold]
+    pub(crate) fn admit_chained(&self) -> Option<(Half, bool)> {
+        self.admit_by(Admission::admit_chained)
+    }
+
+    #[inline]
+    fn admit_by(&self, transition: impl Fn(Admission) -> (Admission, Admit)) -> Option<(Half, bool)> {
         loop {
-            match self.update(Admission::admit) {
-                Admit::Start(half) => return (half, true),
-                Admit::Wait(half) => return (half, false),
+            match self.update(&transition) {
+                Admit::Start(half) => return Some((half, true)),
+                Admit::Wait(half) => return Some((half, false)),
+                Admit::Refused => return None,
                 Admit::Again => std::hint::spin_loop(),
             }
         }
+    }
+
+    /// From here on at most so many are active, and only those come whom the door lets in. Whoever raises the limit
+    /// then calls [`start_listed`](Self::start_listed) until it says false.
+    pub(crate) fn set(&self, max: usize, door: Door) {
+        self.update(|word| (word.with_max(max).with_door(door), ()));
+    }
+
+    /// True if the caller must start the list's first item, and ask again.
+    #[must_use]
+    pub(crate) fn start_listed(&self) -> bool {
+        self.update(Admission::start_listed) == Slot::Handed
+    }
+
+    /// Nobody is let in any more. True if the caller must complete the list's first item without a run, and ask again.
+    #[must_use]
+    pub(crate) fn recall(&self) -> bool {
+        self.update(Admission::recall) == Slot::Handed
     }
 
     /// The caller's item is on the list now. True if the caller must start the list's first item.

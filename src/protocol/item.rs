@@ -338,6 +338,19 @@ impl<E, T: PartialEq> ItemCell<E, T> {
         }
     }
 
+    /// The timer is given up, in the place of those who would take it back: false if it is no longer meant.
+    pub(crate) fn disarm(&self, timer: &T) -> bool {
+        let mut ledger = self.ledger.lock();
+        if ledger.timer.as_ref() != Some(timer) {
+            return false;
+        }
+        let was_pending = self.update(ItemState::cancel_by_ledger);
+        let (taken, waiting) = self.take_back(&mut ledger, was_pending);
+        drop(ledger);
+        tell(waiting);
+        taken.was_pending
+    }
+
     /// Takes a pending queueing back, and keeps others out until [`enable`](Self::enable). With the signal of the run
     /// that has begun, if any and if `wait` asks for it.
     pub(crate) fn disable(&self, wait: bool) -> (TakenBack<E, T>, Option<Arc<Signal>>) {

@@ -103,6 +103,14 @@ impl RunningCell {
         }
     }
 
+    /// The pool runs nothing any more. The caller has made that known before, and looks at the work afterwards: who
+    /// pushed before this, unseen, is seen by that look; who pushes later is told to wake somebody, and finds out.
+    #[cold]
+    pub(crate) fn abandon(&self) {
+        self.update(|word| (word.abandoned(), ()));
+        fence_after_update(); // with `pushed`
+    }
+
     /// The manager stops watching. It owes a [`look`](Self::look).
     pub(crate) fn unwatch(&self) {
         self.update(|word| (word.unwatch(), ()));

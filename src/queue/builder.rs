@@ -93,6 +93,7 @@ pub struct WorkQueueBuilder {
     high_priority: bool,
     cpu_intensive: bool,
     power_efficient: bool,
+    freezable: bool,
     rescuer: bool,
     max_active: Option<usize>,
     max_active_total: Option<usize>,
@@ -108,6 +109,7 @@ impl WorkQueueBuilder {
             high_priority: false,
             cpu_intensive: false,
             power_efficient: false,
+            freezable: false,
             rescuer: false,
             max_active: None,
             max_active_total: None,
@@ -137,6 +139,13 @@ impl WorkQueueBuilder {
     #[doc(alias = "WQ_POWER_EFFICIENT")]
     pub fn power_efficient(mut self) -> Self {
         self.power_efficient = true;
+        self
+    }
+
+    /// Starts nothing while the executor is [frozen](Executor::freeze_begin).
+    #[doc(alias = "WQ_FREEZABLE")]
+    pub fn freezable(mut self) -> Self {
+        self.freezable = true;
         self
     }
 
@@ -178,7 +187,8 @@ impl WorkQueueBuilder {
     }
 
     /// How many items may be active (running, blocked, or on a worklist) per CPU that they were queued on: 1 to 512.
-    /// 0 stands for the default, 256. The rest wait in order.
+    /// 0 stands for the default, 256. The rest wait in order. It may be changed later:
+    /// [`WorkQueue::set_max_active`](crate::WorkQueue::set_max_active).
     ///
     /// Ordered and bh queues run one item at a time: they take 0 only.
     pub fn max_active(mut self, items: usize) -> Self {
@@ -225,6 +235,16 @@ impl WorkQueueBuilder {
     ///
     /// As [`build`](Self::build).
     pub fn build_on(self, executor: &Executor) -> Result<WorkQueue, BuildQueueError> {
+        // Asked first: a rescuer is not made in vain.
+        if executor.inner.is_shut_down() && !executor.inner.origin.is_forked() {
+            return Err(BuildQueueError::ShutDown);
+        }
+        let (queue, in_time) = self.build_at_any_time(executor)?;
+        if in_time { Ok(queue) } else { Err(BuildQueueError::ShutDown) }
+    }
+
+    /// The same, also if the executor is shut down: then the queue refuses everything. Is it not?
+    pub(crate) fn build_at_any_time(self, executor: &Executor) -> Result<(WorkQueue, bool), BuildQueueError> {
         if self.name.is_empty() {
             return Err(BuildQueueError::EmptyName);
         }
@@ -244,8 +264,10 @@ impl WorkQueueBuilder {
             max_pending: self.max_pending,
             cpu_intensive: self.cpu_intensive,
             ordered: matches!(self.kind, Kind::Ordered | Kind::Bh),
+            freezable: self.freezable,
         };
-        Ok(WorkQueue::from_handle(QueueHandle::new(spec, Arc::clone(&executor.inner))))
+        let (handle, in_time) = QueueHandle::new(spec, Arc::clone(&executor.inner));
+        Ok((WorkQueue::from_handle(handle), in_time))
     }
 
     fn check_combination(&self) -> Result<(), BuildQueueError> {

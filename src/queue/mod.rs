@@ -3,6 +3,7 @@
 mod batch;
 mod builder;
 mod delayed;
+mod end;
 mod placed;
 
 use std::fmt;
@@ -12,8 +13,9 @@ use std::time::Duration;
 use crate::blocking::wait;
 use crate::engine::placement::Place;
 use crate::engine::queue::QueueHandle;
+use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
 use crate::sys::wait::Until;
-use crate::{JoinHandle, QueueError, Refused, WaitError, Work};
+use crate::{JoinHandle, QueueError, Refused, SetMaxActiveError, WaitError, Work};
 
 use self::builder::Kind;
 pub use self::builder::{Attrs, WorkQueueBuilder};
@@ -218,6 +220,98 @@ impl WorkQueue {
     #[inline]
     pub fn queue(&self, work: &Work) -> Result<bool, QueueError> {
         self.handle.queue().queue(Place::Here, &work.item)
+    }
+
+    /// The limit of active items: of each CPU's part of the queue or, if it was built with
+    /// [`max_active_total`](WorkQueueBuilder::max_active_total), of the queue as a whole.
+    #[must_use]
+    pub fn max_active(&self) -> usize {
+        self.handle.queue().max_active()
+    }
+
+    /// Sets that limit, 1 to 512; 0 stands for the default, 256.
+    ///
+    /// Raising it starts waiting items at once, in order. Lowering it lets those finish that are active; then it holds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("uploads").max_active(2).build()?;
+    /// queue.set_max_active(8)?;
+    /// assert_eq!(queue.max_active(), 8);
+    /// let error = queue.set_max_active(513).unwrap_err();
+    /// assert_eq!(error.to_string(), "max_active is 513; it must be 1 to 512, or 0 for the default of 256");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the queue is ordered, or there is no such limit. Nothing was changed.
+    #[doc(alias = "workqueue_set_max_active")]
+    pub fn set_max_active(&self, items: usize) -> Result<(), SetMaxActiveError> {
+        let queue = self.handle.queue();
+        if queue.spec.ordered {
+            return Err(SetMaxActiveError::Ordered);
+        }
+        if items > MAX_ACTIVE_LIMIT {
+            return Err(SetMaxActiveError::MaxActive { value: items, limit: MAX_ACTIVE_LIMIT });
+        }
+        queue.set_max_active(if items == 0 { MAX_ACTIVE_DEFAULT } else { items });
+        Ok(())
+    }
+
+    /// How many items wait or run: accepted, and not done. A cancelled one counts until its place in the queue is
+    /// reached, and one that has just ended for a moment longer. A hint: it may have changed when this returns. Costs
+    /// O(CPUs).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("mail").build()?;
+    /// assert!(queue.is_empty());
+    /// drop(queue.spawn(|| ())?);
+    /// assert!(queue.len() <= 1);
+    /// queue.flush()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.handle.queue().len()
+    }
+
+    /// Does nothing wait or run? A hint, as [`len`](Self::len).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Do items that were queued on this CPU wait because `max_active` of them are active? A hint: it may have changed
+    /// when this returns. Of a queue that is limited as a whole, every CPU says the same.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::per_cpu("acks").build()?;
+    /// for cpu in cmwq::Executor::global().cpus().iter() {
+    ///     assert!(!queue.is_congested(cpu)?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::UnknownCpu`] if the executor does not use this CPU.
+    #[doc(alias = "workqueue_congested")]
+    pub fn is_congested(&self, cpu: usize) -> Result<bool, QueueError> {
+        let queue = self.handle.queue();
+        let slot = queue.executor.placement.slot_on(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
+        Ok(queue.is_congested(slot))
     }
 
     /// Waits until everything that was queued before this call is done, under a blocking guard. What is queued

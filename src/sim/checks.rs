@@ -69,10 +69,10 @@ impl Machine {
 
     /// An item was given a slot.
     ///
-    /// spec: Q3 (max_active is never exceeded), Q4 (at most one of an ordered queue).
+    /// spec: Q3 (max_active is never exceeded), F8 (nor when it is lowered), Q4 (at most one of an ordered queue).
     pub(super) fn check_slots(&self, gate: GateId) {
-        let (active, max) = (self.gates[gate].active, self.gates[gate].word.max());
-        assert!(active <= max, "gate {gate} has {active} active items, at most {max} are allowed");
+        let (active, ceiling) = (self.gates[gate].active, self.gates[gate].ceiling);
+        assert!(active <= ceiling, "gate {gate} has {active} active items, at most {ceiling} are allowed");
     }
 
     /// Somebody begins to queue `item`.
@@ -91,12 +91,13 @@ impl Machine {
 
     /// A worker popped `item`: did it overtake one of its gate whose queueing had ended before its own began?
     ///
-    /// spec: Q4 (in queueing order). In a racy run, neighbours may swap where several may be active.
+    /// spec: Q4 (in queueing order), F8 (also when the limit is raised). In a racy run, neighbours may swap where
+    /// several may be active.
     pub(super) fn check_order(&mut self, item: ItemId) {
         let id = self.gate_of(item);
         let gate = &mut self.gates[id];
         let own = gate.queued.remove(&item).expect("what is popped was queued");
-        let may_swap = self.config.racy && gate.word.max() > 1;
+        let may_swap = self.config.racy && gate.may_be_several;
         let came_before = |other: &Queueing| other.ended.is_some_and(|ended| ended < own.began);
         let overtaken = gate.queued.iter().find(|(_, other)| came_before(other));
         assert!(may_swap || overtaken.is_none(), "item {item} of gate {id} overtook {overtaken:?}");
@@ -119,7 +120,8 @@ impl Machine {
             assert_eq!(word.active(), gate.active, "slots of gate {id}: {word:?}");
             let waiting = (gate.coming, gate.waiting.len() as u64);
             assert_eq!((word.coming(), word.listed()), waiting, "waiting items of gate {id}");
-            assert!(word.listed() == 0 || word.active() == word.max(), "gate {id} wastes a slot: {word:?}");
+            assert!(word.active() <= gate.ceiling, "gate {id} exceeds its limit: {word:?}");
+            assert!(word.listed() == 0 || word.active() >= word.max(), "gate {id} wastes a slot: {word:?}");
         }
     }
 

@@ -50,6 +50,15 @@ impl Machine {
                 self.then(me, [Op::Push(item)]);
             }
             Op::Complete(gate) => self.complete(me, gate),
+            Op::SetMax(gate, max) => self.set_max(me, gate, max),
+            Op::StartListed(gate) => {
+                let (word, slot) = self.gates[gate].word.start_listed();
+                self.gates[gate].word = word;
+                if slot == Slot::Handed {
+                    self.seen.raised += 1;
+                    self.then(me, [Op::Hand(gate), Op::StartListed(gate)]);
+                }
+            }
             Op::Kick(pool) => self.kick(me, pool),
             Op::Look(pool) => {
                 if self.pools[pool].has_work() {
@@ -81,6 +90,7 @@ impl Machine {
                 }
             }
             Admit::Again => unreachable!("no workload is so long"),
+            Admit::Refused => unreachable!("all doors are open"),
         }
     }
 
@@ -89,9 +99,19 @@ impl Machine {
         self.gates[gate].active -= 1;
         let (word, slot) = self.gates[gate].word.complete();
         self.gates[gate].word = word;
+        self.gates[gate].limit_holds();
         if slot == Slot::Handed {
             self.then(me, [Op::Hand(gate)]);
         }
+    }
+
+    fn set_max(&mut self, me: ThreadId, gate: GateId, max: usize) {
+        self.gates[gate].word = self.gates[gate].word.with_max(max);
+        if self.gates[gate].word.active() > max as u64 {
+            self.seen.lowered += 1;
+        }
+        self.gates[gate].limit_holds();
+        self.then(me, [Op::StartListed(gate)]);
     }
 
     pub(super) fn kick(&mut self, me: ThreadId, pool: PoolId) {

@@ -61,6 +61,8 @@ pub(super) struct Seen {
     pub(super) failed_creations: usize,
     pub(super) unwatched: usize,
     pub(super) left_uncounted: usize,
+    pub(super) raised: usize,
+    pub(super) lowered: usize,
     pub(super) maydays: usize,
     pub(super) rescued: usize,
     pub(super) stood_down: usize,
@@ -71,6 +73,8 @@ pub(super) struct Seen {
 pub(super) enum Timer {
     /// One outsider queues these items, one after the other.
     Issue(Vec<ItemId>),
+    /// Somebody sets the limit of a gate.
+    SetMax(GateId, usize),
     /// A sleep or a pause ends.
     Resume(ThreadId),
     /// A burn, or a slice of it, ends.
@@ -154,6 +158,11 @@ impl Machine {
         self.timers.set(at, Timer::Issue(items));
     }
 
+    /// Somebody will set the limit of `gate` at `at`.
+    pub(super) fn set_max_at(&mut self, at: Time, gate: GateId, max: usize) {
+        self.timers.set(at, Timer::SetMax(gate, max));
+    }
+
     /// Runs until nothing is left to do, not even culling.
     pub(super) fn run(&mut self) {
         loop {
@@ -182,11 +191,8 @@ impl Machine {
 
     fn expire(&mut self, timer: Timer) {
         match timer {
-            Timer::Issue(items) => {
-                let todo = items.into_iter().rev().map(Op::Admit).collect();
-                self.outsiders.push(self.threads.len());
-                self.threads.push(Thread { todo, cpu: None, worker: None });
-            }
+            Timer::Issue(items) => self.outsider(items.into_iter().rev().map(Op::Admit).collect()),
+            Timer::SetMax(gate, max) => self.outsider(vec![Op::SetMax(gate, max)]),
             Timer::Resume(thread) => self.make_runnable(thread),
             Timer::Burnt { cpu, spent } => self.burnt(cpu, spent),
             Timer::Unparked(thread) => self.unparked(thread),
@@ -195,6 +201,11 @@ impl Machine {
                 self.tried_to_create(pool);
             }
         }
+    }
+
+    fn outsider(&mut self, todo: Vec<Op>) {
+        self.outsiders.push(self.threads.len());
+        self.threads.push(Thread { todo, cpu: None, worker: None });
     }
 
     /// Who takes the next step? Nobody, if all that is left costs time.

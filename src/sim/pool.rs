@@ -67,6 +67,10 @@ pub(super) struct Gate {
     pub(super) waiting: VecDeque<ItemId>,
     pub(super) pool: PoolId,
     pub(super) cpu_intensive: bool,
+    /// Checkers only: it is no gate of an ordered queue, its limit may be above one.
+    pub(super) may_be_several: bool,
+    /// Checkers only: how many may be active. More than the limit while some are that began under a higher one.
+    pub(super) ceiling: u64,
     pub(super) has_rescuer: bool,
     /// Checkers only: items that hold a slot, from the worklist to completion.
     pub(super) active: u64,
@@ -83,11 +87,18 @@ impl Gate {
             waiting: VecDeque::new(),
             pool,
             cpu_intensive: false,
+            may_be_several: max_active > 1,
+            ceiling: max_active as u64,
             has_rescuer: false,
             active: 0,
             coming: 0,
             queued: BTreeMap::new(),
         }
+    }
+
+    /// The limit was set, or a slot freed: no more may be active than it says, or are.
+    pub(super) fn limit_holds(&mut self) {
+        self.ceiling = self.word.max().max(self.word.active());
     }
 
     pub(super) fn cpu_intensive(self) -> Self {

@@ -18,7 +18,7 @@ use crate::policy::time::Time;
 
 const RUNS: u64 = 3000;
 
-/// spec: C1, C3, C4, C5, C8, Q3, Q4, P1, P2
+/// spec: C1, C3, C4, C5, C8, F8, Q3, Q4, P1, P2
 #[test]
 fn every_rule_holds_in_random_runs() {
     let number = |name: &str| {
@@ -54,10 +54,13 @@ fn simulate(seed: u64, trace: bool) -> Seen {
     let mut prng = Prng::new(seed.0);
     let config = config(&mut prng, trace);
     let workload = Workload::new(&mut prng, config.cpus);
-    let Workload { pools, gates, items, issues } = workload;
+    let Workload { pools, gates, items, issues, limits } = workload;
     let mut machine = Machine::new(Config { prng: Some(prng), ..config }, pools, gates, items);
     for (at, items) in issues {
         machine.issue(at, items);
+    }
+    for (at, gate, max) in limits {
+        machine.set_max_at(at, gate, max);
     }
     machine.run();
     machine.seen
@@ -92,6 +95,8 @@ struct Workload {
     gates: Vec<Gate>,
     items: Vec<Item>,
     issues: Vec<(Time, Vec<ItemId>)>,
+    /// The limits of some gates change; 0 is taken back later.
+    limits: Vec<(Time, GateId, usize)>,
 }
 
 impl Workload {
@@ -117,8 +122,33 @@ impl Workload {
                 _ => issues.push((Time::default() + prng.pick(&moments), vec![id])),
             }
         }
-        Self { pools, gates, items, issues }
+        let limits = limits(prng, &gates, &moments, length);
+        Self { pools, gates, items, issues, limits }
     }
+}
+
+/// Half of the gates have other limits for a time, at the moments at which items come or in between. Those of ordered
+/// queues are only frozen and thawed.
+fn limits(
+    prng: &mut Prng,
+    gates: &[Gate],
+    moments: &[Duration],
+    length: Duration,
+) -> Vec<(Time, GateId, usize)> {
+    let mut limits = Vec::new();
+    for (id, gate) in gates.iter().enumerate() {
+        if prng.chance(50) {
+            continue;
+        }
+        let usual = gate.word.max() as usize;
+        for _ in 0..prng.within(1..=4) {
+            let max = if gate.may_be_several { prng.pick(&[0, 1, 2, 5]) } else { prng.pick(&[0, 1]) };
+            let at = if prng.chance(50) { prng.pick(moments) } else { prng.duration(length) };
+            limits.push((Time::default() + at, id, max));
+        }
+        limits.push((Time::default() + length + micros(1), id, usual));
+    }
+    limits
 }
 
 /// One class of pools: for each CPU, the pool that serves it.
@@ -202,6 +232,8 @@ impl Seen {
         self.failed_creations += other.failed_creations;
         self.unwatched += other.unwatched;
         self.left_uncounted += other.left_uncounted;
+        self.raised += other.raised;
+        self.lowered += other.lowered;
         self.maydays += other.maydays;
         self.rescued += other.rescued;
         self.stood_down += other.stood_down;
@@ -218,6 +250,8 @@ impl Seen {
             self.failed_creations,
             self.unwatched,
             self.left_uncounted,
+            self.raised,
+            self.lowered,
             self.maydays,
             self.rescued,
             self.stood_down,

@@ -62,6 +62,10 @@ pub(super) enum Op {
     Listed(ItemId),
     /// A slot was handed over: start the first waiting item.
     Hand(GateId),
+    /// The limit is changed.
+    SetMax(GateId, usize),
+    /// The limit was raised: start the first waiting item, if there is a slot for it.
+    StartListed(GateId),
     /// Work was pushed: kick.
     Kick(PoolId),
     /// The running count fell: kick if there is work.

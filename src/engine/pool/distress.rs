@@ -28,7 +28,7 @@ impl Pool {
     /// call is over.
     pub(crate) fn mayday(self: &Arc<Self>, call: Call) -> bool {
         let mut state = self.state.lock();
-        if !state.crew.still_calls(call) {
+        if !state.crew.still_calls(call) || self.is_abandoned() {
             return false;
         }
         if !self.has_work() {
@@ -49,7 +49,7 @@ impl Pool {
     /// The first entry of the rescuer's queue, if the pool still needs help.
     pub(crate) fn take_for(&self, rescuer: &Arc<Rescuer>) -> Option<Entry> {
         let mut state = self.state.lock();
-        if !state.crew.needs_help() {
+        if !state.crew.needs_help() || self.is_abandoned() {
             return None;
         }
         self.move_aside(&mut state);

@@ -32,7 +32,7 @@ impl Queue {
     }
 
     fn start(&self, gate: usize) {
-        assert_eq!(self.gates[gate].admit(), (Half::Even, true));
+        assert_eq!(self.gates[gate].admit(), Some((Half::Even, true)));
     }
 
     /// Completes an active item and whatever its slot is handed to.
@@ -88,7 +88,7 @@ fn a_listed_item_keeps_its_gate() {
     check_all(|| {
         let queue = Arc::new(Queue::new());
         queue.start(0);
-        assert_eq!(queue.gates[0].admit(), (Half::Even, false));
+        assert_eq!(queue.gates[0].admit(), Some((Half::Even, false)));
         queue.waiting.push();
         assert!(!queue.gates[0].list());
         let thread = {
@@ -111,7 +111,7 @@ fn the_last_handle_goes_right_after_an_item_came() {
             let queue = queue.clone();
             thread::spawn(move || queue.complete(0))
         };
-        let (_half, mut mine) = queue.gates[0].admit();
+        let (_half, mut mine) = queue.gates[0].admit().unwrap();
         if !mine {
             queue.waiting.push();
             mine = queue.gates[0].list();

@@ -44,7 +44,7 @@ impl Queue {
     }
 
     fn admit(&self, gate: usize) -> Item {
-        let (half, has_slot) = self.gates[gate].admit();
+        let (half, has_slot) = self.gates[gate].admit().unwrap();
         assert!(has_slot);
         Item { gate, half, data: Arc::new(Data::new(false)) }
     }

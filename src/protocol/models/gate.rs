@@ -41,7 +41,7 @@ impl Queue {
 
     /// An item comes. True if an item, this one or another, has a slot now and is the caller's to run.
     fn come(&self) -> bool {
-        let (_half, has_slot) = self.gate.admit();
+        let (_half, has_slot) = self.gate.admit().unwrap();
         if has_slot {
             return true;
         }

@@ -15,9 +15,11 @@
 
 mod block;
 mod close;
+mod drain;
 mod flush;
 mod gate;
 mod item;
+mod limit;
 mod one_shot;
 mod pool;
 mod rescue;

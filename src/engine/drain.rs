@@ -1,0 +1,219 @@
+//! The end of a queue, for a time or for ever: only its own items may queue to it until it is empty.
+
+use crate::policy::admission::{Door, Half};
+use crate::policy::standing::{Answer, Caller, End};
+use crate::protocol::drain::were_empty;
+use crate::sys::wait::Until;
+
+use super::queue::Queue;
+use super::refusal::{QueueError, WaitError};
+use super::register::Pin;
+use super::rescuer::OwnedRescuer;
+use super::shard::Gate;
+use super::timers::{Timer, TimerName};
+use super::worker;
+
+impl Queue {
+    /// An item comes. True if it has a slot; false if it is to go to the waiting list.
+    #[inline]
+    pub(super) fn admit(&self, gate: &Gate) -> Result<(Half, bool), QueueError> {
+        match gate.cell.admit() {
+            Some(admitted) => Ok(admitted),
+            None => self.admit_chained(gate),
+        }
+    }
+
+    #[cold]
+    fn admit_chained(&self, gate: &Gate) -> Result<(Half, bool), QueueError> {
+        loop {
+            // What is answered here may be otherwise a moment later; then the gate says no, and it is asked again.
+            let admitted = match self.answer(self.caller())? {
+                Door::Chained => gate.cell.admit_chained(),
+                _ => gate.cell.admit(),
+            };
+            if let Some(admitted) = admitted {
+                // After the admission, and before the calling item ends: see `protocol::drain`.
+                self.chained.raise();
+                return Ok(admitted);
+            }
+        }
+    }
+
+    /// May the caller queue? By which door, then.
+    #[cold]
+    fn answer(&self, caller: Caller) -> Result<Door, QueueError> {
+        let making = self.making.lock();
+        match self.standing(making.wishes).answer(caller) {
+            Answer::Freely => Ok(Door::Open),
+            Answer::Chained => Ok(Door::Chained),
+            Answer::Draining => Err(QueueError::Draining),
+            Answer::Destroyed => Err(QueueError::Destroyed),
+            Answer::ShutDown => Err(QueueError::ShutDown),
+        }
+    }
+
+    fn caller(&self) -> Caller {
+        worker::with_current(|worker| {
+            let Some((worker, current)) = worker.and_then(|worker| Some((worker, worker.current()?))) else {
+                return Caller::Outsider;
+            };
+            if std::ptr::eq(current.queue, self) {
+                Caller::OwnItem
+            } else if std::ptr::eq(&*worker.pool.core, &*self.executor.core) {
+                Caller::OtherItem
+            } else {
+                Caller::Outsider
+            }
+        })
+    }
+
+    /// May an entry that lies there already be made to run again? It is in flight, so whoever empties the queue waits
+    /// for it, however late this is found out.
+    #[inline]
+    pub(super) fn may_revive(&self, gate: &Gate) -> Result<(), QueueError> {
+        match gate.cell.load().door() {
+            Door::Open => Ok(()),
+            _ => self.answer(self.caller()).map(|_door| ()),
+        }
+    }
+
+    /// May a timer be armed? While the queue is drained, yes: it is held if it fires too early. `now`: it fires at once.
+    #[inline]
+    pub(super) fn may_arm(&self, gate: &Gate, now: bool) -> Result<(), QueueError> {
+        match self.may_revive(gate) {
+            Err(QueueError::Draining) if !now => Ok(()),
+            answer => answer,
+        }
+    }
+
+    /// A timer has fired. If the queue is drained, it is held until that ends; if it is no more, the timer is given
+    /// up. Otherwise it is the caller's, with an admission.
+    pub(super) fn admit_fired(
+        &self,
+        gate: &Gate,
+        timer: Timer,
+        name: &TimerName,
+    ) -> Option<(Timer, Half, bool)> {
+        loop {
+            match self.admit(gate) {
+                Ok((half, has_slot)) => return Some((timer, half, has_slot)),
+                Err(QueueError::Draining) => {
+                    let mut making = self.making.lock();
+                    if making.wishes.drains > 0 {
+                        making.held.push((name.clone(), timer));
+                        return None;
+                    }
+                }
+                Err(_) => {
+                    self.cancel_timer(name, timer);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Waits until the queue is empty, and lets only its own items queue to it meanwhile. The caller has a handle.
+    pub(crate) fn drain(&self, until: Until) -> Result<(), WaitError> {
+        self.check_wait()?;
+        self.change(|wishes| wishes.drains += 1);
+        let is_empty = wait_until_empty(&[self], until);
+        self.change(|wishes| wishes.drains -= 1);
+        let mut making = self.making.lock();
+        let held = if making.wishes.drains == 0 { std::mem::take(&mut making.held) } else { Vec::new() };
+        drop(making);
+        held.into_iter().for_each(|(name, timer)| timer.fire(&name));
+        if is_empty { Ok(()) } else { Err(WaitError::TimedOut) }
+    }
+
+    /// Ends the queue: runs what was accepted, and accepts nothing any more. How many armed timers came to nothing?
+    /// If the time runs out, outsiders stay refused, and it may be tried again. The caller has a handle.
+    pub(crate) fn destroy(&self, until: Until) -> Result<usize, WaitError> {
+        self.check_wait()?;
+        let is_done = self.change(|wishes| {
+            let is_done = wishes.end == End::Done;
+            if !is_done {
+                wishes.end = End::Begun;
+            }
+            is_done
+        });
+        if is_done {
+            return Ok(0);
+        }
+        self.cancel_timers();
+        if !wait_until_empty(&[self], until) {
+            return Err(WaitError::TimedOut);
+        }
+        self.change(|wishes| wishes.end = End::Done);
+        self.stop_rescuer();
+        // An item of the queue may have armed one while it ended.
+        self.cancel_timers();
+        let mut making = self.making.lock();
+        Ok(std::mem::take(&mut making.cancelled_timers))
+    }
+
+    /// Gives the armed timers of this queue up, those too that fired and are held, and counts them.
+    fn cancel_timers(&self) {
+        for (name, timer) in self.executor.core.timers.take_of(&self.executor.core, self) {
+            self.cancel_timer(&name, timer);
+        }
+        self.cancel_held_timers();
+    }
+
+    pub(super) fn cancel_held_timers(&self) {
+        let held = std::mem::take(&mut self.making.lock().held);
+        held.into_iter().for_each(|(name, timer)| self.cancel_timer(&name, timer));
+    }
+
+    /// Gives up a timer of this queue that was taken off the map.
+    pub(super) fn cancel_timer(&self, name: &TimerName, timer: Timer) {
+        if timer.give_up(name) {
+            self.making.lock().cancelled_timers += 1;
+        }
+    }
+
+    /// Nothing comes any more: its rescuer ends after the item that it runs.
+    pub(super) fn stop_rescuer(&self) {
+        self.spec.rescuer.iter().for_each(OwnedRescuer::stop);
+    }
+
+    /// Would the calling item wait for itself, or anybody for threads of another process?
+    fn check_wait(&self) -> Result<(), WaitError> {
+        if self.executor.origin.is_forked() {
+            Err(WaitError::Forked)
+        } else if self.flush_would_deadlock() {
+            Err(WaitError::WouldDeadlock)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn were_empty(queues: &[impl AsRef<Self>]) -> bool {
+        let chained = || queues.iter().map(|queue| queue.as_ref().chained.load()).fold(0, u64::wrapping_add);
+        were_empty(chained, queues.iter().flat_map(|queue| queue.as_ref().gates()).map(|gate| &*gate.cell))
+    }
+}
+
+/// Waits until nothing is in flight in any of these queues. False if the time ran out first. Their doors are shut to
+/// outsiders, and the caller keeps them in place.
+pub(super) fn wait_until_empty(queues: &[impl AsRef<Queue>], until: Until) -> bool {
+    // A queue in which something is in flight is flushed, so there is always somebody to wait for.
+    while !Queue::were_empty(queues) {
+        let flush = |queue: &Queue| queue.flush.wait(queue.gates(), until);
+        if !queues.iter().all(|queue| flush(queue.as_ref())) {
+            return Queue::were_empty(queues);
+        }
+    }
+    true
+}
+
+impl AsRef<Self> for Queue {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl AsRef<Queue> for Pin {
+    fn as_ref(&self) -> &Queue {
+        self
+    }
+}

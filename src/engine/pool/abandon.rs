@@ -1,0 +1,39 @@
+//! A pool that runs nothing any more, because its executor was shut down and the time ran out.
+//!
+//! The mark is where everybody looks anyway before a cold path: in place of the sideline's length for who takes an
+//! entry or puts one back, and by way of the running word, which always wants one worker more, for who pushes one.
+
+use crate::sys::sync::Ordering;
+
+use super::super::shard::steal;
+use super::super::shutdown::give_up;
+use super::Pool;
+
+/// In place of how many entries the sideline holds: the pool runs nothing any more.
+pub(super) const ABANDONED: usize = usize::MAX;
+
+impl Pool {
+    /// Changes once, under the lock of `state`.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.sidelined.load(Ordering::Acquire) == ABANDONED
+    }
+
+    /// From here on the pool runs nothing: what lies on its lists, and what comes to them, is given up.
+    #[cold]
+    pub(crate) fn abandon(&self) {
+        let mut state = self.state.lock();
+        let sideline = std::mem::take(&mut state.sideline);
+        self.sidelined.store(ABANDONED, Ordering::Release);
+        drop(state);
+        sideline.into_iter().for_each(give_up);
+        self.running.abandon();
+        self.give_up_worklist();
+    }
+
+    #[cold]
+    pub(super) fn give_up_worklist(&self) {
+        while let Some(entry) = steal(&self.worklist) {
+            give_up(entry);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The queues of one executor, for what is asked of all of them.
+//!
+//! Entering and leaving take O(log n). Nobody is woken, and no user code runs, under the register's lock: who wants to
+//! act on queues takes *pins* on them, which keep them in place as a handle or an entry would, and lets go of the lock.
+#![allow(
+    unsafe_code,
+    reason = "the register knows queues by their addresses, and they leave it before they are freed"
+)]
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+use crate::policy::standing::Stage;
+use crate::sys::sync::Mutex;
+
+use super::queue::Queue;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Register(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    /// By the order in which they were made.
+    queues: BTreeMap<u64, Known>,
+    made: u64,
+    frozen: bool,
+    stage: Stage,
+}
+
+/// A queue that has not left.
+#[derive(Debug)]
+struct Known(NonNull<Queue>);
+
+// SAFETY: leads to a `Queue`, which threads share.
+unsafe impl Send for Known {}
+
+/// Keeps a queue in place, of which the caller has neither a handle nor an entry.
+#[derive(Debug)]
+pub(crate) struct Pin(NonNull<Queue>);
+
+impl Register {
+    pub(crate) fn new() -> Self {
+        let state = State { queues: BTreeMap::new(), made: 0, frozen: false, stage: Stage::Open };
+        Self(Mutex::new(state))
+    }
+
+    /// The number of the next queue.
+    pub(crate) fn number(&self) -> u64 {
+        let mut state = self.0.lock();
+        state.made += 1;
+        state.made
+    }
+
+    /// The queue of this number was made: it may be pinned from now on. False if it comes too late.
+    #[must_use]
+    pub(crate) fn enter(&self, number: u64, queue: NonNull<Queue>) -> bool {
+        let mut state = self.0.lock();
+        let comes = state.stage == Stage::Open;
+        if comes {
+            state.queues.insert(number, Known(queue));
+        }
+        comes
+    }
+
+    /// A queue is about to be freed.
+    pub(crate) fn leave(&self, number: u64) {
+        self.0.lock().queues.remove(&number);
+    }
+
+    /// Are the freezable queues frozen, and what is the executor's stage?
+    pub(crate) fn condition(&self) -> (bool, Stage) {
+        let state = self.0.lock();
+        (state.frozen, state.stage)
+    }
+
+    /// The executor comes to this stage, and thaws. False if it was there before.
+    pub(crate) fn advance(&self, stage: Stage) -> bool {
+        let mut state = self.0.lock();
+        let advances = state.stage < stage;
+        if advances {
+            state.stage = stage;
+            state.frozen = false;
+        }
+        advances
+    }
+
+    /// False if that is so already, or will never be so again.
+    pub(crate) fn freeze(&self, frozen: bool) -> bool {
+        let mut state = self.0.lock();
+        let changes = state.frozen != frozen && state.stage == Stage::Open;
+        if changes {
+            state.frozen = frozen;
+        }
+        changes
+    }
+
+    /// The queues that there are, in the order in which they were made.
+    pub(crate) fn pins(&self) -> Vec<Pin> {
+        let state = self.0.lock();
+        // SAFETY: a queue leaves under this lock before it is freed.
+        state.queues.values().filter_map(|known| unsafe { Pin::new(known.0) }).collect()
+    }
+
+    /// Does it hold of one of the queues? `look` only looks.
+    pub(crate) fn any(&self, mut look: impl FnMut(&Queue) -> bool) -> bool {
+        let state = self.0.lock();
+        // SAFETY: as above.
+        state.queues.values().any(|known| look(unsafe { known.0.as_ref() }))
+    }
+}
+
+impl Pin {
+    /// `None` if the queue is about to be freed.
+    ///
+    /// # Safety
+    ///
+    /// The queue is not freed while this runs.
+    unsafe fn new(queue: NonNull<Queue>) -> Option<Self> {
+        // SAFETY: the caller promises it.
+        let held = unsafe { queue.as_ref() }.hold();
+        // Lazily: a pin that was not counted must not be made, since its drop is.
+        held.then(|| Self(queue))
+    }
+}
+
+impl Deref for Pin {
+    type Target = Queue;
+
+    fn deref(&self) -> &Queue {
+        // SAFETY: this holds the queue.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        // SAFETY: this hold was counted by `new`, and is given up here.
+        unsafe { Queue::let_go(self.0) };
+    }
+}

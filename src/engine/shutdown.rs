@@ -1,0 +1,127 @@
+//! The end of an executor that is asked for.
+//!
+//! First the doors of all queues are shut to outsiders, and what was accepted runs. Then they are shut to everybody. If
+//! the time ran out before, what has not begun is *given up*: whoever shuts down empties waiting lists and worklists
+//! himself, since the workers may be stuck. What still comes to a pool afterwards, put back or from an issuer that was
+//! between its admission and its push, is given up by whoever brings it.
+
+use crate::policy::standing::Stage;
+use crate::sys::sync::Ordering;
+use crate::sys::wait::Until;
+
+use super::drain::wait_until_empty;
+use super::entry::Entry;
+use super::executor::ExecutorInner;
+use super::queue::Queue;
+use super::refusal::WaitError;
+use super::register::Pin;
+use super::shard;
+use super::worker;
+
+/// What a shutdown did not finish.
+#[derive(Debug)]
+pub(crate) struct Remains {
+    pub(crate) queues: Vec<QueueRemains>,
+    /// Threads that have not ended.
+    pub(crate) threads: usize,
+}
+
+/// What it did not finish of one queue.
+#[derive(Debug)]
+pub(crate) struct QueueRemains {
+    pub(crate) name: String,
+    pub(crate) dropped: usize,
+    pub(crate) running: usize,
+    pub(crate) timers: usize,
+}
+
+impl ExecutorInner {
+    /// Ends the executor. Nothing remains, for whoever is not the first to ask.
+    pub(crate) fn shutdown(&self, until: Until) -> Result<Remains, WaitError> {
+        if self.origin.is_forked() {
+            return Err(WaitError::Forked);
+        }
+        let on_worker = |worker: Option<&worker::WorkerThread>| {
+            worker.is_some_and(|worker| std::ptr::eq(&*worker.pool.core, &*self.core))
+        };
+        if worker::with_current(on_worker) || self.core.manager.is_current_thread() {
+            return Err(WaitError::WouldDeadlock);
+        }
+        if !self.queues.advance(Stage::Finishing) {
+            return Ok(Remains { queues: Vec::new(), threads: 0 });
+        }
+        // No queue is made any more, so these are all.
+        let queues = self.queues.pins();
+        queues.iter().for_each(|queue| queue.change(|_| ()));
+        self.cancel_timers(&queues);
+        let all_done = wait_until_empty(&queues, until);
+        self.queues.advance(Stage::Shut);
+        queues.iter().for_each(|queue| queue.change(|_| ()));
+        self.cancel_timers(&queues);
+        if !all_done {
+            self.give_up(&queues);
+        }
+        queues.iter().for_each(|queue| queue.stop_rescuer());
+        self.core.pools().iter().for_each(|pool| pool.close());
+        self.core.manager.stop();
+        let threads = self.core.wait_for_threads(until);
+        let queues = queues.iter().map(|queue| queue.remains()).filter(QueueRemains::is_something);
+        Ok(Remains { queues: queues.collect(), threads })
+    }
+
+    /// Is it, or was it, shut down?
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.queues.condition().1 != Stage::Open
+    }
+
+    fn cancel_timers(&self, queues: &[Pin]) {
+        for (name, timer) in self.core.timers.take_all(&self.core) {
+            let queue = std::sync::Arc::clone(&timer.queue);
+            queue.queue().cancel_timer(&name, timer);
+        }
+        queues.iter().for_each(|queue| queue.cancel_held_timers());
+    }
+
+    /// Gives up what has not begun. Everybody is refused by now.
+    #[cold]
+    fn give_up(&self, queues: &[Pin]) {
+        for gate in queues.iter().flat_map(|queue| queue.gates()) {
+            while gate.cell.recall() {
+                give_up(gate.first_waiting());
+            }
+        }
+        self.core.pools().iter().for_each(|pool| pool.abandon());
+    }
+}
+
+impl Queue {
+    fn remains(&self) -> QueueRemains {
+        QueueRemains {
+            name: self.name().to_owned(),
+            dropped: self.dropped.load(Ordering::Acquire),
+            running: self.len(),
+            timers: std::mem::take(&mut self.making.lock().cancelled_timers),
+        }
+    }
+}
+
+impl QueueRemains {
+    fn is_something(&self) -> bool {
+        self.dropped + self.running + self.timers > 0
+    }
+}
+
+/// An entry is completed without a run, and its owner is told. The caller keeps its pool in place.
+#[cold]
+pub(super) fn give_up(entry: Entry) {
+    let mut next = Some(entry);
+    while let Some(entry) = next {
+        let would_have_run = entry.abandon();
+        let queue = entry.shard().queue();
+        queue.left_pending();
+        if would_have_run {
+            queue.dropped.fetch_add(1, Ordering::Release);
+        }
+        next = shard::complete(entry);
+    }
+}

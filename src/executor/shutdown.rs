@@ -1,0 +1,123 @@
+//! Shutting an executor down, and what remains.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::engine::shutdown::Remains;
+use crate::sys::wait::Until;
+use crate::{Executor, WaitError, blocking};
+
+/// What a shutdown did not finish: nothing, if all went well.
+///
+/// Made by [`Executor::shutdown`]. Its `Display` is meant for logs.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let executor = cmwq::Executor::builder().build()?;
+/// let report = executor.shutdown(std::time::Duration::from_secs(5))?;
+/// assert!(report.is_complete());
+/// assert_eq!(report.to_string(), "everything has run, and all threads have ended");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// The queues of which something remains, in the order in which they were made.
+    pub queues: Vec<QueueReport>,
+    /// Threads that had not ended when the time was up.
+    pub threads: usize,
+}
+
+/// What a shutdown did not finish of one queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct QueueReport {
+    /// Its name; two queues may share one.
+    pub name: String,
+    /// Items that had not begun when the time was up, and were dropped. Their owners are told: a join returns
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled), reusable items are pending no more.
+    pub dropped: usize,
+    /// Items that had begun, and go on. An item that was just being queued when the time was up counts here, too, and is
+    /// dropped.
+    pub running: usize,
+    /// Armed timers, which came to nothing.
+    pub timers: usize,
+}
+
+impl ShutdownReport {
+    fn new(remains: Remains) -> Self {
+        let queues = remains.queues.into_iter().map(|queue| QueueReport {
+            name: queue.name,
+            dropped: queue.dropped,
+            running: queue.running,
+            timers: queue.timers,
+        });
+        Self { queues: queues.collect(), threads: remains.threads }
+    }
+
+    /// Has everything run that was accepted, and has every thread ended? Timers were not due, and do not count.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.threads == 0 && self.queues.iter().all(|queue| queue.dropped + queue.running == 0)
+    }
+}
+
+impl fmt::Display for ShutdownReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.is_complete(), self.threads) {
+            (true, _) => write!(f, "everything has run, and all threads have ended")?,
+            (false, threads) => write!(f, "the time ran out with {threads} threads left")?,
+        }
+        for queue in &self.queues {
+            let QueueReport { name, dropped, running, timers } = queue;
+            write!(f, "; {name}: {dropped} dropped, {running} running, {timers} timers cancelled")?;
+        }
+        Ok(())
+    }
+}
+
+impl Executor {
+    /// Ends the executor: refuses new work, runs what was accepted, and ends the threads, under a blocking guard and
+    /// within this time.
+    ///
+    /// From the call on only items of this executor may queue, to any of its queues, until everything is done; others
+    /// are refused with [`QueueError::ShutDown`](crate::QueueError::ShutDown), and no queue is built any more. Frozen
+    /// queues thaw. Timers that are armed come to nothing.
+    ///
+    /// If the time runs out, what has not begun is dropped, on the calling thread, and its owners are told: joins and
+    /// scopes return. What has begun goes on; its threads end when it does. The closures' destructors should not wait for
+    /// work of this executor.
+    ///
+    /// Accepted items have run, were cancelled, or are in the report. A second shutdown returns at once, with an empty
+    /// report, also while the first is under way.
+    ///
+    /// To let go of an executor, drop its handles; nothing is lost by that, while the process lives.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Executor, QueueError, WorkQueue};
+    /// use std::time::Duration;
+    ///
+    /// let executor = Executor::builder().build()?;
+    /// let queue = WorkQueue::ordered("journal").build_on(&executor)?;
+    /// let line = queue.spawn(|| "written")?;
+    /// let report = executor.shutdown(Duration::from_secs(10))?;
+    /// assert!(report.is_complete(), "{report}");
+    /// assert_eq!(line.join()?, "written");
+    /// assert_eq!(queue.spawn(|| ()).unwrap_err().error, QueueError::ShutDown);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::WouldDeadlock`] if the caller is an item of this executor. Nothing was changed.
+    pub fn shutdown(&self, timeout: Duration) -> Result<ShutdownReport, WaitError> {
+        blocking(|| self.inner.shutdown(Until::after(timeout))).map(ShutdownReport::new)
+    }
+}

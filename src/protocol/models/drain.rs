@@ -1,0 +1,107 @@
+//! Models of a drain: [`were_empty`](crate::protocol::drain::were_empty) over two gates, and the door of a gate.
+//!
+//! An item in one gate puts another one into the other gate while they are looked at: the drain is over only when both
+//! have ended, and sees what they did. Whoever comes after the door was shut is refused; whoever was let in is waited
+//! for.
+//!
+//! Red under: `chained-counted-before`, `chained-not-counted`, `empty-without-acquire`, `door-in-two-steps`.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::{Data, check, check_all};
+use crate::policy::admission::{Admission, Door, Half, Slot};
+use crate::protocol::drain::{ChainedCount, were_empty};
+use crate::protocol::gate::GateCell;
+
+struct Queue {
+    gates: [GateCell; 2],
+    chained: ChainedCount,
+    /// Of the item that was put in by another one.
+    data: Data<bool>,
+}
+
+impl Queue {
+    fn new() -> Self {
+        Self {
+            gates: [0, 1].map(|_| GateCell::new(Admission::new(1))),
+            chained: ChainedCount::new(),
+            data: Data::new(false),
+        }
+    }
+
+    fn start(&self, gate: usize) {
+        assert_eq!(self.gates[gate].admit(), Some((Half::Even, true)));
+    }
+
+    fn complete(&self, gate: usize) {
+        assert_eq!(self.gates[gate].complete(Half::Even, || panic!("nobody flushes")), Slot::Free);
+    }
+
+    /// An item puts another one into a gate, as the engine does where the door is not open.
+    fn chain(&self, gate: usize) {
+        let admitted = self.gates[gate].admit_chained();
+        assert_eq!(admitted, Some((Half::Even, true)));
+        self.chained.raise();
+    }
+
+    fn shut(&self, door: Door) {
+        self.gates.iter().for_each(|gate| gate.set(1, door));
+    }
+
+    fn were_empty(&self) -> bool {
+        were_empty(|| self.chained.load(), self.gates.iter())
+    }
+}
+
+/// An item in the gate that is looked at last puts another one into the first, which ends in its turn.
+#[test]
+fn an_item_puts_another_one_into_a_gate_that_was_looked_at() {
+    check_all(|| {
+        let queue = Arc::new(Queue::new());
+        queue.start(1);
+        queue.shut(Door::Chained);
+        let thread = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                queue.chain(0);
+                queue.complete(1);
+                queue.data.write(|done| *done = true);
+                queue.complete(0);
+            })
+        };
+        if queue.were_empty() {
+            assert!(queue.data.read(|done| *done), "the drain ended before an item did");
+        }
+        thread.join().unwrap();
+        assert!(queue.were_empty());
+    });
+}
+
+/// Nothing comes after the end: an issuer is let in and waited for, or refused.
+#[test]
+fn nothing_is_admitted_after_the_door_was_shut() {
+    check(3, || {
+        let queue = Arc::new(Queue::new());
+        let thread = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                let admitted = queue.gates[0].admit();
+                if admitted.is_some() {
+                    queue.data.write(|done| *done = true);
+                    queue.complete(0);
+                }
+                admitted.is_some()
+            })
+        };
+        queue.shut(Door::Chained);
+        let ended = queue.were_empty();
+        queue.shut(Door::Shut);
+        let seen = ended && queue.data.read(|done| *done);
+        assert_eq!(queue.gates[0].admit(), None);
+        let came = thread.join().unwrap();
+        assert!(!ended || came == seen, "an item came after the end, or was not seen");
+        assert_eq!(queue.gates[0].load().in_flight(), 0);
+    });
+}

@@ -1,0 +1,137 @@
+//! Models of a limit that changes: [`GateCell::set`](crate::protocol::gate::GateCell::set) against items that come and
+//! complete.
+//!
+//! No slot is lost and none is given twice: when the limit was raised, as many items are active as it says, or none
+//! waits; whoever was given a slot finds an item on the waiting list; at the end all have run.
+//!
+//! Red under: `door-in-two-steps`, `start-listed-keeps-count`, `raise-starts-nothing`.
+
+use std::sync::Arc;
+
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+use super::{List, check};
+use crate::policy::admission::{Admission, Door, Half, Slot};
+use crate::protocol::gate::GateCell;
+
+struct Queue {
+    gate: GateCell,
+    waiting: List,
+    /// The highest limit that the gate ever has.
+    highest: u64,
+    /// Relaxed: they order nothing that the gate should order.
+    active: AtomicU64,
+    done: AtomicU64,
+}
+
+impl Queue {
+    fn new(max: usize, highest: u64) -> Self {
+        Self {
+            gate: GateCell::new(Admission::new(max)),
+            waiting: List::new(),
+            highest,
+            active: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+        }
+    }
+
+    /// An item comes. True if an item, this one or another, has a slot now and is the caller's to run.
+    fn come(&self) -> bool {
+        let (_half, has_slot) = self.gate.admit().unwrap();
+        if has_slot {
+            return true;
+        }
+        self.waiting.push();
+        let handed = self.gate.list();
+        if handed {
+            self.pop();
+        }
+        handed
+    }
+
+    fn pop(&self) {
+        assert!(self.waiting.pop(), "a slot was given to an item that is not on the list");
+    }
+
+    /// Runs and completes an item that has a slot, and whatever the slot is handed to.
+    fn run(&self) {
+        loop {
+            let before = self.active.fetch_add(1, Ordering::Relaxed);
+            assert!(before < self.highest, "more items are active than there ever were slots");
+            self.active.fetch_sub(1, Ordering::Relaxed);
+            self.done.fetch_add(1, Ordering::Relaxed);
+            match self.gate.complete(Half::Even, || panic!("nobody flushes")) {
+                Slot::Handed => self.pop(),
+                Slot::Free => return,
+                Slot::Last => panic!("the gate is not closed"),
+            }
+        }
+    }
+
+    fn set(&self, max: usize) {
+        self.gate.set(max, Door::Open);
+        while self.gate.start_listed() {
+            self.pop();
+            self.run();
+        }
+    }
+
+    fn assert_done(&self, items: u64) {
+        let word = self.gate.load();
+        assert_eq!(word.in_flight(), 0, "{word:?}");
+        assert!(!self.waiting.has_work());
+        assert_eq!(self.done.load(Ordering::Relaxed), items, "an item was lost");
+    }
+}
+
+fn elsewhere(queue: &Arc<Queue>, act: impl FnOnce(&Queue) + 'static) -> thread::JoinHandle<()> {
+    let queue = queue.clone();
+    thread::spawn(move || act(&queue))
+}
+
+fn come_and_run(queue: &Queue) {
+    if queue.come() {
+        queue.run();
+    }
+}
+
+/// One is active, one is listed and one comes, while the limit is raised.
+#[test]
+fn the_limit_is_raised_while_items_come_and_complete() {
+    check(2, || {
+        let queue = Arc::new(Queue::new(1, 2));
+        assert!(queue.come() && !queue.come());
+        let threads = [elsewhere(&queue, come_and_run), elsewhere(&queue, |queue| queue.set(2))];
+        queue.run();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        queue.assert_done(3);
+    });
+}
+
+/// What is listed while the gate is frozen starts when it thaws, whoever comes meanwhile.
+#[test]
+fn a_frozen_gate_thaws_while_items_come() {
+    check(2, || {
+        let queue = Arc::new(Queue::new(0, 2));
+        assert!(!queue.come());
+        let threads = [elsewhere(&queue, come_and_run), elsewhere(&queue, come_and_run)];
+        queue.set(2);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        queue.assert_done(3);
+    });
+}
+
+/// Two are active and the limit is lowered: the one that was listed runs in the slot that is left.
+#[test]
+fn the_limit_is_lowered_while_items_complete() {
+    check(2, || {
+        let queue = Arc::new(Queue::new(2, 2));
+        assert!(queue.come() && queue.come() && !queue.come());
+        let threads = [elsewhere(&queue, Queue::run), elsewhere(&queue, |queue| queue.set(1))];
+        queue.run();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(queue.gate.load().max(), 1);
+        queue.assert_done(3);
+    });
+}

@@ -1,0 +1,388 @@
+//! Draining and destroying a queue: only its own items may queue to it until it is empty.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use cmwq::{Executor, JoinError, QueueError, WaitError, Work, WorkQueue, WorkQueueBuilder};
+
+use crate::support::{
+    Door, SOON, builder, bump, cpus, eventually, holds_within, no_thread_of, on_each_executor, one_cpu,
+    stress, time_limit,
+};
+
+const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
+    [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
+
+const MOMENT: Duration = Duration::from_millis(5);
+
+fn refusal(queue: &WorkQueue) -> Option<QueueError> {
+    queue.spawn(|| ()).err().map(|refused| refused.error)
+}
+
+/// Waits until the queue refuses outsiders.
+fn begins_to_refuse(queue: &WorkQueue, error: QueueError) {
+    eventually("outsiders are refused", || refusal(queue) == Some(error));
+}
+
+/// spec: F4 (chained queueing until empty): a chain of items that each queue the next one is waited for to its end.
+#[test]
+fn a_drain_waits_for_what_its_items_queue() {
+    fn step(queue: WorkQueue, left: usize, runs: Arc<AtomicUsize>) {
+        bump(&runs);
+        if left > 0 {
+            let next = queue.clone();
+            drop(queue.spawn(move || step(next, left - 1, runs)).unwrap());
+        }
+    }
+    on_each_executor(|executor| {
+        for kind in KINDS {
+            let queue = kind("q").max_pending(1000).build_on(executor).unwrap();
+            let runs = Arc::new(AtomicUsize::new(0));
+            for _ in 0..4 {
+                let (next, runs) = (queue.clone(), Arc::clone(&runs));
+                drop(queue.spawn(move || step(next, stress(20), runs)).unwrap());
+            }
+            queue.drain().unwrap();
+            assert_eq!(runs.load(Ordering::SeqCst), 4 * (stress(20) + 1));
+            assert!(queue.is_empty());
+            queue.spawn(|| ()).unwrap().join().unwrap();
+            queue.drain().unwrap();
+        }
+    });
+}
+
+/// spec: F4 (others get Err(Draining), the refused item stays usable): closures come back, reusable items are untouched,
+/// a pending one is still found pending.
+#[test]
+fn a_drain_refuses_outsiders_and_leaves_their_items_alone() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let (queue, other) = (WorkQueue::ordered("q"), WorkQueue::unbound("other"));
+    let (queue, other) = (queue.build_on(&executor).unwrap(), other.build_on(&executor).unwrap());
+    let door = Door::default();
+    let wait = door.clone();
+    let busy = queue.spawn(move || wait.wait()).unwrap();
+    let (pending, cancelled, idle) = (Work::new(|| ()), Work::new(|| ()), Work::new(|| ()));
+    assert!(queue.queue(&pending).unwrap() && queue.queue(&cancelled).unwrap());
+    assert!(cancelled.cancel());
+    std::thread::scope(|scope| {
+        let drain = scope.spawn(|| queue.drain());
+        begins_to_refuse(&queue, QueueError::Draining);
+        let refused = queue.spawn(|| 7).unwrap_err();
+        assert_eq!((refused.closure)(), 7);
+        assert!(!queue.queue(&pending).unwrap(), "it was pending already");
+        assert_eq!(queue.queue(&cancelled), Err(QueueError::Draining), "its place is not used again");
+        assert_eq!(queue.queue(&idle), Err(QueueError::Draining));
+        assert!(!idle.is_pending() && !cancelled.is_pending());
+        let again = queue.clone();
+        let by_an_item = other.spawn(move || refusal(&again)).unwrap().join().unwrap();
+        assert_eq!(by_an_item, Some(QueueError::Draining), "an item of another queue is an outsider");
+        assert!(other.queue(&idle).unwrap(), "it goes elsewhere");
+        door.open();
+        drain.join().unwrap().unwrap();
+    });
+    busy.join().unwrap();
+    assert!(queue.queue(&cancelled).unwrap());
+    queue.flush().unwrap();
+}
+
+/// spec: F4, F6: on time-out the queue accepts items again. So it is with items that queue themselves for ever.
+#[test]
+fn a_drain_that_runs_out_of_time_takes_itself_back() {
+    let _limit = time_limit();
+    for kind in KINDS {
+        let queue = kind("q").build_on(&cpus(2)).unwrap();
+        let stop = Arc::new(AtomicUsize::new(0));
+        let (again, stopped) = (queue.clone(), Arc::clone(&stop));
+        let restless = Work::with_handle(move |this| {
+            if stopped.load(Ordering::SeqCst) == 0 {
+                cmwq::blocking(|| std::thread::sleep(Duration::from_micros(100)));
+                assert!(again.queue(this).unwrap());
+            }
+        });
+        assert!(queue.queue(&restless).unwrap());
+        assert_eq!(queue.drain_timeout(MOMENT), Err(WaitError::TimedOut));
+        queue.spawn(|| ()).unwrap().join().unwrap();
+        stop.store(1, Ordering::SeqCst);
+        queue.drain().unwrap();
+    }
+}
+
+/// spec: F4, F5: waiting for oneself.
+#[test]
+fn an_item_cannot_drain_or_destroy_its_own_queue() {
+    let _limit = time_limit();
+    for kind in KINDS {
+        let executor = cpus(2);
+        let queue = kind("q").build_on(&executor).unwrap();
+        let own = queue.clone();
+        let answers = queue.spawn(move || (own.drain(), own.destroy())).unwrap().join().unwrap();
+        assert_eq!(answers, (Err(WaitError::WouldDeadlock), Err(WaitError::WouldDeadlock)));
+        let other = WorkQueue::new("other").build_on(&executor).unwrap();
+        let drained = queue.clone();
+        assert_eq!(other.spawn(move || drained.drain()).unwrap().join().unwrap(), Ok(()));
+        queue.spawn(|| ()).unwrap().join().unwrap();
+    }
+}
+
+/// spec: F4: drains may overlap: outsiders are refused until the last one has ended.
+#[test]
+fn drains_may_overlap() {
+    let _limit = time_limit();
+    let queue = WorkQueue::unbound("q").build_on(&cpus(2)).unwrap();
+    let door = Door::default();
+    let wait = door.clone();
+    drop(queue.spawn(move || wait.wait()).unwrap());
+    std::thread::scope(|scope| {
+        let long = scope.spawn(|| queue.drain());
+        begins_to_refuse(&queue, QueueError::Draining);
+        assert_eq!(queue.drain_timeout(MOMENT), Err(WaitError::TimedOut));
+        assert_eq!(refusal(&queue), Some(QueueError::Draining), "the other one goes on");
+        let third = scope.spawn(|| queue.drain());
+        door.open();
+        long.join().unwrap().unwrap();
+        third.join().unwrap().unwrap();
+    });
+    assert_eq!(refusal(&queue), None);
+}
+
+/// spec: F4 (a timer that fires during a drain is held until it ends)
+#[test]
+fn a_timer_that_fires_during_a_drain_is_held() {
+    let _limit = time_limit();
+    let queue = WorkQueue::ordered("q").build_on(&one_cpu()).unwrap();
+    let door = Door::default();
+    let wait = door.clone();
+    drop(queue.spawn(move || wait.wait()).unwrap());
+    let (work, cancelled) = (Work::new(|| ()), Work::new(|| unreachable!("it was cancelled")));
+    std::thread::scope(|scope| {
+        let drain = scope.spawn(|| queue.drain());
+        begins_to_refuse(&queue, QueueError::Draining);
+        assert!(queue.queue_delayed(&work, MOMENT).unwrap(), "armed is not queued");
+        assert!(queue.queue_delayed(&cancelled, MOMENT).unwrap());
+        assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Err(QueueError::Draining), "at once is queued");
+        let later = queue.spawn_after(MOMENT, || 7).unwrap();
+        std::thread::sleep(4 * MOMENT);
+        assert!(!later.is_finished() && work.is_pending());
+        assert!(cancelled.cancel(), "also while it is held");
+        door.open();
+        drain.join().unwrap().unwrap();
+        assert_eq!(later.join().unwrap(), 7);
+        work.flush().unwrap();
+    });
+}
+
+/// spec: F4 (destroy drains, cancels its armed timers and tells how many; later queueing is Err(Destroyed))
+#[test]
+fn a_destroyed_queue_has_run_everything_and_accepts_nothing() {
+    on_each_executor(|executor| {
+        for kind in KINDS {
+            let queue = kind("q").build_on(executor).unwrap();
+            let runs = Arc::new(AtomicUsize::new(0));
+            let (again, counted) = (queue.clone(), Arc::clone(&runs));
+            let twice = move || {
+                let counted_again = Arc::clone(&counted);
+                again.spawn(move || bump(&counted_again)).unwrap().cancel();
+                bump(&counted);
+            };
+            drop(queue.spawn(twice).unwrap());
+            let work = Work::new(|| unreachable!("it is due in an hour"));
+            let hour = Duration::from_secs(3600);
+            assert!(queue.queue_delayed(&work, hour).unwrap());
+            let later = queue.spawn_after(hour, || ()).unwrap();
+            let cancelled = queue.spawn_after(hour, || ()).unwrap();
+            assert!(cancelled.cancel());
+            assert_eq!(queue.destroy(), Ok(2), "the item and the closure");
+            assert!(runs.load(Ordering::SeqCst) > 0 && queue.is_empty() && !work.is_pending());
+            assert!(matches!(later.join(), Err(JoinError::Cancelled)));
+            assert_eq!(refusal(&queue), Some(QueueError::Destroyed));
+            assert_eq!(queue.queue(&work), Err(QueueError::Destroyed));
+            assert_eq!(queue.queue_delayed(&work, hour), Err(QueueError::Destroyed));
+            assert_eq!(queue.spawn_after(hour, || ()).unwrap_err().error, QueueError::Destroyed);
+            assert_eq!(queue.clone().destroy(), Ok(0), "once more is nothing");
+            assert_eq!((queue.flush(), queue.drain()), (Ok(()), Ok(())));
+            let other = WorkQueue::new("other").build_on(executor).unwrap();
+            assert!(other.queue_delayed(&work, hour).unwrap() && work.cancel(), "the item goes elsewhere");
+        }
+    });
+}
+
+/// spec: F4, F6: a destroy that runs out of time goes on to refuse outsiders, and may be called again.
+#[test]
+fn a_destroy_that_runs_out_of_time_may_be_called_again() {
+    let _limit = time_limit();
+    let queue = WorkQueue::ordered("q").build_on(&one_cpu()).unwrap();
+    let (door, chained) = (Door::default(), Arc::new(AtomicUsize::new(0)));
+    let (wait, again, runs) = (door.clone(), queue.clone(), Arc::clone(&chained));
+    let busy = queue.spawn(move || {
+        wait.wait();
+        again.spawn(move || bump(&runs)).map(drop).is_ok()
+    });
+    let timer = queue.spawn_after(Duration::from_secs(3600), || ()).unwrap();
+    assert_eq!(queue.destroy_timeout(MOMENT), Err(WaitError::TimedOut));
+    assert!(matches!(timer.join(), Err(JoinError::Cancelled)), "its owner is told at once");
+    assert_eq!(refusal(&queue), Some(QueueError::Destroyed));
+    door.open();
+    assert_eq!(queue.destroy(), Ok(1));
+    assert!(busy.unwrap().join().unwrap(), "chained queueing was accepted to the end");
+    assert_eq!(chained.load(Ordering::SeqCst), 1);
+}
+
+/// spec: F4 (exactly): many threads queue while the queue is destroyed: what was accepted has run when destroy returns,
+/// and nothing is accepted after it.
+#[test]
+fn destroy_is_exact_under_load() {
+    let _limit = time_limit();
+    for round in 0..stress(40) {
+        let executor = cpus(2 + round % 3);
+        let queue = KINDS[round % 4]("q").build_on(&executor).unwrap();
+        let (runs, accepted) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let (counted, again) = (Arc::clone(&runs), queue.clone());
+                    let work = Work::new(move || bump(&counted));
+                    for n in 0.. {
+                        let (counted, again) = (Arc::clone(&runs), again.clone());
+                        let item = move || {
+                            // Refused at most if it is the queue's last moment: never, since this item is of it.
+                            let counted_again = Arc::clone(&counted);
+                            if n % 3 == 0 {
+                                drop(again.spawn(move || bump(&counted_again)).unwrap());
+                            }
+                            bump(&counted);
+                        };
+                        match queue.spawn(item) {
+                            Ok(handle) => {
+                                drop(handle);
+                                accepted.fetch_add(if n % 3 == 0 { 2 } else { 1 }, Ordering::SeqCst);
+                            }
+                            Err(refused) => {
+                                assert_eq!(refused.error, QueueError::Destroyed);
+                                break;
+                            }
+                        }
+                        match queue.queue(&work) {
+                            Ok(true) => bump(&accepted),
+                            Ok(false) => {}
+                            Err(error) => {
+                                assert_eq!(error, QueueError::Destroyed);
+                                break;
+                            }
+                        }
+                    }
+                });
+            }
+            std::thread::sleep(Duration::from_micros(300));
+            assert_eq!(queue.destroy(), Ok(0));
+            let ran = runs.load(Ordering::SeqCst);
+            assert!(queue.is_empty());
+            assert_eq!(refusal(&queue), Some(QueueError::Destroyed));
+            std::thread::yield_now();
+            assert_eq!(runs.load(Ordering::SeqCst), ran, "something ran after the end");
+        });
+        assert_eq!(runs.load(Ordering::SeqCst), accepted.load(Ordering::SeqCst));
+    }
+}
+
+/// spec: F4: drains while outsiders and chains come from everywhere: accepted = run.
+#[test]
+fn drains_under_load_lose_nothing() {
+    let _limit = time_limit();
+    on_each_executor(|executor| {
+        let queue = WorkQueue::per_cpu("q").build_on(executor).unwrap();
+        let (runs, accepted, refused) =
+            (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            let issuers: Vec<_> = (0..2)
+                .map(|_| {
+                    scope.spawn(|| {
+                        for _ in 0..stress(150) {
+                            let (counted, again) = (Arc::clone(&runs), queue.clone());
+                            let item = move || {
+                                let counted_again = Arc::clone(&counted);
+                                drop(again.spawn(move || bump(&counted_again)).unwrap());
+                                bump(&counted);
+                            };
+                            match queue.spawn(item) {
+                                Ok(handle) => {
+                                    drop(handle);
+                                    accepted.fetch_add(2, Ordering::SeqCst);
+                                }
+                                Err(_draining) => bump(&refused),
+                            }
+                        }
+                    })
+                })
+                .collect();
+            while !issuers.iter().all(|issuer| issuer.is_finished()) {
+                queue.drain().unwrap();
+                std::thread::yield_now();
+            }
+        });
+        queue.drain().unwrap();
+        assert_eq!(runs.load(Ordering::SeqCst), accepted.load(Ordering::SeqCst));
+    });
+}
+
+/// spec: F4, F7: a frozen queue is drained when it has thawed.
+#[test]
+fn a_frozen_queue_is_drained_when_it_has_thawed() {
+    let _limit = time_limit();
+    let executor: Executor = one_cpu();
+    let queue = WorkQueue::new("q").freezable().build_on(&executor).unwrap();
+    executor.freeze_begin();
+    let handle = queue.spawn(|| ()).unwrap();
+    assert_eq!(queue.drain_timeout(MOMENT), Err(WaitError::TimedOut));
+    std::thread::scope(|scope| {
+        let destroy = scope.spawn(|| queue.destroy());
+        begins_to_refuse(&queue, QueueError::Destroyed);
+        executor.thaw();
+        assert_eq!(destroy.join().unwrap(), Ok(0));
+    });
+    handle.join().unwrap();
+}
+
+/// spec: F4, E5: 10 000 queues made and ended with work in them, some destroyed and some just dropped.
+#[test]
+fn ten_thousand_queues_come_and_go_with_work_in_them() {
+    let _limit = time_limit();
+    let (builder, prefix) = builder("l3:1 core:2 pu:1");
+    let executor = builder.build().unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = stress(10_000);
+    let began = Instant::now();
+    for n in 0..count {
+        let queue = KINDS[n % 4]("q").freezable().build_on(&executor).unwrap();
+        for _ in 0..2 {
+            let runs = Arc::clone(&runs);
+            drop(queue.spawn(move || bump(&runs)).unwrap());
+        }
+        if n % 10 == 0 {
+            assert_eq!(queue.destroy(), Ok(0));
+        }
+        if n % 1000 == 0 {
+            executor.freeze_begin();
+            executor.thaw();
+        }
+    }
+    drop(executor);
+    assert!(holds_within(SOON, || runs.load(Ordering::SeqCst) == 2 * count), "some never ran");
+    assert!(holds_within(SOON, || no_thread_of(&prefix)), "a thread stays");
+    assert!(began.elapsed() < 3 * SOON, "it took {:?}", began.elapsed());
+}
+
+/// spec: F4, E5: the handle that a destroyer holds may be the last one.
+#[test]
+fn the_last_handle_may_be_the_one_that_destroys() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    for kind in KINDS {
+        let queue = kind("q").build_on(&executor).unwrap();
+        let (tell, told) = mpsc::channel();
+        drop(queue.spawn(move || tell.send(()).unwrap()).unwrap());
+        std::thread::spawn(move || queue.destroy().unwrap()).join().unwrap();
+        told.try_recv().unwrap();
+    }
+}

@@ -1,0 +1,237 @@
+//! Freezing an executor: freezable queues start nothing new until it thaws.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cmwq::{Executor, WaitError, Work, WorkQueue, WorkQueueBuilder};
+
+use crate::support::{
+    Crowd, Door, builder, bump, cpus, eventually, no_thread_of, on_each_executor, one_cpu, stress, time_limit,
+};
+
+const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
+    [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
+
+fn moment() {
+    std::thread::sleep(Duration::from_millis(10));
+}
+
+/// spec: F7 (freezable queues start nothing new; thaw restores order)
+#[test]
+fn a_frozen_queue_starts_nothing_until_it_thaws() {
+    on_each_executor(|executor| {
+        for kind in KINDS {
+            let queue = kind("q").freezable().build_on(executor).unwrap();
+            let runs = Arc::new(AtomicUsize::new(0));
+            let item = || {
+                let runs = Arc::clone(&runs);
+                move || bump(&runs)
+            };
+            queue.spawn(item()).unwrap().join().unwrap();
+            executor.freeze_begin();
+            let handles: Vec<_> = (0..10).map(|_| queue.spawn(item()).unwrap()).collect();
+            let work = Work::new(item());
+            assert!(queue.queue(&work).unwrap() && !queue.queue(&work).unwrap());
+            assert_eq!(queue.flush_timeout(Duration::from_millis(5)), Err(WaitError::TimedOut));
+            assert_eq!((runs.load(Ordering::SeqCst), queue.len()), (1, 11));
+            executor.thaw();
+            queue.flush().unwrap();
+            handles.into_iter().for_each(|handle| handle.join().unwrap());
+            assert_eq!(runs.load(Ordering::SeqCst), 12);
+        }
+    });
+}
+
+/// spec: F7: what is active goes on, and `freeze_busy` tells of it.
+#[test]
+fn active_items_finish_while_their_queue_freezes() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    assert!(!executor.freeze_busy());
+    let queue = WorkQueue::unbound("q").freezable().build_on(&executor).unwrap();
+    let other = WorkQueue::unbound("other").build_on(&executor).unwrap();
+    let (door, long) = (Door::default(), Door::default());
+    let (wait, wait_long) = (door.clone(), long.clone());
+    let active = queue.spawn(move || wait.wait()).unwrap();
+    let not_freezable = other.spawn(move || wait_long.wait()).unwrap();
+    executor.freeze_begin();
+    assert!(executor.freeze_busy());
+    door.open();
+    active.join().unwrap();
+    eventually("nothing is active", || !executor.freeze_busy());
+    assert_eq!(other.spawn(|| 3).unwrap().join().unwrap(), 3, "only freezable queues are frozen");
+    long.open();
+    not_freezable.join().unwrap();
+    executor.thaw();
+}
+
+/// spec: F7 (thaw restores order): of an ordered queue, also for what is queued while it thaws.
+#[test]
+fn a_thaw_keeps_the_order() {
+    let _limit = time_limit();
+    for _ in 0..stress(20) {
+        let executor = cpus(2);
+        let queue = WorkQueue::ordered("q").freezable().build_on(&executor).unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let spawn = |n: usize| {
+            let order = Arc::clone(&order);
+            drop(queue.spawn(move || order.lock().unwrap().push(n)).unwrap());
+        };
+        executor.freeze_begin();
+        (0..20).for_each(spawn);
+        std::thread::scope(|scope| {
+            scope.spawn(|| executor.thaw());
+            (20..40).for_each(spawn);
+        });
+        queue.flush().unwrap();
+        assert_eq!(*order.lock().unwrap(), (0..40).collect::<Vec<_>>());
+    }
+}
+
+/// spec: F7 (thaw restores limits), F8: a limit that is set meanwhile holds from the thaw on, and starts nothing.
+#[test]
+fn a_limit_that_is_set_while_frozen_counts_from_the_thaw_on() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::unbound("q").max_active(5).freezable().build_on(&executor).unwrap();
+    executor.freeze_begin();
+    let (crowd, door) = (Arc::new(Crowd::default()), Door::default());
+    let handles: Vec<_> = (0..6)
+        .map(|_| {
+            let (crowd, door) = (Arc::clone(&crowd), door.clone());
+            let item = move || {
+                crowd.enter();
+                door.wait();
+                crowd.leave();
+            };
+            queue.spawn(item).unwrap()
+        })
+        .collect();
+    queue.set_max_active(2).unwrap();
+    assert_eq!(queue.max_active(), 2);
+    moment();
+    assert_eq!(crowd.peak(), 0);
+    executor.thaw();
+    eventually("two run", || crowd.inside() == 2);
+    door.open();
+    handles.into_iter().for_each(|handle| handle.join().unwrap());
+    assert_eq!(crowd.peak(), 2);
+}
+
+/// spec: F7: it may be asked for any number of times, with and without queues.
+#[test]
+fn freezing_and_thawing_twice_is_the_same_as_once() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    executor.thaw();
+    let queue = WorkQueue::new("q").freezable().build_on(&executor).unwrap();
+    executor.freeze_begin();
+    executor.clone().freeze_begin();
+    let handle = queue.spawn(|| ()).unwrap();
+    executor.thaw();
+    handle.join().unwrap();
+    executor.thaw();
+    queue.spawn(|| ()).unwrap().join().unwrap();
+}
+
+/// spec: F7: queues that are built while frozen, and parts of a queue that are made meanwhile, are frozen.
+#[test]
+fn what_is_made_while_frozen_is_frozen() {
+    let _limit = time_limit();
+    let (builder, _) = builder("l3:1 core:8 pu:1");
+    let executor = builder.random_placement(5).build().unwrap();
+    let before = WorkQueue::per_cpu("before").freezable().build_on(&executor).unwrap();
+    executor.freeze_begin();
+    let later = WorkQueue::ordered("later").freezable().build_on(&executor).unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    for n in 0..40 {
+        let runs = Arc::clone(&runs);
+        drop([&before, &later][n % 2].spawn(move || bump(&runs)).unwrap());
+    }
+    moment();
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+    executor.thaw();
+    before.flush().unwrap();
+    later.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 40);
+}
+
+/// spec: F7 (cancelled and disabled items): a pending item may be cancelled while frozen; its place is passed over.
+#[test]
+fn pending_items_may_be_cancelled_while_frozen() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").freezable().build_on(&executor).unwrap();
+    executor.freeze_begin();
+    let never = queue.spawn(|| unreachable!("it was cancelled")).unwrap();
+    let work = Work::new(|| unreachable!("it is disabled"));
+    assert!(queue.queue(&work).unwrap());
+    let handle = queue.spawn(|| 7).unwrap();
+    assert!(never.cancel() && work.disable());
+    executor.thaw();
+    assert_eq!(handle.join().unwrap(), 7);
+    work.enable().unwrap();
+}
+
+/// spec: F7, E5 (dropping loses no accepted work): a frozen queue whose handles are gone is thawed like any other; the
+/// last handle of the executor thaws it.
+#[test]
+fn what_a_frozen_queue_has_accepted_runs_after_every_handle_is_gone() {
+    let _limit = time_limit();
+    for kind in KINDS {
+        let (builder, prefix) = builder("l3:2 core:2 pu:1");
+        let executor = builder.build().unwrap();
+        let runs = Arc::new(AtomicUsize::new(0));
+        for drop_executor in [false, true] {
+            let queue = kind("q").freezable().build_on(&executor).unwrap();
+            executor.freeze_begin();
+            for _ in 0..10 {
+                let runs = Arc::clone(&runs);
+                drop(queue.spawn(move || bump(&runs)).unwrap());
+            }
+            drop(queue);
+            if !drop_executor {
+                executor.thaw();
+                eventually("all ran", || runs.load(Ordering::SeqCst) == 10);
+            }
+        }
+        drop(executor);
+        eventually("all ran", || runs.load(Ordering::SeqCst) == 20);
+        eventually("all threads ended", || no_thread_of(&prefix));
+    }
+}
+
+/// spec: F7: under load from several threads, while queues come and go, and limits change.
+#[test]
+fn freezing_under_load_loses_nothing() {
+    let _limit = time_limit();
+    let executor: Executor = cpus(4);
+    let (runs, accepted) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let issuers: Vec<_> = (0..3)
+        .map(|issuer| {
+            let (executor, runs, accepted) = (executor.clone(), Arc::clone(&runs), Arc::clone(&accepted));
+            std::thread::spawn(move || {
+                for round in 0..stress(60) {
+                    let queue = KINDS[(issuer + round) % 4]("q").freezable().build_on(&executor).unwrap();
+                    for _ in 0..10 {
+                        let runs = Arc::clone(&runs);
+                        drop(queue.spawn(move || bump(&runs)).unwrap());
+                        bump(&accepted);
+                    }
+                    let _refused_by_ordered_queues = queue.set_max_active(1 + round % 3);
+                }
+            })
+        })
+        .collect();
+    while !issuers.iter().all(|issuer| issuer.is_finished()) {
+        executor.freeze_begin();
+        eventually("nothing is active", || !executor.freeze_busy());
+        let before = runs.load(Ordering::SeqCst);
+        assert!(!executor.freeze_busy(), "nothing has begun since");
+        assert_eq!(runs.load(Ordering::SeqCst), before);
+        executor.thaw();
+    }
+    issuers.into_iter().for_each(|issuer| issuer.join().unwrap());
+    eventually("all ran", || runs.load(Ordering::SeqCst) == accepted.load(Ordering::SeqCst));
+}

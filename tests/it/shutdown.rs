@@ -1,0 +1,342 @@
+//! Shutting an executor down: what was accepted runs in time, or its owner is told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use cmwq::{BuildQueueError, Executor, JoinError, QueueError, WaitError, Work, WorkQueue, WorkQueueBuilder};
+
+use crate::support::{
+    Bomb, Counted, Door, Random, SOON, builder, bump, cpus, eventually, no_thread_of, on_each_executor,
+    stress, time_limit,
+};
+
+const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
+    [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
+
+const MOMENT: Duration = Duration::from_millis(5);
+
+fn refusal(queue: &WorkQueue) -> Option<QueueError> {
+    queue.spawn(|| ()).err().map(|refused| refused.error)
+}
+
+/// spec: E5 (runs what was accepted, stops the threads): what items queue meanwhile, to any queue, is accepted.
+#[test]
+fn a_shutdown_runs_everything_and_ends_all_threads() {
+    on_each_executor(|executor| {
+        let queues = KINDS.map(|kind| kind("q").max_pending(10_000).build_on(executor).unwrap());
+        let runs = Arc::new(AtomicUsize::new(0));
+        for n in 0..stress(200) {
+            let (next, counted) = (queues[(n + 1) % 4].clone(), Arc::clone(&runs));
+            let item = move || {
+                let counted_again = Arc::clone(&counted);
+                cmwq::blocking(|| std::thread::sleep(Duration::from_micros(20)));
+                drop(next.spawn(move || bump(&counted_again)).unwrap());
+                bump(&counted);
+            };
+            drop(queues[n % 4].spawn(item).unwrap());
+        }
+        let report = executor.shutdown(SOON).unwrap();
+        assert!(report.is_complete() && report.queues.is_empty(), "{report}");
+        assert_eq!(runs.load(Ordering::SeqCst), 2 * stress(200));
+        assert_eq!(executor.snapshot().threads, 0);
+        assert!(queues.iter().all(|queue| queue.is_empty() && refusal(queue) == Some(QueueError::ShutDown)));
+    });
+}
+
+/// spec: E5 (refuses new work): closures and items come back untouched, and no queue is built any more.
+#[test]
+fn a_shut_down_executor_refuses_everything() {
+    let _limit = time_limit();
+    let (builder, prefix) = builder("l3:2 core:2 pu:1");
+    let executor = builder.build().unwrap();
+    let (queue, unused) = (WorkQueue::new("q"), WorkQueue::ordered("unused"));
+    let (queue, unused) = (queue.build_on(&executor).unwrap(), unused.build_on(&executor).unwrap());
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    assert!(executor.shutdown(SOON).unwrap().is_complete());
+    eventually("all threads ended", || no_thread_of(&prefix));
+    for queue in [&queue, &unused] {
+        assert_eq!((queue.spawn(|| 7).unwrap_err().closure)(), 7);
+        let work = Work::new(|| ());
+        assert_eq!(queue.queue(&work), Err(QueueError::ShutDown));
+        assert_eq!(queue.queue_delayed(&work, MOMENT), Err(QueueError::ShutDown));
+        assert_eq!(queue.spawn_after(MOMENT, || ()).unwrap_err().error, QueueError::ShutDown);
+        assert!(!work.is_pending());
+        assert_eq!((queue.flush(), queue.drain(), queue.destroy()), (Ok(()), Ok(()), Ok(0)));
+        assert_eq!(refusal(queue), Some(QueueError::Destroyed));
+    }
+    assert_eq!(WorkQueue::new("late").build_on(&executor).unwrap_err(), BuildQueueError::ShutDown);
+    let again = executor.shutdown(SOON).unwrap();
+    assert!(again.is_complete() && again.queues.is_empty(), "a second one finds nothing to do");
+    executor.freeze_begin();
+    assert!(!executor.freeze_busy());
+}
+
+/// spec: E5: an executor that was never used.
+#[test]
+fn an_unused_executor_is_shut_down_at_once() {
+    let _limit = time_limit();
+    let (builder, prefix) = builder("core:2 pu:1");
+    let executor = builder.build().unwrap();
+    assert!(executor.shutdown(SOON).unwrap().is_complete());
+    eventually("the manager ended", || no_thread_of(&prefix));
+}
+
+/// spec: E5 (returns what did not finish in time: queue names and counts): what runs goes on, what has not begun is
+/// dropped, and its owners are told.
+#[test]
+fn a_shutdown_that_runs_out_of_time_drops_what_has_not_begun() {
+    let _limit = time_limit();
+    // What has not begun waits for a slot, or on the worklist behind an item that holds the CPU.
+    for limit in [1, 256] {
+        for (n, kind) in KINDS.into_iter().enumerate() {
+            let (builder, prefix) = builder("core:1 pu:1");
+            let executor = builder.build().unwrap();
+            let queue = kind("stuck").max_pending(100).build_on(&executor).unwrap();
+            // An unbound queue starts as many as there are slots.
+            let _unless_ordered = queue.set_max_active(if n == 2 { 1 } else { limit });
+            let (door, began) = (Door::default(), Arc::new(AtomicBool::new(false)));
+            let (wait, begins) = (door.clone(), Arc::clone(&began));
+            let running = queue.spawn(move || {
+                begins.store(true, Ordering::SeqCst);
+                wait.wait_unguarded();
+            });
+            eventually("the first one runs", || began.load(Ordering::SeqCst));
+            let drops = Arc::new(AtomicUsize::new(0));
+            let handles: Vec<_> = (0..10)
+                .map(|_| {
+                    let counted = Counted(Arc::clone(&drops));
+                    queue.spawn(move || drop(counted)).unwrap()
+                })
+                .collect();
+            let work = Work::new(|| unreachable!("it was dropped"));
+            assert!(queue.queue(&work).unwrap());
+            let cancelled = queue.spawn(|| unreachable!("it was cancelled")).unwrap();
+            assert!(cancelled.cancel());
+            let timer = queue.spawn_after(SOON, || unreachable!("it came to nothing")).unwrap();
+
+            let report = executor.shutdown(4 * MOMENT).unwrap();
+            assert!(!report.is_complete());
+            let of_queue = &report.queues[0];
+            assert_eq!((report.queues.len(), of_queue.name.as_str(), of_queue.timers), (1, "stuck", 1));
+            assert_eq!((of_queue.dropped, of_queue.running), (11, 1), "{report}");
+            assert!(report.threads > 0);
+
+            assert_eq!(drops.load(Ordering::SeqCst), 10);
+            assert!(handles.into_iter().all(|handle| matches!(handle.join(), Err(JoinError::Cancelled))));
+            assert!(matches!(timer.join(), Err(JoinError::Cancelled)));
+            assert!(!work.is_pending() && !work.is_running());
+            assert_eq!(work.flush(), Ok(false));
+            assert_eq!(refusal(&queue), Some(QueueError::ShutDown));
+            door.open();
+            running.unwrap().join().unwrap();
+            assert_eq!(queue.flush(), Ok(()));
+            eventually("all threads ended", || no_thread_of(&prefix));
+        }
+    }
+}
+
+/// spec: E5: an item that is pending once more while it runs: the runner comes back to nothing.
+#[test]
+fn an_item_that_is_queued_again_while_it_runs_is_dropped_when_it_returns() {
+    let _limit = time_limit();
+    for kind in KINDS {
+        let executor = cpus(2);
+        let (queue, other) = (kind("q"), WorkQueue::unbound("other"));
+        let (queue, other) = (queue.build_on(&executor).unwrap(), other.build_on(&executor).unwrap());
+        let (door, began) = (Door::default(), Arc::new(AtomicUsize::new(0)));
+        let (wait, begins) = (door.clone(), Arc::clone(&began));
+        let work = Work::new(move || {
+            bump(&begins);
+            wait.wait();
+        });
+        assert!(queue.queue(&work).unwrap());
+        eventually("it runs", || began.load(Ordering::SeqCst) == 1);
+        // A worker pops this entry and leaves it with the runner.
+        assert!(other.queue(&work).unwrap());
+        std::thread::sleep(MOMENT);
+        let report = executor.shutdown(MOMENT).unwrap();
+        assert!(!report.is_complete());
+        door.open();
+        eventually("nothing is left", || queue.is_empty() && other.is_empty());
+        assert_eq!(began.load(Ordering::SeqCst), 1);
+        assert!(!work.is_pending());
+    }
+}
+
+/// spec: E5, F5: waiting for oneself.
+#[test]
+fn an_item_cannot_shut_its_own_executor_down() {
+    let _limit = time_limit();
+    let (executor, other) = (cpus(2), cpus(2));
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let own = executor.clone();
+    let answer = queue.spawn(move || own.shutdown(SOON)).unwrap().join().unwrap();
+    assert_eq!(answer, Err(WaitError::WouldDeadlock));
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    let elsewhere = WorkQueue::new("q").build_on(&other).unwrap();
+    let report = elsewhere.spawn(move || executor.shutdown(SOON)).unwrap().join().unwrap().unwrap();
+    assert!(report.is_complete());
+}
+
+/// spec: E5, F7: frozen queues thaw and run.
+#[test]
+fn a_shutdown_thaws_frozen_queues() {
+    let _limit = time_limit();
+    for kind in KINDS {
+        let executor = cpus(2);
+        let queue = kind("q").freezable().build_on(&executor).unwrap();
+        executor.freeze_begin();
+        let runs = Arc::new(AtomicUsize::new(0));
+        for _ in 0..20 {
+            let runs = Arc::clone(&runs);
+            drop(queue.spawn(move || bump(&runs)).unwrap());
+        }
+        drop(queue);
+        assert!(executor.shutdown(SOON).unwrap().is_complete());
+        assert_eq!(runs.load(Ordering::SeqCst), 20);
+    }
+}
+
+/// spec: E5, W5: armed timers come to nothing and are counted; periodic items end.
+#[test]
+fn armed_timers_come_to_nothing() {
+    let _limit = time_limit();
+    let executor: Executor = cpus(2);
+    let queue = WorkQueue::new("timed").build_on(&executor).unwrap();
+    let work = Work::new(|| unreachable!("it is due in an hour"));
+    assert!(queue.queue_delayed(&work, Duration::from_secs(3600)).unwrap());
+    let later = queue.spawn_after(Duration::from_secs(3600), || ()).unwrap();
+    let every = queue.spawn_every(Duration::from_micros(50), || ()).unwrap();
+    eventually("it beats", || every.runs() > 3);
+    let report = executor.shutdown(SOON).unwrap();
+    assert!(report.is_complete(), "{report}");
+    assert!((2..=4).contains(&report.queues[0].timers), "{report}");
+    assert!(!work.is_pending());
+    assert!(matches!(later.join(), Err(JoinError::Cancelled)));
+    let runs = every.runs();
+    std::thread::sleep(MOMENT);
+    assert_eq!(every.runs(), runs);
+}
+
+/// spec: E5, W9: what is dropped may panic, and drop the last handles of everything.
+#[test]
+fn destructors_of_dropped_items_may_panic() {
+    let _limit = time_limit();
+    let (builder, prefix) = builder("core:1 pu:1");
+    let executor = builder.build().unwrap();
+    let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+    let door = Door::default();
+    let wait = door.clone();
+    let busy = queue.spawn(move || wait.wait()).unwrap();
+    for _ in 0..3 {
+        let captured = (Bomb, queue.clone(), executor.clone());
+        drop(queue.spawn(move || drop(captured)).unwrap());
+    }
+    drop(queue);
+    let report = executor.shutdown(MOMENT).unwrap();
+    assert_eq!((report.queues[0].dropped, report.queues[0].running), (3, 1), "{report}");
+    drop(executor);
+    door.open();
+    busy.join().unwrap();
+    eventually("all threads ended", || no_thread_of(&prefix));
+}
+
+/// spec: E5 (accounting): from several threads, while items run, block and queue others, some of them stuck: accepted =
+/// run + cancelled + dropped, in time and out of it.
+#[test]
+fn a_shutdown_under_load_accounts_for_everything() {
+    let _limit = time_limit();
+    for round in 0..stress(30) {
+        let (builder, prefix) = builder(["core:1 pu:1", "l3:2 core:2 pu:1"][round % 2]);
+        let executor = builder.random_placement(round as u64).build().unwrap();
+        let queues = KINDS.map(|kind| kind("q").build_on(&executor).unwrap());
+        for queue in &queues {
+            let _unless_ordered = queue.set_max_active([0, 2][round % 2]);
+        }
+        let in_time = round % 3 == 0;
+        let (runs, accepted, cancelled) =
+            (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0), AtomicUsize::new(0));
+        let pending_works: Vec<_> = (0..8)
+            .map(|_| {
+                let runs = Arc::clone(&runs);
+                Work::new(move || bump(&runs))
+            })
+            .collect();
+        let (door, lost) = (Door::default(), AtomicUsize::new(0));
+        let report = std::thread::scope(|scope| {
+            let issuers: Vec<_> = (0..3)
+                .map(|issuer| {
+                    let (queues, pending_works, runs, door) = (&queues, &pending_works, &runs, &door);
+                    let (accepted, cancelled, lost) = (&accepted, &cancelled, &lost);
+                    scope.spawn(move || {
+                        let mut random = Random(issuer + 10 * round as u64);
+                        let mut handles = Vec::new();
+                        for n in 0.. {
+                            let queue = &queues[random.below(4) as usize];
+                            if random.below(3) == 0 {
+                                match queue.queue(&pending_works[random.below(8) as usize]) {
+                                    Ok(true) => bump(accepted),
+                                    Ok(false) => {}
+                                    Err(error) => {
+                                        assert_eq!(error, QueueError::ShutDown);
+                                        break;
+                                    }
+                                }
+                                continue;
+                            }
+                            let (runs, door) = (Arc::clone(runs), door.clone());
+                            let is_stuck = !in_time && n % 20 == 19;
+                            let item = move || {
+                                bump(&runs);
+                                if is_stuck {
+                                    door.wait();
+                                }
+                            };
+                            match queue.spawn(item) {
+                                Ok(handle) => handles.push(handle),
+                                Err(refused) => {
+                                    assert_eq!(refused.error, QueueError::ShutDown);
+                                    break;
+                                }
+                            }
+                            bump(accepted);
+                            if n % 50 == 0 {
+                                std::thread::sleep(Duration::from_micros(50));
+                            }
+                        }
+                        for (n, handle) in handles.into_iter().enumerate() {
+                            if n % 7 == 0 && handle.cancel() {
+                                bump(cancelled);
+                                continue;
+                            }
+                            match handle.join() {
+                                Ok(()) => {}
+                                Err(JoinError::Cancelled) => bump(lost),
+                                Err(error) => panic!("{error}"),
+                            }
+                        }
+                    })
+                })
+                .collect();
+            std::thread::sleep(Duration::from_micros(500));
+            let began = Instant::now();
+            let report = executor.shutdown(if in_time { SOON } else { 2 * MOMENT }).unwrap();
+            assert!(began.elapsed() < SOON);
+            assert!(!in_time || report.is_complete(), "{report}");
+            door.open();
+            issuers.into_iter().for_each(|issuer| issuer.join().unwrap());
+            report
+        });
+        eventually("nothing is left", || queues.iter().all(WorkQueue::is_empty));
+        eventually("all threads ended", || no_thread_of(&prefix));
+        let (runs, accepted) = (runs.load(Ordering::SeqCst), accepted.load(Ordering::SeqCst));
+        let (cancelled, lost) = (cancelled.load(Ordering::SeqCst), lost.load(Ordering::SeqCst));
+        let dropped: usize = report.queues.iter().map(|queue| queue.dropped).sum();
+        let running: usize = report.queues.iter().map(|queue| queue.running).sum();
+        let gone = accepted - runs - cancelled;
+        assert!(gone >= lost, "a join said that a run was dropped");
+        assert!((dropped..=dropped + running).contains(&gone), "{gone} of {accepted} did not run: {report}");
+        assert!(pending_works.iter().all(|work| !work.is_pending()));
+    }
+}
