@@ -4,7 +4,18 @@
 CARGO ?= cargo
 LOOM_FLAGS = RUSTFLAGS="--cfg cmwq_loom" CARGO_TARGET_DIR=target/loom
 
-.PHONY: help setup demo test check loom loom-mutants bench package
+# How long `make soak` goes on, and from which seed (the clock's, if none is given).
+SECONDS = 600
+SOAK_ARGS = --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+# Sanitizers keep freed memory. Nightly's standard library is not instrumented, which it would refuse without the flag.
+SANITIZE = RUSTFLAGS="-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/$(1) \
+	$(CARGO) +nightly test --release --target $$(rustc -vV | sed -n 's/^host: //p') --test soak -- \
+	$(SOAK_ARGS) --any-memory
+
+# How many seeds `make yields` goes through.
+SEEDS ?= 3
+
+.PHONY: help setup demo test check loom loom-mutants yields soak soak-asan soak-tsan bench package
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
@@ -12,6 +23,10 @@ help:
 	@echo "make check         format, lints and documentation, all warnings being errors"
 	@echo "make loom          every loom model, each as deep as it says"
 	@echo "make loom-mutants  show that the loom models can fail"
+	@echo "make yields        integration tests with yields around every atomic and lock, from SEEDS=3 seeds"
+	@echo "make soak          every operation at random for SECONDS=600 seconds, accounts checked; SEED=n repeats a run"
+	@echo "make soak-asan     the same under AddressSanitizer, with a nightly compiler"
+	@echo "make soak-tsan     the same under ThreadSanitizer, for information: it does not know fences"
 	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
 	@echo "make setup         install hwloc's headers and pkg-config, where that can be done"
 
@@ -35,6 +50,7 @@ demo: setup
 
 test: setup
 	$(CARGO) test
+	CARGO="$(CARGO)" bash tests/yields/run 1 it
 	$(LOOM_FLAGS) $(CARGO) test --release --lib models
 
 check: setup
@@ -47,6 +63,18 @@ loom: setup
 
 loom-mutants: setup
 	bash tests/mutants/run
+
+yields: setup
+	CARGO="$(CARGO)" bash tests/yields/run $(SEEDS) it model soak
+
+soak: setup
+	$(CARGO) test --release --test soak -- $(SOAK_ARGS)
+
+soak-asan: setup
+	$(call SANITIZE,address)
+
+soak-tsan: setup
+	TSAN_OPTIONS="halt_on_error=0 exitcode=0" $(call SANITIZE,thread)
 
 bench: setup
 	$(CARGO) bench --bench timelines -- $(if $(QUICK),--quick)

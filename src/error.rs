@@ -164,6 +164,8 @@ pub enum BuildQueueError {
         /// Its text.
         message: String,
     },
+    /// The executor belongs to the process that this one was forked from.
+    Forked,
 }
 
 impl fmt::Display for BuildQueueError {
@@ -185,6 +187,10 @@ impl fmt::Display for BuildQueueError {
             }
             Self::Nice(nice) => write!(f, "nice level {nice} does not exist; levels go from -20 to 19"),
             Self::Rescuer { message, .. } => write!(f, "the queue's rescuer cannot be made: {message}"),
+            Self::Forked => write!(
+                f,
+                "the executor belongs to the process that this one was forked from; make a new one here"
+            ),
         }
     }
 }
@@ -265,6 +271,8 @@ pub enum JoinError {
     /// Waiting would never end: the caller is that item, or holds the only slot that the item needs. The item was
     /// detached and goes on.
     WouldDeadlock,
+    /// The executor belongs to the process that this one was forked from, and the item had not ended at the fork.
+    Forked,
 }
 
 impl fmt::Display for JoinError {
@@ -279,6 +287,12 @@ impl fmt::Display for JoinError {
                 write!(
                     f,
                     "joining here would never end: the caller is that item, or holds the slot that it needs"
+                )
+            }
+            Self::Forked => {
+                write!(
+                    f,
+                    "the item belongs to the process that this one was forked from, and had not ended then"
                 )
             }
         }

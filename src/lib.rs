@@ -70,7 +70,9 @@
 //! * Work that no thread can be made for waits, and making one is tried again, once a second at most. Queues with a
 //!   [rescuer](WorkQueueBuilder::rescuer) go on meanwhile.
 //! * An idle executor does not wake up.
-//! * Waiting for oneself is an error, not a hang.
+//! * The end of the process ends what is pending or running, like any thread, and nothing needs to be shut down for it.
+//!   Exit handlers and thread-local destructors may still use queues.
+//! * Waiting for oneself is an error, not a hang; so is waiting in a forked process for the parent's threads.
 //!
 //! # Guards
 //!
@@ -78,6 +80,22 @@
 //! whatever is queued behind it waits. Put a guard around each call that may sleep: file and network I/O, locks that are
 //! held for long, channels, joins of foreign threads. It costs about ten nanoseconds. [`JoinHandle::join`] and
 //! [`WorkQueue::flush`] bring their own.
+//!
+//! # Fork
+//!
+//! A forked process has none of its parent's threads. There, everything that the parent made answers at once instead of
+//! waiting for them: queueing is [`QueueError::Forked`], a wait [`WaitError::Forked`] or [`JoinError::Forked`] (what had
+//! ended at the fork can still be joined), handles are dropped without effect, and a [`Work`] counts as neither pending
+//! nor running. The parent notices nothing.
+//!
+//! A child may make executors, queues and items of its own, and [`Executor::global`] is a new one there, if the parent
+//! was quiet at the fork: all queues flushed, nothing being queued or waited for. Otherwise a thread that is not there
+//! may hold one of the few locks that all executors of a process share (those on which threads wait, and the numbers of
+//! shards), or one of another library, and making an executor may wait for it for ever. Programs that are
+//! started by [`std::process::Command`] are not concerned.
+//!
+//! An item that forks is, in the child, no item any more. A child that comes back from it ends there, without exit
+//! handlers, with status 0, or 101 after a panic; what is pending is the parent's.
 //!
 //! # Platform
 //!

@@ -59,7 +59,8 @@ impl PeriodicHandle {
     /// How many ticks passed without a call, because the one before had not ended. Counted when it ends.
     #[must_use]
     pub fn missed(&self) -> u64 {
-        self.period.missed()
+        // In a forked process the count may be locked for ever.
+        if self.work.item.origin.is_forked() { 0 } else { self.period.missed() }
     }
 
     /// Is a worker inside the function? A hint: it may change at any time.

@@ -4,6 +4,7 @@ use std::any::type_name;
 use std::fmt;
 use std::time::Duration;
 
+use crate::blocking::wait;
 use crate::engine::one_shot::RawHandle;
 use crate::engine::work_item::WorkHandle;
 use crate::sys::wait::Until;
@@ -98,14 +99,14 @@ impl Work {
     #[doc(alias = "work_pending")]
     #[must_use]
     pub fn is_pending(&self) -> bool {
-        self.item.cell.load().is_pending()
+        !self.item.origin.is_forked() && self.item.cell.load().is_pending()
     }
 
     /// Is a worker inside it? A hint, as [`is_pending`](Self::is_pending); both may be true.
     #[doc(alias = "work_busy")]
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.item.cell.load().is_running()
+        !self.item.origin.is_forked() && self.item.cell.load().is_running()
     }
 
     /// Takes a pending queueing back: true if there was one. Does not wait for a run that has begun.
@@ -152,7 +153,8 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] from inside the item itself: nothing is cancelled then.
+    /// [`WaitError::WouldDeadlock`] from inside the item itself, [`WaitError::Forked`] in a forked process: nothing is
+    /// cancelled then.
     #[doc(alias = "cancel_work_sync")]
     #[doc(alias = "cancel_delayed_work_sync")]
     pub fn cancel_sync(&self) -> Result<bool, WaitError> {
@@ -203,7 +205,8 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] from inside the item itself: nothing is changed then.
+    /// [`WaitError::WouldDeadlock`] from inside the item itself, [`WaitError::Forked`] in a forked process: nothing is
+    /// changed then.
     #[doc(alias = "disable_work_sync")]
     #[doc(alias = "disable_delayed_work_sync")]
     pub fn disable_sync(&self) -> Result<bool, WaitError> {
@@ -259,7 +262,8 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] from inside the item itself, or from one that holds the only slot that it waits for.
+    /// [`WaitError::WouldDeadlock`] from inside the item itself, or from one that holds the only slot that it waits for;
+    /// [`WaitError::Forked`] in a forked process.
     #[doc(alias = "flush_work")]
     #[doc(alias = "flush_delayed_work")]
     pub fn flush(&self) -> Result<bool, WaitError> {
@@ -323,16 +327,15 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     ///
-    /// [`JoinError::Panicked`] with the payload, [`JoinError::Cancelled`], or [`JoinError::WouldDeadlock`] if the
-    /// caller is that very item, or holds the only slot of a queue in which that item waits for it.
+    /// [`JoinError::Panicked`] with the payload, [`JoinError::Cancelled`], [`JoinError::WouldDeadlock`] if the
+    /// caller is that very item, or holds the only slot of a queue in which that item waits for it, or, in a forked
+    /// process, [`JoinError::Forked`] if it had not ended at the fork.
     pub fn join(self) -> Result<T, JoinError> {
-        if self.raw.would_deadlock() {
-            return Err(JoinError::WouldDeadlock);
+        match self.wait(Until::FOREVER) {
+            Ok(()) => self.result(),
+            Err(WaitError::Forked) => Err(JoinError::Forked),
+            Err(_) => Err(JoinError::WouldDeadlock),
         }
-        if !self.raw.is_finished() {
-            blocking(|| self.raw.wait(Until::FOREVER));
-        }
-        self.result()
     }
 
     /// As [`join`](Self::join), for so long at most.
@@ -358,11 +361,12 @@ impl<T> JoinHandle<T> {
     ///
     /// The handle, if the item has not ended in time. Inside `Ok`, the errors of `join`.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
-        if self.raw.would_deadlock() {
-            return Ok(Err(JoinError::WouldDeadlock));
+        match self.wait(Until::after(timeout)) {
+            Ok(()) => Ok(self.result()),
+            Err(WaitError::TimedOut) => Err(self),
+            Err(WaitError::Forked) => Ok(Err(JoinError::Forked)),
+            Err(_) => Ok(Err(JoinError::WouldDeadlock)),
         }
-        let ended = self.raw.is_finished() || blocking(|| self.raw.wait(Until::after(timeout)));
-        if ended { Ok(self.result()) } else { Err(self) }
     }
 
     /// Takes it back if it has not begun: true if so, and its closure has been dropped. The join then returns
@@ -384,6 +388,13 @@ impl<T> JoinHandle<T> {
     /// ```
     pub fn cancel(&self) -> bool {
         self.raw.cancel()
+    }
+
+    fn wait(&self, until: Until) -> Result<(), WaitError> {
+        if self.raw.is_finished() {
+            return Ok(());
+        }
+        wait(self.raw.origin(), || self.raw.would_deadlock(), || self.raw.wait(until))
     }
 
     fn result(self) -> Result<T, JoinError> {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::CrewLimits;
+use crate::sys::fork::Origin;
 use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
 use super::manager::{ManagerHandle, Request};
@@ -68,6 +69,8 @@ pub struct PanicReport<'a> {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Core {
+    /// The process whose threads these are.
+    pub(crate) origin: Origin,
     pub(crate) settings: Settings,
     pub(crate) manager: ManagerHandle,
     pub(crate) timers: Timers,
@@ -115,6 +118,7 @@ impl Core {
     /// `first_unbound_id`: how many per-CPU pools come before the unbound ones in numbering.
     pub(crate) fn new(settings: Settings, first_unbound_id: usize) -> Self {
         Self {
+            origin: Origin::here(),
             settings,
             manager: ManagerHandle::new(),
             timers: Timers::new(),

@@ -6,6 +6,7 @@ use crate::policy::cpu_set::CpuSet;
 use crate::policy::nearby::Nearby;
 use crate::policy::pods::{AffinityScope, Pods};
 use crate::policy::topology::Topology;
+use crate::sys::fork::Origin;
 use crate::sys::sync::{AtomicUsize, Ordering};
 
 use super::core::{Core, UnboundKey, UnboundUser};
@@ -17,6 +18,8 @@ use super::refusal::QueueError;
 /// What the handles of an executor, and its queues, share. Its end is the end of the executor's threads.
 #[derive(Debug)]
 pub(crate) struct ExecutorInner {
+    /// That of `core`, where issuers find it at once.
+    pub(crate) origin: Origin,
     pub(crate) core: Arc<Core>,
     pub(crate) placement: Placement,
     /// The executor's CPUs, by the numbers of the topology.
@@ -67,6 +70,7 @@ impl ExecutorInner {
     ) -> Self {
         let per_cpu = (0..placement.slots()).map(|_| CpuPools::default()).collect();
         Self {
+            origin: core.origin,
             core,
             placement,
             cpus,
@@ -101,14 +105,14 @@ impl ExecutorInner {
 
     /// The place of a CPU of the topology: itself, or near it if the executor does not use it.
     pub(crate) fn place_on_cpu(&self, cpu: usize) -> Result<Place, QueueError> {
-        let slot = self.nearby().slot_of_cpu(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
+        let slot = self.nearby()?.slot_of_cpu(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
         Ok(Place::Slot(slot))
     }
 
     /// A place on a node of the topology: the issuer's own if that is there, else one of the node's CPUs in turn. If the
     /// executor uses none of them, near the issuer.
     pub(crate) fn place_on_node(&self, node: usize) -> Result<Place, QueueError> {
-        let slots = self.nearby().slots_of_node(node).ok_or(QueueError::UnknownNode { node })?;
+        let slots = self.nearby()?.slots_of_node(node).ok_or(QueueError::UnknownNode { node })?;
         let here = self.placement.slot_for(Place::Here);
         if slots.is_empty() || slots.contains(&here) {
             return Ok(Place::Slot(here));
@@ -117,8 +121,12 @@ impl ExecutorInner {
         Ok(Place::Slot(slots[turn % slots.len()]))
     }
 
-    fn nearby(&self) -> &Nearby {
-        self.nearby.get_or_init(|| Nearby::derive(&self.topology, &self.cpus))
+    fn nearby(&self) -> Result<&Nearby, QueueError> {
+        if self.origin.is_forked() {
+            // The parent may have been in the middle of it, and nobody would end that here.
+            return Err(QueueError::Forked);
+        }
+        Ok(self.nearby.get_or_init(|| Nearby::derive(&self.topology, &self.cpus)))
     }
 
     /// The CPUs near `cpu` that a queue may use: its pod, restricted to `allowed`, or all of `allowed` if nothing of
@@ -157,6 +165,10 @@ impl ExecutorInner {
 impl Drop for ExecutorInner {
     /// Nobody has a handle or a queue any more, and no item is in flight: the threads end by themselves.
     fn drop(&mut self) {
+        if self.origin.is_forked() {
+            // The threads are the parent's. What else is here is memory of nobody but the handle that goes.
+            return;
+        }
         let pools = self.per_cpu.iter().flat_map(|of_cpu| of_cpu.pools.iter().chain(&of_cpu.bh));
         for pool in pools.filter_map(OnceLock::get) {
             pool.close();

@@ -20,6 +20,7 @@ use std::thread::Result as RunResult;
 use crate::policy::item::ShardId;
 use crate::policy::one_shot::{Finish, Take};
 use crate::protocol::one_shot::OneShotCell;
+use crate::sys::fork::Origin;
 use crate::sys::wait::Until;
 
 use super::core::contain;
@@ -63,6 +64,7 @@ pub(crate) struct RawHandle<T> {
     gate: *const Gate,
     /// By which it is queued later.
     timer: Option<Box<TimerName>>,
+    origin: Origin,
     result: PhantomData<T>,
 }
 
@@ -74,7 +76,7 @@ unsafe impl<T: Send> Sync for RawHandle<T> {}
 
 /// Makes a cell: its entry's side, and its handle.
 #[inline]
-pub(crate) fn make<F, T>(function: F, gate: *const Gate) -> (NonNull<Header>, RawHandle<T>)
+pub(crate) fn make<F, T>(function: F, gate: *const Gate, origin: Origin) -> (NonNull<Header>, RawHandle<T>)
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
@@ -89,6 +91,7 @@ where
         head: cell.cast(),
         operations: operations::<F, T>(),
         gate,
+        origin,
         timer: None,
         result: PhantomData,
     };
@@ -207,6 +210,11 @@ impl<T> RawHandle<T> {
         self.state().load().is_finished()
     }
 
+    /// The process in which it runs.
+    pub(crate) fn origin(&self) -> Origin {
+        self.origin
+    }
+
     /// Would waiting for it from the item that runs on this thread never end? It is that item, or it needs the only
     /// slot of a gate that that item holds.
     pub(crate) fn would_deadlock(&self) -> bool {
@@ -224,8 +232,10 @@ impl<T> RawHandle<T> {
         if cancelled {
             // SAFETY: `cancel` gave the closure to this thread.
             unsafe { (self.operations.drop_closure)(self.head) };
-            // Nothing is left to be queued.
-            drop(self.timer.as_ref().and_then(|timer| timer.take()));
+            // Nothing is left to be queued. In a forked process nothing will be, and the timers' lock may be held.
+            if !self.origin.is_forked() {
+                drop(self.timer.as_ref().and_then(|timer| timer.take()));
+            }
         }
         cancelled
     }

@@ -123,6 +123,10 @@ impl QueueHandle {
 
 impl Drop for QueueHandle {
     fn drop(&mut self) {
+        if self.queue().executor.origin.is_forked() {
+            // What is in flight stays so for ever in this process, and the queue with it.
+            return;
+        }
         let queue = self.0;
         // One more than there are gates, so that the queue stays while they are closed.
         let gates: Vec<NonNull<Gate>> = self.queue().gates().map(NonNull::from).collect();

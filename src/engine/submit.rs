@@ -41,6 +41,10 @@ impl Queue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        let origin = self.executor.origin;
+        if origin.is_forked() {
+            return Err((QueueError::Forked, function));
+        }
         if !self.becomes_pending() {
             return Err((QueueError::Full, function));
         }
@@ -49,7 +53,7 @@ impl Queue {
             self.left_pending();
             return Err((QueueError::Full, function));
         }
-        let (item, handle) = one_shot::make(function, shard.lane());
+        let (item, handle) = one_shot::make(function, shard.lane(), origin);
         let (half, has_slot) = shard.gate().cell.admit();
         enqueue(shard, Entry::new(item, shard, half), has_slot, submit);
         Ok(handle)
@@ -71,6 +75,10 @@ impl Queue {
         work: &WorkHandle,
         submit: impl FnOnce(&'q Pool, Entry),
     ) -> Result<bool, QueueError> {
+        // An item, too: one that was pending at the fork would seem to be so for ever.
+        if self.executor.origin.is_forked() || work.origin.is_forked() {
+            return Err(QueueError::Forked);
+        }
         let shard = self.shard(self.executor.placement.slot_for(place));
         let target = shard.target();
         if !work.cell.load().is_idle() {
@@ -101,6 +109,9 @@ impl Queue {
         work: &WorkHandle,
         again: bool,
     ) -> Result<Arm, QueueError> {
+        if handle.queue().executor.origin.is_forked() || work.origin.is_forked() {
+            return Err(QueueError::Forked);
+        }
         let slot = handle.queue().executor.placement.slot_for(place);
         let timer = Timer { what: Later::Work(work.clone()), queue: Arc::clone(handle), slot };
         let mut armed = None;
@@ -153,8 +164,12 @@ impl Queue {
         if after.is_zero() {
             return queue.spawn(place, function);
         }
+        let origin = queue.executor.origin;
+        if origin.is_forked() {
+            return Err((QueueError::Forked, function));
+        }
         let slot = queue.executor.placement.slot_for(place);
-        let (item, mut raw) = one_shot::make(function, queue.shard(slot).lane());
+        let (item, mut raw) = one_shot::make(function, queue.shard(slot).lane(), origin);
         let what = Later::OneShot(Unlisted::new(item));
         let (name, wake) = TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot });
         if wake {

@@ -12,6 +12,7 @@ use std::ptr::NonNull;
 use crate::policy::item::ShardId;
 use crate::protocol::item::{Ended, ItemCell, NotDisabled, Popped, TakenBack};
 use crate::protocol::signal::Signal;
+use crate::sys::fork::Origin;
 use crate::sys::wait::Until;
 
 use super::core::contain;
@@ -26,6 +27,8 @@ use super::worker::{self, WorkerThread};
 pub(crate) struct WorkItem {
     header: Header,
     pub(crate) cell: ItemCell<Entry, TimerName>,
+    /// The process in which it was made: it can be queued, and waited for, in no other.
+    pub(crate) origin: Origin,
     type_name: &'static str,
     function: Box<Function>,
 }
@@ -48,6 +51,7 @@ impl WorkHandle {
         let item = WorkItem {
             header: Header { operations: &OPERATIONS },
             cell: ItemCell::new(),
+            origin: Origin::here(),
             type_name,
             function,
         };
@@ -103,13 +107,20 @@ impl WorkItem {
         self.type_name
     }
 
-    /// Takes a pending queueing back: was there one?
+    /// Takes a pending queueing back: was there one? In a forked process there is none, since nobody would run it; and
+    /// the ledger is not touched there by any of these.
     pub(crate) fn cancel(&self) -> bool {
+        if self.origin.is_forked() {
+            return false;
+        }
         self.complete_taken_back(self.cell.cancel())
     }
 
     /// Takes a pending queueing back and keeps others out.
     pub(crate) fn disable(&self) -> bool {
+        if self.origin.is_forked() {
+            return false;
+        }
         let (taken, _) = self.cell.disable(false);
         self.complete_taken_back(taken)
     }
@@ -123,6 +134,9 @@ impl WorkItem {
     }
 
     pub(crate) fn enable(&self) -> Result<bool, NotDisabled> {
+        if self.origin.is_forked() {
+            return Err(NotDisabled);
+        }
         self.cell.enable()
     }
 
@@ -140,6 +154,9 @@ impl WorkItem {
     /// Waits for the last queueing, or for the run that has begun: false if there is neither. What a timer holds is
     /// queued now.
     pub(crate) fn flush(&self, until: Until) -> Result<bool, WaitError> {
+        if self.origin.is_forked() {
+            return Err(WaitError::Forked);
+        }
         if self.flush_would_deadlock() {
             return Err(WaitError::WouldDeadlock);
         }
@@ -153,8 +170,11 @@ impl WorkItem {
         wait(last, until)
     }
 
-    /// Is it this item that asks, from inside?
+    /// Would a wait for its run be in vain: is it this item that asks, from inside, or a forked process?
     fn check_wait_for_run(&self) -> Result<(), WaitError> {
+        if self.origin.is_forked() {
+            return Err(WaitError::Forked);
+        }
         let current = worker::with_current(|worker| worker?.current());
         match current {
             Some(current) if std::ptr::eq(current.item, &raw const self.header) => {

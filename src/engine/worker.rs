@@ -14,6 +14,7 @@ use crate::policy::concurrency::{Next, Reserved};
 use crate::policy::crew::{Prepare, Rest, WorkerId};
 use crate::policy::worker::Phase;
 use crate::protocol::worker::WorkerCell;
+use crate::sys::fork::{self, Origin};
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::{self, affinity};
 
@@ -27,6 +28,9 @@ use super::queue::Queue;
 use super::rescuer::Rescuer;
 use super::shard::{self, Shard};
 use super::work_item::WorkItem;
+
+/// What a process that ends by a panic exits with, as the standard library has it.
+const STATUS_OF_A_PANIC: i32 = 101;
 
 thread_local! {
     static CURRENT: Cell<*const WorkerThread> = const { Cell::new(std::ptr::null()) };
@@ -49,6 +53,8 @@ pub(crate) struct Worker {
 /// has a reference.
 pub(crate) struct WorkerThread {
     pub(crate) pool: Arc<Pool>,
+    /// That of the executor.
+    origin: Origin,
     shared: Arc<Worker>,
     /// How many blocking guards are held by the present item.
     guards: Cell<u32>,
@@ -95,13 +101,13 @@ impl Worker {
     }
 }
 
-/// Runs `look` on the worker whose thread this is.
+/// Runs `look` on the worker whose thread this is. In a child that an item forked, this thread is a worker no more.
 #[inline]
 pub(crate) fn with_current<R>(look: impl FnOnce(Option<&WorkerThread>) -> R) -> R {
     let worker = CURRENT.get();
     // SAFETY: the pointer is set by `run` below to a worker on this thread's stack, and cleared before that worker
     // goes away; it is null otherwise.
-    look(unsafe { worker.as_ref() })
+    look(unsafe { worker.as_ref() }.filter(|worker| !worker.origin.is_forked()))
 }
 
 /// The whole life of a worker thread.
@@ -157,6 +163,7 @@ impl WorkerThread {
     fn new(pool: Arc<Pool>, shared: Arc<Worker>, rescuer: Option<Arc<Rescuer>>) -> Self {
         let uncounted = rescuer.is_some() || !pool.spec.manages_concurrency();
         Self {
+            origin: pool.core.origin,
             pool,
             shared,
             guards: Cell::new(0),
@@ -277,6 +284,11 @@ impl WorkerThread {
             self.item_type.set(type_name);
         }
         let result = catch_unwind(AssertUnwindSafe(function));
+        if self.origin.is_forked() {
+            // The item has forked, and this is the child: it has come back to where it has no business. What there is
+            // to do next is the parent's.
+            fork::end_process(if result.is_ok() { 0 } else { STATUS_OF_A_PANIC });
+        }
         self.end(entry.shard());
         if let Err(payload) = &result {
             self.report_panic(entry.shard().queue(), type_name, payload.as_ref());
@@ -324,8 +336,9 @@ impl WorkerThread {
         if self.uncounted {
             self.shared.cell.begin_item(Phase::Uncounted);
         } else if shard.cpu_intensive {
-            self.shared.cell.begin_item(Phase::Uncounted);
+            // Uncounted only while it is: who is counted must not look, to the manager's watch, as if nobody worked.
             self.pool.running.leave();
+            self.shared.cell.begin_item(Phase::Uncounted);
             self.pool.look();
         } else {
             self.shared.cell.begin_item(Phase::Running);
@@ -338,6 +351,7 @@ impl WorkerThread {
         self.current.set(self.current.get().map(|current| Current { work: std::ptr::null(), ..current }));
         self.end_guards();
         if shard.cpu_intensive && !self.uncounted {
+            self.shared.cell.set_phase(Phase::Running);
             self.pool.running.come_back();
         }
     }

@@ -5,16 +5,17 @@ mod on_cpus;
 mod system;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::CpuSet;
 use crate::engine::executor::ExecutorInner;
 use crate::observe::snapshot::ExecutorSnapshot;
+use crate::sys::fork::PerProcess;
 
 pub use self::builder::ExecutorBuilder;
 use self::system::SystemQueues;
 
-static GLOBAL: OnceLock<Executor> = OnceLock::new();
+static GLOBAL: PerProcess<Executor> = PerProcess::new();
 
 /// The worker pools of a set of CPUs, and the thread that manages them.
 ///
@@ -61,6 +62,9 @@ impl Executor {
     /// CPUs for equals and logs an error. To have it otherwise, call [`ExecutorBuilder::build_global`] before the first
     /// use. If its manager's thread cannot be made, that is
     /// tried again as work comes, at most once a second; meanwhile the work waits.
+    ///
+    /// A forked process has none of its parent's threads: there, this makes a new one on first use, which
+    /// `build_global` may configure before. See [Fork](crate#fork).
     ///
     /// # Examples
     ///

@@ -14,6 +14,9 @@ use crate::policy::cpu_set::CpuSet;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExecutorSnapshot {
+    /// The executor belongs to the process that this one was forked from: nothing of it is here, and nothing else is
+    /// told.
+    pub forked: bool,
     /// Worker threads that exist or are being made. The manager's thread and rescuers are not among them.
     pub threads: usize,
     /// Workers run at another nice level than they should, because the process lacks the privilege: at that of the
@@ -58,12 +61,15 @@ pub struct PoolSnapshot {
 
 impl ExecutorSnapshot {
     pub(crate) fn take(core: &Core) -> Self {
+        let forked = core.origin.is_forked();
+        // The locks of pools may be held for ever in this process.
+        let pools = if forked { Vec::new() } else { core.pools() };
         Self {
-            threads: core.threads(),
+            forked,
+            threads: if forked { 0 } else { core.threads() },
             nice_denied: core.denials.nice_denied(),
             affinity_denied: core.denials.affinity_denied(),
-            pools: core
-                .pools()
+            pools: pools
                 .iter()
                 .filter(|pool| !pool.is_closing())
                 .map(|pool| PoolSnapshot::take(pool))
@@ -106,6 +112,9 @@ impl fmt::Display for ExecutorSnapshot {
         writeln!(f, "============")?;
         for pool in &self.pools {
             writeln!(f, "{pool}")?;
+        }
+        if self.forked {
+            writeln!(f, "the executor belongs to the process that this one was forked from")?;
         }
         if self.nice_denied {
             writeln!(

@@ -232,6 +232,9 @@ impl WorkQueueBuilder {
         if self.max_pending == Some(0) {
             return Err(BuildQueueError::MaxPending);
         }
+        if executor.inner.origin.is_forked() {
+            return Err(BuildQueueError::Forked);
+        }
         let (limit, kind) = (self.limit()?, self.queue_kind(executor)?);
         let spec = QueueSpec {
             rescuer: self.rescuer.then(|| self.make_rescuer(&kind, executor)).transpose()?,

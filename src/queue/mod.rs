@@ -9,10 +9,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::blocking::wait;
 use crate::engine::placement::Place;
 use crate::engine::queue::QueueHandle;
 use crate::sys::wait::Until;
-use crate::{JoinHandle, QueueError, Refused, WaitError, Work, blocking};
+use crate::{JoinHandle, QueueError, Refused, WaitError, Work};
 
 use self::builder::Kind;
 pub use self::builder::{Attrs, WorkQueueBuilder};
@@ -162,7 +163,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::Full`] if the queue holds `max_pending` items, or a hundred million wait, with the closure.
+    /// With the closure: [`QueueError::Full`] if the queue holds `max_pending` items, or a hundred million wait;
+    /// [`QueueError::Forked`] in a process that was forked from the executor's.
     #[inline]
     pub fn spawn<F, T>(&self, closure: F) -> Result<JoinHandle<T>, Refused<F>>
     where
@@ -210,7 +212,8 @@ impl WorkQueue {
     /// # Errors
     ///
     /// [`QueueError::Full`] if the queue holds `max_pending` items, or a hundred million wait, and this one is not among
-    /// them.
+    /// them; [`QueueError::Forked`] in a process that was forked from the one in which the executor, or the item, was
+    /// made.
     #[doc(alias = "queue_work")]
     #[inline]
     pub fn queue(&self, work: &Work) -> Result<bool, QueueError> {
@@ -243,7 +246,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or one that is pending on it.
+    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or one that is pending on it;
+    /// [`WaitError::Forked`] in a forked process.
     #[doc(alias = "flush_workqueue")]
     pub fn flush(&self) -> Result<(), WaitError> {
         self.flush_until(Until::FOREVER)
@@ -260,11 +264,11 @@ impl WorkQueue {
 
     fn flush_until(&self, until: Until) -> Result<(), WaitError> {
         let queue = self.handle.queue();
-        if queue.flush_would_deadlock() {
-            return Err(WaitError::WouldDeadlock);
-        }
-        let ended = blocking(|| queue.flush.wait(queue.gates(), until));
-        if ended { Ok(()) } else { Err(WaitError::TimedOut) }
+        wait(
+            queue.executor.origin,
+            || queue.flush_would_deadlock(),
+            || queue.flush.wait(queue.gates(), until),
+        )
     }
 }
 

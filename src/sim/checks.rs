@@ -103,7 +103,8 @@ impl Machine {
     }
 
     /// Time is about to advance.
-    pub(super) fn check_instant(&self) {
+    pub(super) fn check_instant(&mut self) {
+        self.check_rescuers();
         for cpu in &self.cpus {
             let burns = |thread: usize| matches!(self.threads[thread].todo.last(), Some(Op::Burn(_)));
             assert!(cpu.thread.is_none_or(burns), "a CPU stands still with a thread on it");
@@ -184,6 +185,7 @@ impl Machine {
         for (id, gate) in self.gates.iter().enumerate() {
             assert_eq!(gate.word.in_flight(), 0, "gate {id} is not empty: {:?}", gate.word);
         }
+        assert!(self.rescuers.iter().all(|(_, thread)| self.worker(*thread).parked), "a rescuer is up");
         for (id, pool) in self.pools.iter().enumerate() {
             assert!(!pool.has_work(), "pool {id} has work left");
             assert_eq!((pool.word.running(), pool.word.waking()), (0, 0), "pool {id}");

@@ -62,6 +62,8 @@ pub(super) struct Seen {
     pub(super) unwatched: usize,
     pub(super) left_uncounted: usize,
     pub(super) maydays: usize,
+    pub(super) rescued: usize,
+    pub(super) stood_down: usize,
 }
 
 /// Something that happens at a given time.
@@ -105,6 +107,8 @@ pub(super) struct Machine {
     pub(super) pools: Vec<Pool>,
     pub(super) gates: Vec<Gate>,
     pub(super) items: Vec<Item>,
+    /// Gates that have one, and its thread.
+    pub(super) rescuers: Vec<(GateId, ThreadId)>,
     pub(super) manager: Manager<PoolId>,
     /// The manager is making a thread.
     pub(super) manager_busy: bool,
@@ -120,7 +124,7 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn new(config: Config, pools: Vec<Pool>, gates: Vec<Gate>, items: Vec<Item>) -> Self {
-        Self {
+        let mut machine = Self {
             now: Time::default(),
             timers: Deadlines::new(),
             cpus: vec![Cpu::default(); config.cpus],
@@ -131,6 +135,7 @@ impl Machine {
             gates,
             items,
             manager: Manager::new(config.patience),
+            rescuers: Vec::new(),
             manager_busy: false,
             cooling_until: Time::default(),
             log: Vec::new(),
@@ -139,7 +144,9 @@ impl Machine {
             completed: 0,
             seen: Seen::default(),
             config,
-        }
+        };
+        machine.make_rescuers();
+        machine
     }
 
     /// One outsider will queue these items at `at`, in this order.

@@ -31,12 +31,7 @@ impl Machine {
                     self.manager.call(pool, call, self.now);
                 }
             }
-            Duty::Mayday(pool, call) => {
-                if self.pools[pool].crew.still_calls(call) {
-                    self.seen.maydays += 1;
-                    self.manager.call_again(pool, call, self.now);
-                }
-            }
+            Duty::Mayday(pool, call) => self.mayday(pool, call),
             Duty::Cull(pool) => {
                 let cull = self.pools[pool].crew.cull(self.now);
                 self.seen.culled += cull.leaving.len();

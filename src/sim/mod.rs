@@ -30,6 +30,7 @@ mod manager;
 mod pool;
 mod prng;
 mod random;
+mod rescuer;
 mod script;
 mod timelines;
 mod worker;

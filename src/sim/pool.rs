@@ -67,6 +67,7 @@ pub(super) struct Gate {
     pub(super) waiting: VecDeque<ItemId>,
     pub(super) pool: PoolId,
     pub(super) cpu_intensive: bool,
+    pub(super) has_rescuer: bool,
     /// Checkers only: items that hold a slot, from the worklist to completion.
     pub(super) active: u64,
     /// Checkers only: items that were counted as coming and are not on the list yet.
@@ -82,6 +83,7 @@ impl Gate {
             waiting: VecDeque::new(),
             pool,
             cpu_intensive: false,
+            has_rescuer: false,
             active: 0,
             coming: 0,
             queued: BTreeMap::new(),
@@ -90,6 +92,10 @@ impl Gate {
 
     pub(super) fn cpu_intensive(self) -> Self {
         Self { cpu_intensive: true, ..self }
+    }
+
+    pub(super) fn rescuer(self) -> Self {
+        Self { has_rescuer: true, ..self }
     }
 }
 
@@ -125,6 +131,12 @@ pub(super) struct Worker {
     pub(super) counted: bool,
     /// Checkers only: when it became idle.
     pub(super) idle_since: Time,
+    /// The gate whose items it runs while `pool` cannot have a worker; it is none of that pool's.
+    pub(super) rescues: Option<GateId>,
+    /// A rescuer was called, and has not looked yet.
+    pub(super) called: bool,
+    /// Checkers only: since when a rescuer sleeps though it is needed.
+    pub(super) neglects_since: Option<Time>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,7 +156,16 @@ impl Worker {
             notice: None,
             counted: false,
             idle_since: Time::default(),
+            rescues: None,
+            called: false,
+            neglects_since: None,
         }
+    }
+
+    /// A rescuer, asleep.
+    pub(super) fn rescuer(pool: PoolId, gate: GateId) -> Self {
+        let worker = Self::new(pool, WorkerId::MAX);
+        Self { state: WorkerState::new(Phase::Uncounted), rescues: Some(gate), parked: true, ..worker }
     }
 
     pub(super) fn set_phase(&mut self, phase: Phase) {

@@ -18,7 +18,7 @@ use crate::policy::time::Time;
 
 const RUNS: u64 = 3000;
 
-/// spec: C1, C3, C4, C5, C8, Q3, Q4
+/// spec: C1, C3, C4, C5, C8, Q3, Q4, P1, P2
 #[test]
 fn every_rule_holds_in_random_runs() {
     let number = |name: &str| {
@@ -160,9 +160,11 @@ fn gates(prng: &mut Prng, cpus: usize, pools: &[Pool], classes: &[Class]) -> Vec
         let ordered = prng.chance(25);
         let max_active = if ordered { 1 } else { prng.pick(&[1, 2, 3, 256]) };
         let cpu_intensive = class.iter().all(|pool| pools[*pool].word.target() == Some(1)) && prng.chance(30);
+        let has_rescuer = prng.chance(50);
         for pool in class.iter().take(if ordered { 1 } else { cpus }) {
             let gate = Gate::new(max_active, *pool);
-            gates.push(if cpu_intensive { gate.cpu_intensive() } else { gate });
+            let gate = if cpu_intensive { gate.cpu_intensive() } else { gate };
+            gates.push(if has_rescuer { gate.rescuer() } else { gate });
         }
     }
     gates
@@ -201,6 +203,8 @@ impl Seen {
         self.unwatched += other.unwatched;
         self.left_uncounted += other.left_uncounted;
         self.maydays += other.maydays;
+        self.rescued += other.rescued;
+        self.stood_down += other.stood_down;
     }
 
     /// The rules are worth little if the rare paths are never taken.
@@ -215,6 +219,8 @@ impl Seen {
             self.unwatched,
             self.left_uncounted,
             self.maydays,
+            self.rescued,
+            self.stood_down,
         ];
         assert!(paths.iter().all(|times| *times >= 50), "a path is hardly ever taken: {self:?}");
     }

@@ -112,6 +112,16 @@ pub(super) enum Op {
     Park,
     /// Be gone.
     Exit,
+
+    // Steps of a rescuer, beside those of a worker.
+    /// Look whether it was called, and sleep if not.
+    Called,
+    /// Take an item of its own gate.
+    Rescue,
+    /// Leave the pool to itself.
+    Relieve,
+    /// Give reservations up that nobody waits for.
+    Drop(Vec<Reserved>),
 }
 
 impl Op {

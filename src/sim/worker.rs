@@ -68,6 +68,10 @@ impl Machine {
                 self.give_up_cpu(me);
                 self.pools[pool].workers.remove(&id);
             }
+            Op::Called => self.called(me),
+            Op::Rescue => self.rescue(me),
+            Op::Relieve => self.relieve(me),
+            Op::Drop(reserved) => self.drop_reservations(self.worker(me).pool, reserved),
             other => self.perform_issue(me, other),
         }
     }
@@ -129,14 +133,17 @@ impl Machine {
         let pool = self.worker(me).pool;
         let intensive = self.gates[self.gate_of(item)].cpu_intensive;
         let managed = self.pools[pool].word.target().is_some();
-        self.check_begin(pool);
-        let phase = if managed && !intensive { Phase::Running } else { Phase::Uncounted };
+        let rescuer = self.worker(me).rescues.is_some();
+        if !rescuer {
+            self.check_begin(pool);
+        }
+        let phase = if managed && !intensive && !rescuer { Phase::Running } else { Phase::Uncounted };
         let worker = self.worker_mut(me);
         worker.state = worker.state.begin_item(phase);
         worker.item = Some(item);
         self.record(item, What::Starts);
         self.then(me, [Op::Script(0)]);
-        if managed && intensive {
+        if managed && intensive && !rescuer {
             self.seen.left_uncounted += 1;
             self.then(me, [Op::Leave, Op::Look(pool)]);
         }
@@ -162,12 +169,13 @@ impl Machine {
         self.record_own(me, What::Finishes);
         let pool = self.worker(me).pool;
         let managed = self.pools[pool].word.target().is_some();
-        let comes_back = managed && self.worker(me).state.phase() == Phase::Uncounted;
+        let rescuer = self.worker(me).rescues.is_some();
+        let comes_back = managed && !rescuer && self.worker(me).state.phase() == Phase::Uncounted;
         let worker = self.worker_mut(me);
         let item = worker.item.take().expect("what ends is an item");
-        worker.set_phase(Phase::Running);
+        worker.set_phase(if rescuer { Phase::Uncounted } else { Phase::Running });
         let gate = self.gate_of(item);
-        self.then(me, [Op::Between]);
+        self.then(me, [if rescuer { Op::Rescue } else { Op::Between }]);
         if self.config.yield_after_item {
             self.then(me, [Op::Yield]);
         }

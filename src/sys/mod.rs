@@ -11,9 +11,13 @@
 pub(crate) mod affinity;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod clock;
+#[cfg(not(cmwq_loom))]
+pub(crate) mod fork;
 pub(crate) mod sync;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod thread;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod topology;
 pub(crate) mod wait;
+#[cfg(cmwq_yields)]
+mod yields;

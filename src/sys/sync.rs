@@ -1,9 +1,10 @@
-//! The only place that names atomics, locks and thread parking: std and parking_lot, or loom for the models.
+//! The only place that names atomics, locks and thread parking: std and parking_lot, loom for the models, or
+//! [`yields`](super::yields) to widen races on real threads.
 //!
 //! loom models `SeqCst` fences but not `SeqCst` accesses, so every handshake of the protocol layer is written with
 //! explicit fences.
 
-#[cfg(not(cmwq_loom))]
+#[cfg(not(any(cmwq_loom, cmwq_yields)))]
 mod imp {
     pub(crate) use std::sync::atomic::{
         AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence,
@@ -13,6 +14,9 @@ mod imp {
 
     pub(crate) use parking_lot::{Condvar, Mutex};
 }
+
+#[cfg(cmwq_yields)]
+use super::yields as imp;
 
 #[cfg(cmwq_loom)]
 mod imp {

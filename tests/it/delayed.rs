@@ -357,10 +357,10 @@ fn a_timer_fires_into_a_full_queue() {
     let queue = WorkQueue::ordered("q").max_pending(1).build_on(&executor).unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     let (busy, door, _) = begun_on(&queue);
+    let waiting = queue.spawn(|| ()).unwrap();
     let (work, count) = (counting(&runs), Arc::clone(&runs));
     queue.queue_delayed(&work, Duration::from_millis(2)).unwrap();
     let later = queue.spawn_after(Duration::from_millis(2), move || bump(&count)).unwrap();
-    let waiting = queue.spawn(|| ()).unwrap();
     assert!(queue.spawn(|| ()).is_err(), "it is full");
     std::thread::sleep(Duration::from_millis(20));
     assert!(queue.spawn(|| ()).is_err(), "fuller than full");

@@ -14,6 +14,9 @@ use cmwq::{Executor, ExecutorBuilder, PoolSnapshot, TopologySource, Work, WorkQu
 /// Long enough for anything that happens at all, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
+/// Longer than any thread is kept waiting between two steps; with yields there is a nap in between.
+const PATIENCE: Duration = Duration::from_millis(if cfg!(cmwq_yields) { 500 } else { 100 });
+
 /// The shapes that tests are run on: 1, 2 and 8 CPUs' worth of pools, and several pods.
 const SHAPES: [&str; 5] = [
     "l3:1 core:1 pu:1",
@@ -30,7 +33,7 @@ pub(crate) fn builder(shape: &str) -> (ExecutorBuilder, String) {
     let builder = Executor::builder()
         .topology(TopologySource::Synthetic(shape.to_owned()))
         .thread_name_prefix(prefix.clone())
-        .progress_check(Duration::from_millis(100));
+        .progress_check(PATIENCE);
     (builder, prefix)
 }
 

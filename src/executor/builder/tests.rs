@@ -1,5 +1,7 @@
 //! Executors that lack something: a topology, a manager.
 
+use std::sync::mpsc;
+
 use crate::WorkQueue;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 
@@ -81,9 +83,12 @@ fn who_waits_brings_a_missing_manager_about() {
     // A wait that is too short for an attempt ends in time all the same.
     let item = item.join_timeout(Duration::from_millis(10)).unwrap_err();
     assert_eq!(flushed.flush_timeout(Duration::from_millis(10)), Err(crate::WaitError::TimedOut));
-    let joiner = std::thread::spawn(move || item.join().unwrap());
+    let (sender, ran_at) = mpsc::channel();
+    let joiner = move || sender.send(item.join().unwrap()).unwrap();
+    let joiner = sys::thread::spawn("joiner".into(), None, joiner).unwrap();
     flushed.flush().unwrap();
-    let _place = joiner.join().unwrap();
+    joiner.join().unwrap();
+    assert!(ran_at.recv().unwrap() < 3);
     detached.flush().unwrap();
     assert_eq!(ran.load(Ordering::SeqCst), 3);
     let attempts = attempts.lock();

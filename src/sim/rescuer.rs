@@ -1,0 +1,118 @@
+//! The steps of a gate's rescuer, and what the manager does about a pool in distress.
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::machine::Machine;
+use super::pool::{GateId, PoolId, Thread, ThreadId, Worker};
+use super::script::Op;
+use crate::policy::concurrency::Reserved;
+use crate::policy::rescue::{Call, MAYDAY_INTERVAL};
+
+/// The manager may be late by the thread that it is making.
+const LATE: Duration = Duration::from_millis(50);
+
+impl Machine {
+    /// Each gate that is to have a rescuer gets one, asleep.
+    pub(super) fn make_rescuers(&mut self) {
+        for gate in 0..self.gates.len() {
+            if self.gates[gate].has_rescuer {
+                let worker = Worker::rescuer(self.gates[gate].pool, gate);
+                self.rescuers.push((gate, self.threads.len()));
+                self.threads.push(Thread { todo: Vec::new(), cpu: None, worker: Some(worker) });
+            }
+        }
+    }
+
+    /// The deadline of a call for help has come.
+    pub(super) fn mayday(&mut self, pool: PoolId, call: Call) {
+        if !self.pools[pool].crew.still_calls(call) {
+            return;
+        }
+        if !self.pools[pool].has_work() {
+            let reserved = self.pools[pool].crew.stand_down();
+            self.drop_reservations(pool, reserved);
+            return;
+        }
+        self.seen.maydays += 1;
+        for (gate, thread) in self.rescuers.clone() {
+            if self.has_work_of(gate, pool) {
+                self.worker_mut(thread).called = true;
+                if std::mem::take(&mut self.worker_mut(thread).parked) {
+                    self.then(thread, [Op::Called]);
+                    self.make_runnable(thread);
+                }
+            }
+        }
+        self.manager.call_again(pool, call, self.now);
+    }
+
+    /// A rescuer looks whether it was called, and sleeps if not.
+    pub(super) fn called(&mut self, me: ThreadId) {
+        if std::mem::take(&mut self.worker_mut(me).called) {
+            self.then(me, [Op::Rescue]);
+        } else {
+            self.worker_mut(me).parked = true;
+            self.give_up_cpu(me);
+        }
+    }
+
+    /// It takes an item of its gate, if the pool still needs help.
+    pub(super) fn rescue(&mut self, me: ThreadId) {
+        let (pool, gate) = (self.worker(me).pool, self.worker(me).rescues.expect("a rescuer has a gate"));
+        let needed = self.pools[pool].crew.needs_help();
+        let first = self.pools[pool].worklist.iter().position(|item| self.gate_of(*item) == gate);
+        let item = first.filter(|_| needed).and_then(|at| self.pools[pool].worklist.remove(at));
+        match item {
+            Some(item) => {
+                self.seen.rescued += 1;
+                self.check_order(item);
+                self.then(me, [Op::Begin(item)]);
+            }
+            None => self.then(me, [Op::Relieve]),
+        }
+    }
+
+    /// It leaves. If there is no work, nobody waits for a worker any more.
+    pub(super) fn relieve(&mut self, me: ThreadId) {
+        let pool = self.worker(me).pool;
+        let mut dropped = Vec::new();
+        if self.pools[pool].crew.needs_help() && !self.pools[pool].has_work() {
+            self.seen.stood_down += 1;
+            dropped = self.pools[pool].crew.stand_down();
+        }
+        self.then(me, [Op::Drop(dropped), Op::Look(pool), Op::Called]);
+    }
+
+    /// Nobody will use these. Whoever drops them owes a look.
+    pub(super) fn drop_reservations(&mut self, pool: PoolId, reserved: Vec<Reserved>) {
+        for _used_up in reserved {
+            self.pools[pool].word = self.pools[pool].word.drop_reservation();
+            self.pools[pool].owed -= 1;
+        }
+    }
+
+    fn has_work_of(&self, gate: GateId, pool: PoolId) -> bool {
+        self.pools[pool].worklist.iter().any(|item| self.gate_of(*item) == gate)
+    }
+
+    /// spec: P2 (called every 100 ms): no rescuer sleeps for longer while its work waits for a worker that cannot be
+    /// made.
+    pub(super) fn check_rescuers(&mut self) {
+        for (gate, thread) in self.rescuers.clone() {
+            let pool = self.worker(thread).pool;
+            let neglected = self.worker(thread).parked
+                && self.pools[pool].crew.needs_help()
+                && self.has_work_of(gate, pool);
+            let now = self.now;
+            let since = &mut self.worker_mut(thread).neglects_since;
+            *since = if neglected { since.or(Some(now)) } else { None };
+            let neglects_for = since.map_or(Duration::ZERO, |since| now.since(since));
+            assert!(
+                neglects_for <= MAYDAY_INTERVAL + LATE,
+                "the rescuer of gate {gate} sleeps on for {neglects_for:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! A word on a page that the kernel empties in every child.
+
+#![allow(unsafe_code, reason = "a page is mapped, and looked at as a number")]
+
+use std::ptr;
+
+use crate::sys::sync::AtomicU64;
+
+/// A new one. `None` if the kernel has no such pages, or none can be mapped.
+pub(super) fn word() -> Option<&'static AtomicU64> {
+    // The system rounds up to a page.
+    let length = size_of::<AtomicU64>();
+    let (protection, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, at an address that the system chooses.
+    let page = unsafe { libc::mmap(ptr::null_mut(), length, protection, kind, -1, 0) };
+    if page == libc::MAP_FAILED {
+        return None;
+    }
+    // SAFETY: the page was mapped just now, and nobody else knows it.
+    if unsafe { libc::madvise(page, length, libc::MADV_WIPEONFORK) } != 0 {
+        // SAFETY: as above.
+        unsafe { libc::munmap(page, length) };
+        return None;
+    }
+    // SAFETY: the page is writable, begins with zeros, is aligned to its size, and is never unmapped. What the kernel
+    // writes to it, it writes in another process before that has a thread.
+    Some(unsafe { &*page.cast::<AtomicU64>() })
+}

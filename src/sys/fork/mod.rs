@@ -1,0 +1,191 @@
+//! Forks: in which process a thing was made.
+//!
+//! A forked child has the memory of its parent and none of its threads: locks may be held, and waits begun, by
+//! threads that are not there. So whatever works by threads remembers its [`Origin`], and asks it before it takes a
+//! lock or waits.
+//!
+//! Contract of a *word*: it keeps what is stored in it, and reads 0 in every process that was forked since. Asking is
+//! one relaxed load: a child begins with one thread, after the fork, and sees what the fork left.
+//!
+//! * `linux::word()`: a page that the system empties at each fork, by whatever call that was made. None before 4.14.
+//! * `portable::word()`: one that a handler of `pthread_atfork` empties; the library's `fork` calls it. Where nothing
+//!   forks, one that nobody empties.
+
+#![allow(unsafe_code, reason = "the word, and what a process has one of, are published by pointer")]
+
+use std::ptr;
+use std::sync::OnceLock;
+
+use super::sync::{AtomicPtr, AtomicU64, Ordering};
+
+#[cfg(target_os = "linux")]
+mod linux;
+mod portable;
+
+pub(crate) use portable::end_process;
+
+/// The process in which something was made, among those that lead to this one by forks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Origin(u64);
+
+/// Null until first needed.
+static WORD: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+
+/// The number of the last process that needed one. A child counts on from its parent's, so it differs from all of its
+/// ancestors.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+impl Origin {
+    /// The calling process.
+    pub(crate) fn here() -> Self {
+        let word = word();
+        match word.load(Ordering::Relaxed) {
+            0 => {
+                let next = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+                let set = word.compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed);
+                Self(set.map_or_else(|by_another_thread| by_another_thread, |_| next))
+            }
+            number => Self(number),
+        }
+    }
+
+    /// Is the calling process another one, forked from it since?
+    #[inline]
+    pub(crate) fn is_forked(self) -> bool {
+        word().load(Ordering::Relaxed) != self.0
+    }
+}
+
+#[inline]
+fn word() -> &'static AtomicU64 {
+    // SAFETY: null, or to a word, which is never freed. Acquire: one in a static was initialised before.
+    unsafe { WORD.load(Ordering::Acquire).as_ref() }.unwrap_or_else(find_word)
+}
+
+#[cold]
+fn find_word() -> &'static AtomicU64 {
+    #[cfg(target_os = "linux")]
+    let word = linux::word().unwrap_or_else(portable::word);
+    #[cfg(not(target_os = "linux"))]
+    let word = portable::word();
+    let ours = ptr::from_ref(word).cast_mut();
+    // If somebody else was faster, theirs counts; a page of ours stays mapped and untouched.
+    match WORD.compare_exchange(ptr::null_mut(), ours, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => word,
+        // SAFETY: as in `word`.
+        Err(theirs) => unsafe { &*theirs },
+    }
+}
+
+/// What a process has one of, made when first used. A child makes its own: it never waits for a thread of its
+/// parent's that was making one, and what the parent had stays where it is, for those who refer to it.
+pub(crate) struct PerProcess<T: 'static>(AtomicPtr<Place<T>>);
+
+struct Place<T> {
+    origin: Origin,
+    value: OnceLock<T>,
+}
+
+impl<T: Send + Sync> PerProcess<T> {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// The value, if it was made.
+    pub(crate) fn get(&self) -> Option<&'static T> {
+        self.present().and_then(|place| place.value.get())
+    }
+
+    /// Provides the value. Gives it back if there is one.
+    pub(crate) fn set(&self, value: T) -> Result<(), T> {
+        self.place().value.set(value)
+    }
+
+    pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &'static T {
+        self.place().value.get_or_init(make)
+    }
+
+    fn present(&self) -> Option<&'static Place<T>> {
+        // SAFETY: null, or to a place that was leaked below, and published with release.
+        let place = unsafe { self.0.load(Ordering::Acquire).as_ref() };
+        place.filter(|place| !place.origin.is_forked())
+    }
+
+    /// This process's place for the value.
+    fn place(&self) -> &'static Place<T> {
+        loop {
+            let seen = self.0.load(Ordering::Acquire);
+            if let Some(place) = self.present() {
+                return place;
+            }
+            let place = Box::into_raw(Box::new(Place { origin: Origin::here(), value: OnceLock::new() }));
+            let set = self.0.compare_exchange(seen, place, Ordering::AcqRel, Ordering::Acquire);
+            if set.is_err() {
+                // SAFETY: from the box above, and nobody else has seen it.
+                drop(unsafe { Box::from_raw(place) });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs `child` in a forked process. True if it says so.
+    #[cfg(target_os = "linux")]
+    fn in_a_child(child: impl FnOnce() -> bool) -> bool {
+        // SAFETY: the child calls nothing that takes a lock another thread may hold, and ends without exit handlers.
+        match unsafe { libc::fork() } {
+            0 => end_process(i32::from(!child())),
+            id => {
+                assert!(id > 0);
+                let mut status = 0;
+                // SAFETY: the pointer is to a number that outlives the call.
+                assert_eq!(unsafe { libc::waitpid(id, &mut status, 0) }, id);
+                libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+            }
+        }
+    }
+
+    /// spec: X2 (one lock-free word decides)
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_child_is_told_from_all_of_its_ancestors() {
+        let parent = Origin::here();
+        assert_eq!(parent, Origin::here());
+        assert!(in_a_child(|| {
+            let early = parent.is_forked();
+            let child = Origin::here();
+            let grandchild = in_a_child(|| {
+                let origin = Origin::here();
+                parent.is_forked() && child.is_forked() && !origin.is_forked() && origin != parent
+            });
+            early && grandchild && parent.is_forked() && !child.is_forked() && child != parent
+        }));
+        assert!(!parent.is_forked());
+    }
+
+    /// spec: X2: both kinds of words keep the contract.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn words_are_empty_in_a_child() {
+        for word in [linux::word().expect("Linux 4.14"), portable::word()] {
+            word.store(7, Ordering::Relaxed);
+            assert!(in_a_child(|| word.load(Ordering::Relaxed) == 0));
+            assert_eq!(word.load(Ordering::Relaxed), 7);
+        }
+    }
+
+    /// spec: X2 (a new default can be had)
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_a_process_has_one_of_is_made_anew_in_a_child() {
+        static ONE: PerProcess<u32> = PerProcess::new();
+        assert_eq!(ONE.get(), None);
+        assert_eq!(*ONE.get_or_init(|| 1), 1);
+        assert_eq!(ONE.set(2), Err(2));
+        assert!(in_a_child(|| ONE.get().is_none() && ONE.set(3).is_ok() && ONE.get() == Some(&3)));
+        assert_eq!(ONE.get(), Some(&1));
+    }
+}

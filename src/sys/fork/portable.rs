@@ -1,0 +1,35 @@
+//! A word that the system's library empties after a fork, where it forks at all; and the end of a process.
+
+#![allow(
+    unsafe_code,
+    reason = "a handler is registered with the system's library, which also ends the process"
+)]
+
+use crate::sys::sync::AtomicU64;
+
+static WORD: AtomicU64 = AtomicU64::new(0);
+
+/// Always the same one.
+pub(super) fn word() -> &'static AtomicU64 {
+    #[cfg(unix)]
+    {
+        extern "C" fn in_child() {
+            WORD.store(0, crate::sys::sync::Ordering::Relaxed);
+        }
+        // If there is no memory to register the handler, forks go unnoticed. Twice is harmless.
+        // SAFETY: the handler stores a number and nothing else, which is permitted after any fork.
+        let _registered = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    }
+    &WORD
+}
+
+/// Ends the process without exit handlers: they may wait for locks that were held at the fork.
+pub(crate) fn end_process(status: i32) -> ! {
+    #[cfg(unix)]
+    // SAFETY: the call touches no memory of the program and does not return.
+    unsafe {
+        libc::_exit(status)
+    }
+    #[cfg(not(unix))]
+    std::process::exit(status)
+}

@@ -1,0 +1,249 @@
+//! Atomics and locks that let others run: `sys::sync` in builds with `--cfg cmwq_yields`, for tests.
+//!
+//! A race between two instructions is seldom hit on real threads, since hardly anything comes between them. Here, around
+//! each operation is a *point* at which the thread may yield or sleep, so that every window is opened wide sooner or
+//! later, in the very code that is shipped.
+//!
+//! What happens at a point is drawn from a sequence of the thread's own, which derives from a seed and the thread's name
+//! (if it has none, from how many such threads came before). `CMWQ_YIELD_SEED` sets the seed; it is printed on standard
+//! error at the first point, so that a run that failed can be repeated, as far as real threads can.
+
+#![allow(dead_code, reason = "these have the face of the standard library's, of which parts are used")]
+
+use std::cell::Cell;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::sync::OnceLock;
+use std::sync::atomic;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+pub(crate) use parking_lot::{Condvar, MutexGuard};
+pub(crate) use std::sync::{Arc, atomic::Ordering};
+
+/// A thread that is at its most eager yields at one point of so many,
+const YIELD: u64 = 16;
+/// and sleeps at one of so many; the calmest at one of sixteen times as many.
+const SLEEP: u64 = 1024;
+/// For so long at most.
+const NAP_MICROS: u64 = 40;
+
+/// How a thread behaves at its points.
+#[derive(Clone, Copy)]
+struct Temper {
+    /// Of its sequence.
+    state: u64,
+    /// 0 is the most eager. Threads that differ overtake each other.
+    calm: u32,
+}
+
+thread_local! {
+    static TEMPER: Cell<Option<Temper>> = const { Cell::new(None) };
+}
+
+/// Anybody may come in between here.
+#[allow(clippy::disallowed_methods, reason = "that is what a point is for")]
+fn point() {
+    let mut temper = TEMPER.get().unwrap_or_else(Temper::of_this_thread);
+    let drawn = temper.next();
+    TEMPER.set(Some(temper));
+    if drawn % (SLEEP << temper.calm) == 0 {
+        std::thread::sleep(Duration::from_micros((drawn >> 32) % NAP_MICROS));
+    } else if drawn % (YIELD << temper.calm) == 0 {
+        std::thread::yield_now();
+    }
+}
+
+impl Temper {
+    fn of_this_thread() -> Self {
+        static NAMELESS: atomic::AtomicU64 = atomic::AtomicU64::new(0);
+        let mut hasher = DefaultHasher::new();
+        seed().hash(&mut hasher);
+        match std::thread::current().name() {
+            Some(name) => name.hash(&mut hasher),
+            None => NAMELESS.fetch_add(1, Ordering::Relaxed).hash(&mut hasher),
+        }
+        let mut temper = Self { state: hasher.finish(), calm: 0 };
+        temper.calm = (temper.next() % 5) as u32;
+        temper
+    }
+
+    /// The next number of a sequence that looks random (SplitMix64).
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "any number will do that is another one next time")]
+fn seed() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    *SEED.get_or_init(|| {
+        let given = std::env::var("CMWQ_YIELD_SEED").ok();
+        let given = given.map(|seed| seed.parse().expect("CMWQ_YIELD_SEED is a number"));
+        let seed = given.unwrap_or_else(|| {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            now.map_or(1, |since| since.as_micros() as u64)
+        });
+        // Not by `eprintln!`, which a test harness would capture and lose.
+        drop(writeln!(std::io::stderr(), "to repeat this run: CMWQ_YIELD_SEED={seed}"));
+        seed
+    })
+}
+
+/// A point, the operation, and another point.
+macro_rules! around {
+    ($operation:expr) => {{
+        point();
+        let result = $operation;
+        point();
+        result
+    }};
+}
+
+pub(crate) fn fence(ordering: Ordering) {
+    around!(atomic::fence(ordering));
+}
+
+/// The parts that all atomics have. Layout and initial values are the standard library's.
+macro_rules! atomic {
+    ($name:ident$(<$parameter:ident>)?, $value:ty) => {
+        #[repr(transparent)]
+        pub(crate) struct $name$(<$parameter>)?(atomic::$name$(<$parameter>)?);
+
+        impl$(<$parameter>)? $name$(<$parameter>)? {
+            pub(crate) const fn new(value: $value) -> Self {
+                Self(atomic::$name::new(value))
+            }
+
+            pub(crate) fn load(&self, ordering: Ordering) -> $value {
+                point();
+                self.0.load(ordering)
+            }
+
+            pub(crate) fn store(&self, value: $value, ordering: Ordering) {
+                around!(self.0.store(value, ordering));
+            }
+
+            pub(crate) fn swap(&self, value: $value, ordering: Ordering) -> $value {
+                around!(self.0.swap(value, ordering))
+            }
+
+            pub(crate) fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                around!(self.0.compare_exchange(current, new, success, failure))
+            }
+
+            pub(crate) fn compare_exchange_weak(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                around!(self.0.compare_exchange_weak(current, new, success, failure))
+            }
+
+            pub(crate) fn fetch_update(
+                &self,
+                success: Ordering,
+                failure: Ordering,
+                mut update: impl FnMut($value) -> Option<$value>,
+            ) -> Result<$value, $value> {
+                // With points between the load and the exchange.
+                let mut seen = self.load(failure);
+                while let Some(next) = update(seen) {
+                    match self.compare_exchange_weak(seen, next, success, failure) {
+                        Ok(before) => return Ok(before),
+                        Err(actual) => seen = actual,
+                    }
+                }
+                Err(seen)
+            }
+
+            pub(crate) fn get_mut(&mut self) -> &mut $value {
+                self.0.get_mut()
+            }
+
+            pub(crate) fn into_inner(self) -> $value {
+                self.0.into_inner()
+            }
+        }
+
+        impl$(<$parameter>)? Default for $name$(<$parameter>)? {
+            fn default() -> Self {
+                Self(Default::default())
+            }
+        }
+
+        impl$(<$parameter>)? fmt::Debug for $name$(<$parameter>)? {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+/// Read-modify-writes of some types only.
+macro_rules! operations {
+    ($name:ident, $value:ty, $($operation:ident)*) => {
+        impl $name {
+            $(pub(crate) fn $operation(&self, value: $value, ordering: Ordering) -> $value {
+                around!(self.0.$operation(value, ordering))
+            })*
+        }
+    };
+}
+
+atomic!(AtomicBool, bool);
+atomic!(AtomicPtr<T>, *mut T);
+atomic!(AtomicU32, u32);
+atomic!(AtomicI64, i64);
+atomic!(AtomicU64, u64);
+atomic!(AtomicUsize, usize);
+operations!(AtomicBool, bool, fetch_and fetch_or fetch_xor);
+operations!(AtomicU32, u32, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
+operations!(AtomicI64, i64, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
+operations!(AtomicU64, u64, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
+operations!(AtomicUsize, usize, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
+
+/// A lock with a point before it is taken, one while it is held, and none after: whoever releases it goes on to
+/// something that has one.
+#[derive(Default)]
+pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(parking_lot::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        around!(self.0.lock())
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        around!(self.0.try_lock())
+    }
+
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+
+    pub(crate) fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

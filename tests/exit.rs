@@ -1,0 +1,390 @@
+//! The end of the process, in processes of their own: each scenario below is run by this program calling itself, several
+//! times, and must end in time, with the status and the output that are expected of it.
+//!
+//! `cargo test --test exit -- NAME` runs those whose names contain NAME.
+#![cfg_attr(not(target_os = "linux"), allow(unused))]
+#![allow(unsafe_code, reason = "exit handlers and forks are libc's")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests stand in for a user, who has the standard library"
+)]
+
+use std::cell::RefCell;
+use std::io::Read as _;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use cmwq::{BlockingGuard, Executor, QueueError, TopologySource, WaitError, Work, WorkQueue};
+
+/// Names the scenario to be played by this process.
+const SCENARIO: &str = "CMWQ_EXIT_SCENARIO";
+const PATIENCE: Duration = Duration::from_secs(30);
+const ROUNDS: usize = 8;
+
+struct Scenario {
+    name: &'static str,
+    play: fn(),
+    status: i32,
+    output: &'static str,
+}
+
+macro_rules! scenarios {
+    ($($name:ident => $status:literal, $output:literal;)*) => {
+        &[$(Scenario { name: stringify!($name), play: $name, status: $status, output: $output }),*]
+    };
+}
+
+const SCENARIOS: &[Scenario] = scenarios![
+    main_returns_while_everything_is_busy => 0, "";
+    main_returns_while_the_first_worker_is_made => 0, "";
+    main_returns_while_an_executor_ends => 0, "";
+    main_exits_while_everything_is_busy => 3, "";
+    main_panics_while_everything_is_busy => 101, "";
+    an_item_exits => 4, "";
+    a_blocked_item_exits => 5, "";
+    many_exit_at_once => 6, "";
+    exit_handlers_use_queues => 0, "handled finished ";
+    exit_handlers_use_queues_after_an_item_exits => 7, "handled ";
+    destructors_of_the_main_thread_use_queues => 0, "destroyed ";
+    destructors_of_workers_use_queues => 0, "destroyed destroyed destroyed destroyed ";
+    destructors_of_threads_use_queues => 0, "destroyed ";
+    a_forked_child_exits => 0, "refused refused ";
+];
+
+fn main() -> ExitCode {
+    if let Ok(name) = std::env::var(SCENARIO) {
+        let scenario =
+            SCENARIOS.iter().find(|scenario| scenario.name == name).expect("a scenario of this name");
+        (scenario.play)();
+        return ExitCode::SUCCESS;
+    }
+    if !cfg!(target_os = "linux") {
+        println!("skipped: what happens to threads at exit is known of Linux only");
+        return ExitCode::SUCCESS;
+    }
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    let chosen = SCENARIOS.iter().filter(|scenario| scenario.name.contains(&filter));
+    let (mut passed, mut failed) = (0, 0);
+    for scenario in chosen {
+        let outcome = (0..ROUNDS).try_for_each(|_| check(scenario));
+        println!("test {} ... {}", scenario.name, if outcome.is_ok() { "ok" } else { "FAILED" });
+        match outcome {
+            Ok(()) => passed += 1,
+            Err(complaint) => {
+                failed += 1;
+                println!("{complaint}");
+            }
+        }
+    }
+    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {verdict}. {passed} passed; {failed} failed");
+    ExitCode::from(u8::from(failed > 0))
+}
+
+/// Plays a scenario in a process of its own, and compares.
+fn check(scenario: &Scenario) -> Result<(), String> {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .env(SCENARIO, scenario.name)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let in_time = ends_in_time(&mut child);
+    let (mut output, mut errors) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    let status = child.wait().unwrap();
+    if in_time && status.code() == Some(scenario.status) && output == scenario.output {
+        return Ok(());
+    }
+    let ended = if in_time { status.to_string() } else { "killed, because it hangs".into() };
+    Err(format!(
+        "{}: {ended}, output {output:?}; expected exit status {}, output {:?}\n{errors}",
+        scenario.name, scenario.status, scenario.output
+    ))
+}
+
+fn ends_in_time(child: &mut Child) -> bool {
+    let end = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > end {
+            child.kill().unwrap();
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+// What happens meanwhile. -----------------------------------------------------------------------------------------
+
+/// Writes past all buffers: the standard library's may have been torn down.
+fn say(word: &str) {
+    // SAFETY: the pointer and length are of one slice.
+    unsafe { libc::write(1, word.as_ptr().cast(), word.len()) };
+}
+
+/// The global executor, with the progress check armed.
+fn global() -> &'static Executor {
+    static GLOBAL: OnceLock<&'static Executor> = OnceLock::new();
+    GLOBAL.get_or_init(|| {
+        Executor::builder().progress_check(Duration::from_millis(500)).build_global().unwrap()
+    })
+}
+
+fn queue() -> WorkQueue {
+    global();
+    WorkQueue::new("q").build().unwrap()
+}
+
+/// On every kind of queue: items that run, that sleep with and without telling, that queue themselves again, and idle
+/// workers; threads that queue and flush without end.
+fn be_busy() {
+    global();
+    for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
+        let queue = kind("busy").max_pending(1000).build().unwrap();
+        let ready: Vec<_> = (0..3).map(|_| queue.spawn(|| ()).unwrap()).collect();
+        ready.into_iter().for_each(|handle| handle.join().unwrap());
+        let asleep = |guarded: bool| {
+            move || {
+                let _guard = guarded.then(BlockingGuard::enter);
+                std::thread::sleep(2 * PATIENCE);
+            }
+        };
+        drop(queue.spawn(asleep(true)).unwrap());
+        let again = queue.clone();
+        let without_end = Work::with_handle(move |this| {
+            let _may_be_full = again.queue(this);
+        });
+        queue.queue(&without_end).unwrap();
+        std::thread::spawn(move || {
+            loop {
+                if queue.spawn(std::thread::yield_now).is_err() {
+                    queue.flush_timeout(Duration::from_millis(1)).unwrap_or_default();
+                }
+            }
+        });
+    }
+    let hidden = WorkQueue::unbound("hidden").build().unwrap();
+    drop(hidden.spawn(|| std::thread::sleep(2 * PATIENCE)).unwrap());
+    drop(
+        hidden
+            .spawn(|| {
+                loop {
+                    std::hint::spin_loop();
+                }
+            })
+            .unwrap(),
+    );
+    std::thread::spawn(move || hidden.flush());
+    std::thread::sleep(Duration::from_millis(5));
+}
+
+/// One of everything that a user may do at any moment.
+fn use_queues() {
+    let old = queue();
+    assert_eq!(old.spawn(|| 6 * 7).unwrap().join().unwrap(), 42);
+    let work = Work::new(|| cmwq::blocking(std::thread::yield_now));
+    old.queue(&work).unwrap();
+    old.flush_timeout(PATIENCE).unwrap();
+    let new = WorkQueue::ordered("new").build().unwrap();
+    let nested = new.clone();
+    assert_eq!(new.spawn(move || nested.spawn(|| 1).unwrap()).unwrap().join().unwrap().join().unwrap(), 1);
+    let topology = TopologySource::Synthetic("core:2 pu:1".into());
+    let own = Executor::builder().topology(topology).build().unwrap();
+    let queue = WorkQueue::per_cpu("own").build_on(&own).unwrap();
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    drop(queue.spawn(|| ()).unwrap());
+}
+
+/// Uses queues when it is destroyed.
+struct UsesQueues;
+
+impl Drop for UsesQueues {
+    fn drop(&mut self) {
+        let _guard = BlockingGuard::enter();
+        use_queues();
+        say("destroyed ");
+    }
+}
+
+thread_local! {
+    static AT_THE_END: RefCell<Option<UsesQueues>> = const { RefCell::new(None) };
+}
+
+/// The calling thread uses queues when it ends.
+fn use_queues_at_the_end() {
+    AT_THE_END.set(Some(UsesQueues));
+}
+
+extern "C" fn exit_handler() {
+    use_queues();
+    say("handled ");
+}
+
+fn register_exit_handler() {
+    // SAFETY: the handler is a function of this program.
+    assert_eq!(unsafe { libc::atexit(exit_handler) }, 0);
+}
+
+/// Whether the destructor of the program, which runs after all exit handlers, has something to do.
+static FINISH: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn finish() {
+    if FINISH.load(Ordering::Relaxed) != 0 {
+        use_queues();
+        say("finished ");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[used]
+// SAFETY: the section holds pointers to functions without arguments, which the system's library calls at exit.
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = finish;
+
+fn never() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+// The scenarios. --------------------------------------------------------------------------------------------------
+
+/// spec: X3 (a global executor never shut down, threads parked, blocked and busy)
+fn main_returns_while_everything_is_busy() {
+    be_busy();
+}
+
+/// spec: X3
+fn main_returns_while_the_first_worker_is_made() {
+    drop(WorkQueue::new("first").build().unwrap().spawn(|| ()).unwrap());
+}
+
+/// spec: X3
+fn main_returns_while_an_executor_ends() {
+    let topology = TopologySource::Synthetic("core:4 pu:1".into());
+    let executor = Executor::builder().topology(topology).random_placement(1).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    (0..20).for_each(|_| drop(queue.spawn(std::thread::yield_now).unwrap()));
+}
+
+/// spec: X3
+fn main_exits_while_everything_is_busy() {
+    be_busy();
+    std::process::exit(3);
+}
+
+/// spec: X3
+fn main_panics_while_everything_is_busy() {
+    be_busy();
+    panic!("on purpose");
+}
+
+/// spec: X3
+fn an_item_exits() {
+    be_busy();
+    drop(queue().spawn(|| std::process::exit(4)).unwrap());
+    never();
+}
+
+/// spec: X3
+fn a_blocked_item_exits() {
+    be_busy();
+    let item = || cmwq::blocking(|| std::process::exit(5));
+    drop(WorkQueue::per_cpu("q").build().unwrap().spawn(item).unwrap());
+    never();
+}
+
+/// spec: X3
+fn many_exit_at_once() {
+    be_busy();
+    let unbound = WorkQueue::unbound("q").build().unwrap();
+    (0..4).for_each(|_| drop(unbound.spawn(|| std::process::exit(6)).unwrap()));
+    std::process::exit(6);
+}
+
+/// spec: X3 (static destructors): in exit handlers, and in the program's own destructors, queues still work.
+fn exit_handlers_use_queues() {
+    FINISH.store(1, Ordering::Relaxed);
+    register_exit_handler();
+    use_queues();
+    // Its workers are parked.
+}
+
+/// spec: X3: the handlers run on a worker, whose item will never end.
+fn exit_handlers_use_queues_after_an_item_exits() {
+    register_exit_handler();
+    global();
+    drop(WorkQueue::per_cpu("q").max_active(1).build().unwrap().spawn(|| std::process::exit(7)).unwrap());
+    never();
+}
+
+/// spec: X3 (thread-local destructors)
+fn destructors_of_the_main_thread_use_queues() {
+    use_queues_at_the_end();
+}
+
+/// spec: X3 (thread-local destructors): a worker's run when it has left its pool.
+fn destructors_of_workers_use_queues() {
+    let topology = TopologySource::Synthetic("core:1 pu:1".into());
+    let executor = Executor::builder().topology(topology).thread_name_prefix("brief").build().unwrap();
+    let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
+    let meeting = Arc::new(std::sync::Barrier::new(4));
+    let items: Vec<_> = (0..4)
+        .map(|_| {
+            let meeting = Arc::clone(&meeting);
+            let item = move || {
+                use_queues_at_the_end();
+                meeting.wait();
+            };
+            queue.spawn(item).unwrap()
+        })
+        .collect();
+    items.into_iter().for_each(|item| item.join().unwrap());
+    drop((queue, executor));
+    let end = Instant::now() + PATIENCE;
+    let names = || std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let name =
+        |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+    while names().any(|task| name(task).starts_with("brief/")) {
+        assert!(Instant::now() < end, "the workers' threads do not end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// spec: X3 (thread-local destructors)
+fn destructors_of_threads_use_queues() {
+    std::thread::spawn(use_queues_at_the_end).join().unwrap();
+}
+
+/// spec: X2, X3: a child of a busy parent exits with its handlers, which learn that they are in a child.
+fn a_forked_child_exits() {
+    static PARENTS: OnceLock<WorkQueue> = OnceLock::new();
+    extern "C" fn handler() {
+        let parents = PARENTS.get().unwrap();
+        if parents.queue(&Work::new(|| ())) == Err(QueueError::Forked) {
+            assert_eq!(parents.flush(), Err(WaitError::Forked));
+            say("refused ");
+        }
+    }
+    be_busy();
+    PARENTS.set(queue()).unwrap();
+    // SAFETY: the handler is a function of this program.
+    assert_eq!(unsafe { libc::atexit(handler) }, 0);
+    for _ in 0..2 {
+        // SAFETY: the child does nothing but exit; the handlers use what is promised for a child.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            std::process::exit(8);
+        }
+        let mut status = 0;
+        // SAFETY: the pointer is to a number that outlives the call.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 8, "the child ended with {status}");
+    }
+}

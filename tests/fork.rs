@@ -1,0 +1,359 @@
+//! Forked processes: what the parent had answers at once there, and the parent is not disturbed.
+//!
+//! A child reports by its exit status; one that hangs is killed, and fails the test. Tests take turns, since a child may
+//! have executors of its own only if the parent was quiet.
+#![cfg(target_os = "linux")]
+#![allow(unsafe_code, reason = "fork, and waiting for a child in particular, are libc's")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests stand in for a user, who has the standard library"
+)]
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use cmwq::{
+    BuildQueueError, Executor, JoinError, QueueError, TopologySource, WaitError, Work, WorkQueue,
+    WorkQueueBuilder,
+};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
+    [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
+
+fn my_turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(|failed| failed.into_inner())
+}
+
+fn executor() -> Executor {
+    let builder = Executor::builder().topology(TopologySource::Synthetic("l3:1 core:2 pu:1".into()));
+    builder.progress_check(Duration::from_millis(200)).build().unwrap()
+}
+
+/// Forks, runs `child` there, and returns the child's process id.
+fn fork(child: impl FnOnce()) -> libc::pid_t {
+    // SAFETY: the child uses what this crate promises for a child, and the allocator, which glibc keeps usable. It
+    // ends without exit handlers.
+    let id = unsafe { libc::fork() };
+    assert!(id >= 0, "fork: {}", std::io::Error::last_os_error());
+    if id == 0 {
+        let status = catch_unwind(AssertUnwindSafe(child)).map_or_else(
+            |payload| {
+                let text = payload.downcast_ref::<String>().cloned();
+                let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+                // Past the harness, which captures in vain in a child.
+                drop(writeln!(std::io::stderr(), "in the child: {}", text.unwrap_or_default()));
+                101
+            },
+            |()| 0,
+        );
+        // SAFETY: the call does not return.
+        unsafe { libc::_exit(status) }
+    }
+    id
+}
+
+/// The exit status of a child. One that hangs is killed, and fails the test.
+fn status_of(child: libc::pid_t) -> i32 {
+    let end = Instant::now() + PATIENCE;
+    let mut status = 0;
+    loop {
+        // SAFETY: the pointer is to a number that outlives the call.
+        match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
+            0 if Instant::now() > end => {
+                // SAFETY: the child is ours, and was not waited for.
+                unsafe { libc::kill(child, libc::SIGKILL) };
+                panic!("the child hangs");
+            }
+            0 => std::thread::sleep(Duration::from_millis(1)),
+            id => {
+                assert_eq!(id, child);
+                assert!(libc::WIFEXITED(status), "the child ended by signal {}", libc::WTERMSIG(status));
+                return libc::WEXITSTATUS(status);
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn in_a_child(child: impl FnOnce()) {
+    assert_eq!(status_of(fork(child)), 0, "the child failed");
+}
+
+/// Waits until no worker does anything, so that none holds a lock.
+fn wait_until_quiet(executor: &Executor) {
+    let quiet = || {
+        let pools = executor.snapshot().pools;
+        pools.iter().all(|pool| pool.idle == pool.workers && pool.waking == 0 && !pool.creating)
+    };
+    let end = Instant::now() + PATIENCE;
+    while !quiet() {
+        assert!(Instant::now() < end, "it never became quiet: {}", executor.snapshot());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // They are parked when they have counted themselves idle, and a little later.
+    std::thread::sleep(Duration::from_millis(20));
+}
+
+/// An item that waits for what the sender sends.
+fn held(queue: &WorkQueue) -> (Sender<u32>, cmwq::JoinHandle<u32>) {
+    let (release, wait) = mpsc::channel();
+    let item = move || cmwq::blocking(|| wait.recv().unwrap());
+    (release, queue.spawn(item).unwrap())
+}
+
+/// spec: X2 (the child's queues answer `Err(Forked)` at once; the parent is not disturbed)
+#[test]
+fn in_a_child_everything_of_the_parents_answers_at_once() {
+    let _turn = my_turn();
+    for kind in KINDS {
+        let executor = executor();
+        let queue = kind("q").build_on(&executor).unwrap();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let work = {
+            let runs = Arc::clone(&runs);
+            Work::new(move || {
+                runs.fetch_add(1, Ordering::SeqCst);
+            })
+        };
+        let ended = queue.spawn(|| 1).unwrap();
+        queue.flush().unwrap();
+        let (release, joined) = held(&queue);
+        let (release_too, timed) = held(&queue);
+        let (release_three, dropped) = held(&queue);
+        // On an ordered queue it waits behind the others; elsewhere it may have run.
+        assert!(queue.queue(&work).unwrap());
+        let handles = Mutex::new(Some((ended, joined, timed, dropped)));
+        let id = fork(|| {
+            let refused = queue.spawn(|| "back").unwrap_err();
+            assert_eq!(refused.error, QueueError::Forked);
+            assert_eq!((refused.closure)(), "back");
+            assert_eq!(queue.queue(&work), Err(QueueError::Forked));
+            assert_eq!(queue.flush(), Err(WaitError::Forked));
+            assert_eq!(queue.flush_timeout(Duration::ZERO), Err(WaitError::Forked));
+            let (ended, joined, timed, dropped) = handles.lock().unwrap().take().unwrap();
+            assert_eq!(ended.join().unwrap(), 1, "it had ended at the fork");
+            assert!(matches!(joined.join(), Err(JoinError::Forked)));
+            assert!(matches!(timed.join_timeout(PATIENCE), Ok(Err(JoinError::Forked))));
+            drop(dropped);
+            assert!(!work.is_pending() && !work.is_running() && !work.cancel());
+            assert_eq!(work.flush(), Err(WaitError::Forked));
+            assert_eq!(work.cancel_sync(), Err(WaitError::Forked));
+            assert_eq!(work.disable_sync(), Err(WaitError::Forked));
+            assert!(!work.disable() && work.enable().is_err());
+            assert!(matches!(kind("new").build_on(&executor), Err(BuildQueueError::Forked)));
+            let snapshot = executor.snapshot();
+            assert!(snapshot.forked && snapshot.pools.is_empty() && snapshot.threads == 0);
+        });
+        assert_eq!(status_of(id), 0, "the child failed");
+        let (ended, joined, timed, dropped) = handles.into_inner().unwrap().unwrap();
+        release.send(2).unwrap();
+        release_too.send(3).unwrap();
+        release_three.send(4).unwrap();
+        let results = [ended, joined, timed, dropped].map(|handle| handle.join().unwrap());
+        assert_eq!(results, [1, 2, 3, 4]);
+        queue.flush().unwrap();
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+        assert!(!executor.snapshot().forked);
+    }
+}
+
+/// spec: X2: so do timers, armed before and to be armed.
+#[test]
+fn in_a_child_timers_answer_at_once() {
+    let _turn = my_turn();
+    let executor = executor();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let (work, soon) = (Work::new(|| ()), Duration::from_millis(50));
+    assert!(queue.queue_delayed(&work, soon).unwrap());
+    let later = queue.spawn_after(soon, || 1).unwrap();
+    let beats = queue.spawn_every(soon, || ()).unwrap();
+    let belongings = Mutex::new(Some((later, beats)));
+    in_a_child(|| {
+        let (later, beats) = belongings.lock().unwrap().take().unwrap();
+        assert_eq!(queue.queue_delayed(&work, soon), Err(QueueError::Forked));
+        assert_eq!(queue.queue_delayed(&Work::new(|| ()), soon), Err(QueueError::Forked));
+        assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Err(QueueError::Forked));
+        assert_eq!(queue.spawn_after(soon, || ()).unwrap_err().error, QueueError::Forked);
+        assert_eq!(queue.spawn_every(soon, || ()).unwrap_err().error, QueueError::Forked);
+        assert_eq!(work.flush_timeout(PATIENCE), Err(WaitError::Forked));
+        assert_eq!(beats.cancel_sync(), Err(WaitError::Forked));
+        assert!(later.cancel(), "it had not begun");
+        drop((later, beats));
+    });
+    let (later, beats) = belongings.into_inner().unwrap().unwrap();
+    assert_eq!(later.join().unwrap(), 1);
+    work.flush().unwrap();
+    beats.cancel_sync().unwrap();
+}
+
+/// spec: X2: a wait that is in vain is answered on items, too, and on new queues.
+#[test]
+fn an_item_of_the_parents_cannot_be_queued_in_a_child() {
+    let _turn = my_turn();
+    let executor = executor();
+    let (work, queue) = (Work::new(|| ()), WorkQueue::new("q").build_on(&executor).unwrap());
+    assert!(queue.queue(&work).unwrap());
+    queue.flush().unwrap();
+    wait_until_quiet(&executor);
+    in_a_child(|| {
+        let own = WorkQueue::new("own").build().unwrap();
+        assert_eq!(own.queue(&work), Err(QueueError::Forked));
+        let own_work = Work::new(|| ());
+        assert_eq!(queue.queue(&own_work), Err(QueueError::Forked));
+        assert_eq!(own.queue(&own_work), Ok(true));
+        own.flush().unwrap();
+    });
+}
+
+/// spec: X2 (instead of hanging): handles are dropped, and waits answered, whatever the parent's threads were about.
+#[test]
+fn nothing_hangs_in_a_child_of_a_busy_parent() {
+    let _turn = my_turn();
+    let executor = executor();
+    let queues = KINDS.map(|kind| kind("q").build_on(&executor).unwrap());
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for n in 0..3 {
+            let (queues, stop) = (&queues, &stop);
+            scope.spawn(move || {
+                let work = Work::new(|| cmwq::blocking(std::thread::yield_now));
+                for queue in queues.iter().cycle().skip(n) {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let handles: Vec<_> = (0..8).map(|n| queue.spawn(move || n).unwrap()).collect();
+                    queue.queue(&work).unwrap();
+                    let numbers = handles.into_iter().map(|handle| handle.join().unwrap());
+                    assert_eq!(numbers.sum::<i32>(), 28);
+                }
+            });
+        }
+        for round in 0..60 {
+            let queues = queues.clone();
+            let pending: Vec<_> = queues.iter().map(|queue| queue.spawn(move || round).unwrap()).collect();
+            let work = Work::new(|| ());
+            queues[round % 4].queue(&work).unwrap();
+            let extra = WorkQueue::new("extra").build_on(&executor).unwrap();
+            extra.queue(&work).unwrap();
+            let belongings = Mutex::new(Some((queues, pending, work, extra, executor.clone())));
+            in_a_child(|| {
+                let (queues, pending, work, extra, executor) = belongings.lock().unwrap().take().unwrap();
+                queues.iter().for_each(|queue| assert_eq!(queue.flush(), Err(WaitError::Forked)));
+                assert!(queues.iter().all(|queue| queue.queue(&work) == Err(QueueError::Forked)));
+                for handle in pending {
+                    match handle.join() {
+                        Ok(number) => assert_eq!(number, round),
+                        Err(error) => assert!(matches!(error, JoinError::Forked), "{error}"),
+                    }
+                }
+                drop((queues, work, extra, executor));
+            });
+            let (_, pending, ..) = belongings.into_inner().unwrap().unwrap();
+            pending.into_iter().for_each(|handle| assert_eq!(handle.join().unwrap(), round));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// spec: X2 (a new executor can be made in the child of a quiet parent), E1 (the default one, too): and in its child.
+#[test]
+fn a_child_of_a_quiet_parent_has_executors_of_its_own() {
+    let _turn = my_turn();
+    let parents = WorkQueue::new("parents").build().unwrap();
+    assert_eq!(parents.spawn(|| 1).unwrap().join().unwrap(), 1);
+    wait_until_quiet(Executor::global());
+    let global = Executor::global();
+    in_a_child(|| {
+        assert!(global.snapshot().forked && !Executor::global().snapshot().forked);
+        let queue = WorkQueue::new("childs").build().unwrap();
+        assert_eq!(queue.spawn(|| 2).unwrap().join().unwrap(), 2);
+        assert!(Executor::builder().build_global().is_err(), "there is one now");
+        assert!(matches!(parents.flush(), Err(WaitError::Forked)));
+        let own = executor();
+        let queue_of_own = WorkQueue::per_cpu("own").build_on(&own).unwrap();
+        assert_eq!(queue_of_own.spawn(|| 3).unwrap().join().unwrap(), 3);
+        wait_until_quiet(&own);
+        wait_until_quiet(Executor::global());
+        in_a_child(|| {
+            assert_eq!(queue.flush(), Err(WaitError::Forked));
+            assert_eq!(queue_of_own.flush(), Err(WaitError::Forked));
+            let executor = Executor::builder().thread_name_prefix("third").build_global().unwrap();
+            assert!(std::ptr::eq(executor, Executor::global()));
+            let name = || std::thread::current().name().unwrap().to_owned();
+            let name = WorkQueue::new("q").build().unwrap().spawn(name).unwrap().join().unwrap();
+            assert!(name.starts_with("third/"), "{name}");
+        });
+        assert_eq!(queue.spawn(|| 4).unwrap().join().unwrap(), 4);
+    });
+    assert!(std::ptr::eq(global, Executor::global()));
+    assert_eq!(parents.spawn(|| 5).unwrap().join().unwrap(), 5);
+}
+
+/// The bytes that came until every writer has gone.
+fn everything_from(mut pipe: UnixStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    pipe.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// spec: X2: an item forks. In the child its thread is a worker no more, and ends the process when it comes back;
+/// nothing runs twice.
+#[test]
+fn a_child_that_comes_back_from_its_item_ends_there() {
+    let _turn = my_turn();
+    for (panics, expected) in [(false, 0), (true, 101)] {
+        let executor = executor();
+        let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+        let (read, write) = UnixStream::pair().unwrap();
+        let (release, held_item) = held(&queue);
+        let inner = queue.clone();
+        let forking = queue.spawn(move || {
+            let guard = cmwq::BlockingGuard::enter();
+            // SAFETY: the child uses what this crate promises for a child, and is ended by it.
+            match unsafe { libc::fork() } {
+                0 => {
+                    drop(guard);
+                    assert_eq!(cmwq::blocking(|| inner.flush()), Err(WaitError::Forked));
+                    assert!(!panics, "on purpose");
+                    None
+                }
+                id => Some(id),
+            }
+        });
+        for n in 0..10u8 {
+            let mut write = write.try_clone().unwrap();
+            drop(queue.spawn(move || write.write_all(&[n]).unwrap()).unwrap());
+        }
+        drop(write);
+        release.send(0).unwrap();
+        drop(held_item.join());
+        let child = forking.unwrap().join().unwrap().expect("the child did not come back");
+        assert_eq!(status_of(child), expected);
+        assert_eq!(everything_from(read), (0..10).collect::<Vec<u8>>(), "each item ran once");
+        queue.flush().unwrap();
+    }
+}
+
+/// spec: X2: programs are started as ever, which forks on the way.
+#[test]
+fn other_programs_are_started_as_ever() {
+    let _turn = my_turn();
+    let executor = executor();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let (done, is_done): (Sender<bool>, Receiver<bool>) = mpsc::channel();
+    let item = move || {
+        let status = cmwq::blocking(|| std::process::Command::new("true").status());
+        done.send(status.is_ok_and(|status| status.success())).unwrap();
+    };
+    drop(queue.spawn(item).unwrap());
+    assert_eq!(is_done.recv_timeout(PATIENCE), Ok(true));
+}

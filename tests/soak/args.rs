@@ -1,0 +1,65 @@
+//! The command line.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use lexopt::prelude::*;
+
+const HELP: &str = "\
+Usage: soak [--seconds N] [--seed N] [--drivers N] [--json] [--any-memory]
+
+Drive every public operation of cmwq at random from many threads, and check the accounts.
+
+      --seconds N    for so long (default: 5)
+      --seed N       draw from this seed (default: the clock); it is printed at the start
+      --drivers N    so many threads that issue operations (default: 6)
+      --json         print the summary as JSON
+      --any-memory   do not check that memory stays as it is, for sanitizers, which keep what is freed
+  -h, --help         print this help
+
+Exit status: 0 if all is well, 1 if something was lost, run twice, or grew, 2 for a usage error. A lost wake-up aborts.
+";
+
+/// What the user wants.
+pub(crate) enum Command {
+    Run(Args),
+    Print(String),
+    /// The name of another test was given, or a listing was asked for, as `cargo test` does to all test programs.
+    Nothing,
+}
+
+/// How to go about it.
+pub(crate) struct Args {
+    pub(crate) duration: Duration,
+    pub(crate) seed: u64,
+    pub(crate) drivers: usize,
+    pub(crate) json: bool,
+    pub(crate) memory: bool,
+}
+
+impl Command {
+    pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Self, lexopt::Error> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let seed = now.as_micros() as u64;
+        let mut args = Args { duration: Duration::from_secs(5), seed, drivers: 6, json: false, memory: true };
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Short('h') | Long("help") => return Ok(Self::Print(HELP.into())),
+                Long("seconds") => args.duration = Duration::from_secs(parser.value()?.parse()?),
+                Long("seed") => args.seed = parser.value()?.parse()?,
+                Long("drivers") => args.drivers = parser.value()?.parse()?,
+                Long("json") => args.json = true,
+                Long("any-memory") => args.memory = false,
+                // What is said to all test programs.
+                Value(filter) if "soak".contains(&*filter.to_string_lossy()) => {}
+                Value(_) | Long("list") => return Ok(Self::Nothing),
+                Long("test-threads" | "skip" | "color" | "format") => drop(parser.value()?),
+                Long("nocapture" | "no-capture" | "exact" | "quiet" | "show-output") | Short('q') => {}
+                other => return Err(other.unexpected()),
+            }
+        }
+        if args.drivers == 0 {
+            return Err("--drivers must be at least 1".into());
+        }
+        Ok(Self::Run(args))
+    }
+}

@@ -1,0 +1,113 @@
+//! What items do: what a user's may, in every mixture.
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use cmwq::{BlockingGuard, Work};
+
+use crate::books::{Books, Cell, Ticket};
+use crate::operations;
+use crate::random::Random;
+use crate::world::{Queue, World};
+
+/// A closure that runs once, for this queue. What is drawn, is drawn now.
+pub(crate) fn one_shot(
+    world: &Arc<World>,
+    queue: &Queue,
+    random: &mut Random,
+) -> impl FnOnce() -> u64 + Send + 'static + use<> {
+    let (world, alone, seed) = (Arc::clone(world), queue.alone.clone(), random.next());
+    let mut ticket = Ticket::new(&world.books);
+    move || {
+        ticket.run();
+        let _alone = alone.as_ref().map(|cell| cell.enter(&world.books));
+        behave(&world, &mut Random(seed));
+        seed
+    }
+}
+
+/// A reusable item. It is in no world's way: it keeps its world only while it runs.
+pub(crate) fn reusable(world: &Arc<World>, seed: u64) -> Work {
+    let (world, cell, runs) = (Arc::downgrade(world), Cell::default(), AtomicU64::new(seed));
+    Work::with_handle(move |this| {
+        let Some(world) = world.upgrade() else { return };
+        let _inside = cell.enter(&world.books);
+        Books::add(&world.books.run);
+        let mut random = Random(runs.fetch_add(1, SeqCst));
+        if !world.is_closing() && random.once_in(4) {
+            // Itself, again, on any queue.
+            if let Some(queue) = world.queue(&mut random) {
+                match random.below(4) {
+                    0 => operations::timers::queue_later(&world, &queue, this, &mut random),
+                    1 => operations::timers::queue_later_again(&world, &queue, this, &mut random),
+                    _ => operations::works::queue(&world, &queue, this),
+                }
+            }
+        }
+        if random.once_in(50) {
+            // Takes itself back, if it has just queued itself.
+            operations::works::cancel(&world, this);
+        }
+        behave(&world, &mut random);
+    })
+}
+
+fn behave(world: &Arc<World>, random: &mut Random) {
+    match random.below(24) {
+        0 => {
+            Books::add(&world.books.panicked);
+            // As a panic, but nobody prints it.
+            resume_unwind(Box::new("on purpose"));
+        }
+        1 => burn(random.micros(300)),
+        2 => cmwq::blocking(|| std::thread::sleep(random.micros(300))),
+        3 => std::thread::sleep(random.micros(100)),
+        4 => cmwq::blocking(|| cmwq::blocking(std::thread::yield_now)),
+        5 => std::mem::forget(BlockingGuard::enter()),
+        6 => spawn_child(world, random, false),
+        7 => spawn_child(world, random, true),
+        8 => flush_another(world, random),
+        9 => drop_what_it_can(world, random),
+        _ => {}
+    }
+}
+
+/// Uses the CPU.
+fn burn(time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        std::hint::spin_loop();
+    }
+}
+
+/// Spawns another item somewhere, and perhaps waits for it: not for ever, since that one may need this one's slot.
+fn spawn_child(world: &Arc<World>, random: &mut Random, waits: bool) {
+    if world.is_closing() {
+        return;
+    }
+    let Some(queue) = world.queue(random) else { return };
+    let Some(handle) = operations::one_shots::spawn(world, &queue, random) else { return };
+    if waits {
+        drop(handle.join_timeout(random.micros(2000)));
+    }
+}
+
+fn flush_another(world: &Arc<World>, random: &mut Random) {
+    if let Some(queue) = world.queue(random) {
+        // Or its own, which is refused.
+        let _ended_or_not = queue.queue.flush_timeout(random.micros(1000));
+    }
+}
+
+/// The last handles of a queue, an item or an executor may go inside of an item.
+fn drop_what_it_can(world: &Arc<World>, random: &mut Random) {
+    if !world.is_closing() {
+        match random.below(8) {
+            0 => world.replace_queue(random),
+            1 => world.replace_item(random),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The accounts of a round: what was accepted, and what became of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+/// Counts of a round. Every count is of queueings that were accepted, but for `refused`.
+#[derive(Default)]
+pub(crate) struct Books {
+    pub(crate) accepted: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) run: AtomicU64,
+    pub(crate) cancelled: AtomicU64,
+    /// Given back by a shutdown that ran out of time.
+    pub(crate) returned: AtomicU64,
+    pub(crate) panicked: AtomicU64,
+    /// One-shot closures that exist.
+    pub(crate) tickets: AtomicU64,
+    /// Runs that overlapped where they must not.
+    pub(crate) overlaps: AtomicU64,
+    /// Answers that must not be given.
+    pub(crate) wrong: AtomicU64,
+}
+
+impl Books {
+    pub(crate) fn add(counter: &AtomicU64) {
+        counter.fetch_add(1, SeqCst);
+    }
+
+    /// What was accepted and is still to come.
+    pub(crate) fn outstanding(&self) -> i64 {
+        let [accepted, run, cancelled, returned] =
+            [&self.accepted, &self.run, &self.cancelled, &self.returned].map(|count| count.load(SeqCst));
+        accepted as i64 - run as i64 - cancelled as i64 - returned as i64
+    }
+
+    pub(crate) fn balance(&self) -> bool {
+        self.outstanding() == 0 && self.tickets.load(SeqCst) == 0
+    }
+
+    /// Nothing that could be wrong is.
+    pub(crate) fn verdict(&self) -> Result<(), String> {
+        let (overlaps, wrong) = (self.overlaps.load(SeqCst), self.wrong.load(SeqCst));
+        if self.balance() && overlaps == 0 && wrong == 0 {
+            return Ok(());
+        }
+        Err(format!(
+            "accepted {} = run {} + cancelled {} + returned {} does not hold ({} outstanding), or {} closures are \
+             left, {overlaps} runs overlapped, {wrong} answers were wrong",
+            self.accepted.load(SeqCst),
+            self.run.load(SeqCst),
+            self.cancelled.load(SeqCst),
+            self.returned.load(SeqCst),
+            self.outstanding(),
+            self.tickets.load(SeqCst),
+        ))
+    }
+}
+
+/// What a one-shot carries: counted while it exists, and when it runs.
+pub(crate) struct Ticket {
+    books: Arc<Books>,
+    used: bool,
+}
+
+impl Ticket {
+    pub(crate) fn new(books: &Arc<Books>) -> Self {
+        Books::add(&books.tickets);
+        Self { books: Arc::clone(books), used: false }
+    }
+
+    /// The item runs.
+    pub(crate) fn run(&mut self) {
+        if self.used {
+            Books::add(&self.books.overlaps);
+        }
+        self.used = true;
+        Books::add(&self.books.run);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.books.tickets.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Where only one may be at a time.
+#[derive(Default)]
+pub(crate) struct Cell(AtomicBool);
+
+/// Inside a cell.
+pub(crate) struct Inside<'a>(&'a Cell);
+
+impl Cell {
+    pub(crate) fn enter(&self, books: &Books) -> Inside<'_> {
+        if self.0.swap(true, SeqCst) {
+            Books::add(&books.overlaps);
+        }
+        Inside(self)
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(false, SeqCst);
+    }
+}

@@ -1,0 +1,89 @@
+//! A soak test: every public operation at random from many threads, for as long as one likes, with exact accounting.
+//!
+//! ```text
+//! cargo test --release --test soak -- --seconds 600
+//! ```
+//!
+//! It goes in *rounds*. Each makes executors, queues and items of its own, lets driver threads loose on them, stops, and
+//! waits until all that was accepted has run, or was cancelled or returned; then everything is dropped, and the threads
+//! must be gone. What is drawn derives from the seed; what the threads make of it does not.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `args` | the command line |
+//! | `world` | the executors, queues and items of a round |
+//! | `books` | the accounts, and who writes them |
+//! | `behaviour` | what items do |
+//! | `operations` | what drivers do: a table, to which each group adds its part |
+//! | `round` | a round from its making to its end |
+//! | `report` | the progress line, and the summary |
+//! | `process` | memory and threads of the process |
+#![allow(unsafe_code, reason = "unused memory is given back by a call of libc's")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests stand in for a user, who has the standard library"
+)]
+
+mod args;
+mod behaviour;
+mod books;
+mod operations;
+mod process;
+mod random;
+mod report;
+mod round;
+mod world;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crate::args::{Args, Command};
+use crate::process::Usage;
+use crate::random::Random;
+use crate::report::Report;
+
+/// How long drivers are let loose in one round.
+const ROUND: Duration = Duration::from_millis(1000);
+
+fn main() -> ExitCode {
+    match Command::parse(lexopt::Parser::from_env()) {
+        Ok(Command::Run(args)) => soak(&args),
+        Ok(Command::Print(text)) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Ok(Command::Nothing) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("soak: {error}; --help says more");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn soak(args: &Args) -> ExitCode {
+    let mut random = Random(args.seed);
+    let begun = Instant::now();
+    let end = begun + args.duration;
+    let report = Report::new(args, begun);
+    // Executors of this process come and go; what is there already is not theirs.
+    let threads_before = Usage::now().threads;
+    let mut warm = None;
+    let mut failure = None;
+    while failure.is_none() && Instant::now() < end {
+        let time = ROUND.min(end.saturating_duration_since(Instant::now()));
+        failure = round::play(&mut random, args.drivers, time, threads_before, &report).err();
+        let usage = Usage::at_rest();
+        report.round_ended();
+        // Allocators and thread stacks settle in the first part.
+        if begun.elapsed() < args.duration / 5 || warm.is_none() {
+            warm = Some(usage);
+        }
+        let warm = warm.unwrap_or(usage);
+        if args.memory && failure.is_none() && usage.has_grown_since(warm) {
+            failure = Some(format!("memory grows: {warm} after the warm-up, {usage} now"));
+        }
+    }
+    report.finish(args, failure.as_deref(), warm.unwrap_or_else(Usage::now));
+    ExitCode::from(u8::from(failure.is_some()))
+}

@@ -1,0 +1,100 @@
+//! What drivers do: one table, to which each group adds its operations.
+//!
+//! To add one: a function of a [`Driver`] in the file of its group, and a line in that group's table. It keeps the books:
+//! what the queue accepted, refused, or gave back.
+
+pub(crate) mod one_shots;
+pub(crate) mod things;
+pub(crate) mod timers;
+pub(crate) mod works;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use cmwq::{JoinHandle, PeriodicHandle, Work};
+
+use crate::random::Random;
+use crate::world::World;
+
+/// Something that a user may do at any moment.
+pub(crate) struct Operation {
+    pub(crate) name: &'static str,
+    /// How often, compared with others.
+    pub(crate) weight: usize,
+    pub(crate) perform: fn(&mut Driver),
+}
+
+/// A thread that performs operations.
+pub(crate) struct Driver {
+    pub(crate) world: Arc<World>,
+    pub(crate) random: Random,
+    /// Items that it may still wait for.
+    pub(crate) handles: VecDeque<JoinHandle<u64>>,
+    /// Items that it disabled, and will enable.
+    pub(crate) disabled: Vec<Work>,
+    pub(crate) periodic: VecDeque<PeriodicHandle>,
+}
+
+/// A driver keeps so many handles; more are detached.
+const HANDLES: usize = 32;
+
+/// All of them.
+pub(crate) fn table() -> impl Iterator<Item = &'static Operation> {
+    [one_shots::TABLE, works::TABLE, timers::TABLE, things::TABLE].into_iter().flatten()
+}
+
+/// How often each was performed, in the order of the table.
+pub(crate) struct Counts(Vec<AtomicU64>);
+
+impl Counts {
+    pub(crate) fn new() -> Self {
+        Self(table().map(|_| AtomicU64::new(0)).collect())
+    }
+
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        table().map(|operation| operation.name).zip(self.0.iter().map(|count| count.load(Relaxed)))
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.0.iter().map(|count| count.load(Relaxed)).sum()
+    }
+}
+
+impl Driver {
+    pub(crate) fn new(world: Arc<World>, seed: u64) -> Self {
+        let (handles, disabled, periodic) = Default::default();
+        Self { world, random: Random(seed), handles, disabled, periodic }
+    }
+
+    /// Keeps a handle for later.
+    fn keep(&mut self, handle: JoinHandle<u64>) {
+        self.handles.push_back(handle);
+        if self.handles.len() > HANDLES {
+            self.handles.pop_front();
+        }
+    }
+
+    /// Draws an operation, and performs it.
+    pub(crate) fn step(&mut self, counts: &Counts) {
+        let all: usize = table().map(|operation| operation.weight).sum();
+        let mut drawn = self.random.below(all);
+        for (operation, count) in table().zip(&counts.0) {
+            if drawn < operation.weight {
+                (operation.perform)(self);
+                count.fetch_add(1, Relaxed);
+                return;
+            }
+            drawn -= operation.weight;
+        }
+    }
+}
+
+impl Drop for Driver {
+    /// What it disabled is enabled, so that nobody else finds it disabled.
+    fn drop(&mut self) {
+        while !self.disabled.is_empty() {
+            works::enable(self);
+        }
+    }
+}

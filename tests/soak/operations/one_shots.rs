@@ -1,0 +1,76 @@
+//! Closures that run once: spawn, join, cancel, detach.
+
+use std::sync::Arc;
+
+use cmwq::{JoinError, JoinHandle};
+
+use crate::behaviour;
+use crate::books::Books;
+use crate::random::Random;
+use crate::world::{Queue, World};
+
+use super::{Driver, Operation};
+
+pub(crate) const TABLE: &[Operation] = &[
+    Operation { name: "spawn", weight: 300, perform: spawn_one },
+    Operation { name: "join", weight: 40, perform: join },
+    Operation { name: "join_timeout", weight: 40, perform: join_timeout },
+    Operation { name: "cancel a one-shot", weight: 60, perform: cancel },
+    Operation { name: "detach", weight: 40, perform: |driver| drop(driver.handles.pop_back()) },
+];
+
+/// Spawns something onto this queue.
+pub(crate) fn spawn(world: &Arc<World>, queue: &Queue, random: &mut Random) -> Option<JoinHandle<u64>> {
+    let closure = behaviour::one_shot(world, queue, random);
+    // Before it can run, so that the accounts are never ahead of what was accepted.
+    Books::add(&world.books.accepted);
+    match queue.queue.spawn(closure) {
+        Ok(handle) => Some(handle),
+        Err(refused) => {
+            Books::add(&world.books.refused);
+            world.books.accepted.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+            drop(refused.closure);
+            None
+        }
+    }
+}
+
+fn spawn_one(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    if let Some(handle) = spawn(&driver.world, &queue, &mut driver.random) {
+        driver.keep(handle);
+    }
+}
+
+/// A driver is no item: only a panic is a reason for a join that has no result.
+fn check(driver: &Driver, result: Result<u64, JoinError>) {
+    if !matches!(result, Ok(_) | Err(JoinError::Panicked(_))) {
+        Books::add(&driver.world.books.wrong);
+    }
+}
+
+fn join(driver: &mut Driver) {
+    if let Some(handle) = driver.handles.pop_front() {
+        check(driver, handle.join());
+    }
+}
+
+fn join_timeout(driver: &mut Driver) {
+    let Some(handle) = driver.handles.pop_front() else { return };
+    match handle.join_timeout(driver.random.micros(200)) {
+        Ok(result) => check(driver, result),
+        Err(handle) => driver.handles.push_back(handle),
+    }
+}
+
+fn cancel(driver: &mut Driver) {
+    let Some(handle) = driver.handles.pop_back() else { return };
+    if !handle.cancel() {
+        driver.handles.push_front(handle);
+        return;
+    }
+    Books::add(&driver.world.books.cancelled);
+    if driver.random.once_in(2) && !matches!(handle.join(), Err(JoinError::Cancelled)) {
+        Books::add(&driver.world.books.wrong);
+    }
+}

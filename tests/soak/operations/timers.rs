@@ -1,0 +1,121 @@
+//! Queueing later: once, again, by the clock.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use cmwq::{PeriodicHandle, Work};
+
+use crate::behaviour;
+use crate::books::{Books, Cell};
+use crate::random::Random;
+use crate::world::{Queue, World};
+
+use super::{Driver, Operation};
+
+/// A driver keeps no more of these.
+const PERIODIC: usize = 2;
+
+pub(crate) const TABLE: &[Operation] = &[
+    Operation { name: "queue_delayed", weight: 60, perform: queue_delayed },
+    Operation { name: "mod_delayed", weight: 60, perform: mod_delayed },
+    Operation { name: "spawn_after", weight: 40, perform: spawn_after },
+    Operation { name: "spawn_every", weight: 2, perform: spawn_every },
+    Operation { name: "end a periodic item", weight: 2, perform: end_periodic },
+];
+
+/// Mostly soon, often at once, seldom later than most of a round.
+fn delay(random: &mut Random) -> Duration {
+    match random.below(20) {
+        0..5 => Duration::ZERO,
+        5 => random.micros(200_000),
+        _ => random.micros(5000),
+    }
+}
+
+/// Queues an item later, if it is not pending.
+pub(crate) fn queue_later(world: &World, queue: &Queue, work: &Work, random: &mut Random) {
+    // Before it can run, so that the accounts are never ahead of what was accepted.
+    Books::add(&world.books.accepted);
+    let answer = queue.queue.queue_delayed(work, delay(random));
+    if answer != Ok(true) {
+        world.books.accepted.fetch_sub(1, SeqCst);
+    }
+    if answer.is_err() {
+        Books::add(&world.books.refused);
+    }
+}
+
+/// Queues an item later, in place of what was pending.
+pub(crate) fn queue_later_again(world: &World, queue: &Queue, work: &Work, random: &mut Random) {
+    Books::add(&world.books.accepted);
+    match queue.queue.mod_delayed(work, delay(random)) {
+        Ok(true) => Books::add(&world.books.cancelled),
+        Ok(false) => {}
+        Err(_) => {
+            Books::add(&world.books.refused);
+            world.books.accepted.fetch_sub(1, SeqCst);
+        }
+    }
+}
+
+fn queue_delayed(driver: &mut Driver) {
+    let (item, on) = (driver.world.item(&mut driver.random), driver.world.queue(&mut driver.random));
+    if let (Some(item), Some(on)) = (item, on) {
+        queue_later(&driver.world, &on, &item.work, &mut driver.random);
+    }
+}
+
+fn mod_delayed(driver: &mut Driver) {
+    let (item, on) = (driver.world.item(&mut driver.random), driver.world.queue(&mut driver.random));
+    if let (Some(item), Some(on)) = (item, on) {
+        queue_later_again(&driver.world, &on, &item.work, &mut driver.random);
+    }
+}
+
+fn spawn_after(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    let closure = behaviour::one_shot(&driver.world, &queue, &mut driver.random);
+    Books::add(&driver.world.books.accepted);
+    match queue.queue.spawn_after(delay(&mut driver.random), closure) {
+        Ok(handle) => driver.keep(handle),
+        Err(_) => {
+            Books::add(&driver.world.books.refused);
+            driver.world.books.accepted.fetch_sub(1, SeqCst);
+        }
+    }
+}
+
+fn spawn_every(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    let (books, cell, nap) = (Arc::clone(&driver.world.books), Cell::default(), driver.random.micros(300));
+    let beat = move || {
+        let _inside = cell.enter(&books);
+        cmwq::blocking(|| std::thread::sleep(nap));
+    };
+    let period = Duration::from_micros(100) + driver.random.micros(2000);
+    if let Ok(handle) = queue.queue.spawn_every(period, beat) {
+        driver.periodic.push_back(handle);
+    }
+    if driver.periodic.len() > PERIODIC {
+        end_periodic(driver);
+    }
+}
+
+/// By waiting for its end, or by letting it go.
+fn end_periodic(driver: &mut Driver) {
+    let Some(handle) = driver.periodic.pop_front() else { return };
+    if driver.random.once_in(2) {
+        end_and_check(&driver.world, &handle);
+    }
+}
+
+/// After the end nothing runs any more.
+fn end_and_check(world: &World, handle: &PeriodicHandle) {
+    let ended = handle.cancel_sync();
+    let runs = handle.runs();
+    std::thread::yield_now();
+    if ended.is_err() || handle.is_running() || handle.runs() != runs {
+        Books::add(&world.books.wrong);
+    }
+}

@@ -1,0 +1,118 @@
+//! Reusable items: queue, cancel.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use cmwq::Work;
+
+use crate::books::Books;
+use crate::world::{Queue, World};
+
+use super::{Driver, Operation};
+
+pub(crate) const TABLE: &[Operation] = &[
+    Operation { name: "queue", weight: 200, perform: queue_one },
+    Operation { name: "queue everywhere", weight: 10, perform: queue_everywhere },
+    Operation { name: "cancel an item", weight: 60, perform: cancel_one },
+    Operation { name: "cancel_sync", weight: 20, perform: cancel_sync },
+    Operation { name: "disable", weight: 10, perform: |driver| disable(driver, false) },
+    Operation { name: "disable_sync", weight: 10, perform: |driver| disable(driver, true) },
+    Operation { name: "enable", weight: 30, perform: enable },
+    Operation { name: "flush an item", weight: 20, perform: flush },
+    Operation { name: "look at an item", weight: 20, perform: look },
+];
+
+/// Queues an item.
+pub(crate) fn queue(world: &World, queue: &Queue, work: &Work) {
+    // Before it can run, so that the accounts are never ahead of what was accepted.
+    Books::add(&world.books.accepted);
+    let answer = queue.queue.queue(work);
+    if answer != Ok(true) {
+        world.books.accepted.fetch_sub(1, SeqCst);
+    }
+    if answer.is_err() {
+        Books::add(&world.books.refused);
+    }
+}
+
+/// Takes an item back.
+pub(crate) fn cancel(world: &World, work: &Work) {
+    if work.cancel() {
+        Books::add(&world.books.cancelled);
+    }
+}
+
+fn queue_one(driver: &mut Driver) {
+    let (item, on) = (driver.world.item(&mut driver.random), driver.world.queue(&mut driver.random));
+    if let (Some(item), Some(on)) = (item, on) {
+        queue(&driver.world, &on, &item.work);
+    }
+}
+
+/// One item from queue to queue, while it is pending or runs.
+fn queue_everywhere(driver: &mut Driver) {
+    let Some(item) = driver.world.item(&mut driver.random) else { return };
+    for _ in 0..8 {
+        if let Some(on) = driver.world.queue(&mut driver.random) {
+            queue(&driver.world, &on, &item.work);
+            if driver.random.once_in(3) {
+                cancel(&driver.world, &item.work);
+            }
+        }
+    }
+}
+
+fn cancel_one(driver: &mut Driver) {
+    if let Some(item) = driver.world.item(&mut driver.random) {
+        cancel(&driver.world, &item.work);
+    }
+}
+
+fn cancel_sync(driver: &mut Driver) {
+    let Some(item) = driver.world.item(&mut driver.random) else { return };
+    match item.work.cancel_sync() {
+        Ok(true) => Books::add(&driver.world.books.cancelled),
+        Ok(false) => {}
+        // A driver is no item: the wait ends.
+        Err(_) => Books::add(&driver.world.books.wrong),
+    }
+}
+
+fn disable(driver: &mut Driver, waits: bool) {
+    let Some(item) = driver.world.item(&mut driver.random) else { return };
+    let taken_back = if waits { item.work.disable_sync() } else { Ok(item.work.disable()) };
+    match taken_back {
+        Ok(true) => Books::add(&driver.world.books.cancelled),
+        Ok(false) => {}
+        Err(_) => Books::add(&driver.world.books.wrong),
+    }
+    if !item.work.is_disabled() || (waits && (item.work.is_pending() || item.work.is_running())) {
+        Books::add(&driver.world.books.wrong);
+    }
+    driver.disabled.push(item.work);
+    if driver.disabled.len() > 3 {
+        enable(driver);
+    }
+}
+
+pub(crate) fn enable(driver: &mut Driver) {
+    if let Some(work) = driver.disabled.pop() {
+        if work.enable().is_err() {
+            Books::add(&driver.world.books.wrong);
+        }
+    }
+}
+
+fn flush(driver: &mut Driver) {
+    let Some(item) = driver.world.item(&mut driver.random) else { return };
+    if item.work.flush().is_err() {
+        Books::add(&driver.world.books.wrong);
+    }
+}
+
+fn look(driver: &mut Driver) {
+    let world = Arc::clone(&driver.world);
+    if let Some(item) = world.item(&mut driver.random) {
+        let _hints = (item.work.is_pending(), item.work.is_running(), item.work.clone());
+    }
+}

@@ -1,0 +1,55 @@
+//! Memory and threads of this process, as the system counts them.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// What the process uses. Zero where the system does not tell.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Usage {
+    pub(crate) resident_kib: u64,
+    pub(crate) threads: usize,
+}
+
+impl Usage {
+    pub(crate) fn now() -> Self {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
+        };
+        Self { resident_kib: field("VmRSS"), threads: field("Threads") as usize }
+    }
+
+    /// When the allocator has given back what it does not need.
+    pub(crate) fn at_rest() -> Self {
+        #[cfg(all(target_os = "linux", target_env = "gnu"))]
+        // SAFETY: the call returns unused memory to the system, and takes the allocator's own locks.
+        unsafe {
+            libc::malloc_trim(0);
+        }
+        Self::now()
+    }
+
+    /// By more than what fragments: an eighth and 16 MiB.
+    pub(crate) fn has_grown_since(self, before: Self) -> bool {
+        self.resident_kib > before.resident_kib + before.resident_kib / 8 + (16 << 10)
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} MiB, {} threads", self.resident_kib as f64 / 1024.0, self.threads)
+    }
+}
+
+/// Polls until it holds. False if it does not within `patience`.
+pub(crate) fn holds_within(patience: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + patience;
+    while !condition() {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}

@@ -1,0 +1,168 @@
+//! What is told: the seed at the start, a line now and then, a table at the end.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use crate::args::Args;
+use crate::books::Books;
+use crate::operations::Counts;
+use crate::process::Usage;
+
+/// The sums of all rounds.
+pub(crate) struct Report {
+    pub(crate) operations: Counts,
+    begun: Instant,
+    seed: u64,
+    drivers: usize,
+    drivers_ended: AtomicUsize,
+    rounds: AtomicUsize,
+    sums: [AtomicU64; NAMES.len()],
+    /// On a terminal, lines replace each other.
+    terminal: bool,
+    next_line: Mutex<Instant>,
+    most_threads: AtomicUsize,
+}
+
+const NAMES: [&str; 6] = ["accepted", "run", "cancelled", "returned", "refused", "panicked"];
+
+fn values(books: &Books) -> [u64; NAMES.len()] {
+    [&books.accepted, &books.run, &books.cancelled, &books.returned, &books.refused, &books.panicked]
+        .map(|count| count.load(SeqCst))
+}
+
+impl Report {
+    pub(crate) fn new(args: &Args, begun: Instant) -> Self {
+        eprintln!(
+            "soak: {} s, {} drivers; to repeat: --seed {}",
+            args.duration.as_secs(),
+            args.drivers,
+            args.seed
+        );
+        Self {
+            operations: Counts::new(),
+            begun,
+            seed: args.seed,
+            drivers: args.drivers,
+            drivers_ended: AtomicUsize::new(0),
+            rounds: AtomicUsize::new(0),
+            sums: Default::default(),
+            terminal: std::io::stderr().is_terminal(),
+            next_line: Mutex::new(begun + Duration::from_secs(1)),
+            most_threads: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn drivers(&self) -> usize {
+        self.drivers
+    }
+
+    pub(crate) fn drivers_ended(&self) -> usize {
+        self.drivers_ended.load(SeqCst)
+    }
+
+    pub(crate) fn driver_ended(&self) {
+        self.drivers_ended.fetch_add(1, SeqCst);
+    }
+
+    pub(crate) fn rounds(&self) -> usize {
+        self.rounds.load(Relaxed)
+    }
+
+    pub(crate) fn round_ended(&self) {
+        self.rounds.fetch_add(1, Relaxed);
+    }
+
+    /// The books of a round are closed.
+    pub(crate) fn add(&self, books: &Books) {
+        self.sums.iter().zip(values(books)).for_each(|(sum, value)| {
+            sum.fetch_add(value, Relaxed);
+        });
+    }
+
+    /// Prints a line if it is time for one.
+    pub(crate) fn progress(&self, books: &Books) {
+        let usage = Usage::now();
+        self.most_threads.fetch_max(usage.threads, Relaxed);
+        let mut next = self.next_line.lock().unwrap();
+        if Instant::now() < *next {
+            return;
+        }
+        *next = Instant::now() + Duration::from_secs(if self.terminal { 1 } else { 10 });
+        let run = self.sums[1].load(Relaxed) + books.run.load(SeqCst);
+        let line = format!(
+            "{:5} s  round {}  {} operations  {run} runs  {usage}",
+            self.begun.elapsed().as_secs(),
+            self.rounds(),
+            self.operations.total(),
+        );
+        let (before, after) = if self.terminal { ("\r\x1b[K", "") } else { ("", "\n") };
+        drop(write!(std::io::stderr(), "{before}{line}{after}"));
+    }
+
+    /// Something hangs: nothing can be waited for any more.
+    pub(crate) fn give_up(&self, why: &str) -> ! {
+        eprintln!("\nsoak: FAILED: {why}\nto repeat: --seed {}", self.seed);
+        std::process::exit(1)
+    }
+
+    pub(crate) fn finish(&self, args: &Args, failure: Option<&str>, warm: Usage) {
+        if self.terminal {
+            eprint!("\r\x1b[K");
+        }
+        let now = Usage::now();
+        if args.json {
+            self.print_json(failure, warm, now);
+        } else {
+            self.print_table(warm, now);
+        }
+        match failure {
+            Some(failure) => eprintln!("soak: FAILED: {failure}\nto repeat: --seed {}", self.seed),
+            None => eprintln!("soak: ok"),
+        }
+        if !args.json {
+            let (verdict, passed, failed) = if failure.is_some() { ("FAILED", 0, 1) } else { ("ok", 1, 0) };
+            println!("\ntest result: {verdict}. {passed} passed; {failed} failed");
+        }
+    }
+
+    fn sums(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        NAMES.into_iter().zip(self.sums.iter().map(|sum| sum.load(Relaxed)))
+    }
+
+    fn print_table(&self, warm: Usage, now: Usage) {
+        println!("{:.1} s, {} rounds", self.begun.elapsed().as_secs_f64(), self.rounds());
+        println!("\noperation                        times");
+        self.operations.each().for_each(|(name, count)| println!("{name:24} {count:13}"));
+        println!("\nitems                           number");
+        self.sums().for_each(|(name, count)| println!("{name:24} {count:13}"));
+        println!("\nafter the warm-up: {warm}; at the end: {now}; at most {} threads", self.most());
+    }
+
+    fn most(&self) -> usize {
+        self.most_threads.load(Relaxed)
+    }
+
+    fn print_json(&self, failure: Option<&str>, warm: Usage, now: Usage) {
+        let object = |pairs: Vec<(&'static str, u64)>| {
+            let fields: Vec<String> =
+                pairs.into_iter().map(|(name, count)| format!("\"{name}\":{count}")).collect();
+            format!("{{{}}}", fields.join(","))
+        };
+        println!(
+            "{{\"seconds\":{:.1},\"seed\":{},\"rounds\":{},\"operations\":{},\"items\":{},\"warm_kib\":{},\
+             \"end_kib\":{},\"most_threads\":{},\"end_threads\":{},\"ok\":{}}}",
+            self.begun.elapsed().as_secs_f64(),
+            self.seed,
+            self.rounds(),
+            object(self.operations.each().collect()),
+            object(self.sums().collect()),
+            warm.resident_kib,
+            now.resident_kib,
+            self.most(),
+            now.threads,
+            failure.is_none()
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! A round: a world is made, drivers are let loose on it, the accounts are balanced, and everything ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use crate::operations::Driver;
+use crate::process::{Usage, holds_within};
+use crate::random::Random;
+use crate::report::Report;
+use crate::world::World;
+
+/// Whatever takes longer than this, hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Drivers pause while more than this is outstanding: it is to be done before the round ends.
+const BACKLOG: i64 = 3000;
+
+/// Plays a round of so much time. An error says what went wrong.
+pub(crate) fn play(
+    random: &mut Random,
+    drivers: usize,
+    time: Duration,
+    threads_before: usize,
+    report: &Report,
+) -> Result<(), String> {
+    let world = World::new(random, report.rounds());
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..drivers {
+            let seed = random.next();
+            let driver = Driver::new(Arc::clone(&world), seed);
+            let stop = &stop;
+            scope.spawn(move || drive(driver, stop, report));
+        }
+        oversee(&world, time, &stop, report);
+    });
+    end(world, threads_before, report)
+}
+
+fn drive(mut driver: Driver, stop: &AtomicBool, report: &Report) {
+    while !stop.load(SeqCst) {
+        if driver.world.books.outstanding() > BACKLOG {
+            std::thread::sleep(Duration::from_micros(200));
+        } else {
+            driver.step(&report.operations);
+        }
+    }
+    report.driver_ended();
+}
+
+/// Lets the drivers work for their time, and sees to it that they stop.
+fn oversee(world: &World, time: Duration, stop: &AtomicBool, report: &Report) {
+    let end = Instant::now() + time;
+    let ended_before = report.drivers_ended();
+    while Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(20).min(time));
+        report.progress(world.books.as_ref());
+    }
+    stop.store(true, SeqCst);
+    // Every operation of a driver ends, at the latest when what was accepted has run.
+    let ended = holds_within(PATIENCE, || report.drivers_ended() - ended_before >= report.drivers());
+    if !ended {
+        report.give_up(&format!("a driver hangs\n{}", world.describe()));
+    }
+}
+
+/// Balances the accounts, and takes everything down.
+fn end(world: Arc<World>, threads_before: usize, report: &Report) -> Result<(), String> {
+    world.close();
+    holds_within(PATIENCE, || world.books.balance());
+    let verdict = world.books.verdict().map_err(|complaint| format!("{complaint}\n{}", world.describe()));
+    report.add(&world.books);
+    verdict?;
+    world.clear();
+    let books = Arc::clone(&world.books);
+    drop(world);
+    if !holds_within(PATIENCE, || Usage::now().threads <= threads_before) {
+        return Err(format!("threads stay: {threads_before} before, {} now", Usage::now().threads));
+    }
+    // What the last destructors did is in the books, too.
+    books.verdict()
+}
