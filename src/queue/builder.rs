@@ -235,6 +235,11 @@ impl WorkQueueBuilder {
         if executor.inner.origin.is_forked() {
             return Err(BuildQueueError::Forked);
         }
+        self.make_on(executor)
+    }
+
+    /// Makes the queue, also in a forked process, where it answers whatever it is asked accordingly.
+    pub(crate) fn make_on(self, executor: &Executor) -> Result<WorkQueue, BuildQueueError> {
         let (limit, kind) = (self.limit()?, self.queue_kind(executor)?);
         let spec = QueueSpec {
             rescuer: self.rescuer.then(|| self.make_rescuer(&kind, executor)).transpose()?,
