@@ -157,7 +157,7 @@ fn in_a_child_everything_of_the_parents_answers_at_once() {
             assert_eq!(queue.queue_on(0, &work), Err(QueueError::Forked));
             assert_eq!(queue.queue_on_node(0, &work), Err(QueueError::Forked));
             assert_eq!(queue.spawn_batch((0..2).map(|n| move || n)).unwrap_err().closures.len(), 2);
-            assert_eq!(queue.queue_batch(&[work.clone()]).unwrap_err().error, QueueError::Forked);
+            assert_eq!(queue.queue_batch(std::slice::from_ref(&work)).unwrap_err().error, QueueError::Forked);
             for refused in [executor.run_on_cpu(0, || ()), executor.schedule_on_each_cpu(|_| ())] {
                 assert!(matches!(refused, Err(RunOnCpuError::Refused(QueueError::Forked))));
             }
