@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use cmwq::{
-    BuildQueueError, Executor, JoinError, QueueError, TopologySource, WaitError, Work, WorkQueue,
-    WorkQueueBuilder,
+    BuildQueueError, Executor, JoinError, QueueError, RunOnCpuError, TopologySource, WaitError, Work,
+    WorkQueue, WorkQueueBuilder,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -126,6 +126,7 @@ fn in_a_child_everything_of_the_parents_answers_at_once() {
         };
         let ended = queue.spawn(|| 1).unwrap();
         queue.flush().unwrap();
+        executor.events().flush().unwrap();
         let (release, joined) = held(&queue);
         let (release_too, timed) = held(&queue);
         let (release_three, dropped) = held(&queue);
@@ -150,6 +151,16 @@ fn in_a_child_everything_of_the_parents_answers_at_once() {
             assert_eq!(work.disable_sync(), Err(WaitError::Forked));
             assert!(!work.disable() && work.enable().is_err());
             assert!(matches!(kind("new").build_on(&executor), Err(BuildQueueError::Forked)));
+            for system_queue in [executor.events(), executor.events_long()] {
+                assert_eq!(system_queue.queue(&work), Err(QueueError::Forked));
+            }
+            assert_eq!(queue.queue_on(0, &work), Err(QueueError::Forked));
+            assert_eq!(queue.queue_on_node(0, &work), Err(QueueError::Forked));
+            assert_eq!(queue.spawn_batch((0..2).map(|n| move || n)).unwrap_err().closures.len(), 2);
+            assert_eq!(queue.queue_batch(std::slice::from_ref(&work)).unwrap_err().error, QueueError::Forked);
+            for refused in [executor.run_on_cpu(0, || ()), executor.schedule_on_each_cpu(|_| ())] {
+                assert!(matches!(refused, Err(RunOnCpuError::Refused(QueueError::Forked))));
+            }
             let snapshot = executor.snapshot();
             assert!(snapshot.forked && snapshot.pools.is_empty() && snapshot.threads == 0);
         });

@@ -108,14 +108,14 @@ impl ExecutorInner {
 
     /// The place of a CPU of the topology: itself, or near it if the executor does not use it.
     pub(crate) fn place_on_cpu(&self, cpu: usize) -> Result<Place, QueueError> {
-        let slot = self.nearby().slot_of_cpu(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
+        let slot = self.nearby()?.slot_of_cpu(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
         Ok(Place::Slot(slot))
     }
 
     /// A place on a node of the topology: the issuer's own if that is there, else one of the node's CPUs in turn. If the
     /// executor uses none of them, near the issuer.
     pub(crate) fn place_on_node(&self, node: usize) -> Result<Place, QueueError> {
-        let slots = self.nearby().slots_of_node(node).ok_or(QueueError::UnknownNode { node })?;
+        let slots = self.nearby()?.slots_of_node(node).ok_or(QueueError::UnknownNode { node })?;
         let here = self.placement.slot_for(Place::Here);
         if slots.is_empty() || slots.contains(&here) {
             return Ok(Place::Slot(here));
@@ -124,8 +124,12 @@ impl ExecutorInner {
         Ok(Place::Slot(slots[turn % slots.len()]))
     }
 
-    fn nearby(&self) -> &Nearby {
-        self.nearby.get_or_init(|| Nearby::derive(&self.topology, &self.cpus))
+    fn nearby(&self) -> Result<&Nearby, QueueError> {
+        if self.origin.is_forked() {
+            // The parent may have been in the middle of it, and nobody would end that here.
+            return Err(QueueError::Forked);
+        }
+        Ok(self.nearby.get_or_init(|| Nearby::derive(&self.topology, &self.cpus)))
     }
 
     /// The CPUs near `cpu` that a queue may use: its pod, restricted to `allowed`, or all of `allowed` if nothing of

@@ -138,13 +138,18 @@ impl QueueHandle {
         // SAFETY: nobody else knows the queue yet.
         let queue = unsafe { &mut *this.as_ptr() };
         queue.this = this;
-        queue.number = queue.executor.queues.number();
-        let in_time = queue.executor.queues.enter(queue.number, this);
+        // In a forked process, the register's lock may be held by nobody who is here.
+        let in_time = !queue.executor.origin.is_forked() && {
+            queue.number = queue.executor.queues.number();
+            queue.executor.queues.enter(queue.number, this)
+        };
         let handle = Arc::new(Self(this));
         // Nobody has set it before, and nobody asks for it before there is an item.
         let _set = handle.queue().handle.set(Arc::downgrade(&handle));
-        // Only now: who changes the executor from here on finds the queue in the register.
-        handle.queue().change(|_| ());
+        if !handle.queue().executor.origin.is_forked() {
+            // Only now: who changes the executor from here on finds the queue in the register.
+            handle.queue().change(|_| ());
+        }
         (handle, in_time)
     }
 

@@ -110,6 +110,12 @@ impl Executor {
         queue: &'a OnceLock<WorkQueue>,
         builder: impl FnOnce() -> WorkQueueBuilder,
     ) -> &'a WorkQueue {
-        queue.get_or_init(|| builder().build_at_any_time(self).expect("the system queues can be built").0)
+        let make = || builder().make_on(self).expect("the system queues can be built").0;
+        match queue.get() {
+            Some(queue) => queue,
+            // Somebody may have been in the middle of making it, who is not here. Nobody is to wait for that.
+            None if self.inner.origin.is_forked() => Box::leak(Box::new(make())),
+            None => queue.get_or_init(make),
+        }
     }
 }

@@ -235,16 +235,6 @@ impl WorkQueueBuilder {
     ///
     /// As [`build`](Self::build).
     pub fn build_on(self, executor: &Executor) -> Result<WorkQueue, BuildQueueError> {
-        // Asked first: a rescuer is not made in vain.
-        if executor.inner.is_shut_down() && !executor.inner.origin.is_forked() {
-            return Err(BuildQueueError::ShutDown);
-        }
-        let (queue, in_time) = self.build_at_any_time(executor)?;
-        if in_time { Ok(queue) } else { Err(BuildQueueError::ShutDown) }
-    }
-
-    /// The same, also if the executor is shut down: then the queue refuses everything. Is it not?
-    pub(crate) fn build_at_any_time(self, executor: &Executor) -> Result<(WorkQueue, bool), BuildQueueError> {
         if self.name.is_empty() {
             return Err(BuildQueueError::EmptyName);
         }
@@ -255,6 +245,23 @@ impl WorkQueueBuilder {
         if executor.inner.origin.is_forked() {
             return Err(BuildQueueError::Forked);
         }
+        if executor.inner.is_shut_down() {
+            return Err(BuildQueueError::ShutDown);
+        }
+        match self.make_on(executor) {
+            Ok((queue, true)) => Ok(queue),
+            // The executor was shut down meanwhile, and its manager may have ended before it made a rescuer.
+            Ok((_, false)) => Err(BuildQueueError::ShutDown),
+            Err(BuildQueueError::Rescuer { .. }) if executor.inner.is_shut_down() => {
+                Err(BuildQueueError::ShutDown)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the queue, also in a forked process or on an executor that was shut down: there it refuses whatever it is
+    /// asked. Is it accepted by the executor?
+    pub(crate) fn make_on(self, executor: &Executor) -> Result<(WorkQueue, bool), BuildQueueError> {
         let (limit, kind) = (self.limit()?, self.queue_kind(executor)?);
         let spec = QueueSpec {
             rescuer: self.rescuer.then(|| self.make_rescuer(&kind, executor)).transpose()?,
