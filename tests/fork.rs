@@ -25,8 +25,10 @@ use cmwq::{
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
-    [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
+const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
+    [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, |name| {
+        WorkQueue::new(name).rescuer()
+    }];
 
 fn my_turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -241,7 +243,7 @@ fn nothing_hangs_in_a_child_of_a_busy_parent() {
             let queues = queues.clone();
             let pending: Vec<_> = queues.iter().map(|queue| queue.spawn(move || round).unwrap()).collect();
             let work = Work::new(|| ());
-            queues[round % 4].queue(&work).unwrap();
+            queues[round % KINDS.len()].queue(&work).unwrap();
             let extra = WorkQueue::new("extra").build_on(&executor).unwrap();
             extra.queue(&work).unwrap();
             let belongings = Mutex::new(Some((queues, pending, work, extra, executor.clone())));

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cmwq::{AffinityScope, Attrs, Executor, TopologySource, Work, WorkQueue, WorkQueueBuilder};
+use cmwq::{
+    AffinityScope, Attrs, BuildQueueError, Executor, TopologySource, Work, WorkQueue, WorkQueueBuilder,
+};
 
 use crate::behaviour;
 use crate::books::{Books, Cell};
@@ -151,7 +153,12 @@ impl World {
         let Some(executor) = self.executor(random) else { return };
         let (builder, is_alone) = any_kind(random);
         let builder = if random.once_in(3) { builder.max_pending(1 + random.below(200)) } else { builder };
-        let queue = builder.build_on(&executor).expect("a queue can be made");
+        let builder = if random.once_in(4) { builder.rescuer() } else { builder };
+        let queue = match builder.build_on(&executor) {
+            Ok(queue) => queue,
+            Err(BuildQueueError::Rescuer { .. }) if self.creation_fails.load(SeqCst) > 0 => return,
+            Err(error) => panic!("a queue cannot be made: {error}"),
+        };
         let before =
             self.queues[at].lock().unwrap().replace(Queue { queue, alone: is_alone.then(Arc::default) });
         drop(before);
