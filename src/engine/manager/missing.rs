@@ -25,7 +25,10 @@ pub(super) fn register(core: &Arc<Core>) {
 
 fn try_again() {
     let known = MISSING.lock().clone();
-    let is_settled = |core: &Weak<Core>| core.upgrade().is_none_or(|core| core.manager.bring_about());
+    // In a forked process, a manager that its parent misses is none of its business.
+    let is_settled = |core: &Weak<Core>| {
+        core.upgrade().is_none_or(|core| core.origin.is_forked() || core.manager.bring_about())
+    };
     let settled: Vec<_> = known.into_iter().filter(is_settled).collect();
     let mut missing = MISSING.lock();
     missing.retain(|core| !settled.iter().any(|settled| settled.ptr_eq(core)));
