@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use cmwq::{
-    BuildQueueError, Executor, JoinError, QueueError, TopologySource, WaitError, Work, WorkQueue,
-    WorkQueueBuilder,
+    BuildQueueError, Executor, JoinError, QueueError, RunOnCpuError, TopologySource, WaitError, Work,
+    WorkQueue, WorkQueueBuilder,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -166,6 +166,34 @@ fn in_a_child_everything_of_the_parents_answers_at_once() {
         assert_eq!(runs.load(Ordering::SeqCst), 1);
         assert!(!executor.snapshot().forked);
     }
+}
+
+/// spec: X2: so do batches, CPUs of choice and the system queues of the parent's executor.
+#[test]
+fn in_a_child_every_way_to_queue_answers_at_once() {
+    let _turn = my_turn();
+    let executor = executor();
+    let queue = WorkQueue::bh("q").build_on(&executor).unwrap();
+    let work = Work::new(|| ());
+    assert_eq!(executor.events().spawn(|| 1).unwrap().join().unwrap(), 1);
+    in_a_child(|| {
+        assert_eq!(queue.spawn_on(0, || ()).unwrap_err().error, QueueError::Forked);
+        assert_eq!(queue.queue_on(0, &work), Err(QueueError::Forked));
+        assert_eq!(queue.queue_on_node(0, &work), Err(QueueError::Forked));
+        let refused = queue.spawn_batch([|| 1, || 2]).unwrap_err();
+        assert_eq!((refused.error, refused.closures.len()), (QueueError::Forked, 2));
+        assert_eq!(queue.queue_batch(std::slice::from_ref(&work)).unwrap_err().error, QueueError::Forked);
+        for system in [executor.events(), executor.events_unbound(), executor.events_bh()] {
+            assert_eq!(system.queue(&Work::new(|| ())), Err(QueueError::Forked));
+        }
+        let on_cpu = executor.run_on_cpu(0, || ());
+        assert!(matches!(on_cpu, Err(RunOnCpuError::Refused(QueueError::Forked))), "{on_cpu:?}");
+        let on_each = executor.schedule_on_each_cpu(|_| ());
+        assert!(matches!(on_each, Err(RunOnCpuError::Refused(QueueError::Forked))), "{on_each:?}");
+        assert!(cmwq::current_work().is_none());
+        assert_eq!(cmwq::system::events().spawn(|| 2).unwrap().join().unwrap(), 2, "the child's own");
+    });
+    assert_eq!(executor.events_unbound().spawn(|| 3).unwrap().join().unwrap(), 3);
 }
 
 /// spec: X2: so do timers, armed before and to be armed.

@@ -85,6 +85,6 @@ impl Executor {
     /// A queue for one call. It runs no more than one item on a CPU, so none of them ever waits for a slot: calls that
     /// wait for calls could use up those of a queue that they share.
     fn unlimited(&self, name: &str) -> WorkQueue {
-        WorkQueue::per_cpu(name).build_on(self).expect("a per-CPU queue with a name can be built")
+        WorkQueue::per_cpu(name).build_for(self).expect("a per-CPU queue with a name can be built")
     }
 }

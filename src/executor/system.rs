@@ -110,7 +110,7 @@ impl Executor {
         queue: &'a OnceLock<WorkQueue>,
         builder: impl FnOnce() -> WorkQueueBuilder,
     ) -> &'a WorkQueue {
-        queue.get_or_init(|| builder().build_on(self).expect("the system queues can be built"))
+        queue.get_or_init(|| builder().build_for(self).expect("the system queues can be built"))
     }
 }
 

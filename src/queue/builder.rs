@@ -225,15 +225,20 @@ impl WorkQueueBuilder {
     ///
     /// As [`build`](Self::build).
     pub fn build_on(self, executor: &Executor) -> Result<WorkQueue, BuildQueueError> {
+        if executor.inner.origin.is_forked() {
+            return Err(BuildQueueError::Forked);
+        }
+        self.build_for(executor)
+    }
+
+    /// Makes the queue, also on an executor that belongs to the parent process: such a queue refuses everything.
+    pub(crate) fn build_for(self, executor: &Executor) -> Result<WorkQueue, BuildQueueError> {
         if self.name.is_empty() {
             return Err(BuildQueueError::EmptyName);
         }
         self.check_combination()?;
         if self.max_pending == Some(0) {
             return Err(BuildQueueError::MaxPending);
-        }
-        if executor.inner.origin.is_forked() {
-            return Err(BuildQueueError::Forked);
         }
         let (limit, kind) = (self.limit()?, self.queue_kind(executor)?);
         let spec = QueueSpec {

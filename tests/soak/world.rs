@@ -63,7 +63,8 @@ impl World {
             items: (0..ITEMS).map(|_| Mutex::default()).collect(),
             prefix: format!("s{round}"),
             closing: AtomicBool::new(false),
-            creation_fails: Arc::new(AtomicUsize::new(if random.once_in(3) { 6 } else { 0 })),
+            // A failure holds all creations back for a second, so such a round does little else than wait.
+            creation_fails: Arc::new(AtomicUsize::new(if round % 6 == 2 { 12 } else { 0 })),
         });
         (0..EXECUTORS).for_each(|at| world.new_executor(at, random));
         (0..QUEUES).for_each(|at| world.new_queue(at, random));
