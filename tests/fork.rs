@@ -25,8 +25,10 @@ use cmwq::{
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
-    [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
+const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
+    [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, |name| {
+        WorkQueue::new(name).rescuer()
+    }];
 
 fn my_turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -177,6 +179,34 @@ fn in_a_child_everything_of_the_parents_answers_at_once() {
     }
 }
 
+/// spec: X2: so do batches, CPUs of choice and the system queues of the parent's executor.
+#[test]
+fn in_a_child_every_way_to_queue_answers_at_once() {
+    let _turn = my_turn();
+    let executor = executor();
+    let queue = WorkQueue::bh("q").build_on(&executor).unwrap();
+    let work = Work::new(|| ());
+    assert_eq!(executor.events().spawn(|| 1).unwrap().join().unwrap(), 1);
+    in_a_child(|| {
+        assert_eq!(queue.spawn_on(0, || ()).unwrap_err().error, QueueError::Forked);
+        assert_eq!(queue.queue_on(0, &work), Err(QueueError::Forked));
+        assert_eq!(queue.queue_on_node(0, &work), Err(QueueError::Forked));
+        let refused = queue.spawn_batch([|| 1, || 2]).unwrap_err();
+        assert_eq!((refused.error, refused.closures.len()), (QueueError::Forked, 2));
+        assert_eq!(queue.queue_batch(std::slice::from_ref(&work)).unwrap_err().error, QueueError::Forked);
+        for system in [executor.events(), executor.events_unbound(), executor.events_bh()] {
+            assert_eq!(system.queue(&Work::new(|| ())), Err(QueueError::Forked));
+        }
+        let on_cpu = executor.run_on_cpu(0, || ());
+        assert!(matches!(on_cpu, Err(RunOnCpuError::Refused(QueueError::Forked))), "{on_cpu:?}");
+        let on_each = executor.schedule_on_each_cpu(|_| ());
+        assert!(matches!(on_each, Err(RunOnCpuError::Refused(QueueError::Forked))), "{on_each:?}");
+        assert!(cmwq::current_work().is_none());
+        assert_eq!(cmwq::system::events().spawn(|| 2).unwrap().join().unwrap(), 2, "the child's own");
+    });
+    assert_eq!(executor.events_unbound().spawn(|| 3).unwrap().join().unwrap(), 3);
+}
+
 /// spec: X2: so do timers, armed before and to be armed.
 #[test]
 fn in_a_child_timers_answer_at_once() {
@@ -252,7 +282,7 @@ fn nothing_hangs_in_a_child_of_a_busy_parent() {
             let queues = queues.clone();
             let pending: Vec<_> = queues.iter().map(|queue| queue.spawn(move || round).unwrap()).collect();
             let work = Work::new(|| ());
-            queues[round % 4].queue(&work).unwrap();
+            queues[round % KINDS.len()].queue(&work).unwrap();
             let extra = WorkQueue::new("extra").build_on(&executor).unwrap();
             extra.queue(&work).unwrap();
             let belongings = Mutex::new(Some((queues, pending, work, extra, executor.clone())));

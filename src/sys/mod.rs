@@ -19,5 +19,5 @@ pub(crate) mod thread;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod topology;
 pub(crate) mod wait;
-#[cfg(cmwq_yields)]
+#[cfg(any(cmwq_yields, all(test, not(cmwq_loom))))]
 mod yields;

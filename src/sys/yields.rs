@@ -8,7 +8,11 @@
 //! (if it has none, from how many such threads came before). `CMWQ_YIELD_SEED` sets the seed; it is printed on standard
 //! error at the first point, so that a run that failed can be repeated, as far as real threads can.
 
-#![allow(dead_code, reason = "these have the face of the standard library's, of which parts are used")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "these have the face of the standard library's, of which parts are used"
+)]
 
 use std::cell::Cell;
 use std::fmt;
@@ -57,12 +61,16 @@ fn point() {
 impl Temper {
     fn of_this_thread() -> Self {
         static NAMELESS: atomic::AtomicU64 = atomic::AtomicU64::new(0);
-        let mut hasher = DefaultHasher::new();
-        seed().hash(&mut hasher);
         match std::thread::current().name() {
-            Some(name) => name.hash(&mut hasher),
-            None => NAMELESS.fetch_add(1, Ordering::Relaxed).hash(&mut hasher),
+            Some(name) => Self::of(seed(), name),
+            None => Self::of(seed(), NAMELESS.fetch_add(1, Ordering::Relaxed)),
         }
+    }
+
+    /// `thread`: what tells it from others.
+    fn of(seed: u64, thread: impl Hash) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (seed, thread).hash(&mut hasher);
         let mut temper = Self { state: hasher.finish(), calm: 0 };
         temper.calm = (temper.next() % 5) as u32;
         temper
@@ -245,5 +253,33 @@ impl<T> Mutex<T> {
 impl<T: fmt::Debug> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sequence(seed: u64, thread: &str) -> Vec<u64> {
+        let mut temper = Temper::of(seed, thread);
+        (0..100).map(|_| temper.next()).collect()
+    }
+
+    #[test]
+    fn a_seed_and_a_name_give_the_same_sequence_again() {
+        assert_eq!(sequence(1, "a"), sequence(1, "a"));
+        assert_ne!(sequence(1, "a"), sequence(1, "b"));
+        assert_ne!(sequence(1, "a"), sequence(2, "a"));
+    }
+
+    #[test]
+    fn updates_are_those_of_the_standard_library() {
+        let (own, standard) = (AtomicU64::new(5), atomic::AtomicU64::new(5));
+        let half = |value: u64| (value > 1).then_some(value / 2);
+        for _ in 0..4 {
+            let updated = own.fetch_update(Ordering::Relaxed, Ordering::Relaxed, half);
+            assert_eq!(updated, standard.fetch_update(Ordering::Relaxed, Ordering::Relaxed, half));
+        }
+        assert_eq!(own.into_inner(), standard.into_inner());
     }
 }

@@ -66,7 +66,9 @@ fn soak(args: &Args) -> ExitCode {
     let begun = Instant::now();
     let end = begun + args.duration;
     let report = Report::new(args, begun);
-    // Executors of this process come and go; what is there already is not theirs.
+    // Executors of this process come and go; what is there already is not theirs. A sanitizer has a thread, too, and
+    // makes it with the first one.
+    std::thread::spawn(|| ()).join().expect("the thread does nothing");
     let threads_before = Usage::now().threads;
     let mut warm = None;
     let mut failure = None;

@@ -63,7 +63,8 @@ impl World {
             items: (0..ITEMS).map(|_| Mutex::default()).collect(),
             prefix: format!("s{round}"),
             closing: AtomicBool::new(false),
-            creation_fails: Arc::new(AtomicUsize::new(if random.once_in(3) { 6 } else { 0 })),
+            // A failure holds all creations back for a second, so such a round does little else than wait.
+            creation_fails: Arc::new(AtomicUsize::new(if round % 6 == 2 { 12 } else { 0 })),
         });
         (0..EXECUTORS).for_each(|at| world.new_executor(at, random));
         (0..QUEUES).for_each(|at| world.new_queue(at, random));
@@ -153,12 +154,11 @@ impl World {
         let Some(executor) = self.executor(random) else { return };
         let (builder, is_alone) = any_kind(random);
         let builder = if random.once_in(3) { builder.max_pending(1 + random.below(200)) } else { builder };
-        let builder = if random.once_in(3) { builder.rescuer() } else { builder };
+        let builder = if random.once_in(4) { builder.rescuer() } else { builder };
         let queue = match builder.build_on(&executor) {
             Ok(queue) => queue,
-            // Its thread could not be made.
-            Err(BuildQueueError::Rescuer { .. }) => return,
-            Err(error) => panic!("a queue can be made: {error}"),
+            Err(BuildQueueError::Rescuer { .. }) if self.creation_fails.load(SeqCst) > 0 => return,
+            Err(error) => panic!("a queue cannot be made: {error}"),
         };
         let before =
             self.queues[at].lock().unwrap().replace(Queue { queue, alone: is_alone.then(Arc::default) });

@@ -4,6 +4,7 @@
 //! what the queue accepted, refused, or gave back.
 
 pub(crate) mod one_shots;
+pub(crate) mod placed;
 pub(crate) mod things;
 pub(crate) mod timers;
 pub(crate) mod works;
@@ -41,7 +42,7 @@ const HANDLES: usize = 32;
 
 /// All of them.
 pub(crate) fn table() -> impl Iterator<Item = &'static Operation> {
-    [one_shots::TABLE, works::TABLE, timers::TABLE, things::TABLE].into_iter().flatten()
+    [one_shots::TABLE, works::TABLE, timers::TABLE, placed::TABLE, things::TABLE].into_iter().flatten()
 }
 
 /// How often each was performed, in the order of the table.

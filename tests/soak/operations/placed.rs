@@ -1,0 +1,115 @@
+//! Queueing on a CPU or node of choice, and many at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use cmwq::Work;
+
+use crate::behaviour;
+use crate::books::Books;
+
+use super::{Driver, Operation};
+
+/// More CPUs than any of the machines has: some of the numbers are wrong.
+const CPUS: usize = 9;
+const BATCH: usize = 24;
+
+pub(crate) const TABLE: &[Operation] = &[
+    Operation { name: "spawn_on", weight: 40, perform: spawn_on },
+    Operation { name: "queue_on", weight: 40, perform: queue_on },
+    Operation { name: "spawn_batch", weight: 5, perform: spawn_batch },
+    Operation { name: "queue_batch", weight: 5, perform: queue_batch },
+    Operation { name: "run_on_cpu", weight: 4, perform: run_on_cpu },
+    Operation { name: "schedule_on_each_cpu", weight: 1, perform: run_on_each },
+];
+
+fn spawn_on(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    let closure = behaviour::one_shot(&driver.world, &queue, &mut driver.random);
+    Books::add(&driver.world.books.accepted);
+    let (cpu, node) = (driver.random.below(CPUS), driver.random.below(3));
+    let answer = if driver.random.once_in(4) {
+        queue.queue.spawn_on_node(node, closure)
+    } else {
+        queue.queue.spawn_on(cpu, closure)
+    };
+    match answer {
+        Ok(handle) => driver.keep(handle),
+        Err(_) => {
+            Books::add(&driver.world.books.refused);
+            driver.world.books.accepted.fetch_sub(1, SeqCst);
+        }
+    }
+}
+
+fn queue_on(driver: &mut Driver) {
+    let (item, on) = (driver.world.item(&mut driver.random), driver.world.queue(&mut driver.random));
+    let (Some(item), Some(on)) = (item, on) else { return };
+    Books::add(&driver.world.books.accepted);
+    let (cpu, node) = (driver.random.below(CPUS), driver.random.below(3));
+    let answer = if driver.random.once_in(4) {
+        on.queue.queue_on_node(node, &item.work)
+    } else {
+        on.queue.queue_on(cpu, &item.work)
+    };
+    if answer != Ok(true) {
+        driver.world.books.accepted.fetch_sub(1, SeqCst);
+    }
+    if answer.is_err() {
+        Books::add(&driver.world.books.refused);
+    }
+}
+
+fn spawn_batch(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    let count = driver.random.below(BATCH);
+    let closures: Vec<_> =
+        (0..count).map(|_| behaviour::one_shot(&driver.world, &queue, &mut driver.random)).collect();
+    driver.world.books.accepted.fetch_add(count as u64, SeqCst);
+    let handles = match queue.queue.spawn_batch(closures) {
+        Ok(handles) => handles,
+        Err(refused) => {
+            Books::add(&driver.world.books.refused);
+            driver.world.books.accepted.fetch_sub(refused.closures.len() as u64, SeqCst);
+            refused.accepted
+        }
+    };
+    handles.into_iter().for_each(|handle| driver.keep(handle));
+}
+
+fn queue_batch(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    let count = driver.random.below(BATCH);
+    let works: Vec<Work> =
+        (0..count).filter_map(|_| driver.world.item(&mut driver.random)).map(|item| item.work).collect();
+    driver.world.books.accepted.fetch_add(works.len() as u64, SeqCst);
+    let queued = queue.queue.queue_batch(&works).unwrap_or_else(|refused| {
+        Books::add(&driver.world.books.refused);
+        refused.newly_pending
+    });
+    driver.world.books.accepted.fetch_sub((works.len() - queued) as u64, SeqCst);
+}
+
+fn run_on_cpu(driver: &mut Driver) {
+    let Some(executor) = driver.world.executor(&mut driver.random) else { return };
+    let cpu = driver.random.below(CPUS);
+    // Refused where there is no such CPU.
+    let answer = executor.run_on_cpu(cpu, move || cpu);
+    let ran = answer.as_ref().is_ok_and(|answer| *answer == cpu);
+    if ran != executor.cpus().contains(cpu) {
+        Books::add(&driver.world.books.wrong);
+    }
+}
+
+fn run_on_each(driver: &mut Driver) {
+    let Some(executor) = driver.world.executor(&mut driver.random) else { return };
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&runs);
+    let answer = executor.schedule_on_each_cpu(move |_| {
+        count.fetch_add(1, SeqCst);
+    });
+    let all = answer.is_ok() && runs.load(SeqCst) == executor.cpus().len();
+    if !all {
+        Books::add(&driver.world.books.wrong);
+    }
+}
