@@ -1,5 +1,7 @@
 //! One error type per operation, each saying what was wrong, with the value, and what would be right.
 
+mod batch;
+
 use std::any::Any;
 use std::fmt;
 use std::io;
@@ -7,6 +9,8 @@ use std::time::Duration;
 
 use crate::sys::sync::Mutex;
 use crate::{CpuSet, QueueError, TopologyError};
+
+pub use self::batch::{QueueBatchError, RefusedBatch};
 
 /// Why an executor could not be built.
 ///
@@ -215,6 +219,8 @@ impl std::error::Error for BuildQueueError {}
 pub enum SetMaxActiveError {
     /// An ordered queue runs one item at a time, that is what orders it.
     Ordered,
+    /// A bh queue runs one item at a time on each CPU.
+    Bh,
     /// It is above the limit.
     MaxActive {
         /// What was given.
@@ -230,6 +236,7 @@ impl fmt::Display for SetMaxActiveError {
             Self::Ordered => {
                 write!(f, "an ordered queue runs one item at a time, that is what orders it")
             }
+            Self::Bh => write!(f, "a bh queue runs one item at a time on each CPU"),
             Self::MaxActive { value, limit } => {
                 write!(f, "max_active is {value}; it must be 1 to {limit}, or 0 for the default of 256")
             }
@@ -343,6 +350,55 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
+/// Why something that was to run on a certain CPU, or on each, did not, or not to its end.
+///
+/// See [`Executor::run_on_cpu`](crate::Executor::run_on_cpu).
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::{Executor, JoinError, QueueError, RunOnCpuError};
+///
+/// let executor = Executor::global();
+/// let error = executor.run_on_cpu(1 << 20, || ()).unwrap_err();
+/// assert!(matches!(error, RunOnCpuError::Refused(QueueError::UnknownCpu { .. })));
+///
+/// let cpu = executor.cpus().first().unwrap();
+/// let error = executor.run_on_cpu(cpu, || panic!("no luck")).unwrap_err();
+/// assert!(matches!(error, RunOnCpuError::Failed(JoinError::Panicked(_))));
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RunOnCpuError {
+    /// It was not accepted, and has not begun.
+    Refused(QueueError),
+    /// It panicked, or was cancelled before it began.
+    Failed(JoinError),
+}
+
+impl fmt::Display for RunOnCpuError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => error.fmt(f),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RunOnCpuError {}
+
+impl From<QueueError> for RunOnCpuError {
+    fn from(error: QueueError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<JoinError> for RunOnCpuError {
+    fn from(error: JoinError) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// What an item panicked with.
 ///
 /// # Examples
@@ -437,6 +493,9 @@ mod tests {
         is_error::<SetMaxActiveError>();
         is_error::<WaitError>();
         is_error::<EnableError>();
+        is_error::<RunOnCpuError>();
         is_error::<Refused<fn()>>();
+        is_error::<RefusedBatch<fn(), ()>>();
+        is_error::<QueueBatchError>();
     }
 }

@@ -10,11 +10,14 @@
 //! | `drain` | the end of a queue, for a time or for ever |
 //! | `shutdown` | the end of an executor that is asked for |
 //! | `submit` | the issuer's path: place, admit, enqueue, kick |
+//! | `batch` | the same for many items, with one kick |
 //! | `one_shot`, `work_item` | the two kinds of items and how a worker executes each |
 //! | `timers`, `periodic` | items that are queued later, once or by the clock |
 //! | `shard` | a queue's part on one CPU: its gate and its pool |
 //! | `flush` | waiting for what was queued before |
 //! | `worker` | a worker thread's main loop, and the thread-local worker |
+//! | `context` | what the calling thread works for |
+//! | `bh` | what is different in a pool of one worker |
 //! | `pool` | worklist and crew of one pool; the one door that unparks or creates |
 //! | `rescuer` | the thread of a queue that runs its items when no worker can be made |
 //! | `manager` | the one thread that makes threads and keeps deadlines |
@@ -28,9 +31,11 @@
 //! here: a pool's `state`; a queue's `making` (shards being made, what was asked of the queue; takes the locks of both
 //! registers inside); the register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`;
 //! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an
-//! item's
-//! ledger (takes that of the timers inside).
+//! item's ledger (takes that of the timers inside); a worker's `description`.
 
+pub(crate) mod batch;
+mod bh;
+pub(crate) mod context;
 pub(crate) mod core;
 pub(crate) mod drain;
 pub(crate) mod entry;

@@ -12,6 +12,7 @@
 
 mod abandon;
 mod distress;
+mod spec;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,11 +22,10 @@ use crossbeam_deque::Injector;
 use crossbeam_utils::CachePadded;
 
 use crate::policy::concurrency::{Kick, Reserved, Running};
-use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::{Crew, Prepare, Rest, Wake, WorkerId, should_shed};
 use crate::policy::manager::Look;
 use crate::policy::time::Time;
-use crate::policy::worker::{Phase, WorkerState};
+use crate::policy::worker::Phase;
 use crate::protocol::running::RunningCell;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::{affinity, clock};
@@ -37,27 +37,7 @@ use super::shard::steal;
 use super::shutdown::give_up;
 use super::worker::Worker;
 
-/// Whose items a pool runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum PoolKind {
-    /// Items queued on one CPU; the slot is the CPU's place in the executor.
-    PerCpu { cpu: usize, slot: usize, high: bool },
-    /// Items of a pod.
-    Unbound { id: usize },
-}
-
-/// What a pool is made of.
-#[derive(Debug)]
-pub(crate) struct PoolSpec {
-    pub(crate) kind: PoolKind,
-    /// The CPUs that its workers are bound to, by the numbers that the operating system knows.
-    pub(crate) binding: CpuSet,
-    /// The CPUs that it serves, by the numbers of the topology.
-    pub(crate) cpus: CpuSet,
-    pub(crate) nice: i32,
-    /// How many workers to keep runnable; `None`: as many as there are items.
-    pub(crate) target: Option<usize>,
-}
+pub(crate) use self::spec::{PoolKind, PoolSpec};
 
 /// See the module.
 pub(crate) struct Pool {
@@ -99,7 +79,8 @@ impl Pool {
     pub(crate) fn new(spec: PoolSpec, core: Arc<Core>) -> Arc<Self> {
         let running = spec.target.map_or(Running::unmanaged(), Running::managed);
         let running = if core.settings.progress_check.is_some() { running } else { running.unwatchable() };
-        let crew = Crew::new(core.settings.crew_limits);
+        let limits = core.settings.crew_limits;
+        let crew = if spec.is_bh() { Crew::of_one(limits) } else { Crew::new(limits) };
         Arc::new_cyclic(|this| Self {
             spec,
             running: CachePadded::new(RunningCell::new(running)),
@@ -114,7 +95,19 @@ impl Pool {
     /// Adds an entry at the end of the worklist.
     #[inline]
     pub(crate) fn submit(&self, entry: Entry) {
+        self.push(entry);
+        self.pushed();
+    }
+
+    /// The first half of [`submit`](Self::submit): until the second one, nobody may come for the entry.
+    #[inline]
+    pub(crate) fn push(&self, entry: Entry) {
         self.worklist.push(entry);
+    }
+
+    /// The second half, for all entries that this thread has pushed.
+    #[inline]
+    pub(crate) fn pushed(&self) {
         self.perform(self.running.pushed(), None);
     }
 
@@ -160,6 +153,11 @@ impl Pool {
     pub(crate) fn has_work(&self) -> bool {
         let sidelined = self.sidelined.load(Ordering::Acquire);
         sidelined > 0 && sidelined != abandon::ABANDONED || !self.worklist.is_empty()
+    }
+
+    /// How many entries lie on the worklist: a hint.
+    pub(crate) fn pending(&self) -> usize {
+        self.worklist.len() + self.sidelined.load(Ordering::Relaxed)
     }
 
     /// The caller gave up running, or used up a reservation, or cleared the watched bit: if there is work, sees to
@@ -346,7 +344,7 @@ impl Pool {
     /// A look for the manager's watch.
     pub(crate) fn observe(&self) -> Look {
         let state = self.state.lock();
-        let managed = self.spec.target.is_some();
+        let managed = self.spec.manages_concurrency();
         let at_work = |phase| match phase {
             // Also between taking its reservation and beginning.
             Phase::Waking | Phase::Running => true,
@@ -371,10 +369,9 @@ impl Pool {
         }
     }
 
-    /// The phase and item count of each worker, for the dump.
-    pub(crate) fn worker_states(&self) -> Vec<(WorkerId, WorkerState)> {
-        let state = self.state.lock();
-        state.workers.iter().filter_map(|slot| slot.worker()).map(|w| (w.id, w.cell.load())).collect()
+    /// Its workers, for the dump.
+    pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
+        self.state.lock().workers.iter().filter_map(Slot::worker).map(Arc::clone).collect()
     }
 
     /// Is the pool done with, or about to be?
@@ -412,16 +409,6 @@ impl Slot {
 
     fn phase(&self) -> Option<Phase> {
         Some(self.worker()?.cell.load().phase())
-    }
-}
-
-impl PoolKind {
-    /// The name of a worker, as the kernel forms it.
-    pub(crate) fn worker_name(self, prefix: &str, id: WorkerId) -> String {
-        match self {
-            Self::PerCpu { cpu, high, .. } => format!("{prefix}/{cpu}:{id}{}", if high { "H" } else { "" }),
-            Self::Unbound { id: pool } => format!("{prefix}/u{pool}:{id}"),
-        }
     }
 }
 

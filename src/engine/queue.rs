@@ -6,11 +6,11 @@
 #![allow(unsafe_code, reason = "a queue is owned by its handle first, and then by its last item in flight")]
 
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::policy::item::ShardId;
 use crate::policy::pods::AffinityScope;
-use crate::policy::standing::{Stage, Standing, Wishes};
+use crate::policy::standing::{End, Stage, Standing, Wishes};
 use crate::protocol::drain::ChainedCount;
 use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 
@@ -41,6 +41,8 @@ pub(crate) struct QueueSpec {
 pub(crate) enum QueueKind {
     /// To the pool of the CPU that they were queued on.
     PerCpu { high: bool },
+    /// To the bh context of that CPU.
+    Bh { high: bool },
     /// To the pool of that CPU's pod.
     Unbound { managed: bool, scope: AffinityScope, nice: i32, cpus: crate::policy::cpu_set::CpuSet },
 }
@@ -74,6 +76,8 @@ pub(crate) struct Queue {
     number: u64,
     /// Itself, as it came from its box: who frees it, frees it by this pointer.
     this: NonNull<Self>,
+    /// What its handles share, as long as there is one.
+    handle: Weak<QueueHandle>,
 }
 
 /// The shards, owned, and what was asked of the queue. Locked while a shard is made, and while gates are told something: so
@@ -109,7 +113,27 @@ unsafe impl Sync for Queue {}
 
 impl QueueHandle {
     /// `None` if the executor is, or was, shut down.
-    pub(crate) fn new(spec: QueueSpec, executor: Arc<ExecutorInner>) -> Option<Self> {
+    pub(crate) fn new(spec: QueueSpec, executor: Arc<ExecutorInner>) -> Option<Arc<Self>> {
+        let handle = Self::in_any_case(spec, executor);
+        let is_over = handle.queue().making.lock().wishes.end == End::Done;
+        (!is_over).then_some(handle)
+    }
+
+    /// The same, but destroyed, if the executor is, or was, shut down.
+    pub(crate) fn in_any_case(spec: QueueSpec, executor: Arc<ExecutorInner>) -> Arc<Self> {
+        let handle = Arc::new_cyclic(|handle| Self::make(spec, executor, handle.clone()));
+        let queue = handle.queue();
+        let comes_too_late = !queue.executor.queues.enter(queue.number, queue.this);
+        // Only now: who changes the executor from here on finds the queue in the register.
+        queue.change(|wishes| {
+            if comes_too_late {
+                wishes.end = End::Done;
+            }
+        });
+        handle
+    }
+
+    fn make(spec: QueueSpec, executor: Arc<ExecutorInner>, handle: Weak<Self>) -> Self {
         let slots = executor.placement.slots();
         let (Limit::PerCpu(max_active) | Limit::Total(max_active)) = spec.limit;
         let wishes = Wishes::new(max_active);
@@ -128,21 +152,14 @@ impl QueueHandle {
             holds: AtomicUsize::new(1),
             number: 0,
             this: NonNull::dangling(),
+            handle,
         };
         let this = NonNull::from(Box::leak(Box::new(queue)));
         // SAFETY: nobody else knows the queue yet.
         let queue = unsafe { &mut *this.as_ptr() };
         queue.this = this;
         queue.number = queue.executor.queues.number();
-        if !queue.executor.queues.enter(queue.number, this) {
-            // SAFETY: it came from a box, and nobody has got to know it.
-            drop(unsafe { Box::from_raw(this.as_ptr()) });
-            return None;
-        }
-        let handle = Self(this);
-        // Only now: who changes the executor from here on finds the queue in the register.
-        handle.queue().change(|_| ());
-        Some(handle)
+        Self(this)
     }
 
     #[inline]
@@ -181,6 +198,11 @@ impl Queue {
 
     pub(crate) fn rescuer(&self) -> Option<&Arc<Rescuer>> {
         self.spec.rescuer.as_ref().map(OwnedRescuer::shared)
+    }
+
+    /// A handle like those that there are; `None` if the last one is gone.
+    pub(crate) fn handle(&self) -> Option<Arc<QueueHandle>> {
+        self.handle.upgrade()
     }
 
     pub(crate) fn shared_gate(&self) -> Option<&Gate> {
@@ -230,19 +252,21 @@ impl Queue {
     }
 
     /// Would a flush wait for the item that runs on this thread, and so for itself? It holds a slot of the queue, or
-    /// is pending on it and cannot run there before it has returned here.
+    /// is pending on it and cannot run there before it has returned here, or holds the bh context that an item of the
+    /// queue needs.
     pub(crate) fn flush_would_deadlock(&self) -> bool {
         let current = worker::with_current(|worker| worker?.current());
         current.is_some_and(|current| {
             let home = current.pending_on();
             std::ptr::eq(current.queue, self)
                 || home.is_some_and(|home| self.shards().any(|s| s.id() == home))
+                || self.shards().any(|shard| shard.needs_context_of(&current))
         })
     }
 
     /// Is this one of its shards, and does it have this gate?
     pub(crate) fn has_shard(&self, id: ShardId, gate: *const Gate) -> bool {
-        self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.gate(), gate))
+        self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.lane(), gate))
     }
 
     /// An item wants to come. False if `max_pending` items are there already.

@@ -11,6 +11,7 @@ use super::core::contain;
 use super::entry::Entry;
 use super::one_shot::{self, RawHandle};
 use super::placement::Place;
+use super::pool::Pool;
 use super::queue::{Queue, QueueHandle};
 use super::refusal::QueueError;
 use super::shard::Shard;
@@ -22,6 +23,21 @@ impl Queue {
     /// Queues a closure that runs once. A refusal hands it back.
     #[inline]
     pub(crate) fn spawn<F, T>(&self, place: Place, function: F) -> Result<RawHandle<T>, (QueueError, F)>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawn_with(place, function, Pool::submit)
+    }
+
+    /// The same; `submit` puts the entry on the worklist, and sees to it that somebody comes for it.
+    #[inline]
+    pub(super) fn spawn_with<'q, F, T>(
+        &'q self,
+        place: Place,
+        function: F,
+        submit: impl FnOnce(&'q Pool, Entry),
+    ) -> Result<RawHandle<T>, (QueueError, F)>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
@@ -45,8 +61,8 @@ impl Queue {
                 return Err((error, function));
             }
         };
-        let (item, handle) = one_shot::make(function, std::ptr::from_ref(shard.gate()), origin);
-        enqueue(shard, Entry::new(item, shard, half), has_slot);
+        let (item, handle) = one_shot::make(function, shard.lane(), origin);
+        enqueue(shard, Entry::new(item, shard, half), has_slot, submit);
         Ok(handle)
     }
 
@@ -55,6 +71,17 @@ impl Queue {
     /// It is counted in the gate before it becomes pending: who finds it pending, and flushes, waits for it.
     #[inline]
     pub(crate) fn queue(&self, place: Place, work: &WorkHandle) -> Result<bool, QueueError> {
+        self.queue_with(place, work, Pool::submit)
+    }
+
+    /// The same; `submit` as in [`spawn_with`](Self::spawn_with).
+    #[inline]
+    pub(super) fn queue_with<'q>(
+        &'q self,
+        place: Place,
+        work: &WorkHandle,
+        submit: impl FnOnce(&'q Pool, Entry),
+    ) -> Result<bool, QueueError> {
         // An item, too: one that was pending at the fork would seem to be so for ever.
         if self.executor.origin.is_forked() || work.origin.is_forked() {
             return Err(QueueError::Forked);
@@ -79,7 +106,7 @@ impl Queue {
         };
         let queued = work.cell.queue(target);
         if queued == Queued::Push {
-            enqueue(shard, Entry::new(work.item(), shard, half), has_slot);
+            enqueue(shard, Entry::new(work.item(), shard, half), has_slot, submit);
         } else {
             self.take_back(shard, half, has_slot);
         }
@@ -144,14 +171,18 @@ impl Queue {
         match timer.what {
             Later::Work(work) => {
                 match work.cell.fire(name, shard.target()) {
-                    Some(Queued::Push) => enqueue(shard, Entry::new(work.item(), shard, half), has_slot),
+                    Some(Queued::Push) => {
+                        enqueue(shard, Entry::new(work.item(), shard, half), has_slot, Pool::submit);
+                    }
                     // It is no longer meant, or an entry lies there already.
                     None | Some(_) => self.take_back(shard, half, has_slot),
                 }
                 // The item's last handle may go with this: a user's destructor.
                 contain(|| drop(work));
             }
-            Later::OneShot(item) => enqueue(shard, Entry::new(item.list(), shard, half), has_slot),
+            Later::OneShot(item) => {
+                enqueue(shard, Entry::new(item.list(), shard, half), has_slot, Pool::submit);
+            }
         }
     }
 
@@ -175,11 +206,11 @@ impl Queue {
             return Err((QueueError::Forked, function));
         }
         let slot = queue.executor.placement.slot_for(place);
-        let gate = queue.shard(slot).gate();
-        if let Err(error) = queue.may_arm(gate, false) {
+        let shard = queue.shard(slot);
+        if let Err(error) = queue.may_arm(shard.gate(), false) {
             return Err((error, function));
         }
-        let (item, mut raw) = one_shot::make(function, std::ptr::from_ref(gate), origin);
+        let (item, mut raw) = one_shot::make(function, shard.lane(), origin);
         let what = Later::OneShot(Unlisted::new(item));
         let (name, wake) = TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot });
         if wake {
@@ -212,9 +243,9 @@ fn answer(queued: Queued) -> Result<bool, QueueError> {
 
 /// The caller holds a handle of the shard's queue, which keeps shard and pool in place.
 #[inline]
-fn enqueue(shard: &Shard, entry: Entry, has_slot: bool) {
+fn enqueue<'q>(shard: &'q Shard, entry: Entry, has_slot: bool, submit: impl FnOnce(&'q Pool, Entry)) {
     if has_slot {
-        shard.pool.submit(entry);
+        submit(&shard.pool, entry);
     } else if let Some(first) = shard.gate().wait(entry) {
         worker::submit(first);
     }

@@ -12,20 +12,21 @@ use std::thread::Thread;
 
 use crate::policy::concurrency::{Next, Reserved};
 use crate::policy::crew::{Prepare, Rest, WorkerId};
-use crate::policy::item::ShardId;
 use crate::policy::worker::Phase;
 use crate::protocol::worker::WorkerCell;
 use crate::sys::fork::{self, Origin};
-use crate::sys::sync::{AtomicUsize, Ordering};
+use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::{self, affinity};
 
+use super::bh;
+pub(crate) use super::context::Current;
 use super::core::{Core, PanicReport};
-use super::entry::{Entry, Header};
+use super::entry::Entry;
 use super::manager::Request;
 use super::pool::{Pool, PoolKind};
 use super::queue::Queue;
 use super::rescuer::Rescuer;
-use super::shard::{self, Gate, Shard};
+use super::shard::{self, Shard};
 use super::work_item::WorkItem;
 
 /// What a process that ends by a panic exits with, as the standard library has it.
@@ -43,6 +44,8 @@ pub(crate) struct Worker {
     /// The CPU on which it was seen last, if that can differ from another worker's of its pool. Written by the owner;
     /// a hint.
     cpu: AtomicUsize,
+    /// What an item said of itself, and which: it is out of date once the worker has begun another one.
+    description: Mutex<Option<(u64, String)>>,
     thread: Thread,
 }
 
@@ -57,59 +60,39 @@ pub(crate) struct WorkerThread {
     guards: Cell<u32>,
     /// The item that is being executed, until its entry is completed.
     current: Cell<Option<Current>>,
+    /// The type of the last item, for reports of debug builds.
+    item_type: Cell<&'static str>,
     /// An entry that was given a slot by the last completion, and that nothing else comes before.
     in_hand: Cell<Option<Entry>>,
     /// If it is a rescuer: it is not of the pool's crew.
     rescuer: Option<Arc<Rescuer>>,
-    /// None of its items count as running: it is a rescuer, or its pool has no target.
+    /// A block of its items changes no count: it is a rescuer, or its pool manages no concurrency.
     uncounted: bool,
-}
-
-/// Whom a worker works for. Addresses to compare with, not to follow, but for `gate` and `work`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Current {
-    pub(crate) queue: *const Queue,
-    pub(crate) gate: *const Gate,
-    /// The gate had one slot when the item began.
-    has_only_slot: bool,
-    pub(crate) item: *const Header,
-    /// The item, if it is a reusable one and inside its function; null otherwise.
-    work: *const WorkItem,
-}
-
-impl Current {
-    /// The gate has one slot, and the item holds it. While the queue is frozen, too.
-    pub(crate) fn holds_only_slot(&self) -> bool {
-        // SAFETY: the item's entry is in flight in the gate until this is taken back, on this thread.
-        self.has_only_slot && unsafe { &*self.gate }.cell.load().max() <= 1
-    }
-
-    /// The shard on which the running item is pending once more: it runs there when it has returned.
-    pub(crate) fn pending_on(&self) -> Option<ShardId> {
-        // SAFETY: set by `call` while the item runs, which keeps it in place, and taken back when it ends; nobody
-        // but the item's own function asks meanwhile, on this thread.
-        let state = unsafe { self.work.as_ref() }?.cell.load();
-        state.is_pending().then(|| state.home())
-    }
-}
-
-impl Current {
-    /// Does the item hold the only slot of this shard's gate?
-    pub(crate) fn is_only_slot_of(&self, shard: ShardId) -> bool {
-        // SAFETY: set while the entry of the item that runs on this thread keeps its queue in place, and taken back
-        // when that is completed.
-        self.holds_only_slot() && unsafe { &*self.queue }.has_shard(shard, self.gate)
-    }
 }
 
 impl Worker {
     /// For the calling thread.
     fn new(id: WorkerId, phase: Phase) -> Self {
-        Self { id, cell: WorkerCell::new(phase), cpu: AtomicUsize::new(0), thread: std::thread::current() }
+        Self {
+            id,
+            cell: WorkerCell::new(phase),
+            cpu: AtomicUsize::new(0),
+            description: Mutex::new(None),
+            thread: std::thread::current(),
+        }
     }
 
     pub(crate) fn cpu(&self) -> usize {
         self.cpu.load(Ordering::Relaxed)
+    }
+
+    /// What the item that it executes has said of itself.
+    pub(crate) fn description(&self) -> Option<String> {
+        let state = self.cell.load();
+        let description = self.description.lock();
+        let (item, text) = description.as_ref()?;
+        let has_item = matches!(state.phase(), Phase::Running | Phase::Blocked | Phase::Uncounted);
+        (has_item && *item == state.sequence()).then(|| text.clone())
     }
 
     /// Outside of the pool's lock: this is a system call.
@@ -161,7 +144,9 @@ pub(super) fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&
 fn bind(pool: &Pool) {
     let core = &pool.core;
     let bound = match pool.spec.kind {
-        PoolKind::PerCpu { .. } => pool.spec.binding.first().is_some_and(sys::affinity::pin_to_cpu),
+        PoolKind::PerCpu { .. } | PoolKind::Bh { .. } => {
+            pool.spec.binding.first().is_some_and(sys::affinity::pin_to_cpu)
+        }
         PoolKind::Unbound { .. } => sys::affinity::pin_to_set(&pool.spec.binding).is_ok(),
     };
     core.denials.affinity(bound, &pool.spec.binding);
@@ -176,13 +161,14 @@ pub(super) fn set_nice(core: &Core, nice: i32) {
 
 impl WorkerThread {
     fn new(pool: Arc<Pool>, shared: Arc<Worker>, rescuer: Option<Arc<Rescuer>>) -> Self {
-        let uncounted = rescuer.is_some() || pool.spec.target.is_none();
+        let uncounted = rescuer.is_some() || !pool.spec.manages_concurrency();
         Self {
             origin: pool.core.origin,
             pool,
             shared,
             guards: Cell::new(0),
             current: Cell::new(None),
+            item_type: Cell::new(""),
             in_hand: Cell::new(None),
             rescuer,
             uncounted,
@@ -245,6 +231,7 @@ impl WorkerThread {
     /// Executes items until there are none, or too many workers run. True if it still counts as running.
     fn work(&self) -> bool {
         let mut woken_just_now = true;
+        let mut run = bh::Run::begin(&self.pool);
         loop {
             let Some(entry) = self.in_hand.take().or_else(|| self.pool.pop()) else {
                 return self.pool.running.between_items(false) != Next::Shed;
@@ -255,6 +242,7 @@ impl WorkerThread {
                 self.pool.look();
             }
             self.execute(entry);
+            run.item_ended(&self.pool, || self.has_in_hand());
             if self.pool.running.load().too_many_running()
                 && self.is_the_one_to_shed()
                 && self.pool.running.between_items(true) == Next::Shed
@@ -274,6 +262,13 @@ impl WorkerThread {
         self.end_guards();
     }
 
+    fn has_in_hand(&self) -> bool {
+        let entry = self.in_hand.take();
+        let has = entry.is_some();
+        self.in_hand.set(entry);
+        has
+    }
+
     /// Calls an item's function. What it panics with is reported, and returned. `work`: the item, if it is a reusable
     /// one.
     #[inline]
@@ -285,6 +280,9 @@ impl WorkerThread {
         function: impl FnOnce() -> R,
     ) -> std::thread::Result<R> {
         self.begin(entry, work);
+        if cfg!(debug_assertions) {
+            self.item_type.set(type_name);
+        }
         let result = catch_unwind(AssertUnwindSafe(function));
         if self.origin.is_forked() {
             // The item has forked, and this is the child: it has come back to where it has no business. What there is
@@ -323,8 +321,9 @@ impl WorkerThread {
         let gate = entry.shard().gate();
         self.current.set(Some(Current {
             queue: entry.shard().queue(),
-            gate,
-            has_only_slot: gate.cell.load().max() == 1,
+            gate: entry.shard().lane(),
+            holds_context: self.pool.spec.is_bh(),
+            only_slot_of: if gate.cell.load().max() == 1 { gate } else { std::ptr::null() },
             item: entry.item().as_ptr(),
             work: work.map_or(std::ptr::null(), std::ptr::from_ref),
         }));
@@ -404,6 +403,8 @@ impl WorkerThread {
         if depth == 0 && self.shared.cell.block() {
             self.pool.running.leave();
             self.pool.look_before_blocking();
+        } else if cfg!(debug_assertions) && depth == 0 && self.pool.spec.is_bh() {
+            bh::report_guard(self.item_type.get());
         }
         self.sequence()
     }
@@ -428,6 +429,13 @@ impl WorkerThread {
 
     pub(crate) fn current(&self) -> Option<Current> {
         self.current.get()
+    }
+
+    /// The present item says what it does.
+    pub(super) fn describe(&self, text: String) {
+        let said = self.current.get().map(|_| (self.sequence(), text));
+        let before = std::mem::replace(&mut *self.shared.description.lock(), said);
+        drop(before);
     }
 }
 

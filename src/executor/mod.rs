@@ -1,7 +1,9 @@
 //! [`Executor`]: the worker pools of a set of CPUs.
 
 mod builder;
+mod on_cpus;
 mod shutdown;
+mod system;
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use crate::sys::fork::PerProcess;
 
 pub use self::builder::ExecutorBuilder;
 pub use self::shutdown::{QueueReport, ShutdownReport};
+use self::system::SystemQueues;
 
 static GLOBAL: PerProcess<Executor> = PerProcess::new();
 
@@ -42,6 +45,7 @@ static GLOBAL: PerProcess<Executor> = PerProcess::new();
 #[derive(Clone)]
 pub struct Executor {
     pub(crate) inner: Arc<ExecutorInner>,
+    system: Arc<SystemQueues>,
     _handles: Arc<Handles>,
 }
 
@@ -55,9 +59,9 @@ impl Drop for Handles {
 }
 
 impl Executor {
-    fn new(inner: ExecutorInner) -> Self {
+    fn from_inner(inner: ExecutorInner) -> Self {
         let inner = Arc::new(inner);
-        Self { _handles: Arc::new(Handles(Arc::clone(&inner))), inner }
+        Self { _handles: Arc::new(Handles(Arc::clone(&inner))), inner, system: Arc::default() }
     }
 
     /// Starts to describe an executor.

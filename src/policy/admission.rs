@@ -419,7 +419,11 @@ mod tests {
         assert_eq!(shut.admit_chained(), (shut, Admit::Refused));
         assert_eq!(shut.complete().1, Slot::Free, "what was accepted is not concerned");
         let (late, slot) = busy.admit_chained().0.with_door(Door::Shut).list();
-        assert_eq!((slot, late.active()), (Slot::Handed, 2), "who comes to the list too late takes its first item");
+        assert_eq!(
+            (slot, late.active()),
+            (Slot::Handed, 2),
+            "who comes to the list too late takes its first item"
+        );
         let (word, slot) = busy.admit_chained().0.list().0.with_door(Door::Shut).complete();
         assert_eq!((slot, word.listed()), (Slot::Free, 1), "nothing starts any more");
         assert_eq!(word.recall().1, Slot::Handed);

@@ -34,6 +34,21 @@ fn a_timer_fires_while_it_is_moved() {
     });
 }
 
+/// spec: W5: a timer that is off the map already, and is moved before it fires, is no longer meant.
+#[test]
+fn a_timer_that_was_moved_does_not_fire() {
+    check_all(|| {
+        let model = Arc::new(Model::new());
+        model.arm(0, false);
+        assert!(model.take_timer(0));
+        model.arm(1, true);
+        assert_eq!(model.item.fire(&0, model.target(0)), None);
+        model.drop_handle();
+        assert!(model.item.load().is_pending(), "by the other timer");
+        model.assert_quiet();
+    });
+}
+
 /// spec: W5: what is queued already, and perhaps just begins, is moved to later.
 #[test]
 fn an_item_is_moved_to_later_while_it_begins() {
