@@ -1,6 +1,7 @@
 //! One error type per operation, each saying what was wrong, with the value, and what would be right.
 
 mod batch;
+mod limit;
 
 use std::any::Any;
 use std::fmt;
@@ -11,6 +12,7 @@ use crate::sys::sync::Mutex;
 use crate::{CpuSet, QueueError, TopologyError};
 
 pub use self::batch::{QueueBatchError, RefusedBatch};
+pub use self::limit::SetMaxActiveError;
 
 /// Why an executor could not be built.
 ///
@@ -199,49 +201,6 @@ impl fmt::Display for BuildQueueError {
 }
 
 impl std::error::Error for BuildQueueError {}
-
-/// Why the limit of active items was not changed. It is as it was.
-///
-/// # Examples
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use cmwq::{SetMaxActiveError, WorkQueue};
-///
-/// let queue = WorkQueue::ordered("log").build()?;
-/// assert_eq!(queue.set_max_active(2), Err(SetMaxActiveError::Ordered));
-/// assert_eq!(queue.max_active(), 1);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum SetMaxActiveError {
-    /// An ordered queue runs one item at a time, that is what orders it.
-    Ordered,
-    /// It is above the limit.
-    MaxActive {
-        /// What was given.
-        value: usize,
-        /// The highest that is accepted.
-        limit: usize,
-    },
-}
-
-impl fmt::Display for SetMaxActiveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ordered => {
-                write!(f, "an ordered queue runs one item at a time, that is what orders it")
-            }
-            Self::MaxActive { value, limit } => {
-                write!(f, "max_active is {value}; it must be 1 to {limit}, or 0 for the default of 256")
-            }
-        }
-    }
-}
-
-impl std::error::Error for SetMaxActiveError {}
 
 /// A one-shot that was not accepted, and its closure. Queues without `max_pending` refuse, too, when a hundred
 /// million items wait: see [`QueueError::Full`].

@@ -418,6 +418,15 @@ mod tests {
         assert_eq!(shut.admit(), (shut, Admit::Refused));
         assert_eq!(shut.admit_chained(), (shut, Admit::Refused));
         assert_eq!(shut.complete().1, Slot::Free, "what was accepted is not concerned");
+        let (late, slot) = busy.admit_chained().0.with_door(Door::Shut).list();
+        assert_eq!(
+            (slot, late.active()),
+            (Slot::Handed, 2),
+            "who comes to the list too late takes its first item"
+        );
+        let (word, slot) = busy.admit_chained().0.list().0.with_door(Door::Shut).complete();
+        assert_eq!((slot, word.listed()), (Slot::Free, 1), "nothing starts any more");
+        assert_eq!(word.recall().1, Slot::Handed);
         assert_eq!(shut.with_door(Door::Chained), busy);
     }
 
@@ -433,6 +442,8 @@ mod tests {
         SetMax(usize),
         StartListed,
         SetDoor(Door),
+        /// Behind a shut door, somebody empties the list.
+        Recall,
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -445,6 +456,7 @@ mod tests {
             4 => Just(Step::StartListed),
             1 => prop_oneof![4 => Just(Door::Open), 1 => Just(Door::Chained), 1 => Just(Door::Shut)]
                 .prop_map(Step::SetDoor),
+            2 => Just(Step::Recall),
         ]
     }
 
@@ -496,6 +508,7 @@ mod tests {
                         match slot {
                             Slot::Handed => {
                                 prop_assert!(active <= max, "a slot that is no more is handed over");
+                                prop_assert!(door != Door::Shut, "something starts behind a shut door");
                                 prop_assert!(list.pop_front().is_some());
                             }
                             _ => active -= 1,
@@ -522,17 +535,26 @@ mod tests {
                             _ => raising = false,
                         }
                     }
-                    Step::SetDoor(new) => {
+                    // Nobody opens a door again that was shut to all.
+                    Step::SetDoor(new) => if door != Door::Shut {
                         door = new;
                         word = word.with_door(door);
-                    }
+                    },
+                    Step::Recall => if door == Door::Shut {
+                        let (next, slot) = word.recall();
+                        word = next;
+                        prop_assert_eq!(slot == Slot::Handed, list.pop_front().is_some());
+                        active += usize::from(slot == Slot::Handed);
+                    },
                 }
                 prop_assert_eq!(word.active() as usize, active);
                 prop_assert_eq!(word.coming() as usize, coming);
                 prop_assert_eq!(word.listed() as usize, list.len());
                 prop_assert_eq!((word.max() as usize, word.door()), (max, door));
-                prop_assert!(active <= max.max(before), "{:?}", word);
-                prop_assert!(list.is_empty() || active >= max || raising, "a slot idles: {:?}", word);
+                // What is taken off the list behind a shut door counts as active until it is given up.
+                let shut = door == Door::Shut;
+                prop_assert!(active <= max.max(before) || shut, "{:?}", word);
+                prop_assert!(list.is_empty() || active >= max || raising || shut, "a slot idles: {:?}", word);
             }
         }
     }

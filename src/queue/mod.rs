@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::blocking::wait;
 use crate::engine::placement::Place;
-use crate::engine::queue::QueueHandle;
+use crate::engine::queue::{QueueHandle, QueueKind};
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
 use crate::sys::wait::Until;
 use crate::{JoinHandle, QueueError, Refused, SetMaxActiveError, WaitError, Work};
@@ -248,10 +248,13 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// If the queue is ordered, or there is no such limit. Nothing was changed.
+    /// If the queue is ordered or a bh queue, or there is no such limit. Nothing was changed.
     #[doc(alias = "workqueue_set_max_active")]
     pub fn set_max_active(&self, items: usize) -> Result<(), SetMaxActiveError> {
         let queue = self.handle.queue();
+        if matches!(queue.spec.kind, QueueKind::Bh { .. }) {
+            return Err(SetMaxActiveError::Bh);
+        }
         if queue.spec.ordered {
             return Err(SetMaxActiveError::Ordered);
         }

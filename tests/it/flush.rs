@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use cmwq::{Executor, Work, WorkQueue};
+use cmwq::{Executor, WaitError, Work, WorkQueue};
 
 use crate::support::{
     Door, burn, cpus, eventually, is_asleep, on_each_executor, one_cpu, stress, thread_id, time_limit,
@@ -285,4 +285,87 @@ fn a_flush_in_the_destructor_of_a_cancelled_item_learns_that_it_would_deadlock()
     busy.join().unwrap();
     let answer = told.recv_timeout(Duration::from_secs(20)).unwrap();
     assert_eq!(answer, Err(cmwq::WaitError::WouldDeadlock));
+}
+
+/// spec: F1, F6: time-outs of some flushers expire while others wait; the flush that they began goes on for these.
+#[test]
+fn a_flush_that_runs_out_of_time_does_not_hold_others_up() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    for queue in all_kinds(&executor) {
+        let (door, ended) = (Door::default(), Arc::new(AtomicUsize::new(0)));
+        let (wait, ends) = (door.clone(), Arc::clone(&ended));
+        let item = queue.spawn(move || {
+            wait.wait();
+            ends.fetch_add(1, Ordering::SeqCst);
+        });
+        std::thread::scope(|scope| {
+            let patient: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        queue.flush().unwrap();
+                        ended.load(Ordering::SeqCst)
+                    })
+                })
+                .collect();
+            let hasty: Vec<_> = (0..8)
+                .map(|n| {
+                    let queue = &queue;
+                    scope.spawn(move || queue.flush_timeout(Duration::from_micros(300 * n)))
+                })
+                .collect();
+            for flush in hasty {
+                assert_eq!(flush.join().unwrap(), Err(WaitError::TimedOut));
+            }
+            assert!(patient.iter().all(|flush| !flush.is_finished()));
+            door.open();
+            assert!(patient.into_iter().all(|flush| flush.join().unwrap() == 1));
+        });
+        assert_eq!(queue.flush_timeout(Duration::from_secs(20)), Ok(()), "the turn is free again");
+        item.unwrap().join().unwrap();
+    }
+}
+
+/// spec: F1, F7, F8: flushes under load, by several threads, some without patience, while the limit changes and the
+/// queue is frozen and thawed: each that returns has seen what was queued before it.
+#[test]
+fn flushes_hold_while_limits_change_and_queues_freeze() {
+    let _limit = time_limit();
+    on_each_executor(|executor| {
+        let queue = WorkQueue::unbound("q").freezable().max_active(2).build_on(executor).unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let flushers: Vec<_> = (0..3)
+                .map(|flusher| {
+                    let queue = &queue;
+                    scope.spawn(move || {
+                        let done = Arc::new(AtomicUsize::new(0));
+                        for n in 1..=stress(30) {
+                            let counted = Arc::clone(&done);
+                            drop(queue.spawn(move || counted.fetch_add(1, Ordering::Relaxed)).unwrap());
+                            let in_time = match (flusher + n) % 3 {
+                                0 => queue.flush_timeout(Duration::from_micros(20)).is_ok(),
+                                _ => queue.flush().is_ok(),
+                            };
+                            assert!(!in_time || done.load(Ordering::Relaxed) == n);
+                            queue.flush().unwrap();
+                        }
+                    })
+                })
+                .collect();
+            scope.spawn(|| {
+                for n in 0.. {
+                    if over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    executor.freeze_begin();
+                    queue.set_max_active(1 + n % 4).unwrap();
+                    executor.thaw();
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+            });
+            flushers.into_iter().for_each(|flusher| flusher.join().unwrap());
+            over.store(true, Ordering::Relaxed);
+        });
+    });
 }

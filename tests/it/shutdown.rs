@@ -70,6 +70,11 @@ fn a_shut_down_executor_refuses_everything() {
     assert!(again.is_complete() && again.queues.is_empty(), "a second one finds nothing to do");
     executor.freeze_begin();
     assert!(!executor.freeze_busy());
+    assert_eq!(
+        refusal(executor.events()),
+        Some(QueueError::Destroyed),
+        "the system's queues are there, and over"
+    );
 }
 
 /// spec: E5: an executor that was never used.

@@ -13,6 +13,7 @@
     reason = "loom's cells hand out pointers, and `Owned` is freed while others refer to it"
 )]
 
+mod abandon;
 mod block;
 mod close;
 mod drain;

@@ -1,0 +1,49 @@
+//! Why a limit stays as it is.
+
+use std::fmt;
+
+/// Why the limit of active items was not changed. It is as it was.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{SetMaxActiveError, WorkQueue};
+///
+/// let queue = WorkQueue::ordered("log").build()?;
+/// assert_eq!(queue.set_max_active(2), Err(SetMaxActiveError::Ordered));
+/// assert_eq!(queue.max_active(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SetMaxActiveError {
+    /// An ordered queue runs one item at a time, that is what orders it.
+    Ordered,
+    /// A bh queue runs one item at a time on each CPU.
+    Bh,
+    /// It is above the limit.
+    MaxActive {
+        /// What was given.
+        value: usize,
+        /// The highest that is accepted.
+        limit: usize,
+    },
+}
+
+impl fmt::Display for SetMaxActiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ordered => {
+                write!(f, "an ordered queue runs one item at a time, that is what orders it")
+            }
+            Self::Bh => write!(f, "a bh queue runs one item at a time on each CPU"),
+            Self::MaxActive { value, limit } => {
+                write!(f, "max_active is {value}; it must be 1 to {limit}, or 0 for the default of 256")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SetMaxActiveError {}
