@@ -297,6 +297,33 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
+/// Why a scope has no result. All of its items are over all the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ScopeError {
+    /// Items were dropped before they began, and not by their handles: the executor was shut down, and the time for
+    /// that ran out. What the body returned was dropped.
+    Dropped {
+        /// How many.
+        items: usize,
+    },
+}
+
+impl fmt::Display for ScopeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dropped { items } => {
+                write!(
+                    f,
+                    "{items} items of the scope never ran: the executor was shut down, and had no more time"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ScopeError {}
+
 /// What an item panicked with.
 ///
 /// # Examples
@@ -390,6 +417,7 @@ mod tests {
         is_error::<JoinError>();
         is_error::<WaitError>();
         is_error::<EnableError>();
+        is_error::<ScopeError>();
         is_error::<Refused<fn()>>();
     }
 }

@@ -57,6 +57,8 @@
 //! again: while it is pending, queueing it does nothing, and one worker executes it at a time, so any number of requests
 //! lead to one run now and one run after, which sees all of them.
 //!
+//! [`WorkQueue::scope`] runs closures that borrow, and returns when all of them are over.
+//!
 //! # Promises
 //!
 //! * Accepted work runs, or its owner is told. A queue that refuses hands the closure back.
@@ -75,8 +77,8 @@
 //!
 //! A guard is a promise kept by hand: where one is missing, the pool takes the blocked worker for a running one, and
 //! whatever is queued behind it waits. Put a guard around each call that may sleep: file and network I/O, locks that are
-//! held for long, channels, joins of foreign threads. It costs about ten nanoseconds. [`JoinHandle::join`] and
-//! [`WorkQueue::flush`] bring their own.
+//! held for long, channels, joins of foreign threads. It costs about ten nanoseconds. [`JoinHandle::join`],
+//! [`WorkQueue::flush`] and [`WorkQueue::scope`] bring their own.
 //!
 //! # Fork
 //!
@@ -132,11 +134,12 @@ pub use self::{
     current::is_rescuer,
     engine::core::PanicReport,
     engine::refusal::{QueueError, WaitError},
-    error::{BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, Refused},
+    engine::scope::Scope,
+    error::{BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, Refused, ScopeError},
     executor::{Executor, ExecutorBuilder},
     observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
     periodic::PeriodicHandle,
-    queue::{Attrs, WorkQueue, WorkQueueBuilder},
+    queue::{Attrs, ScopedJoinHandle, WorkQueue, WorkQueueBuilder},
     work::{JoinHandle, Work},
 };
 pub use policy::cpu_set::{CpuSet, ParseCpuSetError};

@@ -9,8 +9,10 @@
 //! | `submit` | the issuer's path: place, admit, enqueue, kick |
 //! | `one_shot`, `work_item` | the two kinds of items and how a worker executes each |
 //! | `timers`, `periodic` | items that are queued later, once or by the clock |
+//! | `scope` | items that borrow, and the end of their scope |
 //! | `shard` | a queue's part on one CPU: its gate and its pool |
 //! | `flush` | waiting for what was queued before |
+//! | `waits` | the one door to every wait |
 //! | `worker` | a worker thread's main loop, and the thread-local worker |
 //! | `pool` | worklist and crew of one pool; the one door that unparks or creates |
 //! | `rescuer` | the thread of a queue that runs its items when no worker can be made |
@@ -38,8 +40,10 @@ pub(crate) mod pool;
 pub(crate) mod queue;
 pub(crate) mod refusal;
 pub(crate) mod rescuer;
+pub(crate) mod scope;
 pub(crate) mod shard;
 pub(crate) mod submit;
 pub(crate) mod timers;
+pub(crate) mod waits;
 pub(crate) mod work_item;
 pub(crate) mod worker;

@@ -1,5 +1,6 @@
 //! The issuer's path: place → admit → enqueue → kick. No lock and no system call while the pool is busy.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,12 +8,12 @@ use crate::policy::admission::Half;
 use crate::policy::item::Arm;
 use crate::protocol::item::Queued;
 
-use super::entry::Entry;
+use super::entry::{Entry, Header};
 use super::one_shot::{self, RawHandle};
 use super::placement::Place;
 use super::queue::{Queue, QueueHandle};
 use super::refusal::QueueError;
-use super::shard::Shard;
+use super::shard::{Gate, Shard};
 use super::timers::{Later, Timer, TimerName, Unlisted};
 use super::work_item::WorkHandle;
 use super::worker;
@@ -25,8 +26,20 @@ impl Queue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let origin = self.executor.origin;
-        if origin.is_forked() {
+        self.spawn_made(place, function, |function, gate| {
+            Ok(one_shot::make(function, gate, self.executor.origin))
+        })
+    }
+
+    /// The same with a cell that the caller makes, for the gate it will go through, or not.
+    #[inline]
+    pub(crate) fn spawn_made<F, T>(
+        &self,
+        place: Place,
+        function: F,
+        make: impl FnOnce(F, &Gate) -> Result<(NonNull<Header>, RawHandle<T>), (QueueError, F)>,
+    ) -> Result<RawHandle<T>, (QueueError, F)> {
+        if self.executor.origin.is_forked() {
             return Err((QueueError::Forked, function));
         }
         if !self.becomes_pending() {
@@ -37,7 +50,7 @@ impl Queue {
             self.left_pending();
             return Err((QueueError::Full, function));
         }
-        let (item, handle) = one_shot::make(function, std::ptr::from_ref(shard.gate()), origin);
+        let (item, handle) = make(function, shard.gate()).inspect_err(|_| self.left_pending())?;
         let (half, has_slot) = shard.gate().cell.admit();
         enqueue(shard, Entry::new(item, shard, half), has_slot);
         Ok(handle)

@@ -2,6 +2,7 @@
 
 mod builder;
 mod delayed;
+mod scope;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::{JoinHandle, QueueError, Refused, WaitError, Work};
 
 use self::builder::Kind;
 pub use self::builder::{Attrs, WorkQueueBuilder};
+pub use self::scope::ScopedJoinHandle;
 
 /// A named queue in front of the worker pools that all queues share.
 ///

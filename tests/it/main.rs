@@ -23,6 +23,7 @@ mod periodic;
 mod pods;
 mod queues;
 mod rescuers;
+mod scopes;
 mod stress;
 mod support;
 mod teardown;
