@@ -264,8 +264,8 @@ pub enum JoinError {
     Panicked(PanicPayload),
     /// It was cancelled before it began.
     Cancelled,
-    /// Waiting would never end: the caller is that item, or holds the only slot that the item needs. The item was
-    /// detached and goes on.
+    /// Waiting would never end: the caller is that item, or holds the only slot that the item needs; or as
+    /// [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock) says. The item was detached and goes on.
     WouldDeadlock,
     /// The executor belongs to the process that this one was forked from, and the item had not ended at the fork.
     Forked,

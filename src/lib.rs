@@ -71,7 +71,9 @@
 //! * An idle executor does not wake up.
 //! * The end of the process ends what is pending or running, like any thread, and nothing needs to be shut down for it.
 //!   Exit handlers and thread-local destructors may still use queues.
-//! * Waiting for oneself is an error, not a hang; so is waiting in a forked process for the parent's threads.
+//! * Waiting for oneself is an error, not a hang; so is waiting in a forked process for the parent's threads. In debug
+//!   builds so is the wait that closes a cycle of items which wait for each other; the log names them
+//!   ([`WaitError::WouldDeadlock`]).
 //!
 //! # Guards
 //!

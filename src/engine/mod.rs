@@ -26,7 +26,8 @@
 //! here: a pool's `state`; a queue's `making` (shards being made; takes the register's lock inside); the register
 //! of pools in `core`; the manager's `inbox`; the map of `timers`; the list of missing managers
 //! (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an item's
-//! ledger (takes that of the timers inside).
+//! ledger (takes that of the timers inside); in debug builds, the register of `waits` (takes those of a flush, an item
+//! and a scope's roll inside).
 
 pub(crate) mod core;
 pub(crate) mod entry;

@@ -28,9 +28,11 @@ use crate::sys::wait::Until;
 
 use super::core::contain;
 use super::entry::{Entry, Header, ItemOperations};
+use super::refusal::WaitError;
 use super::shard::Gate;
 use super::timers::TimerName;
-use super::worker::{self, WorkerThread};
+use super::waits;
+use super::worker::WorkerThread;
 
 #[repr(C)]
 struct OneShot<F, T, O> {
@@ -40,6 +42,9 @@ struct OneShot<F, T, O> {
 
 /// Who is told that an item is over. Dropped, after the closure, if the item is dropped without a run.
 pub(crate) trait Owner: Send {
+    /// A worker is about to run it, as this item.
+    fn begins(&self, _item: NonNull<Header>) {}
+
     /// It ran, its closure is gone, and so is its result if it has no handle.
     fn ran(self, ended: Ended);
 }
@@ -183,31 +188,40 @@ where
     let Stage::Closure(function, owner) = std::mem::replace(stage, Stage::Gone) else {
         unreachable!("a one-shot that has not begun has its closure")
     };
+    owner.begins(entry.item());
     let result = worker.call(&entry, type_name::<F>(), None, function);
     let ended = if result.is_ok() { Ended::Well } else { Ended::Panicked };
     *stage = Stage::Result(result);
     let key = state.key();
-    let finish = if detached { Finish::Free } else { state.finish() };
-    let ended = match finish {
-        Finish::Leave => ended,
+    match if detached { Finish::Free } else { state.finish() } {
+        Finish::Leave => owner.ran(ended),
         Finish::Wake => {
             OneShotCell::wake(key);
-            ended
+            owner.ran(ended);
         }
         Finish::Free => {
-            // SAFETY: the handle is gone, and the entry's side ends here.
-            match unsafe { free(cell) } {
-                Some(Err(payload)) => Ended::PanickedAlone(payload),
-                Some(Ok(result)) => {
-                    contain(|| drop(result));
-                    ended
-                }
-                None => ended,
-            }
+            // The cell goes last: while its result is dropped, and the owner told, the item goes by its address.
+            // SAFETY: the handle is gone, so the stage is nobody else's.
+            let stage = unsafe { &mut *cell.as_ref().stage.get() };
+            owner.ran(clear(stage, ended));
+            // SAFETY: and the entry's side ends here.
+            drop(unsafe { Box::from_raw(cell.as_ptr()) });
         }
-    };
-    owner.ran(ended);
+    }
     worker.complete(entry);
+}
+
+/// Drops a result that nobody has a handle for.
+#[inline]
+fn clear<F, T, O>(stage: &mut Stage<F, T, O>, ended: Ended) -> Ended {
+    match std::mem::replace(stage, Stage::Gone) {
+        Stage::Result(Err(payload)) => Ended::PanickedAlone(payload),
+        Stage::Result(Ok(result)) => {
+            contain(|| drop(result));
+            ended
+        }
+        Stage::Closure(..) | Stage::Gone => ended,
+    }
 }
 
 /// # Safety
@@ -240,20 +254,6 @@ unsafe fn abandon<F, T, O>(item: NonNull<Header>, _shard: Option<ShardId>) -> bo
         contain(|| drop(unsafe { Box::from_raw(cell.as_ptr()) }));
     }
     would_have_run
-}
-
-/// Frees a cell. What it still holds is returned if it is a result, else dropped.
-///
-/// # Safety
-///
-/// The caller is the last owner.
-#[inline]
-unsafe fn free<F, T, O>(cell: NonNull<OneShot<F, T, O>>) -> Option<RunResult<T>> {
-    // SAFETY: the cell came from a box, and the caller is its last owner.
-    match unsafe { Box::from_raw(cell.as_ptr()) }.stage.into_inner() {
-        Stage::Result(result) => Some(result),
-        Stage::Closure(..) | Stage::Gone => None,
-    }
 }
 
 fn operations<F, T, O>() -> &'static Operations {
@@ -292,22 +292,6 @@ impl<T> RawHandle<T> {
         self.state().load().is_finished()
     }
 
-    /// The process in which it runs.
-    pub(crate) fn origin(&self) -> Origin {
-        self.origin
-    }
-
-    /// Would waiting for it from the item that runs on this thread never end? It is that item, or it needs the only
-    /// slot of a gate that that item holds.
-    pub(crate) fn would_deadlock(&self) -> bool {
-        let current = worker::with_current(|worker| worker?.current());
-        current.is_some_and(|current| {
-            let itself = std::ptr::eq(current.item.cast(), self.head.as_ptr().cast_const());
-            let behind = current.holds_only_slot && std::ptr::eq(current.gate, self.gate);
-            (itself || behind) && !self.is_finished()
-        })
-    }
-
     /// Takes it back if it has not begun, and drops the closure.
     pub(crate) fn cancel(&self) -> bool {
         let cancelled = self.state().cancel();
@@ -326,9 +310,16 @@ impl<T> RawHandle<T> {
         self.timer = Some(Box::new(timer));
     }
 
-    /// Waits for the end. False if the time ran out first.
-    pub(crate) fn wait(&self, until: Until) -> bool {
-        self.state().wait(until)
+    /// Waits for the end.
+    pub(crate) fn wait(&self, until: Until) -> Result<(), WaitError> {
+        if self.is_finished() {
+            return Ok(());
+        }
+        let item = self.head.as_ptr().cast::<Header>().cast_const();
+        waits::check_origin(self.origin)?;
+        waits::check_one_shot(item, self.gate)?;
+        let target = waits::Target::OneShot { item, gate: self.gate, state: self.state() };
+        waits::wait(target, until, |until| self.state().wait(until))
     }
 
     /// The result of a cell that is finished; `None` if it was cancelled, or the result taken before.

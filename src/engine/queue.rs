@@ -11,12 +11,14 @@ use std::sync::Arc;
 use crate::policy::item::ShardId;
 use crate::policy::pods::AffinityScope;
 use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
+use crate::sys::wait::Until;
 
 use super::executor::{ExecutorInner, PoolChoice};
 use super::flush::Flush;
+use super::refusal::WaitError;
 use super::rescuer::{OwnedRescuer, Rescuer};
 use super::shard::{Gate, Shard};
-use super::worker;
+use super::waits;
 
 /// What a queue was told by its builder.
 #[derive(Debug)]
@@ -188,20 +190,23 @@ impl Queue {
         self.shared_gate.iter().chain(self.shards().filter_map(Shard::own_gate))
     }
 
-    /// Would a flush wait for the item that runs on this thread, and so for itself? It holds a slot of the queue, or
-    /// is pending on it and cannot run there before it has returned here.
-    pub(crate) fn flush_would_deadlock(&self) -> bool {
-        let current = worker::with_current(|worker| worker?.current());
-        current.is_some_and(|current| {
-            let home = current.pending_on();
-            std::ptr::eq(current.queue, self)
-                || home.is_some_and(|home| self.shards().any(|s| s.id() == home))
-        })
+    /// Waits until everything is done that is in flight now.
+    pub(crate) fn flush_until(&self, until: Until) -> Result<(), WaitError> {
+        waits::check_origin(self.executor.origin)?;
+        waits::check_queue(self)?;
+        let number = self.flush.next();
+        let target = waits::Target::Flush { queue: self, number };
+        waits::wait(target, until, |until| self.flush.wait(number, self.gates(), until))
     }
 
     /// Is this one of its shards, and does it have this gate?
     pub(crate) fn has_shard(&self, id: ShardId, gate: *const Gate) -> bool {
         self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.gate(), gate))
+    }
+
+    /// The gate of its shard of this number, if it has that.
+    pub(crate) fn gate_of(&self, id: ShardId) -> Option<&Gate> {
+        self.shards().find(|shard| shard.id() == id).map(Shard::gate)
     }
 
     /// An item wants to come. False if `max_pending` items are there already.

@@ -21,11 +21,12 @@ use std::sync::Arc;
 use crate::protocol::scope::ScopeCell;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 
+use super::entry::Header;
 use super::one_shot::{self, Ended, Owner, RawHandle};
 use super::placement::Place;
 use super::queue::QueueHandle;
 use super::refusal::QueueError;
-use super::{waits, worker};
+use super::waits::{self, Roll};
 
 /// Where items are spawned that borrow: see [`WorkQueue::scope`](crate::WorkQueue::scope).
 ///
@@ -42,6 +43,8 @@ pub struct Scope<'scope, 'env: 'scope> {
 #[derive(Debug)]
 pub(crate) struct Tally {
     cell: ScopeCell,
+    /// Who the items are, for the register of waits.
+    roll: Roll,
     /// The gate whose only slot is held by the item that opened the scope, and so cannot pass an item of it; 0 if
     /// there is none.
     closed_gate: usize,
@@ -63,8 +66,13 @@ pub(crate) struct ScopeEnd<R> {
     pub(crate) dropped: usize,
 }
 
-/// An item's share of the scope. Its pointer is good until it leaves the count.
-struct Member(NonNull<Tally>);
+/// An item's share of the scope.
+struct Member {
+    /// Good until the item leaves the count.
+    tally: NonNull<Tally>,
+    /// On the roll.
+    number: u64,
+}
 
 // SAFETY: a tally is shared by threads: all of its fields are `Sync`.
 unsafe impl Send for Member {}
@@ -76,6 +84,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         body: impl for<'any> FnOnce(&'any Scope<'any, 'env>) -> R,
     ) -> ScopeEnd<R> {
         let scope = Scope { queue, tally: Tally::new(), scope: PhantomData, env: PhantomData };
+        let _open = waits::open_scope(&scope.tally.roll);
         let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
         if !scope.tally.cell.leave() {
             waits::guarded(|| scope.tally.cell.wait());
@@ -102,11 +111,17 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             if std::ptr::from_ref(gate).addr() == self.tally.closed_gate {
                 return Err((QueueError::WouldDeadlock, function));
             }
+            let number = self.tally.roll.enlist(gate);
+            if waits::closes_cycle(&self.tally.roll) {
+                self.tally.roll.strike(number);
+                return Err((QueueError::WouldDeadlock, function));
+            }
             // Whoever has the scope is its body or one of its items, which count.
             self.tally.cell.enter();
+            let member = Member { tally: NonNull::from(&self.tally), number };
             // SAFETY: what closure and result borrow lives for 'scope, which goes on until `run` has seen the count at
             // zero, and so until the member, counted just now, has left; and a handle names the result's type.
-            Ok(unsafe { one_shot::make_owned(function, gate, origin, Member(NonNull::from(&self.tally))) })
+            Ok(unsafe { one_shot::make_owned(function, gate, origin, member) })
         })
     }
 
@@ -121,10 +136,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
 impl Tally {
     fn new() -> Self {
-        let current = worker::with_current(|worker| worker?.current());
-        let held = current.filter(|current| current.holds_only_slot);
+        let held = waits::current().filter(|current| current.holds_only_slot);
         Self {
             cell: ScopeCell::new(),
+            roll: Roll::default(),
             closed_gate: held.map_or(0, |current| current.gate.addr()),
             dropped: AtomicUsize::new(0),
             panics: AtomicUsize::new(0),
@@ -166,11 +181,12 @@ impl Tally {
 impl Member {
     fn tally(&self) -> &Tally {
         // SAFETY: this item counts in the tally, which therefore stays in place.
-        unsafe { self.0.as_ref() }
+        unsafe { self.tally.as_ref() }
     }
 
     /// The item is over: the tally may be gone afterwards.
     fn leave(&self) {
+        self.tally().roll.strike(self.number);
         let key = self.tally().cell.key();
         if self.tally().cell.leave() {
             ScopeCell::wake(key);
@@ -179,6 +195,10 @@ impl Member {
 }
 
 impl Owner for Member {
+    fn begins(&self, item: NonNull<Header>) {
+        self.tally().roll.begins(self.number, item.as_ptr().addr());
+    }
+
     fn ran(self, ended: Ended) {
         let member = ManuallyDrop::new(self);
         match ended {

@@ -26,6 +26,7 @@ use super::pool::{Pool, PoolKind};
 use super::queue::Queue;
 use super::rescuer::Rescuer;
 use super::shard::{self, Gate, Shard};
+use super::waits;
 use super::work_item::WorkItem;
 
 /// What a process that ends by a panic exits with, as the standard library has it.
@@ -88,6 +89,12 @@ impl Current {
 }
 
 impl Current {
+    /// Looks at the entry of the running item's next run, if it was given its slot already.
+    pub(crate) fn with_kept<R>(&self, look: impl FnOnce(&Entry) -> R) -> Option<R> {
+        // SAFETY: as in `pending_on`; or asked by another thread while this one waits inside of the item.
+        unsafe { self.work.as_ref() }?.cell.with_kept(look)
+    }
+
     /// Does the item hold the only slot of this shard's gate?
     pub(crate) fn is_only_slot_of(&self, shard: ShardId) -> bool {
         // SAFETY: set while the entry of the item that runs on this thread keeps its queue in place, and taken back
@@ -279,6 +286,7 @@ impl WorkerThread {
         function: impl FnOnce() -> R,
     ) -> std::thread::Result<R> {
         self.begin(entry, work);
+        waits::begins(entry, type_name);
         let result = catch_unwind(AssertUnwindSafe(function));
         if self.origin.is_forked() {
             // The item has forked, and this is the child: it has come back to where it has no business. What there is
@@ -309,6 +317,7 @@ impl WorkerThread {
 
     /// What runs on this thread from now on belongs to the entry, until it is completed.
     pub(crate) fn own(&self, entry: &Entry) {
+        waits::begins(entry, "what an item left behind");
         self.work_for(entry, None);
     }
 

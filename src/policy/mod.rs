@@ -17,4 +17,5 @@ pub(crate) mod rescue;
 pub(crate) mod ticks;
 pub(crate) mod time;
 pub(crate) mod topology;
+pub(crate) mod waits;
 pub(crate) mod worker;

@@ -8,7 +8,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::blocking::wait;
 use crate::engine::placement::Place;
 use crate::engine::queue::QueueHandle;
 use crate::sys::wait::Until;
@@ -202,7 +201,7 @@ impl WorkQueue {
     /// [`WaitError::Forked`] in a forked process.
     #[doc(alias = "flush_workqueue")]
     pub fn flush(&self) -> Result<(), WaitError> {
-        self.flush_until(Until::FOREVER)
+        self.handle.queue().flush_until(Until::FOREVER)
     }
 
     /// As [`flush`](Self::flush), for so long at most.
@@ -211,16 +210,7 @@ impl WorkQueue {
     ///
     /// As [`flush`](Self::flush), and [`WaitError::TimedOut`].
     pub fn flush_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.flush_until(Until::after(timeout))
-    }
-
-    fn flush_until(&self, until: Until) -> Result<(), WaitError> {
-        let queue = self.handle.queue();
-        wait(
-            queue.executor.origin,
-            || queue.flush_would_deadlock(),
-            || queue.flush.wait(queue.gates(), until),
-        )
+        self.handle.queue().flush_until(Until::after(timeout))
     }
 }
 

@@ -85,7 +85,7 @@ use std::time::Duration;
 use crate::engine::one_shot::RawHandle;
 use crate::engine::scope::{Scope, Tally};
 use crate::sys::wait::Until;
-use crate::{JoinError, PanicPayload, Refused, ScopeError, WorkQueue, blocking};
+use crate::{JoinError, PanicPayload, Refused, ScopeError, WaitError, WorkQueue};
 
 impl WorkQueue {
     /// Runs `body` with a [`Scope`], whose items may borrow what lives outside of `body`, and returns when all of them
@@ -207,13 +207,11 @@ impl<T> ScopedJoinHandle<'_, T> {
     ///
     /// As [`JoinHandle::join`](crate::JoinHandle::join).
     pub fn join(self) -> Result<T, JoinError> {
-        if self.raw().would_deadlock() {
-            return Err(JoinError::WouldDeadlock);
+        match self.raw().wait(Until::FOREVER) {
+            Ok(()) => self.result(),
+            Err(WaitError::Forked) => Err(JoinError::Forked),
+            Err(_) => Err(JoinError::WouldDeadlock),
         }
-        if !self.is_finished() {
-            blocking(|| self.raw().wait(Until::FOREVER));
-        }
-        self.result()
     }
 
     /// As [`join`](Self::join), for so long at most.
@@ -222,11 +220,12 @@ impl<T> ScopedJoinHandle<'_, T> {
     ///
     /// The handle, if the item has not ended in time. Inside `Ok`, the errors of `join`.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
-        if self.raw().would_deadlock() {
-            return Ok(Err(JoinError::WouldDeadlock));
+        match self.raw().wait(Until::after(timeout)) {
+            Ok(()) => Ok(self.result()),
+            Err(WaitError::TimedOut) => Err(self),
+            Err(WaitError::Forked) => Ok(Err(JoinError::Forked)),
+            Err(_) => Ok(Err(JoinError::WouldDeadlock)),
         }
-        let ended = self.is_finished() || blocking(|| self.raw().wait(Until::after(timeout)));
-        if ended { Ok(self.result()) } else { Err(self) }
     }
 
     /// Takes it back if it has not begun: true if so, and its closure has been dropped. The scope does not wait for it
