@@ -20,7 +20,7 @@ impl log::Log for Lines {
     }
 
     fn log(&self, record: &log::Record<'_>) {
-        if record.target() == "cmwq" && record.level() == log::Level::Error {
+        if record.target() == "cmwq" {
             self.0.lock().unwrap().push(record.args().to_string());
         }
     }
@@ -36,11 +36,11 @@ fn joins_what_it_gets(queue: &WorkQueue) -> (mpsc::Sender<JoinHandle<bool>>, Joi
     (give, queue.spawn(item).unwrap())
 }
 
-/// spec: F5 (reported with its names)
+/// spec: F5 (reported with its names; and a flush from a queue with a rescuer of one without)
 #[test]
-fn a_cycle_is_reported_with_its_names() {
+fn waits_that_would_not_end_are_reported_with_their_names() {
     log::set_logger(&LINES).unwrap();
-    log::set_max_level(log::LevelFilter::Error);
+    log::set_max_level(log::LevelFilter::Warn);
     let orders = WorkQueue::new("orders").build().unwrap();
     let bills = WorkQueue::per_cpu("bills").build().unwrap();
     let (to_order, order) = joins_what_it_gets(&orders);
@@ -52,6 +52,18 @@ fn a_cycle_is_reported_with_its_names() {
     let lines = LINES.0.lock().unwrap();
     let [line] = &lines[..] else { panic!("one report: {lines:?}") };
     for name in ["joins_what_it_gets", "queue \"orders\"", "queue \"bills\"", "never end"] {
+        assert!(line.contains(name), "{name}: {line}");
+    }
+    drop(lines);
+
+    let writeback = WorkQueue::new("writeback").rescuer().build().unwrap();
+    for others in [WorkQueue::new("safe").rescuer(), WorkQueue::new("risky")] {
+        let other = others.build().unwrap();
+        writeback.spawn(move || other.flush().unwrap()).unwrap().join().unwrap();
+    }
+    let lines = LINES.0.lock().unwrap();
+    let [_, line] = &lines[..] else { panic!("one more report: {lines:?}") };
+    for name in ["\"writeback\"", "\"risky\"", "rescuer"] {
         assert!(line.contains(name), "{name}: {line}");
     }
 }

@@ -194,6 +194,7 @@ impl Queue {
     pub(crate) fn flush_until(&self, until: Until) -> Result<(), WaitError> {
         waits::check_origin(self.executor.origin)?;
         waits::check_queue(self)?;
+        waits::check_rescuers(self);
         let number = self.flush.next();
         let target = waits::Target::Flush { queue: self, number };
         waits::wait(target, until, |until| self.flush.wait(number, self.gates(), until))

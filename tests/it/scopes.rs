@@ -202,10 +202,13 @@ fn a_panic_that_was_joined_is_the_joiners() {
 fn panicking_destructors_do_not_keep_a_scope_from_ending() {
     let _limit = time_limit();
     let queue = WorkQueue::ordered("q").build_on(&one_cpu()).unwrap();
+    let door = Door::default();
     let ended = queue.scope(|s| {
+        s.spawn(|| door.wait()).unwrap();
+        // Let go before it runs, so that the worker drops the result.
         drop(s.spawn(|| Bomb).unwrap());
-        let leaked = s.spawn(|| Bomb).unwrap();
-        std::mem::forget(leaked);
+        std::mem::forget(s.spawn(|| Bomb).unwrap());
+        door.open();
     });
     assert_eq!(ended, Ok(()), "a result's destructor is nobody's panic");
     let text = panic_of(|| queue.scope(|s| drop(s.spawn(|| panic_any(Bomb)).unwrap())).map_err(|_| ()));

@@ -78,6 +78,23 @@ pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
     })
 }
 
+/// A queue with a rescuer is there for work that must go on when no thread can be made; if one of its items waits for a
+/// queue without, it may not. Told in debug builds.
+pub(crate) fn check_rescuers(awaited: &Queue) {
+    let Some(current) = current().filter(|_| cfg!(debug_assertions)) else { return };
+    // SAFETY: the item that runs on this thread keeps its queue in place.
+    let own = unsafe { &*current.queue };
+    if own.rescuer().is_some() && awaited.rescuer().is_none() {
+        log::warn!(
+            target: "cmwq",
+            "an item of queue {:?}, which has a rescuer, waits for queue {:?}, which has none: when no thread can be \
+             made, both stand still",
+            own.name(),
+            awaited.name()
+        );
+    }
+}
+
 /// Would the caller wait for itself, if it waited for the end of a run that has begun?
 pub(crate) fn check_run(work: &WorkItem) -> Result<(), WaitError> {
     refuse_if(|current| std::ptr::eq(current.item, std::ptr::from_ref(work).cast()))
