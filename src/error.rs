@@ -307,6 +307,8 @@ pub enum ScopeError {
         /// How many.
         items: usize,
     },
+    /// The process was forked from inside of the scope's body, and this is the child: the items are the parent's.
+    Forked,
 }
 
 impl fmt::Display for ScopeError {
@@ -318,6 +320,7 @@ impl fmt::Display for ScopeError {
                     "{items} items of the scope never ran: the executor was shut down, and had no more time"
                 )
             }
+            Self::Forked => write!(f, "the scope belongs to the process that this one was forked from"),
         }
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! This file is where a borrow is passed to items that the types say nothing about. Why that is sound:
 //!
-//! * A `Scope` is made and ended by `run` alone, which returns, or unwinds, only when its count is zero; user
-//!   code gets nothing but references to it, so there is nothing that could be leaked to prevent that.
+//! * A `Scope` is made and ended by `run` alone, which returns, or unwinds, only when its count is zero (or in a forked
+//!   process, where its items neither run nor are dropped). User code gets nothing but references to it, so there is
+//!   nothing that could be leaked to prevent that.
 //! * Each item is counted from before it is queued until its [`Member`] is told that it ran, or is dropped. By then the
 //!   closure is gone, and the result is gone or its handle's, which cannot outlive what the result borrows.
 //! * Every closure, and every result, lives for `'scope` at least. `'scope` is chosen by `run`'s caller's caller:
@@ -62,6 +63,8 @@ type Payload = Box<dyn Any + Send>;
 pub(crate) struct ScopeEnd<R> {
     /// What the body returned, or what it or an item panicked with.
     pub(crate) result: Result<R, Payload>,
+    /// The process that returns is another one than that which opened the scope.
+    pub(crate) forked: bool,
     /// How many items were dropped without a run, and not by their handle.
     pub(crate) dropped: usize,
 }
@@ -84,9 +87,15 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         body: impl for<'any> FnOnce(&'any Scope<'any, 'env>) -> R,
     ) -> ScopeEnd<R> {
         let scope = Scope { queue, tally: Tally::new(), scope: PhantomData, env: PhantomData };
-        let _open = waits::open_scope(&scope.tally.roll);
+        let origin = scope.queue.queue().executor.origin;
+        let open = waits::open_scope(&scope.tally.roll);
         let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
-        if !scope.tally.cell.leave() {
+        let forked = origin.is_forked();
+        if forked {
+            // The body is in another process now, in which no thread has ever known the items. Nor does anybody here
+            // know who holds the locks.
+            std::mem::forget(open);
+        } else if !scope.tally.cell.leave() {
             waits::guarded(|| scope.tally.cell.wait());
         }
         // Everybody who told the tally anything has left the count since.
@@ -95,7 +104,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             Ok(_) if panicked => Err(scope.tally.first_panic()),
             result => result,
         };
-        ScopeEnd { result, dropped: scope.tally.dropped.load(Ordering::Relaxed) }
+        ScopeEnd { result, forked, dropped: scope.tally.dropped.load(Ordering::Relaxed) }
     }
 
     /// Queues an item. A refusal hands the closure back.

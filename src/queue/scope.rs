@@ -116,7 +116,7 @@ impl WorkQueue {
     /// # Errors
     ///
     /// [`ScopeError::Dropped`] if an item was dropped before it began, other than by its handle: the executor was shut
-    /// down, and the time for that ran out.
+    /// down, and the time for that ran out. [`ScopeError::Forked`] in a process that was forked from inside of `body`.
     ///
     /// # Panics
     ///
@@ -130,6 +130,7 @@ impl WorkQueue {
         let end = Scope::run(Arc::clone(&self.handle), body);
         let result = end.result.unwrap_or_else(|payload| resume_unwind(payload));
         match end.dropped {
+            _ if end.forked => Err(ScopeError::Forked),
             0 => Ok(result),
             items => Err(ScopeError::Dropped { items }),
         }
