@@ -12,6 +12,7 @@
 //! | `guard` | entering and leaving a blocking guard |
 //! | `round trip` | `spawn` and `join` of a no-op |
 //! | `end to end` | 100 000 no-ops that capture 32 bytes, from one producer, until all have run |
+//! | `batches` | the same, queued one by one and by `WorkQueue::spawn_batch` of so many |
 //! | `mixed load` | 4000 items of 0.5 ms CPU, of which every fourth also sleeps 5 ms under a guard |
 //! | `dependency` | as many items as CPUs wait for one that is queued later: from then until all have ended |
 //!
@@ -57,6 +58,7 @@ fn main() {
     guards(&mut criterion, &figures);
     round_trips(&mut criterion, &figures);
     end_to_end(&mut criterion, &figures);
+    batches(&mut criterion, &figures);
     mixed_load(&mut criterion, &figures);
     dependency(&mut criterion, &figures);
     criterion.final_summary();
@@ -268,6 +270,34 @@ fn end_to_end(criterion: &mut Criterion, figures: &Figures) {
                 for _ in 0..iterations {
                     for item in 0..NO_OPS {
                         drop(queue.spawn(no_op(item)).expect(UNLIMITED));
+                    }
+                    queue.flush().expect("the bench is no item");
+                }
+                figures.time(figure, begin.elapsed(), iterations * NO_OPS)
+            });
+        });
+    }
+    group.finish();
+}
+
+fn batches(criterion: &mut Criterion, figures: &Figures) {
+    let mut group = criterion.benchmark_group("batches");
+    group.throughput(Throughput::Elements(NO_OPS)).sample_size(20);
+    let queue = build(WorkQueue::new("batches"));
+    for size in [1, 10, 100, 1000] {
+        let name = if size == 1 { "one by one".to_owned() } else { format!("batches of {size}") };
+        let figure = figures.add(format!("no-ops end to end, default queue, {name}"), Some(Aim::Rate));
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|iterations| {
+                let begin = Instant::now();
+                for _ in 0..iterations {
+                    for first in (0..NO_OPS).step_by(size) {
+                        if size == 1 {
+                            drop(queue.spawn(no_op(first)).expect(UNLIMITED));
+                        } else {
+                            let batch = (first..first + size as u64).map(no_op);
+                            drop(queue.spawn_batch(batch).expect(UNLIMITED));
+                        }
                     }
                     queue.flush().expect("the bench is no item");
                 }

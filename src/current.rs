@@ -1,6 +1,107 @@
-//! What the calling thread is to the executor.
+//! What the calling thread is to the executor, and what an item can learn about itself, and say.
 
-use crate::engine::worker;
+use std::fmt;
+
+use crate::engine::{context, worker};
+use crate::{Work, WorkQueue};
+
+/// The reusable item inside whose function the caller is. `None` in a one-shot, and where there is no item.
+///
+/// # Examples
+///
+/// An item that goes on by itself until it is done:
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{Work, WorkQueue, current_queue, current_work};
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use std::sync::mpsc;
+///
+/// let (done, is_done) = mpsc::channel();
+/// let left = AtomicU32::new(3);
+/// let sweep = Work::new(move || {
+///     if left.fetch_sub(1, Ordering::Relaxed) > 1 {
+///         current_queue().unwrap().queue(&current_work().unwrap()).unwrap();
+///     } else {
+///         done.send("swept").unwrap();
+///     }
+/// });
+/// let queue = WorkQueue::new("sweeps").build()?;
+/// queue.queue(&sweep)?;
+/// assert_eq!(is_done.recv()?, "swept");
+/// assert!(current_work().is_none(), "this is no item");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub fn current_work() -> Option<Work> {
+    context::current_work().map(|item| Work { item })
+}
+
+/// The queue on which the item was queued for which the caller works. `None` where there is no item, and if the last
+/// handle of the queue is gone: then nothing can be queued on it any more.
+///
+/// An item here is more than its function: what it captured is dropped, and the panic handler called, on its behalf.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = cmwq::WorkQueue::new("parents").build()?;
+/// let child = queue.spawn(|| cmwq::current_queue().unwrap().spawn(|| "a child of the same queue").unwrap())?;
+/// assert_eq!(child.join()?.join()?, "a child of the same queue");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub fn current_queue() -> Option<WorkQueue> {
+    context::current_queue().map(WorkQueue::from_handle)
+}
+
+/// The name of the queue on which the item was queued for which the caller works, whether that queue still has a
+/// handle or not. `None` where there is no item.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = cmwq::WorkQueue::new("thumbnails").build()?;
+/// assert_eq!(queue.spawn(cmwq::current_queue_name)?.join()?.as_deref(), Some("thumbnails"));
+/// assert_eq!(cmwq::current_queue_name(), None, "this is no item");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub fn current_queue_name() -> Option<String> {
+    context::current_queue_name()
+}
+
+/// Says what the item that the caller works for is doing, for [`Executor::snapshot`](crate::Executor::snapshot). It
+/// holds until the item says something else, or ends. Where there is no item, nothing happens, and nothing is
+/// formatted.
+///
+/// Costs an allocation and a lock that only a snapshot takes besides. Items that say nothing pay nothing.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let executor = cmwq::Executor::global();
+/// let queue = cmwq::WorkQueue::new("thumbnails").build()?;
+/// let snapshot = queue.spawn(|| {
+///     cmwq::set_description(format_args!("resizing {}", "cat.jpg"));
+///     executor.snapshot().to_string()
+/// })?;
+/// assert!(snapshot.join()?.contains("resizing cat.jpg"));
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "set_worker_desc")]
+pub fn set_description(description: impl fmt::Display) {
+    if context::has_item() {
+        context::describe(description.to_string());
+    }
+}
 
 /// Is the calling thread a rescuer, which runs the item because no worker could be made?
 ///

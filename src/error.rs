@@ -1,5 +1,8 @@
 //! One error type per operation, each saying what was wrong, with the value, and what would be right.
 
+mod batch;
+mod scope;
+
 use std::any::Any;
 use std::fmt;
 use std::io;
@@ -7,6 +10,9 @@ use std::time::Duration;
 
 use crate::sys::sync::Mutex;
 use crate::{CpuSet, QueueError, TopologyError};
+
+pub use self::batch::{QueueBatchError, RefusedBatch};
+pub use self::scope::ScopeError;
 
 /// Why an executor could not be built.
 ///
@@ -297,35 +303,54 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
-/// Why a scope has no result. All of its items are over all the same.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Why something that was to run on a certain CPU, or on each, did not, or not to its end.
+///
+/// See [`Executor::run_on_cpu`](crate::Executor::run_on_cpu).
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::{Executor, JoinError, QueueError, RunOnCpuError};
+///
+/// let executor = Executor::global();
+/// let error = executor.run_on_cpu(1 << 20, || ()).unwrap_err();
+/// assert!(matches!(error, RunOnCpuError::Refused(QueueError::UnknownCpu { .. })));
+///
+/// let cpu = executor.cpus().first().unwrap();
+/// let error = executor.run_on_cpu(cpu, || panic!("no luck")).unwrap_err();
+/// assert!(matches!(error, RunOnCpuError::Failed(JoinError::Panicked(_))));
+/// ```
+#[derive(Debug)]
 #[non_exhaustive]
-pub enum ScopeError {
-    /// Items were dropped before they began, and not by their handles: the executor was shut down, and the time for
-    /// that ran out. What the body returned was dropped.
-    Dropped {
-        /// How many.
-        items: usize,
-    },
-    /// The process was forked from inside of the scope's body, and this is the child: the items are the parent's.
-    Forked,
+pub enum RunOnCpuError {
+    /// It was not accepted, and has not begun.
+    Refused(QueueError),
+    /// It panicked, or was cancelled before it began.
+    Failed(JoinError),
 }
 
-impl fmt::Display for ScopeError {
+impl fmt::Display for RunOnCpuError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Dropped { items } => {
-                write!(
-                    f,
-                    "{items} items of the scope never ran: the executor was shut down, and had no more time"
-                )
-            }
-            Self::Forked => write!(f, "the scope belongs to the process that this one was forked from"),
+            Self::Refused(error) => error.fmt(f),
+            Self::Failed(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for ScopeError {}
+impl std::error::Error for RunOnCpuError {}
+
+impl From<QueueError> for RunOnCpuError {
+    fn from(error: QueueError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<JoinError> for RunOnCpuError {
+    fn from(error: JoinError) -> Self {
+        Self::Failed(error)
+    }
+}
 
 /// What an item panicked with.
 ///
@@ -421,6 +446,9 @@ mod tests {
         is_error::<WaitError>();
         is_error::<EnableError>();
         is_error::<ScopeError>();
+        is_error::<RunOnCpuError>();
         is_error::<Refused<fn()>>();
+        is_error::<RefusedBatch<fn(), ()>>();
+        is_error::<QueueBatchError>();
     }
 }

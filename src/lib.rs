@@ -31,8 +31,9 @@
 //! # Queues
 //!
 //! [`WorkQueue::new`] is the kind to begin with: it runs as many items at a time as there are CPUs near the issuer, not
-//! counting blocked ones. [`WorkQueue::per_cpu`], [`WorkQueue::unbound`] and [`WorkQueue::ordered`] are the kernel's own
-//! kinds. All of them share the pools of an [`Executor`], by default the process-wide one.
+//! counting blocked ones. [`WorkQueue::per_cpu`], [`WorkQueue::unbound`], [`WorkQueue::ordered`] and [`WorkQueue::bh`]
+//! are the kernel's own kinds. All of them share the pools of an [`Executor`], by default the process-wide one. Each executor has some queues
+//! from the start, for items that need none of their own: see [`system`].
 //!
 //! # Classes
 //!
@@ -46,6 +47,8 @@
 //!   another affinity scope or other [`Attrs`], do not.
 //! * Plain [`unbound`](WorkQueue::unbound) and [`ordered`](WorkQueue::ordered) queues have no such number: what is
 //!   active, up to `max_active` for each queue, has a thread, whatever else runs.
+//!
+//! * [bh](WorkQueue::bh) queues run one item per CPU and priority, also while it blocks, which it should not.
 //!
 //! Classes do not see each other: a program that keeps three of them busy has three threads to run per CPU, between
 //! which the system's scheduler divides it. An item that comes back from blocking while another took its place is one
@@ -128,16 +131,21 @@ mod queue;
 #[cfg(all(test, not(cmwq_loom)))]
 mod sim;
 #[cfg(not(cmwq_loom))]
+pub mod system;
+#[cfg(not(cmwq_loom))]
 mod work;
 
 #[cfg(not(cmwq_loom))]
 pub use self::{
     blocking::{BlockingGuard, blocking},
-    current::is_rescuer,
+    current::{current_queue, current_queue_name, current_work, is_rescuer, set_description},
     engine::core::PanicReport,
     engine::refusal::{QueueError, WaitError},
     engine::scope::Scope,
-    error::{BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, Refused, ScopeError},
+    error::{
+        BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, QueueBatchError, Refused,
+        RefusedBatch, RunOnCpuError, ScopeError,
+    },
     executor::{Executor, ExecutorBuilder},
     observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
     periodic::PeriodicHandle,

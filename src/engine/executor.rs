@@ -3,14 +3,17 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::policy::cpu_set::CpuSet;
+use crate::policy::nearby::Nearby;
 use crate::policy::pods::{AffinityScope, Pods};
 use crate::policy::topology::Topology;
 use crate::sys::fork::Origin;
+use crate::sys::sync::{AtomicUsize, Ordering};
 
 use super::core::{Core, UnboundKey, UnboundUser};
-use super::placement::Placement;
+use super::placement::{Place, Placement};
 use super::pool::{Pool, PoolKind, PoolSpec};
 use super::queue::QueueKind;
+use super::refusal::QueueError;
 
 /// What the handles of an executor, and its queues, share. Its end is the end of the executor's threads.
 #[derive(Debug)]
@@ -25,10 +28,21 @@ pub(crate) struct ExecutorInner {
     pub(crate) nice: NiceLevels,
     pub(crate) power_efficient: bool,
     topology: Topology,
+    /// Who serves a CPU or node that is named; derived when first used.
+    nearby: OnceLock<Nearby>,
+    /// Counts items for nodes that their issuers are not on, which take turns among the node's CPUs.
+    turns: AtomicUsize,
     /// By scope; derived when first used.
     pods: [OnceLock<Pods>; AffinityScope::ALL.len()],
-    /// By slot, normal and high priority; made when first used.
-    per_cpu: Box<[[OnceLock<Arc<Pool>>; 2]]>,
+    /// By slot; made when first used.
+    per_cpu: Box<[CpuPools]>,
+}
+
+/// The pools of one CPU: of normal and high priority, and its bh contexts, likewise.
+#[derive(Debug, Default)]
+struct CpuPools {
+    pools: [OnceLock<Arc<Pool>>; 2],
+    bh: [OnceLock<Arc<Pool>>; 2],
 }
 
 /// The levels of normal and high-priority pools.
@@ -54,7 +68,7 @@ impl ExecutorInner {
         nice: NiceLevels,
         power_efficient: bool,
     ) -> Self {
-        let per_cpu = (0..placement.slots()).map(|_| [OnceLock::new(), OnceLock::new()]).collect();
+        let per_cpu = (0..placement.slots()).map(|_| CpuPools::default()).collect();
         Self {
             origin: core.origin,
             core,
@@ -64,6 +78,8 @@ impl ExecutorInner {
             nice,
             power_efficient,
             topology,
+            nearby: OnceLock::new(),
+            turns: AtomicUsize::new(0),
             pods: Default::default(),
             per_cpu,
         }
@@ -72,7 +88,10 @@ impl ExecutorInner {
     /// The pool for items of this kind that are queued on the CPU of this slot.
     pub(crate) fn pool_for(&self, kind: &QueueKind, slot: usize) -> PoolChoice {
         match kind {
-            QueueKind::PerCpu { high } => PoolChoice { pool: self.per_cpu_pool(slot, *high), user: None },
+            QueueKind::PerCpu { high } => {
+                PoolChoice { pool: self.per_cpu_pool(slot, *high, false), user: None }
+            }
+            QueueKind::Bh { high } => PoolChoice { pool: self.per_cpu_pool(slot, *high, true), user: None },
             QueueKind::Unbound { managed, scope, nice, cpus } => {
                 let cpu = self.placement.slot_info(slot).cpu;
                 let cpus = self.pod(*scope, cpus, cpu);
@@ -84,6 +103,28 @@ impl ExecutorInner {
         }
     }
 
+    /// The place of a CPU of the topology: itself, or near it if the executor does not use it.
+    pub(crate) fn place_on_cpu(&self, cpu: usize) -> Result<Place, QueueError> {
+        let slot = self.nearby().slot_of_cpu(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
+        Ok(Place::Slot(slot))
+    }
+
+    /// A place on a node of the topology: the issuer's own if that is there, else one of the node's CPUs in turn. If the
+    /// executor uses none of them, near the issuer.
+    pub(crate) fn place_on_node(&self, node: usize) -> Result<Place, QueueError> {
+        let slots = self.nearby().slots_of_node(node).ok_or(QueueError::UnknownNode { node })?;
+        let here = self.placement.slot_for(Place::Here);
+        if slots.is_empty() || slots.contains(&here) {
+            return Ok(Place::Slot(here));
+        }
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+        Ok(Place::Slot(slots[turn % slots.len()]))
+    }
+
+    fn nearby(&self) -> &Nearby {
+        self.nearby.get_or_init(|| Nearby::derive(&self.topology, &self.cpus))
+    }
+
     /// The CPUs near `cpu` that a queue may use: its pod, restricted to `allowed`, or all of `allowed` if nothing of
     /// the pod is left.
     fn pod(&self, scope: AffinityScope, allowed: &CpuSet, cpu: usize) -> CpuSet {
@@ -92,13 +133,20 @@ impl ExecutorInner {
         pod.filter(|pod| !pod.is_empty()).unwrap_or_else(|| allowed.clone())
     }
 
-    fn per_cpu_pool(&self, slot: usize, high: bool) -> Arc<Pool> {
+    fn per_cpu_pool(&self, slot: usize, high: bool, bh: bool) -> Arc<Pool> {
+        let of_cpu = &self.per_cpu[slot];
+        let pools = if bh { &of_cpu.bh } else { &of_cpu.pools };
         let make = || {
             let info = self.placement.slot_info(slot);
+            let cpu = info.cpu;
             let spec = PoolSpec {
-                kind: PoolKind::PerCpu { cpu: info.cpu, slot, high },
+                kind: if bh {
+                    PoolKind::Bh { cpu, slot, high }
+                } else {
+                    PoolKind::PerCpu { cpu, slot, high }
+                },
                 binding: CpuSet::single(info.real),
-                cpus: CpuSet::single(info.cpu),
+                cpus: CpuSet::single(cpu),
                 nice: if high { self.nice.high } else { self.nice.normal },
                 target: Some(1),
             };
@@ -106,7 +154,7 @@ impl ExecutorInner {
             self.core.register(&pool);
             pool
         };
-        Arc::clone(self.per_cpu[slot][usize::from(high)].get_or_init(make))
+        Arc::clone(pools[usize::from(high)].get_or_init(make))
     }
 }
 
@@ -117,7 +165,8 @@ impl Drop for ExecutorInner {
             // The threads are the parent's. What else is here is memory of nobody but the handle that goes.
             return;
         }
-        for pool in self.per_cpu.iter().flatten().filter_map(OnceLock::get) {
+        let pools = self.per_cpu.iter().flat_map(|of_cpu| of_cpu.pools.iter().chain(&of_cpu.bh));
+        for pool in pools.filter_map(OnceLock::get) {
             pool.close();
         }
         self.core.manager.stop();

@@ -7,6 +7,7 @@
 //! | `executor` | the pools of one executor, and how attributes become pools |
 //! | `queue` | one workqueue: its shards, gates and flushes, and when it may be freed |
 //! | `submit` | the issuer's path: place, admit, enqueue, kick |
+//! | `batch` | the same for many items, with one kick |
 //! | `one_shot`, `work_item` | the two kinds of items and how a worker executes each |
 //! | `timers`, `periodic` | items that are queued later, once or by the clock |
 //! | `scope` | items that borrow, and the end of their scope |
@@ -14,6 +15,8 @@
 //! | `flush` | waiting for what was queued before |
 //! | `waits` | the one door to every wait |
 //! | `worker` | a worker thread's main loop, and the thread-local worker |
+//! | `context` | what the calling thread works for |
+//! | `bh` | what is different in a pool of one worker |
 //! | `pool` | worklist and crew of one pool; the one door that unparks or creates |
 //! | `rescuer` | the thread of a queue that runs its items when no worker can be made |
 //! | `manager` | the one thread that makes threads and keeps deadlines |
@@ -26,9 +29,12 @@
 //! here: a pool's `state`; a queue's `making` (shards being made; takes the register's lock inside); the register
 //! of pools in `core`; the manager's `inbox`; the map of `timers`; the list of missing managers
 //! (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an item's
-//! ledger (takes that of the timers inside); in debug builds, the register of `waits` (takes those of a flush, an item
-//! and a scope's roll inside).
+//! ledger (takes that of the timers inside); a worker's `description`; in debug builds, the register of `waits` (takes
+//! those of a flush, an item and a scope's roll inside).
 
+pub(crate) mod batch;
+mod bh;
+pub(crate) mod context;
 pub(crate) mod core;
 pub(crate) mod entry;
 pub(crate) mod executor;

@@ -96,7 +96,7 @@ struct Operations {
 pub(crate) struct RawHandle<T> {
     head: NonNull<Head>,
     operations: &'static Operations,
-    /// Through which gate it went, to compare with.
+    /// Through which lane it went, to compare with.
     gate: *const Gate,
     /// By which it is queued later.
     timer: Option<Box<TimerName>>,

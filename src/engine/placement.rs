@@ -25,8 +25,7 @@ pub(crate) struct Placement {
 pub(crate) enum Place {
     /// Near the issuer.
     Here,
-    /// On the CPU of this slot.
-    #[allow(dead_code, reason = "queue_on comes with the next commits")]
+    /// On the CPU of this slot, whatever the mode of placement.
     Slot(usize),
 }
 
@@ -110,7 +109,9 @@ impl Placement {
         worker::with_current(|worker| {
             let pool = &worker?.pool;
             match pool.spec.kind {
-                PoolKind::PerCpu { slot, cpu, .. } if self.slots.get(slot).is_some_and(|s| s.cpu == cpu) => {
+                PoolKind::PerCpu { slot, cpu, .. } | PoolKind::Bh { slot, cpu, .. }
+                    if self.slots.get(slot).is_some_and(|s| s.cpu == cpu) =>
+                {
                     Some(slot)
                 }
                 _ => None,

@@ -11,6 +11,7 @@
 //! | `sidelined` | written under `state`'s lock, read by everybody: how many entries the sideline holds |
 
 mod distress;
+mod spec;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,11 +21,10 @@ use crossbeam_deque::Injector;
 use crossbeam_utils::CachePadded;
 
 use crate::policy::concurrency::{Kick, Reserved, Running};
-use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::{Crew, Prepare, Rest, Wake, WorkerId, should_shed};
 use crate::policy::manager::Look;
 use crate::policy::time::Time;
-use crate::policy::worker::{Phase, WorkerState};
+use crate::policy::worker::Phase;
 use crate::protocol::running::RunningCell;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::{affinity, clock};
@@ -35,27 +35,7 @@ use super::manager::Request;
 use super::shard::steal;
 use super::worker::Worker;
 
-/// Whose items a pool runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum PoolKind {
-    /// Items queued on one CPU; the slot is the CPU's place in the executor.
-    PerCpu { cpu: usize, slot: usize, high: bool },
-    /// Items of a pod.
-    Unbound { id: usize },
-}
-
-/// What a pool is made of.
-#[derive(Debug)]
-pub(crate) struct PoolSpec {
-    pub(crate) kind: PoolKind,
-    /// The CPUs that its workers are bound to, by the numbers that the operating system knows.
-    pub(crate) binding: CpuSet,
-    /// The CPUs that it serves, by the numbers of the topology.
-    pub(crate) cpus: CpuSet,
-    pub(crate) nice: i32,
-    /// How many workers to keep runnable; `None`: as many as there are items.
-    pub(crate) target: Option<usize>,
-}
+pub(crate) use self::spec::{PoolKind, PoolSpec};
 
 /// See the module.
 pub(crate) struct Pool {
@@ -97,7 +77,8 @@ impl Pool {
     pub(crate) fn new(spec: PoolSpec, core: Arc<Core>) -> Arc<Self> {
         let running = spec.target.map_or(Running::unmanaged(), Running::managed);
         let running = if core.settings.progress_check.is_some() { running } else { running.unwatchable() };
-        let crew = Crew::new(core.settings.crew_limits);
+        let limits = core.settings.crew_limits;
+        let crew = if spec.is_bh() { Crew::of_one(limits) } else { Crew::new(limits) };
         Arc::new_cyclic(|this| Self {
             spec,
             running: CachePadded::new(RunningCell::new(running)),
@@ -112,7 +93,19 @@ impl Pool {
     /// Adds an entry at the end of the worklist.
     #[inline]
     pub(crate) fn submit(&self, entry: Entry) {
+        self.push(entry);
+        self.pushed();
+    }
+
+    /// The first half of [`submit`](Self::submit): until the second one, nobody may come for the entry.
+    #[inline]
+    pub(crate) fn push(&self, entry: Entry) {
         self.worklist.push(entry);
+    }
+
+    /// The second half, for all entries that this thread has pushed.
+    #[inline]
+    pub(crate) fn pushed(&self) {
         self.perform(self.running.pushed(), None);
     }
 
@@ -148,6 +141,11 @@ impl Pool {
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.sidelined.load(Ordering::Acquire) > 0 || !self.worklist.is_empty()
+    }
+
+    /// How many entries lie on the worklist: a hint.
+    pub(crate) fn pending(&self) -> usize {
+        self.worklist.len() + self.sidelined.load(Ordering::Relaxed)
     }
 
     /// The caller gave up running, or used up a reservation, or cleared the watched bit: if there is work, sees to
@@ -329,7 +327,7 @@ impl Pool {
     /// A look for the manager's watch.
     pub(crate) fn observe(&self) -> Look {
         let state = self.state.lock();
-        let managed = self.spec.target.is_some();
+        let managed = self.spec.manages_concurrency();
         let at_work = |phase| match phase {
             // Also between taking its reservation and beginning.
             Phase::Waking | Phase::Running => true,
@@ -354,10 +352,9 @@ impl Pool {
         }
     }
 
-    /// The phase and item count of each worker, for the dump.
-    pub(crate) fn worker_states(&self) -> Vec<(WorkerId, WorkerState)> {
-        let state = self.state.lock();
-        state.workers.iter().filter_map(|slot| slot.worker()).map(|w| (w.id, w.cell.load())).collect()
+    /// Its workers, for the dump.
+    pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
+        self.state.lock().workers.iter().filter_map(Slot::worker).map(Arc::clone).collect()
     }
 
     /// Is the pool done with, or about to be?
@@ -395,16 +392,6 @@ impl Slot {
 
     fn phase(&self) -> Option<Phase> {
         Some(self.worker()?.cell.load().phase())
-    }
-}
-
-impl PoolKind {
-    /// The name of a worker, as the kernel forms it.
-    pub(crate) fn worker_name(self, prefix: &str, id: WorkerId) -> String {
-        match self {
-            Self::PerCpu { cpu, high, .. } => format!("{prefix}/{cpu}:{id}{}", if high { "H" } else { "" }),
-            Self::Unbound { id: pool } => format!("{prefix}/u{pool}:{id}"),
-        }
     }
 }
 

@@ -6,13 +6,14 @@
 #![allow(unsafe_code, reason = "a queue is owned by its handle first, and then by its last item in flight")]
 
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::policy::item::ShardId;
 use crate::policy::pods::AffinityScope;
 use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::Until;
 
+use super::context::Current;
 use super::executor::{ExecutorInner, PoolChoice};
 use super::flush::Flush;
 use super::refusal::WaitError;
@@ -39,6 +40,8 @@ pub(crate) struct QueueSpec {
 pub(crate) enum QueueKind {
     /// To the pool of the CPU that they were queued on.
     PerCpu { high: bool },
+    /// To the bh context of that CPU.
+    Bh { high: bool },
     /// To the pool of that CPU's pod.
     Unbound { managed: bool, scope: AffinityScope, nice: i32, cpus: crate::policy::cpu_set::CpuSet },
 }
@@ -68,6 +71,8 @@ pub(crate) struct Queue {
     open_gates: AtomicUsize,
     /// Itself, as it came from its box: who frees it, frees it by this pointer.
     this: NonNull<Self>,
+    /// What its handles share, as long as there is one.
+    handle: Weak<QueueHandle>,
 }
 
 /// The strong side of a queue: its handles share one of these.
@@ -84,7 +89,11 @@ unsafe impl Send for Queue {}
 unsafe impl Sync for Queue {}
 
 impl QueueHandle {
-    pub(crate) fn new(spec: QueueSpec, executor: Arc<ExecutorInner>) -> Self {
+    pub(crate) fn new(spec: QueueSpec, executor: Arc<ExecutorInner>) -> Arc<Self> {
+        Arc::new_cyclic(|handle| Self::make(spec, executor, handle.clone()))
+    }
+
+    fn make(spec: QueueSpec, executor: Arc<ExecutorInner>, handle: Weak<Self>) -> Self {
         let slots = executor.placement.slots();
         let shared_gate = match spec.limit {
             Limit::Total(max) => Some(Gate::new(max)),
@@ -100,6 +109,7 @@ impl QueueHandle {
             pending: AtomicUsize::new(0),
             open_gates: AtomicUsize::new(0),
             this: NonNull::dangling(),
+            handle,
         };
         let this = NonNull::from(Box::leak(Box::new(queue)));
         // SAFETY: nobody else knows the queue yet.
@@ -143,6 +153,11 @@ impl Queue {
 
     pub(crate) fn rescuer(&self) -> Option<&Arc<Rescuer>> {
         self.spec.rescuer.as_ref().map(OwnedRescuer::shared)
+    }
+
+    /// A handle like those that there are; `None` if the last one is gone.
+    pub(crate) fn handle(&self) -> Option<Arc<QueueHandle>> {
+        self.handle.upgrade()
     }
 
     pub(crate) fn shared_gate(&self) -> Option<&Gate> {
@@ -202,12 +217,17 @@ impl Queue {
 
     /// Is this one of its shards, and does it have this gate?
     pub(crate) fn has_shard(&self, id: ShardId, gate: *const Gate) -> bool {
-        self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.gate(), gate))
+        self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.lane(), gate))
     }
 
-    /// The gate of its shard of this number, if it has that.
-    pub(crate) fn gate_of(&self, id: ShardId) -> Option<&Gate> {
-        self.shards().find(|shard| shard.id() == id).map(Shard::gate)
+    /// The lane of its shard of this number, if it has that.
+    pub(crate) fn lane_of(&self, id: ShardId) -> Option<*const Gate> {
+        self.shards().find(|shard| shard.id() == id).map(Shard::lane)
+    }
+
+    /// Are there items that cannot run before the one that `current` tells of, since it is on their bh context?
+    pub(crate) fn needs_context_of(&self, current: &Current) -> bool {
+        self.shards().any(|shard| shard.needs_context_of(current))
     }
 
     /// An item wants to come. False if `max_pending` items are there already.

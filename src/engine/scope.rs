@@ -22,11 +22,14 @@ use std::sync::Arc;
 use crate::protocol::scope::ScopeCell;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 
+use super::context;
 use super::entry::Header;
 use super::one_shot::{self, Ended, Owner, RawHandle};
 use super::placement::Place;
+use super::pool::Pool;
 use super::queue::QueueHandle;
 use super::refusal::QueueError;
+use super::shard::Gate;
 use super::waits::{self, Roll};
 
 /// Where items are spawned that borrow: see [`WorkQueue::scope`](crate::WorkQueue::scope).
@@ -115,12 +118,11 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         T: Send + 'scope,
     {
         let queue = self.queue.queue();
-        let origin = queue.executor.origin;
-        queue.spawn_made(Place::Here, function, |function, gate| {
-            if std::ptr::from_ref(gate).addr() == self.tally.closed_gate {
+        let make = |function, lane: *const Gate| {
+            if lane.addr() == self.tally.closed_gate {
                 return Err((QueueError::WouldDeadlock, function));
             }
-            let number = self.tally.roll.enlist(gate);
+            let number = self.tally.roll.enlist(lane);
             if waits::closes_cycle(&self.tally.roll) {
                 self.tally.roll.strike(number);
                 return Err((QueueError::WouldDeadlock, function));
@@ -130,8 +132,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             let member = Member { tally: NonNull::from(&self.tally), number };
             // SAFETY: what closure and result borrow lives for 'scope, which goes on until `run` has seen the count at
             // zero, and so until the member, counted just now, has left; and a handle names the result's type.
-            Ok(unsafe { one_shot::make_owned(function, gate, origin, member) })
-        })
+            Ok(unsafe { one_shot::make_owned(function, lane, queue.executor.origin, member) })
+        };
+        queue.spawn_made(Place::Here, function, make, Pool::submit)
     }
 
     pub(crate) fn tally(&'scope self) -> &'scope Tally {
@@ -145,7 +148,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
 impl Tally {
     fn new() -> Self {
-        let held = waits::current().filter(|current| current.holds_only_slot);
+        let held = context::current().filter(|current| current.holds_only_slot);
         Self {
             cell: ScopeCell::new(),
             roll: Roll::default(),

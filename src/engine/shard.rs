@@ -18,6 +18,7 @@ use super::entry::Entry;
 use super::flush::Flush;
 use super::pool::Pool;
 use super::queue::Queue;
+use super::worker::Current;
 
 /// The slots of one CPU's part of a queue, or of a whole queue, and the items that wait for one.
 #[derive(Debug)]
@@ -105,6 +106,19 @@ impl Shard {
                 self.queue().shared_gate().expect("a shard without a gate belongs to a queue that has one")
             }
         }
+    }
+
+    /// What its items share with others, and may hold alone: the gate, or the bh context, through which the items of
+    /// several queues go. An address to compare with, not to follow.
+    #[inline]
+    pub(crate) fn lane(&self) -> *const Gate {
+        if self.pool.spec.is_bh() { Arc::as_ptr(&self.pool).cast() } else { self.gate() }
+    }
+
+    /// Are there items here that cannot run before the one that `current` tells of, since it is on their bh context?
+    pub(crate) fn needs_context_of(&self, current: &Current) -> bool {
+        let in_context = self.pool.spec.is_bh() && std::ptr::eq(current.gate, self.lane());
+        in_context && self.gate().cell.load().in_flight() > 0
     }
 
     pub(crate) fn own_gate(&self) -> Option<&Gate> {

@@ -11,6 +11,7 @@ use crate::protocol::item::Queued;
 use super::entry::{Entry, Header};
 use super::one_shot::{self, RawHandle};
 use super::placement::Place;
+use super::pool::Pool;
 use super::queue::{Queue, QueueHandle};
 use super::refusal::QueueError;
 use super::shard::{Gate, Shard};
@@ -26,18 +27,33 @@ impl Queue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.spawn_made(place, function, |function, gate| {
-            Ok(one_shot::make(function, gate, self.executor.origin))
-        })
+        self.spawn_with(place, function, Pool::submit)
     }
 
-    /// The same with a cell that the caller makes, for the gate it will go through, or not.
+    /// The same; `submit` puts the entry on the worklist, and sees to it that somebody comes for it.
     #[inline]
-    pub(crate) fn spawn_made<F, T>(
-        &self,
+    pub(super) fn spawn_with<'q, F, T>(
+        &'q self,
         place: Place,
         function: F,
-        make: impl FnOnce(F, &Gate) -> Result<(NonNull<Header>, RawHandle<T>), (QueueError, F)>,
+        submit: impl FnOnce(&'q Pool, Entry),
+    ) -> Result<RawHandle<T>, (QueueError, F)>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let origin = self.executor.origin;
+        self.spawn_made(place, function, |function, lane| Ok(one_shot::make(function, lane, origin)), submit)
+    }
+
+    /// The same with a cell that the caller makes, or not, for the lane that it would go through.
+    #[inline]
+    pub(super) fn spawn_made<'q, F, T>(
+        &'q self,
+        place: Place,
+        function: F,
+        make: impl FnOnce(F, *const Gate) -> Result<(NonNull<Header>, RawHandle<T>), (QueueError, F)>,
+        submit: impl FnOnce(&'q Pool, Entry),
     ) -> Result<RawHandle<T>, (QueueError, F)> {
         if self.executor.origin.is_forked() {
             return Err((QueueError::Forked, function));
@@ -50,9 +66,9 @@ impl Queue {
             self.left_pending();
             return Err((QueueError::Full, function));
         }
-        let (item, handle) = make(function, shard.gate()).inspect_err(|_| self.left_pending())?;
+        let (item, handle) = make(function, shard.lane()).inspect_err(|_| self.left_pending())?;
         let (half, has_slot) = shard.gate().cell.admit();
-        enqueue(shard, Entry::new(item, shard, half), has_slot);
+        enqueue(shard, Entry::new(item, shard, half), has_slot, submit);
         Ok(handle)
     }
 
@@ -61,6 +77,17 @@ impl Queue {
     /// It is counted in the gate before it becomes pending: who finds it pending, and flushes, waits for it.
     #[inline]
     pub(crate) fn queue(&self, place: Place, work: &WorkHandle) -> Result<bool, QueueError> {
+        self.queue_with(place, work, Pool::submit)
+    }
+
+    /// The same; `submit` as in [`spawn_with`](Self::spawn_with).
+    #[inline]
+    pub(super) fn queue_with<'q>(
+        &'q self,
+        place: Place,
+        work: &WorkHandle,
+        submit: impl FnOnce(&'q Pool, Entry),
+    ) -> Result<bool, QueueError> {
         // An item, too: one that was pending at the fork would seem to be so for ever.
         if self.executor.origin.is_forked() || work.origin.is_forked() {
             return Err(QueueError::Forked);
@@ -79,7 +106,7 @@ impl Queue {
         let (half, has_slot) = shard.gate().cell.admit();
         let queued = work.cell.queue(target);
         if queued == Queued::Push {
-            enqueue(shard, Entry::new(work.item(), shard, half), has_slot);
+            enqueue(shard, Entry::new(work.item(), shard, half), has_slot, submit);
         } else {
             self.take_back(shard, half, has_slot);
         }
@@ -127,7 +154,9 @@ impl Queue {
         self.comes_anyway();
         let (half, has_slot) = shard.gate().cell.admit();
         match work.cell.fire(timer, shard.target()) {
-            Some(Queued::Push) => enqueue(shard, Entry::new(work.item(), shard, half), has_slot),
+            Some(Queued::Push) => {
+                enqueue(shard, Entry::new(work.item(), shard, half), has_slot, Pool::submit);
+            }
             // It is no longer meant, or an entry lies there already.
             None | Some(_) => self.take_back(shard, half, has_slot),
         }
@@ -153,8 +182,7 @@ impl Queue {
             return Err((QueueError::Forked, function));
         }
         let slot = queue.executor.placement.slot_for(place);
-        let gate = queue.shard(slot).gate();
-        let (item, mut raw) = one_shot::make(function, std::ptr::from_ref(gate), origin);
+        let (item, mut raw) = one_shot::make(function, queue.shard(slot).lane(), origin);
         let what = Later::OneShot(Unlisted::new(item));
         let (name, wake) = TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot });
         if wake {
@@ -169,7 +197,7 @@ impl Queue {
         let shard = self.shard(slot);
         self.comes_anyway();
         let (half, has_slot) = shard.gate().cell.admit();
-        enqueue(shard, Entry::new(item.list(), shard, half), has_slot);
+        enqueue(shard, Entry::new(item.list(), shard, half), has_slot, Pool::submit);
     }
 
     /// Somebody else queued the item between the look and the count: gives the count back.
@@ -195,9 +223,9 @@ fn answer(queued: Queued) -> Result<bool, QueueError> {
 
 /// The caller holds a handle of the shard's queue, which keeps shard and pool in place.
 #[inline]
-fn enqueue(shard: &Shard, entry: Entry, has_slot: bool) {
+fn enqueue<'q>(shard: &'q Shard, entry: Entry, has_slot: bool, submit: impl FnOnce(&'q Pool, Entry)) {
     if has_slot {
-        shard.pool.submit(entry);
+        submit(&shard.pool, entry);
     } else if let Some(first) = shard.gate().wait(entry) {
         worker::submit(first);
     }

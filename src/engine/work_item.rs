@@ -60,6 +60,17 @@ impl WorkHandle {
         Self(NonNull::from(Box::leak(Box::new(item))))
     }
 
+    /// A handle more of an item that is running.
+    ///
+    /// # Safety
+    ///
+    /// The header is of a reusable item, inside whose function the caller is.
+    pub(super) unsafe fn of_running(item: NonNull<Header>) -> Self {
+        // Borrowed from the run, which counts in the item's word; the clone is counted by itself.
+        let running = ManuallyDrop::new(Self(item.cast()));
+        Self::clone(&running)
+    }
+
     /// What an entry points at. The word that says so keeps the item in place for it.
     #[inline]
     pub(crate) fn item(&self) -> NonNull<Header> {

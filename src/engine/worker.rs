@@ -12,20 +12,21 @@ use std::thread::Thread;
 
 use crate::policy::concurrency::{Next, Reserved};
 use crate::policy::crew::{Prepare, Rest, WorkerId};
-use crate::policy::item::ShardId;
 use crate::policy::worker::Phase;
 use crate::protocol::worker::WorkerCell;
 use crate::sys::fork::{self, Origin};
-use crate::sys::sync::{AtomicUsize, Ordering};
+use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::{self, affinity};
 
+use super::bh;
+pub(crate) use super::context::Current;
 use super::core::{Core, PanicReport};
-use super::entry::{Entry, Header};
+use super::entry::Entry;
 use super::manager::Request;
 use super::pool::{Pool, PoolKind};
 use super::queue::Queue;
 use super::rescuer::Rescuer;
-use super::shard::{self, Gate, Shard};
+use super::shard::{self, Shard};
 use super::waits;
 use super::work_item::WorkItem;
 
@@ -44,6 +45,8 @@ pub(crate) struct Worker {
     /// The CPU on which it was seen last, if that can differ from another worker's of its pool. Written by the owner;
     /// a hint.
     cpu: AtomicUsize,
+    /// What an item said of itself, and which: it is out of date once the worker has begun another one.
+    description: Mutex<Option<(u64, String)>>,
     thread: Thread,
 }
 
@@ -62,55 +65,33 @@ pub(crate) struct WorkerThread {
     in_hand: Cell<Option<Entry>>,
     /// If it is a rescuer: it is not of the pool's crew.
     rescuer: Option<Arc<Rescuer>>,
-    /// None of its items count as running: it is a rescuer, or its pool has no target.
+    /// A block of its items changes no count: it is a rescuer, or its pool manages no concurrency.
     uncounted: bool,
-}
-
-/// Whom a worker works for. Addresses to compare with, not to follow, but for `work`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Current {
-    pub(crate) queue: *const Queue,
-    pub(crate) gate: *const Gate,
-    /// The gate has one slot, and the item holds it.
-    pub(crate) holds_only_slot: bool,
-    pub(crate) item: *const Header,
-    /// The item, if it is a reusable one and inside its function; null otherwise.
-    work: *const WorkItem,
-}
-
-impl Current {
-    /// The shard on which the running item is pending once more: it runs there when it has returned.
-    pub(crate) fn pending_on(&self) -> Option<ShardId> {
-        // SAFETY: set by `call` while the item runs, which keeps it in place, and taken back when it ends; nobody
-        // but the item's own function asks meanwhile, on this thread.
-        let state = unsafe { self.work.as_ref() }?.cell.load();
-        state.is_pending().then(|| state.home())
-    }
-}
-
-impl Current {
-    /// Looks at the entry of the running item's next run, if it was given its slot already.
-    pub(crate) fn with_kept<R>(&self, look: impl FnOnce(&Entry) -> R) -> Option<R> {
-        // SAFETY: as in `pending_on`; or asked by another thread while this one waits inside of the item.
-        unsafe { self.work.as_ref() }?.cell.with_kept(look)
-    }
-
-    /// Does the item hold the only slot of this shard's gate?
-    pub(crate) fn is_only_slot_of(&self, shard: ShardId) -> bool {
-        // SAFETY: set while the entry of the item that runs on this thread keeps its queue in place, and taken back
-        // when that is completed.
-        self.holds_only_slot && unsafe { &*self.queue }.has_shard(shard, self.gate)
-    }
 }
 
 impl Worker {
     /// For the calling thread.
     fn new(id: WorkerId, phase: Phase) -> Self {
-        Self { id, cell: WorkerCell::new(phase), cpu: AtomicUsize::new(0), thread: std::thread::current() }
+        Self {
+            id,
+            cell: WorkerCell::new(phase),
+            cpu: AtomicUsize::new(0),
+            description: Mutex::new(None),
+            thread: std::thread::current(),
+        }
     }
 
     pub(crate) fn cpu(&self) -> usize {
         self.cpu.load(Ordering::Relaxed)
+    }
+
+    /// What the item that it executes has said of itself.
+    pub(crate) fn description(&self) -> Option<String> {
+        let state = self.cell.load();
+        let description = self.description.lock();
+        let (item, text) = description.as_ref()?;
+        let has_item = matches!(state.phase(), Phase::Running | Phase::Blocked | Phase::Uncounted);
+        (has_item && *item == state.sequence()).then(|| text.clone())
     }
 
     /// Outside of the pool's lock: this is a system call.
@@ -162,7 +143,9 @@ pub(super) fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&
 fn bind(pool: &Pool) {
     let core = &pool.core;
     let bound = match pool.spec.kind {
-        PoolKind::PerCpu { .. } => pool.spec.binding.first().is_some_and(sys::affinity::pin_to_cpu),
+        PoolKind::PerCpu { .. } | PoolKind::Bh { .. } => {
+            pool.spec.binding.first().is_some_and(sys::affinity::pin_to_cpu)
+        }
         PoolKind::Unbound { .. } => sys::affinity::pin_to_set(&pool.spec.binding).is_ok(),
     };
     core.denials.affinity(bound, &pool.spec.binding);
@@ -177,7 +160,7 @@ pub(super) fn set_nice(core: &Core, nice: i32) {
 
 impl WorkerThread {
     fn new(pool: Arc<Pool>, shared: Arc<Worker>, rescuer: Option<Arc<Rescuer>>) -> Self {
-        let uncounted = rescuer.is_some() || pool.spec.target.is_none();
+        let uncounted = rescuer.is_some() || !pool.spec.manages_concurrency();
         Self {
             origin: pool.core.origin,
             pool,
@@ -246,6 +229,7 @@ impl WorkerThread {
     /// Executes items until there are none, or too many workers run. True if it still counts as running.
     fn work(&self) -> bool {
         let mut woken_just_now = true;
+        let mut run = bh::Run::begin(&self.pool);
         loop {
             let Some(entry) = self.in_hand.take().or_else(|| self.pool.pop()) else {
                 return self.pool.running.between_items(false) != Next::Shed;
@@ -256,6 +240,7 @@ impl WorkerThread {
                 self.pool.look();
             }
             self.execute(entry);
+            run.item_ended(&self.pool, || self.has_in_hand());
             if self.pool.running.load().too_many_running()
                 && self.is_the_one_to_shed()
                 && self.pool.running.between_items(true) == Next::Shed
@@ -273,6 +258,13 @@ impl WorkerThread {
         entry.execute(self);
         // Destructors and the panic handler, which run after the item's function, may leave guards behind, too.
         self.end_guards();
+    }
+
+    fn has_in_hand(&self) -> bool {
+        let entry = self.in_hand.take();
+        let has = entry.is_some();
+        self.in_hand.set(entry);
+        has
     }
 
     /// Calls an item's function. What it panics with is reported, and returned. `work`: the item, if it is a reusable
@@ -326,8 +318,8 @@ impl WorkerThread {
         let gate = entry.shard().gate();
         self.current.set(Some(Current {
             queue: entry.shard().queue(),
-            gate,
-            holds_only_slot: gate.cell.load().max() == 1,
+            gate: entry.shard().lane(),
+            holds_only_slot: gate.cell.load().max() == 1 || self.pool.spec.is_bh(),
             item: entry.item().as_ptr(),
             work: work.map_or(std::ptr::null(), std::ptr::from_ref),
         }));
@@ -407,6 +399,8 @@ impl WorkerThread {
         if depth == 0 && self.shared.cell.block() {
             self.pool.running.leave();
             self.pool.look_before_blocking();
+        } else if cfg!(debug_assertions) && depth == 0 && self.pool.spec.is_bh() {
+            bh::report_guard(waits::item_type());
         }
         self.sequence()
     }
@@ -431,6 +425,13 @@ impl WorkerThread {
 
     pub(crate) fn current(&self) -> Option<Current> {
         self.current.get()
+    }
+
+    /// The present item says what it does.
+    pub(super) fn describe(&self, text: String) {
+        let said = self.current.get().map(|_| (self.sequence(), text));
+        let before = std::mem::replace(&mut *self.shared.description.lock(), said);
+        drop(before);
     }
 }
 

@@ -305,7 +305,7 @@ impl ExecutorBuilder {
         let manager = ManagerHandle::start(&core, &home);
         let parts = (placement, cpus, topology);
         let inner = ExecutorInner::new(core, parts, self.default_scope, nice, self.power_efficient);
-        (Executor { inner: Arc::new(inner) }, manager)
+        (Executor::from_inner(inner), manager)
     }
 
     fn check(&self) -> Result<(), BuildExecutorError> {

@@ -1,6 +1,8 @@
 //! [`Executor`]: the worker pools of a set of CPUs.
 
 mod builder;
+mod on_cpus;
+mod system;
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use crate::observe::snapshot::ExecutorSnapshot;
 use crate::sys::fork::PerProcess;
 
 pub use self::builder::ExecutorBuilder;
+use self::system::SystemQueues;
 
 static GLOBAL: PerProcess<Executor> = PerProcess::new();
 
@@ -40,9 +43,14 @@ static GLOBAL: PerProcess<Executor> = PerProcess::new();
 #[derive(Clone)]
 pub struct Executor {
     pub(crate) inner: Arc<ExecutorInner>,
+    system: Arc<SystemQueues>,
 }
 
 impl Executor {
+    fn from_inner(inner: ExecutorInner) -> Self {
+        Self { inner: Arc::new(inner), system: Arc::default() }
+    }
+
     /// Starts to describe an executor.
     pub fn builder() -> ExecutorBuilder {
         ExecutorBuilder::new()

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::engine::core::Core;
-use crate::engine::pool::{Pool, PoolKind};
+use crate::engine::pool::Pool;
+use crate::engine::worker::Worker;
 use crate::policy::cpu_set::CpuSet;
 
 /// An executor at one moment: its pools, its threads, and what the system denied it.
@@ -32,7 +33,7 @@ pub struct ExecutorSnapshot {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PoolSnapshot {
-    /// The name that its workers share, as in their thread names: `0`, `0H`, `u4`.
+    /// The name that its workers share, as in their thread names: `0`, `0H`, `bh0`, `u4`.
     pub name: String,
     /// The CPUs that it serves.
     pub cpus: CpuSet,
@@ -53,7 +54,8 @@ pub struct PoolSnapshot {
     pub pending: usize,
     /// The manager has been asked for a worker.
     pub creating: bool,
-    /// What each worker is doing, and how many items it has begun: `0 Running#17`.
+    /// What each worker is doing, how many items it has begun, and what the present one has said of itself by
+    /// [`set_description`](crate::set_description): `0 Running#17 "cat.jpg"`.
     pub worker_states: Vec<String>,
 }
 
@@ -79,12 +81,9 @@ impl ExecutorSnapshot {
 impl PoolSnapshot {
     fn take(pool: &Pool) -> Self {
         let counts = pool.counts();
-        let states = pool.worker_states();
+        let workers = pool.workers();
         Self {
-            name: match pool.spec.kind {
-                PoolKind::PerCpu { cpu, high, .. } => format!("{cpu}{}", if high { "H" } else { "" }),
-                PoolKind::Unbound { id } => format!("u{id}"),
-            },
+            name: pool.spec.kind.name(),
             cpus: pool.spec.cpus.clone(),
             nice: pool.spec.nice,
             running: counts.running.running() as usize,
@@ -94,8 +93,16 @@ impl PoolSnapshot {
             idle: counts.idle,
             pending: counts.pending,
             creating: counts.creating,
-            worker_states: states.iter().map(|(id, state)| format!("{id} {state:?}")).collect(),
+            worker_states: workers.iter().map(|worker| state_of(worker)).collect(),
         }
+    }
+}
+
+fn state_of(worker: &Worker) -> String {
+    let state = format!("{} {:?}", worker.id, worker.cell.load());
+    match worker.description() {
+        Some(description) => format!("{state} {description:?}"),
+        None => state,
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct Crew {
     closing: bool,
     /// What follows if a worker that is owed cannot be made.
     distress: Distress,
+    /// Whether an idle worker is kept in reserve for when one blocks.
+    keeps_spare: bool,
     limits: CrewLimits,
 }
 
@@ -112,8 +114,15 @@ impl Crew {
             culling: false,
             closing: false,
             distress: Distress::default(),
+            keeps_spare: true,
             limits,
         }
+    }
+
+    /// A crew of one worker. Its pool reserves one at a time, and none while that one runs, so with no spare nobody is
+    /// ever asked for beside it.
+    pub(crate) fn of_one(limits: CrewLimits) -> Self {
+        Self { keeps_spare: false, ..Self::new(limits) }
     }
 
     /// Somebody reserved a worker: whom does it get? The most recently idle one; if the caller is about to leave the
@@ -290,7 +299,7 @@ impl Crew {
     /// Keeps the promise that an idle worker remains, or is being made, whenever one begins to work.
     fn prepare(&mut self) -> Prepare {
         // A pool whose last worker was given up to another one needs no spare.
-        let spare = self.alive > 0 && self.idle.is_empty();
+        let spare = self.keeps_spare && self.alive > 0 && self.idle.is_empty();
         let wanted = spare || !self.owed.is_empty();
         if wanted && !self.creating && !self.closing {
             self.creating = true;

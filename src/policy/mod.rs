@@ -5,12 +5,14 @@
 //! on bare values.
 
 pub(crate) mod admission;
+pub(crate) mod budget;
 pub(crate) mod concurrency;
 pub(crate) mod cpu_set;
 pub(crate) mod crew;
 pub(crate) mod deadlines;
 pub(crate) mod item;
 pub(crate) mod manager;
+pub(crate) mod nearby;
 pub(crate) mod one_shot;
 pub(crate) mod pods;
 pub(crate) mod rescue;

@@ -28,7 +28,7 @@ pub(crate) struct Waiter {
 }
 
 /// What an item waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Need {
     /// The end of an item that is being executed.
     End(Id),
@@ -45,6 +45,28 @@ pub(crate) struct Slots {
     pub(crate) max: u64,
 }
 
+impl Slots {
+    /// Does nobody but the holders of so many slots have one, and is there no other?
+    fn are_all_held(&self, held: usize) -> bool {
+        self.max > 0 && self.active >= self.max && held as u64 == self.active
+    }
+}
+
+/// One thing that is needed.
+#[derive(Default)]
+struct Obstacle {
+    /// Who needs it: each as often as it does.
+    dependents: Vec<usize>,
+    /// How many of those who would have to end first are stuck. None: it comes about.
+    in_the_way: usize,
+}
+
+impl Obstacle {
+    fn blocks(&self) -> bool {
+        self.in_the_way > 0
+    }
+}
+
 /// Everything that waits at one moment.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Picture {
@@ -53,18 +75,66 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// For each waiter: is it stuck?
+    /// For each waiter: is it stuck? Takes time in proportion to the picture.
     pub(crate) fn stuck(&self) -> Vec<bool> {
+        let mut obstacles = self.obstacles();
+        let mut blocking: Vec<usize> = self
+            .waiters
+            .iter()
+            .map(|waiter| waiter.needs.iter().filter(|need| obstacles[*need].blocks()).count())
+            .collect();
         let mut stuck = vec![true; self.waiters.len()];
-        loop {
-            let next: Vec<bool> = (0..stuck.len())
-                .map(|n| stuck[n] && self.waiters[n].needs.iter().any(|need| self.blocks(*need, &stuck)))
-                .collect();
-            if next == stuck {
-                return stuck;
+        let mut free: Vec<usize> = (0..blocking.len()).filter(|n| blocking[*n] == 0).collect();
+        while let Some(n) = free.pop() {
+            stuck[n] = false;
+            let waiter = &self.waiters[n];
+            let slots = waiter.holds.iter().map(|gate| Need::Slot(*gate));
+            for gives in slots.chain([Need::End(waiter.item)]) {
+                let Some(obstacle) = obstacles.get_mut(&gives).filter(|obstacle| obstacle.blocks()) else {
+                    continue;
+                };
+                // One slot is enough for those who need one.
+                obstacle.in_the_way =
+                    if matches!(gives, Need::Slot(_)) { 0 } else { obstacle.in_the_way - 1 };
+                if obstacle.blocks() {
+                    continue;
+                }
+                for dependent in &obstacle.dependents {
+                    blocking[*dependent] -= 1;
+                    if blocking[*dependent] == 0 {
+                        free.push(*dependent);
+                    }
+                }
             }
-            stuck = next;
         }
+        stuck
+    }
+
+    /// What is needed, as if all waiters were stuck.
+    fn obstacles(&self) -> HashMap<Need, Obstacle> {
+        let mut obstacles: HashMap<Need, Obstacle> = HashMap::new();
+        for (n, waiter) in self.waiters.iter().enumerate() {
+            for need in &waiter.needs {
+                obstacles.entry(*need).or_default().dependents.push(n);
+            }
+        }
+        for waiter in &self.waiters {
+            let slots = waiter.holds.iter().map(|gate| Need::Slot(*gate));
+            for gives in slots.chain([Need::End(waiter.item)]) {
+                if let Some(obstacle) = obstacles.get_mut(&gives) {
+                    obstacle.in_the_way += 1;
+                }
+            }
+        }
+        for (need, obstacle) in &mut obstacles {
+            if let Need::Slot(gate) = need {
+                let all_held = |slots: &Slots| slots.are_all_held(obstacle.in_the_way);
+                if !self.gates.get(gate).is_some_and(all_held) {
+                    obstacle.in_the_way = 0;
+                }
+            }
+        }
+        obstacles
     }
 
     /// From one that is stuck to the one that is in its way, and on, until somebody comes up again. The last one waits
@@ -85,7 +155,7 @@ impl Picture {
             Need::End(_) => self.in_the_way(need, stuck).next().is_some(),
             Need::Slot(gate) => self.gates.get(&gate).is_some_and(|slots| {
                 let held: usize = self.in_the_way(need, stuck).map(|n| self.slots_of(n, gate)).sum();
-                slots.max > 0 && slots.active >= slots.max && held as u64 == slots.active
+                slots.are_all_held(held)
             }),
         }
     }
@@ -197,5 +267,22 @@ mod tests {
         let stuck = picture.stuck();
         assert_eq!(stuck, [true; 3]);
         assert_eq!(picture.chain(0, &stuck), [0, 2, 1]);
+    }
+
+    #[test]
+    fn a_long_chain_takes_no_time() {
+        let chain = |end: Need| Picture {
+            waiters: (0..20_000)
+                .map(|n| Waiter {
+                    item: n,
+                    holds: vec![90],
+                    needs: vec![if n > 0 { Need::End(n - 1) } else { end }],
+                })
+                .collect(),
+            gates: [(90, Slots { active: 20_001, max: 20_001 })].into(),
+        };
+        assert!(chain(End(usize::MAX)).stuck().iter().all(|stuck| !stuck));
+        assert!(chain(Slot(90)).stuck().iter().all(|stuck| !stuck));
+        assert!(chain(End(19_999)).stuck().iter().all(|stuck| *stuck));
     }
 }

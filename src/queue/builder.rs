@@ -63,6 +63,7 @@ pub(super) enum Kind {
     PerCpu,
     Unbound,
     Ordered,
+    Bh,
 }
 
 /// Describes a queue; [`build`](Self::build) makes it.
@@ -179,7 +180,7 @@ impl WorkQueueBuilder {
     /// How many items may be active (running, blocked, or on a worklist) per CPU that they were queued on: 1 to 512.
     /// 0 stands for the default, 256. The rest wait in order.
     ///
-    /// An ordered queue runs one item at a time: it takes 0 only.
+    /// Ordered and bh queues run one item at a time: they take 0 only.
     pub fn max_active(mut self, items: usize) -> Self {
         self.max_active = Some(items);
         self
@@ -188,7 +189,7 @@ impl WorkQueueBuilder {
     /// Limits the active items of the queue as a whole instead, 1 to 512. 0 stands for the default, 256. Goes with no
     /// `max_active` but 0.
     ///
-    /// An ordered queue runs one item at a time: it takes 0 only.
+    /// Ordered and bh queues run one item at a time: they take 0 only.
     pub fn max_active_total(mut self, items: usize) -> Self {
         self.max_active_total = Some(items);
         self
@@ -202,7 +203,7 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Where items run, and how urgently. Not for per-CPU queues.
+    /// Where items run, and how urgently. Not for per-CPU and bh queues.
     pub fn attrs(mut self, attrs: Attrs) -> Self {
         self.attrs = Some(attrs);
         self
@@ -242,21 +243,26 @@ impl WorkQueueBuilder {
             name: self.name.into(),
             max_pending: self.max_pending,
             cpu_intensive: self.cpu_intensive,
-            ordered: self.kind == Kind::Ordered,
+            ordered: matches!(self.kind, Kind::Ordered | Kind::Bh),
         };
-        Ok(WorkQueue::from_handle(Arc::new(QueueHandle::new(spec, Arc::clone(&executor.inner)))))
+        Ok(WorkQueue::from_handle(QueueHandle::new(spec, Arc::clone(&executor.inner))))
     }
 
     fn check_combination(&self) -> Result<(), BuildQueueError> {
-        let ordered = self.kind == Kind::Ordered;
+        let ordered = matches!(self.kind, Kind::Ordered | Kind::Bh);
         let per_cpu = self.kind == Kind::PerCpu;
-        let one_at_a_time = "it runs one item at a time, that is what orders it";
+        let (kind, one_at_a_time) = match self.kind {
+            Kind::Ordered => ("an ordered queue", "it runs one item at a time, that is what orders it"),
+            Kind::Bh => ("a bh queue", "each CPU runs one of its items at a time, in their order"),
+            _ => ("", ""),
+        };
+        let not_per_cpu = if self.kind == Kind::Bh { kind } else { "an unbound queue" };
         let nice = self.attrs.as_ref().is_some_and(|attrs| attrs.nice.is_some());
         // 0 stands for the default: it asks for no number of its own.
         let chosen = |limit: Option<usize>| limit.is_some_and(|items| items != 0);
         let rules = [
-            (ordered && chosen(self.max_active), "max_active", "an ordered queue", one_at_a_time),
-            (ordered && chosen(self.max_active_total), "max_active_total", "an ordered queue", one_at_a_time),
+            (ordered && chosen(self.max_active), "max_active", kind, one_at_a_time),
+            (ordered && chosen(self.max_active_total), "max_active_total", kind, one_at_a_time),
             (
                 chosen(self.max_active) && self.max_active_total.is_some(),
                 "max_active",
@@ -266,20 +272,26 @@ impl WorkQueueBuilder {
             (
                 self.cpu_intensive && !per_cpu,
                 "cpu_intensive",
-                "an unbound queue",
+                not_per_cpu,
                 "it exempts items from the count of a per-CPU pool",
             ),
             (
                 self.power_efficient && !per_cpu,
                 "power_efficient",
-                "an unbound queue",
+                not_per_cpu,
                 "it turns a per-CPU queue into an unbound one",
             ),
             (
-                self.attrs.is_some() && per_cpu,
+                self.attrs.is_some() && matches!(self.kind, Kind::PerCpu | Kind::Bh),
                 "attrs",
-                "a per-CPU queue",
+                if per_cpu { "a per-CPU queue" } else { kind },
                 "its items run on the CPU that they were queued on",
+            ),
+            (
+                self.rescuer && self.kind == Kind::Bh,
+                "rescuer",
+                kind,
+                "its items run on the one thread of their CPU, in order, and on no other",
             ),
             (
                 self.high_priority && nice,
@@ -297,8 +309,8 @@ impl WorkQueueBuilder {
     fn make_rescuer(&self, kind: &QueueKind, executor: &Executor) -> Result<OwnedRescuer, BuildQueueError> {
         let executor = &executor.inner;
         let nice = match kind {
-            QueueKind::PerCpu { high: true } => executor.nice.high,
-            QueueKind::PerCpu { high: false } => executor.nice.normal,
+            QueueKind::PerCpu { high: true } | QueueKind::Bh { high: true } => executor.nice.high,
+            QueueKind::PerCpu { high: false } | QueueKind::Bh { high: false } => executor.nice.normal,
             QueueKind::Unbound { nice, .. } => *nice,
         };
         blocking(|| OwnedRescuer::make(&executor.core, &self.name, nice))
@@ -313,6 +325,8 @@ impl WorkQueueBuilder {
         };
         match (self.kind, self.max_active_total) {
             (Kind::Ordered, _) => Ok(Limit::Total(1)),
+            // Its one worker is what limits it.
+            (Kind::Bh, _) => Ok(Limit::PerCpu(MAX_ACTIVE_LIMIT)),
             (_, Some(_)) => checked("max_active_total", self.max_active_total).map(Limit::Total),
             (_, None) => checked("max_active", self.max_active).map(Limit::PerCpu),
         }
@@ -321,6 +335,9 @@ impl WorkQueueBuilder {
     fn queue_kind(&self, executor: &Executor) -> Result<QueueKind, BuildQueueError> {
         let executor = &executor.inner;
         let becomes_unbound = self.power_efficient && executor.power_efficient;
+        if self.kind == Kind::Bh {
+            return Ok(QueueKind::Bh { high: self.high_priority });
+        }
         if self.kind == Kind::PerCpu && !becomes_unbound {
             return Ok(QueueKind::PerCpu { high: self.high_priority });
         }

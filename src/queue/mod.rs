@@ -1,7 +1,9 @@
 //! [`WorkQueue`]: a named queue in front of the shared pools.
 
+mod batch;
 mod builder;
 mod delayed;
+mod placed;
 mod scope;
 
 use std::fmt;
@@ -23,7 +25,7 @@ pub use self::scope::ScopedJoinHandle;
 /// and is told apart. Handles are cheap to clone; all clones are the same queue. When the last handle goes, what was
 /// accepted still runs; dropping never blocks.
 ///
-/// Four kinds:
+/// Five kinds:
 ///
 /// | made by | its items run | how many at once |
 /// |---|---|---|
@@ -31,6 +33,7 @@ pub use self::scope::ScopedJoinHandle;
 /// | [`per_cpu`](Self::per_cpu) | on the issuer's CPU | one per CPU; blocked ones do not count |
 /// | [`unbound`](Self::unbound) | on the issuer's pod | as many as there are, up to `max_active` |
 /// | [`ordered`](Self::ordered) | on the issuer's pod | one in the whole process, in queueing order |
+/// | [`bh`](Self::bh) | on the issuer's CPU, in a context that they must not block | one per CPU, in queueing order |
 ///
 /// # Examples
 ///
@@ -81,7 +84,45 @@ impl WorkQueue {
         WorkQueueBuilder::new(name.into(), Kind::Ordered)
     }
 
-    fn from_handle(handle: Arc<QueueHandle>) -> Self {
+    /// For short items that must not block, and are to run soon: as the kernel's bottom halves. Each CPU has one thread
+    /// for them, `cmwq/bh0`, and one for those of high priority, `cmwq/bh0H`, shared by all bh queues. It runs one item
+    /// after the other, in the order in which they were queued on that CPU, whatever else runs there.
+    ///
+    /// There is no concurrency management: while an item blocks, nothing takes its place, and all bh items of its CPU
+    /// wait. So a blocking guard does nothing here (joins and flushes bring one, too); in debug builds it is reported
+    /// through `log`, once for each type of items. What has to block can be queued to another kind of queue.
+    ///
+    /// After 2 ms, or when it has started over ten times with what had come meanwhile, the thread yields its CPU to
+    /// others once, then goes on.
+    ///
+    /// While more than 512 items of one queue wait on one CPU, items that several threads queue there at the same
+    /// moment may change places.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Executor, WorkQueue};
+    /// use std::sync::mpsc;
+    ///
+    /// let queue = WorkQueue::bh("completions").build()?;
+    /// let (send, receive) = mpsc::channel();
+    /// let cpu = Executor::global().cpus().first().unwrap();
+    /// for n in 0..3 {
+    ///     let send = send.clone();
+    ///     drop(queue.spawn_on(cpu, move || send.send(n))?);
+    /// }
+    /// queue.flush()?;
+    /// assert_eq!(receive.try_iter().collect::<Vec<_>>(), [0, 1, 2]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "WQ_BH")]
+    pub fn bh(name: impl Into<String>) -> WorkQueueBuilder {
+        WorkQueueBuilder::new(name.into(), Kind::Bh)
+    }
+
+    pub(crate) fn from_handle(handle: Arc<QueueHandle>) -> Self {
         Self { handle }
     }
 
@@ -131,7 +172,16 @@ impl WorkQueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        match self.handle.queue().spawn(Place::Here, closure) {
+        self.spawn_at(Place::Here, closure)
+    }
+
+    #[inline]
+    pub(crate) fn spawn_at<F, T>(&self, place: Place, closure: F) -> Result<JoinHandle<T>, Refused<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        match self.handle.queue().spawn(place, closure) {
             Ok(handle) => Ok(JoinHandle::new(handle)),
             Err((error, closure)) => Err(Refused::new(error, closure)),
         }

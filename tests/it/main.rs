@@ -9,8 +9,11 @@
 )]
 
 mod bad_input;
+mod batches;
+mod bh;
 mod cancel;
 mod concurrency;
+mod context;
 mod creation;
 mod delayed;
 mod environment;
@@ -20,12 +23,14 @@ mod guards;
 mod manager;
 mod one_shots;
 mod periodic;
+mod placement;
 mod pods;
 mod queues;
 mod rescuers;
 mod scopes;
 mod stress;
 mod support;
+mod system;
 mod teardown;
 mod threads;
 mod waiting;

@@ -234,12 +234,15 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The pool of the worker that this is called on: `0`, `0H`, `u4`.
+/// The pool of the worker that this is called on: `0`, `0H`, `bh0`, `u4`.
 pub(crate) fn current_pool() -> String {
     let thread = std::thread::current();
     let name = thread.name().expect("workers have names");
     let (_, worker) = name.split_once('/').expect("a worker's name has a prefix");
-    let (pool, number) = worker.split_once(':').expect("a worker's name has a number");
+    let Some((pool, number)) = worker.split_once(':') else {
+        assert!(worker.starts_with("bh"), "a worker's name has a number");
+        return worker.to_owned();
+    };
     format!("{pool}{}", if number.ends_with('H') { "H" } else { "" })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use cmwq::QueueError;
+use cmwq::{EnableError, QueueError};
 
 pub(super) const ITEMS: usize = 3;
 pub(super) const QUEUES: usize = 3;
@@ -36,6 +36,9 @@ pub(super) enum Slot {
 #[derive(Default, Debug)]
 pub(super) struct ModelItem {
     pub(super) pending_on: Option<usize>,
+    /// Pending by a timer, which queues it there.
+    pub(super) armed_on: Option<usize>,
+    pub(super) disabled: usize,
     pub(super) running_on: Option<usize>,
     pub(super) runs: usize,
     pub(super) handle: bool,
@@ -58,13 +61,22 @@ pub(super) struct Model {
     pub(super) shots: Vec<ModelShot>,
 }
 
+impl ModelItem {
+    pub(super) fn is_pending(&self) -> bool {
+        self.pending_on.is_some() || self.armed_on.is_some()
+    }
+}
+
 impl Model {
     pub(super) fn has_room(&self, queue: usize) -> bool {
         queue != QUEUES - 1 || self.queues[queue].pending < BOUND
     }
 
     pub(super) fn queue(&mut self, item: usize, queue: usize) -> Result<bool, QueueError> {
-        if self.items[item].pending_on.is_some() {
+        if self.items[item].disabled > 0 {
+            return Err(QueueError::Disabled);
+        }
+        if self.items[item].is_pending() {
             return Ok(false);
         }
         // A cancelled entry there is revived, at its place; where there is no room, only if it is the last one made. In
@@ -74,16 +86,67 @@ impl Model {
         if !(self.has_room(queue) || at_home) {
             return Err(QueueError::Full);
         }
-        if !listed {
+        self.put(item, queue);
+        Ok(true)
+    }
+
+    /// It is pending there now, whether there is room or not.
+    fn put(&mut self, item: usize, queue: usize) {
+        if !(queue == REVIVES && self.is_listed(item, queue)) {
             self.queues[queue].pending += 1;
             self.queues[queue].entries.push_back(Id::Item(item));
         }
         (self.items[item].pending_on, self.items[item].home) = (Some(queue), Some(queue));
         self.settle();
-        Ok(true)
+    }
+
+    /// Far in the future: it does not fire by itself.
+    pub(super) fn queue_delayed(&mut self, item: usize, queue: usize) -> Result<bool, QueueError> {
+        match &mut self.items[item] {
+            item if item.disabled > 0 => Err(QueueError::Disabled),
+            item if item.is_pending() => Ok(false),
+            item => {
+                item.armed_on = Some(queue);
+                Ok(true)
+            }
+        }
+    }
+
+    /// To later, or to now.
+    pub(super) fn mod_delayed(&mut self, item: usize, queue: usize, now: bool) -> Result<bool, QueueError> {
+        if self.items[item].disabled > 0 {
+            return Err(QueueError::Disabled);
+        }
+        let was_pending = self.cancel(item);
+        self.items[item].armed_on = Some(queue);
+        if now {
+            self.fire(item);
+        }
+        Ok(was_pending)
+    }
+
+    /// What is armed is queued.
+    pub(super) fn fire(&mut self, item: usize) {
+        if let Some(queue) = self.items[item].armed_on.take() {
+            self.put(item, queue);
+        }
+    }
+
+    pub(super) fn disable(&mut self, item: usize) -> bool {
+        self.items[item].disabled += 1;
+        self.cancel(item)
+    }
+
+    pub(super) fn enable(&mut self, item: usize) -> Result<bool, EnableError> {
+        let disabled = &mut self.items[item].disabled;
+        *disabled = disabled.checked_sub(1).ok_or(EnableError::NotDisabled)?;
+        Ok(*disabled == 0)
     }
 
     pub(super) fn cancel(&mut self, item: usize) -> bool {
+        if self.items[item].armed_on.take().is_some() {
+            return true;
+        }
         let Some(queue) = self.items[item].pending_on.take() else { return false };
         if self.queues[queue].slot == Some(Slot::KeptFor(item)) {
             self.queues[queue].slot = None;
@@ -168,7 +231,7 @@ impl Model {
     pub(super) fn is_gone(&self, item: usize) -> bool {
         let state = &self.items[item];
         let listed = self.queues.iter().any(|queue| queue.entries.contains(&Id::Item(item)));
-        !state.handle && state.running_on.is_none() && state.pending_on.is_none() && !listed
+        !state.handle && state.running_on.is_none() && !state.is_pending() && !listed
     }
 }
 

@@ -13,19 +13,20 @@ use crate::protocol::signal::Signal;
 use crate::sys::fork::Origin;
 use crate::sys::wait::Until;
 
+use super::context::{Current, current};
 use super::entry::Header;
 use super::queue::Queue;
 use super::refusal::WaitError;
 use super::shard::Gate;
 use super::work_item::WorkItem;
-use super::worker::{self, Current};
+use super::worker;
 
-pub(crate) use self::register::{Roll, begins, closes_cycle, flipping, open_scope, slot_was_kept};
+pub(crate) use self::register::{Roll, begins, closes_cycle, flipping, item_type, open_scope, slot_was_kept};
 
 /// What a wait is for.
 #[derive(Clone, Copy)]
 pub(crate) enum Target<'a> {
-    /// The end of a one-shot, which goes through this gate.
+    /// The end of a one-shot, which goes through this gate, by its lane.
     OneShot { item: *const Header, gate: *const Gate, state: &'a OneShotCell },
     /// The flush of this number, or a later one.
     Flush { queue: &'a Queue, number: u64 },
@@ -47,11 +48,6 @@ pub(crate) fn wait(
     }
 }
 
-/// What the calling thread works for.
-pub(crate) fn current() -> Option<Current> {
-    worker::with_current(|worker| worker?.current())
-}
-
 /// Would the caller wait for threads of the process that its own was forked from?
 #[inline]
 pub(crate) fn check_origin(origin: Origin) -> Result<(), WaitError> {
@@ -69,12 +65,15 @@ pub(crate) fn check_one_shot(item: *const Header, gate: *const Gate) -> Result<(
 
 /// Would the caller wait for itself, if it waited for a queue to be empty?
 ///
-/// It holds a slot of the queue, or is pending on it and cannot run there before it has returned here.
+/// It holds a slot of the queue, or is pending on it and cannot run there before it has returned here, or holds the bh
+/// context that an item of the queue needs.
 #[inline]
 pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
     refuse_if(|current| {
         let home = current.pending_on();
-        std::ptr::eq(current.queue, queue) || home.is_some_and(|home| queue.gate_of(home).is_some())
+        std::ptr::eq(current.queue, queue)
+            || home.is_some_and(|home| queue.lane_of(home).is_some())
+            || queue.needs_context_of(current)
     })
 }
 

@@ -30,10 +30,11 @@ use crate::policy::admission::{Admission, Half};
 use crate::policy::waits::{Id, Need, Picture, Slots, Waiter};
 use crate::sys::sync::{Mutex, MutexGuard};
 
+use super::super::context::Current;
 use super::super::entry::Entry;
 use super::super::refusal::WaitError;
 use super::super::shard::Gate;
-use super::super::worker::{self, Current, WorkerThread};
+use super::super::worker::{self, WorkerThread};
 use super::Target;
 
 /// Is a register kept?
@@ -44,12 +45,16 @@ static REGISTER: Mutex<BTreeMap<usize, Node>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
     /// The item that this worker executes.
-    static EXECUTING: Cell<Executing> = const { Cell::new(Executing { type_name: "", half: Half::Even }) };
+    static EXECUTING: Cell<Executing> = const {
+        Cell::new(Executing { type_name: "", gate: std::ptr::null(), half: Half::Even })
+    };
 }
 
 #[derive(Clone, Copy)]
 struct Executing {
     type_name: &'static str,
+    /// In which it holds a slot. For an item in a bh context, that is not its lane.
+    gate: *const Gate,
     half: Half,
 }
 
@@ -88,8 +93,13 @@ pub(crate) struct OpenScope<'roll> {
 #[inline]
 pub(crate) fn begins(entry: &Entry, type_name: &'static str) {
     if KEPT {
-        EXECUTING.set(Executing { type_name, half: entry.half() });
+        EXECUTING.set(Executing { type_name, gate: entry.shard().gate(), half: entry.half() });
     }
+}
+
+/// The type of the item that the calling worker executes, in a debug build.
+pub(crate) fn item_type() -> &'static str {
+    EXECUTING.get().type_name
 }
 
 /// Registers a wait without a timeout, unless it would never end.
@@ -225,8 +235,14 @@ fn report_if(nodes: &BTreeMap<usize, Node>, is_asked_for: impl Fn(&usize, &Node)
 fn picture(nodes: &BTreeMap<usize, Node>) -> Picture {
     let mut picture = Picture::default();
     for node in nodes.values() {
-        let mut holds = vec![node.current.gate.addr()];
+        let mut holds = vec![node.executing.gate.addr()];
         picture.gates.entry(holds[0]).or_insert_with(|| slots(node.gate().cell.load()));
+        let lane = node.current.gate.addr();
+        if lane != holds[0] {
+            // A bh context: a lane of one, which the item is in.
+            holds.push(lane);
+            picture.gates.insert(lane, Slots { active: 1, max: 1 });
+        }
         let kept = node.current.with_kept(|entry| {
             let gate = entry.shard().gate();
             (std::ptr::from_ref(gate).addr(), slots(gate.cell.load()))
@@ -255,7 +271,7 @@ impl Node {
 
     fn gate(&self) -> &Gate {
         // SAFETY: the item's entry is not completed while its worker waits, and so while the node is registered.
-        unsafe { &*self.current.gate }
+        unsafe { &*self.executing.gate }
     }
 
     fn name(&self) -> String {
@@ -300,8 +316,8 @@ impl Node {
                 } else if state.is_pending_on_list() {
                     // SAFETY: as in `gate`.
                     let queues = nodes.values().map(|node| unsafe { &*node.current.queue });
-                    let gate = queues.filter_map(|queue| queue.gate_of(state.home())).next();
-                    needs.extend(gate.map(|gate| Need::Slot(std::ptr::from_ref(gate).addr())));
+                    let lane = queues.filter_map(|queue| queue.lane_of(state.home())).next();
+                    needs.extend(lane.map(|lane| Need::Slot(lane.addr())));
                 }
             }
             Some(Target::Work { .. }) => {}

@@ -50,6 +50,23 @@ fn the_last_idle_worker_asks_for_a_spare_before_it_begins() {
     assert_eq!(crew.kick(reserved(), None), Wake::Wait);
 }
 
+/// spec: Q1 (bh: one context)
+#[test]
+fn a_crew_of_one_never_asks_for_a_second() {
+    let mut crew = Crew::of_one(LIMITS);
+    assert_eq!(crew.kick(reserved(), None), Wake::Create);
+    assert_eq!(crew.arrived(0, None, at(0)), Rest::Start(reserved(), Prepare::Ready));
+    assert!(!crew.awaits_worker());
+    assert_eq!(crew.rest(0, None, at(1)), Rest::Park(None));
+    assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(crew.woken(), (reserved(), Prepare::Ready));
+    assert!(!crew.still_wanted() && !crew.is_help_coming());
+    // Its thread is needed elsewhere: then another one is its own.
+    assert_eq!(crew.rest(0, None, at(2)), Rest::Park(None));
+    assert_eq!(crew.give_up_one(), Some(0));
+    assert_eq!(crew.kick(reserved(), None), Wake::Create);
+}
+
 #[test]
 fn the_most_recently_idle_worker_is_woken_first() {
     let mut crew = idle_crew(3);

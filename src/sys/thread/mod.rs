@@ -43,6 +43,12 @@ pub(crate) fn spawn(
     builder.spawn(body)
 }
 
+/// Lets the system run another thread on this CPU, if one waits for it.
+#[allow(clippy::disallowed_methods, reason = "to be fair to other work, not to wait for its progress")]
+pub(crate) fn yield_now() {
+    std::thread::yield_now();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

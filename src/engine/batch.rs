@@ -1,0 +1,106 @@
+//! Many items at once: each is admitted and pushed by itself, and the pool is kicked once for all of them.
+//!
+//! A batch has one place, so one shard and one pool. No user code runs between its first push and its kick. The one
+//! worker that the kick wakes sees the rest when it begins, and wakes the next where the pool wants more.
+
+use super::entry::Entry;
+use super::one_shot::RawHandle;
+use super::placement::Place;
+use super::pool::Pool;
+use super::queue::Queue;
+use super::refusal::QueueError;
+use super::work_item::WorkHandle;
+
+/// So many items are pushed before the pool is told of them: a long batch runs while it is still being queued.
+const AT_ONCE: usize = 256;
+
+/// Closures of which one was refused.
+pub(crate) struct Cut<F, T> {
+    pub(crate) error: QueueError,
+    pub(crate) accepted: Vec<RawHandle<T>>,
+    /// The refused one, and those behind it.
+    pub(crate) rest: Vec<F>,
+}
+
+/// Reusable items of which one was refused: which, and how many became pending before.
+pub(crate) struct CutAt {
+    pub(crate) error: QueueError,
+    pub(crate) index: usize,
+    pub(crate) newly_pending: usize,
+}
+
+impl Queue {
+    /// Queues closures in their order, up to the first that is refused.
+    pub(crate) fn spawn_batch<F, T>(&self, closures: Vec<F>) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let place = self.place_of_batch();
+        let mut kick = Kick::default();
+        let mut accepted = Vec::with_capacity(closures.len());
+        let mut closures = closures.into_iter();
+        while let Some(closure) = closures.next() {
+            match self.spawn_with(place, closure, |pool, entry| kick.push(pool, entry)) {
+                Ok(handle) => accepted.push(handle),
+                Err((error, closure)) => {
+                    drop(kick);
+                    let rest = std::iter::once(closure).chain(closures).collect();
+                    return Err(Cut { error, accepted, rest });
+                }
+            }
+        }
+        Ok(accepted)
+    }
+
+    /// Queues reusable items in their order, up to the first that is refused. Returns how many of them became pending
+    /// by that.
+    pub(crate) fn queue_batch<'a>(
+        &self,
+        works: impl Iterator<Item = &'a WorkHandle>,
+    ) -> Result<usize, CutAt> {
+        let place = self.place_of_batch();
+        let mut kick = Kick::default();
+        let mut newly_pending = 0;
+        for (index, work) in works.enumerate() {
+            match self.queue_with(place, work, |pool, entry| kick.push(pool, entry)) {
+                Ok(is_new) => newly_pending += usize::from(is_new),
+                Err(error) => return Err(CutAt { error, index, newly_pending }),
+            }
+        }
+        Ok(newly_pending)
+    }
+
+    /// The issuer's CPU, asked for once: it may be moved while it queues.
+    fn place_of_batch(&self) -> Place {
+        Place::Slot(self.executor.placement.slot_for(Place::Here))
+    }
+}
+
+/// The kick that the entries of a batch are owed, given when it is dropped.
+///
+/// The caller has a handle of the queue, which keeps the pool in place.
+#[derive(Default)]
+struct Kick<'a> {
+    pool: Option<&'a Pool>,
+    pushed: usize,
+}
+
+impl<'a> Kick<'a> {
+    fn push(&mut self, pool: &'a Pool, entry: Entry) {
+        pool.push(entry);
+        self.pool = Some(pool);
+        self.pushed += 1;
+        if self.pushed == AT_ONCE {
+            *self = Self::default();
+        }
+    }
+}
+
+impl Drop for Kick<'_> {
+    fn drop(&mut self) {
+        if let Some(pool) = self.pool {
+            pool.pushed();
+        }
+    }
+}

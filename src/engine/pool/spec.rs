@@ -1,0 +1,61 @@
+//! What a pool is: whose items it runs, where, and how many at a time.
+
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::crew::WorkerId;
+
+/// Whose items a pool runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PoolKind {
+    /// Items queued on one CPU; the slot is the CPU's place in the executor.
+    PerCpu { cpu: usize, slot: usize, high: bool },
+    /// The same for bh items: one worker, whatever its items do.
+    Bh { cpu: usize, slot: usize, high: bool },
+    /// Items of a pod.
+    Unbound { id: usize },
+}
+
+/// What a pool is made of.
+#[derive(Debug)]
+pub(crate) struct PoolSpec {
+    pub(crate) kind: PoolKind,
+    /// The CPUs that its workers are bound to, by the numbers that the operating system knows.
+    pub(crate) binding: CpuSet,
+    /// The CPUs that it serves, by the numbers of the topology.
+    pub(crate) cpus: CpuSet,
+    pub(crate) nice: i32,
+    /// How many workers to keep runnable; `None`: as many as there are items.
+    pub(crate) target: Option<usize>,
+}
+
+impl PoolSpec {
+    #[inline]
+    pub(crate) fn is_bh(&self) -> bool {
+        matches!(self.kind, PoolKind::Bh { .. })
+    }
+
+    /// Does a worker stop counting while its item blocks?
+    #[inline]
+    pub(crate) fn manages_concurrency(&self) -> bool {
+        self.target.is_some() && !self.is_bh()
+    }
+}
+
+impl PoolKind {
+    /// The name that its workers share: `0`, `0H`, `bh0`, `u4`.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::PerCpu { cpu, high, .. } => format!("{cpu}{}", if high { "H" } else { "" }),
+            Self::Bh { cpu, high, .. } => format!("bh{cpu}{}", if high { "H" } else { "" }),
+            Self::Unbound { id } => format!("u{id}"),
+        }
+    }
+
+    /// The name of a worker, as the kernel forms it.
+    pub(crate) fn worker_name(self, prefix: &str, id: WorkerId) -> String {
+        match self {
+            Self::PerCpu { cpu, high, .. } => format!("{prefix}/{cpu}:{id}{}", if high { "H" } else { "" }),
+            Self::Bh { .. } => format!("{prefix}/{}", self.name()),
+            Self::Unbound { id: pool } => format!("{prefix}/u{pool}:{id}"),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What a batch tells that was not accepted as a whole.
+
+use std::fmt;
+
+use crate::{JoinHandle, QueueError};
+
+/// A batch of closures of which one was not accepted.
+///
+/// What was accepted before stays accepted. The refused closure and all behind it come back, untouched.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{QueueError, WorkQueue};
+/// use std::sync::mpsc;
+///
+/// let queue = WorkQueue::ordered("three at most").max_pending(3).build()?;
+/// let (open, door) = mpsc::channel::<()>();
+/// let (began, has_begun) = mpsc::channel();
+/// let busy = queue.spawn(move || {
+///     began.send(()).unwrap();
+///     cmwq::blocking(|| door.recv())
+/// })?;
+/// has_begun.recv()?;
+/// let mut refused = queue.spawn_batch((0..5).map(|n| move || n)).unwrap_err();
+/// assert_eq!(refused.error, QueueError::Full);
+/// assert_eq!((refused.accepted.len(), refused.closures.len()), (3, 2));
+/// open.send(())?;
+/// let mut results = Vec::new();
+/// for accepted in refused.accepted {
+///     results.push(accepted.join()?);
+/// }
+/// for again in queue.spawn_batch(refused.closures)? {
+///     results.push(again.join()?);
+/// }
+/// assert_eq!(results, [0, 1, 2, 3, 4]);
+/// # busy.join()?.unwrap();
+/// # Ok(())
+/// # }
+/// ```
+#[non_exhaustive]
+pub struct RefusedBatch<F, T> {
+    /// Why the first of `closures` was refused.
+    pub error: QueueError,
+    /// The handles of those that were accepted, in their order.
+    pub accepted: Vec<JoinHandle<T>>,
+    /// The refused one, and those behind it, which were not tried.
+    pub closures: Vec<F>,
+}
+
+impl<F, T> RefusedBatch<F, T> {
+    pub(crate) fn new(error: QueueError, accepted: Vec<JoinHandle<T>>, closures: Vec<F>) -> Self {
+        Self { error, accepted, closures }
+    }
+}
+
+impl<F, T> fmt::Debug for RefusedBatch<F, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RefusedBatch")
+            .field("error", &self.error)
+            .field("accepted", &self.accepted.len())
+            .field("closures", &self.closures.len())
+            .finish()
+    }
+}
+
+impl<F, T> fmt::Display for RefusedBatch<F, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (accepted, all) = (self.accepted.len(), self.accepted.len() + self.closures.len());
+        write!(f, "{accepted} of {all} items were accepted: {}", self.error)
+    }
+}
+
+impl<F, T> std::error::Error for RefusedBatch<F, T> {}
+
+/// Drops the closures, and detaches what was accepted.
+impl<F, T> From<RefusedBatch<F, T>> for QueueError {
+    fn from(refused: RefusedBatch<F, T>) -> Self {
+        refused.error
+    }
+}
+
+/// A batch of reusable items of which one was not accepted.
+///
+/// Those before it stay queued; those behind it were not tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct QueueBatchError {
+    /// Why it was not accepted.
+    pub error: QueueError,
+    /// Which one: to go on from there, queue `&works[index..]`.
+    pub index: usize,
+    /// How many of those before it became pending by this call; the others were pending already.
+    pub newly_pending: usize,
+}
+
+impl QueueBatchError {
+    pub(crate) fn new(error: QueueError, index: usize, newly_pending: usize) -> Self {
+        Self { error, index, newly_pending }
+    }
+}
+
+impl fmt::Display for QueueBatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the item at index {} was not accepted: {}", self.index, self.error)
+    }
+}
+
+impl std::error::Error for QueueBatchError {}
+
+impl From<QueueBatchError> for QueueError {
+    fn from(error: QueueBatchError) -> Self {
+        error.error
+    }
+}

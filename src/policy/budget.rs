@@ -1,0 +1,108 @@
+//! How long does a bh context go on before it lets others have the CPU?
+//!
+//! A *run* begins with a batch: the items that are there. When they are done, what came meanwhile is the next batch,
+//! and beginning it is a *restart*. After so much time or so many restarts the run ends, and the context yields its
+//! CPU once before it begins the next: items that keep coming, or keep queueing themselves, hold nobody up for longer.
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::time::Time;
+
+/// The time of a run.
+const TIME: Duration = Duration::from_millis(2);
+
+/// How often a run starts over with what came meanwhile.
+const RESTARTS: u32 = 10;
+
+/// What is left of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Budget {
+    until: Time,
+    restarts: u32,
+    /// Items of the present batch that have not ended.
+    batch: usize,
+}
+
+/// What a bh context does after an item.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pace {
+    /// Take the next item, or rest.
+    GoOn(Budget),
+    /// Let others have the CPU, then begin a new run.
+    Yield,
+}
+
+impl Budget {
+    /// A run begins with so many items pending.
+    pub(crate) fn begin(now: Time, pending: usize) -> Self {
+        Self { until: now + TIME, restarts: RESTARTS, batch: pending }
+    }
+
+    /// An item has ended, and so many are pending.
+    pub(crate) fn item_ended(self, now: Time, pending: usize) -> Pace {
+        let rest = Self { batch: self.batch.saturating_sub(1), ..self };
+        if pending == 0 {
+            // Whatever comes next, comes to a context that was done.
+            return Pace::GoOn(Self { batch: 0, ..rest });
+        }
+        if now >= self.until {
+            return Pace::Yield;
+        }
+        match (rest.batch, rest.restarts) {
+            (0, 0) => Pace::Yield,
+            (0, restarts) => Pace::GoOn(Self { batch: pending, restarts: restarts - 1, ..rest }),
+            _ => Pace::GoOn(rest),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Time {
+        Time::default() + Duration::from_micros(micros)
+    }
+
+    /// Ends items, one each `step` microseconds, while `pending` says how many there are; how many it took to yield.
+    fn items_until_yield(step: u64, first: usize, mut pending: impl FnMut(usize) -> usize) -> Option<usize> {
+        let mut budget = Budget::begin(at(0), first);
+        for item in 1..=10_000 {
+            match budget.item_ended(at(step * item as u64), pending(item)) {
+                Pace::GoOn(rest) => budget = rest,
+                Pace::Yield => return Some(item),
+            }
+        }
+        None
+    }
+
+    /// spec: Q1 (bh: a budget per run): a backlog that was there is one batch, however long it takes, up to 2 ms.
+    #[test]
+    fn a_run_ends_after_two_milliseconds() {
+        assert_eq!(items_until_yield(1, 5000, |ended| 5000 - ended), Some(2000));
+        assert_eq!(items_until_yield(1999, 5000, |ended| 5000 - ended), Some(2));
+        assert_eq!(items_until_yield(9000, 2, |_| 1), Some(1), "one item that took long");
+        assert_eq!(items_until_yield(1, 1500, |ended| 1500usize.saturating_sub(ended)), None);
+    }
+
+    /// spec: Q1 (bh: a budget per run): an item that queues itself is a batch of one, again and again.
+    #[test]
+    fn a_run_starts_over_ten_times() {
+        assert_eq!(items_until_yield(1, 1, |_| 1), Some(11));
+        assert_eq!(items_until_yield(1, 3, |_| 3), Some(33), "three that queue themselves");
+        assert_eq!(items_until_yield(1, 0, |_| 1), Some(11), "the count at the start is only a hint");
+    }
+
+    /// spec: Q1: nobody is waiting for anything but rest.
+    #[test]
+    fn a_context_that_is_done_does_not_yield() {
+        assert_eq!(items_until_yield(1, 1, |_| 0), None);
+        assert_eq!(
+            Budget::begin(at(0), 1).item_ended(at(9000), 0),
+            Pace::GoOn(Budget { batch: 0, ..Budget::begin(at(0), 1) })
+        );
+    }
+}

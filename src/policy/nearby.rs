@@ -1,0 +1,108 @@
+//! Which of the executor's CPUs serves a CPU or a NUMA node that somebody names.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+use super::cpu_set::CpuSet;
+use super::topology::{Cpu, Topology};
+
+/// The slots near each CPU and each node of a machine. The slots number the executor's CPUs in ascending order.
+#[derive(Debug)]
+pub(crate) struct Nearby {
+    /// By CPU number; `None` where the machine has no such CPU.
+    by_cpu: Vec<Option<usize>>,
+    by_node: BTreeMap<usize, Vec<usize>>,
+}
+
+impl Nearby {
+    /// `used`: the executor's CPUs, at least one.
+    pub(crate) fn derive(topology: &Topology, used: &CpuSet) -> Self {
+        let slot_of: BTreeMap<usize, usize> = used.iter().zip(0..).collect();
+        let known = topology.cpus().iter();
+        let served: Vec<(Cpu, usize)> =
+            known.filter_map(|cpu| Some((*cpu, *slot_of.get(&cpu.id)?))).collect();
+        let mut nearby = Self { by_cpu: Vec::new(), by_node: BTreeMap::new() };
+        for cpu in topology.cpus() {
+            nearby.by_cpu.resize(cpu.id, None);
+            nearby.by_cpu.push(nearest(*cpu, &served));
+            nearby.by_node.entry(cpu.node).or_default().extend(slot_of.get(&cpu.id));
+        }
+        nearby
+    }
+
+    /// The CPU itself if the executor uses it. If not, always the same one of those that are nearest: items for one CPU
+    /// keep their order, and those for different ones spread.
+    pub(crate) fn slot_of_cpu(&self, cpu: usize) -> Option<usize> {
+        *self.by_cpu.get(cpu)?
+    }
+
+    /// The executor's CPUs of a node, perhaps none; `None` if the machine has no such node.
+    pub(crate) fn slots_of_node(&self, node: usize) -> Option<&[usize]> {
+        self.by_node.get(&node).map(Vec::as_slice)
+    }
+}
+
+/// The slot for `cpu`: among those of its core, or else of its cache, its node, the machine.
+fn nearest(cpu: Cpu, served: &[(Cpu, usize)]) -> Option<usize> {
+    let distances: [fn(Cpu, Cpu) -> bool; 5] = [
+        |one, other| one.id == other.id,
+        |one, other| one.core == other.core,
+        |one, other| one.cache == other.cache,
+        |one, other| one.node == other.node,
+        |_, _| true,
+    ];
+    distances.into_iter().find_map(|near| {
+        let found: Vec<usize> =
+            served.iter().filter(|(other, _)| near(cpu, *other)).map(|(_, slot)| *slot).collect();
+        let turn = cpu.id.checked_rem(found.len())?;
+        Some(found[turn])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpus(list: &str) -> CpuSet {
+        list.parse().unwrap()
+    }
+
+    /// spec: W6 (one outside of the allowed set runs elsewhere): near.
+    #[test]
+    fn a_cpu_that_is_not_used_is_served_by_the_nearest_that_is() {
+        // Two nodes of two caches of two cores of two threads; siblings are eight apart.
+        let topology = Topology::uniform(2, 2, 2, 2);
+        let table = [
+            // used, cpu, served by
+            ("0-15", 5, 5),
+            ("0-7", 13, 5),  // its sibling
+            ("1,4-7", 0, 1), // its cache
+            ("2-7", 1, 3),   // its node: 2 and 3, in turn
+            ("2-7", 8, 2),
+            ("4-7", 1, 5), // somewhere else: 4 to 7, in turn
+            ("4-7", 2, 6),
+        ];
+        for (used, cpu, by) in table {
+            let used = cpus(used);
+            let slot = Nearby::derive(&topology, &used).slot_of_cpu(cpu).unwrap();
+            assert_eq!(used.iter().nth(slot), Some(by), "{cpu} of {used}");
+        }
+        assert_eq!(Nearby::derive(&topology, &cpus("0")).slot_of_cpu(16), None);
+    }
+
+    /// spec: W6 (an unknown CPU or node is an error): gaps in the numbering are no CPUs.
+    #[test]
+    fn nodes_and_cpus_keep_the_systems_numbers() {
+        let cpu = |id, node| Cpu { id, core: id, cache: node, node };
+        let topology = Topology::new(vec![cpu(3, 8), cpu(5, 8), cpu(6, 2)]);
+        let nearby = Nearby::derive(&topology, &cpus("3,5"));
+        assert_eq!(
+            [0, 3, 4, 5, 6, 7].map(|cpu| nearby.slot_of_cpu(cpu)),
+            [None, Some(0), None, Some(1), Some(0), None]
+        );
+        assert_eq!(nearby.slots_of_node(8), Some(&[0, 1][..]));
+        assert_eq!(nearby.slots_of_node(2), Some(&[][..]), "it is there, but none of its CPUs is used");
+        assert_eq!(nearby.slots_of_node(0), None);
+    }
+}

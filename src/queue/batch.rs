@@ -1,0 +1,66 @@
+//! Queueing many items at once.
+
+use crate::{JoinHandle, QueueBatchError, RefusedBatch, Work, WorkQueue};
+
+/// Many items at once, on the CPU on which the call is made, in their order. The pool is told of them once, or of each
+/// 256 of a longer batch, instead of once per item.
+impl WorkQueue {
+    /// Queues closures that run once each. The iterator is run to its end first: nothing is queued before it has ended,
+    /// and nothing at all if it panics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("squares").build()?;
+    /// let squares = queue.spawn_batch((1..=3).map(|n| move || n * n))?;
+    /// let sum: i32 = squares.into_iter().map(|square| square.join()).sum::<Result<_, _>>()?;
+    /// assert_eq!(sum, 14);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If a closure is refused: why, as [`spawn`](Self::spawn) tells; the handles of those before it, which stay
+    /// accepted; and it with those behind it.
+    pub fn spawn_batch<I, F, T>(&self, closures: I) -> Result<Vec<JoinHandle<T>>, RefusedBatch<F, T>>
+    where
+        I: IntoIterator<Item = F>,
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let handles = |raw: Vec<_>| raw.into_iter().map(JoinHandle::new).collect();
+        match self.handle.queue().spawn_batch(closures.into_iter().collect()) {
+            Ok(accepted) => Ok(handles(accepted)),
+            Err(cut) => Err(RefusedBatch::new(cut.error, handles(cut.accepted), cut.rest)),
+        }
+    }
+
+    /// Queues reusable items, each as [`queue`](Self::queue) does. Returns how many of them became pending by that; the
+    /// others were pending already.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Work, WorkQueue};
+    ///
+    /// let queue = WorkQueue::new("caches").build()?;
+    /// let refreshes = [Work::new(|| println!("users")), Work::new(|| println!("groups"))];
+    /// assert_eq!(queue.queue_batch(&refreshes)?, 2);
+    /// queue.flush()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If an item is refused: why, as [`queue`](Self::queue) tells, and which. Those before it stay queued, those behind
+    /// it were not tried.
+    pub fn queue_batch(&self, works: &[Work]) -> Result<usize, QueueBatchError> {
+        let works = works.iter().map(|work| &work.item);
+        let queued = self.handle.queue().queue_batch(works);
+        queued.map_err(|cut| QueueBatchError::new(cut.error, cut.index, cut.newly_pending))
+    }
+}

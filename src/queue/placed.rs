@@ -1,0 +1,109 @@
+//! Queueing on a CPU or NUMA node that the caller names.
+
+use crate::engine::executor::ExecutorInner;
+use crate::{JoinHandle, QueueError, Refused, Work, WorkQueue};
+
+/// On a CPU or node by the numbers of the executor's topology: on Linux, those of the system.
+///
+/// A per-CPU queue runs the item on that very CPU, an unbound one in its pod.
+impl WorkQueue {
+    /// As [`queue`](Self::queue), on this CPU.
+    ///
+    /// A CPU that the executor does not use is served by one near it, always the same: a sibling of its core, or else a
+    /// CPU of its cache, its node, the machine.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Executor, QueueError, Work, WorkQueue};
+    ///
+    /// let queue = WorkQueue::per_cpu("statistics").build()?;
+    /// let count = Work::new(|| println!("counting on {:?}", std::thread::current().name()));
+    /// let last = Executor::global().cpus().iter().last().unwrap();
+    /// queue.queue_on(last, &count)?;
+    /// assert_eq!(queue.queue_on(1 << 20, &count), Err(QueueError::UnknownCpu { cpu: 1 << 20 }));
+    /// # queue.flush()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::UnknownCpu`] if the topology has no such CPU, and those of [`queue`](Self::queue).
+    #[doc(alias = "queue_work_on")]
+    #[doc(alias = "schedule_work_on")]
+    pub fn queue_on(&self, cpu: usize, work: &Work) -> Result<bool, QueueError> {
+        let place = self.executor().place_on_cpu(cpu)?;
+        self.handle.queue().queue(place, &work.item)
+    }
+
+    /// As [`spawn`](Self::spawn), on this CPU. Which one serves a CPU that the executor does not use:
+    /// [`queue_on`](Self::queue_on).
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::UnknownCpu`] if the topology has no such CPU, and those of [`spawn`](Self::spawn); with the closure.
+    #[doc(alias = "queue_work_on")]
+    pub fn spawn_on<F, T>(&self, cpu: usize, closure: F) -> Result<JoinHandle<T>, Refused<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        match self.executor().place_on_cpu(cpu) {
+            Ok(place) => self.spawn_at(place, closure),
+            Err(error) => Err(Refused::new(error, closure)),
+        }
+    }
+
+    /// As [`queue`](Self::queue), on a CPU of this NUMA node: the caller's own if it is there, else one of them in turn.
+    /// If the executor uses none of the node's CPUs, it is the same as `queue`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{AffinityScope, Attrs, Executor, TopologySource, Work, WorkQueue};
+    ///
+    /// let two_nodes = TopologySource::Synthetic("numa:2 core:4 pu:1".into());
+    /// let executor = Executor::builder().topology(two_nodes).build()?;
+    /// let queue = WorkQueue::new("tables").attrs(Attrs::new().scope(AffinityScope::Numa)).build_on(&executor)?;
+    /// let compact = Work::new(|| println!("near the memory of node 1"));
+    /// assert!(queue.queue_on_node(1, &compact)?);
+    /// assert!(queue.queue_on_node(2, &compact).is_err(), "there is none");
+    /// # queue.flush()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::UnknownNode`] if the topology has no CPU of such a node, and those of [`queue`](Self::queue).
+    #[doc(alias = "queue_work_node")]
+    pub fn queue_on_node(&self, node: usize, work: &Work) -> Result<bool, QueueError> {
+        let place = self.executor().place_on_node(node)?;
+        self.handle.queue().queue(place, &work.item)
+    }
+
+    /// As [`spawn`](Self::spawn), on a CPU of this NUMA node. Which one: [`queue_on_node`](Self::queue_on_node).
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::UnknownNode`] if the topology has no CPU of such a node, and those of [`spawn`](Self::spawn); with
+    /// the closure.
+    #[doc(alias = "queue_work_node")]
+    pub fn spawn_on_node<F, T>(&self, node: usize, closure: F) -> Result<JoinHandle<T>, Refused<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        match self.executor().place_on_node(node) {
+            Ok(place) => self.spawn_at(place, closure),
+            Err(error) => Err(Refused::new(error, closure)),
+        }
+    }
+
+    fn executor(&self) -> &ExecutorInner {
+        &self.handle.queue().executor
+    }
+}

@@ -1,0 +1,225 @@
+//! Many items at once: order, refusals in the middle, and that every worker comes.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use cmwq::{QueueBatchError, QueueError, Work, WorkQueue};
+
+use crate::support::{
+    Counted, Door, builder, bump, current_pool, eventually, on_each_executor, one_cpu, pool, stress,
+    time_limit,
+};
+
+/// spec: W8 (spawn_batch): the handles are in the order of the closures; also of none, and of more than are told of at
+/// once.
+#[test]
+fn a_batch_of_closures_gives_a_handle_for_each() {
+    on_each_executor(|executor| {
+        for kind in [WorkQueue::per_cpu, WorkQueue::new, WorkQueue::unbound, WorkQueue::ordered] {
+            let queue = kind("q").build_on(executor).unwrap();
+            for count in [0, 1, 2, 255, 256, 257, 2000] {
+                let handles = queue.spawn_batch((0..count).map(|n| move || n)).unwrap();
+                let results: Vec<usize> = handles.into_iter().map(|handle| handle.join().unwrap()).collect();
+                assert!(results.iter().copied().eq(0..count), "{count}");
+            }
+        }
+    });
+}
+
+/// spec: W8, Q4: the items of a batch run in its order, before what is queued after and after what was queued before.
+#[test]
+fn a_batch_keeps_its_place_in_an_ordered_queue() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::ordered("q").build_on(executor).unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let push = |n| {
+            let order = Arc::clone(&order);
+            move || order.lock().unwrap().push(n)
+        };
+        drop(queue.spawn(push(0)).unwrap());
+        drop(queue.spawn_batch((1..600).map(push)).unwrap());
+        drop(queue.spawn(push(600)).unwrap());
+        queue.flush().unwrap();
+        assert!(order.lock().unwrap().iter().copied().eq(0..=600));
+    });
+}
+
+/// spec: W8 (queue_batch): the answer counts those that were not pending, each of which runs once.
+#[test]
+fn a_batch_of_reusable_items_coalesces() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+    let (door, runs) = (Door::default(), Arc::new(AtomicUsize::new(0)));
+    let wait = door.clone();
+    let busy = queue.spawn(move || wait.wait()).unwrap();
+    let works: Vec<Work> = (0..300)
+        .map(|_| {
+            let runs = Arc::clone(&runs);
+            Work::new(move || bump(&runs))
+        })
+        .collect();
+    assert_eq!(queue.queue(&works[7]), Ok(true));
+    assert_eq!(queue.queue_batch(&works), Ok(299));
+    assert_eq!(queue.queue_batch(&works), Ok(0));
+    assert_eq!(queue.queue_batch(&[works[0].clone(), works[0].clone()]), Ok(0));
+    assert_eq!(queue.queue_batch(&[]), Ok(0));
+    door.open();
+    busy.join().unwrap();
+    queue.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 300);
+    assert_eq!(queue.queue_batch(&[works[0].clone(), works[0].clone()]), Ok(1));
+    queue.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 301);
+}
+
+/// spec: W8, Q3 (max_pending): what was accepted before the refusal stays, the rest comes back untouched.
+#[test]
+fn a_batch_that_does_not_fit_is_cut() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").max_pending(5).build_on(&executor).unwrap();
+    let door = Door::default();
+    let (wait, began) = (door.clone(), Arc::new(AtomicUsize::new(0)));
+    let tell = Arc::clone(&began);
+    let busy = queue.spawn(move || {
+        bump(&tell);
+        wait.wait();
+    });
+    eventually("it began", || began.load(Ordering::SeqCst) == 1);
+
+    let refused = queue.spawn_batch((0..8).map(|n| move || n)).unwrap_err();
+    assert_eq!(refused.error, QueueError::Full);
+    assert_eq!((refused.accepted.len(), refused.closures.len()), (5, 3));
+    assert_eq!(
+        refused.to_string(),
+        "5 of 8 items were accepted: the queue is full; try again when it has run something"
+    );
+    let works: Vec<Work> = (0..4).map(|_| Work::new(|| ())).collect();
+    let error = queue.queue_batch(&works).unwrap_err();
+    assert!(matches!(error, QueueBatchError { error: QueueError::Full, index: 0, newly_pending: 0, .. }));
+
+    door.open();
+    busy.unwrap().join().unwrap();
+    let accepted: Vec<usize> = refused.accepted.into_iter().map(|handle| handle.join().unwrap()).collect();
+    assert_eq!(accepted, [0, 1, 2, 3, 4]);
+    let again = queue.spawn_batch(refused.closures).unwrap();
+    let again: Vec<usize> = again.into_iter().map(|handle| handle.join().unwrap()).collect();
+    assert_eq!(again, [5, 6, 7]);
+}
+
+/// spec: W8: where reusable items are cut, and how to go on from there.
+#[test]
+fn a_batch_of_reusable_items_is_cut_at_the_first_that_does_not_fit() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").max_pending(3).build_on(&executor).unwrap();
+    let (door, began) = (Door::default(), Arc::new(AtomicUsize::new(0)));
+    let (wait, tell) = (door.clone(), Arc::clone(&began));
+    let busy = queue.spawn(move || {
+        bump(&tell);
+        wait.wait();
+    });
+    eventually("it began", || began.load(Ordering::SeqCst) == 1);
+    let works: Vec<Work> = (0..5).map(|_| Work::new(|| ())).collect();
+    assert_eq!(queue.queue(&works[1]), Ok(true));
+    let error = queue.queue_batch(&works).unwrap_err();
+    assert!(
+        matches!(error, QueueBatchError { error: QueueError::Full, index: 3, newly_pending: 2, .. }),
+        "the second was pending before: {error:?}"
+    );
+    assert_eq!(works.iter().map(Work::is_pending).collect::<Vec<_>>(), [true, true, true, false, false]);
+    door.open();
+    busy.unwrap().join().unwrap();
+    queue.flush().unwrap();
+    assert_eq!(queue.queue_batch(&works[error.index..]), Ok(2));
+    queue.flush().unwrap();
+}
+
+/// spec: W8: nothing is queued, and nothing is lost, if the iterator panics; it may itself use the queue, and wait for
+/// what it queues.
+#[test]
+fn the_iterator_of_a_batch_is_user_code() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::per_cpu("q").build_on(executor).unwrap();
+        let (runs, drops) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let item = || {
+            let (runs, counted) = (Arc::clone(&runs), Counted(Arc::clone(&drops)));
+            move || {
+                bump(&runs);
+                drop(counted);
+            }
+        };
+        let panics = (0..10).map(|n| {
+            assert!(n < 5, "no luck");
+            item()
+        });
+        assert!(catch_unwind(AssertUnwindSafe(|| queue.spawn_batch(panics))).is_err());
+        queue.flush().unwrap();
+        assert_eq!((runs.load(Ordering::SeqCst), drops.load(Ordering::SeqCst)), (0, 5));
+
+        let queues = (0..10).map(|_| {
+            queue.spawn(item()).unwrap().join().unwrap();
+            item()
+        });
+        drop(queue.spawn_batch(queues).unwrap());
+        queue.flush().unwrap();
+        assert_eq!((runs.load(Ordering::SeqCst), drops.load(Ordering::SeqCst)), (20, 25));
+    });
+}
+
+/// spec: W8 (one wake-up decision): the worker that it wakes wakes the next, until a managed pod has all of its workers
+/// and an unmanaged one a worker per item.
+#[test]
+fn one_wake_up_brings_every_worker() {
+    let _limit = time_limit();
+    let executor = builder("l3:1 core:8 pu:1").0.build().unwrap();
+    for (kind, workers) in [(WorkQueue::new as fn(&'static str) -> _, 8), (WorkQueue::unbound, 20)] {
+        for _ in 0..stress(20) {
+            let queue = kind("q").build_on(&executor).unwrap();
+            let (door, inside) = (Door::default(), Arc::new(AtomicUsize::new(0)));
+            let items = (0..20).map(|_| {
+                let (door, inside) = (door.clone(), Arc::clone(&inside));
+                move || {
+                    bump(&inside);
+                    door.wait_unguarded();
+                    current_pool()
+                }
+            });
+            let handles = queue.spawn_batch(items).unwrap();
+            eventually("all workers have come", || inside.load(Ordering::SeqCst) >= workers);
+            door.open();
+            let name = handles.into_iter().map(|handle| handle.join().unwrap()).last().unwrap();
+            assert_eq!(pool(&executor, &name).pending, 0);
+        }
+    }
+}
+
+/// spec: W8: batches of several threads, onto pools that fall asleep in between.
+#[test]
+fn no_item_of_a_batch_is_left_behind() {
+    on_each_executor(|executor| {
+        let queues = [WorkQueue::per_cpu, WorkQueue::new, WorkQueue::unbound, WorkQueue::ordered]
+            .map(|kind| kind("q").max_pending(400).build_on(executor).unwrap());
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let queues = &queues;
+                scope.spawn(move || {
+                    let works: Vec<Work> = (0..20).map(|_| Work::new(|| ())).collect();
+                    for round in 0..stress(100) {
+                        let queue = &queues[(round + thread) % 4];
+                        let handles = match queue.spawn_batch((0..round % 300).map(|n| move || n)) {
+                            Ok(handles) => handles,
+                            Err(refused) => refused.accepted,
+                        };
+                        let _may_be_full = queue.queue_batch(&works);
+                        let sum: usize = handles.into_iter().map(|handle| handle.join().unwrap()).sum();
+                        assert!(sum <= 300 * 300);
+                    }
+                });
+            }
+        });
+        queues.iter().for_each(|queue| queue.flush().unwrap());
+    });
+}

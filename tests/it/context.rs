@@ -1,0 +1,230 @@
+//! What an item learns about itself, and says.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+
+use cmwq::{Executor, Work, WorkQueue, current_queue, current_queue_name, current_work, set_description};
+
+use crate::support::{
+    Counted, Door, SOON, bump, eventually, holds_within, on_each_executor, one_cpu, time_limit,
+};
+
+fn dump_of(executor: &Executor) -> String {
+    executor.snapshot().to_string()
+}
+
+/// spec: W10 (current_work, current_queue): of whom the item is, on every kind of queue.
+#[test]
+fn an_item_knows_itself_and_its_queue() {
+    on_each_executor(|executor| {
+        for kind in [WorkQueue::per_cpu, WorkQueue::new, WorkQueue::unbound, WorkQueue::ordered] {
+            let queue = kind("mine").build_on(executor).unwrap();
+            let runs = Arc::new(AtomicUsize::new(0));
+            let count = Arc::clone(&runs);
+            let work = Work::new(move || {
+                assert_eq!(current_queue().unwrap().name(), "mine");
+                assert_eq!(current_queue_name().as_deref(), Some("mine"));
+                let this = current_work().unwrap();
+                assert!(this.is_running());
+                if count.fetch_add(1, Ordering::SeqCst) < 2 {
+                    assert_eq!(current_queue().unwrap().queue(&this), Ok(true));
+                    assert!(current_work().unwrap().is_pending(), "all handles are of one item");
+                }
+            });
+            queue.queue(&work).unwrap();
+            eventually("it has run three times", || runs.load(Ordering::SeqCst) == 3);
+            queue.flush().unwrap();
+
+            let (is_reusable, name) =
+                queue.spawn(|| (current_work().is_some(), current_queue_name())).unwrap().join().unwrap();
+            assert_eq!((is_reusable, name.as_deref()), (false, Some("mine")));
+        }
+    });
+}
+
+/// spec: W10: where there is no item, there is nothing to know, and what is said is not even put together.
+#[test]
+fn elsewhere_there_is_no_item() {
+    struct Unformatted;
+    impl std::fmt::Display for Unformatted {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            unreachable!("nobody would read it")
+        }
+    }
+    let _limit = time_limit();
+    let nothing = || {
+        set_description(Unformatted);
+        current_work().is_none() && current_queue().is_none() && current_queue_name().is_none()
+    };
+    assert!(nothing());
+    let hooks = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&hooks);
+    let (builder, _) = crate::support::builder("core:1 pu:1");
+    let executor = builder.on_thread_start(move || tell.lock().unwrap().push(nothing())).build().unwrap();
+    WorkQueue::new("q").build_on(&executor).unwrap().spawn(|| ()).unwrap().join().unwrap();
+    assert!(hooks.lock().unwrap().iter().all(|nothing| *nothing));
+    assert!(!hooks.lock().unwrap().is_empty());
+}
+
+/// spec: W10 (current_queue): a handle of a queue that nobody has any more is not brought back.
+#[test]
+fn a_queue_without_handles_is_gone_for_its_items_too() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::new("short-lived").build_on(executor).unwrap();
+        let (door, again) = (Door::default(), queue.clone());
+        let wait = door.clone();
+        let handle = queue.spawn(move || {
+            let mine = current_queue().unwrap();
+            drop((again, mine));
+            wait.wait();
+            (current_queue().is_none(), current_queue_name())
+        });
+        let handle = handle.unwrap();
+        drop(queue);
+        door.open();
+        assert_eq!(handle.join().unwrap(), (true, Some("short-lived".to_owned())));
+    });
+}
+
+/// spec: W10, W9: an item may hold the last handle of its queue, by asking for it, and the last of itself.
+#[test]
+fn what_an_item_learned_may_be_the_last_handle() {
+    on_each_executor(|executor| {
+        let (door, dropped) = (Door::default(), Arc::new(AtomicUsize::new(0)));
+        let (wait, counted) = (door.clone(), Counted(Arc::clone(&dropped)));
+        let kept = Arc::new(Mutex::new(None));
+        let keep = Arc::clone(&kept);
+        let work = Work::new(move || {
+            let _counted = &counted;
+            let mine = (current_queue().unwrap(), current_work().unwrap());
+            wait.wait();
+            *keep.lock().unwrap() = Some(mine.1);
+            drop(mine.0);
+        });
+        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        queue.queue(&work).unwrap();
+        eventually("it runs", || work.is_running());
+        drop((queue, work));
+        door.open();
+        eventually("it has ended", || {
+            kept.lock().unwrap().as_ref().is_some_and(|work: &Work| !work.is_running())
+        });
+        assert_eq!(dropped.load(Ordering::SeqCst), 0, "a handle is kept");
+        drop(kept.lock().unwrap().take());
+        assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    });
+}
+
+/// spec: W10: an item that runs for two queues in turn belongs to the one that this run was queued on.
+#[test]
+fn the_queue_is_that_of_the_present_run() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let [one, other] = ["one", "other"].map(|name| WorkQueue::new(name).build_on(&executor).unwrap());
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let (tell, next) = (Arc::clone(&names), other.clone());
+    let work = Work::new(move || {
+        let name = current_queue_name().unwrap();
+        if name == "one" {
+            next.queue(&current_work().unwrap()).unwrap();
+            assert_eq!(
+                current_queue_name().as_deref(),
+                Some("one"),
+                "queueing elsewhere changes nothing yet"
+            );
+        }
+        tell.lock().unwrap().push(name);
+    });
+    one.queue(&work).unwrap();
+    one.flush().unwrap();
+    other.flush().unwrap();
+    assert_eq!(*names.lock().unwrap(), ["one", "other"]);
+}
+
+/// spec: W10: what an item captured is dropped on its behalf: a part of the item, but not of its function.
+#[test]
+fn destructors_belong_to_the_queue_and_to_no_work() {
+    struct Asks(mpsc::Sender<(bool, Option<String>)>);
+    impl Drop for Asks {
+        fn drop(&mut self) {
+            self.0.send((current_work().is_some(), current_queue_name())).unwrap();
+        }
+    }
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+    let (tell, told) = mpsc::channel();
+    let (door, asks) = (Door::default(), Asks(tell));
+    let wait = door.clone();
+    drop(queue.spawn(move || wait.wait()).unwrap());
+    let cancelled = Work::new(move || {
+        let _asks = &asks;
+    });
+    queue.queue(&cancelled).unwrap();
+    assert!(cancelled.cancel());
+    drop(cancelled);
+    door.open();
+    queue.flush().unwrap();
+    assert_eq!(told.recv().unwrap(), (false, Some("q".to_owned())));
+}
+
+/// spec: W10 (set_description, shown in dumps): for the present item, running or blocked, whole, and on one line.
+#[test]
+fn what_an_item_says_is_shown_until_it_ends() {
+    on_each_executor(|executor| {
+        for kind in [WorkQueue::per_cpu, WorkQueue::new, WorkQueue::unbound] {
+            let queue = kind("q").build_on(executor).unwrap();
+            let (first, second) = (Door::default(), Door::default());
+            let doors = (first.clone(), second.clone());
+            let item = queue.spawn(move || {
+                set_description("said nothing yet");
+                set_description(format_args!("resizing {} of {}\n\"whole\"", 7, 9));
+                doors.0.wait();
+                set_description("done with resizing");
+                doors.1.wait_unguarded();
+            });
+            let shown = |text: &str| holds_within(SOON, || dump_of(executor).contains(text));
+            assert!(shown(r#" "resizing 7 of 9\n\"whole\"""#), "{}", executor.snapshot());
+            first.open();
+            assert!(shown(r#" "done with resizing""#), "{}", executor.snapshot());
+            assert!(!dump_of(executor).contains("7 of 9"), "{}", executor.snapshot());
+            second.open();
+            item.unwrap().join().unwrap();
+            eventually("it is not shown", || !dump_of(executor).contains("done with resizing"));
+            // Neither is it taken for the next item's.
+            let next = executor.clone();
+            let dump = queue.spawn(move || next.snapshot().to_string()).unwrap().join().unwrap();
+            assert!(!dump.contains("done with resizing"), "{dump}");
+        }
+    });
+}
+
+/// spec: W10: the items of many threads speak at once, while they are looked at.
+#[test]
+fn descriptions_are_never_mixed_up() {
+    let _limit = time_limit();
+    let executor = crate::support::cpus(4);
+    let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
+    let ended = Arc::new(AtomicUsize::new(0));
+    for n in 0..200 {
+        let ended = Arc::clone(&ended);
+        let item = move || {
+            for step in 0..20 {
+                set_description(format_args!("<{n}.{step}>"));
+            }
+            bump(&ended);
+        };
+        drop(queue.spawn(item).unwrap());
+    }
+    while ended.load(Ordering::SeqCst) < 200 {
+        for pool in executor.snapshot().pools {
+            let mut said: Vec<&str> =
+                pool.worker_states.iter().filter_map(|state| Some(state.split_once('"')?.1)).collect();
+            said.sort_unstable();
+            let all = said.len();
+            said.dedup_by_key(|text| text.split_once('.').unwrap().0);
+            assert!(said.len() == all, "an item is on one worker: {:?}", pool.worker_states);
+        }
+    }
+    queue.flush().unwrap();
+}

@@ -1,0 +1,222 @@
+//! Items on a CPU or node that the caller names.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use cmwq::{AffinityScope, Attrs, CpuSet, JoinError, QueueError, RunOnCpuError, Work, WorkQueue};
+
+use crate::support::{
+    Door, builder, bump, current_pool, eventually, on_each_executor, one_cpu, pool, stress, time_limit,
+};
+
+const TWO_NODES: &str = "numa:2 l3:2 core:2 pu:2";
+
+/// spec: W6 (queue_on): every CPU is reached, from anywhere, whatever the placement of other items is.
+#[test]
+fn an_item_runs_on_the_cpu_that_was_named() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::per_cpu("q").build_on(executor).unwrap();
+        for cpu in executor.cpus().iter() {
+            let handle = queue.spawn_on(cpu, current_pool).unwrap();
+            assert_eq!(handle.join().unwrap(), cpu.to_string());
+
+            let seen = Arc::new(Mutex::new(String::new()));
+            let tell = Arc::clone(&seen);
+            let work = Work::new(move || *tell.lock().unwrap() = current_pool());
+            assert_eq!(queue.queue_on(cpu, &work), Ok(true));
+            queue.flush().unwrap();
+            assert_eq!(*seen.lock().unwrap(), cpu.to_string());
+        }
+    });
+}
+
+/// spec: W6 (queue_on): items for one CPU keep their order, whoever issues them.
+#[test]
+fn items_for_one_cpu_run_in_the_order_of_their_queueing() {
+    let _limit = time_limit();
+    let executor = builder("core:4 pu:1").0.random_placement(3).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    for n in 0..1000 {
+        let order = Arc::clone(&order);
+        drop(queue.spawn_on(2, move || order.lock().unwrap().push(n)).unwrap());
+    }
+    queue.flush().unwrap();
+    assert!(order.lock().unwrap().iter().copied().eq(0..1000));
+}
+
+/// spec: W6: of an unbound queue, an item runs in the CPU's pod.
+#[test]
+fn an_unbound_item_runs_in_the_pod_of_the_cpu_that_was_named() {
+    let _limit = time_limit();
+    let executor = builder(TWO_NODES).0.build().unwrap();
+    for kind in [WorkQueue::new, WorkQueue::unbound] {
+        let queue = kind("q").build_on(&executor).unwrap();
+        for (cpu, pod) in [(0, "0-3"), (7, "4-7"), (8, "8-11"), (13, "12-15")] {
+            let name = queue.spawn_on(cpu, current_pool).unwrap().join().unwrap();
+            assert_eq!(pool(&executor, &name).cpus.to_string(), pod);
+        }
+    }
+}
+
+/// spec: W6 (an unknown CPU or node is an error): the closure comes back, the item is as it was.
+#[test]
+fn a_cpu_or_node_that_does_not_exist_is_an_error() {
+    let executor = builder(TWO_NODES).0.build().unwrap();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let work = Work::new(|| unreachable!("it was refused"));
+    for cpu in [16, 4096, usize::MAX] {
+        let error = QueueError::UnknownCpu { cpu };
+        assert_eq!(queue.queue_on(cpu, &work), Err(error));
+        let refused = queue.spawn_on(cpu, || "back").unwrap_err();
+        assert_eq!((refused.error, (refused.closure)()), (error, "back"));
+        let run = executor.run_on_cpu(cpu, || unreachable!("it was refused"));
+        assert!(matches!(run, Err(RunOnCpuError::Refused(refused)) if refused == error));
+    }
+    for node in [2, usize::MAX] {
+        let error = QueueError::UnknownNode { node };
+        assert_eq!(queue.queue_on_node(node, &work), Err(error));
+        let refused = queue.spawn_on_node(node, || "back").unwrap_err();
+        assert_eq!((refused.error, (refused.closure)()), (error, "back"));
+    }
+    assert!(!work.is_pending());
+    queue.flush().unwrap();
+}
+
+/// spec: W6 (one outside of the allowed set runs elsewhere): near, and always at the same place.
+#[test]
+fn a_cpu_that_the_executor_does_not_use_is_served_nearby() {
+    let _limit = time_limit();
+    let executor = builder(TWO_NODES).0.cpus("0-2,8,12".parse().unwrap()).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    for (named, serves) in [(3, "2"), (9, "8"), (10, "8"), (15, "12")] {
+        for _ in 0..3 {
+            let name = queue.spawn_on(named, current_pool).unwrap().join().unwrap();
+            assert_eq!(name, serves, "for CPU {named}");
+            assert_eq!(executor.run_on_cpu(named, current_pool).unwrap(), serves);
+        }
+    }
+}
+
+/// spec: W6 (queue_on_node): the issuer's CPU if it is there, all of the node's in turn if not.
+#[test]
+fn an_item_runs_on_the_node_that_was_named() {
+    let _limit = time_limit();
+    let executor = builder("numa:2 core:4 pu:1").0.build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    // Made-up CPUs: workers issue on their own CPU.
+    let issue = |from, node| {
+        let queue = queue.clone();
+        let handle = executor.run_on_cpu(from, move || queue.spawn_on_node(node, current_pool).unwrap());
+        handle.unwrap().join().unwrap()
+    };
+    for cpu in 0..8 {
+        assert_eq!(issue(cpu, cpu / 4), cpu.to_string(), "the issuer is on the node");
+    }
+    let mut seen = BTreeMap::new();
+    for _ in 0..20 {
+        *seen.entry(issue(0, 1)).or_insert(0) += 1;
+    }
+    let each_in_turn: BTreeMap<String, i32> = (4..8).map(|cpu: usize| (cpu.to_string(), 5)).collect();
+    assert_eq!(seen, each_in_turn);
+}
+
+/// spec: W6: a node of which the executor uses no CPU is not unknown; its items run near their issuer.
+#[test]
+fn a_node_that_the_executor_does_not_use_is_served_elsewhere() {
+    let _limit = time_limit();
+    let executor = builder("numa:2 core:4 pu:1").0.cpus("0-3".parse().unwrap()).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let work = Work::new(|| ());
+    assert_eq!(queue.queue_on_node(1, &work), Ok(true));
+    queue.flush().unwrap();
+    let handle = executor.run_on_cpu(2, move || queue.spawn_on_node(1, current_pool).unwrap());
+    assert_eq!(handle.unwrap().join().unwrap(), "2");
+}
+
+/// spec: W6 (schedule_on_each_cpu): once on every CPU, all done when it returns, from a thread and from items.
+#[test]
+fn something_runs_once_on_each_cpu() {
+    on_each_executor(|executor| {
+        let each_once = |executor: &cmwq::Executor| {
+            let seen = Arc::new(Mutex::new(BTreeMap::<usize, Vec<String>>::new()));
+            let tell = Arc::clone(&seen);
+            let f = move |cpu| tell.lock().unwrap().entry(cpu).or_default().push(current_pool());
+            executor.schedule_on_each_cpu(f).unwrap();
+            let expected: BTreeMap<_, _> =
+                executor.cpus().iter().map(|cpu| (cpu, vec![cpu.to_string()])).collect();
+            assert_eq!(*seen.lock().unwrap(), expected);
+        };
+        each_once(executor);
+        for kind in [WorkQueue::per_cpu, WorkQueue::new, WorkQueue::unbound, WorkQueue::ordered] {
+            let queue = kind("q").build_on(executor).unwrap();
+            let inside = executor.clone();
+            queue.spawn(move || each_once(&inside)).unwrap().join().unwrap();
+        }
+    });
+}
+
+/// spec: W6 (schedule_on_each_cpu): a panic on one CPU is the caller's to see, and keeps it from no other CPU.
+#[test]
+fn a_panic_on_one_cpu_is_returned_when_all_are_done() {
+    let _limit = time_limit();
+    let executor = builder("core:4 pu:1").0.build().unwrap();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&ran);
+    let result = executor.schedule_on_each_cpu(move |cpu| {
+        bump(&count);
+        assert!(cpu == 0 || cpu == 3, "no luck on {cpu}");
+    });
+    let Err(RunOnCpuError::Failed(JoinError::Panicked(panic))) = result else { panic!("{result:?}") };
+    assert_eq!(panic.message(), Some("no luck on 1"));
+    assert_eq!(ran.load(Ordering::SeqCst), 4);
+    let result = executor.run_on_cpu(2, || panic!("no luck"));
+    assert!(matches!(result, Err(RunOnCpuError::Failed(JoinError::Panicked(_)))));
+}
+
+/// spec: W6 (run_on_cpu): items of a CPU may wait for the same CPU, however many, one inside the other and beside each
+/// other: a hundred more than any queue has slots.
+#[test]
+fn calls_for_the_own_cpu_never_wait_for_each_others_slots() {
+    let _limit = time_limit();
+    fn nest(executor: &cmwq::Executor, depth: usize) -> usize {
+        let inside = executor.clone();
+        if depth == 0 {
+            return 0;
+        }
+        executor.run_on_cpu(0, move || 1 + nest(&inside, depth - 1)).unwrap()
+    }
+    let executor = one_cpu();
+    assert_eq!(nest(&executor, stress(612)), stress(612));
+
+    let (queue, door) =
+        (WorkQueue::per_cpu("q").max_active(512).build_on(&executor).unwrap(), Door::default());
+    let inside = Arc::new(AtomicUsize::new(0));
+    let handles: Vec<_> = (0..100)
+        .map(|_| {
+            let (executor, door, inside) = (executor.clone(), door.clone(), Arc::clone(&inside));
+            let wait = move || {
+                bump(&inside);
+                door.wait();
+            };
+            queue.spawn(move || executor.run_on_cpu(0, wait).unwrap()).unwrap()
+        })
+        .collect();
+    eventually("all of them are inside", || inside.load(Ordering::SeqCst) == 100);
+    door.open();
+    handles.into_iter().for_each(|handle| handle.join().unwrap());
+}
+
+/// spec: W6: a refused item can be queued elsewhere; the numbers are those of the executor's own topology.
+#[test]
+fn each_executor_counts_its_own_cpus() {
+    let _limit = time_limit();
+    let (small, large) = (one_cpu(), builder("core:8 pu:1").0.build().unwrap());
+    assert_eq!(*large.cpus(), (0..8).collect::<CpuSet>());
+    let attrs = Attrs::new().scope(AffinityScope::Cpu);
+    let [small, large] =
+        [small, large].map(|executor| WorkQueue::new("q").attrs(attrs.clone()).build_on(&executor).unwrap());
+    let refused = small.spawn_on(5, current_pool).unwrap_err();
+    assert!(large.spawn_on(5, refused.closure).unwrap().join().is_ok());
+}
