@@ -2,6 +2,7 @@
 
 mod batch;
 mod limit;
+mod scope;
 
 use std::any::Any;
 use std::fmt;
@@ -13,6 +14,7 @@ use crate::{CpuSet, QueueError, TopologyError};
 
 pub use self::batch::{QueueBatchError, RefusedBatch};
 pub use self::limit::SetMaxActiveError;
+pub use self::scope::ScopeError;
 
 /// Why an executor could not be built.
 ///
@@ -273,8 +275,8 @@ pub enum JoinError {
     Panicked(PanicPayload),
     /// It was cancelled before it began.
     Cancelled,
-    /// Waiting would never end: the caller is that item, or holds the only slot that the item needs. The item was
-    /// detached and goes on.
+    /// Waiting would never end: the caller is that item, or holds the only slot that the item needs; or as
+    /// [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock) says. The item was detached and goes on.
     WouldDeadlock,
     /// The executor belongs to the process that this one was forked from, and the item had not ended at the fork.
     Forked,
@@ -449,6 +451,7 @@ mod tests {
         is_error::<SetMaxActiveError>();
         is_error::<WaitError>();
         is_error::<EnableError>();
+        is_error::<ScopeError>();
         is_error::<RunOnCpuError>();
         is_error::<Refused<fn()>>();
         is_error::<RefusedBatch<fn(), ()>>();

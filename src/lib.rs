@@ -60,6 +60,8 @@
 //! again: while it is pending, queueing it does nothing, and one worker executes it at a time, so any number of requests
 //! lead to one run now and one run after, which sees all of them.
 //!
+//! [`WorkQueue::scope`] runs closures that borrow, and returns when all of them are over.
+//!
 //! # Promises
 //!
 //! * Accepted work runs, or its owner is told. A queue that refuses hands the closure back.
@@ -72,14 +74,16 @@
 //! * An idle executor does not wake up.
 //! * The end of the process ends what is pending or running, like any thread, and nothing needs to be shut down for it.
 //!   Exit handlers and thread-local destructors may still use queues.
-//! * Waiting for oneself is an error, not a hang; so is waiting in a forked process for the parent's threads.
+//! * Waiting for oneself is an error, not a hang; so is waiting in a forked process for the parent's threads. In debug
+//!   builds so is the wait that closes a cycle of items which wait for each other; the log names them
+//!   ([`WaitError::WouldDeadlock`]).
 //!
 //! # Guards
 //!
 //! A guard is a promise kept by hand: where one is missing, the pool takes the blocked worker for a running one, and
 //! whatever is queued behind it waits. Put a guard around each call that may sleep: file and network I/O, locks that are
-//! held for long, channels, joins of foreign threads. It costs about ten nanoseconds. [`JoinHandle::join`] and
-//! [`WorkQueue::flush`] bring their own.
+//! held for long, channels, joins of foreign threads. It costs about ten nanoseconds. [`JoinHandle::join`],
+//! [`WorkQueue::flush`] and [`WorkQueue::scope`] bring their own.
 //!
 //! # Fork
 //!
@@ -137,14 +141,15 @@ pub use self::{
     current::{current_queue, current_queue_name, current_work, is_rescuer, set_description},
     engine::core::PanicReport,
     engine::refusal::{QueueError, WaitError},
+    engine::scope::Scope,
     error::{
         BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, QueueBatchError, Refused,
-        RefusedBatch, RunOnCpuError, SetMaxActiveError,
+        RefusedBatch, RunOnCpuError, ScopeError, SetMaxActiveError,
     },
     executor::{Executor, ExecutorBuilder, QueueReport, ShutdownReport},
     observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
     periodic::PeriodicHandle,
-    queue::{Attrs, WorkQueue, WorkQueueBuilder},
+    queue::{Attrs, ScopedJoinHandle, WorkQueue, WorkQueueBuilder},
     work::{JoinHandle, Work},
 };
 pub use policy::cpu_set::{CpuSet, ParseCpuSetError};

@@ -4,11 +4,10 @@ use std::any::type_name;
 use std::fmt;
 use std::time::Duration;
 
-use crate::blocking::wait;
 use crate::engine::one_shot::RawHandle;
 use crate::engine::work_item::WorkHandle;
 use crate::sys::wait::Until;
-use crate::{EnableError, JoinError, PanicPayload, WaitError, blocking};
+use crate::{EnableError, JoinError, PanicPayload, WaitError};
 
 /// A reusable work item: a function that is queued again and again.
 ///
@@ -158,7 +157,7 @@ impl Work {
     #[doc(alias = "cancel_work_sync")]
     #[doc(alias = "cancel_delayed_work_sync")]
     pub fn cancel_sync(&self) -> Result<bool, WaitError> {
-        blocking(|| self.item.cancel_sync(Until::FOREVER))
+        self.item.cancel_sync(Until::FOREVER)
     }
 
     /// As [`cancel_sync`](Self::cancel_sync), waiting for so long at most.
@@ -169,7 +168,7 @@ impl Work {
     /// same, the run goes on, and queueing is permitted again.
     pub fn cancel_sync_timeout(&self, timeout: Duration) -> Result<bool, WaitError> {
         let until = Until::after(timeout);
-        blocking(|| self.item.cancel_sync(until))
+        self.item.cancel_sync(until)
     }
 
     /// Takes a pending queueing back, and has every later one refused until [`enable`](Self::enable) was called as often
@@ -210,7 +209,7 @@ impl Work {
     #[doc(alias = "disable_work_sync")]
     #[doc(alias = "disable_delayed_work_sync")]
     pub fn disable_sync(&self) -> Result<bool, WaitError> {
-        blocking(|| self.item.disable_sync(Until::FOREVER))
+        self.item.disable_sync(Until::FOREVER)
     }
 
     /// As [`disable_sync`](Self::disable_sync), waiting for so long at most.
@@ -220,7 +219,7 @@ impl Work {
     /// As [`disable_sync`](Self::disable_sync), and [`WaitError::TimedOut`]: the item is disabled all the same.
     pub fn disable_sync_timeout(&self, timeout: Duration) -> Result<bool, WaitError> {
         let until = Until::after(timeout);
-        blocking(|| self.item.disable_sync(until))
+        self.item.disable_sync(until)
     }
 
     /// Takes one [`disable`](Self::disable) back. True if it was the last one: the item may be queued again. What was
@@ -267,7 +266,7 @@ impl Work {
     #[doc(alias = "flush_work")]
     #[doc(alias = "flush_delayed_work")]
     pub fn flush(&self) -> Result<bool, WaitError> {
-        blocking(|| self.item.flush(Until::FOREVER))
+        self.item.flush(Until::FOREVER)
     }
 
     /// As [`flush`](Self::flush), for so long at most.
@@ -277,7 +276,7 @@ impl Work {
     /// As [`flush`](Self::flush), and [`WaitError::TimedOut`].
     pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, WaitError> {
         let until = Until::after(timeout);
-        blocking(|| self.item.flush(until))
+        self.item.flush(until)
     }
 }
 
@@ -331,7 +330,7 @@ impl<T> JoinHandle<T> {
     /// caller is that very item, or holds the only slot of a queue in which that item waits for it, or, in a forked
     /// process, [`JoinError::Forked`] if it had not ended at the fork.
     pub fn join(self) -> Result<T, JoinError> {
-        match self.wait(Until::FOREVER) {
+        match self.raw.wait(Until::FOREVER) {
             Ok(()) => self.result(),
             Err(WaitError::Forked) => Err(JoinError::Forked),
             Err(_) => Err(JoinError::WouldDeadlock),
@@ -361,7 +360,7 @@ impl<T> JoinHandle<T> {
     ///
     /// The handle, if the item has not ended in time. Inside `Ok`, the errors of `join`.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
-        match self.wait(Until::after(timeout)) {
+        match self.raw.wait(Until::after(timeout)) {
             Ok(()) => Ok(self.result()),
             Err(WaitError::TimedOut) => Err(self),
             Err(WaitError::Forked) => Ok(Err(JoinError::Forked)),
@@ -388,13 +387,6 @@ impl<T> JoinHandle<T> {
     /// ```
     pub fn cancel(&self) -> bool {
         self.raw.cancel()
-    }
-
-    fn wait(&self, until: Until) -> Result<(), WaitError> {
-        if self.raw.is_finished() {
-            return Ok(());
-        }
-        wait(self.raw.origin(), || self.raw.would_deadlock(), || self.raw.wait(until))
     }
 
     fn result(self) -> Result<T, JoinError> {

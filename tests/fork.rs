@@ -398,3 +398,47 @@ fn other_programs_are_started_as_ever() {
     drop(queue.spawn(item).unwrap());
     assert_eq!(is_done.recv_timeout(PATIENCE), Ok(true));
 }
+
+/// spec: X2, W7: forked from inside of a scope's body.
+#[test]
+fn a_scope_ends_in_the_child_without_its_items() {
+    let _turn = my_turn();
+    let executor = executor();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let (go, wait) = mpsc::channel::<()>();
+    let (begun, has_begun) = mpsc::channel();
+    let parent = std::process::id();
+    let (mut child, mut ran) = (0, false);
+    let ended = queue.scope(|s| {
+        let item = || {
+            begun.send(()).unwrap();
+            cmwq::blocking(move || wait.recv()).unwrap();
+            ran = true;
+        };
+        let handle = s.spawn(item).unwrap();
+        has_begun.recv().unwrap();
+        wait_until_blocked(&executor);
+        // SAFETY: as in `fork`; the child leaves below.
+        child = unsafe { libc::fork() };
+        if std::process::id() == parent {
+            go.send(()).unwrap();
+        } else {
+            let forked = matches!(handle.join(), Err(JoinError::Forked));
+            assert!(forked && s.spawn(|| ()).is_err_and(|refused| refused.error == QueueError::Forked));
+        }
+    });
+    if std::process::id() != parent {
+        // SAFETY: the call does not return.
+        unsafe { libc::_exit(i32::from(ended != Err(cmwq::ScopeError::Forked))) }
+    }
+    assert_eq!((ended, ran, status_of(child)), (Ok(()), true, 0));
+}
+
+/// Waits until every worker that has an item is blocked in it, so that none holds a lock.
+fn wait_until_blocked(executor: &Executor) {
+    let end = Instant::now() + PATIENCE;
+    while executor.snapshot().pools.iter().any(|pool| pool.running > 0 || pool.waking > 0 || pool.creating) {
+        assert!(Instant::now() < end, "it never became quiet: {}", executor.snapshot());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

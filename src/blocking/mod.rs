@@ -2,9 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::WaitError;
 use crate::engine::worker;
-use crate::sys::fork::Origin;
 
 /// Runs `f`, which may block: meanwhile, the worker does not count as running, and another one takes its place if
 /// work is pending.
@@ -28,25 +26,6 @@ use crate::sys::fork::Origin;
 pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
     let _guard = BlockingGuard::enter();
     f()
-}
-
-/// The way that every wait for items takes: answers at once what makes it pointless, else sleeps under a guard.
-///
-/// `origin`: the process of what is waited for. `sleep` says whether that came before the time ran out.
-pub(crate) fn wait(
-    origin: Origin,
-    would_deadlock: impl FnOnce() -> bool,
-    sleep: impl FnOnce() -> bool,
-) -> Result<(), WaitError> {
-    if origin.is_forked() {
-        Err(WaitError::Forked)
-    } else if would_deadlock() {
-        Err(WaitError::WouldDeadlock)
-    } else if blocking(sleep) {
-        Ok(())
-    } else {
-        Err(WaitError::TimedOut)
-    }
 }
 
 /// The worker of this thread does not count as running while this exists. See [`blocking`].

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::policy::item::ShardId;
 
-use super::entry::Header;
+use super::entry::{Entry, Header};
 use super::queue::{Queue, QueueHandle};
 use super::shard::Gate;
 use super::work_item::{WorkHandle, WorkItem};
@@ -49,6 +49,12 @@ impl Current {
         !self.work.is_null()
     }
 
+    /// Looks at the entry of the running item's next run, if it was given its slot already.
+    pub(crate) fn with_kept<R>(&self, look: impl FnOnce(&Entry) -> R) -> Option<R> {
+        // SAFETY: as in `pending_on`; or asked by another thread while this one waits inside of the item.
+        unsafe { self.work.as_ref() }?.cell.with_kept(look)
+    }
+
     /// Does the item hold the only slot of this shard's gate?
     pub(crate) fn is_only_slot_of(&self, shard: ShardId) -> bool {
         // SAFETY: set while the entry of the item that runs on this thread keeps its queue in place, and taken back
@@ -89,7 +95,7 @@ pub(crate) fn describe(text: String) {
     });
 }
 
-fn current() -> Option<Current> {
+pub(crate) fn current() -> Option<Current> {
     worker::with_current(|worker| worker?.current())
 }
 

@@ -11,6 +11,7 @@ use super::register::Pin;
 use super::rescuer::OwnedRescuer;
 use super::shard::Gate;
 use super::timers::{Timer, TimerName};
+use super::waits;
 use super::worker;
 
 impl Queue {
@@ -116,13 +117,13 @@ impl Queue {
     pub(crate) fn drain(&self, until: Until) -> Result<(), WaitError> {
         self.check_wait()?;
         self.change(|wishes| wishes.drains += 1);
-        let is_empty = wait_until_empty(&[self], until);
+        let emptied = wait_until_empty(&[self], until);
         self.change(|wishes| wishes.drains -= 1);
         let mut making = self.making.lock();
         let held = if making.wishes.drains == 0 { std::mem::take(&mut making.held) } else { Vec::new() };
         drop(making);
         held.into_iter().for_each(|(name, timer)| timer.fire(&name));
-        if is_empty { Ok(()) } else { Err(WaitError::TimedOut) }
+        emptied
     }
 
     /// Ends the queue: runs what was accepted, and accepts nothing any more. How many armed timers came to nothing?
@@ -140,9 +141,7 @@ impl Queue {
             return Ok(0);
         }
         self.cancel_timers();
-        if !wait_until_empty(&[self], until) {
-            return Err(WaitError::TimedOut);
-        }
+        wait_until_empty(&[self], until)?;
         self.change(|wishes| wishes.end = End::Done);
         self.stop_rescuer();
         // An item of the queue may have armed one while it ended.
@@ -176,15 +175,9 @@ impl Queue {
         self.spec.rescuer.iter().for_each(OwnedRescuer::stop);
     }
 
-    /// Would the calling item wait for itself, or anybody for threads of another process?
     fn check_wait(&self) -> Result<(), WaitError> {
-        if self.executor.origin.is_forked() {
-            Err(WaitError::Forked)
-        } else if self.flush_would_deadlock() {
-            Err(WaitError::WouldDeadlock)
-        } else {
-            Ok(())
-        }
+        waits::check_origin(self.executor.origin)?;
+        waits::check_queue(self)
     }
 
     fn were_empty(queues: &[impl AsRef<Self>]) -> bool {
@@ -193,17 +186,18 @@ impl Queue {
     }
 }
 
-/// Waits until nothing is in flight in any of these queues. False if the time ran out first. Their doors are shut to
-/// outsiders, and the caller keeps them in place.
-pub(super) fn wait_until_empty(queues: &[impl AsRef<Queue>], until: Until) -> bool {
+/// Waits until nothing is in flight in any of these queues. Their doors are shut to outsiders, and the caller keeps
+/// them in place.
+pub(super) fn wait_until_empty(queues: &[impl AsRef<Queue>], until: Until) -> Result<(), WaitError> {
     // A queue in which something is in flight is flushed, so there is always somebody to wait for.
     while !Queue::were_empty(queues) {
-        let flush = |queue: &Queue| queue.flush.wait(queue.gates(), until);
-        if !queues.iter().all(|queue| flush(queue.as_ref())) {
-            return Queue::were_empty(queues);
+        let flushed = queues.iter().try_for_each(|queue| queue.as_ref().flush_until(until));
+        match flushed {
+            Err(WaitError::TimedOut) if Queue::were_empty(queues) => return Ok(()),
+            flushed => flushed?,
         }
     }
-    true
+    Ok(())
 }
 
 impl AsRef<Self> for Queue {

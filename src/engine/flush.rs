@@ -8,6 +8,7 @@ use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::wait::Until;
 
 use super::shard::Gate;
+use super::waits;
 
 /// The flushes of one queue.
 #[derive(Debug)]
@@ -18,8 +19,8 @@ pub(crate) struct Flush {
 }
 
 /// Flushes are numbered from 1.
-#[derive(Debug, Default)]
-struct Turn {
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Turn {
     begun: u64,
     done: u64,
 }
@@ -37,29 +38,45 @@ impl Flush {
         }
     }
 
-    /// Waits until every item that is in flight in one of the gates now is done. False if the time ran out first; a
-    /// flush that was begun goes on without anybody, and the next one follows it.
-    pub(crate) fn wait<'a>(&self, gates: impl Iterator<Item = &'a Gate> + Clone, until: Until) -> bool {
-        let mut turn = self.turn.lock();
-        let mine = turn.begun + 1;
-        while turn.done < mine {
+    /// The number of the first flush that waits for everything which is in flight now.
+    pub(crate) fn next(&self) -> u64 {
+        self.turn.lock().begun + 1
+    }
+
+    pub(crate) fn progress(&self) -> Turn {
+        *self.turn.lock()
+    }
+
+    /// Waits until the flush of this number has ended, after which every item is done that was in flight in one of the
+    /// gates when it began. False if the time ran out first; a flush that was begun goes on without anybody, and the
+    /// next one follows it.
+    pub(crate) fn wait<'a>(
+        &self,
+        number: u64,
+        gates: impl Iterator<Item = &'a Gate> + Clone,
+        until: Until,
+    ) -> bool {
+        loop {
+            let flipping = waits::flipping();
+            let mut turn = self.turn.lock();
+            if turn.done >= number {
+                return true;
+            }
             if turn.begun == turn.done {
                 // Nobody flushes: the first of those who share the number begins it.
                 turn.begun += 1;
                 drop(turn);
-                self.begin(gates.clone());
-                turn = self.turn.lock();
-            } else if !until.wait(&self.ended, &mut turn) {
-                return turn.done >= mine;
+                let in_flight = gates.clone().map(|gate| gate.cell.flip()).sum();
+                drop(flipping);
+                if self.count.flipped(in_flight) {
+                    self.end();
+                }
+                continue;
             }
-        }
-        true
-    }
-
-    fn begin<'a>(&self, gates: impl Iterator<Item = &'a Gate>) {
-        let in_flight = gates.map(|gate| gate.cell.flip()).sum();
-        if self.count.flipped(in_flight) {
-            self.end();
+            drop(flipping);
+            if !until.wait(&self.ended, &mut turn) {
+                return turn.done >= number;
+            }
         }
     }
 
@@ -69,5 +86,12 @@ impl Flush {
         drop(turn);
         // The queue is still in place: an item reports before it gives its slot up, a flusher holds a handle.
         self.ended.notify_all();
+    }
+}
+
+impl Turn {
+    /// Does the flush of this number wait for an item that is in flight? `is_old`: does the flush that has begun?
+    pub(crate) fn waits_for(self, number: u64, is_old: impl FnOnce() -> bool) -> bool {
+        self.done < number && (self.begun < number || is_old())
     }
 }

@@ -13,8 +13,10 @@
 //! | `batch` | the same for many items, with one kick |
 //! | `one_shot`, `work_item` | the two kinds of items and how a worker executes each |
 //! | `timers`, `periodic` | items that are queued later, once or by the clock |
+//! | `scope` | items that borrow, and the end of their scope |
 //! | `shard` | a queue's part on one CPU: its gate and its pool |
 //! | `flush` | waiting for what was queued before |
+//! | `waits` | the one door to every wait |
 //! | `worker` | a worker thread's main loop, and the thread-local worker |
 //! | `context` | what the calling thread works for |
 //! | `bh` | what is different in a pool of one worker |
@@ -31,7 +33,8 @@
 //! here: a pool's `state`; a queue's `making` (shards being made, what was asked of the queue; takes the locks of both
 //! registers inside); the register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`;
 //! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an
-//! item's ledger (takes that of the timers inside); a worker's `description`.
+//! item's ledger (takes that of the timers inside); a worker's `description`; in debug
+//! builds, the register of `waits` (takes those of a flush, an item and a scope's roll inside).
 
 pub(crate) mod batch;
 mod bh;
@@ -51,9 +54,11 @@ pub(crate) mod queue;
 pub(crate) mod refusal;
 pub(crate) mod register;
 pub(crate) mod rescuer;
+pub(crate) mod scope;
 pub(crate) mod shard;
 pub(crate) mod shutdown;
 pub(crate) mod submit;
 pub(crate) mod timers;
+pub(crate) mod waits;
 pub(crate) mod work_item;
 pub(crate) mod worker;

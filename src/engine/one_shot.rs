@@ -1,8 +1,11 @@
 //! A closure that runs once, and its handle: one heap cell of header, state, closure and result.
 //!
 //! ```text
-//! OneShot<F, T>: { head: { header: { execute }, cell: state word }, stage: closure | result }
+//! OneShot<F, T, O>: { head: { header: { execute }, cell: state word }, stage: closure and owner | result }
 //! ```
+//!
+//! An [`Owner`] is told what became of the item, run or not, once nothing that may borrow from it is in use any more.
+//! Most items have none.
 //!
 //! Who may touch `stage` and who frees the cell is decided by the state word alone: see `policy::one_shot`.
 #![allow(
@@ -10,10 +13,10 @@
     reason = "the cell is shared by an entry and a handle, and freed by whoever leaves last"
 )]
 
-use std::any::type_name;
+use std::any::{Any, type_name};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 use std::thread::Result as RunResult;
 
@@ -25,14 +28,46 @@ use crate::sys::wait::Until;
 
 use super::core::contain;
 use super::entry::{Entry, Header, ItemOperations};
+use super::refusal::WaitError;
 use super::shard::Gate;
 use super::timers::TimerName;
-use super::worker::{self, WorkerThread};
+use super::waits;
+use super::worker::WorkerThread;
 
 #[repr(C)]
-struct OneShot<F, T> {
+struct OneShot<F, T, O> {
     head: Head,
-    stage: UnsafeCell<Stage<F, T>>,
+    stage: UnsafeCell<Stage<F, T, O>>,
+}
+
+/// Who is told that an item is over. Dropped, after the closure, if the item is dropped without a run.
+pub(crate) trait Owner: Send {
+    /// A worker is about to run it, as this item.
+    fn begins(&self, _item: NonNull<Header>) {}
+
+    /// It ran, its closure is gone, and so is its result if it has no handle.
+    fn ran(self, ended: Ended);
+}
+
+/// How an item ended that ran.
+pub(crate) enum Ended {
+    Well,
+    /// It panicked, and its handle has the payload.
+    Panicked,
+    /// It panicked, and has no handle.
+    PanickedAlone(Box<dyn Any + Send>),
+}
+
+/// Most items have no owner.
+pub(crate) struct Nobody;
+
+impl Owner for Nobody {
+    #[inline]
+    fn ran(self, ended: Ended) {
+        if let Ended::PanickedAlone(payload) = ended {
+            contain(|| drop(payload));
+        }
+    }
 }
 
 /// What the handle knows of the cell. `repr(C)`: a pointer to the cell is one to its head, and to its header.
@@ -42,8 +77,9 @@ struct Head {
     cell: OneShotCell,
 }
 
-enum Stage<F, T> {
-    Closure(F),
+enum Stage<F, T, O> {
+    /// In this order they are dropped.
+    Closure(F, O),
     Gone,
     Result(RunResult<T>),
 }
@@ -81,15 +117,37 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let item = const { &ItemOperations { execute: execute::<F, T>, abandon: abandon::<F, T> } };
+    // SAFETY: neither closure nor result borrows anything.
+    unsafe { make_owned(function, gate, origin, Nobody) }
+}
+
+/// The same for an item that has an owner.
+///
+/// # Safety
+///
+/// What the closure, the result and the owner borrow is there until the owner is told that the item ran, or is dropped;
+/// and what the result borrows, also until the handle is gone.
+#[inline]
+pub(crate) unsafe fn make_owned<F, T, O>(
+    function: F,
+    gate: *const Gate,
+    origin: Origin,
+    owner: O,
+) -> (NonNull<Header>, RawHandle<T>)
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+    O: Owner,
+{
+    let item = const { &ItemOperations { execute: execute::<F, T, O>, abandon: abandon::<F, T, O> } };
     let cell = Box::new(OneShot {
         head: Head { header: Header { operations: item }, cell: OneShotCell::new() },
-        stage: UnsafeCell::new(Stage::<F, T>::Closure(function)),
+        stage: UnsafeCell::new(Stage::<F, T, O>::Closure(function, owner)),
     });
     let cell = NonNull::from(Box::leak(cell));
     let handle = RawHandle {
         head: cell.cast(),
-        operations: operations::<F, T>(),
+        operations: operations::<F, T, O>(),
         gate,
         origin,
         timer: None,
@@ -100,13 +158,14 @@ where
 
 /// # Safety
 ///
-/// The entry is of a cell made for `F` and `T`.
-unsafe fn execute<F, T>(entry: Entry, worker: &WorkerThread)
+/// The entry is of a cell made for `F`, `T` and `O`.
+unsafe fn execute<F, T, O>(entry: Entry, worker: &WorkerThread)
 where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
+    F: FnOnce() -> T + Send,
+    T: Send,
+    O: Owner,
 {
-    let cell: NonNull<OneShot<F, T>> = entry.item().cast();
+    let cell: NonNull<OneShot<F, T, O>> = entry.item().cast();
     // SAFETY: the entry's bit keeps the cell in place until `finish`, `take` or the detached path lets it go.
     let state = unsafe { &cell.as_ref().head.cell };
     // A detached cell belongs to its entry alone: nothing needs to be agreed on any more.
@@ -126,27 +185,50 @@ where
     // SAFETY: the state says that the closure has begun, so neither a cancel nor the handle looks at the stage until
     // `finish`; a detached cell has no handle.
     let stage = unsafe { &mut *cell.as_ref().stage.get() };
-    let Stage::Closure(function) = std::mem::replace(stage, Stage::Gone) else {
+    let Stage::Closure(function, owner) = std::mem::replace(stage, Stage::Gone) else {
         unreachable!("a one-shot that has not begun has its closure")
     };
+    owner.begins(entry.item());
     let result = worker.call(&entry, type_name::<F>(), None, function);
+    let ended = if result.is_ok() { Ended::Well } else { Ended::Panicked };
     *stage = Stage::Result(result);
     let key = state.key();
-    let finish = if detached { Finish::Free } else { state.finish() };
-    match finish {
-        Finish::Leave => {}
-        Finish::Wake => OneShotCell::wake(key),
-        // SAFETY: the handle is gone, and the entry's side ends here.
-        Finish::Free => contain(|| drop(unsafe { Box::from_raw(cell.as_ptr()) })),
+    match if detached { Finish::Free } else { state.finish() } {
+        Finish::Leave => owner.ran(ended),
+        Finish::Wake => {
+            OneShotCell::wake(key);
+            owner.ran(ended);
+        }
+        Finish::Free => {
+            // The cell goes last: while its result is dropped, and the owner told, the item goes by its address.
+            // SAFETY: the handle is gone, so the stage is nobody else's.
+            let stage = unsafe { &mut *cell.as_ref().stage.get() };
+            owner.ran(clear(stage, ended));
+            // SAFETY: and the entry's side ends here.
+            drop(unsafe { Box::from_raw(cell.as_ptr()) });
+        }
     }
     worker.complete(entry);
 }
 
+/// Drops a result that nobody has a handle for.
+#[inline]
+fn clear<F, T, O>(stage: &mut Stage<F, T, O>, ended: Ended) -> Ended {
+    match std::mem::replace(stage, Stage::Gone) {
+        Stage::Result(Err(payload)) => Ended::PanickedAlone(payload),
+        Stage::Result(Ok(result)) => {
+            contain(|| drop(result));
+            ended
+        }
+        Stage::Closure(..) | Stage::Gone => ended,
+    }
+}
+
 /// # Safety
 ///
-/// The item is a cell made for `F` and `T`, and the entry's side of it is the caller's.
-unsafe fn abandon<F, T>(item: NonNull<Header>, _shard: Option<ShardId>) -> bool {
-    let cell: NonNull<OneShot<F, T>> = item.cast();
+/// The item is a cell made for `F`, `T` and `O`, and the entry's side of it is the caller's.
+unsafe fn abandon<F, T, O>(item: NonNull<Header>, _shard: Option<ShardId>) -> bool {
+    let cell: NonNull<OneShot<F, T, O>> = item.cast();
     // SAFETY: the entry's bit keeps the cell in place until `take` or `abandon` lets it go.
     let state = unsafe { &cell.as_ref().head.cell };
     let (finish, would_have_run) = match state.take() {
@@ -174,16 +256,16 @@ unsafe fn abandon<F, T>(item: NonNull<Header>, _shard: Option<ShardId>) -> bool 
     would_have_run
 }
 
-fn operations<F, T>() -> &'static Operations {
+fn operations<F, T, O>() -> &'static Operations {
     &Operations {
         drop_closure: |head| {
-            let cell: NonNull<OneShot<F, T>> = head.cast();
+            let cell: NonNull<OneShot<F, T, O>> = head.cast();
             // SAFETY: the caller has cancelled the cell, so the closure is its own.
             let stage = unsafe { &mut *cell.as_ref().stage.get() };
             *stage = Stage::Gone;
         },
         take_result: |head, to| {
-            let cell: NonNull<OneShot<F, T>> = head.cast();
+            let cell: NonNull<OneShot<F, T, O>> = head.cast();
             // SAFETY: the caller has seen the cell done, so the result is its own.
             let stage = unsafe { &mut *cell.as_ref().stage.get() };
             let Stage::Result(result) = std::mem::replace(stage, Stage::Gone) else {
@@ -194,7 +276,7 @@ fn operations<F, T>() -> &'static Operations {
         },
         free: |head| {
             // SAFETY: the caller is the last owner.
-            drop(unsafe { Box::from_raw(head.cast::<OneShot<F, T>>().as_ptr()) });
+            drop(unsafe { Box::from_raw(head.cast::<OneShot<F, T, O>>().as_ptr()) });
         },
     }
 }
@@ -208,22 +290,6 @@ impl<T> RawHandle<T> {
 
     pub(crate) fn is_finished(&self) -> bool {
         self.state().load().is_finished()
-    }
-
-    /// The process in which it runs.
-    pub(crate) fn origin(&self) -> Origin {
-        self.origin
-    }
-
-    /// Would waiting for it from the item that runs on this thread never end? It is that item, or it needs the only
-    /// slot of a gate that that item holds.
-    pub(crate) fn would_deadlock(&self) -> bool {
-        let current = worker::with_current(|worker| worker?.current());
-        current.is_some_and(|current| {
-            let itself = std::ptr::eq(current.item.cast(), self.head.as_ptr().cast_const());
-            let behind = current.holds_only_slot() && std::ptr::eq(current.gate, self.gate);
-            (itself || behind) && !self.is_finished()
-        })
     }
 
     /// Takes it back if it has not begun, and drops the closure.
@@ -244,9 +310,16 @@ impl<T> RawHandle<T> {
         self.timer = Some(Box::new(timer));
     }
 
-    /// Waits for the end. False if the time ran out first.
-    pub(crate) fn wait(&self, until: Until) -> bool {
-        self.state().wait(until)
+    /// Waits for the end.
+    pub(crate) fn wait(&self, until: Until) -> Result<(), WaitError> {
+        if self.is_finished() {
+            return Ok(());
+        }
+        let item = self.head.as_ptr().cast::<Header>().cast_const();
+        waits::check_origin(self.origin)?;
+        waits::check_one_shot(item, self.gate)?;
+        let target = waits::Target::OneShot { item, gate: self.gate, state: self.state() };
+        waits::wait(target, until, |until| self.state().wait(until))
     }
 
     /// The result of a cell that is finished; `None` if it was cancelled, or the result taken before.
@@ -260,6 +333,28 @@ impl<T> RawHandle<T> {
         unsafe { (self.operations.take_result)(self.head, NonNull::from(&mut result).cast()) };
         // SAFETY: written just now.
         Some(unsafe { result.assume_init() })
+    }
+}
+
+impl<T> RawHandle<T> {
+    /// Lets the item go. What it panicked with, if it has ended so and nobody took it: else, its owner is told.
+    pub(crate) fn let_go(self) -> Option<Box<dyn Any + Send>> {
+        let mut handle = ManuallyDrop::new(self);
+        drop(handle.timer.take());
+        if !handle.state().detach() {
+            return None;
+        }
+        let state = handle.state().load();
+        let mut result = MaybeUninit::<RunResult<T>>::uninit();
+        let ran = state.is_finished() && !state.is_cancelled();
+        if ran {
+            // SAFETY: it is done, and a handle whose result was taken is dropped, and does not come here.
+            unsafe { (handle.operations.take_result)(handle.head, NonNull::from(&mut result).cast()) };
+        }
+        // SAFETY: `detach` said that the entry is gone.
+        unsafe { (handle.operations.free)(handle.head) };
+        // SAFETY: if it ran, the result was written just now.
+        ran.then(|| unsafe { result.assume_init() })?.err()
     }
 }
 

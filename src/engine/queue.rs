@@ -13,13 +13,16 @@ use crate::policy::pods::AffinityScope;
 use crate::policy::standing::{Stage, Standing, Wishes};
 use crate::protocol::drain::ChainedCount;
 use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
+use crate::sys::wait::Until;
 
+use super::context::Current;
 use super::executor::{ExecutorInner, PoolChoice};
 use super::flush::Flush;
+use super::refusal::WaitError;
 use super::rescuer::{OwnedRescuer, Rescuer};
 use super::shard::{Gate, Shard};
 use super::timers::{Timer, TimerName};
-use super::worker;
+use super::waits;
 
 /// What a queue was told by its builder.
 #[derive(Debug)]
@@ -242,22 +245,29 @@ impl Queue {
         self.shared_gate.iter().chain(self.shards().filter_map(Shard::own_gate))
     }
 
-    /// Would a flush wait for the item that runs on this thread, and so for itself? It holds a slot of the queue, or
-    /// is pending on it and cannot run there before it has returned here, or holds the bh context that an item of the
-    /// queue needs.
-    pub(crate) fn flush_would_deadlock(&self) -> bool {
-        let current = worker::with_current(|worker| worker?.current());
-        current.is_some_and(|current| {
-            let home = current.pending_on();
-            std::ptr::eq(current.queue, self)
-                || home.is_some_and(|home| self.shards().any(|s| s.id() == home))
-                || self.shards().any(|shard| shard.needs_context_of(&current))
-        })
+    /// Waits until everything is done that is in flight now.
+    pub(crate) fn flush_until(&self, until: Until) -> Result<(), WaitError> {
+        waits::check_origin(self.executor.origin)?;
+        waits::check_queue(self)?;
+        waits::check_rescuers(self);
+        let number = self.flush.next();
+        let target = waits::Target::Flush { queue: self, number };
+        waits::wait(target, until, |until| self.flush.wait(number, self.gates(), until))
     }
 
     /// Is this one of its shards, and does it have this gate?
     pub(crate) fn has_shard(&self, id: ShardId, gate: *const Gate) -> bool {
         self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.lane(), gate))
+    }
+
+    /// The lane of its shard of this number, if it has that.
+    pub(crate) fn lane_of(&self, id: ShardId) -> Option<*const Gate> {
+        self.shards().find(|shard| shard.id() == id).map(Shard::lane)
+    }
+
+    /// Are there items that cannot run before the one that `current` tells of, since it is on their bh context?
+    pub(crate) fn needs_context_of(&self, current: &Current) -> bool {
+        self.shards().any(|shard| shard.needs_context_of(current))
     }
 
     /// An item wants to come. False if `max_pending` items are there already.

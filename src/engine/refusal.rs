@@ -79,7 +79,9 @@ impl std::error::Error for QueueError {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// The wait would never end: it is for the calling item itself, or for something that can only come after it.
+    /// The wait would never end: it is for the calling item itself, or for something that can only come after it. In a
+    /// debug build also where several items wait for each other: the last of them to wait gets this, and the log says
+    /// who waits for whom. Waits with a timeout, which end by themselves, are not counted among those.
     WouldDeadlock,
     /// The time ran out.
     TimedOut,

@@ -1,5 +1,6 @@
 //! The issuer's path: place → admit → enqueue → kick. No lock and no system call while the pool is busy.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,13 +9,13 @@ use crate::policy::item::{Arm, Target};
 use crate::protocol::item::Queued;
 
 use super::core::contain;
-use super::entry::Entry;
+use super::entry::{Entry, Header};
 use super::one_shot::{self, RawHandle};
 use super::placement::Place;
 use super::pool::Pool;
 use super::queue::{Queue, QueueHandle};
 use super::refusal::QueueError;
-use super::shard::Shard;
+use super::shard::{Gate, Shard};
 use super::timers::{Later, Timer, TimerName, Unlisted};
 use super::work_item::WorkHandle;
 use super::worker;
@@ -43,7 +44,19 @@ impl Queue {
         T: Send + 'static,
     {
         let origin = self.executor.origin;
-        if origin.is_forked() {
+        self.spawn_made(place, function, |function, lane| Ok(one_shot::make(function, lane, origin)), submit)
+    }
+
+    /// The same with a cell that the caller makes, or not, for the lane that it would go through.
+    #[inline]
+    pub(super) fn spawn_made<'q, F, T>(
+        &'q self,
+        place: Place,
+        function: F,
+        make: impl FnOnce(F, *const Gate) -> Result<(NonNull<Header>, RawHandle<T>), (QueueError, F)>,
+        submit: impl FnOnce(&'q Pool, Entry),
+    ) -> Result<RawHandle<T>, (QueueError, F)> {
+        if self.executor.origin.is_forked() {
             return Err((QueueError::Forked, function));
         }
         if !self.becomes_pending() {
@@ -61,7 +74,8 @@ impl Queue {
                 return Err((error, function));
             }
         };
-        let (item, handle) = one_shot::make(function, shard.lane(), origin);
+        let (item, handle) =
+            make(function, shard.lane()).inspect_err(|_| self.take_back(shard, half, has_slot))?;
         enqueue(shard, Entry::new(item, shard, half), has_slot, submit);
         Ok(handle)
     }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crate::policy::item::ShardId;
 use crate::protocol::item::{Ended, ItemCell, NotDisabled, Popped, TakenBack};
@@ -20,6 +21,7 @@ use super::entry::{Entry, Header, ItemOperations};
 use super::refusal::WaitError;
 use super::shard;
 use super::timers::TimerName;
+use super::waits;
 use super::worker::{self, WorkerThread};
 
 /// See the module. `repr(C)`: a pointer to the item is one to its header.
@@ -127,10 +129,11 @@ impl WorkItem {
 
     /// The same, and waits for the run that has begun.
     pub(crate) fn disable_sync(&self, until: Until) -> Result<bool, WaitError> {
-        self.check_wait_for_run()?;
+        waits::check_origin(self.origin)?;
+        waits::check_run(self)?;
         let (taken, run) = self.cell.disable(true);
         let was_pending = self.complete_taken_back(taken);
-        wait(run, until).map(|_waited| was_pending)
+        self.wait(run, until).map(|_waited| was_pending)
     }
 
     pub(crate) fn enable(&self) -> Result<bool, NotDisabled> {
@@ -142,10 +145,11 @@ impl WorkItem {
 
     /// Takes a pending queueing back, waits for the run that has begun, and keeps queueings out meanwhile.
     pub(crate) fn cancel_sync(&self, until: Until) -> Result<bool, WaitError> {
-        self.check_wait_for_run()?;
+        waits::check_origin(self.origin)?;
+        waits::check_run(self)?;
         let (taken, run) = self.cell.disable(true);
         let was_pending = self.complete_taken_back(taken);
-        let waited = wait(run, until);
+        let waited = self.wait(run, until);
         // Refused if somebody has enabled it once too often meanwhile, and so taken this one's place.
         let _enabled = self.cell.enable();
         waited.map(|_waited| was_pending)
@@ -154,12 +158,8 @@ impl WorkItem {
     /// Waits for the last queueing, or for the run that has begun: false if there is neither. What a timer holds is
     /// queued now.
     pub(crate) fn flush(&self, until: Until) -> Result<bool, WaitError> {
-        if self.origin.is_forked() {
-            return Err(WaitError::Forked);
-        }
-        if self.flush_would_deadlock() {
-            return Err(WaitError::WouldDeadlock);
-        }
+        waits::check_origin(self.origin)?;
+        waits::check_queueing(self)?;
         // First: what is fired may have run before the next line.
         let last = self.cell.last_queueing();
         if self.cell.load().is_armed() {
@@ -167,31 +167,14 @@ impl WorkItem {
                 name.take().into_iter().for_each(|timer| timer.fire(&name));
             }
         }
-        wait(last, until)
+        self.wait(last, until)
     }
 
-    /// Would a wait for its run be in vain: is it this item that asks, from inside, or a forked process?
-    fn check_wait_for_run(&self) -> Result<(), WaitError> {
-        if self.origin.is_forked() {
-            return Err(WaitError::Forked);
-        }
-        let current = worker::with_current(|worker| worker?.current());
-        match current {
-            Some(current) if std::ptr::eq(current.item, &raw const self.header) => {
-                Err(WaitError::WouldDeadlock)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Can the queueing that is to be waited for only run after the item that asks?
-    fn flush_would_deadlock(&self) -> bool {
-        let current = worker::with_current(|worker| worker?.current());
-        current.is_some_and(|current| {
-            let state = self.cell.load();
-            let itself = std::ptr::eq(current.item, &raw const self.header);
-            itself || (state.is_pending() && !state.is_armed() && current.is_only_slot_of(state.home()))
-        })
+    /// True if there was something to wait for.
+    fn wait(&self, signal: Option<Arc<Signal>>, until: Until) -> Result<bool, WaitError> {
+        let Some(signal) = signal else { return Ok(false) };
+        let target = waits::Target::Work { item: self, signal: &signal };
+        waits::wait(target, until, |until| signal.wait(until)).map(|()| true)
     }
 
     /// Sees to what a queueing leaves behind that was taken back.
@@ -206,15 +189,6 @@ impl WorkItem {
         // The timer's handles of the item and of the queue go here, where no lock is held.
         drop(taken.timer.and_then(|timer| timer.take()));
         taken.was_pending
-    }
-}
-
-/// True if there was something to wait for.
-fn wait(signal: Option<std::sync::Arc<Signal>>, until: Until) -> Result<bool, WaitError> {
-    match signal {
-        None => Ok(false),
-        Some(signal) if signal.wait(until) => Ok(true),
-        Some(_) => Err(WaitError::TimedOut),
     }
 }
 
@@ -237,7 +211,7 @@ unsafe fn execute(entry: Entry, worker: &WorkerThread) {
     let work = unsafe { item.as_ref() };
     match work.cell.begin(shard, entry) {
         // The item has it now; its slot stays with it.
-        Popped::Kept => {}
+        Popped::Kept => waits::slot_was_kept(),
         // SAFETY: `begin` said so.
         Popped::KeptLast => contain(|| unsafe { free(item) }),
         Popped::Stale(entry) => worker.pass_over(entry),
@@ -281,7 +255,7 @@ unsafe fn abandon(item: NonNull<Header>, shard: Option<ShardId>) -> bool {
 
 /// Puts an entry at the front of its own pool, on behalf of nobody who keeps that pool in place.
 fn put_back(entry: Entry) {
-    let pool = std::sync::Arc::clone(&entry.shard().pool);
+    let pool = Arc::clone(&entry.shard().pool);
     pool.put_back(entry);
 }
 

@@ -27,6 +27,7 @@ use super::pool::{Pool, PoolKind};
 use super::queue::Queue;
 use super::rescuer::Rescuer;
 use super::shard::{self, Shard};
+use super::waits;
 use super::work_item::WorkItem;
 
 /// What a process that ends by a panic exits with, as the standard library has it.
@@ -60,8 +61,6 @@ pub(crate) struct WorkerThread {
     guards: Cell<u32>,
     /// The item that is being executed, until its entry is completed.
     current: Cell<Option<Current>>,
-    /// The type of the last item, for reports of debug builds.
-    item_type: Cell<&'static str>,
     /// An entry that was given a slot by the last completion, and that nothing else comes before.
     in_hand: Cell<Option<Entry>>,
     /// If it is a rescuer: it is not of the pool's crew.
@@ -168,7 +167,6 @@ impl WorkerThread {
             shared,
             guards: Cell::new(0),
             current: Cell::new(None),
-            item_type: Cell::new(""),
             in_hand: Cell::new(None),
             rescuer,
             uncounted,
@@ -280,9 +278,7 @@ impl WorkerThread {
         function: impl FnOnce() -> R,
     ) -> std::thread::Result<R> {
         self.begin(entry, work);
-        if cfg!(debug_assertions) {
-            self.item_type.set(type_name);
-        }
+        waits::begins(entry, type_name);
         let result = catch_unwind(AssertUnwindSafe(function));
         if self.origin.is_forked() {
             // The item has forked, and this is the child: it has come back to where it has no business. What there is
@@ -313,6 +309,7 @@ impl WorkerThread {
 
     /// What runs on this thread from now on belongs to the entry, until it is completed.
     pub(crate) fn own(&self, entry: &Entry) {
+        waits::begins(entry, "what an item left behind");
         self.work_for(entry, None);
     }
 
@@ -404,7 +401,7 @@ impl WorkerThread {
             self.pool.running.leave();
             self.pool.look_before_blocking();
         } else if cfg!(debug_assertions) && depth == 0 && self.pool.spec.is_bh() {
-            bh::report_guard(self.item_type.get());
+            bh::report_guard(waits::item_type());
         }
         self.sequence()
     }

@@ -113,7 +113,7 @@ impl ItemState {
     }
 
     /// Is it pending by an entry? An armed item may have a cancelled entry on a list.
-    const fn is_pending_on_list(self) -> bool {
+    pub(crate) const fn is_pending_on_list(self) -> bool {
         self.is_pending() && !self.is_armed()
     }
 

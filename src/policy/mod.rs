@@ -20,4 +20,5 @@ pub(crate) mod standing;
 pub(crate) mod ticks;
 pub(crate) mod time;
 pub(crate) mod topology;
+pub(crate) mod waits;
 pub(crate) mod worker;

@@ -59,6 +59,11 @@ impl OneShotState {
         self.0 & (DONE | CANCELLED) != 0
     }
 
+    /// Is a worker inside it?
+    pub(crate) const fn has_begun(self) -> bool {
+        self.0 & RUNNING != 0
+    }
+
     pub(crate) const fn is_cancelled(self) -> bool {
         self.0 & CANCELLED != 0
     }

@@ -379,6 +379,11 @@ impl<E, T: PartialEq> ItemCell<E, T> {
         self.wait_for(&mut self.ledger.lock(), ItemState::wait_by_ledger)
     }
 
+    /// Looks at the entry that was popped while the item runs.
+    pub(crate) fn with_kept<R>(&self, look: impl FnOnce(&E) -> R) -> Option<R> {
+        self.ledger.lock().kept.as_ref().map(look)
+    }
+
     fn wait_for(
         &self,
         ledger: &mut Ledger<E, T>,

@@ -10,6 +10,7 @@ pub(crate) mod gate;
 pub(crate) mod item;
 pub(crate) mod one_shot;
 pub(crate) mod running;
+pub(crate) mod scope;
 pub(crate) mod signal;
 pub(crate) mod worker;
 

@@ -19,7 +19,7 @@ impl Signal {
         wait::wake_all(self.key());
     }
 
-    fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire) == 1
     }
 

@@ -5,12 +5,12 @@ mod builder;
 mod delayed;
 mod end;
 mod placed;
+mod scope;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::blocking::wait;
 use crate::engine::placement::Place;
 use crate::engine::queue::{QueueHandle, QueueKind};
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
@@ -19,6 +19,7 @@ use crate::{JoinHandle, QueueError, Refused, SetMaxActiveError, WaitError, Work}
 
 use self::builder::Kind;
 pub use self::builder::{Attrs, WorkQueueBuilder};
+pub use self::scope::ScopedJoinHandle;
 
 /// A named queue in front of the worker pools that all queues share.
 ///
@@ -347,7 +348,7 @@ impl WorkQueue {
     /// [`WaitError::Forked`] in a forked process.
     #[doc(alias = "flush_workqueue")]
     pub fn flush(&self) -> Result<(), WaitError> {
-        self.flush_until(Until::FOREVER)
+        self.handle.queue().flush_until(Until::FOREVER)
     }
 
     /// As [`flush`](Self::flush), for so long at most.
@@ -356,16 +357,7 @@ impl WorkQueue {
     ///
     /// As [`flush`](Self::flush), and [`WaitError::TimedOut`].
     pub fn flush_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.flush_until(Until::after(timeout))
-    }
-
-    fn flush_until(&self, until: Until) -> Result<(), WaitError> {
-        let queue = self.handle.queue();
-        wait(
-            queue.executor.origin,
-            || queue.flush_would_deadlock(),
-            || queue.flush.wait(queue.gates(), until),
-        )
+        self.handle.queue().flush_until(Until::after(timeout))
     }
 }
 

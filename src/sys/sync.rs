@@ -12,7 +12,7 @@ mod imp {
 
     pub(crate) use std::sync::Arc;
 
-    pub(crate) use parking_lot::{Condvar, Mutex};
+    pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 }
 
 #[cfg(cmwq_yields)]

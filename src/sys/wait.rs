@@ -30,6 +30,10 @@ mod imp {
             Self(Instant::now().checked_add(timeout))
         }
 
+        pub(crate) fn is_forever(self) -> bool {
+            self.0.is_none()
+        }
+
         /// Waits on a condition variable until notified, or for nothing. False if the time ran out first.
         pub(crate) fn wait<T>(self, condition: &Condvar, guard: &mut MutexGuard<'_, T>) -> bool {
             let notified = |guard: &mut MutexGuard<'_, T>, until: Self| match until.0 {

@@ -93,17 +93,19 @@ fn what_an_item_learned_may_be_the_last_handle() {
         let (door, dropped) = (Door::default(), Arc::new(AtomicUsize::new(0)));
         let (wait, counted) = (door.clone(), Counted(Arc::clone(&dropped)));
         let kept = Arc::new(Mutex::new(None));
-        let keep = Arc::clone(&kept);
+        let (keep, learned) = (Arc::clone(&kept), Door::default());
+        let tell = learned.clone();
         let work = Work::new(move || {
             let _counted = &counted;
             let mine = (current_queue().unwrap(), current_work().unwrap());
+            tell.open();
             wait.wait();
             *keep.lock().unwrap() = Some(mine.1);
             drop(mine.0);
         });
         let queue = WorkQueue::new("q").build_on(executor).unwrap();
         queue.queue(&work).unwrap();
-        eventually("it runs", || work.is_running());
+        learned.wait();
         drop((queue, work));
         door.open();
         eventually("it has ended", || {

@@ -30,6 +30,7 @@ mod placement;
 mod pods;
 mod queues;
 mod rescuers;
+mod scopes;
 mod shutdown;
 mod stress;
 mod support;

@@ -221,8 +221,13 @@ fn a_rescuer_takes_turns_among_pools_in_distress() {
     let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
     let served = Arc::new(Mutex::new(Vec::new()));
     for _ in 0..200 {
-        let served = Arc::clone(&served);
-        drop(queue.spawn(move || served.lock().unwrap().push(own_status("Cpus_allowed_list"))).unwrap());
+        let (served, called) = (Arc::clone(&served), queue.clone());
+        let item = move || {
+            // The first one waits until both pools have called.
+            eventually("both pools call", || called.maydays() >= 2);
+            served.lock().unwrap().push(own_status("Cpus_allowed_list"));
+        };
+        drop(queue.spawn(item).unwrap());
     }
     queue.flush_timeout(SOON).unwrap();
     let served = served.lock().unwrap();

@@ -72,7 +72,7 @@ fn a_shut_down_executor_refuses_everything() {
     assert!(!executor.freeze_busy());
     assert_eq!(
         refusal(executor.events()),
-        Some(QueueError::Destroyed),
+        Some(QueueError::ShutDown),
         "the system's queues are there, and over"
     );
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cmwq::{JoinError, JoinHandle, WaitError, Work, WorkQueue, WorkQueueBuilder};
 
-use crate::support::{SOON, cpus, on_each_executor, one_cpu, time_limit};
+use crate::support::{Door, Random, SOON, cpus, on_each_executor, one_cpu, stress, time_limit};
 
 /// Queues that have one slot for all items of an executor of one CPU.
 fn with_one_slot() -> [WorkQueueBuilder; 5] {
@@ -158,5 +158,317 @@ fn an_item_cannot_flush_a_queue_on_which_it_is_pending() {
         assert!(cancelled, "it was pending there");
         here.flush().unwrap();
         assert_eq!(there.flush(), Ok(()));
+    });
+}
+
+// What closes a cycle of several items is found in debug builds. ---------------------------------------------------
+
+/// Sends handles to the items that are to wait for them.
+fn hand_over<T: Send + 'static>() -> (mpsc::Sender<T>, impl FnOnce() -> T + Send) {
+    let (give, take) = mpsc::channel();
+    (give, move || cmwq::blocking(|| take.recv_timeout(SOON)).expect("it is handed over"))
+}
+
+/// Of the answers of items that wait for each other, exactly one says so: that of the last to wait.
+#[track_caller]
+fn assert_one_was_refused(answers: impl IntoIterator<Item = bool>) {
+    let refused = answers.into_iter().filter(|refused| *refused).count();
+    assert_eq!(refused, 1);
+}
+
+fn is_refused<T>(answer: &Result<T, JoinError>) -> bool {
+    matches!(answer, Err(JoinError::WouldDeadlock))
+}
+
+/// spec: F5 (a wait that closes a cycle is reported instead of hanging): joins.
+#[test]
+#[cfg(debug_assertions)]
+fn items_that_join_each_other_are_told() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        for length in [2, 3, 5] {
+            let (tell, told) = mpsc::channel();
+            let (gives, takes): (Vec<_>, Vec<_>) = (0..length).map(|_| hand_over::<JoinHandle<()>>()).unzip();
+            let spawn = |take: Box<dyn FnOnce() -> JoinHandle<()> + Send>| {
+                let tell = tell.clone();
+                queue.spawn(move || tell.send(is_refused(&take().join())).unwrap()).unwrap()
+            };
+            let mut handles: Vec<_> = takes.into_iter().map(|take| spawn(Box::new(take))).collect();
+            // Each joins the one before, and the first one the last.
+            handles.rotate_right(1);
+            gives.iter().zip(handles).for_each(|(give, handle)| give.send(handle).unwrap());
+            assert_one_was_refused((0..length).map(|_| told.recv_timeout(SOON).unwrap()));
+        }
+    });
+}
+
+/// spec: F5 (a wait that closes a cycle): flushes of each other's queues, of kinds with and without slots to spare.
+#[test]
+#[cfg(debug_assertions)]
+fn items_that_flush_each_others_queues_are_told() {
+    on_each_executor(|executor| {
+        for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::ordered] {
+            let (one, other) =
+                (kind("one").build_on(executor).unwrap(), kind("other").build_on(executor).unwrap());
+            let both = std::sync::Arc::new(std::sync::Barrier::new(2));
+            let item = |to_flush: &WorkQueue| {
+                let (queue, both) = (to_flush.clone(), both.clone());
+                move || {
+                    cmwq::blocking(|| both.wait());
+                    queue.flush()
+                }
+            };
+            let (a, b) = (one.spawn(item(&other)).unwrap(), other.spawn(item(&one)).unwrap());
+            let answers = [a.join().unwrap(), b.join().unwrap()];
+            assert_one_was_refused(answers.map(|answer| answer == Err(WaitError::WouldDeadlock)));
+        }
+    });
+}
+
+/// spec: F5: an item waits for one that is pending behind slots whose holders wait for the first.
+#[test]
+#[cfg(debug_assertions)]
+fn waiting_for_an_item_behind_ones_that_wait_for_the_caller_is_told() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    for slots in [1, 2] {
+        let here = WorkQueue::new("here").build_on(&executor).unwrap();
+        let there = WorkQueue::unbound("there").max_active_total(slots).build_on(&executor).unwrap();
+        let (give_pending, pending) = hand_over::<JoinHandle<()>>();
+        let first = here.spawn(move || is_refused(&pending().join())).unwrap();
+        let (give_first, take_first) = hand_over::<JoinHandle<bool>>();
+        let (give_holder, take_holder) = hand_over::<JoinHandle<bool>>();
+        let holder = there.spawn(move || is_refused(&take_first().join())).unwrap();
+        // The other slot, if there is one, belongs to an item that waits for the holder.
+        let second = (slots == 2).then(|| there.spawn(move || is_refused(&take_holder().join())).unwrap());
+        give_pending.send(there.spawn(|| ()).unwrap()).unwrap();
+        give_first.send(first).unwrap();
+        match second {
+            None => drop(holder.join()),
+            Some(second) => {
+                give_holder.send(holder).unwrap();
+                second.join().unwrap();
+            }
+        }
+        assert_eq!((here.flush(), there.flush()), (Ok(()), Ok(())), "everything went on");
+    }
+}
+
+/// spec: F5: as long as one slot may become free, it is no deadlock.
+#[test]
+fn waiting_behind_an_item_that_will_end_is_no_deadlock() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let here = WorkQueue::new("here").build_on(&executor).unwrap();
+    let there = WorkQueue::unbound("there").max_active_total(2).build_on(&executor).unwrap();
+    let (give_pending, pending) = hand_over::<JoinHandle<u32>>();
+    let (give_first, take_first) = hand_over::<JoinHandle<u32>>();
+    let first = here.spawn(move || pending().join().unwrap()).unwrap();
+    let holder = there.spawn(move || take_first().join().unwrap()).unwrap();
+    let door = Door::default();
+    let wait = door.clone();
+    let other = there.spawn(move || wait.wait()).unwrap();
+    give_pending.send(there.spawn(|| 7).unwrap()).unwrap();
+    give_first.send(first).unwrap();
+    std::thread::sleep(Duration::from_millis(5));
+    door.open();
+    assert_eq!((holder.join().unwrap(), other.join().unwrap()), (7, ()));
+}
+
+/// spec: F5, W7: an open scope counts as a wait for its items.
+#[test]
+#[cfg(debug_assertions)]
+fn an_item_of_a_scope_cannot_wait_for_the_one_that_opened_it() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let (give, take) = hand_over::<JoinHandle<bool>>();
+    let inner = queue.clone();
+    let opener = queue
+        .spawn(move || {
+            inner.scope(|s| s.spawn(|| is_refused(&take().join())).unwrap().join().unwrap()).unwrap()
+        })
+        .unwrap();
+    give.send(opener).unwrap();
+    queue.flush().unwrap();
+
+    // Nor can it have one that needs the slot of an item which waits for it.
+    let there = WorkQueue::ordered("there").build_on(&executor).unwrap();
+    let (give, take) = hand_over::<JoinHandle<cmwq::QueueError>>();
+    let (tell, told) = mpsc::channel();
+    let inner = there.clone();
+    let opener = queue.spawn(move || {
+        let spawn_until_refused = || {
+            inner
+                .scope(|s| s.spawn(|| ()).map(|handle| handle.cancel()).map_err(cmwq::QueueError::from))
+                .unwrap()
+        };
+        let refused = std::iter::repeat_with(|| {
+            cmwq::blocking(|| std::thread::sleep(Duration::from_micros(200)));
+            spawn_until_refused()
+        });
+        refused.filter_map(Result::err).next().unwrap()
+    });
+    let holder = there.spawn(move || tell.send(take().join().unwrap()).unwrap()).unwrap();
+    give.send(opener.unwrap()).unwrap();
+    assert_eq!(told.recv_timeout(SOON).unwrap(), cmwq::QueueError::WouldDeadlock);
+    holder.join().unwrap();
+}
+
+/// spec: F5, F3: two items that cancel each other and wait for it.
+#[test]
+#[cfg(debug_assertions)]
+fn reusable_items_that_wait_for_each_other_are_told() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        for flushes in [true, false] {
+            let both = std::sync::Arc::new(std::sync::Barrier::new(2));
+            let (tell, told) = mpsc::channel();
+            let make = || {
+                let (give, take) = mpsc::channel::<Work>();
+                let (take, both, tell) = (std::sync::Mutex::new(take), both.clone(), tell.clone());
+                let work = Work::new(move || {
+                    let other = cmwq::blocking(|| take.lock().unwrap().recv_timeout(SOON)).unwrap();
+                    cmwq::blocking(|| both.wait());
+                    tell.send(if flushes { other.flush() } else { other.cancel_sync() }).unwrap();
+                });
+                (work, give)
+            };
+            let ((one, to_one), (other, to_other)) = (make(), make());
+            assert_eq!((queue.queue(&one), queue.queue(&other)), (Ok(true), Ok(true)));
+            to_one.send(other).unwrap();
+            to_other.send(one).unwrap();
+            let answers = [told.recv_timeout(SOON).unwrap(), told.recv_timeout(SOON).unwrap()];
+            assert_one_was_refused(answers.map(|answer| answer == Err(WaitError::WouldDeadlock)));
+            queue.flush().unwrap();
+        }
+    });
+}
+
+/// spec: F5: the running item's next run was given the only slot of another queue, which the awaited item needs.
+#[test]
+fn an_item_cannot_wait_behind_its_own_next_run() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let here = WorkQueue::new("here").build_on(&executor).unwrap();
+    let there = WorkQueue::ordered("there").build_on(&executor).unwrap();
+    let (tell, told) = mpsc::channel();
+    let target = there.clone();
+    let work = Work::with_handle(move |this| {
+        if target.queue(this) == Ok(true) && !this.is_pending() {
+            unreachable!("it is pending until this run has ended");
+        }
+        let mut behind = target.spawn(|| ()).unwrap();
+        // Until a worker has come for the next run, and left it, the wait just takes its time.
+        let answer = loop {
+            match behind.join_timeout(Duration::from_millis(1)) {
+                Ok(answer) => break answer,
+                Err(handle) => behind = handle,
+            }
+        };
+        this.cancel();
+        tell.send(answer).unwrap();
+    });
+    here.queue(&work).unwrap();
+    let answer = told.recv_timeout(SOON).unwrap();
+    assert!(is_refused(&answer), "{answer:?}");
+    here.flush().unwrap();
+    there.flush().unwrap();
+}
+
+/// spec: F5: a wait with a timeout ends by itself, and is in nobody's way.
+#[test]
+fn waits_with_a_timeout_are_not_refused_for_a_cycle() {
+    let _limit = time_limit();
+    let queue = WorkQueue::new("q").build_on(&cpus(2)).unwrap();
+    let (give_one, take_one) = hand_over::<JoinHandle<u32>>();
+    let (give_other, take_other) = hand_over::<JoinHandle<u32>>();
+    let one = queue.spawn(move || {
+        let other = take_other();
+        let answer = other.join_timeout(Duration::from_millis(20));
+        assert!(answer.is_err(), "it waits for this one");
+        1
+    });
+    let other = queue.spawn(move || take_one().join().unwrap() + 1).unwrap();
+    give_one.send(one.unwrap()).unwrap();
+    give_other.send(other).unwrap();
+    queue.flush().unwrap();
+}
+
+/// spec: F5: no false reports. Items wait for earlier ones in every way at once, so there is never a cycle.
+#[test]
+fn waits_without_a_cycle_are_never_refused() {
+    on_each_executor(|executor| {
+        let queues: Vec<_> = [
+            WorkQueue::new("0"),
+            WorkQueue::unbound("1").max_active_total(3),
+            WorkQueue::ordered("2"),
+            WorkQueue::per_cpu("3").max_active(2),
+            WorkQueue::ordered("4"),
+        ]
+        .map(|queue| queue.build_on(executor).unwrap())
+        .into();
+        // An item of one queue waits for items of later ones only.
+        fn item(queues: &[WorkQueue], seed: u64) -> usize {
+            let mut random = Random(seed);
+            let Some((_, later)) = queues.split_first().filter(|(_, later)| !later.is_empty()) else {
+                return 1;
+            };
+            let next = || random.below(1 << 40);
+            let seeds: Vec<u64> = std::iter::repeat_with(next).take(4).collect();
+            let spawn = |n: usize| {
+                let at = seeds[n] as usize % later.len();
+                let (rest, seed) = (later[at..].to_vec(), seeds[n]);
+                (at, move || item(&rest, seed))
+            };
+            let mut sum = 1;
+            match seeds[3] % 4 {
+                0 => {
+                    let (at, one) = spawn(0);
+                    let (other, two) = spawn(1);
+                    let handles = [later[at].spawn(one).unwrap(), later[other].spawn(two).unwrap()];
+                    sum += handles.into_iter().map(|handle| handle.join().unwrap()).sum::<usize>();
+                }
+                1 => {
+                    let (at, one) = spawn(0);
+                    drop(later[at].spawn(one).unwrap());
+                    later[at].flush().unwrap();
+                }
+                2 => {
+                    let (at, _) = spawn(0);
+                    let items = later[at].scope(|s| {
+                        let rest = &later[at..];
+                        let handles = seeds[..2].iter().map(|seed| s.spawn(|| item(rest, *seed)).unwrap());
+                        handles.map(|handle| handle.join().unwrap()).sum::<usize>()
+                    });
+                    sum += items.unwrap();
+                }
+                _ => {
+                    let (at, one) = spawn(0);
+                    let one = std::sync::Mutex::new(Some(one));
+                    let work = Work::new(move || {
+                        one.lock().unwrap().take().map(|one| one());
+                    });
+                    later[at].queue(&work).unwrap();
+                    if seeds[2] % 2 == 0 {
+                        work.flush().unwrap();
+                    } else {
+                        work.cancel_sync().unwrap();
+                    }
+                }
+            }
+            sum
+        }
+        for round in 0..stress(4) {
+            let handles: Vec<_> = (0..40)
+                .map(|n| {
+                    let (at, queues) = (n % queues.len(), queues.clone());
+                    let seed = (round * 40 + n) as u64;
+                    queues[at].clone().spawn(move || item(&queues[at..], seed)).unwrap()
+                })
+                .collect();
+            assert!(handles.into_iter().all(|handle| handle.join().unwrap() > 0));
+            queues.iter().for_each(|queue| queue.flush().unwrap());
+        }
     });
 }

@@ -25,6 +25,7 @@ mod one_shot;
 mod pool;
 mod rescue;
 mod running;
+mod scope;
 mod watch;
 mod worker;
 

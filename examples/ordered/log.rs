@@ -1,0 +1,96 @@
+//! A write-ahead log with one writer.
+//!
+//! Records are gathered in memory; one reusable item writes all that there are, and makes them durable by one fsync.
+//! It is queued with every record, and while it is pending that does nothing: so the records that come during an
+//! fsync share the next one, however many there are. Its queue is ordered, so that whatever else is done with the file,
+//! such as ending it, comes before or after a commit, and never within one.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use cmwq::{Work, WorkQueue};
+
+pub(crate) struct Log {
+    queue: WorkQueue,
+    commit: Work,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Records that are not written yet, one after the other.
+    gathered: Mutex<Vec<u8>>,
+    /// Used by one item at a time: the lock is never contended.
+    file: Mutex<File>,
+    commits: AtomicU64,
+    failure: Mutex<Option<io::Error>>,
+}
+
+impl Log {
+    pub(crate) fn create(path: &Path) -> Result<Self, Box<dyn std::error::Error>> {
+        let shared = Arc::new(Shared {
+            gathered: Mutex::new(Vec::new()),
+            file: Mutex::new(File::create(path)?),
+            commits: AtomicU64::new(0),
+            failure: Mutex::new(None),
+        });
+        let commit = {
+            let shared = Arc::clone(&shared);
+            Work::new(move || shared.commit())
+        };
+        Ok(Self { queue: WorkQueue::ordered("log").rescuer().build()?, commit, shared })
+    }
+
+    /// Appends a record. When this returns, it is on the disk.
+    pub(crate) fn append(&self, record: &str) -> Result<(), Box<dyn std::error::Error>> {
+        {
+            let mut gathered = self.shared.gathered.lock().unwrap();
+            let sum = checksum(record);
+            writeln!(gathered, "{sum:016x} {record}")?;
+        }
+        // The last queueing always gets a run that sees everything written before it.
+        self.queue.queue(&self.commit)?;
+        // And this waits for that run.
+        self.commit.flush()?;
+        match &*self.shared.failure.lock().unwrap() {
+            None => Ok(()),
+            Some(error) => Err(format!("the log cannot be written: {error}").into()),
+        }
+    }
+
+    /// Writes a last line, after all commits. Returns how many there were.
+    pub(crate) fn end(self) -> Result<u64, Box<dyn std::error::Error>> {
+        let shared = Arc::clone(&self.shared);
+        let last = self.queue.spawn(move || {
+            shared.commit();
+            let mut file = shared.file.lock().unwrap();
+            cmwq::blocking(|| writeln!(file, "end").and_then(|()| file.sync_data()))
+        })?;
+        last.join()??;
+        Ok(self.shared.commits.load(Ordering::Relaxed))
+    }
+}
+
+impl Shared {
+    /// The item: writes what has been gathered, and waits for the disk.
+    fn commit(&self) {
+        let batch = std::mem::take(&mut *self.gathered.lock().unwrap());
+        if batch.is_empty() {
+            return;
+        }
+        let mut file = self.file.lock().unwrap();
+        // The worker does not count while the disk is busy.
+        if let Err(error) = cmwq::blocking(|| file.write_all(&batch).and_then(|()| file.sync_data())) {
+            self.failure.lock().unwrap().get_or_insert(error);
+        }
+        self.commits.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// FNV-1a: tells a torn record from a whole one.
+pub(crate) fn checksum(record: &str) -> u64 {
+    let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    record.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}

@@ -1,0 +1,136 @@
+//! A small HTTP service with a bounded queue behind it.
+//!
+//! ```text
+//! cargo run --release --example service -- --listen 127.0.0.1:8080
+//! curl http://127.0.0.1:8080/                             # what there is
+//! curl --data-binary @file http://127.0.0.1:8080/jobs     # the file's SHA-512
+//! curl -d secret 'http://127.0.0.1:8080/jobs?rounds=100000'
+//! curl http://127.0.0.1:8080/stats
+//! kill -TERM ...                                          # finishes what it accepted, and ends
+//! ```
+//!
+//! What it shows of cmwq:
+//!
+//! * **Load shedding.** The queue's `max_pending` is the bound. Beyond it, `spawn` hands the closure back, with the
+//!   request in it, which is answered with 503 and `Retry-After`.
+//! * **Items that compute and block.** One item reads the body, computes and answers, written plainly. While it waits for
+//!   the client it does not count, so slow clients cost no CPU, and the CPUs compute as many jobs as there are of them.
+//! * **Periodic work** beside it, on a queue of its own that costs no thread.
+//! * **A clean end.** On SIGTERM (or SIGINT) it stops accepting, finishes what it accepted, and gives an account.
+#![allow(clippy::disallowed_methods, reason = "stands in for a user of the crate")]
+
+mod args;
+mod jobs;
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use cmwq::{PeriodicHandle, QueueError, WorkQueue};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tiny_http::{Method, Request, Server};
+
+use crate::args::{Args, HELP};
+use crate::jobs::{Account, Jobs};
+
+const ABOUT: &str = "POST /jobs           the SHA-512 of the body, in hexadecimal
+POST /jobs?rounds=N  the SHA-512 of that, and so on: N times
+GET  /stats          what became of the jobs
+";
+
+fn main() -> ExitCode {
+    let args = match args::parse(lexopt::Parser::from_env()) {
+        Ok(Some(args)) => args,
+        Ok(None) => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("service: {error}\nTry 'service --help' for more information.");
+            return ExitCode::from(2);
+        }
+    };
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("service: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let server = match Server::http(&args.listen) {
+        Ok(server) => Arc::new(server),
+        Err(error) => return Err(format!("cannot listen on {}: {error}", args.listen).into()),
+    };
+    let jobs = Jobs::new(args)?;
+    let account = Arc::clone(jobs.account());
+    let housekeeping = WorkQueue::new("housekeeping").build()?;
+    let rate = measure_rate(&housekeeping, &account)?;
+    let stopping = stop_on_signal(&server)?;
+    println!("listening on http://{}", server.server_addr());
+
+    let ended = loop {
+        match server.recv() {
+            Ok(request) => route(request, &jobs),
+            Err(_) if stopping.load(Relaxed) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+
+    println!("stopping: {account}");
+    // What has come and was not accepted is told so; connections that come now are closed.
+    while let Ok(Some(request)) = server.try_recv() {
+        jobs.refuse(request);
+    }
+    drop(server);
+    rate.cancel_sync()?;
+    jobs.finish()?;
+    println!("stopped: {account}");
+    match account.accepted.load(Relaxed) == account.finished.load(Relaxed) {
+        true => Ok(ended?),
+        false => Err("jobs were lost".into()),
+    }
+}
+
+fn route(request: Request, jobs: &Jobs) {
+    let path = request.url().split('?').next().unwrap_or_default();
+    match (request.method(), path) {
+        (Method::Post, "/jobs") => jobs.submit(request),
+        (Method::Get, "/") => jobs.answer(request, 200, ABOUT.to_owned()),
+        (Method::Get, "/stats") => jobs.answer(request, 200, format!("{}\n", jobs.account())),
+        (_, "/" | "/jobs" | "/stats") => jobs.answer(request, 405, ABOUT.to_owned()),
+        _ => jobs.answer(request, 404, ABOUT.to_owned()),
+    }
+}
+
+/// Counts, once a second, what was finished in it.
+fn measure_rate(queue: &WorkQueue, account: &Arc<Account>) -> Result<PeriodicHandle, QueueError> {
+    let account = Arc::clone(account);
+    let before = AtomicU64::new(0);
+    let measure = move || {
+        let finished = account.finished.load(Relaxed);
+        account.rate.store(finished - before.swap(finished, Relaxed), Relaxed);
+    };
+    Ok(queue.spawn_every(Duration::from_secs(1), measure)?)
+}
+
+/// Has a thread wait for the signal, and then wake the one that accepts.
+fn stop_on_signal(server: &Arc<Server>) -> Result<Arc<AtomicBool>, Box<dyn Error>> {
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let (server, stopping) = (Arc::downgrade(server), Arc::new(AtomicBool::new(false)));
+    let stop = Arc::clone(&stopping);
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            stop.store(true, Relaxed);
+            if let Some(server) = server.upgrade() {
+                server.unblock();
+            }
+        }
+    });
+    Ok(stopping)
+}

@@ -1,0 +1,236 @@
+//! Items that borrow: a scope that ends only when all of its items are over.
+//!
+//! This file is where a borrow is passed to items that the types say nothing about. Why that is sound:
+//!
+//! * A `Scope` is made and ended by `run` alone, which returns, or unwinds, only when its count is zero (or in a forked
+//!   process, where its items neither run nor are dropped). User code gets nothing but references to it, so there is
+//!   nothing that could be leaked to prevent that.
+//! * Each item is counted from before it is queued until its [`Member`] is told that it ran, or is dropped. By then the
+//!   closure is gone, and the result is gone or its handle's, which cannot outlive what the result borrows.
+//! * Every closure, and every result, lives for `'scope` at least. `'scope` is chosen by `run`'s caller's caller:
+//!   the body must be good for every choice, so it cannot name anything of its own in it, and it ends after `run`
+//!   does. It is invariant, as is `'env`, so neither can be shrunk to the lifetime of something inside the body.
+#![allow(unsafe_code, reason = "an item's cell knows nothing of what the item borrows; see the module")]
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::protocol::scope::ScopeCell;
+use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
+
+use super::context;
+use super::entry::Header;
+use super::one_shot::{self, Ended, Owner, RawHandle};
+use super::placement::Place;
+use super::pool::Pool;
+use super::queue::QueueHandle;
+use super::refusal::QueueError;
+use super::shard::Gate;
+use super::waits::{self, Roll};
+
+/// Where items are spawned that borrow: see [`WorkQueue::scope`](crate::WorkQueue::scope).
+///
+/// `'scope` is the time that the items live at most, `'env` that of what they borrow from outside of the scope's body.
+pub struct Scope<'scope, 'env: 'scope> {
+    queue: Arc<QueueHandle>,
+    tally: Tally,
+    /// Invariant, and used by the items.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// What became of a scope's items so far.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    cell: ScopeCell,
+    /// Who the items are, for the register of waits.
+    roll: Roll,
+    /// The gate whose only slot is held by the item that opened the scope, and so cannot pass an item of it; 0 if
+    /// there is none.
+    closed_gate: usize,
+    /// Items that were dropped without a run, and not cancelled by their handle. It may be below zero for a moment.
+    dropped: AtomicUsize,
+    /// Items that panicked and were not joined. It may be below zero for a moment: a join may be faster than the
+    /// worker that tells of the panic.
+    panics: AtomicUsize,
+    first_panic: Mutex<Option<Payload>>,
+}
+
+type Payload = Box<dyn Any + Send>;
+
+/// How a scope ended.
+pub(crate) struct ScopeEnd<R> {
+    /// What the body returned, or what it or an item panicked with.
+    pub(crate) result: Result<R, Payload>,
+    /// The process that returns is another one than that which opened the scope.
+    pub(crate) forked: bool,
+    /// How many items were dropped without a run, and not by their handle.
+    pub(crate) dropped: usize,
+}
+
+/// An item's share of the scope.
+struct Member {
+    /// Good until the item leaves the count.
+    tally: NonNull<Tally>,
+    /// On the roll.
+    number: u64,
+}
+
+// SAFETY: a tally is shared by threads: all of its fields are `Sync`.
+unsafe impl Send for Member {}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    /// Calls `body` with a scope, and waits until all of its items are over, whatever the body does.
+    pub(crate) fn run<R>(
+        queue: Arc<QueueHandle>,
+        body: impl for<'any> FnOnce(&'any Scope<'any, 'env>) -> R,
+    ) -> ScopeEnd<R> {
+        let scope = Scope { queue, tally: Tally::new(), scope: PhantomData, env: PhantomData };
+        let origin = scope.queue.queue().executor.origin;
+        let open = waits::open_scope(&scope.tally.roll);
+        let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
+        let forked = origin.is_forked();
+        if forked {
+            // The body is in another process now, in which no thread has ever known the items. Nor does anybody here
+            // know who holds the locks.
+            std::mem::forget(open);
+        } else if !scope.tally.cell.leave() {
+            waits::guarded(|| scope.tally.cell.wait());
+        }
+        // Everybody who told the tally anything has left the count since.
+        let panicked = scope.tally.panics.load(Ordering::Relaxed) != 0;
+        let result = match result {
+            Ok(_) if panicked => Err(scope.tally.first_panic()),
+            result => result,
+        };
+        ScopeEnd { result, forked, dropped: scope.tally.dropped.load(Ordering::Relaxed) }
+    }
+
+    /// Queues an item. A refusal hands the closure back.
+    #[inline]
+    pub(crate) fn spawn_raw<F, T>(&'scope self, function: F) -> Result<RawHandle<T>, (QueueError, F)>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let queue = self.queue.queue();
+        let make = |function, lane: *const Gate| {
+            if lane.addr() == self.tally.closed_gate {
+                return Err((QueueError::WouldDeadlock, function));
+            }
+            let number = self.tally.roll.enlist(lane);
+            if waits::closes_cycle(&self.tally.roll) {
+                self.tally.roll.strike(number);
+                return Err((QueueError::WouldDeadlock, function));
+            }
+            // Whoever has the scope is its body or one of its items, which count.
+            self.tally.cell.enter();
+            let member = Member { tally: NonNull::from(&self.tally), number };
+            // SAFETY: what closure and result borrow lives for 'scope, which goes on until `run` has seen the count at
+            // zero, and so until the member, counted just now, has left; and a handle names the result's type.
+            Ok(unsafe { one_shot::make_owned(function, lane, queue.executor.origin, member) })
+        };
+        queue.spawn_made(Place::Here, function, make, Pool::submit)
+    }
+
+    pub(crate) fn tally(&'scope self) -> &'scope Tally {
+        &self.tally
+    }
+
+    pub(crate) fn queue_name(&self) -> &str {
+        self.queue.queue().name()
+    }
+}
+
+impl Tally {
+    fn new() -> Self {
+        let held = context::current().filter(|current| current.holds_only_slot());
+        Self {
+            cell: ScopeCell::new(),
+            roll: Roll::default(),
+            closed_gate: held.map_or(0, |current| current.gate.addr()),
+            dropped: AtomicUsize::new(0),
+            panics: AtomicUsize::new(0),
+            first_panic: Mutex::new(None),
+        }
+    }
+
+    /// Cancels an item by its handle. Such a one does not count as dropped: nobody else needs to know.
+    pub(crate) fn cancel<T>(&self, handle: &RawHandle<T>) -> bool {
+        // First, since the closure's destructor may panic.
+        self.dropped.fetch_sub(1, Ordering::Relaxed);
+        let cancelled = handle.cancel();
+        if !cancelled {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        cancelled
+    }
+
+    /// Somebody has joined an item that panicked.
+    pub(crate) fn panic_was_joined(&self) {
+        self.panics.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The payload of an item that panicked, if it did not go with a leaked handle.
+    fn first_panic(&self) -> Payload {
+        let payload = self.first_panic.lock().take();
+        payload.unwrap_or_else(|| Box::new("an item of the scope panicked"))
+    }
+
+    /// An item panicked with this, and nobody joins it.
+    pub(crate) fn keep_panic(&self, payload: Payload) {
+        let mut first = self.first_panic.lock();
+        let late = if first.is_none() { first.replace(payload) } else { Some(payload) };
+        drop(first);
+        super::core::contain(|| drop(late));
+    }
+}
+
+impl Member {
+    fn tally(&self) -> &Tally {
+        // SAFETY: this item counts in the tally, which therefore stays in place.
+        unsafe { self.tally.as_ref() }
+    }
+
+    /// The item is over: the tally may be gone afterwards.
+    fn leave(&self) {
+        self.tally().roll.strike(self.number);
+        let key = self.tally().cell.key();
+        if self.tally().cell.leave() {
+            ScopeCell::wake(key);
+        }
+    }
+}
+
+impl Owner for Member {
+    fn begins(&self, item: NonNull<Header>) {
+        self.tally().roll.begins(self.number, item.as_ptr().addr());
+    }
+
+    fn ran(self, ended: Ended) {
+        let member = ManuallyDrop::new(self);
+        match ended {
+            Ended::Well => {}
+            Ended::Panicked => {
+                member.tally().panics.fetch_add(1, Ordering::Relaxed);
+            }
+            Ended::PanickedAlone(payload) => {
+                member.tally().panics.fetch_add(1, Ordering::Relaxed);
+                member.tally().keep_panic(payload);
+            }
+        }
+        member.leave();
+    }
+}
+
+impl Drop for Member {
+    /// The item was dropped without a run.
+    fn drop(&mut self) {
+        self.tally().dropped.fetch_add(1, Ordering::Relaxed);
+        self.leave();
+    }
+}

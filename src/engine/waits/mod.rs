@@ -1,0 +1,147 @@
+//! The one door to every wait of the crate.
+//!
+//! It finds out whether the wait can end, and then waits under a blocking guard. What it asks, always: does the caller
+//! wait for its own item, or for one that needs a slot which only the caller can give up? In a debug build it also
+//! asks whether the wait closes a cycle of items that wait for each other: see `register`. A thread that is no worker
+//! has no item that anybody could wait for, and is let through.
+#![allow(unsafe_code, reason = "what a worker works for is known to it by address")]
+
+mod register;
+
+use crate::protocol::one_shot::OneShotCell;
+use crate::protocol::signal::Signal;
+use crate::sys::fork::Origin;
+use crate::sys::wait::Until;
+
+use super::context::{Current, current};
+use super::entry::Header;
+use super::queue::Queue;
+use super::refusal::WaitError;
+use super::shard::Gate;
+use super::work_item::WorkItem;
+use super::worker;
+
+pub(crate) use self::register::{Roll, begins, closes_cycle, flipping, item_type, open_scope, slot_was_kept};
+
+/// What a wait is for.
+#[derive(Clone, Copy)]
+pub(crate) enum Target<'a> {
+    /// The end of a one-shot, which goes through this gate, by its lane.
+    OneShot { item: *const Header, gate: *const Gate, state: &'a OneShotCell },
+    /// The flush of this number, or a later one.
+    Flush { queue: &'a Queue, number: u64 },
+    /// What a reusable item's signal tells of: the end of a run that has begun, or of a queueing.
+    Work { item: &'a WorkItem, signal: &'a Signal },
+}
+
+/// Waits by `sleep`, which answers false if the time ran out first.
+pub(crate) fn wait(
+    target: Target<'_>,
+    until: Until,
+    sleep: impl FnOnce(Until) -> bool,
+) -> Result<(), WaitError> {
+    // A wait with a timeout ends by itself.
+    let _registered = if until.is_forever() { register::register(target)? } else { None };
+    match guarded(|| sleep(until)) {
+        true => Ok(()),
+        false => Err(WaitError::TimedOut),
+    }
+}
+
+/// Would the caller wait for threads of the process that its own was forked from?
+#[inline]
+pub(crate) fn check_origin(origin: Origin) -> Result<(), WaitError> {
+    if origin.is_forked() { Err(WaitError::Forked) } else { Ok(()) }
+}
+
+/// Would the caller wait for itself, if it waited for a one-shot that has not ended?
+#[inline]
+pub(crate) fn check_one_shot(item: *const Header, gate: *const Gate) -> Result<(), WaitError> {
+    refuse_if(|current| {
+        let behind = current.holds_only_slot() && std::ptr::eq(current.gate, gate);
+        std::ptr::eq(current.item, item) || behind || keeps_only_slot_of(current, gate)
+    })
+}
+
+/// Would the caller wait for itself, if it waited for a queue to be empty?
+///
+/// It holds a slot of the queue, or is pending on it and cannot run there before it has returned here, or holds the bh
+/// context that an item of the queue needs.
+#[inline]
+pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
+    refuse_if(|current| {
+        let home = current.pending_on();
+        std::ptr::eq(current.queue, queue)
+            || home.is_some_and(|home| queue.lane_of(home).is_some())
+            || queue.needs_context_of(current)
+    })
+}
+
+/// A queue with a rescuer is there for work that must go on when no thread can be made; if one of its items waits for a
+/// queue without, it may not. Told in debug builds.
+pub(crate) fn check_rescuers(awaited: &Queue) {
+    let Some(current) = current().filter(|_| cfg!(debug_assertions)) else { return };
+    // SAFETY: the item that runs on this thread keeps its queue in place.
+    let own = unsafe { &*current.queue };
+    if own.rescuer().is_some() && awaited.rescuer().is_none() {
+        log::warn!(
+            target: "cmwq",
+            "an item of queue {:?}, which has a rescuer, waits for queue {:?}, which has none: when no thread can be \
+             made, both stand still",
+            own.name(),
+            awaited.name()
+        );
+    }
+}
+
+/// Would the caller wait for itself, if it waited for the end of a run that has begun?
+pub(crate) fn check_run(work: &WorkItem) -> Result<(), WaitError> {
+    refuse_if(|current| std::ptr::eq(current.item, std::ptr::from_ref(work).cast()))
+}
+
+/// Would the caller wait for itself, if it waited for the last queueing of a reusable item?
+pub(crate) fn check_queueing(work: &WorkItem) -> Result<(), WaitError> {
+    check_run(work)?;
+    refuse_if(|current| {
+        let state = work.cell.load();
+        state.is_pending_on_list() && current.is_only_slot_of(state.home())
+    })
+}
+
+#[inline]
+fn refuse_if(never_ends: impl FnOnce(&Current) -> bool) -> Result<(), WaitError> {
+    match current() {
+        Some(current) if never_ends(&current) => Err(WaitError::WouldDeadlock),
+        _ => Ok(()),
+    }
+}
+
+/// Was the calling item given the only slot of this gate, too, for its next run?
+fn keeps_only_slot_of(current: &Current, gate: *const Gate) -> bool {
+    let kept = current.with_kept(|entry| {
+        let own = entry.shard().gate();
+        std::ptr::eq(own, gate) && own.cell.load().max() == 1
+    });
+    kept == Some(true)
+}
+
+/// Runs `wait`, which may block, under a blocking guard.
+pub(crate) fn guarded<R>(wait: impl FnOnce() -> R) -> R {
+    let _guard = Guard(worker::with_current(|worker| worker.map(|worker| worker.enter_guard())));
+    wait()
+}
+
+/// Of the item `sequence`, if this thread is a worker.
+struct Guard(Option<u64>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(sequence) = self.0 {
+            worker::with_current(|worker| {
+                if let Some(worker) = worker {
+                    worker.leave_guard(sequence);
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Which waits never end?
+//!
+//! A picture of the items that wait, taken at one moment: what each of them needs, and the slots that each holds while
+//! it waits. An item is *stuck* if something that it needs can come about only after an item that is stuck. That is so
+//!
+//! * if it needs the end of an item that is stuck, or
+//! * if it needs a slot of a gate all of whose slots are held by items that are stuck.
+//!
+//! The answer is the largest set of waiters that is consistent with this: it begins with all of them, and takes out
+//! whoever has nothing in its way, until nobody leaves. Who runs, or waits with a timeout, is not in the picture, and
+//! so is never in anybody's way.
+
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+/// An item, a gate: numbers that tell them apart.
+pub(crate) type Id = usize;
+
+/// An item that does not end before what it waits for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) item: Id,
+    /// The gates of which it holds a slot, each as often as it does.
+    pub(crate) holds: Vec<Id>,
+    /// All of these must come about.
+    pub(crate) needs: Vec<Need>,
+}
+
+/// What an item waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Need {
+    /// The end of an item that is being executed.
+    End(Id),
+    /// A slot of this gate, for an item that has none.
+    Slot(Id),
+}
+
+/// The slots of a gate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Slots {
+    /// How many are in use.
+    pub(crate) active: u64,
+    /// How many there may be. A gate without any is held back by somebody, who may let it go.
+    pub(crate) max: u64,
+}
+
+impl Slots {
+    /// Does nobody but the holders of so many slots have one, and is there no other?
+    fn are_all_held(&self, held: usize) -> bool {
+        self.max > 0 && self.active >= self.max && held as u64 == self.active
+    }
+}
+
+/// One thing that is needed.
+#[derive(Default)]
+struct Obstacle {
+    /// Who needs it: each as often as it does.
+    dependents: Vec<usize>,
+    /// How many of those who would have to end first are stuck. None: it comes about.
+    in_the_way: usize,
+}
+
+impl Obstacle {
+    fn blocks(&self) -> bool {
+        self.in_the_way > 0
+    }
+}
+
+/// Everything that waits at one moment.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Picture {
+    pub(crate) waiters: Vec<Waiter>,
+    pub(crate) gates: HashMap<Id, Slots>,
+}
+
+impl Picture {
+    /// For each waiter: is it stuck? Takes time in proportion to the picture.
+    pub(crate) fn stuck(&self) -> Vec<bool> {
+        let mut obstacles = self.obstacles();
+        let mut blocking: Vec<usize> = self
+            .waiters
+            .iter()
+            .map(|waiter| waiter.needs.iter().filter(|need| obstacles[*need].blocks()).count())
+            .collect();
+        let mut stuck = vec![true; self.waiters.len()];
+        let mut free: Vec<usize> = (0..blocking.len()).filter(|n| blocking[*n] == 0).collect();
+        while let Some(n) = free.pop() {
+            stuck[n] = false;
+            let waiter = &self.waiters[n];
+            let slots = waiter.holds.iter().map(|gate| Need::Slot(*gate));
+            for gives in slots.chain([Need::End(waiter.item)]) {
+                let Some(obstacle) = obstacles.get_mut(&gives).filter(|obstacle| obstacle.blocks()) else {
+                    continue;
+                };
+                // One slot is enough for those who need one.
+                obstacle.in_the_way =
+                    if matches!(gives, Need::Slot(_)) { 0 } else { obstacle.in_the_way - 1 };
+                if obstacle.blocks() {
+                    continue;
+                }
+                for dependent in &obstacle.dependents {
+                    blocking[*dependent] -= 1;
+                    if blocking[*dependent] == 0 {
+                        free.push(*dependent);
+                    }
+                }
+            }
+        }
+        stuck
+    }
+
+    /// What is needed, as if all waiters were stuck.
+    fn obstacles(&self) -> HashMap<Need, Obstacle> {
+        let mut obstacles: HashMap<Need, Obstacle> = HashMap::new();
+        for (n, waiter) in self.waiters.iter().enumerate() {
+            for need in &waiter.needs {
+                obstacles.entry(*need).or_default().dependents.push(n);
+            }
+        }
+        for waiter in &self.waiters {
+            let slots = waiter.holds.iter().map(|gate| Need::Slot(*gate));
+            for gives in slots.chain([Need::End(waiter.item)]) {
+                if let Some(obstacle) = obstacles.get_mut(&gives) {
+                    obstacle.in_the_way += 1;
+                }
+            }
+        }
+        for (need, obstacle) in &mut obstacles {
+            if let Need::Slot(gate) = need {
+                let all_held = |slots: &Slots| slots.are_all_held(obstacle.in_the_way);
+                if !self.gates.get(gate).is_some_and(all_held) {
+                    obstacle.in_the_way = 0;
+                }
+            }
+        }
+        obstacles
+    }
+
+    /// From one that is stuck to the one that is in its way, and on, until somebody comes up again. The last one waits
+    /// for one that was named before.
+    pub(crate) fn chain(&self, from: usize, stuck: &[bool]) -> Vec<usize> {
+        let mut chain = Vec::new();
+        let mut next = Some(from);
+        while let Some(n) = next.filter(|n| !chain.contains(n)) {
+            chain.push(n);
+            let need = self.waiters[n].needs.iter().find(|need| self.blocks(**need, stuck));
+            next = need.and_then(|need| self.in_the_way(*need, stuck).next());
+        }
+        chain
+    }
+
+    fn blocks(&self, need: Need, stuck: &[bool]) -> bool {
+        match need {
+            Need::End(_) => self.in_the_way(need, stuck).next().is_some(),
+            Need::Slot(gate) => self.gates.get(&gate).is_some_and(|slots| {
+                let held: usize = self.in_the_way(need, stuck).map(|n| self.slots_of(n, gate)).sum();
+                slots.are_all_held(held)
+            }),
+        }
+    }
+
+    /// Those who are stuck and would have to end first.
+    fn in_the_way<'a>(&'a self, need: Need, stuck: &'a [bool]) -> impl Iterator<Item = usize> + 'a {
+        let is = move |waiter: &Waiter| match need {
+            Need::End(item) => waiter.item == item,
+            Need::Slot(gate) => waiter.holds.contains(&gate),
+        };
+        (0..stuck.len()).filter(move |n| stuck[*n] && is(&self.waiters[*n]))
+    }
+
+    fn slots_of(&self, n: usize, gate: Id) -> usize {
+        self.waiters[n].holds.iter().filter(|held| **held == gate).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Need::{End, Slot};
+    use super::*;
+
+    /// Item, gates of which it holds a slot, needs.
+    type Row<'a> = (Id, &'a [Id], &'a [Need]);
+
+    /// Gates: number, active, max.
+    fn stuck(waiters: &[Row<'_>], gates: &[(Id, u64, u64)]) -> Vec<Id> {
+        let picture = Picture {
+            waiters: waiters
+                .iter()
+                .map(|(item, holds, needs)| Waiter {
+                    item: *item,
+                    holds: holds.to_vec(),
+                    needs: needs.to_vec(),
+                })
+                .collect(),
+            gates: gates
+                .iter()
+                .map(|(gate, active, max)| (*gate, Slots { active: *active, max: *max }))
+                .collect(),
+        };
+        let stuck = picture.stuck();
+        for from in (0..stuck.len()).filter(|n| stuck[*n]) {
+            let chain = picture.chain(from, &stuck);
+            assert!(chain[0] == from && chain.iter().all(|n| stuck[*n]), "{chain:?}");
+        }
+        (0..stuck.len()).filter(|n| stuck[*n]).map(|n| picture.waiters[n].item).collect()
+    }
+
+    /// spec: F5 (a wait that closes a cycle)
+    #[test]
+    fn who_waits_for_whom() {
+        let (one, two) = (&[91][..], &[92][..]);
+        let wide = &[(91, 5, 256), (92, 5, 256)];
+        let table: &[(&[Row<'_>], &[Id])] = &[
+            (&[], &[]),
+            // For one that runs; for nothing any more.
+            (&[(1, one, &[End(2)])], &[]),
+            (&[(1, one, &[]), (2, two, &[End(1)])], &[]),
+            // Each other; itself; around.
+            (&[(1, one, &[End(2)]), (2, two, &[End(1)])], &[1, 2]),
+            (&[(1, one, &[End(1)])], &[1]),
+            (&[(1, one, &[End(2)]), (2, one, &[End(3)]), (3, two, &[End(1)])], &[1, 2, 3]),
+            // Leading into a cycle is no way out either; leading out of it does not help the others.
+            (&[(1, one, &[End(2)]), (2, two, &[End(3)]), (3, two, &[End(2)])], &[1, 2, 3]),
+            (&[(1, one, &[End(2)]), (2, two, &[End(3)])], &[]),
+            // One of several needs is enough.
+            (&[(1, one, &[End(7), End(2)]), (2, two, &[End(1)])], &[1, 2]),
+            // Nobody holds a slot of a gate that is needed, and the gate is not known.
+            (&[(1, one, &[Slot(99)])], &[]),
+        ];
+        for (waiters, expected) in table {
+            assert_eq!(stuck(waiters, wide), *expected, "{waiters:?}");
+        }
+    }
+
+    /// spec: F5 (waiting for an item that needs a slot)
+    #[test]
+    fn who_waits_for_a_slot() {
+        let needs_slot: Row<'_> = (1, &[91], &[Slot(92)]);
+        let holder: Row<'_> = (2, &[92], &[End(1)]);
+        let another: Row<'_> = (3, &[92], &[End(2)]);
+        // The only slot is held by one that waits for the first.
+        assert_eq!(stuck(&[needs_slot, holder], &[(92, 1, 1)]), [1, 2]);
+        // There is another slot: free, or in use by one that may end.
+        assert!(stuck(&[needs_slot, holder], &[(92, 1, 2)]).is_empty());
+        assert!(stuck(&[needs_slot, holder], &[(92, 2, 2)]).is_empty());
+        assert_eq!(stuck(&[needs_slot, holder, another], &[(92, 2, 2)]), [1, 2, 3]);
+        // Lowered meanwhile: the one that is needed may have the slot that is one too many.
+        assert!(stuck(&[needs_slot, holder], &[(92, 2, 1)]).is_empty());
+        assert_eq!(stuck(&[needs_slot, holder, another], &[(92, 2, 1)]), [1, 2, 3]);
+        // Held back for a time.
+        assert!(stuck(&[needs_slot, holder], &[(92, 1, 0)]).is_empty());
+        // Its own slot, and one that it was given on another gate while it ran.
+        assert_eq!(stuck(&[(1, &[91], &[Slot(91)])], &[(91, 1, 1)]), [1]);
+        assert_eq!(stuck(&[(1, &[91, 92], &[Slot(92)])], &[(91, 1, 9), (92, 1, 1)]), [1]);
+        assert_eq!(stuck(&[(1, &[91, 91], &[Slot(91)])], &[(91, 2, 2)]), [1]);
+        assert!(stuck(&[(1, &[91], &[Slot(91)])], &[(91, 2, 2)]).is_empty());
+    }
+
+    #[test]
+    fn the_chain_leads_from_waiter_to_waiter() {
+        let waiter = |item, needs: &[Need]| Waiter { item, holds: vec![90 + item], needs: needs.to_vec() };
+        let picture = Picture {
+            waiters: vec![waiter(1, &[End(5), Slot(92)]), waiter(3, &[End(1)]), waiter(2, &[End(3)])],
+            gates: [(92, Slots { active: 1, max: 1 })].into(),
+        };
+        let stuck = picture.stuck();
+        assert_eq!(stuck, [true; 3]);
+        assert_eq!(picture.chain(0, &stuck), [0, 2, 1]);
+    }
+
+    #[test]
+    fn a_long_chain_takes_no_time() {
+        let chain = |end: Need| Picture {
+            waiters: (0..20_000)
+                .map(|n| Waiter {
+                    item: n,
+                    holds: vec![90],
+                    needs: vec![if n > 0 { Need::End(n - 1) } else { end }],
+                })
+                .collect(),
+            gates: [(90, Slots { active: 20_001, max: 20_001 })].into(),
+        };
+        assert!(chain(End(usize::MAX)).stuck().iter().all(|stuck| !stuck));
+        assert!(chain(Slot(90)).stuck().iter().all(|stuck| !stuck));
+        assert!(chain(End(19_999)).stuck().iter().all(|stuck| *stuck));
+    }
+}

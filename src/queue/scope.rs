@@ -1,0 +1,259 @@
+//! [`WorkQueue::scope`]: items that borrow.
+//!
+//! What must not compile. An item that goes out of the scope, with or without the scope itself:
+//!
+//! ```compile_fail,E0521
+//! let queue = cmwq::WorkQueue::new("q").build().unwrap();
+//! let mut outside = None;
+//! queue.scope(|s| outside = Some(s));
+//! ```
+//!
+//! ```compile_fail,E0521
+//! let queue = cmwq::WorkQueue::new("q").build().unwrap();
+//! let mut outside = None;
+//! queue.scope(|s| outside = s.spawn(|| 1).ok());
+//! outside.unwrap().join();
+//! ```
+//!
+//! ```compile_fail
+//! let queue = cmwq::WorkQueue::new("q").build().unwrap();
+//! let handle = queue.scope(|s| s.spawn(|| 1).unwrap()).unwrap();
+//! handle.join();
+//! ```
+//!
+//! Two items that change the same thing:
+//!
+//! ```compile_fail,E0499
+//! let queue = cmwq::WorkQueue::new("q").build().unwrap();
+//! let mut count = 0;
+//! queue.scope(|s| {
+//!     s.spawn(|| count += 1);
+//!     s.spawn(|| count += 1);
+//! });
+//! ```
+//!
+//! An item that borrows what the body owns, and would outlive it:
+//!
+//! ```compile_fail,E0597
+//! let queue = cmwq::WorkQueue::new("q").build().unwrap();
+//! queue.scope(|s| {
+//!     let text = String::from("of the body");
+//!     let borrowed = &text;
+//!     s.spawn(move || borrowed.len());
+//! });
+//! ```
+//!
+//! A result that borrows what is the item's own:
+//!
+//! ```compile_fail,E0515
+//! let queue = cmwq::WorkQueue::new("q").build().unwrap();
+//! queue.scope(|s| {
+//!     s.spawn(|| {
+//!         let text = String::from("of the item");
+//!         text.as_str()
+//!     });
+//! });
+//! ```
+//!
+//! What may not go to another thread:
+//!
+//! ```compile_fail,E0277
+//! let queue = cmwq::WorkQueue::new("q").build().unwrap();
+//! let count = std::rc::Rc::new(1);
+//! queue.scope(|s| {
+//!     s.spawn(|| *count);
+//! });
+//! ```
+//!
+//! And what is borrowed stays borrowed until the scope ends:
+//!
+//! ```compile_fail,E0506
+//! let queue = cmwq::WorkQueue::new("q").build().unwrap();
+//! let mut count = 0;
+//! queue.scope(|s| {
+//!     let handle = s.spawn(|| count + 1).unwrap();
+//!     drop(handle);
+//!     count = 2;
+//! });
+//! ```
+
+use std::fmt;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::one_shot::RawHandle;
+use crate::engine::scope::{Scope, Tally};
+use crate::sys::wait::Until;
+use crate::{JoinError, PanicPayload, Refused, ScopeError, WaitError, WorkQueue};
+
+impl WorkQueue {
+    /// Runs `body` with a [`Scope`], whose items may borrow what lives outside of `body`, and returns when all of them
+    /// are over.
+    ///
+    /// It waits under a blocking guard, and never runs another item on the caller's stack. There is no form with a
+    /// timeout: the items hold the borrows. To be able to stop early, let them look at a flag, or cancel by their
+    /// handles.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("sums").build()?;
+    /// let numbers: Vec<u64> = (1..=1000).collect();
+    /// let mut squares = vec![0; 1000];
+    /// queue.scope(|s| {
+    ///     for (from, to) in numbers.chunks(300).zip(squares.chunks_mut(300)) {
+    ///         s.spawn(move || to.iter_mut().zip(from).for_each(|(square, n)| *square = n * n))?;
+    ///     }
+    ///     Ok::<_, cmwq::QueueError>(())
+    /// })??;
+    /// assert_eq!(squares[999], 1_000_000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ScopeError::Dropped`] if an item was dropped before it began, other than by its handle: the executor was shut
+    /// down, and the time for that ran out. [`ScopeError::Forked`] in a process that was forked from inside of `body`.
+    ///
+    /// # Panics
+    ///
+    /// If `body` panics, with its payload, once all items are over. Else, if an item panicked and nobody joined it, with
+    /// that item's payload; of several, one. Other than that, if the payload went with a leaked handle.
+    #[doc(alias = "thread::scope")]
+    pub fn scope<'env, F, R>(&self, body: F) -> Result<R, ScopeError>
+    where
+        F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    {
+        let end = Scope::run(Arc::clone(&self.handle), body);
+        let result = end.result.unwrap_or_else(|payload| resume_unwind(payload));
+        match end.dropped {
+            _ if end.forked => Err(ScopeError::Forked),
+            0 => Ok(result),
+            items => Err(ScopeError::Dropped { items }),
+        }
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Queues a closure that runs once, before the scope ends, and may borrow what outlives the scope. Costs what
+    /// [`WorkQueue::spawn`] does: one allocation.
+    ///
+    /// Items may spawn more items of the scope. Dropping the handle is fine: the scope waits all the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`WorkQueue::spawn`], with the closure; and [`QueueError::WouldDeadlock`](crate::QueueError::WouldDeadlock)
+    /// if the scope was opened by the item that holds the only slot that this one could have, as in an ordered queue:
+    /// it would begin after the scope has ended.
+    #[inline]
+    pub fn spawn<F, T>(&'scope self, closure: F) -> Result<ScopedJoinHandle<'scope, T>, Refused<F>>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        match self.spawn_raw(closure) {
+            Ok(raw) => Ok(ScopedJoinHandle { raw: Some(raw), tally: self.tally() }),
+            Err((error, closure)) => Err(Refused::new(error, closure)),
+        }
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").field("queue", &self.queue_name()).finish_non_exhaustive()
+    }
+}
+
+/// The handle of an item of a [`Scope`].
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = cmwq::WorkQueue::new("words").build()?;
+/// let text = String::from("to be or not to be");
+/// let (longest, count) = queue.scope(|s| {
+///     let longest = s.spawn(|| text.split(' ').max_by_key(|word| word.len()).unwrap())?;
+///     let count = s.spawn(|| text.split(' ').count())?;
+///     Ok::<_, cmwq::QueueError>((longest.join(), count.join()))
+/// })??;
+/// assert_eq!((longest?, count?), ("not", 6));
+/// # Ok(())
+/// # }
+/// ```
+pub struct ScopedJoinHandle<'scope, T> {
+    /// Until it is joined.
+    raw: Option<RawHandle<T>>,
+    tally: &'scope Tally,
+}
+
+impl<T> ScopedJoinHandle<'_, T> {
+    fn raw(&self) -> &RawHandle<T> {
+        self.raw.as_ref().expect("a handle that was joined is gone")
+    }
+
+    /// Has it ended, or was it cancelled?
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.raw().is_finished()
+    }
+
+    /// Waits for the result, under a blocking guard. Everything in the run happens before this returns. A panic that
+    /// it returns is no longer the scope's.
+    ///
+    /// # Errors
+    ///
+    /// As [`JoinHandle::join`](crate::JoinHandle::join).
+    pub fn join(self) -> Result<T, JoinError> {
+        match self.raw().wait(Until::FOREVER) {
+            Ok(()) => self.result(),
+            Err(WaitError::Forked) => Err(JoinError::Forked),
+            Err(_) => Err(JoinError::WouldDeadlock),
+        }
+    }
+
+    /// As [`join`](Self::join), for so long at most.
+    ///
+    /// # Errors
+    ///
+    /// The handle, if the item has not ended in time. Inside `Ok`, the errors of `join`.
+    pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
+        match self.raw().wait(Until::after(timeout)) {
+            Ok(()) => Ok(self.result()),
+            Err(WaitError::TimedOut) => Err(self),
+            Err(WaitError::Forked) => Ok(Err(JoinError::Forked)),
+            Err(_) => Ok(Err(JoinError::WouldDeadlock)),
+        }
+    }
+
+    /// Takes it back if it has not begun: true if so, and its closure has been dropped. The scope does not wait for it
+    /// any more, and the join returns [`JoinError::Cancelled`].
+    pub fn cancel(&self) -> bool {
+        self.tally.cancel(self.raw())
+    }
+
+    fn result(mut self) -> Result<T, JoinError> {
+        let result = self.raw.take().and_then(RawHandle::take_result).ok_or(JoinError::Cancelled)?;
+        result.map_err(|payload| {
+            self.tally.panic_was_joined();
+            JoinError::Panicked(PanicPayload::new(payload))
+        })
+    }
+}
+
+impl<T> Drop for ScopedJoinHandle<'_, T> {
+    fn drop(&mut self) {
+        if let Some(payload) = self.raw.take().and_then(RawHandle::let_go) {
+            self.tally.keep_panic(payload);
+        }
+    }
+}
+
+impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopedJoinHandle").field("finished", &self.is_finished()).finish()
+    }
+}

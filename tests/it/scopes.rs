@@ -1,0 +1,425 @@
+//! Scopes: items that borrow, and when their scope ends. What must not compile is in `src/queue/scope.rs`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use cmwq::{JoinError, QueueError, ScopedJoinHandle, WorkQueue};
+
+use crate::support::{
+    Bomb, Counted, Door, SOON, builder, bump, cpus, eventually, on_each_executor, one_cpu, stress, time_limit,
+};
+
+/// The payload of a panic that passes through `code`.
+fn panic_of<R>(code: impl FnOnce() -> R) -> String {
+    let payload = catch_unwind(AssertUnwindSafe(code)).err().expect("it panics");
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+    // It may be a bomb.
+    std::mem::forget(payload);
+    text.unwrap_or_else(|| "no text".to_owned())
+}
+
+fn assert_send_sync<T: Send + Sync>(_: &T) {}
+
+/// spec: W7 (borrowed data; returns when all are done), W4
+#[test]
+fn items_borrow_and_are_done_when_the_scope_returns() {
+    on_each_executor(|executor| {
+        for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
+            let queue = kind("q").build_on(executor).unwrap();
+            for _ in 0..stress(10) {
+                let from: Vec<usize> = (0..50).collect();
+                let mut to = vec![0; 50];
+                let sum = queue
+                    .scope(|s| {
+                        assert_send_sync(s);
+                        for (to, from) in to.chunks_mut(7).zip(from.chunks(7)) {
+                            s.spawn(|| to.copy_from_slice(from)).unwrap();
+                        }
+                        let handle = s.spawn(|| from.iter().sum::<usize>()).unwrap();
+                        assert_send_sync(&handle);
+                        handle.join().unwrap()
+                    })
+                    .unwrap();
+                assert_eq!((sum, to), (1225, from));
+            }
+        }
+    });
+}
+
+/// spec: W7: a result may borrow from outside of the scope, and go out of it.
+#[test]
+fn a_result_may_borrow_what_outlives_the_scope() {
+    let queue = WorkQueue::new("q").build_on(&cpus(2)).unwrap();
+    let text = String::from("one two three");
+    let words =
+        queue.scope(|s| s.spawn(|| text.split(' ').collect::<Vec<_>>()).unwrap().join()).unwrap().unwrap();
+    assert_eq!(words, ["one", "two", "three"]);
+    assert_eq!(queue.scope(|_| ()), Ok(()), "without items");
+}
+
+/// spec: W7: items spawn items, of the same scope and of scopes of their own, on queues with a slot to spare.
+#[test]
+fn scopes_may_be_nested_and_items_may_spawn() {
+    on_each_executor(|executor| {
+        for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound] {
+            let queue = kind("q").build_on(executor).unwrap();
+            let count = AtomicUsize::new(0);
+            let outer = queue.scope(|s| {
+                for _ in 0..5 {
+                    s.spawn(|| {
+                        bump(&count);
+                        s.spawn(|| bump(&count)).unwrap();
+                        let mut own = [0; 4];
+                        let inner = queue.scope(|t| {
+                            for (n, place) in own.iter_mut().enumerate() {
+                                t.spawn(move || *place = n).unwrap();
+                            }
+                        });
+                        inner.unwrap();
+                        assert_eq!(own, [0, 1, 2, 3]);
+                        count.fetch_add(own.len(), Ordering::SeqCst);
+                    })
+                    .unwrap();
+                }
+            });
+            outer.unwrap();
+            assert_eq!(count.into_inner(), 5 * (1 + 1 + 4));
+        }
+    });
+}
+
+/// spec: W7 (waiting), C2: the opener's worker counts as blocked, and another one runs the items.
+#[test]
+fn a_scope_inside_an_item_waits_under_a_guard() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    for queue in [WorkQueue::new("q"), WorkQueue::per_cpu("q")] {
+        let queue = queue.build_on(&executor).unwrap();
+        let inner = queue.clone();
+        let threads = queue.spawn(move || {
+            let opener = std::thread::current().id();
+            let mut item = None;
+            inner.scope(|s| drop(s.spawn(|| item = Some(std::thread::current().id())))).unwrap();
+            (opener, item.unwrap())
+        });
+        let (opener, item) = threads.unwrap().join().unwrap();
+        assert_ne!(opener, item, "no other item runs on the waiter's stack");
+    }
+}
+
+/// spec: W7 (propagates panics), W9: the body's panic comes first, and waits for the items.
+#[test]
+fn a_body_that_panics_waits_for_its_items() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        let (door, done) = (Door::default(), AtomicUsize::new(0));
+        let text = panic_of(|| {
+            queue.scope(|s| {
+                for _ in 0..3 {
+                    s.spawn(|| {
+                        door.wait();
+                        bump(&done);
+                    })
+                    .unwrap();
+                }
+                s.spawn(|| panic!("the item")).unwrap();
+                let open = door.clone();
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(2));
+                    open.open();
+                });
+                panic!("the body");
+            })
+        });
+        assert_eq!((text.as_str(), done.load(Ordering::SeqCst)), ("the body", 3));
+    });
+}
+
+/// spec: W7 (propagates panics): of an item that nobody joined, whatever became of its handle.
+#[test]
+fn a_panic_that_nobody_joined_surfaces_at_the_end() {
+    let _limit = time_limit();
+    let queue = WorkQueue::new("q").build_on(&cpus(2)).unwrap();
+    let others = AtomicUsize::new(0);
+    let text = panic_of(|| {
+        queue.scope(|s| {
+            s.spawn(|| panic!("alone")).unwrap();
+            s.spawn(|| bump(&others)).unwrap();
+        })
+    });
+    assert_eq!((text.as_str(), others.into_inner()), ("alone", 1));
+    // The handle goes when the item has ended.
+    let text = panic_of(|| {
+        queue.scope(|s| {
+            let handle = s.spawn(|| panic!("dropped late")).unwrap();
+            eventually("it ended", || handle.is_finished());
+            drop(handle);
+        })
+    });
+    assert_eq!(text, "dropped late");
+    // The payload goes with its handle; that there was a panic does not.
+    let text = panic_of(|| queue.scope(|s| std::mem::forget(s.spawn(|| panic!("leaked")).unwrap())));
+    assert_eq!(text, "an item of the scope panicked");
+    let text = panic_of(|| queue.scope(|s| drop(s.spawn(|| panic_any(17)).unwrap())));
+    assert_eq!(text, "no text");
+    // Several, some with a destructor that panics: one of them, and nobody is harmed.
+    let text = panic_of(|| {
+        queue.scope(|s| {
+            for _ in 0..20 {
+                s.spawn(|| panic!("many")).unwrap();
+            }
+        })
+    });
+    assert_eq!(text, "many");
+    assert_eq!(queue.spawn(|| 4).unwrap().join().unwrap(), 4);
+}
+
+/// spec: W7 (propagates panics): a joiner gets the panic, and it is over.
+#[test]
+fn a_panic_that_was_joined_is_the_joiners() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        for _ in 0..stress(20) {
+            let ended = queue.scope(|s| {
+                let (one, other) = (s.spawn(|| panic!("one")).unwrap(), s.spawn(|| panic!("other")).unwrap());
+                let Err(JoinError::Panicked(panic)) = one.join() else { unreachable!("it panicked") };
+                assert_eq!(panic.message(), Some("one"));
+                let Ok(Err(JoinError::Panicked(_))) = other.join_timeout(SOON) else {
+                    unreachable!("it panicked")
+                };
+                "well"
+            });
+            assert_eq!(ended, Ok("well"));
+        }
+    });
+}
+
+/// spec: W7, W9: destructors that panic, of closures, results and payloads.
+#[test]
+fn panicking_destructors_do_not_keep_a_scope_from_ending() {
+    let _limit = time_limit();
+    let queue = WorkQueue::ordered("q").build_on(&one_cpu()).unwrap();
+    let door = Door::default();
+    let ended = queue.scope(|s| {
+        s.spawn(|| door.wait()).unwrap();
+        // Let go before it runs, so that the worker drops the result.
+        drop(s.spawn(|| Bomb).unwrap());
+        std::mem::forget(s.spawn(|| Bomb).unwrap());
+        door.open();
+    });
+    assert_eq!(ended, Ok(()), "a result's destructor is nobody's panic");
+    let text = panic_of(|| queue.scope(|s| drop(s.spawn(|| panic_any(Bomb)).unwrap())).map_err(|_| ()));
+    assert_eq!(text, "no text");
+    let door = Door::default();
+    let text = panic_of(|| {
+        queue.scope(|s| {
+            s.spawn(|| door.wait()).unwrap();
+            let bomb = Bomb;
+            let handle = s.spawn(move || drop(bomb)).unwrap();
+            let cancelled = catch_unwind(AssertUnwindSafe(|| handle.cancel()));
+            door.open();
+            assert!(cancelled.is_err(), "what the caller drops panics there");
+            panic!("after the cancel");
+        })
+    });
+    assert_eq!(text, "after the cancel");
+}
+
+/// spec: W7 (sound when leaked): forgetting handles neither hangs the scope nor ends it early.
+#[test]
+fn a_scope_whose_handles_are_leaked_ends_when_its_items_do() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        let mut values = [0; 16];
+        let ended = queue.scope(|s| {
+            for value in &mut values {
+                std::mem::forget(s.spawn(|| {
+                    cmwq::blocking(|| std::thread::sleep(Duration::from_micros(100)));
+                    *value += 1;
+                    value
+                }));
+            }
+        });
+        ended.unwrap();
+        assert_eq!(values, [1; 16]);
+    });
+}
+
+/// spec: W7: results that borrow are dropped before the scope ends, by the worker or with the handle.
+#[test]
+fn results_are_dropped_before_the_scope_ends() {
+    struct Sees<'a>(&'a AtomicUsize);
+    impl Drop for Sees<'_> {
+        fn drop(&mut self) {
+            std::thread::yield_now();
+            bump(self.0);
+        }
+    }
+    on_each_executor(|executor| {
+        let queue = WorkQueue::unbound("q").build_on(executor).unwrap();
+        for n in 0..stress(200) {
+            let drops = AtomicUsize::new(0);
+            let ended = queue.scope(|s| {
+                let handle = s.spawn(|| Sees(&drops)).unwrap();
+                match n % 4 {
+                    0 => drop(handle),
+                    1 => drop(handle.join()),
+                    // Goes with another item.
+                    2 => drop(s.spawn(move || drop(handle)).unwrap()),
+                    _ => {
+                        let _kept_to_the_end_of_the_body = handle;
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            ended.unwrap();
+            assert_eq!(drops.into_inner(), 1);
+        }
+    });
+}
+
+/// spec: W7: an item that its handle cancelled is over, and not reported.
+#[test]
+fn a_cancelled_item_is_over() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::ordered("q").build_on(executor).unwrap();
+        let (drops, door) = (Arc::new(AtomicUsize::new(0)), Door::default());
+        let ended = queue.scope(|s| {
+            s.spawn(|| door.wait()).unwrap();
+            let capture = Counted(Arc::clone(&drops));
+            let handle = s.spawn(move || drop(capture)).unwrap();
+            assert!(s.spawn(|| ()).unwrap().join_timeout(Duration::ZERO).is_err(), "it is not its turn");
+            assert!(handle.cancel() && handle.is_finished() && !handle.cancel());
+            assert_eq!(drops.load(Ordering::SeqCst), 1);
+            door.open();
+            assert!(matches!(handle.join(), Err(JoinError::Cancelled)));
+        });
+        assert_eq!(ended, Ok(()));
+    });
+}
+
+/// spec: W7, W1: cancelling races with the run; the scope's account is right in the end.
+#[test]
+fn cancelling_races_with_the_run() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        for _ in 0..stress(100) {
+            let runs = AtomicUsize::new(0);
+            let cancelled = queue.scope(|s| {
+                let handles: Vec<_> = (0..6).map(|_| s.spawn(|| bump(&runs)).unwrap()).collect();
+                handles.iter().filter(|handle| handle.cancel()).count()
+            });
+            assert_eq!(runs.into_inner() + cancelled.unwrap(), 6);
+        }
+    });
+}
+
+/// spec: W7, F5: the item that holds the only slot cannot wait for an item that needs it.
+#[test]
+fn the_holder_of_the_only_slot_cannot_spawn_into_its_own_scope() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    for queue in [WorkQueue::ordered("q"), WorkQueue::new("q").max_active(1)] {
+        let queue = queue.build_on(&executor).unwrap();
+        let (inner, other) = (queue.clone(), WorkQueue::ordered("other").build_on(&executor).unwrap());
+        let outer = queue.spawn(move || {
+            let mut ran = 0;
+            let ended = inner.scope(|s| {
+                let refused = s.spawn(|| ran += 1).unwrap_err();
+                assert_eq!(refused.error, QueueError::WouldDeadlock);
+                (refused.closure)();
+                // Nor can others do so for it; but an item elsewhere is fine.
+                std::thread::scope(|threads| {
+                    let spawn = || s.spawn(|| ()).unwrap_err().error;
+                    assert_eq!(threads.spawn(spawn).join().unwrap(), QueueError::WouldDeadlock);
+                });
+            });
+            ended.unwrap();
+            other.scope(|s| drop(s.spawn(|| ran += 1))).unwrap();
+            ran
+        });
+        assert_eq!(outer.unwrap().join().unwrap(), 2);
+        // From outside, an ordered queue runs a scope's items one by one, in order.
+        let (tell, told) = mpsc::channel();
+        let ended = queue.scope(|s| {
+            for n in 0..5 {
+                let tell = &tell;
+                s.spawn(move || tell.send(n).unwrap()).unwrap();
+            }
+        });
+        ended.unwrap();
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    }
+}
+
+/// spec: W7, Q3: a refusal hands the closure back and the scope does not wait for it.
+#[test]
+fn a_refused_item_does_not_count() {
+    let _limit = time_limit();
+    let queue = WorkQueue::ordered("q").max_pending(1).build_on(&one_cpu()).unwrap();
+    let (door, begun) = (Door::default(), Door::default());
+    let mut count = 0;
+    let ended = queue.scope(|s| {
+        s.spawn(|| {
+            begun.open();
+            door.wait();
+        })
+        .unwrap();
+        begun.wait();
+        let second: ScopedJoinHandle<'_, ()> = s.spawn(|| ()).unwrap();
+        let refused = s.spawn(|| count += 1).unwrap_err();
+        assert_eq!(refused.error, QueueError::Full);
+        (refused.closure)();
+        door.open();
+        second.join().unwrap();
+    });
+    assert_eq!((ended, count), (Ok(()), 1));
+}
+
+/// spec: W7, E5: the scope keeps its queue, and a queue whose handles are gone its executor.
+#[test]
+fn a_queue_may_go_while_its_scope_is_open() {
+    let _limit = time_limit();
+    let (executor, prefix) = builder("l3:1 core:2 pu:1");
+    let executor = executor.build().unwrap();
+    let mut queue = Some(WorkQueue::new("q").build_on(&executor).unwrap());
+    drop(executor);
+    let mut values = [1; 8];
+    let handle = queue.clone().unwrap();
+    handle
+        .scope(|s| {
+            queue = None;
+            values.iter_mut().for_each(|value| drop(s.spawn(|| *value += 1).unwrap()));
+        })
+        .unwrap();
+    assert_eq!((values, queue.is_none()), ([2; 8], true));
+    drop(handle);
+    eventually("its threads end", || crate::support::no_thread_of(&prefix));
+}
+
+/// spec: W7: many scopes at once, of threads that are no workers.
+#[test]
+fn scopes_of_many_threads_do_not_disturb_each_other() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    for n in 0..stress(50) {
+                        let mut values = [n; 5];
+                        let ended = queue.scope(|s| {
+                            for value in &mut values {
+                                s.spawn(|| *value += 1).unwrap();
+                            }
+                        });
+                        ended.unwrap();
+                        assert_eq!(values, [n + 1; 5]);
+                    }
+                });
+            }
+        });
+    });
+}

@@ -1,0 +1,167 @@
+//! `examples/service`, spoken to over HTTP: it answers, sheds load past its bound, and on SIGTERM finishes what it
+//! accepted.
+//!
+//! `cargo test` builds the examples; `cargo test --test service` alone does not.
+#![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use sha2::{Digest, Sha512};
+
+/// The running example. Killed when the test ends.
+struct Service {
+    process: Child,
+    output: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Service {
+    fn start(arguments: &[&str]) -> Self {
+        let test = std::env::current_exe().expect("a test knows where it is");
+        let built = test.ancestors().nth(2).expect("a test lies two levels deep");
+        let program = built.join("examples/service");
+        assert!(program.exists(), "{} is missing: cargo build --example service", program.display());
+        let mut process = Command::new(program)
+            .args(["--listen", "127.0.0.1:0"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let mut output = BufReader::new(process.stdout.take().expect("it is a pipe"));
+        let mut line = String::new();
+        output.read_line(&mut line).expect("it says where it listens");
+        let address = line.trim_end().strip_prefix("listening on http://").expect("an address").to_owned();
+        Self { process, output, address }
+    }
+
+    fn terminate(&self) {
+        let sent = Command::new("kill").args(["-TERM", &self.process.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Waits for the end. Returns the final account: accepted and finished.
+    fn account(mut self) -> (usize, usize) {
+        let mut text = String::new();
+        self.output.read_to_string(&mut text).expect("its output ends with it");
+        assert!(self.process.wait().expect("it ends").success(), "{text}");
+        let line = text.lines().rev().find_map(|line| line.strip_prefix("stopped: ")).expect("an account");
+        let count = |what: &str| -> usize {
+            let field = line.split(", ").find_map(|field| field.strip_prefix(what)?.strip_prefix(' '));
+            field.expect("a field").parse().expect("a number")
+        };
+        (count("accepted"), count("finished"))
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ended_already = self.process.kill();
+        let _status = self.process.wait();
+    }
+}
+
+/// Sends a request on a connection of its own. Returns status, header fields and body.
+fn request(address: &str, line: &str, body: &str) -> io::Result<(u16, String, String)> {
+    let mut connection = TcpStream::connect(address)?;
+    connection.set_read_timeout(Some(Duration::from_secs(60)))?;
+    let length = body.len();
+    write!(
+        connection,
+        "{line} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    )?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
+    let status =
+        head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
+    Ok((status, head.to_lowercase(), body.to_owned()))
+}
+
+fn sum_of(body: &str, rounds: usize) -> String {
+    let mut sum = Sha512::digest(body);
+    for _ in 1..rounds {
+        sum = Sha512::digest(sum);
+    }
+    sum.iter().map(|byte| format!("{byte:02x}")).chain(["\n".to_owned()]).collect()
+}
+
+#[test]
+fn it_answers() {
+    let service = Service::start(&[]);
+    let ask = |line: &str, body: &str| request(&service.address, line, body).expect("an answer");
+    assert!(ask("GET /", "").2.contains("POST /jobs"));
+    assert_eq!(ask("POST /jobs", "abc"), (200, ask("POST /jobs", "abc").1, sum_of("abc", 1)));
+    let long = "0123456789abcdef".repeat(10_000);
+    assert_eq!(ask("POST /jobs?rounds=3", &long).2, sum_of(&long, 3));
+    assert_eq!(ask("POST /jobs?rounds=0", "abc").0, 400);
+    assert_eq!((ask("GET /nothing", "").0, ask("DELETE /stats", "").0), (404, 405));
+    let (status, _, stats) = ask("GET /stats", "");
+    assert_eq!(status, 200);
+    assert!(stats.starts_with("accepted 4, finished 4, shed 0"), "{stats}");
+    service.terminate();
+    assert_eq!(service.account(), (4, 4));
+}
+
+#[test]
+fn it_sheds_load_past_its_bound_and_finishes_what_it_accepted() {
+    const ROUNDS: usize = 2_000;
+    let service = Service::start(&["--active", "2", "--pending", "3"]);
+    let (answered, shed, gone) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let bump = |count: &AtomicUsize| count.fetch_add(1, Ordering::SeqCst);
+    let expected = sum_of("work", ROUNDS);
+    let client = || {
+        // Until the service is gone.
+        loop {
+            match request(&service.address, &format!("POST /jobs?rounds={ROUNDS}"), "work") {
+                Ok((200, _, body)) => {
+                    assert_eq!(body, expected);
+                    bump(&answered);
+                }
+                Ok((503, head, _)) => {
+                    assert!(head.contains("\r\nretry-after: 1"), "{head}");
+                    bump(&shed);
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Ok(other) => panic!("{other:?}"),
+                Err(_) => break bump(&gone),
+            }
+        }
+    };
+    std::thread::scope(|threads| {
+        let clients: Vec<_> = (0..16).map(|_| threads.spawn(client)).collect();
+        let enough = || answered.load(Ordering::SeqCst) >= 20 && shed.load(Ordering::SeqCst) >= 20;
+        for _ in 0..6000 {
+            if enough() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(enough(), "{answered:?} answered, {shed:?} shed");
+        // Under load.
+        service.terminate();
+        for client in clients {
+            client.join().expect("its assertions hold");
+        }
+    });
+    let (accepted, finished) = service.account();
+    assert_eq!(accepted, finished);
+    assert_eq!(accepted, answered.into_inner(), "every accepted job was answered");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for arguments in [&["--pending", "0"][..], &["--active", "513"], &["--listen", "nowhere"], &["extra"]] {
+        let test = std::env::current_exe().expect("a test knows where it is");
+        let program = test.ancestors().nth(2).expect("a test lies two levels deep").join("examples/service");
+        let output = Command::new(program).args(arguments).output().expect("it runs");
+        assert!(
+            !output.status.success() && !output.stderr.is_empty() && output.stdout.is_empty(),
+            "{output:?}"
+        );
+    }
+}
