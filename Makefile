@@ -15,7 +15,7 @@ SANITIZE = RUSTFLAGS="-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer" CA
 # How many seeds `make yields` goes through.
 SEEDS ?= 3
 
-.PHONY: help setup demo test check loom loom-mutants yields soak soak-asan soak-tsan bench package
+.PHONY: help setup demo test check loom loom-mutants yields soak soak-asan soak-tsan nightly bench package
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
@@ -27,6 +27,7 @@ help:
 	@echo "make soak          every operation at random for SECONDS=600 seconds, accounts checked; SEED=n repeats a run"
 	@echo "make soak-asan     the same under AddressSanitizer, with a nightly compiler"
 	@echo "make soak-tsan     the same under ThreadSanitizer, for information: it does not know fences"
+	@echo "make nightly       all of these as deep as a night is long: hours"
 	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
 	@echo "make setup         install hwloc's headers and pkg-config, where that can be done"
 
@@ -66,6 +67,14 @@ loom-mutants: setup
 
 yields: setup
 	CARGO="$(CARGO)" bash tests/yields/run $(SEEDS) it model soak
+
+# 100 000 cases of item states, long random runs and stress, many seeds of yields, a long soak, and all mutants.
+nightly: setup
+	CMWQ_ITEM_CASES=100000 CMWQ_SIM_RUNS=20000 PROPTEST_CASES=5000 $(CARGO) test --release --lib --test model
+	CMWQ_STRESS=5 $(CARGO) test --release --test it
+	CARGO="$(CARGO)" bash tests/yields/run 10 it model soak
+	$(MAKE) soak
+	bash tests/mutants/run
 
 soak: setup
 	$(CARGO) test --release --test soak -- $(SOAK_ARGS)
