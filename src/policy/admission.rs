@@ -29,6 +29,9 @@ pub(crate) const MAX_ACTIVE_LIMIT: usize = 512;
 /// `max_active` unless told otherwise.
 pub(crate) const MAX_ACTIVE_DEFAULT: usize = 256;
 
+/// The limit of a gate through which everything goes at once: what is on a worklist keeps its order there.
+pub(crate) const NO_LIMIT: usize = COUNT_MASK as usize;
+
 const COUNT: u32 = 10;
 const COUNT_MASK: u64 = (1 << COUNT) - 1;
 const ACTIVE: u32 = 0;
@@ -95,7 +98,7 @@ pub(crate) enum Slot {
 impl Admission {
     /// A gate with `max` slots, all free; 0 holds everything back.
     pub(crate) fn new(max: usize) -> Self {
-        debug_assert!(max <= MAX_ACTIVE_LIMIT);
+        debug_assert!(max <= MAX_ACTIVE_LIMIT || max == NO_LIMIT);
         Self((max as u64) << MAX)
     }
 
@@ -130,9 +133,15 @@ impl Admission {
         self.half() != half
     }
 
+    /// Does everything go through at once? Then nothing is ever on the list, and what is counted as listed is what the
+    /// count of active items has no room for.
+    const fn has_no_limit(self) -> bool {
+        self.max() == COUNT_MASK
+    }
+
     /// Items that wait for a slot.
     pub(crate) const fn waiting(self) -> u64 {
-        self.coming() + self.listed()
+        if self.has_no_limit() { 0 } else { self.coming() + self.listed() }
     }
 
     /// Items that were accepted and are not done.
@@ -163,7 +172,7 @@ impl Admission {
         } else if self.0 >> DOOR & DOOR_MASK != 0 {
             (self, Admit::Refused)
         } else {
-            self.wait()
+            self.wait_or_pass()
         }
     }
 
@@ -174,13 +183,15 @@ impl Admission {
             _ if self.listed() == 0 && self.active() < self.max() => {
                 (self.plus(ACTIVE), Admit::Start(self.half()))
             }
-            _ => self.wait(),
+            _ => self.wait_or_pass(),
         }
     }
 
-    const fn wait(self) -> (Self, Admit) {
+    const fn wait_or_pass(self) -> (Self, Admit) {
         if self.listed() + self.coming() >= LISTED_MASK || self.coming() == COMING_MASK {
             (self, Admit::Again)
+        } else if self.has_no_limit() {
+            (self.plus(LISTED), Admit::Start(self.half()))
         } else {
             (self.plus(COMING), Admit::Wait(self.half()))
         }
@@ -189,7 +200,7 @@ impl Admission {
     /// The limit changes. Whoever raises it then asks [`start_listed`](Self::start_listed) until there is nothing to
     /// start.
     pub(crate) fn with_max(self, max: usize) -> Self {
-        debug_assert!(max <= MAX_ACTIVE_LIMIT);
+        debug_assert!(max <= MAX_ACTIVE_LIMIT || max == NO_LIMIT);
         Self(self.0 & !(COUNT_MASK << MAX) | (max as u64) << MAX)
     }
 
@@ -199,7 +210,7 @@ impl Admission {
 
     /// The limit was raised. `Handed`: a slot is free, take it to the list's first item, and ask again.
     pub(crate) const fn start_listed(self) -> (Self, Slot) {
-        if self.listed() > 0 && self.active() < self.max() && !self.is_shut() {
+        if self.listed() > 0 && !self.has_no_limit() && self.active() < self.max() && !self.is_shut() {
             (self.minus(LISTED).plus(ACTIVE), Slot::Handed)
         } else {
             (self, Slot::Free)
@@ -210,7 +221,7 @@ impl Admission {
     /// counts as active now, whatever the limit is, and complete it without a run.
     pub(crate) const fn recall(self) -> (Self, Slot) {
         debug_assert!(self.is_shut());
-        if self.listed() > 0 && self.active() < COUNT_MASK {
+        if self.listed() > 0 && self.active() < COUNT_MASK && !self.has_no_limit() {
             (self.minus(LISTED).plus(ACTIVE), Slot::Handed)
         } else {
             (self, Slot::Free)
@@ -241,13 +252,19 @@ impl Admission {
     /// An active item is done: its slot goes to the first one on the list, or is freed. Behind a shut door nothing
     /// starts any more.
     pub(crate) const fn complete(self) -> (Self, Slot) {
+        if self.listed() > 0 && self.has_no_limit() {
+            return self.minus(LISTED).freed();
+        }
         debug_assert!(self.active() > 0, "an item completed that held no slot");
         if self.listed() > 0 && self.active() <= self.max() && !self.is_shut() {
             return (self.minus(LISTED), Slot::Handed);
         }
-        let freed = self.minus(ACTIVE);
-        let last = freed.is_closed() && freed.in_flight() == 0;
-        (freed, if last { Slot::Last } else { Slot::Free })
+        self.minus(ACTIVE).freed()
+    }
+
+    const fn freed(self) -> (Self, Slot) {
+        let last = self.is_closed() && self.in_flight() == 0;
+        (self, if last { Slot::Last } else { Slot::Free })
     }
 
     /// A flush begins: later items belong to the other half. Returns how many are in flight, all of the old one.
@@ -323,6 +340,27 @@ mod tests {
         ] {
             assert_eq!(word.admit(), (word, Admit::Again));
             assert!(word.is_full());
+        }
+    }
+
+    /// spec: Q1 (bh: no max_active): however many come, each goes through at once, and the last one is noticed.
+    #[test]
+    fn a_gate_without_a_limit_lets_everything_through() {
+        let mut word = Admission::new(NO_LIMIT);
+        for n in 1..=3000 {
+            let (next, admit) = word.admit();
+            assert_eq!(admit, Admit::Start(Half::Even), "{n}");
+            word = next;
+            assert_eq!((word.in_flight(), word.waiting()), (n, 0));
+            assert_eq!(word.start_listed(), (word, Slot::Free));
+        }
+        let (shut, _) = word.with_door(Door::Shut).close();
+        assert_eq!(shut.recall(), (shut, Slot::Free), "nothing is on a list");
+        let mut word = shut;
+        for n in (0..3000).rev() {
+            let (next, slot) = word.complete();
+            assert_eq!((slot, next.in_flight()), (if n == 0 { Slot::Last } else { Slot::Free }, n));
+            word = next;
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::queue::{Limit, QueueHandle, QueueKind, QueueSpec};
 use crate::engine::rescuer::OwnedRescuer;
-use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
+use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT, NO_LIMIT};
 use crate::{AffinityScope, BuildQueueError, CpuSet, Executor, WorkQueue, blocking};
 
 /// Where the items of an unbound queue run, and how urgently.
@@ -323,6 +323,12 @@ impl WorkQueueBuilder {
                 "its items run on the one thread of their CPU, in order, and on no other",
             ),
             (
+                self.freezable && self.kind == Kind::Bh,
+                "freezable",
+                kind,
+                "its items go to the thread of their CPU at once, and nothing holds them back",
+            ),
+            (
                 self.high_priority && nice,
                 "high_priority",
                 "attrs with a nice level",
@@ -355,7 +361,7 @@ impl WorkQueueBuilder {
         match (self.kind, self.max_active_total) {
             (Kind::Ordered, _) => Ok(Limit::Total(1)),
             // Its one worker is what limits it.
-            (Kind::Bh, _) => Ok(Limit::PerCpu(MAX_ACTIVE_LIMIT)),
+            (Kind::Bh, _) => Ok(Limit::PerCpu(NO_LIMIT)),
             (_, Some(_)) => checked("max_active_total", self.max_active_total).map(Limit::Total),
             (_, None) => checked("max_active", self.max_active).map(Limit::PerCpu),
         }

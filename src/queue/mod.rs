@@ -97,9 +97,6 @@ impl WorkQueue {
     /// After 2 ms, or when it has started over ten times with what had come meanwhile, the thread yields its CPU to
     /// others once, then goes on.
     ///
-    /// While more than 512 items of one queue wait on one CPU, items that several threads queue there at the same
-    /// moment may change places.
-    ///
     /// # Examples
     ///
     /// ```

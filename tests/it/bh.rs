@@ -53,7 +53,7 @@ fn items_of_one_cpu_run_one_after_the_other_in_order() {
             for issuer in 0..3 {
                 let (queues, cpus, crowds, last) = (&queues, &cpus, &crowds, &last);
                 scope.spawn(move || {
-                    for n in 1..=stress(300) {
+                    for n in 1..=stress(3000) {
                         let at = n % cpus.len();
                         let (crowds, last) = (Arc::clone(crowds), Arc::clone(last));
                         let item = move || {
@@ -71,7 +71,7 @@ fn items_of_one_cpu_run_one_after_the_other_in_order() {
         queues.iter().for_each(|queue| queue.flush().unwrap());
         assert!(crowds.iter().all(|crowd| crowd.peak() == 1));
         let ended: usize = last.iter().flatten().map(|last| last.load(Ordering::SeqCst)).max().unwrap();
-        assert_eq!(ended, stress(300), "no item panicked");
+        assert_eq!(ended, stress(3000), "no item panicked");
     });
 }
 
