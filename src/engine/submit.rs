@@ -139,8 +139,10 @@ impl Queue {
         if handle.queue().executor.origin.is_forked() || work.origin.is_forked() {
             return Err(QueueError::Forked);
         }
-        let slot = handle.queue().executor.placement.slot_for(place);
-        handle.queue().may_arm(handle.queue().shard(slot).gate(), after.is_zero())?;
+        let queue = handle.queue();
+        let slot = queue.executor.placement.slot_for(place);
+        let gate = queue.shard(slot).gate();
+        queue.may_arm(gate, after.is_zero())?;
         let timer = Timer { what: Later::Work(work.clone()), queue: Arc::clone(handle), slot };
         let mut armed = None;
         let (arm, taken) = work.cell.arm(again, || {
@@ -153,8 +155,11 @@ impl Queue {
             if after.is_zero() {
                 // Due at once: here, and not on the manager's thread, unless that was faster.
                 name.take().into_iter().for_each(|timer| timer.fire(&name));
-            } else if wake {
-                name.wake_manager();
+            } else {
+                if wake {
+                    name.wake_manager();
+                }
+                queue.was_armed(gate, &name);
             }
         }
         match arm {
@@ -230,6 +235,7 @@ impl Queue {
         if wake {
             name.wake_manager();
         }
+        queue.was_armed(shard.gate(), &name);
         raw.set_timer(name);
         Ok(raw)
     }
