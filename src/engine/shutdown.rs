@@ -16,6 +16,7 @@ use super::queue::Queue;
 use super::refusal::WaitError;
 use super::register::Pin;
 use super::shard;
+use super::waits;
 use super::worker;
 
 /// What a shutdown did not finish.
@@ -45,6 +46,10 @@ impl ExecutorInner {
             worker.is_some_and(|worker| std::ptr::eq(&*worker.pool.core, &*self.core))
         };
         if worker::with_current(on_worker) || self.core.manager.is_current_thread() {
+            return Err(WaitError::WouldDeadlock);
+        }
+        // An item of another executor may be pending here, too.
+        if self.queues.any(|queue| waits::check_queue(queue).is_err()) {
             return Err(WaitError::WouldDeadlock);
         }
         if !self.queues.advance(Stage::Finishing) {
