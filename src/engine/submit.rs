@@ -188,17 +188,20 @@ impl Queue {
         let Some((timer, half, has_slot)) = self.admit_fired(shard.gate(), timer, name) else { return };
         self.comes_anyway();
         match timer.what {
-            Later::Work(work) => {
-                match work.cell.fire(name, shard.target()) {
-                    Some(Queued::Push) => {
-                        enqueue(shard, Entry::new(work.item(), shard, half), has_slot, Pool::submit);
-                    }
-                    // It is no longer meant, or an entry lies there already.
-                    None | Some(_) => self.take_back(shard, half, has_slot),
+            Later::Work(work) => match work.cell.fire(name, shard.target()) {
+                Some(Queued::Push) => {
+                    // Now the item counts the entry, which nobody can run yet. So this handle is not the last one to know
+                    // it: a worker is, and calls the user's destructor.
+                    let item = work.item();
+                    drop(work);
+                    enqueue(shard, Entry::new(item, shard, half), has_slot, Pool::submit);
                 }
-                // The item's last handle may go with this: a user's destructor.
-                contain(|| drop(work));
-            }
+                // It is no longer meant, or an entry lies there already.
+                None | Some(_) => {
+                    self.take_back(shard, half, has_slot);
+                    contain(|| drop(work));
+                }
+            },
             Later::OneShot(item) => {
                 enqueue(shard, Entry::new(item.list(), shard, half), has_slot, Pool::submit);
             }

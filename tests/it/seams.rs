@@ -140,3 +140,33 @@ fn an_item_cannot_shut_down_an_executor_on_which_it_is_pending() {
     assert_eq!(target.spawn(|| 1).unwrap().join().unwrap(), 1, "nothing was changed");
     assert!(there.shutdown(SOON).unwrap().is_complete());
 }
+
+/// Tells on which thread it was dropped.
+struct Where(mpsc::Sender<String>);
+
+impl Drop for Where {
+    fn drop(&mut self) {
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        let _nobody_asks = self.0.send(name);
+    }
+}
+
+/// spec: W5, W9: what an item has captured is dropped by the worker that ran it, although a timer had its last handle: on
+/// the manager's thread, a destructor that waits for work would wait for ever.
+#[test]
+fn the_last_handle_of_an_item_is_not_left_to_the_manager() {
+    let _limit = time_limit();
+    let queue = WorkQueue::per_cpu("q").build_on(&one_cpu()).unwrap();
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    for _ in 0..stress(500) {
+        let (tell, told) = mpsc::channel();
+        let dropped = Where(tell);
+        let work = Work::new(move || {
+            let _captured = &dropped;
+        });
+        queue.queue_delayed(&work, Duration::from_micros(50)).unwrap();
+        drop(work);
+        let thread = told.recv_timeout(SOON).unwrap();
+        assert!(!thread.ends_with("/manager"), "{thread}");
+    }
+}
