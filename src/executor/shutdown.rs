@@ -116,7 +116,8 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] if the caller is an item of this executor. Nothing was changed.
+    /// [`WaitError::WouldDeadlock`] if the caller is an item of this executor, or one of another executor that is pending
+    /// on a queue of this one. Nothing was changed.
     pub fn shutdown(&self, timeout: Duration) -> Result<ShutdownReport, WaitError> {
         blocking(|| self.inner.shutdown(Until::after(timeout))).map(ShutdownReport::new)
     }
