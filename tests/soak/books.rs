@@ -12,6 +12,8 @@ pub(crate) struct Books {
     pub(crate) cancelled: AtomicU64,
     /// Given back by a shutdown that ran out of time.
     pub(crate) returned: AtomicU64,
+    /// Of what was accepted, how much a shutdown may have given up without counting it: it was just being queued.
+    pub(crate) unsure: AtomicU64,
     pub(crate) panicked: AtomicU64,
     /// One-shot closures that exist.
     pub(crate) tickets: AtomicU64,
@@ -34,7 +36,7 @@ impl Books {
     }
 
     pub(crate) fn balance(&self) -> bool {
-        self.outstanding() == 0 && self.tickets.load(SeqCst) == 0
+        (0..=self.unsure.load(SeqCst) as i64).contains(&self.outstanding()) && self.tickets.load(SeqCst) == 0
     }
 
     /// Nothing that could be wrong is.

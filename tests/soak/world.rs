@@ -36,6 +36,8 @@ pub(crate) struct World {
     prefix: String,
     /// Items spawn and queue nothing any more.
     closing: AtomicBool,
+    /// Queues are destroyed, and executors shut down, while others use them.
+    pub(crate) has_ends: bool,
     /// One of so many threads cannot be made; 0: all can.
     creation_fails: Arc<AtomicUsize>,
 }
@@ -63,6 +65,7 @@ impl World {
             items: (0..ITEMS).map(|_| Mutex::default()).collect(),
             prefix: format!("s{round}"),
             closing: AtomicBool::new(false),
+            has_ends: random.once_in(2),
             // A failure holds all creations back for a second, so such a round does little else than wait.
             creation_fails: Arc::new(AtomicUsize::new(if round % 6 == 2 { 12 } else { 0 })),
         });
@@ -74,6 +77,14 @@ impl World {
 
     pub(crate) fn executor(&self, random: &mut Random) -> Option<Executor> {
         random.pick(&self.executors).lock().unwrap().clone()
+    }
+
+    /// Another one takes its place.
+    pub(crate) fn take_executor(&self, random: &mut Random) -> Option<Executor> {
+        let at = random.below(EXECUTORS);
+        let executor = self.executors[at].lock().unwrap().clone();
+        self.new_executor(at, random);
+        executor
     }
 
     pub(crate) fn queue(&self, random: &mut Random) -> Option<Queue> {
@@ -158,6 +169,8 @@ impl World {
         let queue = match builder.build_on(&executor) {
             Ok(queue) => queue,
             Err(BuildQueueError::Rescuer { .. }) if self.creation_fails.load(SeqCst) > 0 => return,
+            // Somebody shuts the executor down at this moment, perhaps before the rescuer is made.
+            Err(BuildQueueError::ShutDown | BuildQueueError::Rescuer { .. }) if self.has_ends => return,
             Err(error) => panic!("a queue cannot be made: {error}"),
         };
         let before =
@@ -174,6 +187,11 @@ impl World {
 
 /// A queue of any kind, and whether one item at a time runs on it.
 fn any_kind(random: &mut Random) -> (WorkQueueBuilder, bool) {
+    let (builder, alone) = any_unfrozen(random);
+    (if random.once_in(3) { builder.freezable() } else { builder }, alone)
+}
+
+fn any_unfrozen(random: &mut Random) -> (WorkQueueBuilder, bool) {
     let scope = *random.pick(&SCOPES);
     match random.below(9) {
         0 => (WorkQueue::new("managed"), false),

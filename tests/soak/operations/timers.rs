@@ -87,6 +87,10 @@ fn spawn_after(driver: &mut Driver) {
 }
 
 fn spawn_every(driver: &mut Driver) {
+    if driver.world.has_ends {
+        // The end of a queue would count its ticks among the timers that were accepted.
+        return;
+    }
     let Some(queue) = driver.world.queue(&mut driver.random) else { return };
     let (books, cell, nap) = (Arc::clone(&driver.world.books), Cell::default(), driver.random.micros(300));
     let beat = move || {

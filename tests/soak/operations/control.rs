@@ -1,0 +1,89 @@
+//! What is done to queues and executors as a whole while they are used: limits, freezing, and their ends.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use cmwq::{SetMaxActiveError, WaitError};
+
+use crate::books::Books;
+
+use super::{Driver, Operation};
+
+pub(crate) const TABLE: &[Operation] = &[
+    Operation { name: "set_max_active", weight: 20, perform: set_max_active },
+    Operation { name: "len, is_congested", weight: 10, perform: look },
+    Operation { name: "freeze and thaw", weight: 2, perform: freeze },
+    Operation { name: "drain", weight: 4, perform: drain },
+    Operation { name: "drain_timeout", weight: 4, perform: drain_timeout },
+    Operation { name: "destroy", weight: 4, perform: destroy },
+    Operation { name: "shutdown", weight: 1, perform: shutdown },
+];
+
+fn set_max_active(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    let answer = queue.queue.set_max_active(driver.random.below(24));
+    let expected = if queue.alone.is_some() { Err(SetMaxActiveError::Ordered) } else { Ok(()) };
+    if answer != expected {
+        Books::add(&driver.world.books.wrong);
+    }
+}
+
+fn look(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    let _hints = (queue.queue.len(), queue.queue.is_empty(), queue.queue.max_active());
+    if queue.queue.is_congested(0).is_err() {
+        Books::add(&driver.world.books.wrong);
+    }
+}
+
+/// For a moment: frozen work waits, and so does whoever waits for it.
+fn freeze(driver: &mut Driver) {
+    let Some(executor) = driver.world.executor(&mut driver.random) else { return };
+    executor.freeze_begin();
+    let _hint = executor.freeze_busy();
+    std::thread::sleep(driver.random.micros(500));
+    executor.thaw();
+}
+
+/// A driver is no item: its waits end.
+fn drain(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    if queue.queue.drain().is_err() {
+        Books::add(&driver.world.books.wrong);
+    }
+}
+
+fn drain_timeout(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    let timeout = driver.random.micros(500);
+    if !matches!(queue.queue.drain_timeout(timeout), Ok(()) | Err(WaitError::TimedOut)) {
+        Books::add(&driver.world.books.wrong);
+    }
+}
+
+/// Timers that come to nothing are given back.
+fn destroy(driver: &mut Driver) {
+    if !driver.world.has_ends {
+        return;
+    }
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    match queue.queue.destroy() {
+        Ok(timers) => drop(driver.world.books.returned.fetch_add(timers as u64, SeqCst)),
+        Err(_) => Books::add(&driver.world.books.wrong),
+    }
+}
+
+/// What does not end in time is given back; what had begun may be given up a little later, which nobody counts.
+fn shutdown(driver: &mut Driver) {
+    if !driver.world.has_ends {
+        return;
+    }
+    let Some(executor) = driver.world.take_executor(&mut driver.random) else { return };
+    let Ok(report) = executor.shutdown(driver.random.micros(20_000)) else {
+        return Books::add(&driver.world.books.wrong);
+    };
+    for queue in report.queues {
+        let books = &driver.world.books;
+        books.returned.fetch_add((queue.dropped + queue.timers) as u64, SeqCst);
+        books.unsure.fetch_add(queue.running as u64, SeqCst);
+    }
+}
