@@ -25,11 +25,31 @@ pub(crate) struct Report {
     most_threads: AtomicUsize,
 }
 
-const NAMES: [&str; 6] = ["accepted", "run", "cancelled", "returned", "refused", "panicked"];
+const NAMES: [&str; 9] = [
+    "accepted",
+    "  run",
+    "  cancelled",
+    "  returned by an end",
+    "  ended uncounted",
+    "refused",
+    "panicked",
+    "ticks",
+    "overlapping runs",
+];
 
 fn values(books: &Books) -> [u64; NAMES.len()] {
-    [&books.accepted, &books.run, &books.cancelled, &books.returned, &books.refused, &books.panicked]
-        .map(|count| count.load(SeqCst))
+    let [accepted, run, cancelled, returned, refused, panicked, ticks, overlaps] = [
+        &books.accepted,
+        &books.run,
+        &books.cancelled,
+        &books.returned,
+        &books.refused,
+        &books.panicked,
+        &books.ticks,
+        &books.overlaps,
+    ]
+    .map(|count| count.load(SeqCst));
+    [accepted, run, cancelled, returned, books.uncounted(), refused, panicked, ticks, overlaps]
 }
 
 impl Report {

@@ -68,15 +68,23 @@ fn oversee(world: &World, time: Duration, stop: &AtomicBool, report: &Report) {
 /// Balances the accounts, and takes everything down.
 fn end(world: Arc<World>, threads_before: usize, report: &Report) -> Result<(), String> {
     world.close();
-    holds_within(PATIENCE, || world.books.balance());
+    // A report may have left things uncounted, so balanced books are not enough.
+    holds_within(PATIENCE, || world.books.balance() && !world.has_restless_item());
     let verdict = world.books.verdict().map_err(|complaint| format!("{complaint}\n{}", world.describe()));
-    report.add(&world.books);
     verdict?;
+    if world.has_restless_item() {
+        return Err(format!("an item is pending, running or disabled\n{}", world.describe()));
+    }
     world.clear();
     let books = Arc::clone(&world.books);
     drop(world);
     if !holds_within(PATIENCE, || Usage::now().threads <= threads_before) {
         return Err(format!("threads stay: {threads_before} before, {} now", Usage::now().threads));
+    }
+    report.add(&books);
+    let works = books.works.load(SeqCst);
+    if works > 0 {
+        return Err(format!("{works} reusable items are left, though nobody has a handle"));
     }
     // What the last destructors did is in the books, too.
     books.verdict()

@@ -2,11 +2,15 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use cmwq::{SetMaxActiveError, WaitError};
+use cmwq::WaitError;
 
 use crate::books::Books;
+use crate::world::BEATS;
 
 use super::{Driver, Operation};
+
+/// The queues of what is in no book.
+const UNBOOKED: [&str; 2] = [BEATS, "schedule_on_each_cpu"];
 
 pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "set_max_active", weight: 20, perform: set_max_active },
@@ -21,8 +25,7 @@ pub(crate) const TABLE: &[Operation] = &[
 fn set_max_active(driver: &mut Driver) {
     let Some(queue) = driver.world.queue(&mut driver.random) else { return };
     let answer = queue.queue.set_max_active(driver.random.below(24));
-    let expected = if queue.alone.is_some() { Err(SetMaxActiveError::Ordered) } else { Ok(()) };
-    if answer != expected {
+    if answer != queue.limit {
         Books::add(&driver.world.books.wrong);
     }
 }
@@ -65,11 +68,23 @@ fn destroy(driver: &mut Driver) {
     if !driver.world.has_ends {
         return;
     }
+    if driver.random.once_in(8) {
+        return destroy_beats(driver);
+    }
     let Some(queue) = driver.world.queue(&mut driver.random) else { return };
     match queue.queue.destroy() {
         Ok(timers) => drop(driver.world.books.returned.fetch_add(timers as u64, SeqCst)),
         Err(_) => Books::add(&driver.world.books.wrong),
     }
+}
+
+/// Ticks come to nothing, and are in no book.
+fn destroy_beats(driver: &mut Driver) {
+    let Some(queue) = driver.world.beats() else { return };
+    if !matches!(queue.destroy_timeout(driver.random.micros(500)), Ok(_) | Err(WaitError::TimedOut)) {
+        Books::add(&driver.world.books.wrong);
+    }
+    driver.world.replace_beats(&mut driver.random);
 }
 
 /// What does not end in time is given back; what had begun may be given up a little later, which nobody counts.
@@ -81,7 +96,7 @@ fn shutdown(driver: &mut Driver) {
     let Ok(report) = executor.shutdown(driver.random.micros(20_000)) else {
         return Books::add(&driver.world.books.wrong);
     };
-    for queue in report.queues {
+    for queue in report.queues.into_iter().filter(|queue| !UNBOOKED.contains(&&*queue.name)) {
         let books = &driver.world.books;
         books.returned.fetch_add((queue.dropped + queue.timers) as u64, SeqCst);
         books.unsure.fetch_add(queue.running as u64, SeqCst);
