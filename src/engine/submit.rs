@@ -16,7 +16,7 @@ use super::pool::Pool;
 use super::queue::{Queue, QueueHandle};
 use super::refusal::QueueError;
 use super::shard::{Gate, Shard};
-use super::timers::{Later, Timer, TimerName, Unlisted};
+use super::timers::{Later, Timer, TimerName};
 use super::work_item::WorkHandle;
 use super::worker;
 
@@ -150,7 +150,14 @@ impl Queue {
         });
         work.complete_taken_back(taken);
         if let Some((name, wake)) = armed {
-            if after.is_zero() {
+            if let Some((error, timer)) = handle.queue().armed_too_late(slot, &name) {
+                if matches!(arm, Arm::Armed { was_pending: true }) {
+                    // What it took the place of is gone, so this is no refusal: it is given up as if seen in time.
+                    handle.queue().cancel_timer(&name, timer);
+                } else if timer.give_up(&name) {
+                    return Err(error);
+                }
+            } else if after.is_zero() {
                 // Due at once: here, and not on the manager's thread, unless that was faster.
                 name.take().into_iter().for_each(|timer| timer.fire(&name));
             } else if wake {
@@ -215,8 +222,7 @@ impl Queue {
         if after.is_zero() {
             return queue.spawn(place, function);
         }
-        let origin = queue.executor.origin;
-        if origin.is_forked() {
+        if queue.executor.origin.is_forked() {
             return Err((QueueError::Forked, function));
         }
         let slot = queue.executor.placement.slot_for(place);
@@ -224,14 +230,7 @@ impl Queue {
         if let Err(error) = queue.may_arm(shard.gate(), false) {
             return Err((error, function));
         }
-        let (item, mut raw) = one_shot::make(function, shard.lane(), origin);
-        let what = Later::OneShot(Unlisted::new(item));
-        let (name, wake) = TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot });
-        if wake {
-            name.wake_manager();
-        }
-        raw.set_timer(name);
-        Ok(raw)
+        Self::arm_one_shot(handle, slot, after, function)
     }
 
     /// Somebody else queued the item between the look and the count: gives the count back.
