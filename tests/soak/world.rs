@@ -243,7 +243,9 @@ impl World {
 /// A queue of any kind, and whether its limit may be changed.
 fn any_kind(random: &mut Random) -> (WorkQueueBuilder, Result<(), SetMaxActiveError>) {
     let (builder, limit) = any_unfrozen(random);
-    (if random.once_in(3) { builder.freezable() } else { builder }, limit)
+    // The items of a bh queue go to their thread at once, so it cannot be frozen.
+    let freezes = limit != Err(SetMaxActiveError::Bh) && random.once_in(3);
+    (if freezes { builder.freezable() } else { builder }, limit)
 }
 
 fn any_unfrozen(random: &mut Random) -> (WorkQueueBuilder, Result<(), SetMaxActiveError>) {
