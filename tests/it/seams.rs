@@ -7,7 +7,7 @@ use std::time::Duration;
 use cmwq::{JoinError, QueueError, WaitError, Work, WorkQueue};
 
 use crate::support::{
-    Door, SOON, Spawns, builder, cpus, eventually, no_thread_of, one_cpu, stress, time_limit,
+    Door, Random, SOON, Spawns, builder, cpus, eventually, no_thread_of, one_cpu, stress, time_limit,
 };
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -168,5 +168,61 @@ fn the_last_handle_of_an_item_is_not_left_to_the_manager() {
         drop(work);
         let thread = told.recv_timeout(SOON).unwrap();
         assert!(!thread.ends_with("/manager"), "{thread}");
+    }
+}
+
+/// spec: Q3 (max_pending): whatever becomes of items, each is counted once and given back once. Afterwards there is room
+/// for exactly as many as before.
+#[test]
+fn the_room_of_a_bounded_queue_is_given_back_on_every_way() {
+    let _limit = time_limit();
+    const ROOM: usize = 16;
+    for round in 0..stress(12) {
+        let executor = cpus(2);
+        let queue =
+            [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered][round % 4]("q");
+        let queue = queue.max_pending(ROOM).freezable().build_on(&executor).unwrap();
+        let works: Vec<Work> = (0..6).map(|_| Work::new(std::thread::yield_now)).collect();
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let (executor, queue, works) = (&executor, &queue, &works);
+                scope.spawn(move || {
+                    let mut random = Random(round as u64 * 3 + thread);
+                    for _ in 0..1500 {
+                        let work = &works[random.below(6) as usize];
+                        let soon = Duration::from_micros(random.below(200));
+                        match random.below(14) {
+                            0 | 1 => drop(queue.queue(work)),
+                            2 => drop(queue.queue_delayed(work, soon)),
+                            3 => drop(queue.mod_delayed(work, soon)),
+                            4 | 5 => drop(work.cancel()),
+                            6 => drop(work.cancel_sync()),
+                            7 => drop(work.flush_timeout(soon)),
+                            8 => drop(queue.spawn(|| ())),
+                            9 => drop(queue.spawn(|| ()).map(|item| item.cancel())),
+                            10 => drop(queue.spawn_after(soon, || ()).map(|item| item.cancel())),
+                            11 => drop(queue.queue_batch(works)),
+                            12 => drop(queue.drain_timeout(soon)),
+                            _ => {
+                                executor.freeze_begin();
+                                let _unless_ordered = queue.set_max_active(1 + random.below(3) as usize);
+                                executor.thaw();
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        for work in &works {
+            work.cancel_sync().unwrap();
+        }
+        // What is armed still, and what it leaves on lists.
+        std::thread::sleep(Duration::from_millis(1));
+        eventually("the queue is empty", || queue.is_empty());
+        executor.freeze_begin();
+        let held: Vec<_> = (0..ROOM).map(|_| queue.spawn(|| ()).unwrap()).collect();
+        assert_eq!(queue.spawn(|| ()).unwrap_err().error, QueueError::Full);
+        executor.thaw();
+        held.into_iter().for_each(|item| item.join().unwrap());
     }
 }
