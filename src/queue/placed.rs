@@ -103,7 +103,7 @@ impl WorkQueue {
         }
     }
 
-    fn executor(&self) -> &ExecutorInner {
+    pub(super) fn executor(&self) -> &ExecutorInner {
         &self.handle.queue().executor
     }
 }
