@@ -117,6 +117,22 @@ impl WorkQueue {
     /// As [`mod_delayed`](Self::mod_delayed), to this CPU. Which one serves a CPU that the executor does not use:
     /// [`queue_on`](Self::queue_on).
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Executor, Work, WorkQueue};
+    /// use std::time::Duration;
+    ///
+    /// let (queue, fold) = (WorkQueue::per_cpu("statistics").build()?, Work::new(|| ()));
+    /// queue.queue_delayed(&fold, Duration::from_secs(60))?;
+    /// let first = Executor::global().cpus().first().unwrap();
+    /// assert!(queue.mod_delayed_on(first, &fold, Duration::from_millis(1))?, "it was armed");
+    /// # fold.flush()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`QueueError::UnknownCpu`] if the topology has no such CPU, and those of [`queue_delayed`](Self::queue_delayed).
@@ -205,6 +221,22 @@ impl WorkQueue {
     }
 
     /// Takes one [`Work::disable`] back and, if it was the last one, queues the item: true if so.
+    ///
+    /// What was refused while the item was disabled may have been important: one run makes up for all of it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Work, WorkQueue};
+    ///
+    /// let (queue, render) = (WorkQueue::new("frames").build()?, Work::new(|| ()));
+    /// render.disable_sync()?; // Nobody renders while the window is rebuilt.
+    /// assert!(queue.enable_and_queue(&render)?);
+    /// queue.flush()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
