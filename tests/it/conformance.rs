@@ -15,8 +15,10 @@ use crate::support::{
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
     [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, WorkQueue::bh];
 
+type Setter = fn(WorkQueueBuilder) -> WorkQueueBuilder;
+
 /// The flags of a queue, and how each is set.
-const FLAGS: [(&str, fn(WorkQueueBuilder) -> WorkQueueBuilder); 5] = [
+const FLAGS: [(&str, Setter); 5] = [
     ("high_priority", WorkQueueBuilder::high_priority),
     ("cpu_intensive", WorkQueueBuilder::cpu_intensive),
     ("power_efficient", WorkQueueBuilder::power_efficient),
