@@ -36,12 +36,12 @@ impl Current {
         self.in_context || only.is_some_and(|gate| gate.cell.load().max() <= 1)
     }
 
-    /// The shard on which the running item is pending once more: it runs there when it has returned.
+    /// The shard on which the running item is pending once more: it runs there when it has returned. A timer is on none.
     pub(crate) fn pending_on(&self) -> Option<ShardId> {
         // SAFETY: set by `call` while the item runs, which keeps it in place, and taken back when it ends; nobody
         // but the item's own function asks meanwhile, on this thread.
         let state = unsafe { self.work.as_ref() }?.cell.load();
-        state.is_pending().then(|| state.home())
+        state.is_pending_on_list().then(|| state.home())
     }
 
     /// Is it a reusable item, and inside its function?

@@ -75,7 +75,7 @@ pub(crate) struct Queue {
     pub(super) dropped: AtomicUsize,
     /// Who keeps it in place: the handles together, pins, and, when the last handle goes, gates that have not finished.
     holds: AtomicUsize,
-    /// In the executor's register.
+    /// In the executor's register; 0 if it came too late to enter.
     number: u64,
     /// Itself, as it came from its box: who frees it, frees it by this pointer.
     this: NonNull<Self>,
@@ -115,7 +115,7 @@ unsafe impl Send for Queue {}
 unsafe impl Sync for Queue {}
 
 impl QueueHandle {
-    /// Also: did the executor enter it into its register? It does not if it is, or was, shut down.
+    /// Also: is the executor open? One that is, or was, shut down makes queues for its own items only.
     pub(crate) fn new(spec: QueueSpec, executor: Arc<ExecutorInner>) -> (Arc<Self>, bool) {
         let slots = executor.placement.slots();
         let (Limit::PerCpu(max_active) | Limit::Total(max_active)) = spec.limit;
@@ -143,8 +143,8 @@ impl QueueHandle {
         queue.this = this;
         // In a forked process, the register's lock may be held by nobody who is here.
         let in_time = !queue.executor.origin.is_forked() && {
-            queue.number = queue.executor.queues.number();
-            queue.executor.queues.enter(queue.number, this)
+            let Queue { executor, number, .. } = queue;
+            executor.queues.enter(this, |entered| *number = entered)
         };
         let handle = Arc::new(Self(this));
         // Nobody has set it before, and nobody asks for it before there is an item.

@@ -22,9 +22,9 @@ pub(crate) struct Register(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// By the order in which they were made.
+    /// By the order in which they entered.
     queues: BTreeMap<u64, Known>,
-    made: u64,
+    entered: u64,
     frozen: bool,
     stage: Stage,
 }
@@ -42,26 +42,22 @@ pub(crate) struct Pin(NonNull<Queue>);
 
 impl Register {
     pub(crate) fn new() -> Self {
-        let state = State { queues: BTreeMap::new(), made: 0, frozen: false, stage: Stage::Open };
+        let state = State { queues: BTreeMap::new(), entered: 0, frozen: false, stage: Stage::Open };
         Self(Mutex::new(state))
     }
 
-    /// The number of the next queue.
-    pub(crate) fn number(&self) -> u64 {
-        let mut state = self.0.lock();
-        state.made += 1;
-        state.made
-    }
-
-    /// The queue of this number was made: it may be pinned from now on. False if it comes too late.
+    /// A queue was made: it may be pinned from now on. `note` is called before that, with its number. One that comes
+    /// when nothing runs any more does not enter, and has none. Is the executor still open?
     #[must_use]
-    pub(crate) fn enter(&self, number: u64, queue: NonNull<Queue>) -> bool {
+    pub(crate) fn enter(&self, queue: NonNull<Queue>, note: impl FnOnce(u64)) -> bool {
         let mut state = self.0.lock();
-        let comes = state.stage == Stage::Open;
-        if comes {
+        if state.stage != Stage::Shut {
+            state.entered += 1;
+            let number = state.entered;
+            note(number);
             state.queues.insert(number, Known(queue));
         }
-        comes
+        state.stage == Stage::Open
     }
 
     /// A queue is about to be freed.
@@ -96,11 +92,18 @@ impl Register {
         changes
     }
 
-    /// The queues that there are, in the order in which they were made.
+    /// The queues that there are, in the order in which they entered.
     pub(crate) fn pins(&self) -> Vec<Pin> {
+        self.pins_after(0).0
+    }
+
+    /// Those whose numbers are higher than this one, and the highest number so far.
+    pub(crate) fn pins_after(&self, number: u64) -> (Vec<Pin>, u64) {
         let state = self.0.lock();
+        let later = state.queues.range(number + 1..).map(|(_, known)| known.0);
         // SAFETY: a queue leaves under this lock before it is freed.
-        state.queues.values().filter_map(|known| unsafe { Pin::new(known.0) }).collect()
+        let pins = later.filter_map(|queue| unsafe { Pin::new(queue) }).collect();
+        (pins, state.entered)
     }
 
     /// Does it hold of one of the queues? `look` only looks.

@@ -16,6 +16,7 @@ use super::queue::Queue;
 use super::refusal::WaitError;
 use super::register::Pin;
 use super::shard;
+use super::waits;
 use super::worker;
 
 /// What a shutdown did not finish.
@@ -47,16 +48,31 @@ impl ExecutorInner {
         if worker::with_current(on_worker) || self.core.manager.is_current_thread() {
             return Err(WaitError::WouldDeadlock);
         }
+        // An item of another executor may be pending here, too.
+        if self.queues.any(|queue| waits::check_queue(queue).is_err()) {
+            return Err(WaitError::WouldDeadlock);
+        }
         if !self.queues.advance(Stage::Finishing) {
             return Ok(Remains { queues: Vec::new(), threads: 0 });
         }
-        // No queue is made any more, so these are all.
-        let queues = self.queues.pins();
+        let (mut queues, mut known) = self.queues.pins_after(0);
         queues.iter().for_each(|queue| queue.change(|_| ()));
         self.cancel_timers(&queues);
-        // No item waits here, so nothing but the time can end this early.
-        let all_done = wait_until_empty(&queues, until).is_ok();
+        let all_done = loop {
+            // No item waits here, so nothing but the time can end this early.
+            if wait_until_empty(&queues, until).is_err() {
+                break false;
+            }
+            // Before it ended, an item may have been the first to use a system queue.
+            let before = known;
+            known = self.pin_later(&mut queues, known);
+            if known == before {
+                break true;
+            }
+        };
         self.queues.advance(Stage::Shut);
+        // No queue enters any more, so these are all.
+        self.pin_later(&mut queues, known);
         queues.iter().for_each(|queue| queue.change(|_| ()));
         self.cancel_timers(&queues);
         if !all_done {
@@ -73,6 +89,13 @@ impl ExecutorInner {
     /// Is it, or was it, shut down?
     pub(crate) fn is_shut_down(&self) -> bool {
         self.queues.condition().1 != Stage::Open
+    }
+
+    /// Adds the queues that have entered since. Returns the number of the last one.
+    fn pin_later(&self, queues: &mut Vec<Pin>, known: u64) -> u64 {
+        let (later, last) = self.queues.pins_after(known);
+        queues.extend(later);
+        last
     }
 
     fn cancel_timers(&self, queues: &[Pin]) {

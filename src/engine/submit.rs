@@ -139,8 +139,10 @@ impl Queue {
         if handle.queue().executor.origin.is_forked() || work.origin.is_forked() {
             return Err(QueueError::Forked);
         }
-        let slot = handle.queue().executor.placement.slot_for(place);
-        handle.queue().may_arm(handle.queue().shard(slot).gate(), after.is_zero())?;
+        let queue = handle.queue();
+        let slot = queue.executor.placement.slot_for(place);
+        let gate = queue.shard(slot).gate();
+        queue.may_arm(gate, after.is_zero())?;
         let timer = Timer { what: Later::Work(work.clone()), queue: Arc::clone(handle), slot };
         let mut armed = None;
         let (arm, taken) = work.cell.arm(again, || {
@@ -153,8 +155,11 @@ impl Queue {
             if after.is_zero() {
                 // Due at once: here, and not on the manager's thread, unless that was faster.
                 name.take().into_iter().for_each(|timer| timer.fire(&name));
-            } else if wake {
-                name.wake_manager();
+            } else {
+                if wake {
+                    name.wake_manager();
+                }
+                queue.was_armed(gate, &name);
             }
         }
         match arm {
@@ -183,17 +188,20 @@ impl Queue {
         let Some((timer, half, has_slot)) = self.admit_fired(shard.gate(), timer, name) else { return };
         self.comes_anyway();
         match timer.what {
-            Later::Work(work) => {
-                match work.cell.fire(name, shard.target()) {
-                    Some(Queued::Push) => {
-                        enqueue(shard, Entry::new(work.item(), shard, half), has_slot, Pool::submit);
-                    }
-                    // It is no longer meant, or an entry lies there already.
-                    None | Some(_) => self.take_back(shard, half, has_slot),
+            Later::Work(work) => match work.cell.fire(name, shard.target()) {
+                Some(Queued::Push) => {
+                    // Now the item counts the entry, which nobody can run yet. So this handle is not the last one to know
+                    // it: a worker is, and calls the user's destructor.
+                    let item = work.item();
+                    drop(work);
+                    enqueue(shard, Entry::new(item, shard, half), has_slot, Pool::submit);
                 }
-                // The item's last handle may go with this: a user's destructor.
-                contain(|| drop(work));
-            }
+                // It is no longer meant, or an entry lies there already.
+                None | Some(_) => {
+                    self.take_back(shard, half, has_slot);
+                    contain(|| drop(work));
+                }
+            },
             Later::OneShot(item) => {
                 enqueue(shard, Entry::new(item.list(), shard, half), has_slot, Pool::submit);
             }
@@ -230,6 +238,7 @@ impl Queue {
         if wake {
             name.wake_manager();
         }
+        queue.was_armed(shard.gate(), &name);
         raw.set_timer(name);
         Ok(raw)
     }

@@ -20,6 +20,7 @@ use crate::sys::sync::Mutex;
 use super::core::{Core, contain};
 use super::entry::Header;
 use super::queue::{Queue, QueueHandle};
+use super::shard::Gate;
 use super::work_item::WorkHandle;
 
 /// The timers of one executor.
@@ -106,6 +107,14 @@ impl TimerName {
 
     pub(crate) fn wake_manager(&self) {
         self.core.manager.rouse();
+    }
+
+    /// Through which lane its item will go, by address, if it has not fired or was taken off.
+    pub(crate) fn lane(&self) -> Option<*const Gate> {
+        let timers = self.core.timers.0.lock();
+        let (queue, slot) = timers.get(self.deadline).map(|timer| (Arc::clone(&timer.queue), timer.slot))?;
+        drop(timers);
+        Some(queue.queue().shard(slot).lane())
     }
 
     /// Takes the timer off the map, unless it has fired or was taken off before.

@@ -164,6 +164,7 @@ impl WorkItem {
         let last = self.cell.last_queueing();
         if self.cell.load().is_armed() {
             if let Some(name) = self.cell.timer() {
+                name.lane().map_or(Ok(()), waits::check_lane)?;
                 name.take().into_iter().for_each(|timer| timer.fire(&name));
             }
         }

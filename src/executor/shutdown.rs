@@ -132,8 +132,9 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] if the caller is an item of this executor, or one of its hooks on its manager's thread;
-    /// [`WaitError::Forked`] in a forked process. Nothing was changed.
+    /// [`WaitError::WouldDeadlock`] if the caller is an item of this executor, or one of another executor that is pending
+    /// on a queue of this one, or one of its hooks on its manager's thread; [`WaitError::Forked`] in a forked process.
+    /// Nothing was changed.
     pub fn shutdown(&self, timeout: Duration) -> Result<ShutdownReport, WaitError> {
         blocking(|| self.inner.shutdown(Until::after(timeout))).map(ShutdownReport::new)
     }

@@ -38,6 +38,11 @@ impl<T> Deadlines<T> {
         if first.key().at <= now { Some(first.remove_entry()) } else { None }
     }
 
+    /// What was set, unless it was taken.
+    pub(crate) fn get(&self, deadline: Deadline) -> Option<&T> {
+        self.queue.get(&deadline)
+    }
+
     /// Takes what was set, unless it was taken before.
     pub(crate) fn cancel(&mut self, deadline: Deadline) -> Option<T> {
         self.queue.remove(&deadline)
@@ -92,7 +97,9 @@ mod tests {
         let mut deadlines = Deadlines::new();
         let (late, soon) = (deadlines.set(at(5), 'b'), deadlines.set(at(3), 'a'));
         assert!(deadlines.is_first(soon) && !deadlines.is_first(late));
+        assert_eq!(deadlines.get(soon), Some(&'a'));
         assert_eq!((deadlines.cancel(soon), deadlines.cancel(soon)), (Some('a'), None));
+        assert_eq!(deadlines.get(soon), None);
         assert_eq!(deadlines.take_due(at(9)), Some((late, 'b')));
         assert_eq!(deadlines.cancel(late), None);
     }

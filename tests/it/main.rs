@@ -32,6 +32,7 @@ mod pods;
 mod queues;
 mod rescuers;
 mod scopes;
+mod seams;
 mod shutdown;
 mod stress;
 mod support;

@@ -57,10 +57,12 @@ pub(crate) fn check_origin(origin: Origin) -> Result<(), WaitError> {
 /// Would the caller wait for itself, if it waited for a one-shot that has not ended?
 #[inline]
 pub(crate) fn check_one_shot(item: *const Header, gate: *const Gate) -> Result<(), WaitError> {
-    refuse_if(|current| {
-        let behind = current.holds_only_slot() && std::ptr::eq(current.gate, gate);
-        std::ptr::eq(current.item, item) || behind || keeps_only_slot_of(current, gate)
-    })
+    refuse_if(|current| std::ptr::eq(current.item, item) || is_in_the_way(current, gate))
+}
+
+/// Would the caller wait for itself, if it waited for an item that is still to come, through this lane?
+pub(crate) fn check_lane(gate: *const Gate) -> Result<(), WaitError> {
+    refuse_if(|current| is_in_the_way(current, gate))
 }
 
 /// Would the caller wait for itself, if it waited for a queue to be empty?
@@ -114,6 +116,12 @@ fn refuse_if(never_ends: impl FnOnce(&Current) -> bool) -> Result<(), WaitError>
         Some(current) if never_ends(&current) => Err(WaitError::WouldDeadlock),
         _ => Ok(()),
     }
+}
+
+/// Can nothing pass this lane before the calling item has ended?
+fn is_in_the_way(current: &Current, gate: *const Gate) -> bool {
+    let holds = current.holds_only_slot() && std::ptr::eq(current.gate, gate);
+    holds || keeps_only_slot_of(current, gate)
 }
 
 /// Was the calling item given the only slot of this gate, too, for its next run?

@@ -1,0 +1,172 @@
+//! Where the parts of an executor meet: what one of them does in the middle of another.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use cmwq::{JoinError, QueueError, WaitError, Work, WorkQueue};
+
+use crate::support::{
+    Door, SOON, Spawns, builder, cpus, eventually, no_thread_of, one_cpu, stress, time_limit,
+};
+
+const LONG: Duration = Duration::from_secs(3600);
+
+/// spec: E5 (runs what was accepted), Q5: an item uses a system queue for the first time while its executor is shut
+/// down, and the first worker of that queue's pool cannot be made at once.
+#[test]
+fn what_an_item_queues_to_a_new_queue_during_a_shutdown_runs() {
+    let _limit = time_limit();
+    let (builder, prefix) = builder("core:1 pu:1");
+    // The ordered queue has a worker and a spare one by then; the next is of the per-CPU pool.
+    let spawns = Spawns::failing(2..=2);
+    let executor = builder.before_spawn(spawns.hook()).build().unwrap();
+    let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+    let (door, ran) = (Door::default(), Arc::new(AtomicBool::new(false)));
+    let (wait, runs, own) = (door.clone(), Arc::clone(&ran), executor.clone());
+    let item = queue.spawn(move || {
+        wait.wait();
+        own.events().spawn(move || runs.store(true, Ordering::SeqCst)).map_err(|refused| refused.error)
+    });
+    let refused = || queue.spawn(|| ()).is_err_and(|refused| refused.error == QueueError::ShutDown);
+    let report = std::thread::scope(|scope| {
+        let shutdown = scope.spawn(|| executor.shutdown(SOON).unwrap());
+        eventually("the shutdown has begun", refused);
+        door.open();
+        shutdown.join().unwrap()
+    });
+    let accepted = item.unwrap().join().unwrap().unwrap();
+    assert!(report.is_complete(), "{report}");
+    assert!(matches!(accepted.join_timeout(Duration::from_secs(5)), Ok(Ok(()))), "it was accepted, and lost");
+    assert!(ran.load(Ordering::SeqCst));
+    drop((executor, queue));
+    eventually("all threads ended", || no_thread_of(&prefix));
+}
+
+/// spec: F5: no false reports. A running item that a timer is armed for is pending nowhere.
+#[test]
+fn an_armed_item_may_flush_the_queue_it_was_on_before() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let here = WorkQueue::new("here").build_on(&executor).unwrap();
+    let there = WorkQueue::new("there").build_on(&executor).unwrap();
+    let (tell, told) = mpsc::channel();
+    let (own, target) = (here.clone(), there.clone());
+    let work = Work::with_handle(move |this| {
+        assert_eq!(target.queue(this), Ok(true));
+        assert!(this.cancel());
+        assert_eq!(own.queue_delayed(this, LONG), Ok(true));
+        tell.send(target.flush()).unwrap();
+        assert!(this.cancel());
+    });
+    here.queue(&work).unwrap();
+    assert_eq!(told.recv_timeout(SOON).unwrap(), Ok(()));
+    here.flush().unwrap();
+}
+
+/// spec: F5 (waiting, from the item that holds the only slot, for an item that needs that slot), W5 (flush of an armed
+/// item): the timer is left alone.
+#[test]
+fn the_holder_of_the_only_slot_cannot_flush_an_item_armed_for_it() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    for patient in [true, false] {
+        let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+        let work = Work::new(|| ());
+        queue.queue_delayed(&work, LONG).unwrap();
+        let armed = work.clone();
+        let item = queue.spawn(move || match patient {
+            true => armed.flush(),
+            false => armed.flush_timeout(Duration::from_millis(50)),
+        });
+        assert_eq!(item.unwrap().join().unwrap(), Err(WaitError::WouldDeadlock));
+        queue.flush().unwrap();
+        assert!(work.cancel(), "it is armed as before");
+    }
+}
+
+/// spec: E5, F4 (cancels its armed timers): who arms one in the last moment is told, too.
+#[test]
+fn a_timer_that_is_armed_while_its_queue_ends_comes_to_nothing() {
+    let _limit = time_limit();
+    for round in 0..stress(60) {
+        let executor = one_cpu();
+        let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+        let armed = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let issuers: Vec<_> = (0..3)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut handles = Vec::new();
+                        while let Ok(handle) = queue.spawn_after(LONG, || ()) {
+                            handles.push(handle);
+                            armed.fetch_add(1, Ordering::Relaxed);
+                        }
+                        handles
+                    })
+                })
+                .collect();
+            eventually("timers are armed", || armed.load(Ordering::Relaxed) > 10);
+            if round % 2 == 0 {
+                assert!(executor.shutdown(SOON).unwrap().is_complete());
+            } else {
+                queue.destroy().unwrap();
+            }
+            for handle in issuers.into_iter().flat_map(|issuer| issuer.join().unwrap()) {
+                let answer = handle.join_timeout(Duration::from_secs(2));
+                assert!(matches!(answer, Ok(Err(JoinError::Cancelled))), "{answer:?}");
+            }
+        });
+    }
+}
+
+/// spec: E5 (runs what was accepted): an item of another executor that is pending here would wait for itself.
+#[test]
+fn an_item_cannot_shut_down_an_executor_on_which_it_is_pending() {
+    let _limit = time_limit();
+    let (here, there) = (cpus(2), cpus(2));
+    let queue = WorkQueue::new("here").build_on(&here).unwrap();
+    let target = WorkQueue::new("there").build_on(&there).unwrap();
+    let (tell, told) = mpsc::channel();
+    let (pending_on, executor) = (target.clone(), there.clone());
+    let work = Work::with_handle(move |this| {
+        assert_eq!(pending_on.queue(this), Ok(true));
+        tell.send(executor.shutdown(SOON).map(|report| report.to_string())).unwrap();
+        this.cancel();
+    });
+    queue.queue(&work).unwrap();
+    assert_eq!(told.recv_timeout(SOON).unwrap(), Err(WaitError::WouldDeadlock));
+    queue.flush().unwrap();
+    assert_eq!(target.spawn(|| 1).unwrap().join().unwrap(), 1, "nothing was changed");
+    assert!(there.shutdown(SOON).unwrap().is_complete());
+}
+
+/// Tells on which thread it was dropped.
+struct Where(mpsc::Sender<String>);
+
+impl Drop for Where {
+    fn drop(&mut self) {
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        let _nobody_asks = self.0.send(name);
+    }
+}
+
+/// spec: W5, W9: what an item has captured is dropped by the worker that ran it, although a timer had its last handle: on
+/// the manager's thread, a destructor that waits for work would wait for ever.
+#[test]
+fn the_last_handle_of_an_item_is_not_left_to_the_manager() {
+    let _limit = time_limit();
+    let queue = WorkQueue::per_cpu("q").build_on(&one_cpu()).unwrap();
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    for _ in 0..stress(500) {
+        let (tell, told) = mpsc::channel();
+        let dropped = Where(tell);
+        let work = Work::new(move || {
+            let _captured = &dropped;
+        });
+        queue.queue_delayed(&work, Duration::from_micros(50)).unwrap();
+        drop(work);
+        let thread = told.recv_timeout(SOON).unwrap();
+        assert!(!thread.ends_with("/manager"), "{thread}");
+    }
+}
