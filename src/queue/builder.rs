@@ -142,7 +142,7 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Starts nothing while the executor is [frozen](Executor::freeze_begin).
+    /// Starts nothing while the executor is [frozen](Executor::freeze_begin). Not for bh queues.
     #[doc(alias = "WQ_FREEZABLE")]
     #[doc(alias = "create_freezable_workqueue")]
     pub fn freezable(mut self) -> Self {
@@ -160,7 +160,7 @@ impl WorkQueueBuilder {
     ///
     /// It is one thread: an item that it runs must not wait for another item that needs it, too. It does not count among
     /// [`max_threads`](crate::ExecutorBuilder::max_threads), since it is there for when these are not enough; the hooks for
-    /// threads are called for it. It ends with the queue. What it cannot help against is a system, or a
+    /// threads are called for it. It ends with the queue. Not for bh queues. What it cannot help against is a system, or a
     /// [`before_spawn`](crate::ExecutorBuilder::before_spawn) hook, that does not refuse a thread but never answers.
     ///
     /// # Examples
