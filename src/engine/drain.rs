@@ -87,14 +87,6 @@ impl Queue {
         }
     }
 
-    /// A timer was armed just now. Whoever has ended the queue since [`may_arm`](Self::may_arm) may have looked for its
-    /// timers before that; but he has shut the doors first, so that is seen here, by the lock of the timers.
-    pub(super) fn was_armed(&self, gate: &Gate, name: &TimerName) {
-        if self.may_arm(gate, false).is_err() {
-            name.take().into_iter().for_each(|timer| self.cancel_timer(name, timer));
-        }
-    }
-
     /// A timer has fired. If the queue is drained, it is held until that ends; if it is no more, the timer is given
     /// up. Otherwise it is the caller's, with an admission.
     pub(super) fn admit_fired(

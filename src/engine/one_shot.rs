@@ -156,6 +156,23 @@ where
     (cell.cast(), handle)
 }
 
+/// Takes a cell apart that nobody else has seen, and gives the closure back.
+///
+/// # Safety
+///
+/// The item was made by [`make`] for `F` and `T`, with this handle, and the entry's side of it is the caller's.
+pub(crate) unsafe fn unmake<F, T>(item: NonNull<Header>, handle: RawHandle<T>) -> F {
+    // Its side of the cell ends here, with the cell.
+    let _handle = ManuallyDrop::new(handle);
+    let cell: NonNull<OneShot<F, T, Nobody>> = item.cast();
+    // SAFETY: the caller has both sides.
+    let cell = unsafe { Box::from_raw(cell.as_ptr()) };
+    match cell.stage.into_inner() {
+        Stage::Closure(function, Nobody) => function,
+        Stage::Gone | Stage::Result(_) => unreachable!("a one-shot that nobody ran has its closure"),
+    }
+}
+
 /// # Safety
 ///
 /// The entry is of a cell made for `F`, `T` and `O`.

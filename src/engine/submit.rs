@@ -16,7 +16,7 @@ use super::pool::Pool;
 use super::queue::{Queue, QueueHandle};
 use super::refusal::QueueError;
 use super::shard::{Gate, Shard};
-use super::timers::{Later, Timer, TimerName, Unlisted};
+use super::timers::{Later, Timer, TimerName};
 use super::work_item::WorkHandle;
 use super::worker;
 
@@ -141,8 +141,7 @@ impl Queue {
         }
         let queue = handle.queue();
         let slot = queue.executor.placement.slot_for(place);
-        let gate = queue.shard(slot).gate();
-        queue.may_arm(gate, after.is_zero())?;
+        queue.may_arm(queue.shard(slot).gate(), after.is_zero())?;
         let timer = Timer { what: Later::Work(work.clone()), queue: Arc::clone(handle), slot };
         let mut armed = None;
         let (arm, taken) = work.cell.arm(again, || {
@@ -152,14 +151,18 @@ impl Queue {
         });
         work.complete_taken_back(taken);
         if let Some((name, wake)) = armed {
-            if after.is_zero() {
+            if let Some((error, timer)) = queue.armed_too_late(slot, &name) {
+                if matches!(arm, Arm::Armed { was_pending: true }) {
+                    // What it took the place of is gone, so this is no refusal: it is given up as if seen in time.
+                    queue.cancel_timer(&name, timer);
+                } else if timer.give_up(&name) {
+                    return Err(error);
+                }
+            } else if after.is_zero() {
                 // Due at once: here, and not on the manager's thread, unless that was faster.
                 name.take().into_iter().for_each(|timer| timer.fire(&name));
-            } else {
-                if wake {
-                    name.wake_manager();
-                }
-                queue.was_armed(gate, &name);
+            } else if wake {
+                name.wake_manager();
             }
         }
         match arm {
@@ -223,8 +226,7 @@ impl Queue {
         if after.is_zero() {
             return queue.spawn(place, function);
         }
-        let origin = queue.executor.origin;
-        if origin.is_forked() {
+        if queue.executor.origin.is_forked() {
             return Err((QueueError::Forked, function));
         }
         let slot = queue.executor.placement.slot_for(place);
@@ -232,15 +234,7 @@ impl Queue {
         if let Err(error) = queue.may_arm(shard.gate(), false) {
             return Err((error, function));
         }
-        let (item, mut raw) = one_shot::make(function, shard.lane(), origin);
-        let what = Later::OneShot(Unlisted::new(item));
-        let (name, wake) = TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot });
-        if wake {
-            name.wake_manager();
-        }
-        queue.was_armed(shard.gate(), &name);
-        raw.set_timer(name);
-        Ok(raw)
+        Self::arm_one_shot(handle, slot, after, function)
     }
 
     /// Somebody else queued the item between the look and the count: gives the count back.

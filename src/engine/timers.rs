@@ -12,6 +12,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::policy::admission::Door;
 use crate::policy::deadlines::{Deadline, Deadlines};
 use crate::policy::time::Time;
 use crate::sys::clock;
@@ -19,7 +20,9 @@ use crate::sys::sync::Mutex;
 
 use super::core::{Core, contain};
 use super::entry::Header;
+use super::one_shot::{self, RawHandle};
 use super::queue::{Queue, QueueHandle};
+use super::refusal::QueueError;
 use super::shard::Gate;
 use super::work_item::WorkHandle;
 
@@ -173,5 +176,44 @@ impl Unlisted {
 impl Drop for Unlisted {
     fn drop(&mut self) {
         self.abandon();
+    }
+}
+
+impl Queue {
+    /// Makes a one-shot and the timer that queues it. The closure comes back if the queue ends at this moment.
+    pub(super) fn arm_one_shot<F, T>(
+        handle: &Arc<QueueHandle>,
+        slot: usize,
+        after: Duration,
+        function: F,
+    ) -> Result<RawHandle<T>, (QueueError, F)>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let queue = handle.queue();
+        let (item, mut raw) = one_shot::make(function, queue.shard(slot).lane(), queue.executor.origin);
+        let what = Later::OneShot(Unlisted::new(item));
+        let (name, wake) = TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot });
+        if let Some((error, Timer { what: Later::OneShot(item), .. })) = queue.armed_too_late(slot, &name) {
+            // SAFETY: the cell was made above for this closure; the timer that was taken back had its other side.
+            return Err((error, unsafe { one_shot::unmake(item.list(), raw) }));
+        }
+        if wake {
+            name.wake_manager();
+        }
+        raw.set_timer(name);
+        Ok(raw)
+    }
+
+    /// A timer was armed. Whoever ends the queue shuts its doors for everybody, and looks at the timers afterwards; so
+    /// if the door is found shut, this timer was seen there, or is taken off the map here, and refused.
+    pub(super) fn armed_too_late(&self, slot: usize, name: &TimerName) -> Option<(QueueError, Timer)> {
+        let gate = self.shard(slot).gate();
+        if gate.cell.load().door() != Door::Shut {
+            return None;
+        }
+        let error = self.may_revive(gate).err()?;
+        Some((error, name.take()?))
     }
 }

@@ -47,6 +47,51 @@ fn a_shutdown_runs_everything_and_ends_all_threads() {
     });
 }
 
+/// spec: E5 (accepted items have run, were cancelled, or are in the report): timers that are armed while the doors shut.
+/// They are given up and counted, or refused; none is left armed with nobody to fire it.
+#[test]
+fn a_timer_armed_at_the_last_moment_is_counted_or_refused() {
+    let _limit = time_limit();
+    let mut random = Random(7);
+    for n in 0..stress(120) {
+        let executor = builder("core:2 pu:1").0.build().unwrap();
+        let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+        let arm = || {
+            let mut handles = Vec::new();
+            while let Ok(handle) = queue.spawn_after(Duration::from_secs(3600), || ()) {
+                handles.push(handle);
+            }
+            handles
+        };
+        let arm_items = || {
+            let mut works = Vec::new();
+            loop {
+                let work = Work::new(|| ());
+                if queue.queue_delayed(&work, Duration::from_secs(3600)).is_err() {
+                    assert!(!work.is_pending(), "a refused item is as it was");
+                    return works;
+                }
+                works.push(work);
+            }
+        };
+        let (report, handles, works) = std::thread::scope(|scope| {
+            let (one_shots, items) = (scope.spawn(arm), scope.spawn(arm_items));
+            std::thread::sleep(Duration::from_micros(random.below(300)));
+            let report = if n % 2 == 0 {
+                executor.shutdown(SOON).unwrap().queues.iter().map(|queue| queue.timers).sum()
+            } else {
+                queue.destroy().unwrap()
+            };
+            (report, one_shots.join().unwrap(), items.join().unwrap())
+        });
+        for handle in &handles {
+            assert!(handle.is_finished(), "a timer is left armed, and nobody is told");
+        }
+        assert!(works.iter().all(|work| !work.is_pending()));
+        assert_eq!(report, handles.len() + works.len());
+    }
+}
+
 /// spec: E5 (refuses new work): closures and items come back untouched, and no queue is built any more.
 #[test]
 fn a_shut_down_executor_refuses_everything() {

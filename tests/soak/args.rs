@@ -16,7 +16,8 @@ Drive every public operation of cmwq at random from many threads, and check the 
       --any-memory   do not check that memory stays as it is, for sanitizers, which keep what is freed
   -h, --help         print this help
 
-Exit status: 0 if all is well, 1 if something was lost, run twice, or grew, 2 for a usage error. A lost wake-up aborts.
+Exit status: 0 if all is well, 1 if something was lost, run twice, or grew, 2 for a usage error. A lost wake-up, which
+is what the progress check reports, aborts. If all is well, the last line says so with the accounts.
 ";
 
 /// What the user wants.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cmwq::{BlockingGuard, Work};
 
-use crate::books::{Books, Cell, Ticket};
+use crate::books::{Books, Cell, Exists, Ticket};
 use crate::operations;
 use crate::random::Random;
 use crate::world::{Queue, World};
@@ -30,8 +30,10 @@ pub(crate) fn one_shot(
 
 /// A reusable item. It is in no world's way: it keeps its world only while it runs.
 pub(crate) fn reusable(world: &Arc<World>, seed: u64) -> Work {
+    let exists = Exists::new(&world.books);
     let (world, cell, runs) = (Arc::downgrade(world), Cell::default(), AtomicU64::new(seed));
     Work::with_handle(move |this| {
+        let _captured = &exists;
         let Some(world) = world.upgrade() else { return };
         let _inside = cell.enter(&world.books);
         Books::add(&world.books.run);
@@ -54,8 +56,8 @@ pub(crate) fn reusable(world: &Arc<World>, seed: u64) -> Work {
     })
 }
 
-fn behave(world: &Arc<World>, random: &mut Random) {
-    match random.below(24) {
+pub(crate) fn behave(world: &Arc<World>, random: &mut Random) {
+    match random.below(28) {
         0 => {
             Books::add(&world.books.panicked);
             // As a panic, but nobody prints it.
@@ -70,8 +72,20 @@ fn behave(world: &Arc<World>, random: &mut Random) {
         7 => spawn_child(world, random, true),
         8 => flush_another(world, random),
         9 => drop_what_it_can(world, random),
+        10 => say_who_it_is(world, random),
         _ => {}
     }
+}
+
+/// An item knows itself and its queue, as long as there are handles.
+fn say_who_it_is(world: &World, random: &mut Random) {
+    cmwq::set_description(format_args!("{:#x}", random.next()));
+    let (queue, name) = (cmwq::current_queue(), cmwq::current_queue_name());
+    let named_otherwise = queue.is_some_and(|queue| Some(queue.name()) != name.as_deref());
+    if name.is_none() || named_otherwise {
+        Books::add(&world.books.wrong);
+    }
+    let _either = (cmwq::current_work(), cmwq::is_rescuer());
 }
 
 /// Uses the CPU.

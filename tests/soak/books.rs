@@ -12,9 +12,16 @@ pub(crate) struct Books {
     pub(crate) cancelled: AtomicU64,
     /// Given back by a shutdown that ran out of time.
     pub(crate) returned: AtomicU64,
+    /// Of what was accepted, how much the end of a queue may have given up without counting it: it was just being
+    /// queued, or a timer that was just firing.
+    pub(crate) unsure: AtomicU64,
     pub(crate) panicked: AtomicU64,
-    /// One-shot closures that exist.
+    /// Ticks of periodic items that ran. Nobody queues these, so they are in no balance.
+    pub(crate) ticks: AtomicU64,
+    /// Closures of items that exist.
     pub(crate) tickets: AtomicU64,
+    /// Reusable items that exist: one that is freed is on no list, and nobody waits for it.
+    pub(crate) works: AtomicU64,
     /// Runs that overlapped where they must not.
     pub(crate) overlaps: AtomicU64,
     /// Answers that must not be given.
@@ -34,7 +41,12 @@ impl Books {
     }
 
     pub(crate) fn balance(&self) -> bool {
-        self.outstanding() == 0 && self.tickets.load(SeqCst) == 0
+        (0..=self.unsure.load(SeqCst) as i64).contains(&self.outstanding()) && self.tickets.load(SeqCst) == 0
+    }
+
+    /// Given up without being counted by a report. To be asked for when the books are closed.
+    pub(crate) fn uncounted(&self) -> u64 {
+        self.outstanding().max(0) as u64
     }
 
     /// Nothing that could be wrong is.
@@ -45,13 +57,14 @@ impl Books {
         }
         Err(format!(
             "accepted {} = run {} + cancelled {} + returned {} does not hold ({} outstanding), or {} closures are \
-             left, {overlaps} runs overlapped, {wrong} answers were wrong",
+             left, {overlaps} runs overlapped, {wrong} answers were wrong; {} may be uncounted",
             self.accepted.load(SeqCst),
             self.run.load(SeqCst),
             self.cancelled.load(SeqCst),
             self.returned.load(SeqCst),
             self.outstanding(),
             self.tickets.load(SeqCst),
+            self.unsure.load(SeqCst),
         ))
     }
 }
@@ -81,6 +94,22 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         self.books.tickets.fetch_sub(1, SeqCst);
+    }
+}
+
+/// What a reusable item carries.
+pub(crate) struct Exists(Arc<Books>);
+
+impl Exists {
+    pub(crate) fn new(books: &Arc<Books>) -> Self {
+        Books::add(&books.works);
+        Self(Arc::clone(books))
+    }
+}
+
+impl Drop for Exists {
+    fn drop(&mut self) {
+        self.0.works.fetch_sub(1, SeqCst);
     }
 }
 

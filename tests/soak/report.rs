@@ -25,11 +25,31 @@ pub(crate) struct Report {
     most_threads: AtomicUsize,
 }
 
-const NAMES: [&str; 6] = ["accepted", "run", "cancelled", "returned", "refused", "panicked"];
+const NAMES: [&str; 9] = [
+    "accepted",
+    "  run",
+    "  cancelled",
+    "  returned",
+    "  returned unreported",
+    "refused",
+    "panicked",
+    "ticks",
+    "overlapping runs",
+];
 
 fn values(books: &Books) -> [u64; NAMES.len()] {
-    [&books.accepted, &books.run, &books.cancelled, &books.returned, &books.refused, &books.panicked]
-        .map(|count| count.load(SeqCst))
+    let [accepted, run, cancelled, returned, refused, panicked, ticks, overlaps] = [
+        &books.accepted,
+        &books.run,
+        &books.cancelled,
+        &books.returned,
+        &books.refused,
+        &books.panicked,
+        &books.ticks,
+        &books.overlaps,
+    ]
+    .map(|count| count.load(SeqCst));
+    [accepted, run, cancelled, returned, books.uncounted(), refused, panicked, ticks, overlaps]
 }
 
 impl Report {
@@ -117,14 +137,31 @@ impl Report {
         } else {
             self.print_table(warm, now);
         }
+        if args.json {
+            return;
+        }
+        let (verdict, passed, failed) = if failure.is_some() { ("FAILED", 0, 1) } else { ("ok", 1, 0) };
+        println!("\ntest result: {verdict}. {passed} passed; {failed} failed\n");
         match failure {
-            Some(failure) => eprintln!("soak: FAILED: {failure}\nto repeat: --seed {}", self.seed),
-            None => eprintln!("soak: ok"),
+            Some(failure) => println!("{failure}\nsoak: FAILED; to repeat: --seed {}", self.seed),
+            None => println!("soak: ok: {}", self.line(warm, now)),
         }
-        if !args.json {
-            let (verdict, passed, failed) = if failure.is_some() { ("FAILED", 0, 1) } else { ("ok", 1, 0) };
-            println!("\ntest result: {verdict}. {passed} passed; {failed} failed");
-        }
+    }
+
+    /// All that matters of a run that went well, in one line.
+    fn line(&self, warm: Usage, now: Usage) -> String {
+        let [accepted, run, cancelled, returned, uncounted, ..] =
+            self.sums.each_ref().map(|sum| sum.load(Relaxed));
+        format!(
+            "{} s from seed {}, {} rounds, {} operations; {accepted} accepted = {run} run + {cancelled} cancelled + \
+             {} returned ({uncounted} of them after the report); 0 lost, 0 run twice, 0 overlapping, 0 reports of the \
+             progress check; {warm} after the warm-up, {now} at the end",
+            self.begun.elapsed().as_secs(),
+            self.seed,
+            self.rounds(),
+            self.operations.total(),
+            returned + uncounted,
+        )
     }
 
     fn sums(&self) -> impl Iterator<Item = (&'static str, u64)> {
@@ -147,7 +184,7 @@ impl Report {
     fn print_json(&self, failure: Option<&str>, warm: Usage, now: Usage) {
         let object = |pairs: Vec<(&'static str, u64)>| {
             let fields: Vec<String> =
-                pairs.into_iter().map(|(name, count)| format!("\"{name}\":{count}")).collect();
+                pairs.into_iter().map(|(name, count)| format!("\"{}\":{count}", name.trim())).collect();
             format!("{{{}}}", fields.join(","))
         };
         println!(

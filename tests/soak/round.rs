@@ -26,19 +26,28 @@ pub(crate) fn play(
 ) -> Result<(), String> {
     let world = World::new(random, report.rounds());
     let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for _ in 0..drivers {
-            let seed = random.next();
-            let driver = Driver::new(Arc::clone(&world), seed);
+    let all_well = std::thread::scope(|scope| {
+        let drive_one = |_| {
+            let driver = Driver::new(Arc::clone(&world), random.next());
             let stop = &stop;
-            scope.spawn(move || drive(driver, stop, report));
-        }
+            scope.spawn(move || drive(driver, stop, report))
+        };
+        let threads: Vec<_> = (0..drivers).map(drive_one).collect();
         oversee(&world, time, &stop, report);
+        {
+            // All of them, also after one that failed.
+            let failed = threads.into_iter().filter_map(|thread| thread.join().err()).count();
+            failed == 0
+        }
     });
+    if !all_well {
+        return Err("a driver panicked: see above".into());
+    }
     end(world, threads_before, report)
 }
 
 fn drive(mut driver: Driver, stop: &AtomicBool, report: &Report) {
+    let _ended = Ended(report);
     while !stop.load(SeqCst) {
         if driver.world.books.outstanding() > BACKLOG {
             std::thread::sleep(Duration::from_micros(200));
@@ -46,7 +55,15 @@ fn drive(mut driver: Driver, stop: &AtomicBool, report: &Report) {
             driver.step(&report.operations);
         }
     }
-    report.driver_ended();
+}
+
+/// Counts a driver as ended, also if it panics.
+struct Ended<'a>(&'a Report);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.driver_ended();
+    }
 }
 
 /// Lets the drivers work for their time, and sees to it that they stop.
@@ -68,15 +85,23 @@ fn oversee(world: &World, time: Duration, stop: &AtomicBool, report: &Report) {
 /// Balances the accounts, and takes everything down.
 fn end(world: Arc<World>, threads_before: usize, report: &Report) -> Result<(), String> {
     world.close();
-    holds_within(PATIENCE, || world.books.balance());
+    // A report may have left things uncounted, so balanced books are not enough.
+    holds_within(PATIENCE, || world.books.balance() && !world.has_restless_item());
     let verdict = world.books.verdict().map_err(|complaint| format!("{complaint}\n{}", world.describe()));
     report.add(&world.books);
     verdict?;
+    if world.has_restless_item() {
+        return Err(format!("an item is pending, running or disabled\n{}", world.describe()));
+    }
     world.clear();
     let books = Arc::clone(&world.books);
     drop(world);
     if !holds_within(PATIENCE, || Usage::now().threads <= threads_before) {
         return Err(format!("threads stay: {threads_before} before, {} now", Usage::now().threads));
+    }
+    let works = books.works.load(SeqCst);
+    if works > 0 {
+        return Err(format!("{works} reusable items are left, though nobody has a handle"));
     }
     // What the last destructors did is in the books, too.
     books.verdict()

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cmwq::{
-    AffinityScope, Attrs, BuildQueueError, Executor, TopologySource, Work, WorkQueue, WorkQueueBuilder,
+    AffinityScope, Attrs, BuildQueueError, Executor, SetMaxActiveError, TopologySource, Work, WorkQueue,
+    WorkQueueBuilder,
 };
 
 use crate::behaviour;
@@ -17,6 +18,8 @@ use crate::random::Random;
 const EXECUTORS: usize = 2;
 const QUEUES: usize = 12;
 const ITEMS: usize = 12;
+/// The name of the queues that have nothing but periodic items.
+pub(crate) const BEATS: &str = "beats";
 /// Longer than any thread is kept from going on, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -26,16 +29,34 @@ const SCOPES: [AffinityScope; 4] =
 const SHAPES: [&str; 5] =
     ["core:1 pu:1", "core:2 pu:1", "l3:1 core:8 pu:1", "l3:2 core:2 pu:1", "numa:2 core:2 pu:2"];
 
+/// The queues that every executor has, the bh ones at the end.
+const SYSTEM: [fn(&Executor) -> &WorkQueue; 9] = [
+    Executor::events,
+    Executor::events_highpri,
+    Executor::events_long,
+    Executor::events_unbound,
+    Executor::events_freezable,
+    Executor::events_power_efficient,
+    Executor::events_freezable_power_efficient,
+    Executor::events_bh,
+    Executor::events_bh_highpri,
+];
+const SYSTEM_BH: usize = 7;
+
 /// See the module.
 pub(crate) struct World {
     pub(crate) books: Arc<Books>,
     executors: Vec<Mutex<Option<Executor>>>,
     queues: Vec<Mutex<Option<Queue>>>,
     items: Vec<Mutex<Option<Item>>>,
+    /// A queue for periodic items alone: when it ends, what it gives back is in no book.
+    beats: Mutex<Option<WorkQueue>>,
     /// What threads are named: those of a round can be told from others.
     prefix: String,
     /// Items spawn and queue nothing any more.
     closing: AtomicBool,
+    /// Queues are destroyed, and executors shut down, while others use them.
+    pub(crate) has_ends: bool,
     /// One of so many threads cannot be made; 0: all can.
     creation_fails: Arc<AtomicUsize>,
 }
@@ -46,6 +67,8 @@ pub(crate) struct Queue {
     pub(crate) queue: WorkQueue,
     /// If one item at a time runs on it: the place for that item.
     pub(crate) alone: Option<Arc<Cell>>,
+    /// What is answered to whoever changes its limit.
+    pub(crate) limit: Result<(), SetMaxActiveError>,
 }
 
 /// A reusable item.
@@ -61,14 +84,17 @@ impl World {
             executors: (0..EXECUTORS).map(|_| Mutex::default()).collect(),
             queues: (0..QUEUES).map(|_| Mutex::default()).collect(),
             items: (0..ITEMS).map(|_| Mutex::default()).collect(),
+            beats: Mutex::default(),
             prefix: format!("s{round}"),
             closing: AtomicBool::new(false),
+            has_ends: random.once_in(2),
             // A failure holds all creations back for a second, so such a round does little else than wait.
             creation_fails: Arc::new(AtomicUsize::new(if round % 6 == 2 { 12 } else { 0 })),
         });
         (0..EXECUTORS).for_each(|at| world.new_executor(at, random));
         (0..QUEUES).for_each(|at| world.new_queue(at, random));
         (0..ITEMS).for_each(|at| world.new_item(at, random));
+        world.replace_beats(random);
         world
     }
 
@@ -76,8 +102,30 @@ impl World {
         random.pick(&self.executors).lock().unwrap().clone()
     }
 
+    /// Another one takes its place.
+    pub(crate) fn take_executor(&self, random: &mut Random) -> Option<Executor> {
+        let at = random.below(EXECUTORS);
+        let executor = self.executors[at].lock().unwrap().clone();
+        self.new_executor(at, random);
+        executor
+    }
+
     pub(crate) fn queue(&self, random: &mut Random) -> Option<Queue> {
+        if random.once_in(8) {
+            return self.system_queue(random);
+        }
         random.pick(&self.queues).lock().unwrap().clone()
+    }
+
+    fn system_queue(&self, random: &mut Random) -> Option<Queue> {
+        let executor = self.executor(random)?;
+        let at = random.below(SYSTEM.len());
+        let limit = if at < SYSTEM_BH { Ok(()) } else { Err(SetMaxActiveError::Bh) };
+        Some(Queue { queue: SYSTEM[at](&executor).clone(), alone: None, limit })
+    }
+
+    pub(crate) fn beats(&self) -> Option<WorkQueue> {
+        self.beats.lock().unwrap().clone()
     }
 
     pub(crate) fn item(&self, random: &mut Random) -> Option<Item> {
@@ -97,11 +145,18 @@ impl World {
     /// Drops every handle.
     pub(crate) fn clear(&self) {
         // Outside of the locks: destructors may look for others.
+        let beats = self.beats.lock().unwrap().take();
         let items: Vec<_> = self.items.iter().map(|item| item.lock().unwrap().take()).collect();
         let queues: Vec<_> = self.queues.iter().map(|queue| queue.lock().unwrap().take()).collect();
         let executors: Vec<_> =
             self.executors.iter().map(|executor| executor.lock().unwrap().take()).collect();
-        drop((items, queues, executors));
+        drop((beats, items, queues, executors));
+    }
+
+    /// Is one of the items not at rest?
+    pub(crate) fn has_restless_item(&self) -> bool {
+        let items = self.items.iter().filter_map(|item| item.lock().unwrap().clone());
+        items.map(|item| item.work).any(|work| work.is_pending() || work.is_running() || work.is_disabled())
     }
 
     /// What the executors look like, for whoever finds out what went wrong.
@@ -116,6 +171,16 @@ impl World {
 
     pub(crate) fn replace_queue(self: &Arc<Self>, random: &mut Random) {
         self.new_queue(random.below(QUEUES), random);
+    }
+
+    pub(crate) fn replace_beats(&self, random: &mut Random) {
+        let Some(executor) = self.executor(random) else { return };
+        let builder = if random.once_in(2) { WorkQueue::new(BEATS) } else { WorkQueue::per_cpu(BEATS) };
+        match builder.build_on(&executor) {
+            Ok(queue) => drop(self.beats.lock().unwrap().replace(queue)),
+            Err(BuildQueueError::ShutDown) if self.has_ends => {}
+            Err(error) => panic!("a queue cannot be made: {error}"),
+        }
     }
 
     pub(crate) fn replace_item(self: &Arc<Self>, random: &mut Random) {
@@ -152,16 +217,19 @@ impl World {
 
     fn new_queue(&self, at: usize, random: &mut Random) {
         let Some(executor) = self.executor(random) else { return };
-        let (builder, is_alone) = any_kind(random);
+        let (builder, limit) = any_kind(random);
         let builder = if random.once_in(3) { builder.max_pending(1 + random.below(200)) } else { builder };
-        let builder = if random.once_in(4) { builder.rescuer() } else { builder };
+        let may_have_rescuer = limit != Err(SetMaxActiveError::Bh);
+        let builder = if may_have_rescuer && random.once_in(4) { builder.rescuer() } else { builder };
         let queue = match builder.build_on(&executor) {
             Ok(queue) => queue,
             Err(BuildQueueError::Rescuer { .. }) if self.creation_fails.load(SeqCst) > 0 => return,
+            // Somebody shuts the executor down at this moment.
+            Err(BuildQueueError::ShutDown) if self.has_ends => return,
             Err(error) => panic!("a queue cannot be made: {error}"),
         };
-        let before =
-            self.queues[at].lock().unwrap().replace(Queue { queue, alone: is_alone.then(Arc::default) });
+        let alone = (limit == Err(SetMaxActiveError::Ordered)).then(Arc::default);
+        let before = self.queues[at].lock().unwrap().replace(Queue { queue, alone, limit });
         drop(before);
     }
 
@@ -172,18 +240,28 @@ impl World {
     }
 }
 
-/// A queue of any kind, and whether one item at a time runs on it.
-fn any_kind(random: &mut Random) -> (WorkQueueBuilder, bool) {
+/// A queue of any kind, and whether its limit may be changed.
+fn any_kind(random: &mut Random) -> (WorkQueueBuilder, Result<(), SetMaxActiveError>) {
+    let (builder, limit) = any_unfrozen(random);
+    // The items of a bh queue go to their thread at once, so it cannot be frozen.
+    let freezes = limit != Err(SetMaxActiveError::Bh) && random.once_in(3);
+    (if freezes { builder.freezable() } else { builder }, limit)
+}
+
+fn any_unfrozen(random: &mut Random) -> (WorkQueueBuilder, Result<(), SetMaxActiveError>) {
     let scope = *random.pick(&SCOPES);
-    match random.below(9) {
-        0 => (WorkQueue::new("managed"), false),
-        1 => (WorkQueue::new("scoped").attrs(Attrs::new().scope(scope)), false),
-        2 => (WorkQueue::new("limited").max_active_total(1 + random.below(4)), false),
-        3 => (WorkQueue::per_cpu("per CPU").max_active(random.below(8)), false),
-        4 => (WorkQueue::per_cpu("high").high_priority(), false),
-        5 => (WorkQueue::per_cpu("heavy").cpu_intensive(), false),
-        6 => (WorkQueue::per_cpu("frugal").power_efficient(), false),
-        7 => (WorkQueue::unbound("unbound").max_active(1 + random.below(16)), false),
-        _ => (WorkQueue::ordered("ordered"), true),
-    }
+    let builder = match random.below(11) {
+        0 => WorkQueue::new("managed"),
+        1 => WorkQueue::new("scoped").attrs(Attrs::new().scope(scope)),
+        2 => WorkQueue::new("limited").max_active_total(1 + random.below(4)),
+        3 => WorkQueue::per_cpu("per CPU").max_active(random.below(8)),
+        4 => WorkQueue::per_cpu("high").high_priority(),
+        5 => WorkQueue::per_cpu("heavy").cpu_intensive(),
+        6 => WorkQueue::per_cpu("frugal").power_efficient(),
+        7 => WorkQueue::unbound("unbound").max_active(1 + random.below(16)),
+        8 => return (WorkQueue::bh("bh"), Err(SetMaxActiveError::Bh)),
+        9 => return (WorkQueue::bh("urgent bh").high_priority(), Err(SetMaxActiveError::Bh)),
+        _ => return (WorkQueue::ordered("ordered"), Err(SetMaxActiveError::Ordered)),
+    };
+    (builder, Ok(()))
 }

@@ -3,8 +3,10 @@
 //! To add one: a function of a [`Driver`] in the file of its group, and a line in that group's table. It keeps the books:
 //! what the queue accepted, refused, or gave back.
 
+pub(crate) mod control;
 pub(crate) mod one_shots;
 pub(crate) mod placed;
+pub(crate) mod scopes;
 pub(crate) mod things;
 pub(crate) mod timers;
 pub(crate) mod works;
@@ -42,7 +44,17 @@ const HANDLES: usize = 32;
 
 /// All of them.
 pub(crate) fn table() -> impl Iterator<Item = &'static Operation> {
-    [one_shots::TABLE, works::TABLE, timers::TABLE, placed::TABLE, things::TABLE].into_iter().flatten()
+    [
+        one_shots::TABLE,
+        works::TABLE,
+        timers::TABLE,
+        placed::TABLE,
+        scopes::TABLE,
+        things::TABLE,
+        control::TABLE,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// How often each was performed, in the order of the table.

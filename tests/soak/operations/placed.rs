@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use cmwq::Work;
+use cmwq::{RunOnCpuError, Work};
 
 use crate::behaviour;
-use crate::books::Books;
+use crate::books::{Books, Ticket};
 
 use super::{Driver, Operation};
 
@@ -92,12 +92,17 @@ fn queue_batch(driver: &mut Driver) {
 
 fn run_on_cpu(driver: &mut Driver) {
     let Some(executor) = driver.world.executor(&mut driver.random) else { return };
-    let cpu = driver.random.below(CPUS);
+    let (cpu, books) = (driver.random.below(CPUS), &driver.world.books);
+    let mut ticket = Ticket::new(books);
+    Books::add(&books.accepted);
+    let answer = executor.run_on_cpu(cpu, move || ticket.run());
     // Refused where there is no such CPU.
-    let answer = executor.run_on_cpu(cpu, move || cpu);
-    let ran = answer.as_ref().is_ok_and(|answer| *answer == cpu);
-    if ran != executor.cpus().contains(cpu) {
-        Books::add(&driver.world.books.wrong);
+    if matches!(answer, Err(RunOnCpuError::Refused(_))) {
+        Books::add(&books.refused);
+        books.accepted.fetch_sub(1, SeqCst);
+    }
+    if answer.is_ok() != executor.cpus().contains(cpu) && !driver.world.has_ends {
+        Books::add(&books.wrong);
     }
 }
 
@@ -109,7 +114,7 @@ fn run_on_each(driver: &mut Driver) {
         count.fetch_add(1, SeqCst);
     });
     let all = answer.is_ok() && runs.load(SeqCst) == executor.cpus().len();
-    if !all {
+    if !all && !driver.world.has_ends {
         Books::add(&driver.world.books.wrong);
     }
 }

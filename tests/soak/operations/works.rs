@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use cmwq::Work;
+use cmwq::{EnableError, WaitError, Work};
 
+use crate::behaviour;
 use crate::books::Books;
 use crate::world::{Queue, World};
 
@@ -15,10 +16,13 @@ pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "queue everywhere", weight: 10, perform: queue_everywhere },
     Operation { name: "cancel an item", weight: 60, perform: cancel_one },
     Operation { name: "cancel_sync", weight: 20, perform: cancel_sync },
+    Operation { name: "cancel_sync_timeout", weight: 10, perform: cancel_sync_timeout },
     Operation { name: "disable", weight: 10, perform: |driver| disable(driver, false) },
     Operation { name: "disable_sync", weight: 10, perform: |driver| disable(driver, true) },
     Operation { name: "enable", weight: 30, perform: enable },
+    Operation { name: "enable_and_queue", weight: 20, perform: enable_and_queue },
     Operation { name: "flush an item", weight: 20, perform: flush },
+    Operation { name: "flush_timeout of an item", weight: 10, perform: flush_timeout },
     Operation { name: "look at an item", weight: 20, perform: look },
 ];
 
@@ -78,6 +82,22 @@ fn cancel_sync(driver: &mut Driver) {
     }
 }
 
+/// An answer in time says whether it was pending. If the time runs out, it was taken back all the same, and nobody
+/// knows: so the item is taken back before.
+fn cancel_sync_timeout(driver: &mut Driver) {
+    let Some(item) = driver.world.item(&mut driver.random) else { return };
+    // Nobody can queue it between the two.
+    if item.work.disable() {
+        Books::add(&driver.world.books.cancelled);
+    }
+    let answer = item.work.cancel_sync_timeout(driver.random.micros(300));
+    if !matches!(answer, Ok(false) | Err(WaitError::TimedOut)) {
+        Books::add(&driver.world.books.wrong);
+    }
+    driver.disabled.push(item.work);
+    enable(driver);
+}
+
 fn disable(driver: &mut Driver, waits: bool) {
     let Some(item) = driver.world.item(&mut driver.random) else { return };
     let taken_back = if waits { item.work.disable_sync() } else { Ok(item.work.disable()) };
@@ -103,9 +123,37 @@ pub(crate) fn enable(driver: &mut Driver) {
     }
 }
 
+/// An item that nobody else knows: others could queue it between the two, and the answer would be the same.
+fn enable_and_queue(driver: &mut Driver) {
+    let Some(on) = driver.world.queue(&mut driver.random) else { return };
+    let work = behaviour::reusable(&driver.world, driver.random.next());
+    let times = 1 + driver.random.below(2);
+    for _ in 0..times {
+        work.disable();
+    }
+    let books = &driver.world.books;
+    Books::add(&books.accepted);
+    match on.queue.enable_and_queue(&work) {
+        Ok(true) if times == 1 => return,
+        Ok(false) if times == 2 => {}
+        Ok(_) => Books::add(&books.wrong),
+        Err(EnableError::Refused(_)) => Books::add(&books.refused),
+        Err(_) => Books::add(&books.wrong),
+    }
+    books.accepted.fetch_sub(1, SeqCst);
+}
+
 fn flush(driver: &mut Driver) {
     let Some(item) = driver.world.item(&mut driver.random) else { return };
     if item.work.flush().is_err() {
+        Books::add(&driver.world.books.wrong);
+    }
+}
+
+fn flush_timeout(driver: &mut Driver) {
+    let Some(item) = driver.world.item(&mut driver.random) else { return };
+    let answer = item.work.flush_timeout(driver.random.micros(300));
+    if !matches!(answer, Ok(_) | Err(WaitError::TimedOut)) {
         Books::add(&driver.world.books.wrong);
     }
 }

@@ -1,0 +1,109 @@
+//! What is done to queues and executors as a whole while they are used: limits, freezing, and their ends.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use cmwq::WaitError;
+
+use crate::books::Books;
+use crate::world::BEATS;
+
+use super::{Driver, Operation};
+
+/// The queues of what is in no book.
+const UNBOOKED: [&str; 2] = [BEATS, "schedule_on_each_cpu"];
+
+pub(crate) const TABLE: &[Operation] = &[
+    Operation { name: "set_max_active", weight: 20, perform: set_max_active },
+    Operation { name: "len, is_congested", weight: 10, perform: look },
+    Operation { name: "freeze and thaw", weight: 2, perform: freeze },
+    Operation { name: "drain", weight: 4, perform: drain },
+    Operation { name: "drain_timeout", weight: 4, perform: drain_timeout },
+    Operation { name: "destroy", weight: 4, perform: destroy },
+    Operation { name: "shutdown", weight: 1, perform: shutdown },
+];
+
+fn set_max_active(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    let answer = queue.queue.set_max_active(driver.random.below(24));
+    if answer != queue.limit {
+        Books::add(&driver.world.books.wrong);
+    }
+}
+
+fn look(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    let _hints = (queue.queue.len(), queue.queue.is_empty(), queue.queue.max_active());
+    if queue.queue.is_congested(0).is_err() {
+        Books::add(&driver.world.books.wrong);
+    }
+}
+
+/// For a moment: frozen work waits, and so does whoever waits for it.
+fn freeze(driver: &mut Driver) {
+    let Some(executor) = driver.world.executor(&mut driver.random) else { return };
+    executor.freeze_begin();
+    let _hint = executor.freeze_busy();
+    std::thread::sleep(driver.random.micros(500));
+    executor.thaw();
+}
+
+/// A driver is no item: its waits end.
+fn drain(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    if queue.queue.drain().is_err() {
+        Books::add(&driver.world.books.wrong);
+    }
+}
+
+fn drain_timeout(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    let timeout = driver.random.micros(500);
+    if !matches!(queue.queue.drain_timeout(timeout), Ok(()) | Err(WaitError::TimedOut)) {
+        Books::add(&driver.world.books.wrong);
+    }
+}
+
+/// Timers that come to nothing are given back. One may be in the hands of a thread that fires it, and find the queue
+/// gone a little later, which nobody counts.
+fn destroy(driver: &mut Driver) {
+    if !driver.world.has_ends {
+        return;
+    }
+    if driver.random.once_in(8) {
+        return destroy_beats(driver);
+    }
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    match queue.queue.destroy() {
+        Ok(timers) => {
+            driver.world.books.returned.fetch_add(timers as u64, SeqCst);
+            Books::add(&driver.world.books.unsure);
+        }
+        Err(_) => Books::add(&driver.world.books.wrong),
+    }
+}
+
+/// Ticks come to nothing, and are in no book.
+fn destroy_beats(driver: &mut Driver) {
+    let Some(queue) = driver.world.beats() else { return };
+    if !matches!(queue.destroy_timeout(driver.random.micros(500)), Ok(_) | Err(WaitError::TimedOut)) {
+        Books::add(&driver.world.books.wrong);
+    }
+    driver.world.replace_beats(&mut driver.random);
+}
+
+/// What does not end in time is given back; what had begun may be given up a little later, which nobody counts.
+fn shutdown(driver: &mut Driver) {
+    if !driver.world.has_ends {
+        return;
+    }
+    let Some(executor) = driver.world.take_executor(&mut driver.random) else { return };
+    let Ok(report) = executor.shutdown(driver.random.micros(20_000)) else {
+        return Books::add(&driver.world.books.wrong);
+    };
+    Books::add(&driver.world.books.unsure);
+    for queue in report.queues.into_iter().filter(|queue| !UNBOOKED.contains(&&*queue.name)) {
+        let books = &driver.world.books;
+        books.returned.fetch_add((queue.dropped + queue.timers) as u64, SeqCst);
+        books.unsure.fetch_add(queue.running as u64, SeqCst);
+    }
+}

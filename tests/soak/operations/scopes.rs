@@ -1,0 +1,121 @@
+//! Scopes: items that borrow from the stack of whoever waits for them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+use cmwq::{JoinError, Scope, ScopeError, ScopedJoinHandle};
+
+use crate::behaviour;
+use crate::books::{Books, Ticket};
+use crate::random::Random;
+use crate::world::{Queue, World};
+
+use super::{Driver, Operation};
+
+/// A body spawns fewer items than this, and these a few more.
+const ITEMS: usize = 12;
+
+pub(crate) const TABLE: &[Operation] = &[Operation { name: "scope", weight: 12, perform: scope }];
+
+/// What all items of a scope borrow.
+#[derive(Clone, Copy)]
+struct Host<'env> {
+    world: &'env Arc<World>,
+    queue: &'env Queue,
+    /// Items that are not over.
+    present: &'env AtomicU64,
+}
+
+/// Counts an item while its closure exists.
+struct Guest<'env>(&'env AtomicU64);
+
+impl Drop for Guest<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A driver is no item: its scope ends. Then all items are over, run or not.
+fn scope(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    let (world, random, present) = (&driver.world, &mut driver.random, AtomicU64::new(0));
+    let host = Host { world, queue: &queue, present: &present };
+    let count = random.below(ITEMS);
+    // An item that panics, and is not joined, has the scope panic.
+    let end = catch_unwind(AssertUnwindSafe(|| {
+        queue.queue.scope(|scope| {
+            for _ in 0..count {
+                if let Some(handle) = host.spawn(scope, random) {
+                    host.use_handle(handle, random);
+                }
+            }
+        })
+    }));
+    let is_well = match end {
+        Ok(Ok(())) | Err(_) => true,
+        Ok(Err(ScopeError::Dropped { items })) => items > 0 && world.has_ends,
+        Ok(Err(_)) => false,
+    };
+    if !is_well || present.load(Relaxed) > 0 {
+        Books::add(&world.books.wrong);
+    }
+}
+
+impl<'env> Host<'env> {
+    fn spawn<'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        random: &mut Random,
+    ) -> Option<ScopedJoinHandle<'scope, u64>>
+    where
+        'env: 'scope,
+    {
+        let Host { world, queue, present } = self;
+        let seed = random.next();
+        let mut ticket = Ticket::new(&world.books);
+        present.fetch_add(1, Relaxed);
+        let guest = Guest(present);
+        let closure = move || {
+            let _present = guest;
+            ticket.run();
+            let _alone = queue.alone.as_ref().map(|cell| cell.enter(&world.books));
+            let mut random = Random(seed);
+            if !world.is_closing() && random.once_in(4) {
+                drop(self.spawn(scope, &mut random));
+            }
+            behaviour::behave(world, &mut random);
+            seed
+        };
+        Books::add(&world.books.accepted);
+        match scope.spawn(closure) {
+            Ok(handle) => Some(handle),
+            Err(_) => {
+                Books::add(&world.books.refused);
+                world.books.accepted.fetch_sub(1, SeqCst);
+                None
+            }
+        }
+    }
+
+    fn use_handle(self, handle: ScopedJoinHandle<'_, u64>, random: &mut Random) {
+        let books = &self.world.books;
+        match random.below(4) {
+            0 if handle.cancel() => {
+                Books::add(&books.cancelled);
+                if !matches!(handle.join(), Err(JoinError::Cancelled)) {
+                    Books::add(&books.wrong);
+                }
+            }
+            1 => {
+                let result = handle.join();
+                let ended = self.world.has_ends && matches!(result, Err(JoinError::Cancelled));
+                if !ended && !matches!(result, Ok(_) | Err(JoinError::Panicked(_))) {
+                    Books::add(&books.wrong);
+                }
+            }
+            2 => drop(handle.join_timeout(random.micros(200))),
+            _ => {}
+        }
+    }
+}
