@@ -1,18 +1,18 @@
 //! One error type per operation, each saying what was wrong, with the value, and what would be right.
 
 mod batch;
+mod join;
 mod limit;
 mod scope;
 
-use std::any::Any;
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use crate::sys::sync::Mutex;
 use crate::{CpuSet, QueueError, TopologyError};
 
 pub use self::batch::{QueueBatchError, RefusedBatch};
+pub use self::join::{JoinError, PanicPayload};
 pub use self::limit::SetMaxActiveError;
 pub use self::scope::ScopeError;
 
@@ -267,47 +267,6 @@ impl<F> From<Refused<F>> for QueueError {
     }
 }
 
-/// Why a one-shot has no result.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum JoinError {
-    /// It panicked.
-    Panicked(PanicPayload),
-    /// It was cancelled before it began.
-    Cancelled,
-    /// Waiting would never end: the caller is that item, or holds the only slot that the item needs; or as
-    /// [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock) says. The item was detached and goes on.
-    WouldDeadlock,
-    /// The executor belongs to the process that this one was forked from, and the item had not ended at the fork.
-    Forked,
-}
-
-impl fmt::Display for JoinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Panicked(panic) => match panic.message() {
-                Some(message) => write!(f, "the item panicked: {message}"),
-                None => write!(f, "the item panicked"),
-            },
-            Self::Cancelled => write!(f, "the item was cancelled before it began"),
-            Self::WouldDeadlock => {
-                write!(
-                    f,
-                    "joining here would never end: the caller is that item, or holds the slot that it needs"
-                )
-            }
-            Self::Forked => {
-                write!(
-                    f,
-                    "the item belongs to the process that this one was forked from, and had not ended then"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for JoinError {}
-
 /// Why something that was to run on a certain CPU, or on each, did not, or not to its end.
 ///
 /// See [`Executor::run_on_cpu`](crate::Executor::run_on_cpu).
@@ -330,7 +289,7 @@ impl std::error::Error for JoinError {}
 pub enum RunOnCpuError {
     /// It was not accepted, and has not begun.
     Refused(QueueError),
-    /// It panicked, or was cancelled before it began.
+    /// It panicked, or a shutdown dropped it; or waiting for it would never end.
     Failed(JoinError),
 }
 
@@ -357,54 +316,23 @@ impl From<JoinError> for RunOnCpuError {
     }
 }
 
-/// What an item panicked with.
+/// Why an item was not enabled, or not queued after that.
 ///
 /// # Examples
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use cmwq::JoinError;
+/// use cmwq::{EnableError, QueueError, Work, WorkQueue};
 ///
-/// let queue = cmwq::WorkQueue::new("panics").build()?;
-/// let Err(JoinError::Panicked(panic)) = queue.spawn(|| panic!("no luck"))?.join() else { unreachable!() };
-/// assert_eq!(panic.message(), Some("no luck"));
-/// // To go on panicking in the joiner: std::panic::resume_unwind(panic.into_inner())
+/// let (queue, work) = (WorkQueue::new("gone").build()?, Work::new(|| ()));
+/// assert_eq!(queue.enable_and_queue(&work), Err(EnableError::NotDisabled));
+/// work.disable();
+/// queue.destroy()?;
+/// assert_eq!(queue.enable_and_queue(&work), Err(EnableError::Refused(QueueError::Destroyed)));
+/// assert!(!work.is_disabled());
 /// # Ok(())
 /// # }
 /// ```
-pub struct PanicPayload {
-    message: Option<Box<str>>,
-    /// Payloads are `Send` only, errors are expected to be `Sync` too: the lock is never taken but to that end.
-    payload: Mutex<Box<dyn Any + Send>>,
-}
-
-impl PanicPayload {
-    pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
-        let text = payload.downcast_ref::<&str>().copied();
-        let message = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).map(Into::into);
-        Self { message, payload: Mutex::new(payload) }
-    }
-
-    /// The text that it panicked with, if it is one.
-    #[must_use]
-    pub fn message(&self) -> Option<&str> {
-        self.message.as_deref()
-    }
-
-    /// The payload itself, as [`std::panic::catch_unwind`] gives it.
-    #[must_use]
-    pub fn into_inner(self) -> Box<dyn Any + Send> {
-        self.payload.into_inner()
-    }
-}
-
-impl fmt::Debug for PanicPayload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PanicPayload").field(&self.message().unwrap_or("..")).finish()
-    }
-}
-
-/// Why an item was not enabled, or not queued after that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum EnableError {

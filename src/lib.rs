@@ -32,8 +32,17 @@
 //!
 //! [`WorkQueue::new`] is the kind to begin with: it runs as many items at a time as there are CPUs near the issuer, not
 //! counting blocked ones. [`WorkQueue::per_cpu`], [`WorkQueue::unbound`], [`WorkQueue::ordered`] and [`WorkQueue::bh`]
-//! are the kernel's own kinds. All of them share the pools of an [`Executor`], by default the process-wide one. Each executor has some queues
-//! from the start, for items that need none of their own: see [`system`].
+//! are the kernel's own kinds. All of them share the pools of an [`Executor`], by default the process-wide one.
+//!
+//! What is said when a queue is built: [`high_priority`](WorkQueueBuilder::high_priority),
+//! [`cpu_intensive`](WorkQueueBuilder::cpu_intensive), [`power_efficient`](WorkQueueBuilder::power_efficient),
+//! [`freezable`](WorkQueueBuilder::freezable), where items run ([`attrs`](WorkQueueBuilder::attrs)), and how many:
+//! [`max_active`](WorkQueueBuilder::max_active) and [`max_active_total`](WorkQueueBuilder::max_active_total) limit what
+//! runs or blocks, [`max_pending`](WorkQueueBuilder::max_pending) what waits. A queue with a
+//! [`rescuer`](WorkQueueBuilder::rescuer) has a thread of its own, for when no other one can be made.
+//!
+//! Each executor has some queues from the start, for items that need none of their own: see [`system`]. A
+//! [bh](WorkQueue::bh) queue is for short items that must not block: each CPU runs them one after the other, in order.
 //!
 //! # Classes
 //!
@@ -47,7 +56,6 @@
 //!   another affinity scope or other [`Attrs`], do not.
 //! * Plain [`unbound`](WorkQueue::unbound) and [`ordered`](WorkQueue::ordered) queues have no such number: what is
 //!   active, up to `max_active` for each queue, has a thread, whatever else runs.
-//!
 //! * [bh](WorkQueue::bh) queues run one item per CPU and priority, also while it blocks, which it should not.
 //!
 //! Classes do not see each other: a program that keeps three of them busy has three threads to run per CPU, between
@@ -60,7 +68,32 @@
 //! again: while it is pending, queueing it does nothing, and one worker executes it at a time, so any number of requests
 //! lead to one run now and one run after, which sees all of them.
 //!
-//! [`WorkQueue::scope`] runs closures that borrow, and returns when all of them are over.
+//! [`WorkQueue::scope`] runs closures that borrow, and returns when all of them are over. [`WorkQueue::spawn_batch`] and
+//! [`WorkQueue::queue_batch`] queue many items for one wake-up. [`WorkQueue::queue_on`] and
+//! [`WorkQueue::queue_on_node`] choose the CPU or the node, [`Executor::run_on_cpu`] and
+//! [`Executor::schedule_on_each_cpu`] wait for the result. Inside an item, [`current_work`] and [`current_queue`] tell
+//! which it is, and [`set_description`] tells others what it is doing.
+//!
+//! # Timers
+//!
+//! [`WorkQueue::queue_delayed`] and [`WorkQueue::spawn_after`] queue an item later, [`WorkQueue::mod_delayed`] moves it,
+//! and [`WorkQueue::spawn_every`] queues one again and again. One thread of the executor sleeps until the next of all
+//! timers is due; arming and cancelling one costs O(log n) for n that are armed. An item that is armed is pending, but
+//! not queued: a flush of its queue does not wait for it, and one of the item itself queues it now.
+//!
+//! # Waiting and ending
+//!
+//! | to wait for | |
+//! |---|---|
+//! | one closure | [`JoinHandle::join`] |
+//! | one item: its last queueing, or that nobody is inside | [`Work::flush`]; [`Work::cancel_sync`], [`Work::disable_sync`] |
+//! | what was queued before | [`WorkQueue::flush`] |
+//! | an empty queue, with outsiders refused meanwhile, or for ever | [`WorkQueue::drain`], [`WorkQueue::destroy`] |
+//! | a moment at which nothing runs, with everything kept | [`Executor::freeze_begin`], [`freeze_busy`](Executor::freeze_busy) and [`thaw`](Executor::thaw) |
+//! | the end, in a given time, with a report of what did not fit | [`Executor::shutdown`] |
+//!
+//! Each wait has a form with a timeout, but for a scope, whose items hold borrows. Nobody has to wait: what was accepted
+//! by a queue whose last handle is gone runs all the same.
 //!
 //! # Promises
 //!
@@ -82,8 +115,8 @@
 //!
 //! A guard is a promise kept by hand: where one is missing, the pool takes the blocked worker for a running one, and
 //! whatever is queued behind it waits. Put a guard around each call that may sleep: file and network I/O, locks that are
-//! held for long, channels, joins of foreign threads. It costs about ten nanoseconds. [`JoinHandle::join`],
-//! [`WorkQueue::flush`] and [`WorkQueue::scope`] bring their own.
+//! held for long, channels, joins of foreign threads. It costs about ten nanoseconds. The waits of this crate bring their
+//! own.
 //!
 //! # Fork
 //!
@@ -100,6 +133,44 @@
 //!
 //! An item that forks is, in the child, no item any more. A child that comes back from it ends there, without exit
 //! handlers, with status 0, or 101 after a panic; what is pending is the parent's.
+//!
+//! # Departures from the kernel
+//!
+//! The documentation of each item has the kernel's names as aliases: search it for `queue_work_on`. What is different
+//! here:
+//!
+//! * **Blocking is told, not seen.** The kernel's scheduler tells a pool that a worker sleeps; here a [guard](#guards)
+//!   does. Nor is an item noticed that keeps its CPU busy for long: say [`cpu_intensive`](WorkQueueBuilder::cpu_intensive).
+//! * **Managed queues** ([`WorkQueue::new`]) are an addition: unbound, and yet no more runnable items than CPUs.
+//! * **Refusals are typed errors, and change nothing.** The kernel warns, answers true, and drops an item that is queued to
+//!   a queue being drained; here that is [`QueueError::Draining`], and the item or closure is as it was. A disabled item
+//!   is [`QueueError::Disabled`], not false. Flags that contradict each other are a [`BuildQueueError`], and a limit that
+//!   does not exist is not clamped.
+//! * **Waiting for oneself is an error**, not a hang or a warning: [`WaitError::WouldDeadlock`].
+//! * **An [`enable`](Work::enable) too many is an error** ([`EnableError::NotDisabled`]); in the kernel it takes a pending
+//!   queueing away. An item may be disabled four billion times over, and not 65 535.
+//! * **Timers are known to their queue.** [`destroy`](WorkQueue::destroy) cancels those that are armed and says how many,
+//!   where the kernel's would use freed memory; one that fires during a drain is held until that ends. Timers with equal
+//!   deadlines fire in the order in which they were armed, the kernel's in the reverse one.
+//! * **There is one type of reusable items**, [`Work`], with or without a delay, and so one `flush`, `cancel` and
+//!   `disable`. Items own what they use, and queues and executors live as long as they have work: nothing is to be
+//!   destroyed in an order.
+//! * **A cancelled item leaves its place in the queue behind**, empty, until that is reached: it counts in
+//!   [`len`](WorkQueue::len) and for [`max_pending`](WorkQueueBuilder::max_pending). Queued again to the same place
+//!   before that, the item has it back; in ordered and bh queues it comes last.
+//! * **`max_active` is as documented, not as implemented:** per CPU, for unbound queues too, 256 by default, 512 at most.
+//!   Linux since 6.9 limits unbound queues as a whole, as
+//!   [`max_active_total`](WorkQueueBuilder::max_active_total) does here. [`max_pending`](WorkQueueBuilder::max_pending)
+//!   is an addition. There is no `min_active`.
+//! * **bh** is a pinned thread for each CPU and priority, not a softirq. An item that blocks holds up those behind it and
+//!   nothing else; in debug builds, a guard in one is reported.
+//! * **A rescuer** helps where threads cannot be made, whatever the reason: a limit, no memory, the cap. It has the nice
+//!   level of its queue's workers. Its counts are the queue's, and outlive the pools.
+//! * **Freezing** twice is the same as once, and an executor that nobody can thaw any more thaws by itself.
+//! * **Panics are contained**, and everything is accounted for as if the item had returned.
+//! * **Scopes are strict**: an item stays in its pod. The default is `cache`; Linux since 7.1 divides large caches, as
+//!   [`AffinityScope::CacheShard`] does. Attributes are chosen when a queue is built.
+//! * **There is no** RCU work, `WQ_SYSFS`, hotplug of CPUs, or `execute_in_process_context`.
 //!
 //! # Platform
 //!
@@ -122,6 +193,8 @@ mod engine;
 mod error;
 #[cfg(not(cmwq_loom))]
 mod executor;
+#[cfg(not(cmwq_loom))]
+mod join;
 #[cfg(not(cmwq_loom))]
 mod observe;
 #[cfg(not(cmwq_loom))]
@@ -147,10 +220,11 @@ pub use self::{
         RefusedBatch, RunOnCpuError, ScopeError, SetMaxActiveError,
     },
     executor::{Executor, ExecutorBuilder, QueueReport, ShutdownReport},
+    join::JoinHandle,
     observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
     periodic::PeriodicHandle,
     queue::{Attrs, ScopedJoinHandle, WorkQueue, WorkQueueBuilder},
-    work::{JoinHandle, Work},
+    work::Work,
 };
 pub use policy::cpu_set::{CpuSet, ParseCpuSetError};
 pub use policy::pods::{AffinityScope, ParseAffinityScopeError};

@@ -10,6 +10,24 @@ use crate::{WaitError, Work};
 /// The handle of a function that is called every period: see [`WorkQueue::spawn_every`](crate::WorkQueue::spawn_every).
 ///
 /// Dropping it cancels the calls, without waiting for one that has begun.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+///
+/// let queue = cmwq::WorkQueue::new("metrics").build()?;
+/// let (tick, ticks) = mpsc::channel();
+/// let report = queue.spawn_every(Duration::from_millis(1), move || tick.send(()).unwrap_or(()))?;
+/// ticks.recv()?;
+/// assert!(report.runs() >= 1);
+/// report.cancel_sync()?;
+/// assert!(!report.is_running());
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "dropping the handle cancels the calls; write `detach()` if they are to go on for ever"]
 pub struct PeriodicHandle {
     work: Work,
@@ -31,7 +49,8 @@ impl PeriodicHandle {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] from inside the function; nothing is cancelled then.
+    /// [`WaitError::WouldDeadlock`] from inside the function, [`WaitError::Forked`] in a forked process; nothing is
+    /// cancelled then.
     pub fn cancel_sync(&self) -> Result<(), WaitError> {
         self.work.disable_sync().map(drop)
     }

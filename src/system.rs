@@ -25,7 +25,7 @@ use crate::{Executor, WorkQueue};
 /// [`Executor::events`] of the global executor.
 #[doc(alias = "system_percpu_wq")]
 #[doc(alias = "system_wq")]
-#[doc(alias = "schedule_work")]
+#[doc(alias = "flush_scheduled_work")]
 #[must_use]
 pub fn events() -> &'static WorkQueue {
     Executor::global().events()

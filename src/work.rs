@@ -1,13 +1,12 @@
-//! Work items: [`Work`], which is queued again and again, and [`JoinHandle`], the handle of one that runs once.
+//! [`Work`]: an item that is queued again and again.
 
 use std::any::type_name;
 use std::fmt;
 use std::time::Duration;
 
-use crate::engine::one_shot::RawHandle;
 use crate::engine::work_item::WorkHandle;
 use crate::sys::wait::Until;
-use crate::{EnableError, JoinError, PanicPayload, WaitError};
+use crate::{EnableError, WaitError};
 
 /// A reusable work item: a function that is queued again and again.
 ///
@@ -43,6 +42,7 @@ use crate::{EnableError, JoinError, PanicPayload, WaitError};
 /// # }
 /// ```
 #[doc(alias = "work_struct")]
+#[doc(alias = "delayed_work")]
 #[derive(Clone)]
 pub struct Work {
     pub(crate) item: WorkHandle,
@@ -51,6 +51,7 @@ pub struct Work {
 impl Work {
     /// An item that calls `function`.
     #[doc(alias = "INIT_WORK")]
+    #[doc(alias = "INIT_DELAYED_WORK")]
     #[must_use]
     pub fn new<F>(function: F) -> Self
     where
@@ -94,7 +95,23 @@ impl Work {
         Self { item: WorkHandle::new(type_name::<F>(), Box::new(call)) }
     }
 
-    /// Will it run? True from a queueing until its run begins. A hint: it may change at any time.
+    /// Will it run? True from a queueing, now or later, until its run begins. A hint: it may change at any time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Work, WorkQueue};
+    /// use std::time::Duration;
+    ///
+    /// let (queue, work) = (WorkQueue::new("hints").build()?, Work::new(|| ()));
+    /// queue.queue_delayed(&work, Duration::from_secs(60))?;
+    /// assert!(work.is_pending() && !work.is_running(), "armed");
+    /// work.cancel();
+    /// assert!(!work.is_pending());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "work_pending")]
     #[must_use]
     pub fn is_pending(&self) -> bool {
@@ -110,8 +127,8 @@ impl Work {
 
     /// Takes a pending queueing back: true if there was one. Does not wait for a run that has begun.
     ///
-    /// Its place in the queue stays behind, empty, until it is reached; queueing the item again to the same place
-    /// before that revives it.
+    /// Its place in the queue stays behind, empty, until it is reached. Queued again to the same place before that, the
+    /// item has it back; but in an ordered or bh queue it comes last. A timer that holds it is gone at once.
     ///
     /// # Examples
     ///
@@ -162,6 +179,31 @@ impl Work {
 
     /// As [`cancel_sync`](Self::cancel_sync), waiting for so long at most.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{WaitError, Work, WorkQueue};
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    ///
+    /// let queue = WorkQueue::new("slow").build()?;
+    /// let (go, door) = mpsc::channel::<()>();
+    /// let (begin, begun) = mpsc::channel();
+    /// let door = std::sync::Mutex::new(door);
+    /// let work = Work::new(move || {
+    ///     begin.send(()).unwrap();
+    ///     cmwq::blocking(|| drop(door.lock().unwrap().recv()));
+    /// });
+    /// queue.queue(&work)?;
+    /// begun.recv()?;
+    /// assert_eq!(work.cancel_sync_timeout(Duration::from_millis(1)), Err(WaitError::TimedOut));
+    /// go.send(())?;
+    /// assert_eq!(work.cancel_sync_timeout(Duration::from_secs(60)), Ok(false), "it was not pending");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`cancel_sync`](Self::cancel_sync), and [`WaitError::TimedOut`]: the pending queueing was taken back all the
@@ -173,6 +215,22 @@ impl Work {
 
     /// Takes a pending queueing back, and has every later one refused until [`enable`](Self::enable) was called as often
     /// as this. Was it pending? Does not wait for a run that has begun.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{QueueError, Work, WorkQueue};
+    ///
+    /// let (queue, upload) = (WorkQueue::new("uploads").build()?, Work::new(|| ()));
+    /// assert!(!upload.disable(), "it was not pending");
+    /// upload.disable();
+    /// assert_eq!(queue.queue(&upload), Err(QueueError::Disabled));
+    /// assert_eq!((upload.enable()?, upload.enable()?), (false, true), "as often as it was disabled");
+    /// assert_eq!(queue.queue(&upload), Ok(true));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Panics
     ///
@@ -214,6 +272,19 @@ impl Work {
 
     /// As [`disable_sync`](Self::disable_sync), waiting for so long at most.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let work = cmwq::Work::new(|| ());
+    /// assert_eq!(work.disable_sync_timeout(Duration::from_secs(1)), Ok(false), "it was not pending");
+    /// assert!(work.is_disabled());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`disable_sync`](Self::disable_sync), and [`WaitError::TimedOut`]: the item is disabled all the same.
@@ -223,7 +294,21 @@ impl Work {
     }
 
     /// Takes one [`disable`](Self::disable) back. True if it was the last one: the item may be queued again. What was
-    /// refused meanwhile is not made up for.
+    /// refused meanwhile is not made up for: [`WorkQueue::enable_and_queue`](crate::WorkQueue::enable_and_queue) does that.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{EnableError, Work};
+    ///
+    /// let work = Work::new(|| ());
+    /// work.disable();
+    /// assert!(work.enable()?);
+    /// assert_eq!(work.enable(), Err(EnableError::NotDisabled));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -271,6 +356,25 @@ impl Work {
 
     /// As [`flush`](Self::flush), for so long at most.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{WaitError, Work, WorkQueue};
+    /// use std::time::Duration;
+    ///
+    /// let executor = cmwq::Executor::builder().build()?;
+    /// let queue = WorkQueue::new("reports").freezable().build_on(&executor)?;
+    /// let report = Work::new(|| ());
+    /// executor.freeze_begin();
+    /// queue.queue(&report)?;
+    /// assert_eq!(report.flush_timeout(Duration::from_millis(1)), Err(WaitError::TimedOut));
+    /// executor.thaw();
+    /// report.flush()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`flush`](Self::flush), and [`WaitError::TimedOut`].
@@ -287,118 +391,5 @@ impl fmt::Debug for Work {
             .field("pending", &self.is_pending())
             .field("running", &self.is_running())
             .finish()
-    }
-}
-
-/// The handle of an item that runs once. Dropping it detaches the item, which runs all the same.
-///
-/// # Examples
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use cmwq::JoinError;
-///
-/// let queue = cmwq::WorkQueue::new("joins").build()?;
-/// assert_eq!(queue.spawn(|| 1 + 1)?.join()?, 2);
-/// let error = queue.spawn(|| panic!("oh no"))?.join().unwrap_err();
-/// assert!(matches!(error, JoinError::Panicked(_)));
-/// assert_eq!(error.to_string(), "the item panicked: oh no");
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "dropping the handle detaches the item; write `drop(handle)` if that is meant"]
-pub struct JoinHandle<T> {
-    raw: RawHandle<T>,
-}
-
-impl<T> JoinHandle<T> {
-    pub(crate) fn new(raw: RawHandle<T>) -> Self {
-        Self { raw }
-    }
-
-    /// Has it ended, or was it cancelled?
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.raw.is_finished()
-    }
-
-    /// Waits for the result, under a blocking guard. Everything in the run happens before this returns.
-    ///
-    /// # Errors
-    ///
-    /// [`JoinError::Panicked`] with the payload, [`JoinError::Cancelled`], [`JoinError::WouldDeadlock`] if the
-    /// caller is that very item, or holds the only slot of a queue in which that item waits for it, or, in a forked
-    /// process, [`JoinError::Forked`] if it had not ended at the fork.
-    pub fn join(self) -> Result<T, JoinError> {
-        match self.raw.wait(Until::FOREVER) {
-            Ok(()) => self.result(),
-            Err(WaitError::Forked) => Err(JoinError::Forked),
-            Err(_) => Err(JoinError::WouldDeadlock),
-        }
-    }
-
-    /// As [`join`](Self::join), for so long at most.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::sync::mpsc;
-    /// use std::time::Duration;
-    ///
-    /// let queue = cmwq::WorkQueue::new("patience").build()?;
-    /// let (go, wait) = mpsc::channel::<u32>();
-    /// let handle = queue.spawn(move || cmwq::blocking(|| wait.recv()))?;
-    /// let handle = handle.join_timeout(Duration::from_millis(1)).unwrap_err();
-    /// go.send(7)?;
-    /// assert_eq!(handle.join()??, 7);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The handle, if the item has not ended in time. Inside `Ok`, the errors of `join`.
-    pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
-        match self.raw.wait(Until::after(timeout)) {
-            Ok(()) => Ok(self.result()),
-            Err(WaitError::TimedOut) => Err(self),
-            Err(WaitError::Forked) => Ok(Err(JoinError::Forked)),
-            Err(_) => Ok(Err(JoinError::WouldDeadlock)),
-        }
-    }
-
-    /// Takes it back if it has not begun: true if so, and its closure has been dropped. The join then returns
-    /// [`JoinError::Cancelled`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = cmwq::WorkQueue::ordered("one").build()?;
-    /// let first = queue.spawn(|| cmwq::blocking(|| std::thread::sleep(std::time::Duration::from_millis(5))))?;
-    /// let second = queue.spawn(|| unreachable!("it was cancelled"))?;
-    /// if second.cancel() {
-    ///     assert!(matches!(second.join(), Err(cmwq::JoinError::Cancelled)));
-    /// }
-    /// # first.join()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn cancel(&self) -> bool {
-        self.raw.cancel()
-    }
-
-    fn result(self) -> Result<T, JoinError> {
-        match self.raw.take_result() {
-            Some(result) => result.map_err(|payload| JoinError::Panicked(PanicPayload::new(payload))),
-            None => Err(JoinError::Cancelled),
-        }
-    }
-}
-
-impl<T> fmt::Debug for JoinHandle<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("finished", &self.is_finished()).finish()
     }
 }

@@ -50,7 +50,7 @@ fn own_threads() -> usize {
     fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-/// spec: P1, P2, P3 (under RLIMIT_NPROC)
+/// spec: P3 (under RLIMIT_NPROC), P1, P2
 #[test]
 fn under_a_limit_on_the_users_threads() {
     if std::env::var_os(CHILD).is_some() {
@@ -74,7 +74,7 @@ fn under_a_limit_on_the_users_threads() {
     }
 }
 
-/// spec: P1, P2, P3 (in a pids cgroup)
+/// spec: P3 (in a pids cgroup), P1, P2
 #[test]
 fn in_a_cgroup_that_limits_threads() {
     if let Some(group) = std::env::var_os(CHILD) {

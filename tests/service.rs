@@ -8,7 +8,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sha2::{Digest, Sha512};
@@ -113,6 +113,7 @@ fn it_sheds_load_past_its_bound_and_finishes_what_it_accepted() {
     let service = Service::start(&["--active", "2", "--pending", "3"]);
     let (answered, shed, gone) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let bump = |count: &AtomicUsize| count.fetch_add(1, Ordering::SeqCst);
+    let ending = AtomicBool::new(false);
     let expected = sum_of("work", ROUNDS);
     let client = || {
         // Until the service is gone.
@@ -127,6 +128,8 @@ fn it_sheds_load_past_its_bound_and_finishes_what_it_accepted() {
                     bump(&shed);
                     std::thread::sleep(Duration::from_millis(2));
                 }
+                // Came while the server ended, and was taken on by nobody.
+                Ok((500, ..)) if ending.load(Ordering::SeqCst) => break bump(&gone),
                 Ok(other) => panic!("{other:?}"),
                 Err(_) => break bump(&gone),
             }
@@ -143,6 +146,7 @@ fn it_sheds_load_past_its_bound_and_finishes_what_it_accepted() {
         }
         assert!(enough(), "{answered:?} answered, {shed:?} shed");
         // Under load.
+        ending.store(true, Ordering::SeqCst);
         service.terminate();
         for client in clients {
             client.join().expect("its assertions hold");
@@ -153,9 +157,43 @@ fn it_sheds_load_past_its_bound_and_finishes_what_it_accepted() {
     assert_eq!(accepted, answered.into_inner(), "every accepted job was answered");
 }
 
+/// One job waits for its client, and another one for that: the service has no time for either. It says so, and so does
+/// the answer to the one that had not begun.
+#[test]
+fn what_does_not_end_in_time_is_reported() {
+    let mut service = Service::start(&["--active", "1", "--grace", "0"]);
+    let mut slow = TcpStream::connect(&service.address).expect("it listens");
+    write!(slow, "POST /jobs HTTP/1.1\r\nHost: test\r\nContent-Length: 5000\r\n\r\nto be continued")
+        .expect("sent");
+    let has_accepted = |jobs: usize| {
+        let stats = || request(&service.address, "GET /stats", "").expect("an answer").2;
+        (0..6000).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            stats().starts_with(&format!("accepted {jobs},"))
+        })
+    };
+    assert!(has_accepted(1));
+    std::thread::scope(|threads| {
+        let waits = threads.spawn(|| request(&service.address, "POST /jobs", "abc").expect("an answer"));
+        assert!(has_accepted(2));
+        service.terminate();
+        assert_eq!(waits.join().expect("it has an answer").0, 500);
+    });
+    let mut text = String::new();
+    service.output.read_to_string(&mut text).expect("its output ends with it");
+    assert!(text.contains("; jobs: 1 dropped, 1 running, 0 timers cancelled"), "{text}");
+    assert_eq!(service.process.wait().expect("it ends").code(), Some(1));
+}
+
 #[test]
 fn what_makes_no_sense_is_refused() {
-    for arguments in [&["--pending", "0"][..], &["--active", "513"], &["--listen", "nowhere"], &["extra"]] {
+    for arguments in [
+        &["--pending", "0"][..],
+        &["--active", "513"],
+        &["--grace", "soon"],
+        &["--listen", "nowhere"],
+        &["extra"],
+    ] {
         let test = std::env::current_exe().expect("a test knows where it is");
         let program = test.ancestors().nth(2).expect("a test lies two levels deep").join("examples/service");
         let output = Command::new(program).args(arguments).output().expect("it runs");

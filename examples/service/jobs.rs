@@ -80,12 +80,6 @@ impl Jobs {
         // A request that is not even answered here is closed by being dropped.
         drop(self.answers.spawn(answer));
     }
-
-    /// Returns when every accepted job is finished, and everybody has an answer.
-    pub(crate) fn finish(self) -> Result<(), cmwq::WaitError> {
-        self.queue.flush()?;
-        self.answers.flush()
-    }
 }
 
 /// 200 with the sum in hexadecimal, or what is wrong with the request.

@@ -16,7 +16,8 @@
 //! * **Items that compute and block.** One item reads the body, computes and answers, written plainly. While it waits for
 //!   the client it does not count, so slow clients cost no CPU, and the CPUs compute as many jobs as there are of them.
 //! * **Periodic work** beside it, on a queue of its own that costs no thread.
-//! * **A clean end.** On SIGTERM (or SIGINT) it stops accepting, finishes what it accepted, and gives an account.
+//! * **A clean end.** On SIGTERM (or SIGINT) it stops accepting, and `Executor::shutdown` finishes what was accepted. What
+//!   takes longer than `--grace` is dropped and reported; a request that is dropped is answered with 500.
 #![allow(clippy::disallowed_methods, reason = "stands in for a user of the crate")]
 
 mod args;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use cmwq::{PeriodicHandle, QueueError, WorkQueue};
+use cmwq::{Executor, PeriodicHandle, QueueError, WorkQueue};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tiny_http::{Method, Request, Server};
@@ -87,13 +88,13 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     while let Ok(Some(request)) = server.try_recv() {
         jobs.refuse(request);
     }
-    drop(server);
-    rate.cancel_sync()?;
-    jobs.finish()?;
+    drop((server, rate));
+    let report = Executor::global().shutdown(args.grace)?;
     println!("stopped: {account}");
-    match account.accepted.load(Relaxed) == account.finished.load(Relaxed) {
+    println!("{report}");
+    match report.is_complete() && account.accepted.load(Relaxed) == account.finished.load(Relaxed) {
         true => Ok(ended?),
-        false => Err("jobs were lost".into()),
+        false => Err("not every accepted job was finished".into()),
     }
 }
 

@@ -76,6 +76,20 @@ impl fmt::Display for QueueError {
 impl std::error::Error for QueueError {}
 
 /// Why a wait did not wait, or not to the end. Nothing that was waited for is changed by this.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{WaitError, WorkQueue};
+///
+/// let queue = WorkQueue::new("selfish").build()?;
+/// let same = queue.clone();
+/// let error = queue.spawn(move || same.flush().unwrap_err())?.join()?;
+/// assert_eq!(error, WaitError::WouldDeadlock);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WaitError {

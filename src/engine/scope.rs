@@ -35,6 +35,31 @@ use super::waits::{self, Roll};
 /// Where items are spawned that borrow: see [`WorkQueue::scope`](crate::WorkQueue::scope).
 ///
 /// `'scope` is the time that the items live at most, `'env` that of what they borrow from outside of the scope's body.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{QueueError, Scope, WorkQueue};
+///
+/// /// Halves the slice until it is short.
+/// fn double<'scope>(s: &'scope Scope<'scope, '_>, slice: &'scope mut [u32]) -> Result<(), QueueError> {
+///     if slice.len() <= 2 {
+///         slice.iter_mut().for_each(|n| *n *= 2);
+///         return Ok(());
+///     }
+///     let (left, right) = slice.split_at_mut(slice.len() / 2);
+///     drop(s.spawn(move || double(s, left).unwrap())?);
+///     double(s, right)
+/// }
+///
+/// let queue = WorkQueue::new("halves").build()?;
+/// let mut numbers = [1, 2, 3, 4, 5, 6, 7];
+/// queue.scope(|s| double(s, &mut numbers))??;
+/// assert_eq!(numbers, [2, 4, 6, 8, 10, 12, 14]);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Scope<'scope, 'env: 'scope> {
     queue: Arc<QueueHandle>,
     tally: Tally,

@@ -3,6 +3,32 @@
 use std::fmt;
 
 /// Why a scope has no result. All of its items are over all the same.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{Executor, ScopeError, WorkQueue};
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+///
+/// let executor = Executor::builder().build()?;
+/// let queue = WorkQueue::ordered("parts").build_on(&executor)?;
+/// let ((go, door), (begin, begun)) = (mpsc::channel::<()>(), mpsc::channel());
+/// let result = queue.scope(|s| {
+///     drop(s.spawn(move || {
+///         begin.send(()).unwrap();
+///         cmwq::blocking(|| door.recv())
+///     }));
+///     begun.recv().unwrap();
+///     drop(s.spawn(|| unreachable!("there was no time")));
+///     drop(executor.shutdown(Duration::ZERO));
+///     drop(go);
+/// });
+/// assert_eq!(result, Err(ScopeError::Dropped { items: 1 }));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ScopeError {

@@ -192,6 +192,25 @@ impl ExecutorBuilder {
 
     /// Called for every panic of an item, on the worker's thread, before anybody who joins learns of it.
     /// What it must not own: [`on_thread_start`](Self::on_thread_start).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::mpsc;
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let executor = cmwq::Executor::builder()
+    ///     .panic_handler(move |report| tell.send((report.queue.to_owned(), report.item_type)).unwrap())
+    ///     .build()?;
+    /// let queue = cmwq::WorkQueue::new("imports").build_on(&executor)?;
+    /// drop(queue.spawn(|| panic!("no such file"))?);
+    /// let (queue, item) = told.recv()?;
+    /// assert_eq!(queue, "imports");
+    /// println!("{item} panicked");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn panic_handler(mut self, handler: impl Fn(&PanicReport<'_>) + Send + Sync + 'static) -> Self {
         self.hooks.panic_handler = Some(Box::new(handler));
         self
@@ -201,7 +220,29 @@ impl ExecutorBuilder {
     /// thread is tried again after a second. For a budget of threads, and to test what happens without them.
     ///
     /// For a worker or a rescuer it is asked on the manager's thread, which makes no other one meanwhile, and calls no
-    /// rescuer: the hook must not wait for work of the same executor. It cannot build a queue with a rescuer there. What it must not own: [`on_thread_start`](Self::on_thread_start).
+    /// rescuer: the hook must not wait for work of the same executor. It cannot build a queue with a rescuer there. What it
+    /// must not own: [`on_thread_start`](Self::on_thread_start).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::io;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// let left = AtomicUsize::new(64);
+    /// let budget = move |name: &str| {
+    ///     let spend = |left: usize| left.checked_sub(1);
+    ///     match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend) {
+    ///         Ok(_) => Ok(()),
+    ///         Err(_) => Err(io::Error::other(format!("no thread is left for {name}"))),
+    ///     }
+    /// };
+    /// let executor = cmwq::Executor::builder().before_spawn(budget).build()?;
+    /// # drop(executor);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn before_spawn(mut self, hook: impl Fn(&str) -> io::Result<()> + Send + Sync + 'static) -> Self {
         self.hooks.before_spawn = Some(Box::new(hook));
         self

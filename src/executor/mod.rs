@@ -141,6 +141,23 @@ impl Executor {
     }
 
     /// Is an item of a freezable queue still active? Once it says no, while frozen, it stays so.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let executor = cmwq::Executor::builder().build()?;
+    /// executor.freeze_begin();
+    /// while executor.freeze_busy() {
+    ///     std::thread::sleep(Duration::from_millis(1));
+    /// }
+    /// // Nothing of the freezable queues runs here.
+    /// executor.thaw();
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "freeze_workqueues_busy")]
     #[must_use]
     pub fn freeze_busy(&self) -> bool {
@@ -166,6 +183,8 @@ impl Executor {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "wq_dump")]
+    #[doc(alias = "show_all_workqueues")]
     #[must_use]
     pub fn snapshot(&self) -> ExecutorSnapshot {
         ExecutorSnapshot::take(&self.inner.core)

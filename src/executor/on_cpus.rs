@@ -10,7 +10,8 @@ impl Executor {
     ///
     /// It runs as an item of the CPU's normal pool, after what waits there, and may itself wait for anything, also for
     /// another such call on the same CPU. A CPU that the executor does not use is served by one near it, as in
-    /// [`WorkQueue::queue_on`].
+    /// [`WorkQueue::queue_on`]. To wait for so long at most, use [`WorkQueue::spawn_on`] and
+    /// [`JoinHandle::join_timeout`].
     ///
     /// # Examples
     ///

@@ -32,6 +32,22 @@ pub struct ShutdownReport {
 }
 
 /// What a shutdown did not finish of one queue.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// let executor = cmwq::Executor::builder().build()?;
+/// let queue = cmwq::WorkQueue::new("reminders").build_on(&executor)?;
+/// drop(queue.spawn_after(Duration::from_secs(3600), || println!("time for tea"))?);
+/// let report = executor.shutdown(Duration::from_secs(5))?;
+/// assert!(report.is_complete(), "a timer that is not due is no unfinished work");
+/// assert_eq!((report.queues[0].name.as_str(), report.queues[0].timers), ("reminders", 1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct QueueReport {
@@ -117,7 +133,8 @@ impl Executor {
     /// # Errors
     ///
     /// [`WaitError::WouldDeadlock`] if the caller is an item of this executor, or one of another executor that is pending
-    /// on a queue of this one. Nothing was changed.
+    /// on a queue of this one, or one of its hooks on its manager's thread; [`WaitError::Forked`] in a forked process.
+    /// Nothing was changed.
     pub fn shutdown(&self, timeout: Duration) -> Result<ShutdownReport, WaitError> {
         blocking(|| self.inner.shutdown(Until::after(timeout))).map(ShutdownReport::new)
     }

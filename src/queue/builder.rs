@@ -142,8 +142,9 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Starts nothing while the executor is [frozen](Executor::freeze_begin).
+    /// Starts nothing while the executor is [frozen](Executor::freeze_begin). Not for bh queues.
     #[doc(alias = "WQ_FREEZABLE")]
+    #[doc(alias = "create_freezable_workqueue")]
     pub fn freezable(mut self) -> Self {
         self.freezable = true;
         self
@@ -159,7 +160,7 @@ impl WorkQueueBuilder {
     ///
     /// It is one thread: an item that it runs must not wait for another item that needs it, too. It does not count among
     /// [`max_threads`](crate::ExecutorBuilder::max_threads), since it is there for when these are not enough; the hooks for
-    /// threads are called for it. It ends with the queue. What it cannot help against is a system, or a
+    /// threads are called for it. It ends with the queue. Not for bh queues. What it cannot help against is a system, or a
     /// [`before_spawn`](crate::ExecutorBuilder::before_spawn) hook, that does not refuse a thread but never answers.
     ///
     /// # Examples
@@ -207,7 +208,8 @@ impl WorkQueueBuilder {
 
     /// How many accepted items may wait to begin; beyond that the queue answers
     /// [`QueueError::Full`](crate::QueueError::Full), which tells of the only limit that there is by default: a hundred
-    /// million. A cancelled item counts until its place in the queue is reached.
+    /// million. A cancelled item counts until its place in the queue is reached. Timers are not counted, and what they
+    /// fire is accepted beyond it.
     pub fn max_pending(mut self, items: usize) -> Self {
         self.max_pending = Some(items);
         self
@@ -219,12 +221,13 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Makes the queue on the [global executor](Executor::global).
+    /// Makes the queue on the [global executor](Executor::global). With a rescuer, it waits until that thread is there.
     ///
     /// # Errors
     ///
     /// If what was asked for has no meaning: the error says what, and why. [`BuildQueueError::Rescuer`] if the queue's
-    /// rescuer cannot be made. Nothing was made then.
+    /// rescuer cannot be made, [`BuildQueueError::ShutDown`] and [`BuildQueueError::Forked`] if the executor is at its
+    /// end. Nothing was made then.
     pub fn build(self) -> Result<WorkQueue, BuildQueueError> {
         self.build_on(Executor::global())
     }

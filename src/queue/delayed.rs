@@ -41,11 +41,45 @@ impl WorkQueue {
     /// As [`queue`](Self::queue), but for [`QueueError::Full`]: what was armed is queued when it is due, also beyond
     /// `max_pending`.
     #[doc(alias = "queue_delayed_work")]
+    #[doc(alias = "schedule_delayed_work")]
     pub fn queue_delayed(&self, work: &Work, delay: Duration) -> Result<bool, QueueError> {
+        self.queue_delayed_at(Place::Here, work, delay)
+    }
+
+    /// As [`queue_delayed`](Self::queue_delayed), to this CPU. Which one serves a CPU that the executor does not use:
+    /// [`queue_on`](Self::queue_on).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Executor, Work, WorkQueue};
+    /// use std::time::Duration;
+    ///
+    /// let queue = WorkQueue::per_cpu("statistics").build()?;
+    /// let fold = Work::new(|| println!("folding the counters of {:?}", std::thread::current().name()));
+    /// let last = Executor::global().cpus().iter().last().unwrap();
+    /// assert!(queue.queue_delayed_on(last, &fold, Duration::from_millis(1))?);
+    /// assert!(fold.flush()?, "now, and there");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::UnknownCpu`] if the topology has no such CPU, and those of [`queue_delayed`](Self::queue_delayed).
+    #[doc(alias = "queue_delayed_work_on")]
+    #[doc(alias = "schedule_delayed_work_on")]
+    pub fn queue_delayed_on(&self, cpu: usize, work: &Work, delay: Duration) -> Result<bool, QueueError> {
+        let place = self.executor().place_on_cpu(cpu)?;
+        self.queue_delayed_at(place, work, delay)
+    }
+
+    fn queue_delayed_at(&self, place: Place, work: &Work, delay: Duration) -> Result<bool, QueueError> {
         if delay.is_zero() {
-            return self.queue(work);
+            return self.handle.queue().queue(place, &work.item);
         }
-        let arm = Queue::arm(&self.handle, Place::Here, delay, &work.item, false)?;
+        let arm = Queue::arm(&self.handle, place, delay, &work.item, false)?;
         Ok(matches!(arm, Arm::Armed { .. }))
     }
 
@@ -77,7 +111,40 @@ impl WorkQueue {
     /// As [`queue_delayed`](Self::queue_delayed). What was pending stays so.
     #[doc(alias = "mod_delayed_work")]
     pub fn mod_delayed(&self, work: &Work, delay: Duration) -> Result<bool, QueueError> {
-        let arm = Queue::arm(&self.handle, Place::Here, delay, &work.item, true)?;
+        self.mod_delayed_at(Place::Here, work, delay)
+    }
+
+    /// As [`mod_delayed`](Self::mod_delayed), to this CPU. Which one serves a CPU that the executor does not use:
+    /// [`queue_on`](Self::queue_on).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Executor, Work, WorkQueue};
+    /// use std::time::Duration;
+    ///
+    /// let (queue, fold) = (WorkQueue::per_cpu("statistics").build()?, Work::new(|| ()));
+    /// queue.queue_delayed(&fold, Duration::from_secs(60))?;
+    /// let first = Executor::global().cpus().first().unwrap();
+    /// assert!(queue.mod_delayed_on(first, &fold, Duration::from_millis(1))?, "it was armed");
+    /// # fold.flush()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::UnknownCpu`] if the topology has no such CPU, and those of [`queue_delayed`](Self::queue_delayed).
+    /// What was pending stays so.
+    #[doc(alias = "mod_delayed_work_on")]
+    pub fn mod_delayed_on(&self, cpu: usize, work: &Work, delay: Duration) -> Result<bool, QueueError> {
+        let place = self.executor().place_on_cpu(cpu)?;
+        self.mod_delayed_at(place, work, delay)
+    }
+
+    fn mod_delayed_at(&self, place: Place, work: &Work, delay: Duration) -> Result<bool, QueueError> {
+        let arm = Queue::arm(&self.handle, place, delay, &work.item, true)?;
         Ok(matches!(arm, Arm::Armed { was_pending: true }))
     }
 
@@ -154,6 +221,22 @@ impl WorkQueue {
     }
 
     /// Takes one [`Work::disable`] back and, if it was the last one, queues the item: true if so.
+    ///
+    /// What was refused while the item was disabled may have been important: one run makes up for all of it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Work, WorkQueue};
+    ///
+    /// let (queue, render) = (WorkQueue::new("frames").build()?, Work::new(|| ()));
+    /// render.disable_sync()?; // Nobody renders while the window is rebuilt.
+    /// assert!(queue.enable_and_queue(&render)?);
+    /// queue.flush()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

@@ -31,13 +31,34 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or one that is pending on it.
+    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or one that is pending on it;
+    /// [`WaitError::Forked`] in a forked process. Nothing was changed.
     #[doc(alias = "drain_workqueue")]
     pub fn drain(&self) -> Result<(), WaitError> {
         blocking(|| self.handle.queue().drain(Until::FOREVER))
     }
 
     /// As [`drain`](Self::drain), for so long at most.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{WaitError, WorkQueue};
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    ///
+    /// let queue = WorkQueue::new("walk").build()?;
+    /// let (go, door) = mpsc::channel::<()>();
+    /// let busy = queue.spawn(move || cmwq::blocking(|| door.recv()))?;
+    /// assert_eq!(queue.drain_timeout(Duration::from_millis(1)), Err(WaitError::TimedOut));
+    /// queue.spawn(|| ())?.join()?; // It accepts items again.
+    /// go.send(())?;
+    /// queue.drain()?;
+    /// # busy.join()?.unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -73,14 +94,27 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or one that is pending on it. Nothing was
-    /// changed.
+    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or one that is pending on it;
+    /// [`WaitError::Forked`] in a forked process. Nothing was changed.
     #[doc(alias = "destroy_workqueue")]
     pub fn destroy(&self) -> Result<usize, WaitError> {
         blocking(|| self.handle.queue().destroy(Until::FOREVER))
     }
 
     /// As [`destroy`](Self::destroy), for so long at most.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let queue = cmwq::WorkQueue::new("plugin").build()?;
+    /// drop(queue.spawn(|| println!("still runs"))?);
+    /// assert_eq!(queue.destroy_timeout(Duration::from_secs(60)), Ok(0));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

@@ -63,24 +63,78 @@ impl WorkQueue {
     /// CPUs (by [`Attrs`]; also if they overlap), and per-CPU queues of normal and of high priority each have their own
     /// and do not see each other's items; plain unbound and ordered queues have none. Where several of these share a CPU,
     /// the system's scheduler divides it between them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("thumbnails").max_pending(1000).build()?;
+    /// let size = queue.spawn(|| cmwq::blocking(|| std::fs::metadata("Cargo.toml")))?.join()??.len();
+    /// assert!(size > 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "alloc_workqueue")]
     #[expect(clippy::new_ret_no_self, reason = "a queue is described first, like a thread or a command")]
     pub fn new(name: impl Into<String>) -> WorkQueueBuilder {
         WorkQueueBuilder::new(name.into(), Kind::Managed)
     }
 
     /// Items run on the CPU that they were queued on, one at a time while it does not block.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::per_cpu("acks").high_priority().build()?;
+    /// let name = queue.spawn(|| std::thread::current().name().map(str::to_owned))?.join()?;
+    /// assert!(name.unwrap().ends_with('H'), "a worker of high priority");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "create_workqueue")]
     #[doc(alias = "WQ_PERCPU")]
     pub fn per_cpu(name: impl Into<String>) -> WorkQueueBuilder {
         WorkQueueBuilder::new(name.into(), Kind::PerCpu)
     }
 
-    /// Items start as soon as possible, up to `max_active`, without regard to how many run.
+    /// Items start as soon as possible, up to `max_active`, without regard to how many run: each has a thread. For items
+    /// that mostly wait, where guards cannot be placed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::unbound("resolver").max_active(16).build()?;
+    /// let host = queue.spawn(|| std::net::ToSocketAddrs::to_socket_addrs("127.0.0.1:80"))?;
+    /// assert_eq!(host.join()??.count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "WQ_UNBOUND")]
     pub fn unbound(name: impl Into<String>) -> WorkQueueBuilder {
         WorkQueueBuilder::new(name.into(), Kind::Unbound)
     }
 
-    /// At most one item at a time in the whole process, in queueing order.
+    /// At most one item at a time in the whole process, in queueing order: a lock that nobody waits for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// let (log, lines) = (cmwq::WorkQueue::ordered("log").build()?, Arc::new(Mutex::new(Vec::new())));
+    /// for n in 0..5 {
+    ///     let lines = Arc::clone(&lines);
+    ///     drop(log.spawn(move || lines.lock().unwrap().push(n))?);
+    /// }
+    /// log.flush()?;
+    /// assert_eq!(*lines.lock().unwrap(), [0, 1, 2, 3, 4]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "create_singlethread_workqueue")]
     #[doc(alias = "alloc_ordered_workqueue")]
     pub fn ordered(name: impl Into<String>) -> WorkQueueBuilder {
         WorkQueueBuilder::new(name.into(), Kind::Ordered)
@@ -164,6 +218,7 @@ impl WorkQueue {
     /// # Errors
     ///
     /// With the closure: [`QueueError::Full`] if the queue holds `max_pending` items, or a hundred million wait;
+    /// [`QueueError::Draining`], [`QueueError::Destroyed`] and [`QueueError::ShutDown`] if the queue or the executor ends;
     /// [`QueueError::Forked`] in a process that was forked from the executor's.
     #[inline]
     pub fn spawn<F, T>(&self, closure: F) -> Result<JoinHandle<T>, Refused<F>>
@@ -212,19 +267,24 @@ impl WorkQueue {
     /// # Errors
     ///
     /// [`QueueError::Full`] if the queue holds `max_pending` items, or a hundred million wait, and this one is not among
-    /// them; [`QueueError::Forked`] in a process that was forked from the one in which the executor, or the item, was
-    /// made.
+    /// them; [`QueueError::Disabled`] if the item is [disabled](Work::disable), or somebody waits for the end of its
+    /// cancellation; [`QueueError::Draining`], [`QueueError::Destroyed`] and [`QueueError::ShutDown`] if the queue or the
+    /// executor ends; [`QueueError::Forked`] in a process that was forked from the one in which the executor, or the item,
+    /// was made.
     #[doc(alias = "queue_work")]
+    #[doc(alias = "schedule_work")]
     #[inline]
     pub fn queue(&self, work: &Work) -> Result<bool, QueueError> {
         self.handle.queue().queue(Place::Here, &work.item)
     }
 
     /// The limit of active items: of each CPU's part of the queue or, if it was built with
-    /// [`max_active_total`](WorkQueueBuilder::max_active_total), of the queue as a whole.
+    /// [`max_active_total`](WorkQueueBuilder::max_active_total), of the queue as a whole. 1 for an ordered queue;
+    /// `usize::MAX` for a bh queue, which has no such limit.
     #[must_use]
     pub fn max_active(&self) -> usize {
-        self.handle.queue().max_active()
+        let queue = self.handle.queue();
+        if matches!(queue.spec.kind, QueueKind::Bh { .. }) { usize::MAX } else { queue.max_active() }
     }
 
     /// Sets that limit, 1 to 512; 0 stands for the default, 256.
@@ -349,6 +409,19 @@ impl WorkQueue {
     }
 
     /// As [`flush`](Self::flush), for so long at most.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let queue = cmwq::WorkQueue::new("counts").build()?;
+    /// drop(queue.spawn(|| ())?);
+    /// queue.flush_timeout(Duration::from_secs(60))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

@@ -41,6 +41,21 @@ impl WorkQueue {
     /// As [`spawn`](Self::spawn), on this CPU. Which one serves a CPU that the executor does not use:
     /// [`queue_on`](Self::queue_on).
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Executor, WorkQueue};
+    ///
+    /// let queue = WorkQueue::per_cpu("statistics").build()?;
+    /// let counts = Executor::global().cpus().iter().map(|cpu| queue.spawn_on(cpu, move || cpu));
+    /// let counts = counts.collect::<Result<Vec<_>, _>>()?;
+    /// let cpus: usize = counts.into_iter().map(|count| count.join()).sum::<Result<_, _>>()?;
+    /// assert_eq!(cpus, Executor::global().cpus().iter().sum::<usize>());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`QueueError::UnknownCpu`] if the topology has no such CPU, and those of [`spawn`](Self::spawn); with the closure.
@@ -87,6 +102,21 @@ impl WorkQueue {
 
     /// As [`spawn`](Self::spawn), on a CPU of this NUMA node. Which one: [`queue_on_node`](Self::queue_on_node).
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Executor, TopologySource, WorkQueue};
+    ///
+    /// let two_nodes = TopologySource::Synthetic("numa:2 core:4 pu:1".into());
+    /// let executor = Executor::builder().topology(two_nodes).build()?;
+    /// let queue = WorkQueue::new("tables").build_on(&executor)?;
+    /// let table = queue.spawn_on_node(1, || vec![0u8; 4096])?; // In the memory of node 1, where it is touched first.
+    /// assert_eq!(table.join()?.len(), 4096);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`QueueError::UnknownNode`] if the topology has no CPU of such a node, and those of [`spawn`](Self::spawn); with
@@ -103,7 +133,7 @@ impl WorkQueue {
         }
     }
 
-    fn executor(&self) -> &ExecutorInner {
+    pub(super) fn executor(&self) -> &ExecutorInner {
         &self.handle.queue().executor
     }
 }

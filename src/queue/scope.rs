@@ -143,6 +143,21 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// Items may spawn more items of the scope. Dropping the handle is fine: the scope waits all the same.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("words").build()?;
+    /// let text = String::from("to be or not to be");
+    /// let (words, letters) = queue.scope(|s| {
+    ///     let words = s.spawn(|| text.split(' ').count())?;
+    ///     Ok::<_, cmwq::QueueError>((words.join(), text.replace(' ', "").len()))
+    /// })??;
+    /// assert_eq!((words?, letters), (6, 13));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`WorkQueue::spawn`], with the closure; and [`QueueError::WouldDeadlock`](crate::QueueError::WouldDeadlock)

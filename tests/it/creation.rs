@@ -43,7 +43,7 @@ fn assert_work_is_done(executor: &Executor) {
     queues.iter().for_each(|queue| queue.flush_timeout(SOON).unwrap());
 }
 
-/// spec: P1, P3 (a hook that fails the n-th)
+/// spec: P3 (a hook that fails the n-th), P1
 #[test]
 fn whichever_creation_fails_everything_runs() {
     let _limit = time_limit();
@@ -81,7 +81,7 @@ fn after_a_failure_no_thread_is_tried_for_a_second() {
     }
 }
 
-/// spec: P1 (the item waits, nothing panics or is orphaned), P3 (a hook that fails every time)
+/// spec: P3 (a hook that fails every time), P1 (the item waits, nothing panics or is orphaned)
 #[test]
 fn without_any_worker_work_waits_and_then_runs() {
     let _limit = time_limit();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cmwq::{Executor, WaitError, Work, WorkQueue, WorkQueueBuilder};
+use cmwq::{Executor, QueueError, WaitError, Work, WorkQueue, WorkQueueBuilder};
 
 use crate::support::{
     Crowd, Door, builder, bump, cpus, eventually, no_thread_of, on_each_executor, one_cpu, stress, time_limit,
@@ -172,6 +172,43 @@ fn pending_items_may_be_cancelled_while_frozen() {
     executor.thaw();
     assert_eq!(handle.join().unwrap(), 7);
     work.enable().unwrap();
+}
+
+/// spec: F7 (pending, disabled and delayed items), F3, W5, F6: while frozen, a timer that fires queues its item, a flush
+/// waits and a cancellation does not; thawed, items run in the order in which they were queued.
+#[test]
+fn pending_disabled_and_delayed_items_keep_while_frozen() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").freezable().build_on(&executor).unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let item = |name: &'static str| {
+        let order = Arc::clone(&order);
+        Work::new(move || order.lock().unwrap().push(name))
+    };
+    let [pending, disabled, delayed, moved, cancelled] =
+        ["pending", "disabled", "delayed", "moved", "cancelled"].map(item);
+    executor.freeze_begin();
+    for work in [&disabled, &pending, &moved, &cancelled] {
+        assert_eq!(queue.queue(work), Ok(true));
+    }
+    assert_eq!(queue.queue_delayed(&delayed, Duration::from_millis(1)), Ok(true));
+    eventually("the timer has fired", || queue.len() == 5);
+
+    assert!(disabled.disable(), "it was pending");
+    assert_eq!(queue.queue(&disabled), Err(QueueError::Disabled));
+    assert_eq!(queue.mod_delayed(&moved, Duration::from_millis(1)), Ok(true), "it comes last now");
+    assert_eq!(cancelled.cancel_sync(), Ok(true), "nothing runs, so there is nothing to wait for");
+    assert_eq!(pending.flush_timeout(Duration::from_millis(5)), Err(WaitError::TimedOut));
+    assert_eq!(queue.flush_timeout(Duration::from_millis(5)), Err(WaitError::TimedOut));
+    assert!(order.lock().unwrap().is_empty() && !executor.freeze_busy());
+
+    executor.thaw();
+    moved.flush().unwrap();
+    assert_eq!(*order.lock().unwrap(), ["pending", "delayed", "moved"]);
+    assert_eq!(queue.enable_and_queue(&disabled), Ok(true));
+    queue.flush().unwrap();
+    assert_eq!(order.lock().unwrap().last(), Some(&"disabled"));
 }
 
 /// spec: F7, E5 (dropping loses no accepted work): a frozen queue whose handles are gone is thawed like any other; the

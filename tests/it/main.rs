@@ -13,6 +13,7 @@ mod batches;
 mod bh;
 mod cancel;
 mod concurrency;
+mod conformance;
 mod context;
 mod creation;
 mod delayed;

@@ -27,7 +27,7 @@ fn held() -> (WorkQueue, Door) {
 
 fn assert_send<T: Send + Sync>() {}
 
-/// spec: W1 (join, is_finished), W4
+/// spec: W4, W1 (join, is_finished)
 #[test]
 fn a_join_returns_the_result_and_shows_all_that_the_run_did() {
     assert_send::<JoinHandle<Vec<u8>>>();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use cmwq::{AffinityScope, Attrs, CpuSet, JoinError, QueueError, RunOnCpuError, Work, WorkQueue};
 
@@ -28,6 +29,40 @@ fn an_item_runs_on_the_cpu_that_was_named() {
             queue.flush().unwrap();
             assert_eq!(*seen.lock().unwrap(), cpu.to_string());
         }
+    });
+}
+
+/// spec: W6 (on a CPU that was named), W5: later, now, moved from another CPU, and refused as anywhere.
+#[test]
+fn a_timer_queues_its_item_to_the_cpu_that_was_named() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::per_cpu("q").build_on(executor).unwrap();
+        let seen = Arc::new(Mutex::new(String::new()));
+        let tell = Arc::clone(&seen);
+        let work = Work::new(move || *tell.lock().unwrap() = current_pool());
+        let ran_on = || std::mem::take(&mut *seen.lock().unwrap());
+        let long = Duration::from_secs(3600);
+        for cpu in executor.cpus().iter() {
+            for delay in [Duration::ZERO, Duration::from_micros(200)] {
+                assert_eq!(queue.queue_delayed_on(cpu, &work, delay), Ok(true));
+                eventually("it ran", || !work.is_pending());
+                queue.flush().unwrap();
+                assert_eq!(ran_on(), cpu.to_string());
+            }
+            assert_eq!(queue.queue_delayed_on(0, &work, long), Ok(true));
+            assert_eq!(queue.queue_delayed_on(cpu, &work, Duration::ZERO), Ok(false), "it is armed");
+            assert_eq!(queue.mod_delayed_on(cpu, &work, long), Ok(true));
+            work.flush().unwrap();
+            assert_eq!(ran_on(), cpu.to_string());
+            assert_eq!(queue.mod_delayed_on(cpu, &work, Duration::ZERO), Ok(false));
+            work.flush().unwrap();
+            assert_eq!(ran_on(), cpu.to_string());
+        }
+        let nowhere = QueueError::UnknownCpu { cpu: 4096 };
+        assert_eq!(queue.queue_delayed_on(4096, &work, long), Err(nowhere));
+        assert_eq!(queue.queue_delayed(&work, long), Ok(true));
+        assert_eq!(queue.mod_delayed_on(4096, &work, long), Err(nowhere));
+        assert!(work.cancel(), "it stayed armed");
     });
 }
 

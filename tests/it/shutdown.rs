@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use cmwq::{BuildQueueError, Executor, JoinError, QueueError, WaitError, Work, WorkQueue, WorkQueueBuilder};
+use cmwq::{
+    BuildQueueError, Executor, JoinError, QueueError, ScopeError, WaitError, Work, WorkQueue,
+    WorkQueueBuilder,
+};
 
 use crate::support::{
     Bomb, Counted, Door, Random, SOON, builder, bump, cpus, eventually, no_thread_of, on_each_executor,
@@ -183,6 +186,38 @@ fn a_shutdown_that_runs_out_of_time_drops_what_has_not_begun() {
             assert_eq!(queue.flush(), Ok(()));
             eventually("all threads ended", || no_thread_of(&prefix));
         }
+    }
+}
+
+/// spec: W7 (items that a timed-out shutdown drops count as done, and the scope reports it), E5: a scope returns when what
+/// has begun is over, and says how many of its items never ran; what these borrowed is whole.
+#[test]
+fn a_scope_reports_items_that_a_shutdown_dropped() {
+    let _limit = time_limit();
+    for kind in KINDS {
+        let executor = builder("core:1 pu:1").0.build().unwrap();
+        let queue = kind("q").max_pending(100).build_on(&executor).unwrap();
+        let _unless_ordered = queue.set_max_active(1);
+        let (door, begun) = (Door::default(), AtomicBool::new(false));
+        let mut squares = [0; 4];
+        let result = queue.scope(|s| {
+            let running = s.spawn(|| {
+                begun.store(true, Ordering::SeqCst);
+                door.wait_unguarded();
+                "ran"
+            });
+            eventually("the first one runs", || begun.load(Ordering::SeqCst));
+            for (n, square) in squares.iter_mut().enumerate() {
+                drop(s.spawn(move || *square = n * n).unwrap());
+            }
+            let report = executor.shutdown(MOMENT).unwrap();
+            assert_eq!((report.queues[0].dropped, report.queues[0].running), (4, 1), "{report}");
+            assert_eq!(s.spawn(|| ()).unwrap_err().error, QueueError::ShutDown);
+            door.open();
+            assert_eq!(running.unwrap().join().unwrap(), "ran");
+        });
+        assert_eq!(result, Err(ScopeError::Dropped { items: 4 }));
+        assert_eq!(squares, [0; 4]);
     }
 }
 

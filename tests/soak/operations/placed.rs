@@ -11,7 +11,7 @@ use crate::books::{Books, Ticket};
 use super::{Driver, Operation};
 
 /// More CPUs than any of the machines has: some of the numbers are wrong.
-const CPUS: usize = 9;
+pub(super) const CPUS: usize = 9;
 const BATCH: usize = 24;
 
 pub(crate) const TABLE: &[Operation] = &[

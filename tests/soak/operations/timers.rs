@@ -11,6 +11,7 @@ use crate::books::{Books, Cell};
 use crate::random::Random;
 use crate::world::{Queue, World};
 
+use super::placed::CPUS;
 use super::{Driver, Operation};
 
 /// A driver keeps no more of these.
@@ -37,7 +38,11 @@ fn delay(random: &mut Random) -> Duration {
 pub(crate) fn queue_later(world: &World, queue: &Queue, work: &Work, random: &mut Random) {
     // Before it can run, so that the accounts are never ahead of what was accepted.
     Books::add(&world.books.accepted);
-    let answer = queue.queue.queue_delayed(work, delay(random));
+    let delay = delay(random);
+    let answer = match random.once_in(4) {
+        true => queue.queue.queue_delayed_on(random.below(CPUS), work, delay),
+        false => queue.queue.queue_delayed(work, delay),
+    };
     if answer != Ok(true) {
         world.books.accepted.fetch_sub(1, SeqCst);
     }
@@ -49,7 +54,12 @@ pub(crate) fn queue_later(world: &World, queue: &Queue, work: &Work, random: &mu
 /// Queues an item later, in place of what was pending.
 pub(crate) fn queue_later_again(world: &World, queue: &Queue, work: &Work, random: &mut Random) {
     Books::add(&world.books.accepted);
-    match queue.queue.mod_delayed(work, delay(random)) {
+    let delay = delay(random);
+    let answer = match random.once_in(4) {
+        true => queue.queue.mod_delayed_on(random.below(CPUS), work, delay),
+        false => queue.queue.mod_delayed(work, delay),
+    };
+    match answer {
         Ok(true) => Books::add(&world.books.cancelled),
         Ok(false) => {}
         Err(_) => {

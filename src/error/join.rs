@@ -1,0 +1,109 @@
+//! Why a one-shot has no result, and what it panicked with.
+
+use std::any::Any;
+use std::fmt;
+
+use crate::sys::sync::Mutex;
+
+/// Why a one-shot has no result.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{JoinError, WorkQueue};
+/// use std::time::Duration;
+///
+/// let queue = WorkQueue::new("fates").build()?;
+/// let later = queue.spawn_after(Duration::from_secs(60), || "too late")?;
+/// queue.destroy()?;
+/// assert!(matches!(later.join(), Err(JoinError::Cancelled)));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// It panicked.
+    Panicked(PanicPayload),
+    /// It was cancelled before it began: by its handle, with the timer of a queue that was destroyed, or by a shutdown.
+    Cancelled,
+    /// Waiting would never end: the caller is that item, or holds the only slot that the item needs; or as
+    /// [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock) says. The item was detached and goes on.
+    WouldDeadlock,
+    /// The executor belongs to the process that this one was forked from, and the item had not ended at the fork.
+    Forked,
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked(panic) => match panic.message() {
+                Some(message) => write!(f, "the item panicked: {message}"),
+                None => write!(f, "the item panicked"),
+            },
+            Self::Cancelled => write!(f, "the item was cancelled before it began"),
+            Self::WouldDeadlock => {
+                write!(
+                    f,
+                    "joining here would never end: the caller is that item, or holds the slot that it needs"
+                )
+            }
+            Self::Forked => {
+                write!(
+                    f,
+                    "the item belongs to the process that this one was forked from, and had not ended then"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+/// What an item panicked with.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::JoinError;
+///
+/// let queue = cmwq::WorkQueue::new("panics").build()?;
+/// let Err(JoinError::Panicked(panic)) = queue.spawn(|| panic!("no luck"))?.join() else { unreachable!() };
+/// assert_eq!(panic.message(), Some("no luck"));
+/// // To go on panicking in the joiner: std::panic::resume_unwind(panic.into_inner())
+/// # Ok(())
+/// # }
+/// ```
+pub struct PanicPayload {
+    message: Option<Box<str>>,
+    /// Payloads are `Send` only, errors are expected to be `Sync` too: the lock is never taken but to that end.
+    payload: Mutex<Box<dyn Any + Send>>,
+}
+
+impl PanicPayload {
+    pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
+        let text = payload.downcast_ref::<&str>().copied();
+        let message = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).map(Into::into);
+        Self { message, payload: Mutex::new(payload) }
+    }
+
+    /// The text that it panicked with, if it is one.
+    #[must_use]
+    pub fn message(&self) -> Option<&str> {
+        self.message.as_deref()
+    }
+
+    /// The payload itself, as [`std::panic::catch_unwind`] gives it.
+    #[must_use]
+    pub fn into_inner(self) -> Box<dyn Any + Send> {
+        self.payload.into_inner()
+    }
+}
+
+impl fmt::Debug for PanicPayload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PanicPayload").field(&self.message().unwrap_or("..")).finish()
+    }
+}

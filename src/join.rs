@@ -1,0 +1,137 @@
+//! [`JoinHandle`]: the handle of an item that runs once.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::engine::one_shot::RawHandle;
+use crate::sys::wait::Until;
+use crate::{JoinError, PanicPayload, WaitError};
+
+/// The handle of an item that runs once. Dropping it detaches the item, which runs all the same.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::JoinError;
+///
+/// let queue = cmwq::WorkQueue::new("joins").build()?;
+/// assert_eq!(queue.spawn(|| 1 + 1)?.join()?, 2);
+/// let error = queue.spawn(|| panic!("oh no"))?.join().unwrap_err();
+/// assert!(matches!(error, JoinError::Panicked(_)));
+/// assert_eq!(error.to_string(), "the item panicked: oh no");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "dropping the handle detaches the item; write `drop(handle)` if that is meant"]
+pub struct JoinHandle<T> {
+    raw: RawHandle<T>,
+}
+
+impl<T> JoinHandle<T> {
+    pub(crate) fn new(raw: RawHandle<T>) -> Self {
+        Self { raw }
+    }
+
+    /// Has it ended, or was it cancelled?
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.raw.is_finished()
+    }
+
+    /// Waits for the result, under a blocking guard. Everything in the run happens before this returns.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::JoinError;
+    ///
+    /// let queue = cmwq::WorkQueue::new("joins").build()?;
+    /// match queue.spawn(|| "12".parse::<u32>().unwrap())?.join() {
+    ///     Ok(number) => assert_eq!(number, 12),
+    ///     Err(JoinError::Panicked(panic)) => std::panic::resume_unwind(panic.into_inner()),
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`JoinError::Panicked`] with the payload, [`JoinError::Cancelled`], [`JoinError::WouldDeadlock`] if the
+    /// caller is that very item, or holds the only slot of a queue in which that item waits for it, or, in a forked
+    /// process, [`JoinError::Forked`] if it had not ended at the fork.
+    pub fn join(self) -> Result<T, JoinError> {
+        match self.raw.wait(Until::FOREVER) {
+            Ok(()) => self.result(),
+            Err(WaitError::Forked) => Err(JoinError::Forked),
+            Err(_) => Err(JoinError::WouldDeadlock),
+        }
+    }
+
+    /// As [`join`](Self::join), for so long at most.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    ///
+    /// let queue = cmwq::WorkQueue::new("patience").build()?;
+    /// let (go, wait) = mpsc::channel::<u32>();
+    /// let handle = queue.spawn(move || cmwq::blocking(|| wait.recv()))?;
+    /// let handle = handle.join_timeout(Duration::from_millis(1)).unwrap_err();
+    /// go.send(7)?;
+    /// assert_eq!(handle.join()??, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The handle, if the item has not ended in time. Inside `Ok`, the errors of `join`.
+    pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
+        match self.raw.wait(Until::after(timeout)) {
+            Ok(()) => Ok(self.result()),
+            Err(WaitError::TimedOut) => Err(self),
+            Err(WaitError::Forked) => Ok(Err(JoinError::Forked)),
+            Err(_) => Ok(Err(JoinError::WouldDeadlock)),
+        }
+    }
+
+    /// Takes it back if it has not begun: true if so, and its closure has been dropped. The join then returns
+    /// [`JoinError::Cancelled`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::ordered("one").build()?;
+    /// let first = queue.spawn(|| cmwq::blocking(|| std::thread::sleep(std::time::Duration::from_millis(5))))?;
+    /// let second = queue.spawn(|| unreachable!("it was cancelled"))?;
+    /// if second.cancel() {
+    ///     assert!(matches!(second.join(), Err(cmwq::JoinError::Cancelled)));
+    /// }
+    /// # first.join()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cancel(&self) -> bool {
+        self.raw.cancel()
+    }
+
+    fn result(self) -> Result<T, JoinError> {
+        match self.raw.take_result() {
+            Some(result) => result.map_err(|payload| JoinError::Panicked(PanicPayload::new(payload))),
+            None => Err(JoinError::Cancelled),
+        }
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("finished", &self.is_finished()).finish()
+    }
+}
