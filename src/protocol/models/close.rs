@@ -4,7 +4,7 @@
 //! nothing was in flight, the completion that freed the last slot otherwise. Exactly one party frees the
 //! parts, and nobody touches a gate after that, or unordered with it: loom sees the gates being dropped.
 //!
-//! Red under: `close-without-acquire`, `close-in-two-steps`, `complete-looks-again`.
+//! Red under: `close-without-acquire`, `close-in-two-steps`, `complete-looks-again`, `let-go-without-acquire`.
 
 use std::sync::Arc;
 
