@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::CrewLimits;
+use crate::protocol::threads::ThreadsCell;
 use crate::sys::fork::Origin;
-use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
-use crate::sys::wait::{self, Until};
+use crate::sys::sync::{AtomicBool, Mutex, Ordering};
+use crate::sys::wait::Until;
 
 use super::manager::{ManagerHandle, Request};
 use super::pool::{Pool, PoolKind, PoolSpec};
@@ -76,13 +77,7 @@ pub(crate) struct Core {
     pub(crate) manager: ManagerHandle,
     pub(crate) timers: Timers,
     pub(crate) denials: Denials,
-    /// Worker threads that exist or are being made.
-    threads: AtomicUsize,
-    manager_lives: AtomicBool,
-    /// A pool waits for a thread to leave: whoever leaves tells the manager.
-    full: AtomicBool,
-    /// Rescuers that exist: without any, nobody is called.
-    rescuers: AtomicUsize,
+    threads: ThreadsCell,
     register: Mutex<Register>,
 }
 
@@ -125,10 +120,7 @@ impl Core {
             manager: ManagerHandle::new(),
             timers: Timers::new(),
             denials: Denials::default(),
-            threads: AtomicUsize::new(0),
-            manager_lives: AtomicBool::new(false),
-            full: AtomicBool::new(false),
-            rescuers: AtomicUsize::new(0),
+            threads: ThreadsCell::new(),
             register: Mutex::new(Register { next_id: first_unbound_id, ..Register::default() }),
         }
     }
@@ -166,65 +158,44 @@ impl Core {
         user
     }
 
-    /// Counts a thread that is about to be made. False if there are as many as may be: the manager is told when one
+    /// Counts a worker that is about to be made. False if there are as many as may be: the manager is told when one
     /// leaves.
     pub(crate) fn thread_comes(&self) -> bool {
-        let count = |threads: usize| (threads < self.settings.max_threads).then_some(threads + 1);
-        let try_count = || self.threads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, count).is_ok();
-        if try_count() {
-            return true;
-        }
-        self.full.store(true, Ordering::SeqCst);
-        // One may have left before it could see that.
-        try_count()
+        self.threads.worker_comes(self.settings.max_threads as u64)
     }
 
     pub(crate) fn thread_left(&self) {
-        if self.threads.fetch_sub(1, Ordering::SeqCst) == 1 {
-            wait::wake_all(self.threads_key());
-        }
-        if self.full.swap(false, Ordering::SeqCst) {
+        if self.threads.worker_left() {
             self.manager.ask(Request::Room);
         }
     }
 
     /// The manager's thread is about to be made, or has ended.
     pub(crate) fn manager_lives(&self, yes: bool) {
-        self.manager_lives.store(yes, Ordering::SeqCst);
-        if !yes {
-            wait::wake_all(self.threads_key());
-        }
+        if yes { self.threads.manager_comes() } else { self.threads.manager_left() }
     }
 
     /// Waits until all threads have ended, rescuers and the manager too. How many have not when the time runs out?
     pub(crate) fn wait_for_threads(&self, until: Until) -> usize {
-        let manager = || usize::from(self.manager_lives.load(Ordering::SeqCst));
-        let counts = [&self.threads, &self.rescuers];
-        let left = || manager() + counts.iter().map(|count| count.load(Ordering::SeqCst)).sum::<usize>();
-        while left() > 0 && wait::sleep(self.threads_key(), || left() > 0, until) {}
-        left()
-    }
-
-    fn threads_key(&self) -> usize {
-        std::ptr::from_ref(&self.threads) as usize
+        self.threads.wait(until) as usize
     }
 
     pub(crate) fn rescuer_comes(&self) {
-        self.rescuers.fetch_add(1, Ordering::SeqCst);
+        self.threads.rescuer_comes();
     }
 
     pub(crate) fn rescuer_left(&self) {
-        if self.rescuers.fetch_sub(1, Ordering::SeqCst) == 1 {
-            wait::wake_all(self.threads_key());
-        }
+        self.threads.rescuer_left();
     }
 
+    /// Without any, nobody is called.
     pub(crate) fn has_rescuers(&self) -> bool {
-        self.rescuers.load(Ordering::Relaxed) > 0
+        self.threads.load().rescuers() > 0
     }
 
+    /// Workers that exist or are being made.
     pub(crate) fn threads(&self) -> usize {
-        self.threads.load(Ordering::Relaxed)
+        self.threads.load().workers() as usize
     }
 }
 

@@ -12,6 +12,7 @@ use crate::policy::item::ShardId;
 use crate::policy::pods::AffinityScope;
 use crate::policy::standing::{Stage, Standing, Wishes};
 use crate::protocol::drain::ChainedCount;
+use crate::protocol::holds::HoldCount;
 use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::Until;
 
@@ -74,7 +75,7 @@ pub(crate) struct Queue {
     /// Items that were given up when the executor was shut down.
     pub(super) dropped: AtomicUsize,
     /// Who keeps it in place: the handles together, pins, and, when the last handle goes, gates that have not finished.
-    holds: AtomicUsize,
+    holds: HoldCount,
     /// In the executor's register; 0 if it came too late to enter.
     number: u64,
     /// Itself, as it came from its box: who frees it, frees it by this pointer.
@@ -132,7 +133,7 @@ impl QueueHandle {
             shared_gate,
             pending: AtomicUsize::new(0),
             dropped: AtomicUsize::new(0),
-            holds: AtomicUsize::new(1),
+            holds: HoldCount::new(),
             number: 0,
             this: NonNull::dangling(),
             handle: OnceLock::new(),
@@ -172,7 +173,7 @@ impl Drop for QueueHandle {
         let queue = self.0;
         let gates: Vec<NonNull<Gate>> = self.queue().gates().map(NonNull::from).collect();
         // Beside the handles' own hold, which is given up last: the queue stays while its gates are closed.
-        self.queue().holds.fetch_add(gates.len(), Ordering::Relaxed);
+        self.queue().holds.add(gates.len());
         for gate in gates {
             // SAFETY: the queue still waits for this gate and for one more.
             if unsafe { gate.as_ref() }.cell.close() {
@@ -301,8 +302,7 @@ impl Queue {
 
     /// One more hold. False if there is none any more: the queue is being freed.
     pub(super) fn hold(&self) -> bool {
-        let count = |holds: usize| (holds > 0).then_some(holds + 1);
-        self.holds.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
+        self.holds.try_hold()
     }
 
     /// A hold is given up: a pin's, that of a closed gate in which nothing is in flight any more, that of the handles.
@@ -313,11 +313,7 @@ impl Queue {
     /// To be called once for each hold. The caller must not touch the queue afterwards.
     pub(crate) unsafe fn let_go(queue: NonNull<Self>) {
         // SAFETY: the queue is freed by the last of these calls, and this one is still to be counted.
-        let holds = unsafe { &queue.as_ref().holds };
-        // Acquire and release: who frees the queue has seen all that was done with it.
-        let before = holds.fetch_sub(1, Ordering::AcqRel);
-        debug_assert!(before > 0, "a hold was given up that nobody had");
-        if before == 1 {
+        if unsafe { queue.as_ref() }.holds.let_go() {
             // SAFETY: the queue came from a box, and nobody else has a way to it any more.
             drop(unsafe { Box::from_raw(queue.as_ptr()) });
         }

@@ -6,7 +6,7 @@
 //! between its admission and its push, is given up by whoever brings it.
 
 use crate::policy::standing::Stage;
-use crate::sys::sync::Ordering;
+use crate::sys::sync::{Ordering, fence};
 use crate::sys::wait::Until;
 
 use super::drain::wait_until_empty;
@@ -120,10 +120,14 @@ impl ExecutorInner {
 
 impl Queue {
     fn remains(&self) -> QueueRemains {
+        // In this order: an item that is given up at this moment counts as dropped before it leaves its gate, so it may
+        // be told of twice, and is told of once at least.
+        let running = self.len();
+        fence(Ordering::Acquire);
         QueueRemains {
             name: self.name().to_owned(),
-            dropped: self.dropped.load(Ordering::Acquire),
-            running: self.len(),
+            dropped: self.dropped.load(Ordering::Relaxed),
+            running,
             timers: std::mem::take(&mut self.making.lock().cancelled_timers),
         }
     }

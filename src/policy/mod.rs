@@ -17,6 +17,7 @@ pub(crate) mod one_shot;
 pub(crate) mod pods;
 pub(crate) mod rescue;
 pub(crate) mod standing;
+pub(crate) mod threads;
 pub(crate) mod ticks;
 pub(crate) mod time;
 pub(crate) mod topology;

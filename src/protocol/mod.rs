@@ -7,11 +7,13 @@
 pub(crate) mod drain;
 pub(crate) mod flush;
 pub(crate) mod gate;
+pub(crate) mod holds;
 pub(crate) mod item;
 pub(crate) mod one_shot;
 pub(crate) mod running;
 pub(crate) mod scope;
 pub(crate) mod signal;
+pub(crate) mod threads;
 pub(crate) mod worker;
 
 #[cfg(all(test, cmwq_loom))]

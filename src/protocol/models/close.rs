@@ -4,22 +4,22 @@
 //! nothing was in flight, the completion that freed the last slot otherwise. Exactly one party frees the
 //! parts, and nobody touches a gate after that, or unordered with it: loom sees the gates being dropped.
 //!
-//! Red under: `close-without-acquire`, `close-in-two-steps`, `complete-looks-again`.
+//! Red under: `close-without-acquire`, `close-in-two-steps`, `complete-looks-again`, `let-go-without-acquire`.
 
 use std::sync::Arc;
 
-use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 use super::{List, Owned, check_all};
 use crate::policy::admission::{Admission, Half, Slot};
 use crate::protocol::gate::GateCell;
+use crate::protocol::holds::HoldCount;
 
 struct Queue {
     gates: Owned<[GateCell; 2]>,
     waiting: List,
-    /// Gates that have not said that they are done, once the handle has gone.
-    left: AtomicU64,
+    /// The handle's, and one for each gate once that has gone.
+    holds: HoldCount,
 }
 
 impl Queue {
@@ -27,7 +27,7 @@ impl Queue {
         Self {
             gates: Owned::new([0, 1].map(|_| GateCell::new(Admission::new(1)))),
             waiting: List::new(),
-            left: AtomicU64::new(0),
+            holds: HoldCount::new(),
         }
     }
 
@@ -46,10 +46,9 @@ impl Queue {
         }
     }
 
-    /// The last handle goes away. It counts as one more gate, so that the gates stay while it goes through
-    /// them.
+    /// The last handle goes away. Its own hold goes last, so that the gates stay while it goes through them.
     fn close(&self) {
-        self.left.store(3, Ordering::Relaxed);
+        self.holds.add(2);
         for gate in 0..2 {
             if self.gates[gate].close() {
                 self.gate_is_done();
@@ -59,7 +58,7 @@ impl Queue {
     }
 
     fn gate_is_done(&self) {
-        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.holds.let_go() {
             self.gates.free();
         }
     }

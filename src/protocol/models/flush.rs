@@ -5,7 +5,7 @@
 //! for. A second flush may begin as soon as the first has ended.
 //!
 //! Red under: `report-after-slot`, `report-once`, `report-without-release`, `report-without-acquire`,
-//! `flipped-without-acquire`.
+//! `flipped-without-acquire`, `withdraw-reports-to-nobody`, `withdraw-reports-once`.
 
 use std::sync::Arc;
 
@@ -140,6 +140,31 @@ fn a_flush_follows_a_flush() {
         assert!(data.read(|done| *done));
         queue.flush(2);
         thread.join().unwrap();
+        assert_eq!(queue.ended.load(Ordering::Relaxed), 2);
+        assert_eq!(queue.gates[0].load().in_flight(), 0);
+    });
+}
+
+/// Nor does a flush wait for ever for one that was counted and does not come after all.
+#[test]
+fn an_item_that_does_not_come_reports_to_each_flush_that_counted_it() {
+    check_all(|| {
+        let queue = Arc::new(Queue { gates: vec![GateCell::new(Admission::new(0))], ..Queue::new(0) });
+        let (half, has_slot) = queue.gates[0].admit().unwrap();
+        assert!(!has_slot);
+        let issuer = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                queue.gates[0].withdraw(half, || {
+                    if queue.flush.report() {
+                        queue.end();
+                    }
+                });
+            })
+        };
+        queue.flush(1);
+        queue.flush(2);
+        issuer.join().unwrap();
         assert_eq!(queue.ended.load(Ordering::Relaxed), 2);
         assert_eq!(queue.gates[0].load().in_flight(), 0);
     });

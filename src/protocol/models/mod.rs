@@ -19,6 +19,7 @@ mod close;
 mod drain;
 mod flush;
 mod gate;
+mod holds;
 mod item;
 mod limit;
 mod one_shot;
@@ -26,6 +27,8 @@ mod pool;
 mod rescue;
 mod running;
 mod scope;
+mod shut;
+mod threads;
 mod watch;
 mod worker;
 

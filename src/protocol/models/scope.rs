@@ -3,7 +3,7 @@
 //! Items end, and spawn others, while the body ends. The waiter is woken, sees what every item did, and frees the
 //! cell, which lies on its stack: loom sees who touches it afterwards.
 //!
-//! Red under: `scope-leave-without-acquire`, `scope-sleeps-without-a-look`.
+//! Red under: `scope-leave-without-acquire`, `scope-leave-without-release`, `scope-sleeps-without-a-look`.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! An item that is queued later: the timer against whoever takes it back or moves it.
 //!
 //! Red under: `fire-without-asking`, `cancel-leaves-the-timer`, `arm-leaves-the-entry`,
-//! `armed-counts-as-listed`.
+//! `armed-counts-as-listed`, `fire-in-two-steps`.
 
 use super::*;
 

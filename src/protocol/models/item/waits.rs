@@ -1,7 +1,7 @@
 //! Waiting for an item, and keeping it out; and the order of an ordered queue.
 //!
 //! Red under: `end-forgets-who-waits`, `begin-leaves-who-waits`, `cancel-forgets-who-waits`,
-//! `queue-though-disabled`, `ordered-revives`, `stale-comes-last`.
+//! `queue-though-disabled`, `ordered-revives`, `stale-comes-last`, `signal-without-acquire`, `signal-without-release`.
 
 use super::*;
 

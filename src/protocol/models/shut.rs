@@ -1,0 +1,122 @@
+//! Models of a door that is shut while items are in flight: whoever shuts it empties the waiting list.
+//!
+//! An item that was let in before is listed meanwhile. It is recalled, or comes back to its issuer: none stays on the
+//! list. Nothing starts behind the door, and nothing is lost.
+//!
+//! Red under: `list-waits-behind-a-shut-door`, `complete-hands-behind-a-shut-door`.
+
+use std::sync::Arc;
+
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+use super::{List, check, check_all};
+use crate::policy::admission::{Admission, Door, Half, Slot};
+use crate::protocol::gate::GateCell;
+
+struct Queue {
+    gate: GateCell,
+    waiting: List,
+    /// Items that are over, run or given up. Relaxed: it orders nothing that the gate should order.
+    over: AtomicU64,
+}
+
+impl Queue {
+    /// One slot, and one item in it.
+    fn busy() -> Self {
+        let queue =
+            Self { gate: GateCell::new(Admission::new(1)), waiting: List::new(), over: AtomicU64::new(0) };
+        assert_eq!(queue.gate.admit(), Some((Half::Even, true)));
+        queue
+    }
+
+    fn pop(&self) {
+        assert!(self.waiting.pop(), "a slot was given to an item that is not on the list");
+    }
+
+    /// An item comes. True if it was let in; what is handed back at once is over at once, run or given up.
+    fn come(&self) -> bool {
+        let Some((_half, has_slot)) = self.gate.admit() else { return false };
+        if has_slot {
+            self.complete();
+            return true;
+        }
+        self.waiting.push();
+        if self.gate.list() {
+            self.pop();
+            self.complete();
+        }
+        true
+    }
+
+    /// Completes an item, and whatever its slot is handed to.
+    fn complete(&self) {
+        loop {
+            self.over.fetch_add(1, Ordering::Relaxed);
+            match self.gate.complete(Half::Even, || panic!("nobody flushes")) {
+                Slot::Handed => self.pop(),
+                Slot::Free => return,
+                Slot::Last => panic!("the gate is not closed"),
+            }
+        }
+    }
+
+    /// Gives up what waits. An item that is active may go on for ever.
+    fn shut(&self) {
+        self.gate.set(1, Door::Shut);
+        while self.gate.recall() {
+            self.pop();
+            self.complete_given_up();
+        }
+    }
+
+    fn complete_given_up(&self) {
+        self.over.fetch_add(1, Ordering::Relaxed);
+        let slot = self.gate.complete(Half::Even, || panic!("nobody flushes"));
+        assert_eq!(slot, Slot::Free, "something starts behind a shut door");
+    }
+
+    fn over(&self) -> u64 {
+        self.over.load(Ordering::Relaxed)
+    }
+}
+
+/// The active item is stuck.
+#[test]
+fn an_item_comes_while_the_door_is_shut() {
+    check_all(|| {
+        let queue = Arc::new(Queue::busy());
+        let issuer = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.come())
+        };
+        queue.shut();
+        let came = issuer.join().unwrap();
+        assert!(!queue.waiting.has_work(), "an item waits for nobody");
+        assert_eq!((queue.gate.load().in_flight(), queue.over()), (1, u64::from(came)));
+    });
+}
+
+/// One is listed, another one comes, and the active one ends.
+#[test]
+fn items_come_and_end_while_the_door_is_shut() {
+    check(3, || {
+        let queue = Arc::new(Queue::busy());
+        assert_eq!(queue.gate.admit(), Some((Half::Even, false)));
+        queue.waiting.push();
+        assert!(!queue.gate.list());
+        let issuer = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.come())
+        };
+        let worker = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.complete())
+        };
+        queue.shut();
+        worker.join().unwrap();
+        let came = issuer.join().unwrap();
+        assert!(!queue.waiting.has_work(), "an item waits for nobody");
+        assert_eq!((queue.gate.load().in_flight(), queue.over()), (0, 2 + u64::from(came)));
+    });
+}

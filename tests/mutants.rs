@@ -1,0 +1,107 @@
+//! The mutants are kept: each patch in `tests/mutants` applies to the tree, and is named by the models that must turn
+//! red under it. That they do is shown by `make loom-mutants`, which takes longer.
+#![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What a patch says before its diff, and the diff.
+struct Mutant {
+    name: String,
+    models: Vec<PathBuf>,
+    diff: String,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|other| other == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn mutants() -> Vec<Mutant> {
+    let mutant = |path: PathBuf| {
+        let text = read(&path);
+        let (head, diff) = text.split_once("\n--- ").expect("a diff");
+        let models = head.lines().filter_map(|line| line.strip_prefix("model: "));
+        assert!(head.contains("\nwhy: "), "{}", path.display());
+        Mutant {
+            name: path.file_stem().unwrap().to_str().unwrap().to_owned(),
+            models: models.map(file_of).collect(),
+            diff: format!("--- {diff}"),
+        }
+    };
+    files(&root().join("tests/mutants"), "patch").into_iter().map(mutant).collect()
+}
+
+fn file_of(model: &str) -> PathBuf {
+    root().join("src").join(model.replace("::", "/")).with_extension("rs")
+}
+
+/// The names that a model's file says it is red under.
+fn red_under(model: &Path) -> BTreeSet<String> {
+    let text = read(model);
+    let lines = text.lines().map_while(|line| line.strip_prefix("//!"));
+    let list: String =
+        lines.skip_while(|line| !line.contains("Red under:")).take_while(|line| !line.is_empty()).collect();
+    list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn each_mutant_is_named_by_its_models_and_by_no_other() {
+    let mutants = mutants();
+    for model in files(&root().join("src/protocol/models"), "rs") {
+        let named = red_under(&model);
+        let meant = mutants.iter().filter(|mutant| mutant.models.contains(&model));
+        let meant: BTreeSet<_> = meant.map(|mutant| mutant.name.clone()).collect();
+        assert_eq!(named, meant, "{}: what it names, and what the patches do", model.display());
+    }
+    for mutant in mutants {
+        assert!(!mutant.models.is_empty(), "{} names no model", mutant.name);
+        mutant.models.iter().for_each(|model| assert!(model.exists(), "{}: {model:?}", mutant.name));
+    }
+}
+
+/// What each hunk expects to find is there.
+#[test]
+fn each_mutant_applies() {
+    for mutant in mutants() {
+        for part in format!("\n{}", mutant.diff).split("\n--- a/").skip(1) {
+            let (path, hunks) = part.split_once('\n').unwrap();
+            let source = format!("\n{}", read(&root().join(path)));
+            for hunk in hunks.split("\n@@ ").skip(1) {
+                let lines = hunk.lines().skip(1);
+                let before: Vec<_> = lines.filter_map(expected).collect();
+                let before = before.join("\n");
+                let is_there = source.contains(&format!("\n{before}\n"));
+                assert!(is_there, "{} is stale: {path} does not contain\n{before}", mutant.name);
+            }
+        }
+    }
+}
+
+/// A line of a hunk, if it is to be there before.
+fn expected(line: &str) -> Option<&str> {
+    match line.as_bytes().first() {
+        Some(b' ' | b'-') => Some(&line[1..]),
+        // Some editors strip the blank that an empty line begins with.
+        None => Some(line),
+        _ => None,
+    }
+}
