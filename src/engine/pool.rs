@@ -151,13 +151,12 @@ impl Pool {
 
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        let sidelined = self.sidelined.load(Ordering::Acquire);
-        sidelined > 0 && sidelined != abandon::ABANDONED || !self.worklist.is_empty()
+        abandon::entries(self.sidelined.load(Ordering::Acquire)) > 0 || !self.worklist.is_empty()
     }
 
     /// How many entries lie on the worklist: a hint.
     pub(crate) fn pending(&self) -> usize {
-        self.worklist.len() + self.sidelined.load(Ordering::Relaxed)
+        self.worklist.len() + abandon::entries(self.sidelined.load(Ordering::Relaxed))
     }
 
     /// The caller gave up running, or used up a reservation, or cleared the watched bit: if there is work, sees to

@@ -12,6 +12,12 @@ use super::Pool;
 /// In place of how many entries the sideline holds: the pool runs nothing any more.
 pub(super) const ABANDONED: usize = usize::MAX;
 
+/// How many entries the sideline holds, by what stands in the place of that.
+#[inline]
+pub(super) const fn entries(sidelined: usize) -> usize {
+    if sidelined == ABANDONED { 0 } else { sidelined }
+}
+
 impl Pool {
     /// Changes once, under the lock of `state`.
     pub(super) fn is_abandoned(&self) -> bool {
@@ -35,5 +41,17 @@ impl Pool {
         while let Some(entry) = steal(&self.worklist) {
             give_up(entry);
         }
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    /// spec: E5: what comes to the worklist of a pool that was abandoned can still be counted.
+    #[test]
+    fn the_mark_is_no_number_of_entries() {
+        assert_eq!(1 + entries(ABANDONED), 1);
+        assert_eq!(1 + entries(2), 3);
     }
 }
