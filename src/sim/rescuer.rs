@@ -51,6 +51,8 @@ impl Machine {
     /// A rescuer looks whether it was called, and sleeps if not.
     pub(super) fn called(&mut self, me: ThreadId) {
         if std::mem::take(&mut self.worker_mut(me).called) {
+            // It comes. What it sleeps through later, though it be at this very instant, is another call's matter.
+            self.worker_mut(me).neglects_since = None;
             self.then(me, [Op::Rescue]);
         } else {
             self.worker_mut(me).parked = true;
