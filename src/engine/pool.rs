@@ -157,7 +157,10 @@ impl Pool {
 
     /// How many entries lie on the worklist: a hint.
     pub(crate) fn pending(&self) -> usize {
-        self.worklist.len() + self.sidelined.load(Ordering::Relaxed)
+        match self.sidelined.load(Ordering::Relaxed) {
+            abandon::ABANDONED => 0,
+            sidelined => self.worklist.len() + sidelined,
+        }
     }
 
     /// The caller gave up running, or used up a reservation, or cleared the watched bit: if there is work, sees to

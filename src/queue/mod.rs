@@ -221,7 +221,8 @@ impl WorkQueue {
     }
 
     /// The limit of active items: of each CPU's part of the queue or, if it was built with
-    /// [`max_active_total`](WorkQueueBuilder::max_active_total), of the queue as a whole.
+    /// [`max_active_total`](WorkQueueBuilder::max_active_total), of the queue as a whole. A bh queue has none:
+    /// `usize::MAX`. In a forked child, the limit that the queue was built with.
     #[must_use]
     pub fn max_active(&self) -> usize {
         self.handle.queue().max_active()

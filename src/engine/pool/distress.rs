@@ -16,8 +16,12 @@ use super::super::shard::steal;
 use super::{Entry, Pool, State};
 
 impl Pool {
-    /// The worker that was asked for cannot be made now. If that begins a call for help: which.
+    /// The worker that was asked for cannot be made now. If that begins a call for help: which. Nobody could come to the
+    /// help of a bh context.
     pub(crate) fn unserved(&self) -> Option<Call> {
+        if self.spec.is_bh() {
+            return None;
+        }
         self.state.lock().crew.unserved()
     }
 

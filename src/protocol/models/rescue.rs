@@ -3,7 +3,8 @@
 //! What must not be lost: an item that nobody waits for with a reservation, and so calls nobody for; and an item that
 //! was between the worklist and the sideline when somebody looked for work.
 //!
-//! Red under: `push-without-fence`, `look-without-fence`, `drop-keeps-reservation`.
+//! Red under: `push-without-fence`, `look-without-fence`, `drop-keeps-reservation`,
+//! `deadline-leaves-the-reservation`.
 
 use std::sync::Arc;
 use std::time::Duration;
