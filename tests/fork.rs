@@ -305,6 +305,41 @@ fn nothing_hangs_in_a_child_of_a_busy_parent() {
     });
 }
 
+/// spec: X2 (instead of hanging): what a queue tells of itself, while the parent changes it.
+#[test]
+fn a_queue_tells_of_itself_in_a_child_of_a_parent_that_changes_it() {
+    let _turn = my_turn();
+    let executor = executor();
+    let queue = WorkQueue::new("q").max_active(7).build_on(&executor).unwrap();
+    let stop = AtomicBool::new(false);
+    // Also if a child hangs.
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    queue.set_max_active(7).unwrap();
+                }
+            });
+        }
+        for _ in 0..100 {
+            in_a_child(|| {
+                assert_eq!((queue.max_active(), queue.len()), (7, 0));
+                queue.set_max_active(7).unwrap();
+                let cpu = executor.cpus().first().unwrap();
+                assert_eq!(queue.is_congested(cpu), Ok(false));
+                assert!(!executor.freeze_busy());
+            });
+        }
+    });
+}
+
 /// spec: X2 (a new executor can be made in the child of a quiet parent), E1 (the default one, too): and in its child.
 #[test]
 fn a_child_of_a_quiet_parent_has_executors_of_its_own() {

@@ -3,13 +3,18 @@
 use crate::policy::standing::Wishes;
 
 use super::executor::ExecutorInner;
-use super::queue::Queue;
+use super::queue::{Limit, Queue};
 use super::shard::Gate;
 use super::worker;
 
 impl Queue {
     /// The limit that was asked for, also while the queue is frozen.
     pub(crate) fn max_active(&self) -> usize {
+        if self.executor.origin.is_forked() {
+            // The lock may have been held in the parent.
+            let (Limit::PerCpu(built_with) | Limit::Total(built_with)) = self.spec.limit;
+            return built_with;
+        }
         self.making.lock().wishes.max_active
     }
 

@@ -284,7 +284,7 @@ impl ManagerThread {
     }
 
     fn create(&mut self, weak: &Weak<Pool>, now: Time) {
-        let Some(pool) = weak.upgrade().filter(|pool| pool.awaits_worker()) else { return };
+        let Some(pool) = weak.upgrade().filter(|pool| pool.begin_making()) else { return };
         if !self.core.thread_comes() {
             return self.make_room(&pool, now);
         }

@@ -292,8 +292,8 @@ impl Pool {
     }
 
     /// Is the worker still to be made that the manager was asked for?
-    pub(crate) fn awaits_worker(&self) -> bool {
-        self.state.lock().crew.awaits_worker()
+    pub(crate) fn begin_making(&self) -> bool {
+        self.state.lock().crew.begin_making()
     }
 
     /// The worker that was asked for could not be made: is it still wanted?

@@ -81,7 +81,8 @@ impl Shard {
         own_gate: Option<Gate>,
         cpu_intensive: bool,
     ) -> Self {
-        Self { id: OwnedId::new(), pool, _user: user, own_gate, cpu_intensive, queue }
+        let id = OwnedId::new(context_of(&pool));
+        Self { id, pool, _user: user, own_gate, cpu_intensive, queue }
     }
 
     #[inline]
@@ -115,7 +116,7 @@ impl Shard {
     /// several queues go. An address to compare with, not to follow.
     #[inline]
     pub(crate) fn lane(&self) -> *const Gate {
-        if self.pool.spec.is_bh() { Arc::as_ptr(&self.pool).cast() } else { self.gate() }
+        context_of(&self.pool).unwrap_or_else(|| self.gate())
     }
 
     /// Are there items here that cannot run before the one that `current` tells of, since it is on their bh context?
@@ -129,6 +130,19 @@ impl Shard {
     }
 }
 
+/// The lane of all shards of this pool, if it is a bh context.
+#[inline]
+fn context_of(pool: &Arc<Pool>) -> Option<*const Gate> {
+    pool.spec.is_bh().then(|| Arc::as_ptr(pool).cast())
+}
+
+/// Does an item go through this bh context? `home` says, if the item has an entry on a list, of which shard; no shard
+/// is made or freed while it looks.
+pub(super) fn is_in_context(home: impl FnOnce() -> Option<ShardId>, context: *const Gate) -> bool {
+    let ids = IDS.lock();
+    home().is_some_and(|home| ids.contexts[home.index()] == Some(context.addr()))
+}
+
 /// A shard's number, given back with the shard. By then nothing is in flight in it, so no item has an entry there.
 #[derive(Debug)]
 struct OwnedId(ShardId);
@@ -136,19 +150,23 @@ struct OwnedId(ShardId);
 #[derive(Debug)]
 struct Ids {
     free: Vec<ShardId>,
-    next: u64,
+    /// By number, of all that were ever given: the address of the bh context that the shard is on, if it is on one.
+    contexts: Vec<Option<usize>>,
 }
 
-static IDS: Mutex<Ids> = Mutex::new(Ids { free: Vec::new(), next: 0 });
+static IDS: Mutex<Ids> = Mutex::new(Ids { free: Vec::new(), contexts: Vec::new() });
 
 impl OwnedId {
-    fn new() -> Self {
+    fn new(context: Option<*const Gate>) -> Self {
         let mut ids = IDS.lock();
         let used_before = ids.free.pop();
-        Self(used_before.unwrap_or_else(|| {
-            ids.next += 1;
-            ShardId::new(ids.next - 1)
-        }))
+        let id = used_before.unwrap_or_else(|| {
+            let next = ShardId::new(ids.contexts.len() as u64);
+            ids.contexts.push(None);
+            next
+        });
+        ids.contexts[id.index()] = context.map(<*const Gate>::addr);
+        Self(id)
     }
 }
 

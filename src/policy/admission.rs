@@ -30,7 +30,7 @@ pub(crate) const MAX_ACTIVE_LIMIT: usize = 512;
 pub(crate) const MAX_ACTIVE_DEFAULT: usize = 256;
 
 /// The limit of a gate through which everything goes at once: what is on a worklist keeps its order there.
-pub(crate) const NO_LIMIT: usize = COUNT_MASK as usize;
+pub(crate) const NO_LIMIT: usize = usize::MAX;
 
 const COUNT: u32 = 10;
 const COUNT_MASK: u64 = (1 << COUNT) - 1;
@@ -98,8 +98,7 @@ pub(crate) enum Slot {
 impl Admission {
     /// A gate with `max` slots, all free; 0 holds everything back.
     pub(crate) fn new(max: usize) -> Self {
-        debug_assert!(max <= MAX_ACTIVE_LIMIT || max == NO_LIMIT);
-        Self((max as u64) << MAX)
+        Self(max_field(max))
     }
 
     pub(crate) const fn active(self) -> u64 {
@@ -200,8 +199,7 @@ impl Admission {
     /// The limit changes. Whoever raises it then asks [`start_listed`](Self::start_listed) until there is nothing to
     /// start.
     pub(crate) fn with_max(self, max: usize) -> Self {
-        debug_assert!(max <= MAX_ACTIVE_LIMIT || max == NO_LIMIT);
-        Self(self.0 & !(COUNT_MASK << MAX) | (max as u64) << MAX)
+        Self(self.0 & !(COUNT_MASK << MAX) | max_field(max))
     }
 
     pub(crate) const fn with_door(self, door: Door) -> Self {
@@ -293,6 +291,11 @@ impl Admission {
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
+}
+
+fn max_field(max: usize) -> u64 {
+    debug_assert!(max <= MAX_ACTIVE_LIMIT || max == NO_LIMIT);
+    (max as u64).min(COUNT_MASK) << MAX
 }
 
 impl fmt::Debug for Admission {

@@ -38,6 +38,8 @@ pub(crate) struct Crew {
     alive: usize,
     /// The manager was asked for a worker and has not delivered (it may be waiting to try again).
     creating: bool,
+    /// It is at it: the thread was begun and has not arrived.
+    making: bool,
     /// The manager has a deadline at which it culls.
     culling: bool,
     /// Nobody will push again: workers leave instead of parking.
@@ -93,6 +95,18 @@ pub(crate) enum Rest {
     Exit,
 }
 
+/// What the deadline of a call for help leads to.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Mayday {
+    /// The call is over.
+    Lapsed,
+    /// It ends here: there is no work to wait with. The reservations are to be dropped.
+    StandDown(Vec<Reserved>),
+    /// Call the rescuers; the call goes on.
+    Call,
+}
+
 /// What culling decided.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
@@ -111,6 +125,7 @@ impl Crew {
             owed: Vec::new(),
             alive: 0,
             creating: false,
+            making: false,
             culling: false,
             closing: false,
             distress: Distress::default(),
@@ -156,7 +171,7 @@ impl Crew {
 
     /// A new worker has arrived.
     pub(crate) fn arrived(&mut self, id: WorkerId, cpu: Option<usize>, now: Time) -> Rest {
-        self.creating = false;
+        (self.creating, self.making) = (false, false);
         self.distress.served();
         self.alive += 1;
         self.rest(id, cpu, now)
@@ -180,15 +195,23 @@ impl Crew {
         Rest::Park(if arm { self.next_cull() } else { None })
     }
 
-    /// Is a worker asked for, and somebody there who wants it? A spare is made also if an idle worker has come back
-    /// meanwhile: it would be asked for again at the next item.
-    pub(crate) fn awaits_worker(&self) -> bool {
-        self.creating && !self.closing
+    /// The manager is about to make a worker: is one asked for, and somebody there who wants it? A spare is made also
+    /// if an idle worker has come back meanwhile: it would be asked for again at the next item. Asked for once, it is
+    /// made once, however many deadlines that leaves behind.
+    pub(crate) fn begin_making(&mut self) -> bool {
+        let begins = self.awaits_worker();
+        self.making |= begins;
+        begins
+    }
+
+    /// Is a worker asked for that nobody is making at the moment?
+    fn awaits_worker(&self) -> bool {
+        self.creating && !self.making && !self.closing
     }
 
     /// The worker that was asked for could not be made: is it still wanted? If so, it stays asked for.
     pub(crate) fn still_wanted(&mut self) -> bool {
-        self.creating = false;
+        (self.creating, self.making) = (false, false);
         let wanted = self.prepare() == Prepare::CreateSpare;
         if !wanted {
             self.distress.served();
@@ -199,6 +222,7 @@ impl Crew {
     /// There are as many threads as may be. True if a reservation waits for one: it stays asked for. A mere spare is
     /// not worth waiting for: the next worker that begins, or blocks, asks again.
     pub(crate) fn no_room(&mut self) -> bool {
+        self.making = false;
         self.creating = !self.owed.is_empty();
         if !self.creating {
             self.distress.served();
@@ -215,7 +239,17 @@ impl Crew {
         if self.owed.is_empty() { None } else { self.distress.call() }
     }
 
-    /// The deadline of a call has come: does somebody still wait?
+    /// The deadline of a call has come. A call that is the pool's has a deadline until it ends: so whether there is work
+    /// is seen in the same critical section.
+    pub(crate) fn mayday(&mut self, call: Call, has_work: bool) -> Mayday {
+        match self.still_calls(call) {
+            false => Mayday::Lapsed,
+            true if has_work => Mayday::Call,
+            true => Mayday::StandDown(self.stand_down()),
+        }
+    }
+
+    /// Does somebody still wait, for whom this call was made?
     pub(crate) fn still_calls(&self, call: Call) -> bool {
         self.needs_help() && self.distress.is_calling(call)
     }
@@ -225,8 +259,13 @@ impl Crew {
         self.distress.is_unserved() && !self.owed.is_empty() && !self.closing
     }
 
-    /// There is no work left to wait with: hands the reservations back, to be dropped. The worker stays asked for.
-    pub(crate) fn stand_down(&mut self) -> Vec<Reserved> {
+    /// A rescuer leaves. If there is no work left to wait with: hands the reservations back, to be dropped.
+    pub(crate) fn relieved(&mut self, has_work: bool) -> Vec<Reserved> {
+        if self.needs_help() && !has_work { self.stand_down() } else { Vec::new() }
+    }
+
+    /// The worker stays asked for.
+    fn stand_down(&mut self) -> Vec<Reserved> {
         self.distress.calm();
         std::mem::take(&mut self.owed)
     }

@@ -64,6 +64,10 @@ impl ShardId {
         assert!(id <= Self::MAX, "there are more shards than an item can tell apart");
         Self(id)
     }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
 /// The shard that an item is queued to.

@@ -41,8 +41,8 @@ pub(crate) struct Manager<P> {
     duties: Deadlines<Duty<P>>,
     /// No thread is tried before this time.
     creations_from: Time,
-    /// Pools whose work waits until a thread leaves.
-    waiting_for_room: Vec<P>,
+    /// Pools whose work waits until a thread leaves, each until it is tried in any case.
+    waiting_for_room: Vec<(P, Time)>,
     /// How long a pool may have work and nobody on it; `None` if nobody checks.
     patience: Option<Duration>,
 }
@@ -115,13 +115,16 @@ impl<P: Clone> Manager<P> {
     /// There are as many threads as may be, and work of this pool waits for one. It is tried when a thread leaves, and
     /// after a while in any case: an idle worker elsewhere may give way by then.
     pub(crate) fn no_room(&mut self, pool: P, now: Time) {
-        self.create_later(pool.clone(), now + CREATION_COOLDOWN, now);
-        self.waiting_for_room.push(pool);
+        let in_any_case = now + CREATION_COOLDOWN;
+        self.create_later(pool.clone(), in_any_case, now);
+        // Those that were tried meanwhile have come here again, or do not wait any more.
+        self.waiting_for_room.retain(|(_, tried_at)| now < *tried_at);
+        self.waiting_for_room.push((pool, in_any_case));
     }
 
     /// A thread has left.
     pub(crate) fn room(&mut self, now: Time) {
-        for pool in std::mem::take(&mut self.waiting_for_room) {
+        for (pool, _) in std::mem::take(&mut self.waiting_for_room) {
             self.create(pool, now);
         }
     }
@@ -230,6 +233,23 @@ mod tests {
         manager.room(at(2));
         assert_eq!(manager.take_due(at(2)), Some(Duty::Create('a')));
         assert_eq!(manager.next_wake(), Some(at(1000)), "in case nobody had left");
+    }
+
+    /// However long a pool waits for room, it waits once.
+    #[test]
+    fn room_is_offered_once_to_each_that_waits() {
+        let mut manager = Manager::new(None);
+        for seconds in 0..5 {
+            manager.no_room('a', at(1000 * seconds));
+            let tried = std::iter::from_fn(|| manager.take_due(at(1000 * seconds + 999)));
+            assert_eq!(tried.collect::<Vec<_>>(), [Duty::Unserved('a')]);
+            if seconds < 4 {
+                assert_eq!(manager.take_due(at(1000 * seconds + 1000)), Some(Duty::Create('a')));
+            }
+        }
+        manager.room(at(4999));
+        let tried = std::iter::from_fn(|| manager.take_due(at(4999)));
+        assert_eq!(tried.collect::<Vec<_>>(), [Duty::Create('a')]);
     }
 
     /// The call of a crew whose only worker cannot be made.

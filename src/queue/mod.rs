@@ -280,11 +280,10 @@ impl WorkQueue {
 
     /// The limit of active items: of each CPU's part of the queue or, if it was built with
     /// [`max_active_total`](WorkQueueBuilder::max_active_total), of the queue as a whole. 1 for an ordered queue;
-    /// `usize::MAX` for a bh queue, which has no such limit.
+    /// `usize::MAX` for a bh queue, which has no such limit. In a forked child, the limit that the queue was built with.
     #[must_use]
     pub fn max_active(&self) -> usize {
-        let queue = self.handle.queue();
-        if matches!(queue.spec.kind, QueueKind::Bh { .. }) { usize::MAX } else { queue.max_active() }
+        self.handle.queue().max_active()
     }
 
     /// Sets that limit, 1 to 512; 0 stands for the default, 256.

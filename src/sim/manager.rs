@@ -17,6 +17,9 @@ impl Machine {
         }
         match duty {
             Duty::Create(pool) => {
+                if !self.pools[pool].crew.begin_making() {
+                    return;
+                }
                 assert!(self.now >= self.cooling_until, "a thread was tried too soon after a failure");
                 let latency = self.up_to(self.config.creation_latency);
                 if latency.is_zero() {

@@ -128,7 +128,7 @@ impl Workload {
 }
 
 /// Half of the gates have other limits for a time, at the moments at which items come or in between. Those of ordered
-/// queues are only frozen and thawed. Not beside rescuers.
+/// queues are only frozen and thawed.
 fn limits(
     prng: &mut Prng,
     gates: &[Gate],
@@ -136,9 +136,8 @@ fn limits(
     length: Duration,
 ) -> Vec<(Time, GateId, usize)> {
     let mut limits = Vec::new();
-    let rescued = gates.iter().any(|gate| gate.has_rescuer);
     for (id, gate) in gates.iter().enumerate() {
-        if rescued || prng.chance(50) {
+        if prng.chance(50) {
             continue;
         }
         let usual = gate.word.max() as usize;

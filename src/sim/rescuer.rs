@@ -8,6 +8,7 @@ use super::machine::Machine;
 use super::pool::{GateId, PoolId, Thread, ThreadId, Worker};
 use super::script::Op;
 use crate::policy::concurrency::Reserved;
+use crate::policy::crew::Mayday;
 use crate::policy::rescue::{Call, MAYDAY_INTERVAL};
 
 /// The manager may be late by the thread that it is making.
@@ -27,13 +28,11 @@ impl Machine {
 
     /// The deadline of a call for help has come.
     pub(super) fn mayday(&mut self, pool: PoolId, call: Call) {
-        if !self.pools[pool].crew.still_calls(call) {
-            return;
-        }
-        if !self.pools[pool].has_work() {
-            let reserved = self.pools[pool].crew.stand_down();
-            self.drop_reservations(pool, reserved);
-            return;
+        let has_work = self.pools[pool].has_work();
+        match self.pools[pool].crew.mayday(call, has_work) {
+            Mayday::Lapsed => return,
+            Mayday::StandDown(reserved) => return self.drop_reservations(pool, reserved),
+            Mayday::Call => {}
         }
         self.seen.maydays += 1;
         for (gate, thread) in self.rescuers.clone() {
@@ -51,6 +50,8 @@ impl Machine {
     /// A rescuer looks whether it was called, and sleeps if not.
     pub(super) fn called(&mut self, me: ThreadId) {
         if std::mem::take(&mut self.worker_mut(me).called) {
+            // It comes. What it sleeps through later, though it be at this very instant, is another call's matter.
+            self.worker_mut(me).neglects_since = None;
             self.then(me, [Op::Rescue]);
         } else {
             self.worker_mut(me).parked = true;
@@ -77,11 +78,9 @@ impl Machine {
     /// It leaves. If there is no work, nobody waits for a worker any more.
     pub(super) fn relieve(&mut self, me: ThreadId) {
         let pool = self.worker(me).pool;
-        let mut dropped = Vec::new();
-        if self.pools[pool].crew.needs_help() && !self.pools[pool].has_work() {
-            self.seen.stood_down += 1;
-            dropped = self.pools[pool].crew.stand_down();
-        }
+        let has_work = self.pools[pool].has_work();
+        let dropped = self.pools[pool].crew.relieved(has_work);
+        self.seen.stood_down += usize::from(!dropped.is_empty());
         self.then(me, [Op::Drop(dropped), Op::Look(pool), Op::Called]);
     }
 

@@ -106,22 +106,40 @@ fn what_an_item_queues_comes_last() {
     });
 }
 
-/// spec: Q1 (bh: no max_active): a backlog beyond any limit of active items keeps its order.
+/// spec: Q1 (bh: no max_active): a backlog keeps each issuer's order over all queues, however long it is, and while it
+/// shrinks and grows.
 #[test]
 fn a_long_backlog_keeps_its_order() {
     let _limit = time_limit();
     let executor = one_cpu();
-    let queue = WorkQueue::bh("q").build_on(&executor).unwrap();
-    let (door, order) = (Door::default(), Arc::new(Mutex::new(Vec::new())));
+    let queues = ["one", "two"].map(|name| WorkQueue::bh(name).build_on(&executor).unwrap());
+    assert_eq!(queues[0].max_active(), usize::MAX);
+    let (door, last) = (Door::default(), Arc::new([const { AtomicUsize::new(0) }; 3]));
     let wait = door.clone();
-    drop(queue.spawn(move || wait.wait_unguarded()).unwrap());
-    for n in 0..2000 {
-        let order = Arc::clone(&order);
-        drop(queue.spawn(move || order.lock().unwrap().push(n)).unwrap());
-    }
-    door.open();
-    queue.flush().unwrap();
-    assert!(order.lock().unwrap().iter().copied().eq(0..2000));
+    drop(queues[0].spawn(move || wait.wait_unguarded()).unwrap());
+    let (each, swaps) = (stress(20_000), Arc::new(AtomicUsize::new(0)));
+    std::thread::scope(|scope| {
+        for issuer in 0..3 {
+            let (queues, last, swaps, door) = (&queues, &last, &swaps, &door);
+            scope.spawn(move || {
+                for n in 1..=each {
+                    let (last, swaps) = (Arc::clone(last), Arc::clone(swaps));
+                    let item = move || {
+                        let before = last[issuer].swap(n, Ordering::SeqCst);
+                        swaps.fetch_add(usize::from(before != n - 1), Ordering::SeqCst);
+                    };
+                    drop(queues[n % 2].spawn(item).unwrap());
+                    if n == each.min(1000) {
+                        assert_eq!(queues.each_ref().map(|queue| queue.is_congested(0)), [Ok(false); 2]);
+                        door.open();
+                    }
+                }
+            });
+        }
+    });
+    queues.iter().for_each(|queue| queue.flush().unwrap());
+    assert_eq!(last.each_ref().map(|last| last.load(Ordering::SeqCst)), [each; 3]);
+    assert_eq!(swaps.load(Ordering::SeqCst), 0);
 }
 
 /// spec: Q1 (bh: no concurrency management): while an item blocks, guarded or not, no other one starts on its context;
@@ -167,6 +185,11 @@ fn settings_without_a_meaning_for_bh_are_errors() {
             bh().rescuer(),
             "rescuer",
             "its items run on the one thread of their CPU, in order, and on no other",
+        ),
+        (
+            bh().freezable(),
+            "freezable",
+            "its items go to the thread of their CPU at once, and nothing holds them back",
         ),
         (bh().attrs(Attrs::new()), "attrs", "its items run on the CPU that they were queued on"),
     ] {
@@ -221,6 +244,12 @@ fn waiting_for_the_own_context_is_detected() {
         assert_eq!(work.flush(), Err(WaitError::WouldDeadlock));
         // Another queue, but the same context.
         assert_eq!(other.flush(), Ok(()), "nothing is there");
+        let theirs = Work::new(|| ());
+        other.queue_on(0, &theirs).unwrap();
+        assert_eq!(theirs.flush_timeout(Duration::from_secs(9)), Err(WaitError::WouldDeadlock));
+        let elsewhere = Work::new(|| ());
+        other.queue_on(1, &elsewhere).unwrap();
+        elsewhere.flush().unwrap();
         let behind = other.spawn_on(0, || ()).unwrap();
         assert_eq!(other.flush(), Err(WaitError::WouldDeadlock));
         assert!(matches!(behind.join(), Err(JoinError::WouldDeadlock)));

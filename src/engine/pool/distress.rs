@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use crate::policy::concurrency::Reserved;
+use crate::policy::crew::Mayday;
 use crate::policy::rescue::Call;
 use crate::sys::sync::Ordering;
 
@@ -14,8 +16,12 @@ use super::super::shard::steal;
 use super::{Entry, Pool, State};
 
 impl Pool {
-    /// The worker that was asked for cannot be made now. If that begins a call for help: which.
+    /// The worker that was asked for cannot be made now. If that begins a call for help: which. Nobody could come to the
+    /// help of a bh context.
     pub(crate) fn unserved(&self) -> Option<Call> {
+        if self.spec.is_bh() {
+            return None;
+        }
         self.state.lock().crew.unserved()
     }
 
@@ -28,13 +34,17 @@ impl Pool {
     /// call is over.
     pub(crate) fn mayday(self: &Arc<Self>, call: Call) -> bool {
         let mut state = self.state.lock();
-        if !state.crew.still_calls(call) || self.is_abandoned() {
+        if self.is_abandoned() {
             return false;
         }
-        if !self.has_work() {
-            drop(state);
-            self.relieved();
-            return false;
+        match state.crew.mayday(call, self.has_work()) {
+            Mayday::Lapsed => return false,
+            Mayday::StandDown(dropped) => {
+                drop(state);
+                self.stand_down(dropped);
+                return false;
+            }
+            Mayday::Call => {}
         }
         if self.core.has_rescuers() {
             self.move_aside(&mut state);
@@ -61,13 +71,15 @@ impl Pool {
         entry
     }
 
-    /// A rescuer leaves, or was not needed. If there is no work left, nobody waits for a worker any more; whoever
-    /// pushes next reserves one anew, and calls if it cannot be made.
+    /// A rescuer leaves, or was not needed.
     pub(crate) fn relieved(&self) {
-        let mut state = self.state.lock();
-        let no_need = state.crew.needs_help() && !self.has_work();
-        let dropped = if no_need { state.crew.stand_down() } else { Vec::new() };
-        drop(state);
+        let dropped = self.state.lock().crew.relieved(self.has_work());
+        self.stand_down(dropped);
+    }
+
+    /// If there is no work left, nobody waits for a worker any more; whoever pushes next reserves one anew, and calls if
+    /// it cannot be made.
+    fn stand_down(&self, dropped: Vec<Reserved>) {
         dropped.into_iter().for_each(|reserved| self.running.drop_reservation(reserved));
         // A push that came meanwhile has relied on these reservations.
         self.look();

@@ -17,7 +17,7 @@ use super::context::{Current, current};
 use super::entry::Header;
 use super::queue::Queue;
 use super::refusal::WaitError;
-use super::shard::Gate;
+use super::shard::{Gate, is_in_context};
 use super::work_item::WorkItem;
 use super::worker;
 
@@ -104,9 +104,13 @@ pub(crate) fn check_run(work: &WorkItem) -> Result<(), WaitError> {
 /// Would the caller wait for itself, if it waited for the last queueing of a reusable item?
 pub(crate) fn check_queueing(work: &WorkItem) -> Result<(), WaitError> {
     check_run(work)?;
-    refuse_if(|current| {
+    let home = || {
         let state = work.cell.load();
-        state.is_pending_on_list() && current.is_only_slot_of(state.home())
+        state.is_pending_on_list().then(|| state.home())
+    };
+    refuse_if(|current| {
+        home().is_some_and(|home| current.is_only_slot_of(home))
+            || current.in_context && is_in_context(home, current.gate)
     })
 }
 

@@ -39,6 +39,23 @@ fn the_first_reservation_makes_a_worker_and_that_one_a_spare() {
     assert!(!crew.is_help_coming());
 }
 
+/// spec: Q1 (bh: one context), C3 (need to create): also if it was to be tried again at several times.
+#[test]
+fn a_worker_that_was_asked_for_once_is_made_once() {
+    let mut crew = Crew::new(LIMITS);
+    assert!(!crew.begin_making(), "nobody asked");
+    assert_eq!(crew.kick(reserved(), None), Wake::Create);
+    for attempt_ends in [Crew::still_wanted, Crew::no_room] {
+        assert!(crew.begin_making());
+        assert!(!crew.begin_making(), "it is being made");
+        assert_eq!(crew.unserved(), None, "so nobody needs to call");
+        assert!(attempt_ends(&mut crew), "it is tried again");
+    }
+    assert!(crew.begin_making());
+    assert_eq!(crew.arrived(0, None, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
+    assert!(crew.begin_making(), "the spare");
+}
+
 /// spec: C3 (a worker keeps one idle spare before it starts working)
 #[test]
 fn the_last_idle_worker_asks_for_a_spare_before_it_begins() {
@@ -240,6 +257,21 @@ fn a_crew_without_work_stands_down_and_calls_anew_for_the_next() {
     assert_eq!(crew.stand_down(), vec![reserved()]);
     assert!(!crew.still_wanted(), "nobody is there who wants a worker");
     assert_eq!(crew.kick(reserved(), None), Wake::Create, "asked for anew");
+}
+
+/// spec: P2: what a deadline, or a rescuer that leaves, finds decides whether the call goes on.
+#[test]
+fn a_call_goes_on_while_there_is_work_and_ends_with_its_reservations() {
+    let mut crew = Crew::new(LIMITS);
+    assert_eq!(crew.kick(reserved(), None), Wake::Create);
+    let call = crew.unserved().unwrap();
+    assert_eq!(crew.mayday(call, true), Mayday::Call);
+    assert_eq!(crew.relieved(true), []);
+    assert_eq!(crew.mayday(call, false), Mayday::StandDown(vec![reserved()]));
+    assert_eq!(crew.mayday(call, true), Mayday::Lapsed);
+    assert!(matches!(crew.kick(reserved(), None), Wake::Call(_)), "whoever pushes next calls anew");
+    assert_eq!(crew.relieved(false), [reserved()]);
+    assert_eq!(crew.relieved(false), []);
 }
 
 /// spec: P1 (nothing is orphaned), E2 (max threads)

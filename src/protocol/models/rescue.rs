@@ -3,7 +3,8 @@
 //! What must not be lost: an item that nobody waits for with a reservation, and so calls nobody for; and an item that
 //! was between the worklist and the sideline when somebody looked for work.
 //!
-//! Red under: `push-without-fence`, `look-without-fence`, `drop-keeps-reservation`.
+//! Red under: `push-without-fence`, `look-without-fence`, `drop-keeps-reservation`,
+//! `deadline-leaves-the-reservation`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,8 @@ use std::time::Duration;
 use loom::thread;
 
 use super::{List, check, check_all};
-use crate::policy::concurrency::{Kick, Running};
-use crate::policy::crew::{Crew, CrewLimits, Wake};
+use crate::policy::concurrency::{Kick, Reserved, Running};
+use crate::policy::crew::{Crew, CrewLimits, Mayday, Wake};
 use crate::policy::rescue::Call;
 use crate::protocol::running::RunningCell;
 use crate::sys::sync::Mutex;
@@ -58,10 +59,21 @@ impl Pool {
     /// The rescuer takes what it finds, and leaves.
     fn rescue(&self) -> Option<Call> {
         while self.crew.lock().needs_help() && self.list.pop() {}
-        let mut crew = self.crew.lock();
-        let no_need = crew.needs_help() && !self.list.has_work();
-        let dropped = if no_need { crew.stand_down() } else { Vec::new() };
-        drop(crew);
+        let dropped = self.crew.lock().relieved(self.list.has_work());
+        self.stand_down(dropped)
+    }
+
+    /// The deadline of a call. Also: does the call go on?
+    fn mayday(&self, call: Call) -> (Option<Call>, bool) {
+        let mayday = self.crew.lock().mayday(call, self.list.has_work());
+        match mayday {
+            Mayday::Lapsed => (None, false),
+            Mayday::StandDown(dropped) => (self.stand_down(dropped), false),
+            Mayday::Call => (None, true),
+        }
+    }
+
+    fn stand_down(&self, dropped: Vec<Reserved>) -> Option<Call> {
         dropped.into_iter().for_each(|reserved| self.running.drop_reservation(reserved));
         self.perform(self.running.look(|| self.list.has_work()))
     }
@@ -109,6 +121,26 @@ fn two_pushes_meet_a_rescuer_that_leaves() {
         };
         let calls = [Some(first), pool.push(), issuer.join().unwrap(), rescuer.join().unwrap()];
         let calls: Vec<_> = calls.into_iter().flatten().collect();
+        pool.assert_called(&calls);
+    });
+}
+
+/// A worker of another CPU has taken the item, and the next one comes when the deadline does.
+///
+/// spec: P2 (then every 100 ms)
+#[test]
+fn a_push_meets_the_deadline_of_a_call() {
+    check_all(|| {
+        let (pool, first) = Pool::in_distress();
+        assert!(pool.list.pop());
+        let pool = Arc::new(pool);
+        let manager = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.mayday(first))
+        };
+        let pushed = pool.push();
+        let (again, goes_on) = manager.join().unwrap();
+        let calls: Vec<_> = [goes_on.then_some(first), pushed, again].into_iter().flatten().collect();
         pool.assert_called(&calls);
     });
 }
