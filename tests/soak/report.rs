@@ -154,7 +154,7 @@ impl Report {
             self.sums.each_ref().map(|sum| sum.load(Relaxed));
         format!(
             "{} s from seed {}, {} rounds, {} operations; {accepted} accepted = {run} run + {cancelled} cancelled + \
-             {} returned ({uncounted} of them after the report); 0 lost, 0 run twice, 0 overlapping, 0 reports of the \
+             {} returned ({uncounted} of them after the report), in every round; no overlapping runs, no report of the \
              progress check; {warm} after the warm-up, {now} at the end",
             self.begun.elapsed().as_secs(),
             self.seed,
