@@ -291,6 +291,8 @@ pub enum RunOnCpuError {
     Refused(QueueError),
     /// It panicked, or a shutdown dropped it; or waiting for it would never end.
     Failed(JoinError),
+    /// The time ran out. What has not begun, or goes on, was detached.
+    TimedOut,
 }
 
 impl fmt::Display for RunOnCpuError {
@@ -298,6 +300,7 @@ impl fmt::Display for RunOnCpuError {
         match self {
             Self::Refused(error) => error.fmt(f),
             Self::Failed(error) => error.fmt(f),
+            Self::TimedOut => write!(f, "the time ran out; it goes on without anybody who waits for it"),
         }
     }
 }

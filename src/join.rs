@@ -93,7 +93,11 @@ impl<T> JoinHandle<T> {
     ///
     /// The handle, if the item has not ended in time. Inside `Ok`, the errors of `join`.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
-        match self.raw.wait(Until::after(timeout)) {
+        self.join_until(Until::after(timeout))
+    }
+
+    pub(crate) fn join_until(self, until: Until) -> Result<Result<T, JoinError>, Self> {
+        match self.raw.wait(until) {
             Ok(()) => Ok(self.result()),
             Err(WaitError::TimedOut) => Err(self),
             Err(WaitError::Forked) => Ok(Err(JoinError::Forked)),

@@ -1,17 +1,18 @@
 //! Running something on a certain CPU, or on each, and waiting for it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::engine::placement::Place;
-use crate::{Executor, JoinHandle, RunOnCpuError, WorkQueue};
+use crate::sys::wait::Until;
+use crate::{Executor, JoinHandle, QueueError, RunOnCpuError, WorkQueue};
 
 impl Executor {
     /// Runs `f` on this CPU and returns what it returns, under a blocking guard meanwhile.
     ///
     /// It runs as an item of the CPU's normal pool, after what waits there, and may itself wait for anything, also for
     /// another such call on the same CPU. A CPU that the executor does not use is served by one near it, as in
-    /// [`WorkQueue::queue_on`]. To wait for so long at most, use [`WorkQueue::spawn_on`] and
-    /// [`JoinHandle::join_timeout`].
+    /// [`WorkQueue::queue_on`].
     ///
     /// # Examples
     ///
@@ -35,9 +36,30 @@ impl Executor {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        self.on_cpu(cpu, Until::FOREVER, f)
+    }
+
+    /// As [`run_on_cpu`](Self::run_on_cpu), waiting for so long at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`run_on_cpu`](Self::run_on_cpu), and [`RunOnCpuError::TimedOut`]: `f` runs, or goes on, all the same.
+    pub fn run_on_cpu_timeout<F, T>(&self, cpu: usize, timeout: Duration, f: F) -> Result<T, RunOnCpuError>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.on_cpu(cpu, Until::after(timeout), f)
+    }
+
+    fn on_cpu<F, T>(&self, cpu: usize, until: Until, f: F) -> Result<T, RunOnCpuError>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
         let place = self.inner.place_on_cpu(cpu)?;
-        let item = self.unlimited("run_on_cpu").spawn_at(place, f);
-        Ok(item.map_err(|refused| refused.error)?.join()?)
+        let item = self.unlimited("run_on_cpu").spawn_at(place, f).map_err(|refused| refused.error)?;
+        Ok(item.join_until(until).map_err(|_detached| RunOnCpuError::TimedOut)??)
     }
 
     /// Runs `f` once on each of the executor's CPUs, at the same time where they are free for it, and waits until all
@@ -70,6 +92,26 @@ impl Executor {
     where
         F: Fn(usize) + Send + Sync + 'static,
     {
+        self.on_each_cpu(Until::FOREVER, f)
+    }
+
+    /// As [`schedule_on_each_cpu`](Self::schedule_on_each_cpu), waiting for so long at most, for all of them together.
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule_on_each_cpu`](Self::schedule_on_each_cpu), and [`RunOnCpuError::TimedOut`]: `f` runs on the other
+    /// CPUs all the same.
+    pub fn schedule_on_each_cpu_timeout<F>(&self, timeout: Duration, f: F) -> Result<(), RunOnCpuError>
+    where
+        F: Fn(usize) + Send + Sync + 'static,
+    {
+        self.on_each_cpu(Until::after(timeout), f)
+    }
+
+    fn on_each_cpu<F>(&self, until: Until, f: F) -> Result<(), RunOnCpuError>
+    where
+        F: Fn(usize) + Send + Sync + 'static,
+    {
         let placement = &self.inner.placement;
         let (queue, f) = (self.unlimited("schedule_on_each_cpu"), Arc::new(f));
         let spawn = |slot| {
@@ -78,8 +120,10 @@ impl Executor {
         };
         let items: Vec<_> = (0..placement.slots()).map(spawn).collect();
         // Each is waited for, whatever became of the others.
-        let results: Vec<Result<(), RunOnCpuError>> =
-            items.into_iter().map(|item| Ok(item.map(JoinHandle::join)??)).collect();
+        let join = |item: Result<JoinHandle<()>, QueueError>| {
+            Ok(item?.join_until(until).map_err(|_detached| RunOnCpuError::TimedOut)??)
+        };
+        let results: Vec<Result<(), RunOnCpuError>> = items.into_iter().map(join).collect();
         results.into_iter().collect()
     }
 

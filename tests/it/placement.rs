@@ -8,7 +8,8 @@ use std::time::Duration;
 use cmwq::{AffinityScope, Attrs, CpuSet, JoinError, QueueError, RunOnCpuError, Work, WorkQueue};
 
 use crate::support::{
-    Door, builder, bump, current_pool, eventually, on_each_executor, one_cpu, pool, stress, time_limit,
+    Door, SOON, builder, bump, cpus, current_pool, eventually, on_each_executor, one_cpu, pool, stress,
+    time_limit,
 };
 
 const TWO_NODES: &str = "numa:2 l3:2 core:2 pu:2";
@@ -254,4 +255,30 @@ fn each_executor_counts_its_own_cpus() {
         [small, large].map(|executor| WorkQueue::new("q").attrs(attrs.clone()).build_on(&executor).unwrap());
     let refused = small.spawn_on(5, current_pool).unwrap_err();
     assert!(large.spawn_on(5, refused.closure).unwrap().join().is_ok());
+}
+
+/// spec: F6 (run_on_cpu, schedule_on_each_cpu): what was not waited for to its end goes on.
+#[test]
+fn calls_on_cpus_may_be_waited_for_with_a_timeout() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let cpu = executor.cpus().first().unwrap();
+    let (door, ended) = (Door::default(), Arc::new(AtomicUsize::new(0)));
+    let late = || {
+        let (wait, ended) = (door.clone(), Arc::clone(&ended));
+        move || {
+            wait.wait();
+            ended.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let moment = Duration::from_millis(5);
+    let one = executor.run_on_cpu_timeout(cpu, moment, late());
+    assert!(matches!(one, Err(RunOnCpuError::TimedOut)), "{one:?}");
+    let each = late();
+    let all = executor.schedule_on_each_cpu_timeout(moment, move |_| each());
+    assert!(matches!(all, Err(RunOnCpuError::TimedOut)), "{all:?}");
+    door.open();
+    eventually("all of them end", || ended.load(Ordering::SeqCst) == 3);
+    assert_eq!(executor.run_on_cpu_timeout(cpu, SOON, || 6 * 7).unwrap(), 42);
+    executor.schedule_on_each_cpu_timeout(SOON, |_| ()).unwrap();
 }
