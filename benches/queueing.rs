@@ -48,10 +48,7 @@ const MIXED: u32 = 4000;
 const BURN: Duration = Duration::from_micros(500);
 
 fn main() {
-    let mut criterion = Criterion::default()
-        .warm_up_time(Duration::from_millis(500))
-        .measurement_time(Duration::from_secs(2))
-        .configure_from_args();
+    let mut criterion = figures::criterion();
     let figures = Figures::default();
     reusable(&mut criterion, &figures);
     one_shots(&mut criterion, &figures);

@@ -31,10 +31,7 @@ const UNLIMITED: &str = "the queue has no limit";
 const HOUR: u64 = 3_600_000_000;
 
 fn main() {
-    let mut criterion = Criterion::default()
-        .warm_up_time(Duration::from_millis(500))
-        .measurement_time(Duration::from_secs(2))
-        .configure_from_args();
+    let mut criterion = figures::criterion();
     let figures = Figures::default();
     timers(&mut criterion, &figures);
     moves(&mut criterion, &figures);

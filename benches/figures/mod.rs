@@ -4,6 +4,16 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use criterion::Criterion;
+
+/// How long the benches of this crate measure, unless the command line says otherwise.
+pub(crate) fn criterion() -> Criterion {
+    Criterion::default()
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2))
+        .configure_from_args()
+}
+
 /// What is aimed at, in seconds or items per second.
 #[derive(Clone, Copy)]
 pub(crate) enum Aim {

@@ -211,32 +211,6 @@ impl Queue {
         }
     }
 
-    /// Queues a closure later.
-    pub(crate) fn spawn_after<F, T>(
-        handle: &Arc<QueueHandle>,
-        place: Place,
-        after: Duration,
-        function: F,
-    ) -> Result<RawHandle<T>, (QueueError, F)>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let queue = handle.queue();
-        if after.is_zero() {
-            return queue.spawn(place, function);
-        }
-        if queue.executor.origin.is_forked() {
-            return Err((QueueError::Forked, function));
-        }
-        let slot = queue.executor.placement.slot_for(place);
-        let shard = queue.shard(slot);
-        if let Err(error) = queue.may_arm(shard.gate(), false) {
-            return Err((error, function));
-        }
-        Self::arm_one_shot(handle, slot, after, function)
-    }
-
     /// Somebody else queued the item between the look and the count: gives the count back.
     #[cold]
     fn take_back(&self, shard: &Shard, half: Half, has_slot: bool) {

@@ -21,6 +21,7 @@ use crate::sys::sync::Mutex;
 use super::core::{Core, contain};
 use super::entry::Header;
 use super::one_shot::{self, RawHandle};
+use super::placement::Place;
 use super::queue::{Queue, QueueHandle};
 use super::refusal::QueueError;
 use super::shard::Gate;
@@ -180,10 +181,10 @@ impl Drop for Unlisted {
 }
 
 impl Queue {
-    /// Makes a one-shot and the timer that queues it. The closure comes back if the queue ends at this moment.
-    pub(super) fn arm_one_shot<F, T>(
+    /// Queues a closure later. A refusal hands it back, also if the queue ends at this moment.
+    pub(crate) fn spawn_after<F, T>(
         handle: &Arc<QueueHandle>,
-        slot: usize,
+        place: Place,
         after: Duration,
         function: F,
     ) -> Result<RawHandle<T>, (QueueError, F)>
@@ -192,7 +193,18 @@ impl Queue {
         T: Send + 'static,
     {
         let queue = handle.queue();
-        let (item, mut raw) = one_shot::make(function, queue.shard(slot).lane(), queue.executor.origin);
+        if after.is_zero() {
+            return queue.spawn(place, function);
+        }
+        if queue.executor.origin.is_forked() {
+            return Err((QueueError::Forked, function));
+        }
+        let slot = queue.executor.placement.slot_for(place);
+        let shard = queue.shard(slot);
+        if let Err(error) = queue.may_arm(shard.gate(), false) {
+            return Err((error, function));
+        }
+        let (item, mut raw) = one_shot::make(function, shard.lane(), queue.executor.origin);
         let what = Later::OneShot(Unlisted::new(item));
         let (name, wake) = TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot });
         if let Some((error, Timer { what: Later::OneShot(item), .. })) = queue.armed_too_late(slot, &name) {

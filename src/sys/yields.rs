@@ -90,8 +90,11 @@ impl Temper {
 fn seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     *SEED.get_or_init(|| {
-        let given = std::env::var("CMWQ_YIELD_SEED").ok();
-        let given = given.map(|seed| seed.parse().expect("CMWQ_YIELD_SEED is a number"));
+        let given = std::env::var_os("CMWQ_YIELD_SEED");
+        let given = given.map(|seed| {
+            let number = seed.to_str().and_then(|seed| seed.parse().ok());
+            number.unwrap_or_else(|| panic!("CMWQ_YIELD_SEED is {seed:?}; it must be a number"))
+        });
         let seed = given.unwrap_or_else(|| {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             now.map_or(1, |since| since.as_micros() as u64)

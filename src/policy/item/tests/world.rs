@@ -442,7 +442,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// 5 000 cases, or `CMWQ_ITEM_CASES`.
 fn cases() -> u32 {
-    std::env::var("CMWQ_ITEM_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(5_000)
+    std::env::var_os("CMWQ_ITEM_CASES").map_or(5_000, |cases| {
+        let number = cases.to_str().and_then(|cases| cases.parse().ok());
+        number.unwrap_or_else(|| panic!("CMWQ_ITEM_CASES is {cases:?}; it must be a number"))
+    })
 }
 
 proptest! {
