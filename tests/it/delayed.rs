@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use cmwq::{JoinError, Work, WorkQueue};
 
 use crate::support::{
-    Counted, Random, SOON, all_kinds, begun_on, builder, bump, counting, eventually, no_thread_of,
-    on_each_executor, one_cpu, sleeps_of, stress, time_limit,
+    Counted, Random, SOON, all_kinds, begun_on, builder, bump, counting, eventually, falls_quiet,
+    no_thread_of, on_each_executor, one_cpu, sleeps_of, stress, time_limit,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -262,11 +262,7 @@ fn an_armed_timer_wakes_nobody_before_it_is_due() {
     for (n, work) in (0..).zip(&works) {
         queue.queue_delayed(work, HOUR + Duration::from_secs(n)).unwrap();
     }
-    eventually("all is quiet", || {
-        let before = sleeps_of(&prefix);
-        std::thread::sleep(Duration::from_millis(50));
-        before == sleeps_of(&prefix)
-    });
+    falls_quiet(&prefix);
     let before = sleeps_of(&prefix);
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(sleeps_of(&prefix), before);

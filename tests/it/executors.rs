@@ -8,7 +8,7 @@ use std::time::Duration;
 use cmwq::{Attrs, CpuSet, Executor, TopologySource, WorkQueue};
 
 use crate::support::{
-    builder, cpus, current_pool, eventually, on_each_executor, one_cpu, sleeps_of, threads_of, time_limit,
+    builder, cpus, current_pool, eventually, falls_quiet, on_each_executor, one_cpu, threads_of, time_limit,
 };
 
 fn assert_shared<T: Send + Sync + 'static>() {}
@@ -185,11 +185,5 @@ fn an_idle_executor_sleeps() {
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let handles: Vec<_> = (0..100).map(|_| queue.spawn(|| ()).unwrap()).collect();
     handles.into_iter().for_each(|handle| handle.join().unwrap());
-    // The watch that the progress check keeps ends after a few quiet looks.
-    let mut before = sleeps_of(&prefix);
-    eventually("for half a second, nobody woke up", || {
-        std::thread::sleep(Duration::from_millis(500));
-        let now = sleeps_of(&prefix);
-        std::mem::replace(&mut before, now) == now
-    });
+    falls_quiet(&prefix);
 }

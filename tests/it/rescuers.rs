@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use cmwq::{BuildQueueError, Executor, JoinError, Work, WorkQueue, WorkQueueBuilder, is_rescuer};
 
 use crate::support::{
-    Crowd, Door, SOON, Spawns, builder, bump, eventually, no_thread_of, own_status, pool, sleeps_of, stress,
-    thread_id, threads_of, time_limit,
+    Crowd, Door, SOON, Spawns, builder, bump, eventually, falls_quiet, no_thread_of, own_status, pool,
+    sleeps_of, stress, thread_id, threads_of, time_limit,
 };
 
 /// An executor that makes no worker, ever; its prefix; and who decides that.
@@ -368,7 +368,7 @@ fn after_the_rescue_everybody_sleeps() {
     queue.spawn(|| ()).unwrap().join().unwrap();
     // The worker that was asked for is tried once more, after a second, and then wanted by nobody.
     eventually("the last attempt", || spawns.counts().0 == 2);
-    std::thread::sleep(Duration::from_millis(50));
+    falls_quiet(&prefix);
     let before = sleeps_of(&prefix);
     std::thread::sleep(Duration::from_millis(1500));
     assert_eq!(sleeps_of(&prefix), before);

@@ -275,6 +275,18 @@ pub(crate) fn sleeps_of(prefix: &str) -> u64 {
     of_ours.map(|task| status_of(&task, "voluntary_ctxt_switches").parse::<u64>().unwrap_or(0)).sum()
 }
 
+/// Waits until no thread of this prefix has woken up for half a second: longer than the manager waits between two looks at
+/// a pool that it watches, and watching ends after a few quiet looks.
+#[track_caller]
+pub(crate) fn falls_quiet(prefix: &str) {
+    let mut before = sleeps_of(prefix);
+    eventually("for half a second, nobody woke up", || {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = sleeps_of(prefix);
+        std::mem::replace(&mut before, now) == now
+    });
+}
+
 /// Does the thread sleep?
 pub(crate) fn is_asleep(thread: u32) -> bool {
     status_of(&thread.to_string(), "State").starts_with('S')
