@@ -95,11 +95,11 @@ impl ExecutorInner {
                 PoolChoice { pool: self.per_cpu_pool(slot, *high, false), user: None }
             }
             QueueKind::Bh { high } => PoolChoice { pool: self.per_cpu_pool(slot, *high, true), user: None },
-            QueueKind::Unbound { managed, scope, nice, cpus } => {
+            QueueKind::Unbound(attrs) => {
                 let cpu = self.placement.slot_info(slot).cpu;
-                let cpus = self.pod(*scope, cpus, cpu);
+                let cpus = self.pod(attrs.scope, &attrs.cpus, cpu);
                 let binding = self.placement.real(&cpus);
-                let key = UnboundKey { cpus, nice: *nice, managed: *managed };
+                let key = UnboundKey { cpus, nice: attrs.nice, managed: attrs.managed };
                 let user = self.core.unbound_pool(key, binding);
                 PoolChoice { pool: Arc::clone(&user.pool), user: Some(user) }
             }

@@ -8,8 +8,8 @@
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
 
+use crate::policy::attrs::PoolAttrs;
 use crate::policy::item::ShardId;
-use crate::policy::pods::AffinityScope;
 use crate::policy::standing::{Stage, Standing, Wishes};
 use crate::protocol::drain::ChainedCount;
 use crate::protocol::holds::HoldCount;
@@ -48,7 +48,7 @@ pub(crate) enum QueueKind {
     /// To the bh context of that CPU.
     Bh { high: bool },
     /// To the pool of that CPU's pod.
-    Unbound { managed: bool, scope: AffinityScope, nice: i32, cpus: crate::policy::cpu_set::CpuSet },
+    Unbound(PoolAttrs),
 }
 
 /// How many items may be active, until it is told otherwise.

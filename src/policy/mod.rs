@@ -5,6 +5,7 @@
 //! on bare values.
 
 pub(crate) mod admission;
+pub(crate) mod attrs;
 pub(crate) mod budget;
 pub(crate) mod concurrency;
 pub(crate) mod cpu_set;

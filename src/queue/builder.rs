@@ -5,57 +5,8 @@ use std::sync::Arc;
 use crate::engine::queue::{Limit, QueueHandle, QueueKind, QueueSpec};
 use crate::engine::rescuer::OwnedRescuer;
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT, NO_LIMIT};
-use crate::{AffinityScope, BuildQueueError, CpuSet, Executor, WorkQueue, blocking};
-
-/// Where the items of an unbound queue run, and how urgently.
-///
-/// # Examples
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use cmwq::{AffinityScope, Attrs, WorkQueue};
-///
-/// let attrs = Attrs::new().scope(AffinityScope::Numa).nice(10);
-/// let queue = WorkQueue::new("reindex").attrs(attrs).build()?;
-/// # drop(queue);
-/// # Ok(())
-/// # }
-/// ```
-#[doc(alias = "workqueue_attrs")]
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-#[must_use]
-pub struct Attrs {
-    nice: Option<i32>,
-    cpus: Option<CpuSet>,
-    scope: Option<AffinityScope>,
-}
-
-impl Attrs {
-    /// The defaults: the executor's normal nice level, CPUs and scope.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The nice level, −20 to 19.
-    pub fn nice(mut self, level: i32) -> Self {
-        self.nice = Some(level);
-        self
-    }
-
-    /// The CPUs that items may run on, a part of the executor's.
-    #[doc(alias = "cpumask")]
-    pub fn cpus(mut self, cpus: CpuSet) -> Self {
-        self.cpus = Some(cpus);
-        self
-    }
-
-    /// How near to their issuer items run.
-    #[doc(alias = "affn_scope")]
-    pub fn scope(mut self, scope: AffinityScope) -> Self {
-        self.scope = Some(scope);
-        self
-    }
-}
+use crate::policy::attrs::PoolAttrs;
+use crate::{Attrs, BuildQueueError, Executor, WorkQueue, blocking};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
@@ -349,7 +300,7 @@ impl WorkQueueBuilder {
         let nice = match kind {
             QueueKind::PerCpu { high: true } | QueueKind::Bh { high: true } => executor.nice.high,
             QueueKind::PerCpu { high: false } | QueueKind::Bh { high: false } => executor.nice.normal,
-            QueueKind::Unbound { nice, .. } => *nice,
+            QueueKind::Unbound(attrs) => attrs.nice,
         };
         blocking(|| OwnedRescuer::make(&executor.core, &self.name, nice))
             .map_err(|error| BuildQueueError::Rescuer { kind: error.kind(), message: error.to_string() })
@@ -393,6 +344,7 @@ impl WorkQueueBuilder {
             return Err(BuildQueueError::UnknownCpu { cpu, known: executor.cpus.clone() });
         }
         let scope = attrs.scope.unwrap_or(executor.default_scope);
-        Ok(QueueKind::Unbound { managed: self.kind == Kind::Managed, scope, nice, cpus })
+        let managed = self.kind == Kind::Managed;
+        Ok(QueueKind::Unbound(PoolAttrs { managed, scope, strict: attrs.strict, nice, cpus }))
     }
 }

@@ -1,5 +1,6 @@
 //! [`WorkQueue`]: a named queue in front of the shared pools.
 
+mod attrs;
 mod batch;
 mod builder;
 mod delayed;
@@ -17,8 +18,9 @@ use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
 use crate::sys::wait::Until;
 use crate::{JoinHandle, QueueError, Refused, SetMaxActiveError, WaitError, Work};
 
+pub use self::attrs::Attrs;
 use self::builder::Kind;
-pub use self::builder::{Attrs, WorkQueueBuilder};
+pub use self::builder::WorkQueueBuilder;
 pub use self::scope::ScopedJoinHandle;
 
 /// A named queue in front of the worker pools that all queues share.
