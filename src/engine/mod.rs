@@ -38,6 +38,7 @@
 
 pub(crate) mod batch;
 mod bh;
+pub(crate) mod class;
 pub(crate) mod context;
 pub(crate) mod core;
 pub(crate) mod drain;
