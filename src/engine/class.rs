@@ -38,12 +38,22 @@ pub(crate) struct ClassKey {
 #[derive(Debug)]
 pub(crate) struct Class {
     key: ClassKey,
-    /// The CPUs of each pod, by the numbers of the topology and by those of the operating system.
-    pods: Vec<(CpuSet, CpuSet)>,
+    pods: Vec<Pod>,
     pub(super) exchange: Exchange,
     /// By pod; made when first used.
     pools: Box<[OnceLock<Weak<Pool>>]>,
     members: Mutex<Members>,
+}
+
+/// The CPUs of a pod.
+#[derive(Clone, Debug)]
+struct Pod {
+    /// By the numbers of the topology.
+    cpus: CpuSet,
+    /// By those of the operating system.
+    real: CpuSet,
+    /// Those that its workers are bound to.
+    binding: CpuSet,
 }
 
 #[derive(Debug)]
@@ -101,13 +111,13 @@ impl Home {
 impl Class {
     pub(super) fn new(key: ClassKey, topology: &Topology, placement: &Placement) -> Self {
         let all = || key.pods.iter().fold(CpuSet::new(), |all, pod| all.union(pod));
-        let all_real = placement.real(&all());
-        let binding = |pod: &CpuSet| match key.moves {
-            Moves::Threads => all_real.clone(),
-            Moves::Nothing | Moves::Items => placement.real(pod),
+        let pod = |cpus: CpuSet| {
+            let real = placement.real(&cpus);
+            let binding = if key.moves == Moves::Threads { placement.real(&all()) } else { real.clone() };
+            Pod { cpus, real, binding }
         };
         let cpus = key.pods.iter().cloned().chain(key.outside.then(all));
-        let pods: Vec<_> = cpus.map(|pod| (pod.clone(), binding(&pod))).collect();
+        let pods: Vec<_> = cpus.map(pod).collect();
         Self {
             exchange: Exchange::new(Neighbours::derive(topology, &key.pods), key.pods.len()),
             pools: pods.iter().map(|_| OnceLock::new()).collect(),
@@ -135,10 +145,11 @@ impl Class {
         if !members.open {
             return None;
         }
-        let (cpus, binding) = self.pods[pod as usize].clone();
+        let Pod { cpus, real, binding } = self.pods[pod as usize].clone();
         let spec = PoolSpec {
             kind: PoolKind::Unbound { id: core.next_unbound_id() },
             binding,
+            home: (self.key.moves == Moves::Threads).then_some(real),
             nice: self.key.nice,
             target: self.key.managed.then(|| cpus.len()),
             cpus,

@@ -142,6 +142,7 @@ impl ExecutorInner {
                 },
                 binding: CpuSet::single(info.real),
                 cpus: CpuSet::single(cpu),
+                home: None,
                 nice: if high { self.nice.high } else { self.nice.normal },
                 target: Some(1),
             };
