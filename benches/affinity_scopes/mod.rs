@@ -53,18 +53,20 @@ pub(crate) fn main() -> ExitCode {
 /// Measures, writes the files, and returns what is to be printed.
 fn run(args: &Args) -> Result<String, Box<dyn Error>> {
     let machine = Machine::probe(args.topology.as_deref())?;
+    let directory = args.out.clone().unwrap_or_else(|| target().join("affinity_scopes"));
+    let writes_files = !args.smoke && !args.csv;
+    if writes_files {
+        // Before anything is measured, which takes its time.
+        fs::create_dir_all(&directory).map_err(|error| cannot("make", &directory, &error))?;
+    }
     let measured = measure::all(&machine, args)?;
     let tables: Vec<Table> = measured.iter().map(Table::new).collect();
-    if args.smoke {
-        return Ok(table::markdown(&tables));
-    }
-    if args.csv {
-        return Ok(csv::summary(&tables));
+    if !writes_files {
+        return Ok(if args.csv { csv::summary(&tables) } else { table::markdown(&tables) });
     }
     replay::report(&measured);
     let about = machine.about(&args.line);
     let mut text = format!("\n{about}\n{}\n{}\n", table::markdown(&tables), figures::text(&tables));
-    let directory = args.out.clone().unwrap_or_else(|| target().join("affinity_scopes"));
     for (name, content) in [
         ("tables.md", format!("{about}\n{}", table::markdown(&tables))),
         ("tables.csv", csv::summary(&tables)),
@@ -72,12 +74,14 @@ fn run(args: &Args) -> Result<String, Box<dyn Error>> {
         ("tables.svg", svg::picture(&tables)),
     ] {
         let path = directory.join(name);
-        fs::create_dir_all(&directory).and_then(|()| fs::write(&path, content)).map_err(|error| {
-            io::Error::new(error.kind(), format!("cannot write {}: {error}", relative(&path).display()))
-        })?;
+        fs::write(&path, content).map_err(|error| cannot("write", &path, &error))?;
         text += &format!("wrote {}\n", relative(&path).display());
     }
     Ok(text)
+}
+
+fn cannot(what: &str, path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot {what} {}: {error}", relative(path).display()))
 }
 
 /// Where cargo, and so criterion, writes.
@@ -100,13 +104,8 @@ fn finish(written: io::Result<()>) -> ExitCode {
     }
 }
 
+/// Errors of this crate and of the system say by themselves what caused them.
 fn fail(error: &dyn Error) -> ExitCode {
-    eprint!("affinity_scopes: {error}");
-    let mut source = error.source();
-    while let Some(error) = source {
-        eprint!(": {error}");
-        source = error.source();
-    }
-    eprintln!();
+    eprintln!("affinity_scopes: {error}");
     ExitCode::FAILURE
 }
