@@ -76,7 +76,7 @@ fn height_of(table: &Table) -> f64 {
 fn scale(table: &Table) -> f64 {
     let most = table.lines.iter().map(|line| line.bandwidth.mean + line.bandwidth.deviation);
     let most = most.fold(1.0, f64::max);
-    let step = 10_f64.powf(most.log10().floor()) / 5.0;
+    let step = 10_f64.powf(most.log10().floor()) / 2.5;
     (most / step).ceil() * step
 }
 
@@ -111,14 +111,14 @@ impl Picture {
     }
 
     fn legend(&mut self) {
-        let labels = [("free", "may leave its pod"), ("strict", "strict"), ("other", "to compare with")];
-        let mut x = WIDTH - 330.0;
+        let labels = [("free", "not strict"), ("strict", "strict"), ("other", "for comparison")];
+        let mut x = WIDTH - 320.0;
         for (class, text) in labels {
             self.element(&format!(
                 "<rect class=\"{class}\" x=\"{x:.1}\" y=\"60\" width=\"14\" height=\"14\" rx=\"2\"/>"
             ));
             self.label(x + 20.0, 71.5, "small", "start", text);
-            x += 40.0 + 6.5 * text.len() as f64;
+            x += 40.0 + 6.0 * text.len() as f64;
         }
     }
 
@@ -156,7 +156,7 @@ impl Picture {
             self.line("deviation", (end, middle - 4.0), (end, middle + 4.0));
         }
         let best = line.to_best.map_or("best".into(), |ratio| format!("{} %", table::loss(&ratio)));
-        let text = format!("{:.0} MiB/s, {:.1} %, {best}", spread.mean, line.utilisation.mean);
+        let text = format!("{:.0} MiB/s, {:.1} % CPU, {best}", spread.mean, line.utilisation.mean);
         self.label(WIDTH - RIGHT + 14.0, middle + 4.5, "small", "start", &text);
     }
 }
