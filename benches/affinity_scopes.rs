@@ -29,8 +29,8 @@
 //! Every row has an executor of its own, and all live at once. A *round* gives each row a slice of time, in random order;
 //! issuers change their CPUs from round to round, all rows alike, so that each CPU gets its turn. Time is taken from the
 //! first queueing until the window is done; CPU time is that of the process. A run is so many rounds, the tables show five
-//! runs. Rows are compared by the geometric mean of the ratios of slices of one round, with a 95 % interval by bootstrap.
-//! Criterion's report shows each slice as a sample; its iteration is one block.
+//! runs. Rows are compared by the ratios of their slices of one round: the geometric mean of the middle half of them, with
+//! a 95 % interval by bootstrap. Criterion's report shows each slice as a sample; its iteration is one block.
 //!
 //! *Placement* looks at items whose pod, when they were queued, had a CPU for which no item was known. How many of those
 //! started in their pod? One that started elsewhere is held against the scope if the pod still had a CPU with neither an

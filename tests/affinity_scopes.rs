@@ -76,8 +76,8 @@ fn an_interval_holds_the_truth_nineteen_times_in_twenty() {
         width += ratio.half_width() / 60.0;
     }
     assert!((52..=60).contains(&held), "{held} of 60");
-    // 1.96 x 5 % x sqrt 2 / sqrt 40
-    assert!((0.017..0.025).contains(&width), "{width}");
+    // 1.96 x 5 % x sqrt 2 / sqrt 40, and a little more, as half of the pairs only say where the middle is.
+    assert!((0.018..0.028).contains(&width), "{width}");
 }
 
 #[test]
@@ -90,6 +90,17 @@ fn random_numbers_repeat_and_shuffles_lose_nothing() {
     assert_eq!(draw(7), draw(7));
     assert_ne!(draw(7), draw(8));
     assert_eq!(draw(7).into_iter().collect::<BTreeSet<_>>().len(), 20);
+}
+
+#[test]
+fn a_mishap_is_not_held_against_a_row() {
+    let to = vec![100.0; 20];
+    let of: Vec<f64> = (0..20).map(|slice| if slice % 5 == 0 { 30.0 } else { 101.0 }).collect();
+    let ratio = Ratio::of_pairs(&of, &to);
+    assert!((ratio.estimate - 1.01).abs() < 1e-9, "{ratio:?}");
+    // By hand: of three, the middle one and a quarter of each other, over one and a half.
+    let ratio = Ratio::of_pairs(&[1.0, 2.0, 8.0], &[1.0, 1.0, 1.0]);
+    assert!((ratio.estimate.log2() - (0.25 * 0.0 + 1.0 + 0.25 * 3.0) / 1.5).abs() < 1e-9, "{ratio:?}");
 }
 
 // The plan.
@@ -190,12 +201,12 @@ fn the_command_line_is_understood_and_can_be_typed_again() {
     let args =
         parse(&["--quick", "--topology=l3:2 core:1 pu:1", "--scenario", "3", "--slice", "50", "--bench"]);
     let args = args.unwrap();
-    assert_eq!((args.rounds, args.runs, args.smoke), (4, 5, false));
+    assert_eq!((args.rounds, args.runs, args.smoke), (6, 5, false));
     assert_eq!((args.scenarios, args.slice), (vec![3], Duration::from_millis(50)));
     let line = "cargo bench --bench affinity_scopes -- --quick --topology 'l3:2 core:1 pu:1' --scenario 3 --slice 50";
     assert_eq!(args.line, line);
     let plain = parse(&["--bench"]).unwrap();
-    assert_eq!((plain.rounds, plain.scenarios, plain.csv), (40, vec![1, 2, 3], false));
+    assert_eq!((plain.rounds, plain.scenarios, plain.csv), (60, vec![1, 2, 3], false));
     assert_eq!(plain.line, "cargo bench --bench affinity_scopes");
     let smoke = parse(&[]).unwrap();
     assert!(smoke.smoke && smoke.runs == 1, "`cargo test --benches` only wants to see it work");

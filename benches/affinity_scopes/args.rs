@@ -11,10 +11,10 @@ Usage: cargo bench --bench affinity_scopes -- [OPTION]...
 Measure the scenarios of the kernel's affinity tables with SHA-512 on this machine: bandwidth and CPU
 utilisation by affinity scope, compared in pairs. A table of the figures aimed at comes last.
 
-      --quick              a first look, in about a minute: 4 rounds a run instead of 40
+      --quick              a first look, in a minute or so: 6 rounds a run instead of 60
       --rounds N           so many rounds a run: each gives every row one slice
       --runs N             so many runs (default: 5)
-      --slice MS           the length of a slice, 1 to 10000 milliseconds (default: 150)
+      --slice MS           the length of a slice, 1 to 10000 milliseconds (default: 100)
       --scenario N         only this scenario, 1 to 3; may be given again
       --topology SHAPE     take the machine's caches from this description in hwloc's synthetic format,
                            such as 'l3:2 core:1 pu:1'; its CPUs are the first ones of this process
@@ -58,7 +58,7 @@ impl Command {
         let mut args = Args {
             rounds: 0,
             runs: 5,
-            slice: Duration::from_millis(150),
+            slice: Duration::from_millis(100),
             scenarios: Vec::new(),
             topology: None,
             out: None,
@@ -122,7 +122,7 @@ impl Command {
 
 impl Args {
     fn finish(&mut self, rounds: Option<usize>, quick: bool, bench: bool, words: &[String]) {
-        self.rounds = rounds.unwrap_or(if quick { 4 } else { 40 });
+        self.rounds = rounds.unwrap_or(if quick { 6 } else { 60 });
         self.smoke = !bench;
         if self.smoke {
             (self.rounds, self.runs, self.slice) = (1, 1, Duration::from_millis(5));

@@ -61,12 +61,13 @@ impl Table {
     pub(crate) fn new(measured: &Measured) -> Self {
         let bandwidths: Vec<Vec<f64>> =
             measured.rows.iter().map(|(_, slices)| slices.iter().map(Slice::bandwidth).collect()).collect();
-        let competes = |row: &usize| measured.rows[*row].0.role == Role::Competes;
-        let mean = |row: usize| Spread::of(&bandwidths[row]).mean;
         let rows = || 0..measured.rows.len();
-        let best = rows().filter(competes).max_by(|one, other| mean(*one).total_cmp(&mean(*other)));
-        let limit = rows().find(|row| measured.rows[*row].0.role == Role::Limit);
         let against = |row: usize, other: usize| Ratio::of_pairs(&bandwidths[row], &bandwidths[other]);
+        let to_first: Vec<Ratio> = rows().map(|row| against(row, 0)).collect();
+        let best = rows()
+            .filter(|row| measured.rows[*row].0.role == Role::Competes)
+            .max_by(|one, other| to_first[*one].estimate.total_cmp(&to_first[*other].estimate));
+        let limit = rows().find(|row| measured.rows[*row].0.role == Role::Limit);
         let line = |row: usize| {
             let (of, slices) = &measured.rows[row];
             let runs: Vec<&[Slice]> = slices.chunks(measured.rounds).collect();
@@ -77,7 +78,7 @@ impl Table {
                 bandwidth: Spread::of(&runs.iter().map(|run| bandwidth_of(run)).collect::<Vec<_>>()),
                 utilisation: Spread::of(&runs.iter().map(|run| utilisation_of(run)).collect::<Vec<_>>()),
                 to_best: best.filter(|best| *best != row).map(|best| against(row, best)),
-                to_first: against(row, 0),
+                to_first: to_first[row],
                 to_limit: limit.filter(|limit| *limit != row).map(|limit| against(row, limit)),
                 placed,
             }

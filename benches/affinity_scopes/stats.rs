@@ -35,26 +35,46 @@ impl Spread {
 }
 
 impl Ratio {
-    /// The geometric mean of `of[i] / to[i]`, and the bootstrap percentile interval of it. At least one pair, of positive
-    /// values.
+    /// Of `of[i] / to[i]`, the geometric mean of the middle half, and its bootstrap percentile interval. At least one
+    /// pair, of positive values.
+    ///
+    /// What happens to a machine now and then, and has nothing to do with the pair, is in the other half.
     pub(crate) fn of_pairs(of: &[f64], to: &[f64]) -> Self {
         assert_eq!(of.len(), to.len(), "pairs have two sides");
-        let logarithms: Vec<f64> = of.iter().zip(to).map(|(of, to)| (of / to).ln()).collect();
+        let mut logarithms: Vec<f64> = of.iter().zip(to).map(|(of, to)| (of / to).ln()).collect();
+        logarithms.sort_by(f64::total_cmp);
         let mut random = Random(logarithms.len() as u64);
+        let mut times = vec![0; logarithms.len()];
         let mut means: Vec<f64> = (0..RESAMPLES)
             .map(|_| {
-                let drawn = (0..logarithms.len()).map(|_| logarithms[random.below(logarithms.len())]);
-                drawn.sum::<f64>() / logarithms.len() as f64
+                times.fill(0);
+                (0..times.len()).for_each(|_| times[random.below(logarithms.len())] += 1);
+                mean_of_middle(&logarithms, &times)
             })
             .collect();
         means.sort_by(f64::total_cmp);
         let at = |share: f64| means[((RESAMPLES - 1) as f64 * share).round() as usize].exp();
-        Self { estimate: Spread::of(&logarithms).mean.exp(), low: at(0.025), high: at(0.975) }
+        times.fill(1);
+        Self { estimate: mean_of_middle(&logarithms, &times).exp(), low: at(0.025), high: at(0.975) }
     }
 
     pub(crate) fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
     }
+}
+
+/// Of ascending values, each of which occurs so many times: the mean without a quarter of them at each end. A value at
+/// the border counts in part.
+fn mean_of_middle(ascending: &[f64], times: &[u32]) -> f64 {
+    let count: f64 = times.iter().copied().map(f64::from).sum();
+    let (from, to) = (count / 4.0, count * 3.0 / 4.0);
+    let (mut passed, mut sum) = (0.0, 0.0);
+    for (value, times) in ascending.iter().zip(times) {
+        let end = passed + f64::from(*times);
+        sum += value * (end.min(to) - f64::max(passed, from)).max(0.0);
+        passed = end;
+    }
+    sum / (to - from)
 }
 
 impl Random {

@@ -7,7 +7,12 @@ use super::report::{Line, Table};
 use super::stats::{Ratio, Spread};
 
 pub(crate) fn markdown(tables: &[Table]) -> String {
-    tables.iter().map(one).collect::<Vec<_>>().join("\n")
+    let runs = tables.first().map_or(0, |table| table.runs);
+    tables.iter().map(|table| one(table) + "\n").collect::<String>()
+        + &format!(
+            "± is the standard deviation over {runs} runs, and of what is relative to the best half the 95 % interval of the \
+             ratio in pairs.\nThe static partition has no queue: it is the limit, and no row to be the best.\n"
+        )
 }
 
 fn one(table: &Table) -> String {
