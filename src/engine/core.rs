@@ -15,6 +15,7 @@ use crate::sys::fork::Origin;
 use crate::sys::sync::{AtomicBool, Mutex, Ordering};
 use crate::sys::wait::Until;
 
+use super::environment::Watch;
 use super::manager::{ManagerHandle, Request};
 use super::pool::{Pool, PoolKind, PoolSpec};
 use super::timers::Timers;
@@ -77,6 +78,7 @@ pub(crate) struct Core {
     pub(crate) manager: ManagerHandle,
     pub(crate) timers: Timers,
     pub(crate) denials: Denials,
+    pub(crate) environment: Watch,
     threads: ThreadsCell,
     register: Mutex<Register>,
 }
@@ -113,13 +115,14 @@ pub(crate) struct Denials {
 
 impl Core {
     /// `first_unbound_id`: how many per-CPU pools come before the unbound ones in numbering.
-    pub(crate) fn new(settings: Settings, first_unbound_id: usize) -> Self {
+    pub(crate) fn new(settings: Settings, first_unbound_id: usize, environment: Watch) -> Self {
         Self {
             origin: Origin::here(),
             settings,
             manager: ManagerHandle::new(),
             timers: Timers::new(),
             denials: Denials::default(),
+            environment,
             threads: ThreadsCell::new(),
             register: Mutex::new(Register { next_id: first_unbound_id, ..Register::default() }),
         }
@@ -137,7 +140,7 @@ impl Core {
     }
 
     /// The pool of these attributes: the present one, or a new one if nobody uses any.
-    pub(crate) fn unbound_pool(self: &Arc<Self>, key: UnboundKey, binding: CpuSet) -> Arc<UnboundUser> {
+    pub(crate) fn unbound_pool(self: &Arc<Self>, key: UnboundKey) -> Arc<UnboundUser> {
         let mut register = self.register.lock();
         if let Some(user) = register.unbound.get(&key).and_then(Weak::upgrade) {
             return user;
@@ -146,15 +149,17 @@ impl Core {
         register.next_id += 1;
         let spec = PoolSpec {
             kind: PoolKind::Unbound { id },
-            binding,
             cpus: key.cpus.clone(),
             nice: key.nice,
-            target: key.managed.then(|| key.cpus.len()),
+            managed: key.managed,
         };
         let user = Arc::new(UnboundUser { pool: Pool::new(spec, Arc::clone(self)), key: key.clone() });
         register.all.retain(|known| known.strong_count() > 0);
         register.all.push(Arc::downgrade(&user.pool));
         register.unbound.insert(key, Arc::downgrade(&user));
+        drop(register);
+        // The CPUs may have changed since it looked, and before it could be found.
+        user.pool.adapt(&self.environment.present());
         user
     }
 

@@ -98,9 +98,8 @@ impl ExecutorInner {
             QueueKind::Unbound(attrs) => {
                 let cpu = self.placement.slot_info(slot).cpu;
                 let cpus = self.pod(attrs.scope, &attrs.cpus, cpu);
-                let binding = self.placement.real(&cpus);
                 let key = UnboundKey { cpus, nice: attrs.nice, managed: attrs.managed };
-                let user = self.core.unbound_pool(key, binding);
+                let user = self.core.unbound_pool(key);
                 PoolChoice { pool: Arc::clone(&user.pool), user: Some(user) }
             }
         }
@@ -144,21 +143,20 @@ impl ExecutorInner {
         let of_cpu = &self.per_cpu[slot];
         let pools = if bh { &of_cpu.bh } else { &of_cpu.pools };
         let make = || {
-            let info = self.placement.slot_info(slot);
-            let cpu = info.cpu;
+            let cpu = self.placement.slot_info(slot).cpu;
             let spec = PoolSpec {
                 kind: if bh {
                     PoolKind::Bh { cpu, slot, high }
                 } else {
                     PoolKind::PerCpu { cpu, slot, high }
                 },
-                binding: CpuSet::single(info.real),
                 cpus: CpuSet::single(cpu),
                 nice: if high { self.nice.high } else { self.nice.normal },
-                target: Some(1),
+                managed: true,
             };
             let pool = Pool::new(spec, Arc::clone(&self.core));
             self.core.register(&pool);
+            pool.adapt(&self.core.environment.present());
             pool
         };
         Arc::clone(pools[usize::from(high)].get_or_init(make))
