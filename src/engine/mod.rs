@@ -39,6 +39,7 @@
 
 pub(crate) mod batch;
 mod bh;
+pub(crate) mod class;
 pub(crate) mod context;
 pub(crate) mod core;
 pub(crate) mod drain;

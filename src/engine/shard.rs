@@ -14,7 +14,7 @@ use crate::policy::standing::Standing;
 use crate::protocol::gate::GateCell;
 use crate::sys::sync::Mutex;
 
-use super::core::UnboundUser;
+use super::class::ClassUser;
 use super::entry::Entry;
 use super::flush::Flush;
 use super::pool::Pool;
@@ -34,7 +34,7 @@ pub(crate) struct Shard {
     id: OwnedId,
     pub(crate) pool: Arc<Pool>,
     /// Keeps an unbound pool open.
-    _user: Option<Arc<UnboundUser>>,
+    _user: Option<Arc<ClassUser>>,
     /// Its own gate; a queue that is limited as a whole has one for all its shards.
     own_gate: Option<Gate>,
     /// Whether its items stop counting as running when they start: they are CPU intensive, in a managed pool.
@@ -77,7 +77,7 @@ impl Gate {
 impl Shard {
     pub(crate) fn new(
         queue: NonNull<Queue>,
-        (pool, user): (Arc<Pool>, Option<Arc<UnboundUser>>),
+        (pool, user): (Arc<Pool>, Option<Arc<ClassUser>>),
         own_gate: Option<Gate>,
         cpu_intensive: bool,
     ) -> Self {

@@ -50,7 +50,7 @@ impl RunningCell {
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
             let (next, kick) = Running::from_bits(seen).kick();
-            if kick == Kick::Enough {
+            if matches!(kick, Kick::Enough | Kick::Offer) {
                 return kick;
             }
             match self.0.compare_exchange_weak(seen, next.into_bits(), Ordering::AcqRel, Ordering::Relaxed) {
@@ -58,6 +58,18 @@ impl RunningCell {
                 Err(actual) => seen = actual,
             }
         }
+    }
+
+    /// Reserves a worker if there is room for one: for the work of a sibling.
+    pub(crate) fn reserve(&self) -> Option<Reserved> {
+        self.update(Running::reserve)
+    }
+
+    /// Somebody who was woken does not get a CPU. The caller owes an offer.
+    #[cold]
+    pub(crate) fn stall(&self) {
+        self.update(|word| (word.stall(), ()));
+        fence_after_update(); // with the fence of who sets its room bit
     }
 
     /// Uses up a reservation: true if the worker begins.
@@ -117,7 +129,8 @@ impl RunningCell {
         self.update(|word| (word.unwatch(), ()));
     }
 
-    /// The target changes. More workers than before may be needed for the work there is: as in [`look`](Self::look).
+    /// The target is set. If that changes it, as in [`look`](Self::look): more workers may be needed for the work there
+    /// is, or less of it can be done here.
     #[cold]
     pub(crate) fn retarget(&self, target: usize, has_work: impl FnOnce() -> bool) -> Kick {
         if self.update(|word| word.retarget(target)) { self.look(has_work) } else { Kick::Enough }

@@ -45,9 +45,9 @@ struct State {
 pub(crate) struct Bound(u64);
 
 impl Binding {
-    /// Of a new pool that serves these CPUs of the topology, and its target.
-    pub(super) fn new(present: &Present, cpus: &CpuSet) -> (Self, usize) {
-        let share = present.cpus.share(cpus);
+    /// Of a new pool whose workers may run on these CPUs of the topology, and its target.
+    pub(super) fn new(present: &Present, reach: &CpuSet) -> (Self, usize) {
+        let share = present.cpus.share(reach);
         let state = State { number: present.number, cpus: share.binding, guests: Vec::new() };
         (Self { state: Mutex::new(state) }, share.target)
     }
@@ -93,7 +93,7 @@ impl Pool {
     ///
     /// They are bound in any case: for lost CPUs, the system may have bound them anew by itself.
     pub(crate) fn adapt(&self, present: &Present) {
-        let share = present.cpus.share(&self.spec.cpus);
+        let share = present.cpus.share(&self.spec.reach);
         let (kick, mut threads) = {
             let mut state = self.binding.state.lock();
             if present.number <= state.number {
@@ -104,6 +104,8 @@ impl Pool {
             (self.running.retarget(share.target, || self.has_work()), state.guests.clone())
         };
         self.perform(kick, None);
+        // There may be room for the work of siblings.
+        self.seek();
         threads.extend(self.workers());
         threads.iter().for_each(|worker| worker.pin(&share.binding));
     }

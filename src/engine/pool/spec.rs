@@ -18,7 +18,9 @@ pub(crate) enum PoolKind {
 #[derive(Debug)]
 pub(crate) struct PoolSpec {
     pub(crate) kind: PoolKind,
-    /// The CPUs that it serves, by the numbers of the topology.
+    /// The CPUs that its workers may run on, by the numbers of the topology.
+    pub(crate) reach: CpuSet,
+    /// The CPUs that it serves, likewise.
     pub(crate) cpus: CpuSet,
     pub(crate) nice: i32,
     /// Does it keep as many workers runnable as it has CPUs at present, and not as many as there are items?
