@@ -20,7 +20,6 @@ use crate::protocol::exchange::{Exchange, Helpers};
 use crate::sys::sync::Mutex;
 
 use super::core::Core;
-use super::placement::Placement;
 use super::pool::{Pool, PoolKind, PoolSpec};
 
 /// What a class is known by: attributes that come to the same pods share it.
@@ -38,7 +37,7 @@ pub(crate) struct ClassKey {
 #[derive(Debug)]
 pub(crate) struct Class {
     key: ClassKey,
-    /// The CPUs of each pod, by the numbers of the topology and by those of the operating system.
+    /// The CPUs of each pod, and those that its workers may run on.
     pods: Vec<(CpuSet, CpuSet)>,
     pub(super) exchange: Exchange,
     /// By pod; made when first used.
@@ -99,15 +98,14 @@ impl Home {
 }
 
 impl Class {
-    pub(super) fn new(key: ClassKey, topology: &Topology, placement: &Placement) -> Self {
+    pub(super) fn new(key: ClassKey, topology: &Topology) -> Self {
         let all = || key.pods.iter().fold(CpuSet::new(), |all, pod| all.union(pod));
-        let all_real = placement.real(&all());
-        let binding = |pod: &CpuSet| match key.moves {
-            Moves::Threads => all_real.clone(),
-            Moves::Nothing | Moves::Items => placement.real(pod),
+        let reach = |pod: &CpuSet| match key.moves {
+            Moves::Threads => all(),
+            Moves::Nothing | Moves::Items => pod.clone(),
         };
         let cpus = key.pods.iter().cloned().chain(key.outside.then(all));
-        let pods: Vec<_> = cpus.map(|pod| (pod.clone(), binding(&pod))).collect();
+        let pods: Vec<_> = cpus.map(|pod| (pod.clone(), reach(&pod))).collect();
         Self {
             exchange: Exchange::new(Neighbours::derive(topology, &key.pods), key.pods.len()),
             pools: pods.iter().map(|_| OnceLock::new()).collect(),
@@ -135,13 +133,13 @@ impl Class {
         if !members.open {
             return None;
         }
-        let (cpus, binding) = self.pods[pod as usize].clone();
+        let (cpus, reach) = self.pods[pod as usize].clone();
         let spec = PoolSpec {
             kind: PoolKind::Unbound { id: core.next_unbound_id() },
-            binding,
-            nice: self.key.nice,
-            target: self.key.managed.then(|| cpus.len()),
+            reach,
             cpus,
+            nice: self.key.nice,
+            managed: self.key.managed,
         };
         let seat = (self.key.moves == Moves::Items).then(|| Seat {
             class: Arc::clone(self),
@@ -153,6 +151,8 @@ impl Class {
         let _set = self.pools[pod as usize].set(Arc::downgrade(&pool));
         drop(members);
         core.register(&pool);
+        // The CPUs may have changed since it was made, and before it could be found.
+        pool.adapt(&core.environment.present());
         Some(pool)
     }
 

@@ -95,7 +95,7 @@ impl ExecutorInner {
             QueueKind::Bh { high } => PoolChoice { pool: self.per_cpu_pool(slot, *high, true), user: None },
             QueueKind::Unbound(attrs) => {
                 let home = Home::of(self.placement.slot_info(slot).cpu, attrs, &self.topology);
-                let make = |key| Class::new(key, &self.topology, &self.placement);
+                let make = |key| Class::new(key, &self.topology);
                 let user = self.core.class(home.key, make);
                 PoolChoice { pool: user.pool(home.pod), user: Some(user) }
             }
@@ -132,21 +132,21 @@ impl ExecutorInner {
         let of_cpu = &self.per_cpu[slot];
         let pools = if bh { &of_cpu.bh } else { &of_cpu.pools };
         let make = || {
-            let info = self.placement.slot_info(slot);
-            let cpu = info.cpu;
+            let cpu = self.placement.slot_info(slot).cpu;
             let spec = PoolSpec {
                 kind: if bh {
                     PoolKind::Bh { cpu, slot, high }
                 } else {
                     PoolKind::PerCpu { cpu, slot, high }
                 },
-                binding: CpuSet::single(info.real),
+                reach: CpuSet::single(cpu),
                 cpus: CpuSet::single(cpu),
                 nice: if high { self.nice.high } else { self.nice.normal },
-                target: Some(1),
+                managed: true,
             };
             let pool = Pool::new(spec, Arc::clone(&self.core), None);
             self.core.register(&pool);
+            pool.adapt(&self.core.environment.present());
             pool
         };
         Arc::clone(pools[usize::from(high)].get_or_init(make))
