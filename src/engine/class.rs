@@ -20,6 +20,7 @@ use crate::protocol::exchange::{Exchange, Helpers};
 use crate::sys::sync::Mutex;
 
 use super::core::Core;
+use super::placement::Placement;
 use super::pool::{Pool, PoolKind, PoolSpec};
 
 /// What a class is known by: attributes that come to the same pods share it.
@@ -37,12 +38,22 @@ pub(crate) struct ClassKey {
 #[derive(Debug)]
 pub(crate) struct Class {
     key: ClassKey,
-    /// The CPUs of each pod, and those that its workers may run on.
-    pods: Vec<(CpuSet, CpuSet)>,
+    pods: Vec<Pod>,
     pub(super) exchange: Exchange,
     /// By pod; made when first used.
     pools: Box<[OnceLock<Weak<Pool>>]>,
     members: Mutex<Members>,
+}
+
+/// The CPUs of a pod.
+#[derive(Clone, Debug)]
+struct Pod {
+    /// By the numbers of the topology.
+    cpus: CpuSet,
+    /// By those of the operating system.
+    real: CpuSet,
+    /// Those that its workers may run on, by the numbers of the topology.
+    reach: CpuSet,
 }
 
 #[derive(Debug)]
@@ -98,14 +109,15 @@ impl Home {
 }
 
 impl Class {
-    pub(super) fn new(key: ClassKey, topology: &Topology) -> Self {
+    pub(super) fn new(key: ClassKey, topology: &Topology, placement: &Placement) -> Self {
         let all = || key.pods.iter().fold(CpuSet::new(), |all, pod| all.union(pod));
-        let reach = |pod: &CpuSet| match key.moves {
-            Moves::Threads => all(),
-            Moves::Nothing | Moves::Items => pod.clone(),
+        let pod = |cpus: CpuSet| {
+            let real = placement.real(&cpus);
+            let reach = if key.moves == Moves::Threads { all() } else { cpus.clone() };
+            Pod { cpus, real, reach }
         };
         let cpus = key.pods.iter().cloned().chain(key.outside.then(all));
-        let pods: Vec<_> = cpus.map(|pod| (pod.clone(), reach(&pod))).collect();
+        let pods: Vec<_> = cpus.map(pod).collect();
         Self {
             exchange: Exchange::new(Neighbours::derive(topology, &key.pods), key.pods.len()),
             pools: pods.iter().map(|_| OnceLock::new()).collect(),
@@ -133,10 +145,11 @@ impl Class {
         if !members.open {
             return None;
         }
-        let (cpus, reach) = self.pods[pod as usize].clone();
+        let Pod { cpus, real, reach } = self.pods[pod as usize].clone();
         let spec = PoolSpec {
             kind: PoolKind::Unbound { id: core.next_unbound_id() },
             reach,
+            home: (self.key.moves == Moves::Threads).then_some(real),
             cpus,
             nice: self.key.nice,
             managed: self.key.managed,

@@ -95,7 +95,7 @@ impl ExecutorInner {
             QueueKind::Bh { high } => PoolChoice { pool: self.per_cpu_pool(slot, *high, true), user: None },
             QueueKind::Unbound(attrs) => {
                 let home = Home::of(self.placement.slot_info(slot).cpu, attrs, &self.topology);
-                let make = |key| Class::new(key, &self.topology);
+                let make = |key| Class::new(key, &self.topology, &self.placement);
                 let user = self.core.class(home.key, make);
                 PoolChoice { pool: user.pool(home.pod), user: Some(user) }
             }
@@ -141,6 +141,7 @@ impl ExecutorInner {
                 },
                 reach: CpuSet::single(cpu),
                 cpus: CpuSet::single(cpu),
+                home: None,
                 nice: if high { self.nice.high } else { self.nice.normal },
                 managed: true,
             };

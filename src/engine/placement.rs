@@ -4,6 +4,7 @@
 //! was made up, several slots may be served by one real CPU: workers of a slot queue on their own slot, and other
 //! threads on the first slot of the CPU they run on.
 
+use crate::policy::cpu_set::CpuSet;
 pub(crate) use crate::policy::environment::Slot;
 use crate::sys::affinity;
 use crate::sys::sync::{AtomicU64, Ordering};
@@ -80,6 +81,11 @@ impl Placement {
         self.slots.iter().position(|slot| slot.cpu == cpu)
     }
 
+    /// The real CPUs that serve these CPUs of the topology.
+    pub(crate) fn real(&self, cpus: &CpuSet) -> CpuSet {
+        self.slots.iter().filter(|slot| cpus.contains(slot.cpu)).map(|slot| slot.real).collect()
+    }
+
     /// The slot to queue on.
     #[inline]
     pub(crate) fn slot_for(&self, place: Place) -> usize {
@@ -133,7 +139,6 @@ fn split_mix(state: &AtomicU64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::cpu_set::CpuSet;
 
     #[test]
     fn an_issuer_elsewhere_always_finds_a_slot() {
@@ -141,6 +146,14 @@ mod tests {
         let placement = Placement::new(slots, None);
         assert_eq!(&*placement.by_cpu, [0, 1, 0, 1, 0, 1, 1]);
         assert!(placement.slot() < 2);
+    }
+
+    #[test]
+    fn a_made_up_pod_is_served_by_the_real_cpus_behind_it() {
+        let slots = (0..8).map(|cpu| Slot { cpu, real: cpu % 2 }).collect();
+        let placement = Placement::new(slots, None);
+        assert_eq!(placement.real(&[0, 2, 4].into_iter().collect()), CpuSet::single(0));
+        assert_eq!(placement.real(&[4, 5].into_iter().collect()), [0, 1].into_iter().collect());
     }
 
     #[test]

@@ -29,6 +29,7 @@ use super::pool::Pool;
 use super::queue::Queue;
 use super::rescuer::Rescuer;
 use super::shard::{self, Shard};
+use super::starts::Start;
 use super::waits;
 use super::work_item::WorkItem;
 
@@ -349,6 +350,7 @@ impl WorkerThread {
         self.work_for(entry, work);
         let shard = entry.shard();
         shard.queue().left_pending();
+        shard.gate().starts.count(self.start_of(shard));
         if self.uncounted {
             self.shared.cell.begin_item(Phase::Uncounted);
         } else if shard.cpu_intensive {
@@ -359,6 +361,17 @@ impl WorkerThread {
         } else {
             self.shared.cell.begin_item(Phase::Running);
             self.note_cpu();
+        }
+    }
+
+    #[inline]
+    fn start_of(&self, shard: &Shard) -> Start {
+        if !std::ptr::eq(&*shard.pool, &*self.pool) {
+            Start::Stolen
+        } else if self.pool.spec.is_home(affinity::current_cpu) {
+            Start::Home
+        } else {
+            Start::Away
         }
     }
 

@@ -22,6 +22,8 @@ pub(crate) struct PoolSpec {
     pub(crate) reach: CpuSet,
     /// The CPUs that it serves, likewise.
     pub(crate) cpus: CpuSet,
+    /// The same by the numbers that the operating system knows, if its workers may leave them.
+    pub(crate) home: Option<CpuSet>,
     pub(crate) nice: i32,
     /// Does it keep as many workers runnable as it has CPUs at present, and not as many as there are items?
     pub(crate) managed: bool,
@@ -31,6 +33,15 @@ impl PoolSpec {
     #[inline]
     pub(crate) fn is_bh(&self) -> bool {
         matches!(self.kind, PoolKind::Bh { .. })
+    }
+
+    /// Is a worker that runs on this CPU in the pod that it works for?
+    #[inline]
+    pub(crate) fn is_home(&self, current_cpu: impl FnOnce() -> Option<usize>) -> bool {
+        match &self.home {
+            None => true,
+            Some(home) => current_cpu().is_none_or(|cpu| home.contains(cpu)),
+        }
     }
 
     /// Does a worker stop counting while its item blocks?

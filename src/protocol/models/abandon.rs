@@ -38,7 +38,7 @@ impl Pool {
                 self.running.drop_reservation(reserved);
                 self.give_up();
             }
-            Kick::Enough => {}
+            Kick::Enough | Kick::Offer => {}
             Kick::Watch => panic!("nobody watches"),
         }
     }
