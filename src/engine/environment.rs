@@ -113,8 +113,11 @@ impl Lookout {
         }
         self.vigil.looked(now);
         let (before, allowed) = (core.environment.present().cpus, affinity::watched_cpus());
-        if let Some(seen) = before.seen(allowed, self.groups.quota()) {
-            change(core, seen);
+        match before.seen(allowed, self.groups.quota()) {
+            Some(seen) => change(core, seen),
+            None if core.denials.affinity_denied() => {}
+            // A CPU that went and returned between two looks changed nothing but what threads are bound to.
+            None => core.pools().iter().for_each(|pool| pool.keep_workers_bound()),
         }
     }
 }

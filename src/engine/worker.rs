@@ -93,6 +93,13 @@ impl Worker {
         drop(system.map(|thread| thread.pin_to_set(cpus)));
     }
 
+    /// As [`pin`](Self::pin), if the system has bound the thread to something else.
+    pub(crate) fn keep_pinned(&self, cpus: &CpuSet) {
+        let system = self.system.lock();
+        let strayed = system.filter(|thread| thread.cpus().is_ok_and(|bound| bound != *cpus));
+        drop(strayed.map(|thread| thread.pin_to_set(cpus)));
+    }
+
     /// Nobody binds the calling thread from now on: its number may soon be another one's.
     fn leaves(&self) {
         *self.system.lock() = None;

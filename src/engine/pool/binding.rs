@@ -110,6 +110,17 @@ impl Pool {
         threads.iter().for_each(|worker| worker.pin(&share.binding));
     }
 
+    /// Binds again whom the system has bound to something else: it lets go of a thread that runs while its CPU goes, and
+    /// a cpuset overwrites what threads are bound to.
+    pub(crate) fn keep_workers_bound(&self) {
+        let (cpus, mut threads) = {
+            let state = self.binding.state.lock();
+            (state.cpus.clone(), state.guests.clone())
+        };
+        threads.extend(self.workers());
+        threads.iter().for_each(|worker| worker.keep_pinned(&cpus));
+    }
+
     /// Does anybody work here, or is about to? Not who waits inside a blocking guard: whoever returns from that says so.
     pub(crate) fn is_active(&self) -> bool {
         let at_work = |phase| matches!(phase, Phase::Waking | Phase::Running | Phase::Uncounted);

@@ -56,6 +56,11 @@ impl ThreadId {
     pub(crate) fn pin_to_set(self, cpus: &CpuSet) -> io::Result<()> {
         pin_thread(self.0, cpus)
     }
+
+    /// Where the system lets it run.
+    pub(crate) fn cpus(self) -> io::Result<CpuSet> {
+        thread_cpus(self.0)
+    }
 }
 
 /// Binds thread `tid`; 0 is the calling thread.
@@ -137,7 +142,7 @@ mod tests {
         let cpus = process_cpus().unwrap();
         for cpu in cpus.iter() {
             thread.pin_to_set(&CpuSet::single(cpu)).unwrap();
-            assert_eq!(thread_cpus(thread.0).unwrap(), CpuSet::single(cpu));
+            assert_eq!(thread.cpus().unwrap(), CpuSet::single(cpu));
         }
         end.send(()).unwrap();
         pinned.unwrap().join().unwrap();

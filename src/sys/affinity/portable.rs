@@ -30,6 +30,10 @@ impl ThreadId {
     pub(crate) fn pin_to_set(self, cpus: &CpuSet) -> io::Result<()> {
         pin_to_set(cpus)
     }
+
+    pub(crate) fn cpus(self) -> io::Result<CpuSet> {
+        process_cpus()
+    }
 }
 
 pub(crate) fn pin_to_cpu(_cpu: usize) -> bool {
