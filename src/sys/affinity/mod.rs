@@ -7,12 +7,12 @@
 //! * `pin_to_set(&CpuSet) -> io::Result<()>`: binds the calling thread to a set, of which the system silently
 //!   ignores CPUs that it does not have; an error if none remains.
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod linux;
-#[cfg(any(test, not(target_os = "linux")))]
+#[cfg(any(test, cmwq_portable, not(target_os = "linux")))]
 mod portable;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 pub(crate) use linux::{current_cpu, pin_to_cpu, pin_to_set, process_cpus};
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
 pub(crate) use portable::{current_cpu, pin_to_cpu, pin_to_set, process_cpus};
