@@ -215,6 +215,7 @@ pub use self::{
     engine::core::PanicReport,
     engine::refusal::{QueueError, WaitError},
     engine::scope::Scope,
+    engine::starts::StartCounts,
     error::{
         BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, QueueBatchError, Refused,
         RefusedBatch, RunOnCpuError, ScopeError, SetMaxActiveError,

@@ -16,8 +16,9 @@ use crate::sys::fork::Origin;
 use crate::sys::sync::{AtomicBool, Mutex, Ordering};
 use crate::sys::wait::Until;
 
+use super::class::{Class, ClassKey, ClassUser};
 use super::manager::{ManagerHandle, Request};
-use super::pool::{Pool, PoolKind, PoolSpec};
+use super::pool::Pool;
 use super::timers::Timers;
 
 /// What an executor was told by its builder, and never changes.
@@ -85,24 +86,9 @@ pub(crate) struct Core {
 #[derive(Debug, Default)]
 struct Register {
     all: Vec<Weak<Pool>>,
-    unbound: HashMap<UnboundKey, Weak<UnboundUser>>,
+    classes: HashMap<ClassKey, Weak<ClassUser>>,
     /// The number of the next unbound pool; per-CPU pools come before.
     next_id: usize,
-}
-
-/// Queues whose items may share a pool of a pod agree on these.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct UnboundKey {
-    pub(crate) cpus: CpuSet,
-    pub(crate) nice: i32,
-    pub(crate) managed: bool,
-}
-
-/// Keeps an unbound pool open: it is closed with its last user.
-#[derive(Debug)]
-pub(crate) struct UnboundUser {
-    pub(crate) pool: Arc<Pool>,
-    key: UnboundKey,
 }
 
 /// What the system did not permit. Each is told once, and shown in dumps.
@@ -137,26 +123,35 @@ impl Core {
         self.register.lock().all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The pool of these attributes: the present one, or a new one if nobody uses any.
-    pub(crate) fn unbound_pool(self: &Arc<Self>, key: UnboundKey, binding: CpuSet) -> Arc<UnboundUser> {
+    /// The class of this key: the present one, or a new one if nobody uses any.
+    pub(crate) fn class(
+        self: &Arc<Self>,
+        key: ClassKey,
+        make: impl FnOnce(ClassKey) -> Class,
+    ) -> Arc<ClassUser> {
         let mut register = self.register.lock();
-        if let Some(user) = register.unbound.get(&key).and_then(Weak::upgrade) {
+        if let Some(user) = register.classes.get(&key).and_then(Weak::upgrade) {
             return user;
         }
-        let id = register.next_id;
-        register.next_id += 1;
-        let spec = PoolSpec {
-            kind: PoolKind::Unbound { id },
-            binding,
-            cpus: key.cpus.clone(),
-            nice: key.nice,
-            target: key.managed.then(|| key.cpus.len()),
-        };
-        let user = Arc::new(UnboundUser { pool: Pool::new(spec, Arc::clone(self)), key: key.clone() });
-        register.all.retain(|known| known.strong_count() > 0);
-        register.all.push(Arc::downgrade(&user.pool));
-        register.unbound.insert(key, Arc::downgrade(&user));
+        let user = Arc::new(ClassUser::new(make(key.clone()), Arc::clone(self)));
+        register.classes.insert(key, Arc::downgrade(&user));
         user
+    }
+
+    /// The last user of a class has gone.
+    pub(super) fn class_ends(&self, key: &ClassKey) {
+        let mut register = self.register.lock();
+        // A new one may have taken its place already.
+        if register.classes.get(key).is_some_and(|user| user.strong_count() == 0) {
+            register.classes.remove(key);
+        }
+    }
+
+    /// A number for an unbound pool.
+    pub(super) fn next_unbound_id(&self) -> usize {
+        let mut register = self.register.lock();
+        register.next_id += 1;
+        register.next_id - 1
     }
 
     /// Counts a worker that is about to be made. False if there are as many as may be: the manager is told when one
@@ -197,18 +192,6 @@ impl Core {
     /// Workers that exist or are being made.
     pub(crate) fn threads(&self) -> usize {
         self.threads.load().workers() as usize
-    }
-}
-
-impl Drop for UnboundUser {
-    fn drop(&mut self) {
-        let mut register = self.pool.core.register.lock();
-        // A new pool may have taken this one's place already.
-        if register.unbound.get(&self.key).is_some_and(|user| user.strong_count() == 0) {
-            register.unbound.remove(&self.key);
-        }
-        drop(register);
-        self.pool.close();
     }
 }
 

@@ -15,6 +15,8 @@
 //! | `timers`, `periodic` | items that are queued later, once or by the clock |
 //! | `scope` | items that borrow, and the end of their scope |
 //! | `shard` | a queue's part on one CPU: its gate and its pool |
+//! | `class` | the unbound pools of one set of attributes, one for each pod |
+//! | `starts` | where the items of a queue have started |
 //! | `flush` | waiting for what was queued before |
 //! | `waits` | the one door to every wait |
 //! | `worker` | a worker thread's main loop, and the thread-local worker |
@@ -31,13 +33,14 @@
 //!
 //! **Locks**, each held for a few instructions and never across user code, a wake-up or another lock unless said
 //! here: a pool's `state`; a queue's `making` (shards being made, what was asked of the queue; takes the locks of both
-//! registers inside); the register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`;
+//! registers inside); a class's `members` (pools being made; takes that of the register of pools inside); the register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`;
 //! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an
 //! item's ledger (takes that of the timers inside); a worker's `description`; in debug
 //! builds, the register of `waits` (takes those of a flush, an item and a scope's roll inside).
 
 pub(crate) mod batch;
 mod bh;
+pub(crate) mod class;
 pub(crate) mod context;
 pub(crate) mod core;
 pub(crate) mod drain;
@@ -57,6 +60,7 @@ pub(crate) mod rescuer;
 pub(crate) mod scope;
 pub(crate) mod shard;
 pub(crate) mod shutdown;
+pub(crate) mod starts;
 pub(crate) mod submit;
 pub(crate) mod timers;
 pub(crate) mod waits;

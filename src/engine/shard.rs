@@ -2,6 +2,7 @@
 //! that they go to.
 #![allow(unsafe_code, reason = "a shard points at its queue, which owns it")]
 
+use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -14,18 +15,35 @@ use crate::policy::standing::Standing;
 use crate::protocol::gate::GateCell;
 use crate::sys::sync::Mutex;
 
-use super::core::UnboundUser;
+use super::class::ClassUser;
 use super::entry::Entry;
 use super::flush::Flush;
 use super::pool::Pool;
 use super::queue::Queue;
+use super::starts::Starts;
 use super::worker::Current;
 
 /// The slots of one CPU's part of a queue, or of a whole queue, and the items that wait for one.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    pub(crate) cell: CachePadded<GateCell>,
+    counted: CachePadded<Counted>,
     waiting: Injector<Entry>,
+}
+
+/// What is written for each item, on one cache line.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    pub(crate) cell: GateCell,
+    pub(crate) starts: Starts,
+}
+
+impl Deref for Gate {
+    type Target = Counted;
+
+    #[inline]
+    fn deref(&self) -> &Counted {
+        &self.counted
+    }
 }
 
 /// See the module.
@@ -34,7 +52,7 @@ pub(crate) struct Shard {
     id: OwnedId,
     pub(crate) pool: Arc<Pool>,
     /// Keeps an unbound pool open.
-    _user: Option<Arc<UnboundUser>>,
+    _user: Option<Arc<ClassUser>>,
     /// Its own gate; a queue that is limited as a whole has one for all its shards.
     own_gate: Option<Gate>,
     /// Whether its items stop counting as running when they start: they are CPU intensive, in a managed pool.
@@ -51,7 +69,8 @@ impl Gate {
     /// A gate of a queue that stands like this.
     pub(crate) fn new(standing: Standing) -> Self {
         let word = Admission::new(standing.max()).with_door(standing.door());
-        Self { cell: CachePadded::new(GateCell::new(word)), waiting: Injector::new() }
+        let counted = Counted { cell: GateCell::new(word), starts: Starts::new() };
+        Self { counted: CachePadded::new(counted), waiting: Injector::new() }
     }
 
     /// Puts an entry that was admitted to wait onto the list. Returns the one that the caller must start, if any.
@@ -77,7 +96,7 @@ impl Gate {
 impl Shard {
     pub(crate) fn new(
         queue: NonNull<Queue>,
-        (pool, user): (Arc<Pool>, Option<Arc<UnboundUser>>),
+        (pool, user): (Arc<Pool>, Option<Arc<ClassUser>>),
         own_gate: Option<Gate>,
         cpu_intensive: bool,
     ) -> Self {

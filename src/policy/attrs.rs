@@ -17,3 +17,25 @@ pub(crate) struct PoolAttrs {
     /// The CPUs that items may run on, by the numbers of the topology; not empty.
     pub(crate) cpus: CpuSet,
 }
+
+/// What moves between the pods of a class.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Moves {
+    /// Nothing: each item starts, and stays, in its pod.
+    Nothing,
+    /// Items that their own pod cannot take, before they start.
+    Items,
+    /// Threads, wherever the system puts them.
+    Threads,
+}
+
+impl PoolAttrs {
+    /// What moves between this many pods.
+    pub(crate) fn moves(&self, pods: usize) -> Moves {
+        match (self.strict || pods < 2, self.managed) {
+            (true, _) => Moves::Nothing,
+            (false, true) => Moves::Items,
+            (false, false) => Moves::Threads,
+        }
+    }
+}
