@@ -174,8 +174,15 @@
 //!
 //! # Platform
 //!
-//! Linux on x86-64 and aarch64; hwloc is needed to build. Elsewhere workers are not bound to CPUs and have no nice
-//! levels. The minimum supported Rust version is 1.85.
+//! Linux on x86-64 and aarch64. Elsewhere workers are not bound to CPUs and have no nice levels
+//! ([`portable`](ExecutorSnapshot::portable) in a snapshot), and per-CPU queues spread what threads queue over the CPUs.
+//! On Linux, `RUSTFLAGS="--cfg cmwq_portable"` shows how that is. The minimum supported Rust version is 1.85.
+//!
+//! # Features
+//!
+//! * `hwloc`, on by default: caches, cores and nodes are read by the C library hwloc, on every system that it knows, and
+//!   [`TopologySource::Xml`] can be. Needs libhwloc 2 with its headers, and pkg-config. Without it, nothing but Rust is
+//!   needed: Linux is asked through `/sys`, which leads to the same pods, and elsewhere all CPUs count as equals.
 
 #![cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "the models use a part of the crate"))]
 

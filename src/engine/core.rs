@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::CrewLimits;
 use crate::protocol::threads::ThreadsCell;
+use crate::sys;
 use crate::sys::fork::Origin;
 use crate::sys::sync::{AtomicBool, Mutex, Ordering};
 use crate::sys::wait::Until;
@@ -199,7 +200,7 @@ impl Core {
 
 impl Denials {
     pub(crate) fn nice(&self, granted: bool, nice: i32) {
-        if !granted && !self.nice.swap(true, Ordering::Relaxed) {
+        if !granted && !sys::PORTABLE && !self.nice.swap(true, Ordering::Relaxed) {
             log::warn!(target: "cmwq", "workers cannot have nice level {nice} (it needs CAP_SYS_NICE or a higher \
                 RLIMIT_NICE): they keep the manager's, the executor's normal level or, if that was denied as well, \
                 that of the thread that started the manager");
@@ -207,7 +208,7 @@ impl Denials {
     }
 
     pub(crate) fn affinity(&self, granted: bool, cpus: &CpuSet) {
-        if !granted && !self.affinity.swap(true, Ordering::Relaxed) {
+        if !granted && !sys::PORTABLE && !self.affinity.swap(true, Ordering::Relaxed) {
             log::warn!(target: "cmwq", "workers cannot be bound to CPUs {cpus}: they run wherever the system puts them");
         }
     }

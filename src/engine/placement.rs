@@ -6,8 +6,8 @@
 
 use crate::policy::cpu_set::CpuSet;
 pub(crate) use crate::policy::environment::Slot;
-use crate::sys::affinity;
 use crate::sys::sync::{AtomicU64, Ordering};
+use crate::sys::{affinity, thread};
 
 use super::pool::PoolKind;
 use super::worker;
@@ -107,8 +107,15 @@ impl Placement {
 
     #[inline]
     fn slot_of_thread(&self) -> usize {
-        let cpu = affinity::current_cpu().unwrap_or(0);
+        let Some(cpu) = affinity::current_cpu() else { return self.slot_without_cpu() };
         self.by_cpu.get(cpu).map_or_else(|| cpu % self.slots.len(), |slot| *slot as usize)
+    }
+
+    /// Where the system does not tell: a worker's own slot; other threads are spread, each to one of its own, so that
+    /// what it queues keeps its order.
+    fn slot_without_cpu(&self) -> usize {
+        let spread = || (thread::number() % self.slots.len() as u64) as usize;
+        self.slot_of_worker().unwrap_or_else(spread)
     }
 
     /// The slot that the calling worker serves, if it is one of a per-CPU pool of this executor.

@@ -91,7 +91,8 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Where caches, cores and nodes are known from. Default: the machine, read by hwloc.
+    /// Where caches, cores and nodes are known from. Default: the machine, read by hwloc or
+    /// from Linux itself.
     ///
     /// With a description or a document of another machine, its CPUs are served by the CPUs at hand, in turn.
     pub fn topology(mut self, source: TopologySource) -> Self {

@@ -6,6 +6,7 @@ use crate::engine::core::Core;
 use crate::engine::pool::Pool;
 use crate::engine::worker::Worker;
 use crate::policy::cpu_set::CpuSet;
+use crate::sys;
 
 /// An executor at one moment: its pools, its threads, and what the system denied it.
 ///
@@ -19,6 +20,9 @@ pub struct ExecutorSnapshot {
     pub forked: bool,
     /// Worker threads that exist or are being made. The manager's thread and rescuers are not among them.
     pub threads: usize,
+    /// On this system, the crate binds no thread to CPUs and sets no nice level: workers run wherever the system puts
+    /// them, and at the level of whoever made the executor. So it is everywhere but on Linux.
+    pub portable: bool,
     /// Workers run at another nice level than they should, because the process lacks the privilege: at that of the
     /// manager, which made them. That is the executor's normal level or, if the manager was denied that as well, the
     /// level of the thread that started it: the one that made the executor, unless the first attempt failed.
@@ -77,6 +81,7 @@ impl ExecutorSnapshot {
         Self {
             forked,
             threads: if forked { 0 } else { core.threads() },
+            portable: sys::PORTABLE,
             nice_denied: core.denials.nice_denied(),
             affinity_denied: core.denials.affinity_denied(),
             lost_cpus: environment.as_ref().map_or_else(CpuSet::new, |environment| environment.lost()),
@@ -127,6 +132,12 @@ impl fmt::Display for ExecutorSnapshot {
         }
         if self.forked {
             writeln!(f, "the executor belongs to the process that this one was forked from")?;
+        }
+        if self.portable {
+            writeln!(
+                f,
+                "this system has no CPU affinity and no nice levels for workers: they run wherever it puts them"
+            )?;
         }
         if self.nice_denied {
             writeln!(

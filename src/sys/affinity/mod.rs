@@ -9,13 +9,14 @@
 //!   ignores CPUs that it does not have; an error if none remains.
 //! * `ThreadId::current()` and `ThreadId::pin_to_set(&CpuSet) -> io::Result<()>`: the same for a thread from outside. The
 //!   thread must not have ended: its number may be another one's by then, even another process's.
+//!   `ThreadId::cpus() -> io::Result<CpuSet>` tells what the system has bound it to.
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod linux;
-#[cfg(any(test, not(target_os = "linux")))]
+#[cfg(any(test, cmwq_portable, not(target_os = "linux")))]
 mod portable;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 pub(crate) use linux::{ThreadId, current_cpu, pin_to_cpu, pin_to_set, process_cpus, watched_cpus};
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
 pub(crate) use portable::{ThreadId, current_cpu, pin_to_cpu, pin_to_set, process_cpus, watched_cpus};
