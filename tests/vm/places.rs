@@ -12,7 +12,7 @@ use crate::support::{SCOPES, executor, look, on, pin, spin, strict};
 use crate::sys;
 
 /// So many items go through each queue, whatever the machine.
-const ITEMS: usize = 3000;
+const ITEMS: usize = 1500;
 
 /// Counts items, and keeps what went wrong with them.
 #[derive(Default)]
