@@ -104,7 +104,7 @@ impl Lookout {
         if !self.vigil.is_due(now) {
             return;
         }
-        if !is_active(core) {
+        if !self.vigil.is_owed() && !is_active(core) {
             attention.rest();
             if !is_active(core) {
                 return self.vigil.rest();

@@ -86,6 +86,9 @@ impl ExecutorBuilder {
     }
 
     /// The CPUs to use. Default: those that the process may run on; with a topology that was made up, all of it.
+    ///
+    /// CPUs that the process may not use when the executor is built, but which are named here, are used if the system
+    /// permits that, and never given up.
     pub fn cpus(mut self, cpus: CpuSet) -> Self {
         self.cpus = Some(cpus);
         self

@@ -114,17 +114,21 @@ impl Environment {
 pub(crate) struct Vigil {
     last: Time,
     next: Option<Time>,
+    /// Somebody has begun since the last look. There is one, even if they have ended by then: whoever works for moments
+    /// only would never be looked for.
+    owed: bool,
 }
 
 impl Vigil {
     /// The executor is made, and has looked.
     pub(crate) fn new(now: Time) -> Self {
-        Self { last: now, next: None }
+        Self { last: now, next: None, owed: false }
     }
 
     /// Somebody works, and no look is to come: there is one at once, unless the last one was just now.
     pub(crate) fn active(&mut self, now: Time) {
         self.next.get_or_insert((self.last + LOOK_PERIOD).max(now));
+        self.owed = true;
     }
 
     /// When to come back; `None` while nobody works.
@@ -136,13 +140,19 @@ impl Vigil {
         self.next.is_some_and(|at| at <= now)
     }
 
-    /// The deadline has come, and somebody works: this is a look, and there will be another one.
+    /// The deadline has come: is there a look whether or not somebody works now?
+    pub(crate) fn is_owed(&self) -> bool {
+        self.owed
+    }
+
+    /// This is a look, and there will be another deadline.
     pub(crate) fn looked(&mut self, now: Time) {
+        self.owed = false;
         self.last = now;
         self.next = Some(now + LOOK_PERIOD);
     }
 
-    /// The deadline has come, and nobody works. Whoever begins says so.
+    /// The deadline has come, no look is owed, and nobody works. Whoever begins says so.
     pub(crate) fn rest(&mut self) {
         self.next = None;
     }
@@ -245,8 +255,9 @@ mod tests {
         assert_eq!(vigil.next(), None, "nobody works");
         vigil.active(at(100));
         assert_eq!(vigil.next(), Some(at(400)), "it was seen when the executor was made");
-        assert!(!vigil.is_due(at(399)) && vigil.is_due(at(400)));
+        assert!(!vigil.is_due(at(399)) && vigil.is_due(at(400)) && vigil.is_owed());
         vigil.looked(at(405));
+        assert!(!vigil.is_owed());
         vigil.active(at(500));
         assert_eq!(vigil.next(), Some(at(805)), "one look, however many begin");
         vigil.rest();
@@ -271,7 +282,7 @@ mod tests {
                     watched = true;
                 }
                 if vigil.is_due(at(now)) {
-                    if works {
+                    if works || vigil.is_owed() {
                         vigil.looked(at(now));
                         last_look = now;
                     } else {

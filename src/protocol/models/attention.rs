@@ -10,7 +10,7 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
-use super::check_all;
+use super::{check, check_all};
 use crate::policy::worker::Phase;
 use crate::protocol::attention::AttentionCell;
 use crate::protocol::worker::WorkerCell;
@@ -82,7 +82,7 @@ fn a_worker_begins_while_the_manager_goes_to_rest() {
 /// Whoever is told second may rely on the first: the manager is woken once.
 #[test]
 fn two_workers_wake_the_manager_once() {
-    check_all(|| {
+    check(3, || {
         let executor = Executor::new();
         let workers = [0, 1].map(|worker| {
             let executor = executor.clone();

@@ -120,7 +120,7 @@ fn a_pool_without_a_target_starts_every_item() {
 /// has raised it sees the item.
 #[test]
 fn a_push_meets_a_target_that_is_raised() {
-    check(3, || {
+    check(2, || {
         let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, 2));
         let (begun, second) = (Arc::new(AtomicU64::new(0)), Arc::new(Event::new()));
         pool.list.push();
@@ -150,7 +150,7 @@ fn a_push_meets_a_target_that_is_raised() {
 /// One worker too many is shed between two items, while another item comes.
 #[test]
 fn a_push_meets_a_target_that_is_lowered() {
-    check(2, || {
+    check(1, || {
         let pool = Arc::new(Pool::new(Running::managed(2).unwatchable(), 2, 3));
         pool.list.push();
         pool.list.push();
