@@ -57,6 +57,7 @@ mod tests {
         assert!(!pin_to_cpu(0));
         assert_eq!(watched_cpus(), None);
         assert!(ThreadId::current().pin_to_set(&cpus).is_err());
+        assert_eq!(ThreadId::current().cpus().unwrap(), cpus);
         assert_eq!(pin_to_set(&cpus).unwrap_err().kind(), io::ErrorKind::Unsupported);
     }
 }
