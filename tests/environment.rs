@@ -258,6 +258,36 @@ fn workers_follow_the_cpuset_of_the_process() {
     });
 }
 
+/// spec: A5, P2: a rescuer that is in the middle of an item is no worker, and goes with them.
+#[test]
+fn rescuers_follow_the_affinity_of_the_process() {
+    let test = "rescuers_follow_the_affinity_of_the_process";
+    let Some(_) = told() else { return passes_in_a_process(test, Path::new("rescuer")) };
+    let all = own_cpus();
+    if all.len() < 2 {
+        return skip("the process has one CPU only, none of which can be taken away");
+    }
+    let no_worker = |name: &str| match name.ends_with("/manager") || name.ends_with("/R-q") {
+        true => Ok(()),
+        false => Err(io::Error::other("no workers in this test")),
+    };
+    let builder = Executor::builder().thread_name_prefix(PREFIX).before_spawn(no_worker);
+    let executor = builder.build().unwrap();
+    let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
+    let (last, first) = (all.iter().last().unwrap(), all.first().unwrap());
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let item = queue.spawn_on(last, move || ended.recv()).unwrap();
+    let place = || allowed_of_threads().get("R-q").cloned();
+    soon("the rescuer serves the CPU", &executor, || place() == Some(CpuSet::single(last)));
+    for (allowed, serves) in [(CpuSet::single(first), first), (all, last)] {
+        set_own_cpus(&allowed);
+        soon("it goes along", &executor, || place() == Some(CpuSet::single(serves)));
+    }
+    end.send(()).unwrap();
+    assert_eq!(item.join().unwrap(), Ok(()));
+    assert_eq!(queue.rescued(), 1);
+}
+
 // At rest. --------------------------------------------------------------------------------------------------------
 
 fn sleeps() -> BTreeMap<String, String> {
