@@ -22,7 +22,7 @@ help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
 	@echo "make test          the whole test suite: unit, integration, model, documentation and loom tests"
 	@echo "make test-vm       what depends on the machine, on emulated ones: caches, NUMA nodes, CPUs that come and go"
-	@echo "make portable      unit and integration tests on what systems other than Linux get: no pinning, no nice levels"
+	@echo "make portable      cargo test on what systems other than Linux get: no pinning, no nice levels"
 	@echo "make check         format, lints and documentation, all warnings being errors"
 	@echo "make loom          every loom model, each as deep as it says"
 	@echo "make loom-mutants  show that the loom models can fail"
@@ -70,7 +70,7 @@ check: setup
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps
 
 portable: setup
-	$(PORTABLE_FLAGS) $(CARGO) test --lib --tests
+	$(PORTABLE_FLAGS) $(CARGO) test
 
 loom: setup
 	$(LOOM_FLAGS) $(CARGO) test --release --lib models
