@@ -28,9 +28,12 @@ impl Member for Pool {
     }
 
     fn movable(&self) -> u64 {
-        let aside = abandon::entries(self.sidelined.load(Ordering::Acquire));
+        let sidelined = self.sidelined.load(Ordering::Acquire);
+        if sidelined == abandon::ABANDONED {
+            return 0;
+        }
         // The two numbers are of one moment only under the lock.
-        let aside = aside.saturating_sub(self.bound.load(Ordering::Relaxed));
+        let aside = sidelined.saturating_sub(self.bound.load(Ordering::Relaxed));
         (self.worklist.len() + aside) as u64
     }
 }
@@ -87,6 +90,9 @@ impl Pool {
 
     /// The first entry that may leave.
     fn give(&self) -> Option<Entry> {
+        if self.is_abandoned() {
+            return None;
+        }
         let aside = self.sidelined.load(Ordering::Acquire) > self.bound.load(Ordering::Relaxed);
         if let Some(entry) = aside.then(|| self.give_from_sideline()).flatten() {
             return Some(entry);
