@@ -216,16 +216,18 @@ pub use self::{
     engine::refusal::{QueueError, WaitError},
     engine::scope::Scope,
     error::{
-        BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, QueueBatchError, Refused,
-        RefusedBatch, RunOnCpuError, ScopeError, SetMaxActiveError,
+        ApplyAttrsError, BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload,
+        QueueBatchError, Refused, RefusedBatch, RunOnCpuError, ScopeError, SetDefaultScopeError,
+        SetMaxActiveError, SetUnboundCpusError,
     },
     executor::{Executor, ExecutorBuilder, QueueReport, ShutdownReport},
     join::JoinHandle,
     observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
     periodic::PeriodicHandle,
-    queue::{Attrs, ScopedJoinHandle, WorkQueue, WorkQueueBuilder},
+    queue::{EffectiveAttrs, ScopedJoinHandle, WorkQueue, WorkQueueBuilder},
     work::Work,
 };
+pub use policy::attrs::Attrs;
 pub use policy::cpu_set::{CpuSet, ParseCpuSetError};
 pub use policy::pods::{AffinityScope, ParseAffinityScopeError};
 #[cfg(not(cmwq_loom))]

@@ -104,6 +104,13 @@ pub(crate) struct UnboundUser {
     key: UnboundKey,
 }
 
+/// A pool that was used. Keeps it in memory, but not open: it may be used again.
+#[derive(Debug)]
+pub(crate) struct UsedPool {
+    pub(crate) pool: Arc<Pool>,
+    key: UnboundKey,
+}
+
 /// What the system did not permit. Each is told once, and shown in dumps.
 #[derive(Debug, Default)]
 pub(crate) struct Denials {
@@ -136,12 +143,33 @@ impl Core {
         self.register.lock().all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The pool of these attributes: the present one, or a new one if nobody uses any.
-    pub(crate) fn unbound_pool(self: &Arc<Self>, key: UnboundKey, binding: CpuSet) -> Arc<UnboundUser> {
+    /// The pool of these attributes: the present one; if nobody uses any, one of `used`, or a new one.
+    pub(crate) fn unbound_pool(
+        self: &Arc<Self>,
+        key: UnboundKey,
+        binding: CpuSet,
+        used: &[UsedPool],
+    ) -> Arc<UnboundUser> {
         let mut register = self.register.lock();
         if let Some(user) = register.unbound.get(&key).and_then(Weak::upgrade) {
             return user;
         }
+        let left = used.iter().find(|used| used.key == key);
+        let pool = left
+            .map_or_else(|| self.new_unbound(&mut register, &key, binding), |used| Arc::clone(&used.pool));
+        let user = Arc::new(UnboundUser { pool, key: key.clone() });
+        register.unbound.insert(key, Arc::downgrade(&user));
+        drop(register);
+        user.pool.open();
+        user
+    }
+
+    fn new_unbound(
+        self: &Arc<Self>,
+        register: &mut Register,
+        key: &UnboundKey,
+        binding: CpuSet,
+    ) -> Arc<Pool> {
         let id = register.next_id;
         register.next_id += 1;
         let spec = PoolSpec {
@@ -151,10 +179,27 @@ impl Core {
             nice: key.nice,
             target: key.managed.then(|| key.cpus.len()),
         };
-        let user = Arc::new(UnboundUser { pool: Pool::new(spec, Arc::clone(self)), key: key.clone() });
+        let pool = Pool::new(spec, Arc::clone(self));
         register.all.retain(|known| known.strong_count() > 0);
-        register.all.push(Arc::downgrade(&user.pool));
-        register.unbound.insert(key, Arc::downgrade(&user));
+        register.all.push(Arc::downgrade(&pool));
+        pool
+    }
+
+    /// Keeps a pool open that may have been closed.
+    pub(crate) fn use_again(&self, used: &UsedPool) -> Arc<UnboundUser> {
+        let mut register = self.register.lock();
+        let present = register.unbound.get(&used.key).and_then(Weak::upgrade);
+        if let Some(user) = present.as_ref().filter(|user| Arc::ptr_eq(&user.pool, &used.pool)) {
+            return Arc::clone(user);
+        }
+        let user = Arc::new(UnboundUser { pool: Arc::clone(&used.pool), key: used.key.clone() });
+        if present.is_none() {
+            register.unbound.insert(used.key.clone(), Arc::downgrade(&user));
+        }
+        drop(register);
+        // The last user of another pool of these attributes, if it has just become that.
+        drop(present);
+        user.pool.open();
         user
     }
 
@@ -199,6 +244,12 @@ impl Core {
     }
 }
 
+impl UnboundUser {
+    pub(crate) fn used(&self) -> UsedPool {
+        UsedPool { pool: Arc::clone(&self.pool), key: self.key.clone() }
+    }
+}
+
 impl Drop for UnboundUser {
     fn drop(&mut self) {
         let mut register = self.pool.core.register.lock();
@@ -207,7 +258,7 @@ impl Drop for UnboundUser {
             register.unbound.remove(&self.key);
         }
         drop(register);
-        self.pool.close();
+        self.pool.let_go();
     }
 }
 

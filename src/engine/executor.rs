@@ -2,14 +2,15 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::policy::attrs::AttrDefaults;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::nearby::Nearby;
 use crate::policy::pods::{AffinityScope, Pods};
 use crate::policy::topology::Topology;
 use crate::sys::fork::Origin;
-use crate::sys::sync::{AtomicUsize, Ordering};
+use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 
-use super::core::{Core, UnboundKey, UnboundUser};
+use super::core::{Core, UnboundKey, UnboundUser, UsedPool};
 use super::placement::{Place, Placement};
 use super::pool::{Pool, PoolKind, PoolSpec};
 use super::queue::QueueKind;
@@ -25,7 +26,8 @@ pub(crate) struct ExecutorInner {
     pub(crate) placement: Placement,
     /// The executor's CPUs, by the numbers of the topology.
     pub(crate) cpus: CpuSet,
-    pub(crate) default_scope: AffinityScope,
+    /// What may change at run time; the register of queues knows who is to be told.
+    pub(super) defaults: Mutex<AttrDefaults>,
     pub(crate) nice: NiceLevels,
     pub(crate) power_efficient: bool,
     pub(crate) queues: Register,
@@ -75,8 +77,8 @@ impl ExecutorInner {
             origin: core.origin,
             core,
             placement,
+            defaults: Mutex::new(AttrDefaults { scope: default_scope, cpus: cpus.clone() }),
             cpus,
-            default_scope,
             nice,
             power_efficient,
             queues: Register::new(),
@@ -88,8 +90,8 @@ impl ExecutorInner {
         }
     }
 
-    /// The pool for items of this kind that are queued on the CPU of this slot.
-    pub(crate) fn pool_for(&self, kind: &QueueKind, slot: usize) -> PoolChoice {
+    /// The pool for items of this kind that are queued on the CPU of this slot. `used`: pools that the queue used before.
+    pub(crate) fn pool_for(&self, kind: &QueueKind, slot: usize, used: &[UsedPool]) -> PoolChoice {
         match kind {
             QueueKind::PerCpu { high } => {
                 PoolChoice { pool: self.per_cpu_pool(slot, *high, false), user: None }
@@ -100,7 +102,7 @@ impl ExecutorInner {
                 let cpus = self.pod(attrs.scope, &attrs.cpus, cpu);
                 let binding = self.placement.real(&cpus);
                 let key = UnboundKey { cpus, nice: attrs.nice, managed: attrs.managed };
-                let user = self.core.unbound_pool(key, binding);
+                let user = self.core.unbound_pool(key, binding, used);
                 PoolChoice { pool: Arc::clone(&user.pool), user: Some(user) }
             }
         }

@@ -8,6 +8,7 @@
 //! | `running` | everybody, by its own transitions |
 //! | `worklist` | everybody |
 //! | `state` | its lock; never held across a wake-up or user code |
+//! | `departures` | everybody: raised after a shard's route was turned away from the pool |
 //! | `sidelined` | written under `state`'s lock, read by everybody: how many entries the sideline holds, or that the pool is abandoned |
 
 mod abandon;
@@ -45,6 +46,7 @@ pub(crate) struct Pool {
     pub(crate) core: Arc<Core>,
     pub(crate) running: CachePadded<RunningCell>,
     worklist: Injector<Entry>,
+    departures: AtomicUsize,
     sidelined: AtomicUsize,
     state: Mutex<State>,
     /// Itself, to be handed to the manager.
@@ -53,6 +55,8 @@ pub(crate) struct Pool {
 
 struct State {
     crew: Crew,
+    /// Who keeps it open, if it is an unbound one.
+    users: usize,
     /// Entries that come before the worklist's: put back, or moved aside.
     sideline: VecDeque<Entry>,
     /// By number; a slot without a worker is free, or reserved for one that is being made.
@@ -85,11 +89,16 @@ impl Pool {
             spec,
             running: CachePadded::new(RunningCell::new(running)),
             worklist: Injector::new(),
+            departures: AtomicUsize::new(0),
             sidelined: AtomicUsize::new(0),
-            state: Mutex::new(State { crew, sideline: VecDeque::new(), workers: Vec::new() }),
+            state: Mutex::new(State { crew, users: 0, sideline: VecDeque::new(), workers: Vec::new() }),
             this: this.clone(),
             core,
         })
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Self> {
+        self.this.upgrade().expect("who has a reference has it from somebody who shares the pool")
     }
 
     /// Adds an entry at the end of the worklist.
@@ -152,6 +161,13 @@ impl Pool {
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         abandon::entries(self.sidelined.load(Ordering::Acquire)) > 0 || !self.worklist.is_empty()
+    }
+
+    /// The same, also while entries are moved from one list to the other.
+    #[cold]
+    pub(crate) fn has_entries(&self) -> bool {
+        let _state = self.state.lock();
+        self.has_work()
     }
 
     /// How many entries lie on the worklist: a hint.
@@ -329,6 +345,41 @@ impl Pool {
         drop(state);
         leaving.iter().for_each(|worker| worker.unpark());
         true
+    }
+
+    /// How often was a shard's route turned away from here? Read by who has an entry that is to come here, before it looks
+    /// at the route, and after it has pushed and fenced: if that is the same, the entry did not come late.
+    #[inline]
+    pub(crate) fn departures(&self) -> usize {
+        self.departures.load(Ordering::Acquire)
+    }
+
+    /// A route was turned away, which the caller's next fence makes known to who pushes here.
+    pub(crate) fn departs(&self) {
+        self.departures.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Somebody pushes from now on, until [`let_go`](Self::let_go); maybe again, after the pool was closed.
+    pub(crate) fn open(&self) {
+        let mut state = self.state.lock();
+        state.users += 1;
+        // What was abandoned has no workers any more.
+        let prepare = if self.is_abandoned() { Prepare::Ready } else { state.crew.open() };
+        drop(state);
+        if prepare == Prepare::CreateSpare && !self.ask_for_worker() {
+            self.nobody_comes();
+        }
+    }
+
+    /// A user of an unbound pool pushes no more; the last one closes it.
+    pub(crate) fn let_go(&self) {
+        let mut state = self.state.lock();
+        state.users -= 1;
+        let is_unused = state.users == 0;
+        let idle = if is_unused { state.crew.close() } else { Vec::new() };
+        let leaving = state.send_away(&idle);
+        drop(state);
+        leaving.iter().for_each(|worker| worker.unpark());
     }
 
     /// Nobody will push any more: the idle workers leave, the others when they are done.

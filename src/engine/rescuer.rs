@@ -207,8 +207,8 @@ impl Rescuer {
     /// line; if that is in another pool in distress, the rescuer goes there without being called.
     #[cold]
     pub(crate) fn hand_on(&self, next: Entry, pool: &Pool) {
-        let home = Arc::clone(&next.shard().pool);
-        home.submit(next);
+        let home = next.shard().pool().shared();
+        worker::submit(next);
         if !std::ptr::eq(&*home, pool) && home.needs_help() {
             self.list(&home);
         }

@@ -230,7 +230,7 @@ unsafe fn execute(entry: Entry, worker: &WorkerThread) {
             contain(|| drop(result));
             match work.cell.end() {
                 Ended::Idle => {}
-                Ended::PutBack(next) => put_back(next),
+                Ended::PutBack(next) => worker::put_back(next),
                 // SAFETY: `end` said so.
                 Ended::Last => contain(|| unsafe { free(item) }),
             }
@@ -252,12 +252,6 @@ unsafe fn abandon(item: NonNull<Header>, shard: Option<ShardId>) -> bool {
         contain(|| unsafe { free(item) });
     }
     would_have_run
-}
-
-/// Puts an entry at the front of its own pool, on behalf of nobody who keeps that pool in place.
-fn put_back(entry: Entry) {
-    let pool = Arc::clone(&entry.shard().pool);
-    pool.put_back(entry);
 }
 
 impl fmt::Debug for WorkHandle {

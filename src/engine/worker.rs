@@ -131,6 +131,7 @@ pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
 /// Lends the calling thread, which is a rescuer's, to a pool: `serve` executes entries of the pool on it.
 pub(super) fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&WorkerThread)) {
     bind(&pool);
+    set_nice(&pool.core, pool.spec.nice);
     // A number that no worker has: nobody looks a rescuer up.
     let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Uncounted));
     let worker = WorkerThread::new(pool, shared, Some(Arc::clone(rescuer)));
@@ -246,7 +247,7 @@ impl WorkerThread {
                 && self.pool.running.between_items(true) == Next::Shed
             {
                 if let Some(entry) = self.in_hand.take() {
-                    self.pool.put_back(entry);
+                    put_back(entry);
                 }
                 return false;
             }
@@ -368,12 +369,18 @@ impl WorkerThread {
     pub(crate) fn complete(&self, entry: Entry) {
         self.current.set(None);
         if let Some(next) = shard::complete(entry) {
+            let departures = self.pool.departures();
             if let Some(rescuer) = &self.rescuer {
                 rescuer.hand_on(next, &self.pool);
-            } else if !std::ptr::eq(&*next.shard().pool, &*self.pool) {
+            } else if !next.shard().leads_to(&self.pool) {
                 submit(next);
             } else if self.pool.has_work() {
+                let shard = next.shard().id();
                 self.pool.submit(next);
+                if self.pool.departures() != departures {
+                    // The entry may be done by now, and its shard gone.
+                    shard::with_shard(shard, |shard| shard.came_late(&self.pool));
+                }
             } else {
                 self.in_hand.set(Some(next));
             }
@@ -436,9 +443,21 @@ impl WorkerThread {
     }
 }
 
-/// Starts an entry that was given a slot, on behalf of nobody who keeps its pool in place: once it is on the
-/// worklist it may be executed, and its queue and their pool may be gone before the kick is done.
+/// Starts an entry that was given a slot, on behalf of nobody who keeps its queue in place: once it is on a worklist it
+/// may be executed, and its queue and their pool would be gone before the kick is done.
 pub(crate) fn submit(entry: Entry) {
-    let pool = Arc::clone(&entry.shard().pool);
-    pool.submit(entry);
+    pinned(entry, Shard::submit);
+}
+
+/// The same for an entry that comes before all others.
+pub(super) fn put_back(entry: Entry) {
+    pinned(entry, Shard::put_back);
+}
+
+fn pinned(entry: Entry, submit: impl FnOnce(&Shard, Entry)) {
+    let pin = entry.shard().queue().pin();
+    let shard: *const Shard = entry.shard();
+    // SAFETY: the pin keeps the queue in place, and the queue its shards.
+    submit(unsafe { &*shard }, entry);
+    drop(pin);
 }

@@ -10,6 +10,7 @@ pub(crate) mod gate;
 pub(crate) mod holds;
 pub(crate) mod item;
 pub(crate) mod one_shot;
+pub(crate) mod route;
 pub(crate) mod running;
 pub(crate) mod scope;
 pub(crate) mod signal;

@@ -21,7 +21,7 @@ use super::yields as imp;
 #[cfg(cmwq_loom)]
 mod imp {
     pub(crate) use loom::sync::Arc;
-    pub(crate) use loom::sync::atomic::{AtomicI64, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{AtomicI64, AtomicPtr, Ordering, fence};
 
     /// loom's atomic, except that freeing it is an access like any other: loom reports whoever touches it
     /// later, or has touched it before and is not ordered against the one who freed it.
