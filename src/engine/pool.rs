@@ -8,7 +8,7 @@
 //! | `running` | everybody, by its own transitions |
 //! | `worklist` | everybody |
 //! | `state` | its lock; never held across a wake-up or user code |
-//! | `departures` | everybody: raised after a shard's route was turned away from the pool |
+//! | `departures` | everybody: raised when a shard's route is turned away from the pool |
 //! | `sidelined` | written under `state`'s lock, read by everybody: how many entries the sideline holds, or that the pool is abandoned |
 
 mod abandon;
@@ -27,6 +27,7 @@ use crate::policy::crew::{Crew, Prepare, Rest, Wake, WorkerId, should_shed};
 use crate::policy::manager::Look;
 use crate::policy::time::Time;
 use crate::policy::worker::Phase;
+use crate::protocol::route::Departures;
 use crate::protocol::running::RunningCell;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::{affinity, clock};
@@ -46,7 +47,7 @@ pub(crate) struct Pool {
     pub(crate) core: Arc<Core>,
     pub(crate) running: CachePadded<RunningCell>,
     worklist: Injector<Entry>,
-    departures: AtomicUsize,
+    pub(super) departures: Departures,
     sidelined: AtomicUsize,
     state: Mutex<State>,
     /// Itself, to be handed to the manager.
@@ -89,7 +90,7 @@ impl Pool {
             spec,
             running: CachePadded::new(RunningCell::new(running)),
             worklist: Injector::new(),
-            departures: AtomicUsize::new(0),
+            departures: Departures::new(),
             sidelined: AtomicUsize::new(0),
             state: Mutex::new(State { crew, users: 0, sideline: VecDeque::new(), workers: Vec::new() }),
             this: this.clone(),
@@ -345,18 +346,6 @@ impl Pool {
         drop(state);
         leaving.iter().for_each(|worker| worker.unpark());
         true
-    }
-
-    /// How often was a shard's route turned away from here? Read by who has an entry that is to come here, before it looks
-    /// at the route, and after it has pushed and fenced: if that is the same, the entry did not come late.
-    #[inline]
-    pub(crate) fn departures(&self) -> usize {
-        self.departures.load(Ordering::Acquire)
-    }
-
-    /// A route was turned away, which the caller's next fence makes known to who pushes here.
-    pub(crate) fn departs(&self) {
-        self.departures.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Somebody pushes from now on, until [`let_go`](Self::let_go); maybe again, after the pool was closed.

@@ -369,7 +369,7 @@ impl WorkerThread {
     pub(crate) fn complete(&self, entry: Entry) {
         self.current.set(None);
         if let Some(next) = shard::complete(entry) {
-            let departures = self.pool.departures();
+            let departures = self.pool.departures.count();
             if let Some(rescuer) = &self.rescuer {
                 rescuer.hand_on(next, &self.pool);
             } else if !next.shard().leads_to(&self.pool) {
@@ -377,7 +377,7 @@ impl WorkerThread {
             } else if self.pool.has_work() {
                 let shard = next.shard().id();
                 self.pool.submit(next);
-                if self.pool.departures() != departures {
+                if self.pool.departures.count() != departures {
                     // The entry may be done by now, and its shard gone.
                     shard::with_shard(shard, |shard| shard.came_late(&self.pool));
                 }

@@ -13,13 +13,16 @@
 //! before the marker; otherwise the pusher finds the route turned, and pushes a marker of its own
 //! ([`late`](RouteCell::late)). It does so before its caller goes on, so whatever is queued after that is held.
 //!
+//! Whoever cannot look at the word again, since its entry may have kept the shard in place, looks at the pool's
+//! [`Departures`] instead.
+//!
 //! **Opening.** What is held is pushed before the word is opened, under the lock: who finds it open pushes after that.
 //!
 //! `U` keeps the pool that a route leads to open, and a former one until it is left; `E` are entries.
 
 use std::collections::VecDeque;
 
-use crate::sys::sync::{AtomicPtr, Mutex, Ordering, fence};
+use crate::sys::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, fence};
 
 /// See the module.
 #[derive(Debug)]
@@ -48,7 +51,30 @@ pub(crate) enum Turned<U> {
     Marked,
 }
 
+/// How often routes were turned away from a pool.
+#[derive(Debug)]
+pub(crate) struct Departures(AtomicU64);
+
 const PLUGGED: usize = 1;
+
+impl Departures {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// To be asked before the route is read, and after the push and its fence. If that is the same, the entry has not come
+    /// late.
+    #[inline]
+    pub(crate) fn count(&self) -> u64 {
+        // Acquire: whose first count has a turn in it reads the route as it was turned to.
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// A route was turned away from here, and is about to be fenced.
+    pub(crate) fn raise(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
+}
 
 impl<P, E, U> RouteCell<P, E, U> {
     /// Leads to this pool, which `user` keeps open. Pools are larger than a byte and live as long as the cell.
