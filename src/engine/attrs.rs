@@ -73,7 +73,9 @@ impl Queue {
 impl ExecutorInner {
     /// What follows from a queue's attributes at the moment.
     pub(crate) fn resolve(&self, unbound: Unbound, attrs: &Attrs) -> PoolAttrs {
-        attrs.resolve(unbound.managed, unbound.nice, &self.defaults.lock())
+        // In a forked process nothing runs, and the lock may have been held in the parent.
+        let forked = || AttrDefaults { scope: AffinityScope::Cache, cpus: self.cpus.clone() };
+        attrs.resolve(unbound.managed, unbound.nice, &self.defaults().unwrap_or_else(forked))
     }
 
     /// Unbound queues use these CPUs, of the executor's, and no others.

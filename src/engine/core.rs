@@ -143,7 +143,8 @@ impl Core {
         self.register.lock().all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The pool of these attributes: the present one; if nobody uses any, one of `used`, or a new one.
+    /// The pool of these attributes: the present one; if nobody uses any, one of `used`, or a new one. The caller owes it a
+    /// [`attend`](Pool::attend).
     pub(crate) fn unbound_pool(
         self: &Arc<Self>,
         key: UnboundKey,
@@ -185,7 +186,7 @@ impl Core {
         pool
     }
 
-    /// Keeps a pool open that may have been closed.
+    /// Keeps a pool open that may have been closed. The caller owes it a [`attend`](Pool::attend).
     pub(crate) fn use_again(&self, used: &UsedPool) -> Arc<UnboundUser> {
         let mut register = self.register.lock();
         let present = register.unbound.get(&used.key).and_then(Weak::upgrade);

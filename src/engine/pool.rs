@@ -14,6 +14,7 @@
 mod abandon;
 mod distress;
 mod spec;
+mod users;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -348,38 +349,6 @@ impl Pool {
         true
     }
 
-    /// Somebody pushes from now on, until [`let_go`](Self::let_go); maybe again, after the pool was closed.
-    pub(crate) fn open(&self) {
-        let mut state = self.state.lock();
-        state.users += 1;
-        // What was abandoned has no workers any more.
-        let prepare = if self.is_abandoned() { Prepare::Ready } else { state.crew.open() };
-        drop(state);
-        if prepare == Prepare::CreateSpare && !self.ask_for_worker() {
-            self.nobody_comes();
-        }
-    }
-
-    /// A user of an unbound pool pushes no more; the last one closes it.
-    pub(crate) fn let_go(&self) {
-        let mut state = self.state.lock();
-        state.users -= 1;
-        let is_unused = state.users == 0;
-        let idle = if is_unused { state.crew.close() } else { Vec::new() };
-        let leaving = state.send_away(&idle);
-        drop(state);
-        leaving.iter().for_each(|worker| worker.unpark());
-    }
-
-    /// Nobody will push any more: the idle workers leave, the others when they are done.
-    pub(crate) fn close(&self) {
-        let mut state = self.state.lock();
-        let idle = state.crew.close();
-        let leaving = state.send_away(&idle);
-        drop(state);
-        leaving.iter().for_each(|worker| worker.unpark());
-    }
-
     /// A look for the manager's watch.
     pub(crate) fn observe(&self) -> Look {
         let state = self.state.lock();
@@ -413,10 +382,6 @@ impl Pool {
         self.state.lock().workers.iter().filter_map(Slot::worker).map(Arc::clone).collect()
     }
 
-    /// Is the pool done with, or about to be?
-    pub(crate) fn is_closing(&self) -> bool {
-        self.state.lock().crew.is_closing()
-    }
 }
 
 impl State {

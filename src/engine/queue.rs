@@ -275,8 +275,11 @@ impl Queue {
         making.shards.push(shard);
         shard::enters(shard, id);
         self.table[slot].store(shard.as_ptr(), Ordering::Release);
+        drop(making);
         // SAFETY: as in `present_shard`.
-        unsafe { shard.as_ref() }
+        let shard = unsafe { shard.as_ref() };
+        shard.pool().attend();
+        shard
     }
 
     /// The shards that have been made.

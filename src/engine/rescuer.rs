@@ -18,6 +18,7 @@ use super::core::Core;
 use super::entry::Entry;
 use super::manager::Request;
 use super::pool::Pool;
+use super::route;
 use super::worker::{self, WorkerThread};
 
 /// What the thread, its queue and pools in distress share.
@@ -208,7 +209,7 @@ impl Rescuer {
     #[cold]
     pub(crate) fn hand_on(&self, next: Entry, pool: &Pool) {
         let home = next.shard().pool().shared();
-        worker::submit(next);
+        route::submit(next);
         if !std::ptr::eq(&*home, pool) && home.needs_help() {
             self.list(&home);
         }

@@ -33,6 +33,8 @@ static MARKER: Header = Header { operations: &ItemOperations { execute, abandon 
 /// What is left to do about a route that was turned, once no lock is held.
 #[must_use]
 pub(super) struct Turn<'q> {
+    /// It may have been opened.
+    new: &'q Pool,
     /// To be told of a marker.
     marked: Option<&'q Pool>,
     /// Used no longer. Dropped last.
@@ -41,6 +43,7 @@ pub(super) struct Turn<'q> {
 
 impl Turn<'_> {
     pub(super) fn finish(self) {
+        self.new.attend();
         self.marked.inspect(|pool| pool.pushed());
     }
 }
@@ -129,6 +132,7 @@ impl Shard {
         let choice = PoolChoice { pool: Arc::clone(&used.pool), user: Some(user) };
         self.route.late(choice, || pool.push(self.marker()));
         drop(making);
+        pool.attend();
         pool.pushed();
     }
 
@@ -139,8 +143,8 @@ impl Shard {
         let has_backlog = || self.gate().cell.load().in_flight() > 0 && former.has_entries();
         let mark = || former.push(self.marker());
         match self.route.turn(pool, choice, || former.departures.raise(), has_backlog, mark) {
-            Turned::Clear(left) => Turn { marked: None, _left: Some(left) },
-            Turned::Marked => Turn { marked: Some(former), _left: None },
+            Turned::Clear(left) => Turn { new: self.pool(), marked: None, _left: Some(left) },
+            Turned::Marked => Turn { new: self.pool(), marked: Some(former), _left: None },
         }
     }
 
@@ -161,6 +165,25 @@ impl Shard {
         released_to.inspect(|pool: &&Pool| pool.pushed());
         drop(left);
     }
+}
+
+/// Starts an entry that was given a slot, on behalf of nobody who keeps its queue in place: once it is on a worklist it
+/// may be executed, and its queue and their pool would be gone before the kick is done.
+pub(crate) fn submit(entry: Entry) {
+    pinned(entry, Shard::submit);
+}
+
+/// The same for an entry that comes before all others.
+pub(super) fn put_back(entry: Entry) {
+    pinned(entry, Shard::put_back);
+}
+
+fn pinned(entry: Entry, submit: impl FnOnce(&Shard, Entry)) {
+    let pin = entry.shard().queue().pin();
+    let shard: *const Shard = entry.shard();
+    // SAFETY: the pin keeps the queue in place, and the queue its shards.
+    submit(unsafe { &*shard }, entry);
+    drop(pin);
 }
 
 /// Is it a marker, and no item?

@@ -14,10 +14,10 @@ use super::one_shot::{self, RawHandle};
 use super::placement::Place;
 use super::queue::{Queue, QueueHandle};
 use super::refusal::QueueError;
+use super::route;
 use super::shard::{Gate, Shard};
 use super::timers::{Later, Timer, TimerName};
 use super::work_item::WorkHandle;
-use super::worker;
 
 impl Queue {
     /// Queues a closure that runs once. A refusal hands it back.
@@ -218,7 +218,7 @@ impl Queue {
         if !has_slot {
             gate.cell.withdraw(half, || self.flush.report());
         } else if let Some(next) = gate.give_back(half, &self.flush) {
-            worker::submit(next);
+            route::submit(next);
         }
     }
 }
@@ -237,6 +237,6 @@ fn enqueue<'q>(shard: &'q Shard, entry: Entry, has_slot: bool, submit: impl FnOn
     if has_slot {
         submit(shard, entry);
     } else if let Some(first) = shard.gate().wait(entry) {
-        worker::submit(first);
+        route::submit(first);
     }
 }

@@ -26,6 +26,7 @@ use super::manager::Request;
 use super::pool::{Pool, PoolKind};
 use super::queue::Queue;
 use super::rescuer::Rescuer;
+use super::route;
 use super::shard::{self, Shard};
 use super::waits;
 use super::work_item::WorkItem;
@@ -247,7 +248,7 @@ impl WorkerThread {
                 && self.pool.running.between_items(true) == Next::Shed
             {
                 if let Some(entry) = self.in_hand.take() {
-                    put_back(entry);
+                    route::put_back(entry);
                 }
                 return false;
             }
@@ -373,7 +374,7 @@ impl WorkerThread {
             if let Some(rescuer) = &self.rescuer {
                 rescuer.hand_on(next, &self.pool);
             } else if !next.shard().leads_to(&self.pool) {
-                submit(next);
+                route::submit(next);
             } else if self.pool.has_work() {
                 let shard = next.shard().id();
                 self.pool.submit(next);
@@ -441,23 +442,4 @@ impl WorkerThread {
         let before = std::mem::replace(&mut *self.shared.description.lock(), said);
         drop(before);
     }
-}
-
-/// Starts an entry that was given a slot, on behalf of nobody who keeps its queue in place: once it is on a worklist it
-/// may be executed, and its queue and their pool would be gone before the kick is done.
-pub(crate) fn submit(entry: Entry) {
-    pinned(entry, Shard::submit);
-}
-
-/// The same for an entry that comes before all others.
-pub(super) fn put_back(entry: Entry) {
-    pinned(entry, Shard::put_back);
-}
-
-fn pinned(entry: Entry, submit: impl FnOnce(&Shard, Entry)) {
-    let pin = entry.shard().queue().pin();
-    let shard: *const Shard = entry.shard();
-    // SAFETY: the pin keeps the queue in place, and the queue its shards.
-    submit(unsafe { &*shard }, entry);
-    drop(pin);
 }

@@ -25,7 +25,7 @@ pub struct ExecutorSnapshot {
     pub nice_denied: bool,
     /// Workers could not be bound to their CPUs.
     pub affinity_denied: bool,
-    /// The pools that have been made and not closed.
+    /// The pools that have been made and not closed, and those that still finish what they have.
     pub pools: Vec<PoolSnapshot>,
 }
 
@@ -71,7 +71,7 @@ impl ExecutorSnapshot {
             affinity_denied: core.denials.affinity_denied(),
             pools: pools
                 .iter()
-                .filter(|pool| !pool.is_closing())
+                .filter(|pool| pool.is_in_use())
                 .map(|pool| PoolSnapshot::take(pool))
                 .collect(),
         }

@@ -302,8 +302,8 @@ impl Crew {
         self.idle.drain(..).map(|idle| idle.id).collect()
     }
 
-    /// Somebody pushes again. Whoever was reserved while it was closed gets a worker.
-    pub(crate) fn open(&mut self) -> Prepare {
+    /// Somebody pushes again, and asks next who is [owed](Self::attend).
+    pub(crate) fn open(&mut self) {
         if self.closing {
             self.closing = false;
             if !self.making {
@@ -312,6 +312,10 @@ impl Crew {
                 self.distress.served();
             }
         }
+    }
+
+    /// The pool was opened: does a reservation wait for a worker that nobody was asked for?
+    pub(crate) fn attend(&mut self) -> Prepare {
         if self.owed.is_empty() { Prepare::Ready } else { self.prepare() }
     }
 

@@ -21,7 +21,7 @@ use super::yields as imp;
 #[cfg(cmwq_loom)]
 mod imp {
     pub(crate) use loom::sync::Arc;
-    pub(crate) use loom::sync::atomic::{AtomicI64, AtomicPtr, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{AtomicI64, Ordering, fence};
 
     /// loom's atomic, except that freeing it is an access like any other: loom reports whoever touches it
     /// later, or has touched it before and is not ordered against the one who freed it.
@@ -62,6 +62,32 @@ mod imp {
             if !std::thread::panicking() {
                 self.value.with_mut(|_| ());
             }
+        }
+    }
+
+    /// The same for an address, whose end nobody watches.
+    #[derive(Debug)]
+    pub(crate) struct AtomicPtr<T> {
+        value: loom::sync::atomic::AtomicPtr<T>,
+        order: loom::sync::atomic::AtomicU64,
+    }
+
+    impl<T> AtomicPtr<T> {
+        pub(crate) fn new(value: *mut T) -> Self {
+            Self {
+                value: loom::sync::atomic::AtomicPtr::new(value),
+                order: loom::sync::atomic::AtomicU64::new(0),
+            }
+        }
+
+        pub(crate) fn load(&self, ordering: Ordering) -> *mut T {
+            self.order.fetch_add(0, Ordering::Relaxed);
+            self.value.load(ordering)
+        }
+
+        pub(crate) fn store(&self, value: *mut T, ordering: Ordering) {
+            self.order.fetch_add(0, Ordering::Relaxed);
+            self.value.store(value, ordering);
         }
     }
 
