@@ -89,6 +89,7 @@ bench: setup
 	$(CARGO) bench --bench timelines -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench queueing -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench timers -- $(if $(QUICK),--quick)
+	$(CARGO) bench --bench affinity_scopes -- $(if $(QUICK),--quick)
 
 package: setup
 	$(CARGO) package

@@ -315,7 +315,8 @@ fn attributes(criterion: &mut Criterion, figures: &Figures) {
         let queue = build(WorkQueue::new("changing"));
         let others = levels.clone().map(|attrs| build(WorkQueue::new("staying").attrs(attrs)));
         let users = others.iter().filter(|_| other_user).chain([&queue]);
-        for (user, cpu) in users.flat_map(|user| Executor::global().cpus().iter().map(move |cpu| (user, cpu))) {
+        for (user, cpu) in users.flat_map(|user| Executor::global().cpus().iter().map(move |cpu| (user, cpu)))
+        {
             user.spawn_on(cpu, || ()).expect(UNLIMITED).join().expect(NO_PANIC);
         }
         let figure = figures.add(format!("apply_attrs without work, {name}"), Some(Aim::AtMost(200e-6)));

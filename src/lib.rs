@@ -218,6 +218,7 @@ pub use self::{
     engine::core::PanicReport,
     engine::refusal::{QueueError, WaitError},
     engine::scope::Scope,
+    engine::starts::StartCounts,
     error::{
         ApplyAttrsError, BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload,
         QueueBatchError, Refused, RefusedBatch, RunOnCpuError, ScopeError, SetDefaultScopeError,

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use cmwq::{
-    AffinityScope, Attrs, BuildQueueError, Executor, JoinError, QueueError, RunOnCpuError, SetDefaultScopeError,
-    SetUnboundCpusError, TopologySource, WaitError, Work, WorkQueue, WorkQueueBuilder,
+    AffinityScope, Attrs, BuildQueueError, Executor, JoinError, QueueError, RunOnCpuError,
+    SetDefaultScopeError, SetUnboundCpusError, TopologySource, WaitError, Work, WorkQueue, WorkQueueBuilder,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -75,7 +75,7 @@ impl Queue {
 
     /// The issuer's CPU, asked for once: it may be moved while it queues.
     fn place_of_batch(&self) -> Place {
-        Place::Slot(self.executor.placement.slot_for(Place::Here))
+        Place::Near(self.executor.placement.slot_for(Place::Here))
     }
 }
 

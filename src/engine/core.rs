@@ -15,8 +15,9 @@ use crate::sys::fork::Origin;
 use crate::sys::sync::{AtomicBool, Mutex, Ordering};
 use crate::sys::wait::Until;
 
+use super::class::{Class, ClassKey, ClassUser};
 use super::manager::{ManagerHandle, Request};
-use super::pool::{Pool, PoolKind, PoolSpec};
+use super::pool::Pool;
 use super::timers::Timers;
 
 /// What an executor was told by its builder, and never changes.
@@ -84,31 +85,9 @@ pub(crate) struct Core {
 #[derive(Debug, Default)]
 struct Register {
     all: Vec<Weak<Pool>>,
-    unbound: HashMap<UnboundKey, Weak<UnboundUser>>,
+    classes: HashMap<ClassKey, Weak<ClassUser>>,
     /// The number of the next unbound pool; per-CPU pools come before.
     next_id: usize,
-}
-
-/// Queues whose items may share a pool of a pod agree on these.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct UnboundKey {
-    pub(crate) cpus: CpuSet,
-    pub(crate) nice: i32,
-    pub(crate) managed: bool,
-}
-
-/// Keeps an unbound pool open: it is closed with its last user.
-#[derive(Debug)]
-pub(crate) struct UnboundUser {
-    pub(crate) pool: Arc<Pool>,
-    key: UnboundKey,
-}
-
-/// A pool that was used. Keeps it in memory, but not open: it may be used again.
-#[derive(Debug)]
-pub(crate) struct UsedPool {
-    pub(crate) pool: Arc<Pool>,
-    key: UnboundKey,
 }
 
 /// What the system did not permit. Each is told once, and shown in dumps.
@@ -143,65 +122,60 @@ impl Core {
         self.register.lock().all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The pool of these attributes: the present one; if nobody uses any, one of `used`, or a new one. The caller owes it a
-    /// [`attend`](Pool::attend).
-    pub(crate) fn unbound_pool(
+    /// The class of this key: the present one; if nobody uses any, one of `used`, or a new one. The caller owes its user an
+    /// [`attend`](ClassUser::attend).
+    pub(crate) fn class<'a>(
         self: &Arc<Self>,
-        key: UnboundKey,
-        binding: CpuSet,
-        used: &[UsedPool],
-    ) -> Arc<UnboundUser> {
+        key: ClassKey,
+        mut used: impl Iterator<Item = &'a Arc<Class>>,
+        make: impl FnOnce(ClassKey) -> Class,
+    ) -> Arc<ClassUser> {
         let mut register = self.register.lock();
-        if let Some(user) = register.unbound.get(&key).and_then(Weak::upgrade) {
+        if let Some(user) = register.classes.get(&key).and_then(Weak::upgrade) {
             return user;
         }
-        let left = used.iter().find(|used| used.key == key);
-        let pool = left
-            .map_or_else(|| self.new_unbound(&mut register, &key, binding), |used| Arc::clone(&used.pool));
-        let user = Arc::new(UnboundUser { pool, key: key.clone() });
-        register.unbound.insert(key, Arc::downgrade(&user));
+        let left = used.find(|class| *class.key() == key);
+        let class = left.map_or_else(|| Arc::new(make(key.clone())), Arc::clone);
+        let user = Arc::new(ClassUser::new(class, Arc::clone(self)));
+        register.classes.insert(key, Arc::downgrade(&user));
         drop(register);
-        user.pool.open();
+        user.class.open();
         user
     }
 
-    fn new_unbound(
-        self: &Arc<Self>,
-        register: &mut Register,
-        key: &UnboundKey,
-        binding: CpuSet,
-    ) -> Arc<Pool> {
-        let id = register.next_id;
-        register.next_id += 1;
-        let spec = PoolSpec {
-            kind: PoolKind::Unbound { id },
-            binding,
-            cpus: key.cpus.clone(),
-            nice: key.nice,
-            target: key.managed.then(|| key.cpus.len()),
-        };
-        let pool = Pool::new(spec, Arc::clone(self));
-        register.all.retain(|known| known.strong_count() > 0);
-        register.all.push(Arc::downgrade(&pool));
-        pool
-    }
-
-    /// Keeps a pool open that may have been closed. The caller owes it a [`attend`](Pool::attend).
-    pub(crate) fn use_again(&self, used: &UsedPool) -> Arc<UnboundUser> {
+    /// Keeps the pools of a class open that may have been closed. The caller owes the user an
+    /// [`attend`](ClassUser::attend).
+    pub(crate) fn use_again(self: &Arc<Self>, class: &Arc<Class>) -> Arc<ClassUser> {
         let mut register = self.register.lock();
-        let present = register.unbound.get(&used.key).and_then(Weak::upgrade);
-        if let Some(user) = present.as_ref().filter(|user| Arc::ptr_eq(&user.pool, &used.pool)) {
+        let present = register.classes.get(class.key()).and_then(Weak::upgrade);
+        if let Some(user) = present.as_ref().filter(|user| Arc::ptr_eq(&user.class, class)) {
             return Arc::clone(user);
         }
-        let user = Arc::new(UnboundUser { pool: Arc::clone(&used.pool), key: used.key.clone() });
+        let user = Arc::new(ClassUser::new(Arc::clone(class), Arc::clone(self)));
         if present.is_none() {
-            register.unbound.insert(used.key.clone(), Arc::downgrade(&user));
+            register.classes.insert(class.key().clone(), Arc::downgrade(&user));
         }
         drop(register);
-        // The last user of another pool of these attributes, if it has just become that.
+        // The last user of another class of this key, if it has just become that.
         drop(present);
-        user.pool.open();
+        user.class.open();
         user
+    }
+
+    /// The last user of a class has gone.
+    pub(super) fn class_ends(&self, key: &ClassKey) {
+        let mut register = self.register.lock();
+        // A new one may have taken its place already.
+        if register.classes.get(key).is_some_and(|user| user.strong_count() == 0) {
+            register.classes.remove(key);
+        }
+    }
+
+    /// A number for an unbound pool.
+    pub(super) fn next_unbound_id(&self) -> usize {
+        let mut register = self.register.lock();
+        register.next_id += 1;
+        register.next_id - 1
     }
 
     /// Counts a worker that is about to be made. False if there are as many as may be: the manager is told when one
@@ -242,24 +216,6 @@ impl Core {
     /// Workers that exist or are being made.
     pub(crate) fn threads(&self) -> usize {
         self.threads.load().workers() as usize
-    }
-}
-
-impl UnboundUser {
-    pub(crate) fn used(&self) -> UsedPool {
-        UsedPool { pool: Arc::clone(&self.pool), key: self.key.clone() }
-    }
-}
-
-impl Drop for UnboundUser {
-    fn drop(&mut self) {
-        let mut register = self.pool.core.register.lock();
-        // A new pool may have taken this one's place already.
-        if register.unbound.get(&self.key).is_some_and(|user| user.strong_count() == 0) {
-            register.unbound.remove(&self.key);
-        }
-        drop(register);
-        self.pool.let_go();
     }
 }
 

@@ -40,9 +40,14 @@ pub(crate) struct ItemOperations {
 #[derive(Debug)]
 pub(crate) struct Entry {
     item: NonNull<Header>,
-    /// The shard's address; its lowest bit is the flush half.
+    /// The shard's address; its two lowest bits are tags.
     shard: NonNull<Shard>,
 }
+
+/// Tag: the entry is of the odd flush half.
+const ODD: usize = 1;
+/// Tag: the entry was placed by its issuer, so it stays in its pod.
+const BOUND: usize = 2;
 
 // SAFETY: an entry is handed from thread to thread like the item it owns; items are `Send` by the bounds of the
 // functions that make them, and a shard is shared by all threads.
@@ -50,9 +55,9 @@ unsafe impl Send for Entry {}
 
 impl Entry {
     #[inline]
-    pub(crate) fn new(item: NonNull<Header>, shard: &Shard, half: Half) -> Self {
-        const { assert!(align_of::<Shard>() >= 2) };
-        let tag = usize::from(half == Half::Odd);
+    pub(crate) fn new(item: NonNull<Header>, shard: &Shard, half: Half, bound: bool) -> Self {
+        const { assert!(align_of::<Shard>() > (ODD | BOUND)) };
+        let tag = if half == Half::Odd { ODD } else { 0 } | if bound { BOUND } else { 0 };
         Self { item, shard: NonNull::from(shard).map_addr(|address| address | tag) }
     }
 
@@ -63,13 +68,19 @@ impl Entry {
 
     #[inline]
     pub(crate) fn half(&self) -> Half {
-        if self.shard.addr().get() & 1 == 0 { Half::Even } else { Half::Odd }
+        if self.shard.addr().get() & ODD == 0 { Half::Even } else { Half::Odd }
+    }
+
+    /// May it not leave the pool of its shard?
+    #[inline]
+    pub(crate) fn is_bound(&self) -> bool {
+        self.shard.addr().get() & BOUND != 0
     }
 
     #[inline]
     pub(crate) fn shard(&self) -> &Shard {
-        // A shard is more than two bytes large, so clearing the tag never gives address 0.
-        let shard = self.shard.as_ptr().map_addr(|address| address & !1);
+        // A shard is not at address 0, nor is one with the tags, since its size is more than they are.
+        let shard = self.shard.as_ptr().map_addr(|address| address & !(ODD | BOUND));
         // SAFETY: this entry is in flight in the shard's gate, and a queue frees its shards only once nothing is in
         // flight in any of its gates, nor anybody has a pin; so the shard outlives the entry, to which the reference is
         // bound.

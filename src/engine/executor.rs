@@ -5,12 +5,13 @@ use std::sync::{Arc, OnceLock};
 use crate::policy::attrs::AttrDefaults;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::nearby::Nearby;
-use crate::policy::pods::{AffinityScope, Pods};
+use crate::policy::pods::AffinityScope;
 use crate::policy::topology::Topology;
 use crate::sys::fork::Origin;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 
-use super::core::{Core, UnboundKey, UnboundUser, UsedPool};
+use super::class::{Class, ClassUser, Home, KeptClass};
+use super::core::Core;
 use super::placement::{Place, Placement};
 use super::pool::{Pool, PoolKind, PoolSpec};
 use super::queue::QueueKind;
@@ -36,8 +37,6 @@ pub(crate) struct ExecutorInner {
     nearby: OnceLock<Nearby>,
     /// Counts items for nodes that their issuers are not on, which take turns among the node's CPUs.
     turns: AtomicUsize,
-    /// By scope; derived when first used.
-    pods: [OnceLock<Pods>; AffinityScope::ALL.len()],
     /// By slot; made when first used.
     per_cpu: Box<[CpuPools]>,
 }
@@ -61,7 +60,7 @@ pub(crate) struct NiceLevels {
 pub(crate) struct PoolChoice {
     pub(crate) pool: Arc<Pool>,
     /// Keeps it open, if it is an unbound one.
-    pub(crate) user: Option<Arc<UnboundUser>>,
+    pub(crate) user: Option<Arc<ClassUser>>,
 }
 
 impl ExecutorInner {
@@ -85,25 +84,22 @@ impl ExecutorInner {
             topology,
             nearby: OnceLock::new(),
             turns: AtomicUsize::new(0),
-            pods: Default::default(),
             per_cpu,
         }
     }
 
-    /// The pool for items of this kind that are queued on the CPU of this slot. `used`: pools that the queue used before.
-    pub(crate) fn pool_for(&self, kind: &QueueKind, slot: usize, used: &[UsedPool]) -> PoolChoice {
+    /// The pool for items of this kind that are queued on the CPU of this slot. `used`: what the queue used before.
+    pub(crate) fn pool_for(&self, kind: &QueueKind, slot: usize, used: &[KeptClass]) -> PoolChoice {
         match kind {
             QueueKind::PerCpu { high } => {
                 PoolChoice { pool: self.per_cpu_pool(slot, *high, false), user: None }
             }
             QueueKind::Bh { high } => PoolChoice { pool: self.per_cpu_pool(slot, *high, true), user: None },
             QueueKind::Unbound(attrs) => {
-                let cpu = self.placement.slot_info(slot).cpu;
-                let cpus = self.pod(attrs.scope, &attrs.cpus, cpu);
-                let binding = self.placement.real(&cpus);
-                let key = UnboundKey { cpus, nice: attrs.nice, managed: attrs.managed };
-                let user = self.core.unbound_pool(key, binding, used);
-                PoolChoice { pool: Arc::clone(&user.pool), user: Some(user) }
+                let home = Home::of(self.placement.slot_info(slot).cpu, attrs, &self.topology);
+                let make = |key| Class::new(key, &self.topology, &self.placement);
+                let user = self.core.class(home.key, used.iter().map(KeptClass::class), make);
+                PoolChoice { pool: user.pool(home.pod), user: Some(user) }
             }
         }
     }
@@ -134,14 +130,6 @@ impl ExecutorInner {
         Ok(self.nearby.get_or_init(|| Nearby::derive(&self.topology, &self.cpus)))
     }
 
-    /// The CPUs near `cpu` that a queue may use: its pod, restricted to `allowed`, or all of `allowed` if nothing of
-    /// the pod is left.
-    fn pod(&self, scope: AffinityScope, allowed: &CpuSet, cpu: usize) -> CpuSet {
-        let pods = self.pods[scope as usize].get_or_init(|| Pods::derive(&self.topology, scope, &self.cpus));
-        let pod = pods.pod_of(cpu).map(|pod| pods.pods()[pod].intersection(allowed));
-        pod.filter(|pod| !pod.is_empty()).unwrap_or_else(|| allowed.clone())
-    }
-
     fn per_cpu_pool(&self, slot: usize, high: bool, bh: bool) -> Arc<Pool> {
         let of_cpu = &self.per_cpu[slot];
         let pools = if bh { &of_cpu.bh } else { &of_cpu.pools };
@@ -156,10 +144,11 @@ impl ExecutorInner {
                 },
                 binding: CpuSet::single(info.real),
                 cpus: CpuSet::single(cpu),
+                home: None,
                 nice: if high { self.nice.high } else { self.nice.normal },
                 target: Some(1),
             };
-            let pool = Pool::new(spec, Arc::clone(&self.core));
+            let pool = Pool::new(spec, Arc::clone(&self.core), None);
             self.core.register(&pool);
             pool
         };

@@ -6,6 +6,7 @@ use super::executor::ExecutorInner;
 use super::queue::{Limit, Queue};
 use super::route;
 use super::shard::Gate;
+use super::starts::StartCounts;
 
 impl Queue {
     /// The limit that was asked for, also while the queue is frozen.
@@ -44,6 +45,13 @@ impl Queue {
     /// Items that were accepted and are not done. A look, while everything goes on.
     pub(crate) fn len(&self) -> usize {
         self.gates().map(|gate| gate.cell.load().in_flight() as usize).sum()
+    }
+
+    /// Where its items have started so far.
+    pub(crate) fn starts(&self) -> StartCounts {
+        let mut counts = StartCounts::default();
+        self.gates().for_each(|gate| gate.starts.add_to(&mut counts));
+        counts
     }
 
     /// Do items that were queued on the CPU of this slot wait for a slot of the queue's? A look.

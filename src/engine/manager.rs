@@ -30,6 +30,8 @@ pub(crate) enum Request {
     Create(Weak<Pool>),
     Cull(Weak<Pool>, Time),
     Watch(Weak<Pool>),
+    /// Somebody was woken, who may not get a CPU.
+    Stall(Weak<Pool>, Time),
     /// Somebody waits for a worker that cannot be made.
     Call(Weak<Pool>, Call),
     /// A queue with a rescuer is being built.
@@ -215,6 +217,7 @@ impl ManagerThread {
                     Request::Create(pool) => self.schedule.create(pool, now),
                     Request::Cull(pool, at) => self.schedule.cull(pool, at),
                     Request::Watch(pool) => self.schedule.watch(pool, now),
+                    Request::Stall(pool, at) => self.schedule.stall(pool, at),
                     Request::Call(pool, call) => self.schedule.call(pool, call, now),
                     Request::Rescuer(order) => order.fulfil(&self.core),
                     Request::Room => self.schedule.room(now),
@@ -263,6 +266,11 @@ impl ManagerThread {
             Duty::Cull(pool) => {
                 if let Some(at) = pool.upgrade().and_then(|pool| pool.cull(now)) {
                     self.schedule.cull(pool, at);
+                }
+            }
+            Duty::Stall(pool) => {
+                if let Some(at) = pool.upgrade().and_then(|pool| pool.look_for_stall(clock::now())) {
+                    self.schedule.stall(pool, at);
                 }
             }
             Duty::Look(weak, watch) => {

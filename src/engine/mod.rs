@@ -17,6 +17,8 @@
 //! | `scope` | items that borrow, and the end of their scope |
 //! | `shard` | a queue's part on one CPU: its gate and its pool |
 //! | `route` | to which pool a shard's items go, and in which order while that changes |
+//! | `class` | the unbound pools of one set of attributes, one for each pod |
+//! | `starts` | where the items of a queue have started |
 //! | `flush` | waiting for what was queued before |
 //! | `waits` | the one door to every wait |
 //! | `worker` | a worker thread's main loop, and the thread-local worker |
@@ -33,8 +35,10 @@
 //!
 //! **Locks**, each held for a few instructions and never across user code, a wake-up or another lock unless said
 //! here: a pool's `state`; a queue's `making` (shards being made, routes being turned, what was asked of the queue; takes
-//! the locks of both registers, of an executor's `defaults`, of routes and of pools inside); a route's plug (takes that of
-//! the pool inside that the route leaves); an executor's `defaults`; the register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`;
+//! the locks of both registers, of an executor's `defaults`, of classes, routes and pools inside); a route's plug (takes
+//! that of the pool inside that the route leaves); an executor's `defaults`; a class's `members` (pools being made, opened
+//! and closed; takes that of the register of pools, and those of its pools, inside); the register of pools in `core`, and
+//! that of queues; the manager's `inbox`; the map of `timers`;
 //! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an
 //! item's ledger (takes that of the timers inside); a worker's `description`; in debug
 //! builds, the register of `waits` (takes those of a flush, an item and a scope's roll inside).
@@ -42,6 +46,7 @@
 pub(crate) mod attrs;
 pub(crate) mod batch;
 mod bh;
+pub(crate) mod class;
 pub(crate) mod context;
 pub(crate) mod core;
 pub(crate) mod drain;
@@ -62,6 +67,7 @@ pub(crate) mod route;
 pub(crate) mod scope;
 pub(crate) mod shard;
 pub(crate) mod shutdown;
+pub(crate) mod starts;
 pub(crate) mod submit;
 pub(crate) mod timers;
 pub(crate) mod waits;

@@ -25,8 +25,18 @@ pub(crate) struct Placement {
 pub(crate) enum Place {
     /// Near the issuer.
     Here,
-    /// On the CPU of this slot, whatever the mode of placement.
+    /// Near the CPU of this slot, on which the issuer was.
+    Near(usize),
+    /// On the CPU of this slot, whatever the mode of placement, and in its pod.
     Slot(usize),
+}
+
+impl Place {
+    /// Was it named, so that the item stays there?
+    #[inline]
+    pub(crate) fn is_bound(self) -> bool {
+        matches!(self, Self::Slot(_))
+    }
 }
 
 /// A CPU of the executor.
@@ -89,7 +99,7 @@ impl Placement {
     pub(crate) fn slot_for(&self, place: Place) -> usize {
         match place {
             Place::Here => self.slot(),
-            Place::Slot(slot) => slot,
+            Place::Near(slot) | Place::Slot(slot) => slot,
         }
     }
 

@@ -9,14 +9,15 @@
 //! | `worklist` | everybody |
 //! | `state` | its lock; never held across a wake-up or user code |
 //! | `departures` | everybody: raised when a shard's route is turned away from the pool |
-//! | `sidelined` | written under `state`'s lock, read by everybody: how many entries the sideline holds, or that the pool is abandoned |
+//! | `sidelined`, `bound` | written under `state`'s lock, read by everybody: how many entries the sideline holds, or that the pool is abandoned; how many of them may not leave |
 
 mod abandon;
 mod distress;
+mod sharing;
+mod sideline;
 mod spec;
 mod users;
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
@@ -26,6 +27,7 @@ use crossbeam_utils::CachePadded;
 use crate::policy::concurrency::{Kick, Reserved, Running};
 use crate::policy::crew::{Crew, Prepare, Rest, Wake, WorkerId, should_shed};
 use crate::policy::manager::Look;
+use crate::policy::stall::StallWatch;
 use crate::policy::time::Time;
 use crate::policy::worker::Phase;
 use crate::protocol::route::Departures;
@@ -33,6 +35,7 @@ use crate::protocol::running::RunningCell;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::{affinity, clock};
 
+use super::class::Seat;
 use super::core::Core;
 use super::entry::Entry;
 use super::manager::Request;
@@ -40,6 +43,7 @@ use super::shard::steal;
 use super::shutdown::give_up;
 use super::worker::Worker;
 
+use self::sideline::Sideline;
 pub(crate) use self::spec::{PoolKind, PoolSpec};
 
 /// See the module.
@@ -50,6 +54,9 @@ pub(crate) struct Pool {
     worklist: Injector<Entry>,
     pub(super) departures: Departures,
     sidelined: AtomicUsize,
+    bound: AtomicUsize,
+    /// Its place among siblings that take items from each other.
+    seat: Option<Seat>,
     state: Mutex<State>,
     /// Itself, to be handed to the manager.
     this: Weak<Self>,
@@ -57,10 +64,10 @@ pub(crate) struct Pool {
 
 struct State {
     crew: Crew,
-    /// Who keeps it open, if it is an unbound one.
-    users: usize,
     /// Entries that come before the worklist's: put back, or moved aside.
-    sideline: VecDeque<Entry>,
+    sideline: Sideline,
+    /// Those whom this pool woke and who have not come, if siblings are to know of that.
+    stall: StallWatch,
     /// By number; a slot without a worker is free, or reserved for one that is being made.
     workers: Vec<Slot>,
 }
@@ -82,9 +89,10 @@ pub(crate) struct PoolCounts {
 }
 
 impl Pool {
-    pub(crate) fn new(spec: PoolSpec, core: Arc<Core>) -> Arc<Self> {
+    pub(crate) fn new(spec: PoolSpec, core: Arc<Core>, seat: Option<Seat>) -> Arc<Self> {
         let running = spec.target.map_or(Running::unmanaged(), Running::managed);
         let running = if core.settings.progress_check.is_some() { running } else { running.unwatchable() };
+        let running = if seat.is_some() { running.sharing() } else { running };
         let limits = core.settings.crew_limits;
         let crew = if spec.is_bh() { Crew::of_one(limits) } else { Crew::new(limits) };
         Arc::new_cyclic(|this| Self {
@@ -93,7 +101,14 @@ impl Pool {
             worklist: Injector::new(),
             departures: Departures::new(),
             sidelined: AtomicUsize::new(0),
-            state: Mutex::new(State { crew, users: 0, sideline: VecDeque::new(), workers: Vec::new() }),
+            bound: AtomicUsize::new(0),
+            seat,
+            state: Mutex::new(State {
+                crew,
+                sideline: Sideline::default(),
+                stall: StallWatch::default(),
+                workers: Vec::new(),
+            }),
             this: this.clone(),
             core,
         })
@@ -131,7 +146,7 @@ impl Pool {
             return give_up(entry);
         }
         state.sideline.push_front(entry);
-        self.sidelined.store(state.sideline.len(), Ordering::Release);
+        self.note_sideline(&state);
         drop(state);
         self.perform(self.running.pushed(), None);
     }
@@ -156,8 +171,14 @@ impl Pool {
             return None;
         }
         let entry = state.sideline.pop_front();
-        self.sidelined.store(state.sideline.len(), Ordering::Release);
+        self.note_sideline(&state);
         entry
+    }
+
+    /// Lets others know what the sideline holds.
+    fn note_sideline(&self, state: &State) {
+        self.bound.store(state.sideline.bound(), Ordering::Relaxed);
+        self.sidelined.store(state.sideline.len(), Ordering::Release);
     }
 
     #[inline]
@@ -182,6 +203,7 @@ impl Pool {
     #[inline]
     pub(crate) fn look(&self) {
         self.perform(self.running.look(|| self.has_work()), None);
+        self.seek();
     }
 
     /// The same for a worker that is about to block on this CPU.
@@ -191,6 +213,7 @@ impl Pool {
         if kick != Kick::Enough {
             self.perform(kick, affinity::current_cpu());
         }
+        self.seek();
     }
 
     /// The one door: wakes or makes a worker, or tells the manager, if that is what the word says.
@@ -199,8 +222,10 @@ impl Pool {
         match kick {
             Kick::Enough => {}
             Kick::Wake(reserved) => self.wake(reserved, near),
+            Kick::Offer => self.offer(),
             Kick::Watch => {
                 self.core.manager.ask(Request::Watch(self.this.clone()));
+                self.offer();
             }
         }
     }
@@ -210,9 +235,10 @@ impl Pool {
         let mut state = self.state.lock();
         if self.is_abandoned() {
             drop(state);
-            self.running.drop_reservation(reserved);
+            self.drop_reservation(reserved);
             return self.give_up_worklist();
         }
+        let look_at = if self.seat.is_some() { state.stall.woke(clock::now()) } else { None };
         match state.crew.kick(reserved, near) {
             Wake::Unpark(id) => {
                 let worker = Arc::clone(state.worker(id));
@@ -226,12 +252,22 @@ impl Pool {
                     self.nobody_comes();
                 }
             }
-            Wake::Wait => {}
+            Wake::Wait => drop(state),
             Wake::Call(call) => {
                 drop(state);
                 self.core.manager.ask(Request::Call(self.this.clone(), call));
             }
         }
+        if let Some(at) = look_at {
+            self.core.manager.ask(Request::Stall(self.this.clone(), at));
+        }
+    }
+
+    /// Nobody comes for this reservation. The caller looks at the work afterwards.
+    fn drop_reservation(&self, reserved: Reserved) {
+        let errand = reserved.errand();
+        self.running.drop_reservation(reserved);
+        self.end_errand(errand);
     }
 
     /// False if there is no manager, and none can be made now.
@@ -243,8 +279,11 @@ impl Pool {
     /// has brought a manager about: it looks at every pool.
     #[cold]
     fn nobody_comes(&self) {
-        let dropped = self.state.lock().crew.nobody_comes();
-        dropped.into_iter().for_each(|reserved| self.running.drop_reservation(reserved));
+        let mut state = self.state.lock();
+        let dropped = state.crew.nobody_comes();
+        state.will_not_come(&dropped);
+        drop(state);
+        dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
         // One that came about meanwhile may have looked here before that, and found the work reserved for.
         if !self.core.manager.is_missing() {
             self.look();
@@ -294,7 +333,9 @@ impl Pool {
 
     /// A woken worker takes its reservation.
     pub(crate) fn woken(&self) -> (Reserved, Prepare) {
-        self.state.lock().crew.woken()
+        let mut state = self.state.lock();
+        state.stall.came();
+        state.crew.woken()
     }
 
     /// A number for a worker that is about to be made.
@@ -381,7 +422,6 @@ impl Pool {
     pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
         self.state.lock().workers.iter().filter_map(Slot::worker).map(Arc::clone).collect()
     }
-
 }
 
 impl State {
@@ -390,10 +430,17 @@ impl State {
     }
 
     /// A worker that parks becomes idle in the same critical section in which the crew learns of it.
-    fn settle(&self, worker: &Worker, rest: &Rest) {
-        if matches!(rest, Rest::Park(_)) {
-            worker.cell.set_phase(Phase::Idle);
+    fn settle(&mut self, worker: &Worker, rest: &Rest) {
+        match rest {
+            Rest::Park(_) => worker.cell.set_phase(Phase::Idle),
+            Rest::Start(..) => self.stall.came(),
+            Rest::Exit => {}
         }
+    }
+
+    /// These reservations were taken from the crew, and are dropped.
+    fn will_not_come(&mut self, dropped: &[Reserved]) {
+        dropped.iter().for_each(|_| self.stall.came());
     }
 
     fn send_away(&self, ids: &[WorkerId]) -> Vec<Arc<Worker>> {

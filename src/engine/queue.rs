@@ -16,8 +16,8 @@ use crate::protocol::holds::HoldCount;
 use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::Until;
 
+use super::class::KeptClass;
 use super::context::Current;
-use super::core::UsedPool;
 use super::executor::{ExecutorInner, PoolChoice};
 use super::flush::Flush;
 use super::refusal::WaitError;
@@ -102,8 +102,8 @@ pub(super) struct Making {
     shards: Vec<NonNull<Shard>>,
     /// Which pools its items go to from now on.
     pub(super) kind: QueueKind,
-    /// Unbound pools that its routes have led to, each once.
-    pub(super) used: Vec<UsedPool>,
+    /// The classes of pools that its routes have led to, each once.
+    pub(super) used: Vec<KeptClass>,
     /// What the queue's user asked for.
     pub(super) attrs: Attrs,
     pub(super) wishes: Wishes,
@@ -130,8 +130,8 @@ impl Making {
     pub(super) fn choose(&mut self, executor: &ExecutorInner, slot: usize) -> PoolChoice {
         let choice = executor.pool_for(&self.kind, slot, &self.used);
         if let Some(user) = &choice.user {
-            if !self.used.iter().any(|used| Arc::ptr_eq(&used.pool, &user.pool)) {
-                self.used.push(user.used());
+            if !self.used.iter().any(|used| Arc::ptr_eq(used.class(), &user.class)) {
+                self.used.push(user.class.keep());
             }
         }
         choice
@@ -268,6 +268,7 @@ impl Queue {
         let own_gate =
             matches!(self.spec.limit, Limit::PerCpu(_)).then(|| Gate::new(self.standing(making.wishes)));
         let choice = making.choose(&self.executor, slot);
+        let user = choice.user.clone();
         let cpu_intensive = self.spec.cpu_intensive && choice.pool.spec.target.is_some();
         let shard = Shard::new(self.this, choice, own_gate, cpu_intensive);
         let id = shard.id();
@@ -278,7 +279,7 @@ impl Queue {
         drop(making);
         // SAFETY: as in `present_shard`.
         let shard = unsafe { shard.as_ref() };
-        shard.pool().attend();
+        user.iter().for_each(|user| user.attend());
         shard
     }
 

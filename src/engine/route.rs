@@ -21,6 +21,7 @@ use std::sync::Arc;
 use crate::policy::admission::Half;
 use crate::protocol::route::Turned;
 
+use super::class::ClassUser;
 use super::entry::{Entry, Header, ItemOperations};
 use super::executor::PoolChoice;
 use super::pool::Pool;
@@ -34,7 +35,7 @@ static MARKER: Header = Header { operations: &ItemOperations { execute, abandon 
 #[must_use]
 pub(super) struct Turn<'q> {
     /// It may have been opened.
-    new: &'q Pool,
+    new: Option<Arc<ClassUser>>,
     /// To be told of a marker.
     marked: Option<&'q Pool>,
     /// Used no longer. Dropped last.
@@ -43,7 +44,7 @@ pub(super) struct Turn<'q> {
 
 impl Turn<'_> {
     pub(super) fn finish(self) {
-        self.new.attend();
+        self.new.iter().for_each(|user| user.attend());
         self.marked.inspect(|pool| pool.pushed());
     }
 }
@@ -66,6 +67,12 @@ impl Shard {
     #[inline]
     pub(super) fn leads_to(&self, pool: &Pool) -> bool {
         self.route.open().is_some_and(|open| std::ptr::eq(open, pool))
+    }
+
+    /// The same, open or not.
+    #[inline]
+    pub(super) fn is_led_to(&self, pool: &Pool) -> bool {
+        std::ptr::eq(self.route.pool(), pool)
     }
 
     /// Starts an entry that has a slot. The caller keeps the queue in place.
@@ -127,31 +134,33 @@ impl Shard {
             return;
         }
         // Not among them: the caller knew this shard by a number that had another one before.
-        let Some(used) = making.used.iter().find(|used| std::ptr::eq(&*used.pool, pool)) else { return };
-        let user = self.queue().executor.core.use_again(used);
-        let choice = PoolChoice { pool: Arc::clone(&used.pool), user: Some(user) };
+        let Some(used) = making.used.iter().find(|used| used.has(pool)) else { return };
+        let user = self.queue().executor.core.use_again(used.class());
+        let choice = PoolChoice { pool: pool.shared(), user: Some(Arc::clone(&user)) };
         self.route.late(choice, || pool.push(self.marker()));
         drop(making);
-        pool.attend();
+        user.attend();
         pool.pushed();
     }
 
     /// Turns the route, with the queue's `making` locked.
     pub(super) fn turn(&self, choice: PoolChoice) -> Turn<'_> {
         let former = self.pool();
+        let new = choice.user.clone();
         let pool = Arc::as_ptr(&choice.pool);
         let has_backlog = || self.gate().cell.load().in_flight() > 0 && former.has_entries();
         let mark = || former.push(self.marker());
         match self.route.turn(pool, choice, || former.departures.raise(), has_backlog, mark) {
-            Turned::Clear(left) => Turn { new: self.pool(), marked: None, _left: Some(left) },
-            Turned::Marked => Turn { new: self.pool(), marked: Some(former), _left: None },
+            Turned::Clear(left) => Turn { new, marked: None, _left: Some(left) },
+            Turned::Marked => Turn { new, marked: Some(former), _left: None },
         }
     }
 
     fn marker(&self) -> Entry {
         // Taken back by who pops the marker.
         std::mem::forget(self.queue().pin());
-        Entry::new(NonNull::from(&MARKER), self, Half::Even)
+        // Bound: it stays behind what is.
+        Entry::new(NonNull::from(&MARKER), self, Half::Even, true)
     }
 
     fn marker_popped(&self) {

@@ -2,6 +2,7 @@
 //! that they go to.
 #![allow(unsafe_code, reason = "a shard points at its queue, which owns it")]
 
+use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -21,13 +22,30 @@ use super::executor::PoolChoice;
 use super::flush::Flush;
 use super::pool::Pool;
 use super::queue::Queue;
+use super::starts::Starts;
 use super::worker::Current;
 
 /// The slots of one CPU's part of a queue, or of a whole queue, and the items that wait for one.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    pub(crate) cell: CachePadded<GateCell>,
+    counted: CachePadded<Counted>,
     waiting: Injector<Entry>,
+}
+
+/// What is written for each item, on one cache line.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    pub(crate) cell: GateCell,
+    pub(crate) starts: Starts,
+}
+
+impl Deref for Gate {
+    type Target = Counted;
+
+    #[inline]
+    fn deref(&self) -> &Counted {
+        &self.counted
+    }
 }
 
 /// See the module.
@@ -55,7 +73,8 @@ impl Gate {
     /// A gate of a queue that stands like this.
     pub(crate) fn new(standing: Standing) -> Self {
         let word = Admission::new(standing.max()).with_door(standing.door());
-        Self { cell: CachePadded::new(GateCell::new(word)), waiting: Injector::new() }
+        let counted = Counted { cell: GateCell::new(word), starts: Starts::new() };
+        Self { counted: CachePadded::new(counted), waiting: Injector::new() }
     }
 
     /// Puts an entry that was admitted to wait onto the list. Returns the one that the caller must start, if any.

@@ -75,7 +75,7 @@ impl Queue {
         };
         let (item, handle) =
             make(function, shard.lane()).inspect_err(|_| self.take_back(shard, half, has_slot))?;
-        enqueue(shard, Entry::new(item, shard, half), has_slot, submit);
+        enqueue(shard, Entry::new(item, shard, half, place.is_bound()), has_slot, submit);
         Ok(handle)
     }
 
@@ -119,7 +119,7 @@ impl Queue {
         };
         let queued = work.cell.queue(target);
         if queued == Queued::Push {
-            enqueue(shard, Entry::new(work.item(), shard, half), has_slot, submit);
+            enqueue(shard, Entry::new(work.item(), shard, half, place.is_bound()), has_slot, submit);
         } else {
             self.take_back(shard, half, has_slot);
         }
@@ -141,7 +141,12 @@ impl Queue {
         let queue = handle.queue();
         let slot = queue.executor.placement.slot_for(place);
         queue.may_arm(queue.shard(slot).gate(), after.is_zero())?;
-        let timer = Timer { what: Later::Work(work.clone()), queue: Arc::clone(handle), slot };
+        let timer = Timer {
+            what: Later::Work(work.clone()),
+            queue: Arc::clone(handle),
+            slot,
+            bound: place.is_bound(),
+        };
         let mut armed = None;
         let (arm, taken) = work.cell.arm(again, || {
             let (name, wake) = TimerName::set(after, timer);
@@ -196,7 +201,7 @@ impl Queue {
                     // it: a worker is, and calls the user's destructor.
                     let item = work.item();
                     drop(work);
-                    enqueue(shard, Entry::new(item, shard, half), has_slot, Shard::submit);
+                    enqueue(shard, Entry::new(item, shard, half, timer.bound), has_slot, Shard::submit);
                 }
                 // It is no longer meant, or an entry lies there already.
                 None | Some(_) => {
@@ -205,7 +210,7 @@ impl Queue {
                 }
             },
             Later::OneShot(item) => {
-                enqueue(shard, Entry::new(item.list(), shard, half), has_slot, Shard::submit);
+                enqueue(shard, Entry::new(item.list(), shard, half, timer.bound), has_slot, Shard::submit);
             }
         }
     }

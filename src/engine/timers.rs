@@ -37,6 +37,8 @@ pub(crate) struct Timer {
     pub(crate) what: Later,
     pub(crate) queue: Arc<QueueHandle>,
     pub(crate) slot: usize,
+    /// It was placed there by its issuer.
+    pub(crate) bound: bool,
 }
 
 #[derive(Debug)]
@@ -206,7 +208,8 @@ impl Queue {
         }
         let (item, mut raw) = one_shot::make(function, shard.lane(), queue.executor.origin);
         let what = Later::OneShot(Unlisted::new(item));
-        let (name, wake) = TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot });
+        let (name, wake) =
+            TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot, bound: place.is_bound() });
         if let Some((error, Timer { what: Later::OneShot(item), .. })) = queue.armed_too_late(slot, &name) {
             // SAFETY: the cell was made above for this closure; the timer that was taken back had its other side.
             return Err((error, unsafe { one_shot::unmake(item.list(), raw) }));

@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::Thread;
 
+use crate::policy::concurrency::PodId;
 use crate::policy::concurrency::{Next, Reserved};
 use crate::policy::crew::{Prepare, Rest, WorkerId};
 use crate::policy::worker::Phase;
@@ -28,6 +29,7 @@ use super::queue::Queue;
 use super::rescuer::Rescuer;
 use super::route;
 use super::shard::{self, Shard};
+use super::starts::Start;
 use super::waits;
 use super::work_item::WorkItem;
 
@@ -200,11 +202,13 @@ impl WorkerThread {
                     }
                 }
             };
+            let errand = reserved.errand();
             rest = if self.pool.running.start(reserved) {
                 self.shared.cell.set_phase(Phase::Running);
-                let counted = self.work();
+                let counted = self.work(errand);
                 self.pool.rest(&self.shared, counted)
             } else {
+                self.pool.end_errand(errand);
                 self.pool.rest(&self.shared, false)
             };
         }
@@ -228,17 +232,22 @@ impl WorkerThread {
         }
     }
 
-    /// Executes items until there are none, or too many workers run. True if it still counts as running.
-    fn work(&self) -> bool {
+    /// Executes items until there are none, or too many workers run. True if it still counts as running. `errand`: the
+    /// sibling pool for whose work it was woken.
+    fn work(&self, mut errand: Option<PodId>) -> bool {
         let mut woken_just_now = true;
         let mut run = bh::Run::begin(&self.pool);
         loop {
-            let Some(entry) = self.in_hand.take().or_else(|| self.pool.pop()) else {
+            let entry = self.in_hand.take().or_else(|| self.pool.pop());
+            let Some(entry) = entry.or_else(|| self.pool.take_elsewhere(errand)) else {
+                self.pool.end_errand(errand);
                 return self.pool.running.between_items(false) != Next::Shed;
             };
             if woken_just_now {
-                // The reservation is used up: an unmanaged pool goes on with the next wake-up.
+                // The reservation is used up: an unmanaged pool goes on with the next wake-up, and siblings with more
+                // that is too much for them.
                 woken_just_now = false;
+                self.pool.end_errand(errand.take());
                 self.pool.look();
             }
             self.execute(entry);
@@ -333,6 +342,7 @@ impl WorkerThread {
         self.work_for(entry, work);
         let shard = entry.shard();
         shard.queue().left_pending();
+        shard.gate().starts.count(self.start_of(shard));
         if self.uncounted {
             self.shared.cell.begin_item(Phase::Uncounted);
         } else if shard.cpu_intensive {
@@ -343,6 +353,17 @@ impl WorkerThread {
         } else {
             self.shared.cell.begin_item(Phase::Running);
             self.note_cpu();
+        }
+    }
+
+    #[inline]
+    fn start_of(&self, shard: &Shard) -> Start {
+        if !shard.is_led_to(&self.pool) && shard.pool().is_sibling_of(&self.pool) {
+            Start::Stolen
+        } else if self.pool.spec.is_home(affinity::current_cpu) {
+            Start::Home
+        } else {
+            Start::Away
         }
     }
 

@@ -135,6 +135,28 @@ pub(crate) struct PoolAttrs {
     pub(crate) cpus: CpuSet,
 }
 
+/// What moves between the pods of a class.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Moves {
+    /// Nothing: each item starts, and stays, in its pod.
+    Nothing,
+    /// Items that their own pod cannot take, before they start.
+    Items,
+    /// Threads, wherever the system puts them.
+    Threads,
+}
+
+impl PoolAttrs {
+    /// What moves between this many pods.
+    pub(crate) fn moves(&self, pods: usize) -> Moves {
+        match (self.strict || pods < 2, self.managed) {
+            (true, _) => Moves::Nothing,
+            (false, true) => Moves::Items,
+            (false, false) => Moves::Threads,
+        }
+    }
+}
+
 /// spec: A4
 #[cfg(test)]
 mod tests {

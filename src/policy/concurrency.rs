@@ -6,6 +6,9 @@
 //! that a burst of items wakes once. An *unmanaged* pool has no target: it starts items as soon as possible, one
 //! wake-up at a time, each started worker waking the next.
 //!
+//! A *sharing* pool has siblings, whose workers may take its items when it cannot: when it is full, or when those
+//! whom it woke do not get a CPU (it is *stalled*). [`Running::has_excess`] says which items may go.
+//!
 //! Who asks what:
 //!
 //! | question | asked by |
@@ -24,6 +27,8 @@ const RUNNING: u32 = 0;
 const WAKING: u32 = FIELD;
 const TARGET: u32 = 2 * FIELD;
 const WATCHED: u64 = 1 << (3 * FIELD);
+const SHARING: u64 = 1 << (3 * FIELD + 1);
+const STALLED: u64 = 1 << (3 * FIELD + 2);
 const UNMANAGED: u64 = MASK;
 
 /// How many workers of a pool run, are about to run, and should run.
@@ -40,16 +45,40 @@ pub(crate) enum Kick {
     Enough,
     /// Wake or make one worker; the reservation is its permission to start.
     Wake(Reserved),
-    /// Enough workers run, but nobody watches whether they get anywhere: tell the manager, once.
+    /// Enough workers run, but nobody watches whether they get anywhere: tell the manager, once. And as `Offer`.
     Watch,
+    /// Enough workers run, and the pool has siblings: offer them what is too much for it.
+    Offer,
 }
 
 /// The right of one worker to start: counted as `waking` until it is started or dropped.
 ///
-/// Linear: neither `Copy` nor `Clone`, made by [`Running::kick`] only.
+/// Linear: neither `Copy` nor `Clone`, made by [`Running::reserve`] only.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Reserved(());
+pub(crate) struct Reserved {
+    errand: Option<PodId>,
+}
+
+/// The number of a pod in its class.
+pub(crate) type PodId = u32;
+
+impl Reserved {
+    /// The worker is woken for the work of a sibling.
+    pub(crate) fn on_errand(self, home: PodId) -> Self {
+        Self { errand: Some(home) }
+    }
+
+    /// For which sibling's work the worker is woken. Whoever uses the reservation up ends the errand.
+    pub(crate) fn errand(&self) -> Option<PodId> {
+        self.errand
+    }
+
+    /// Somebody else sees to it.
+    pub(crate) fn take_errand(&mut self) -> Option<PodId> {
+        self.errand.take()
+    }
+}
 
 /// What a worker does after an item.
 #[must_use]
@@ -84,6 +113,11 @@ impl Running {
         Self(self.0 | WATCHED)
     }
 
+    /// The same word of a pool that has siblings: [`Kick::Offer`] comes.
+    pub(crate) const fn sharing(self) -> Self {
+        Self(self.0 | SHARING)
+    }
+
     pub(crate) const fn running(self) -> u64 {
         self.0 >> RUNNING & MASK
     }
@@ -100,6 +134,15 @@ impl Running {
 
     pub(crate) const fn is_watched(self) -> bool {
         self.0 & WATCHED != 0
+    }
+
+    /// Did somebody who was woken long ago not get a CPU?
+    pub(crate) const fn is_stalled(self) -> bool {
+        self.0 & STALLED != 0
+    }
+
+    const fn is_sharing(self) -> bool {
+        self.0 & SHARING != 0
     }
 
     /// Given that work is pending: is another worker needed?
@@ -126,16 +169,37 @@ impl Running {
         }
     }
 
+    /// Do items lie here that siblings may take? `pending`: how many lie here; `helpers`: how many workers of siblings
+    /// were woken for them and have not come yet.
+    ///
+    /// Those who are woken in this pool take one each, unless they do not get a CPU. Below the target nobody else is
+    /// needed: whoever saw the work has woken somebody here, or will.
+    pub(crate) const fn has_excess(self, pending: u64, helpers: u64) -> bool {
+        if self.is_stalled() {
+            pending > helpers
+        } else {
+            !self.need_more_worker() && pending > self.waking() + helpers
+        }
+    }
+
     /// Work is pending: what must be done about it?
     ///
     /// Asked after every push, and by everybody who lowers the count or raises the target while work is pending.
     pub(crate) const fn kick(self) -> (Self, Kick) {
+        match self.reserve() {
+            (word, Some(reserved)) => (word, Kick::Wake(reserved)),
+            (_, None) if !self.is_watched() => (Self(self.0 | WATCHED), Kick::Watch),
+            (_, None) if self.is_sharing() => (self, Kick::Offer),
+            (_, None) => (self, Kick::Enough),
+        }
+    }
+
+    /// A worker is reserved if there is room for one.
+    pub(crate) const fn reserve(self) -> (Self, Option<Reserved>) {
         if self.need_more_worker() {
-            (self.wake_one(), Kick::Wake(Reserved(())))
-        } else if self.is_watched() {
-            (self, Kick::Enough)
+            (self.wake_one(), Some(Reserved { errand: None }))
         } else {
-            (Self(self.0 | WATCHED), Kick::Watch)
+            (self, None)
         }
     }
 
@@ -144,13 +208,18 @@ impl Running {
     /// A refused one looks at the work once more, like everybody who gives something up: nobody else is needed then,
     /// since the pool is full in this very word, but somebody must watch it.
     pub(crate) const fn start(self) -> (Self, bool) {
-        let rested = Self(self.0 - (1 << WAKING));
+        let rested = Self((self.0 & !STALLED) - (1 << WAKING));
         if rested.may_start() { (rested.run_one(), true) } else { (rested, false) }
     }
 
     /// A reservation is dropped: nobody can serve it.
     pub(crate) const fn drop_reservation(self) -> Self {
-        Self(self.0 - (1 << WAKING))
+        Self((self.0 & !STALLED) - (1 << WAKING))
+    }
+
+    /// Somebody was woken long ago, and has not begun: until one begins, siblings may take what lies here.
+    pub(crate) const fn stall(self) -> Self {
+        if self.waking() > 0 { Self(self.0 | STALLED) } else { self }
     }
 
     /// What next, now that an item has ended?
@@ -212,6 +281,7 @@ impl fmt::Debug for Running {
             .field("waking", &self.waking())
             .field("target", &self.target())
             .field("watched", &self.is_watched())
+            .field("stalled", &self.is_stalled())
             .finish()
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::concurrency::Reserved;
+use super::concurrency::{PodId, Reserved};
 use super::rescue::{Call, Distress};
 use super::time::Time;
 
@@ -167,6 +167,11 @@ impl Crew {
     pub(crate) fn woken(&mut self) -> (Reserved, Prepare) {
         let reserved = self.waking.pop().expect("a worker woke up without a reservation");
         (reserved, self.prepare())
+    }
+
+    /// Those who are on their way do not get a CPU: their errands are somebody else's now.
+    pub(crate) fn hand_over_errands(&mut self) -> Vec<PodId> {
+        self.waking.iter_mut().chain(&mut self.owed).filter_map(Reserved::take_errand).collect()
     }
 
     /// A new worker has arrived.

@@ -33,6 +33,8 @@ pub(crate) enum Duty<P> {
     Cull(P),
     /// Look at a watched pool and ask [`Manager::looked`].
     Look(P, Watch),
+    /// Ask whether somebody who was woken does not get a CPU.
+    Stall(P),
 }
 
 /// The manager's schedule. Owned by the manager thread; others ask through its inbox.
@@ -142,6 +144,11 @@ impl<P: Clone> Manager<P> {
     /// A pool will have too many idle workers at `at`.
     pub(crate) fn cull(&mut self, pool: P, at: Time) {
         self.duties.set(at, Duty::Cull(pool));
+    }
+
+    /// A pool is to be asked at `at` whether those whom it woke have come.
+    pub(crate) fn stall(&mut self, pool: P, at: Time) {
+        self.duties.set(at, Duty::Stall(pool));
     }
 
     /// A pool became saturated and is watched from now on.

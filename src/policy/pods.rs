@@ -160,6 +160,21 @@ impl Pods {
         Self { pods, pod_of }
     }
 
+    /// What is left of the pods within `mask`. A CPU outside of the mask belongs to its pod all the same, as long as
+    /// something is left of that.
+    pub(crate) fn restricted(&self, mask: &CpuSet) -> Self {
+        let mut left: Vec<(usize, CpuSet)> =
+            (0..).zip(self.pods.iter().map(|pod| pod.intersection(mask))).collect();
+        left.retain(|(_, pod)| !pod.is_empty());
+        left.sort_by_key(|(_, pod)| pod.first());
+        let number = |old: usize| left.iter().position(|(own, _)| *own == old);
+        let numbers: Vec<Option<usize>> = (0..self.pods.len()).map(number).collect();
+        Self {
+            pod_of: self.pod_of.iter().map(|pod| pod.and_then(|pod| numbers[pod])).collect(),
+            pods: left.into_iter().map(|(_, pod)| pod).collect(),
+        }
+    }
+
     pub(crate) fn pods(&self) -> &[CpuSet] {
         &self.pods
     }
@@ -323,6 +338,17 @@ mod tests {
         let pods = Pods::derive(&epyc, Cache, &allowed);
         assert_eq!((pods.pod_of(0), pods.pod_of(40)), (None, None));
         assert!(pods_in(&epyc, System, &CpuSet::new()).is_empty());
+    }
+
+    #[test]
+    fn a_cpu_that_a_queue_may_not_use_keeps_its_pod() {
+        let epyc = Topology::uniform(1, 4, 3, 2);
+        let pods = Pods::derive(&epyc, Cache, &all_of(&epyc)).restricted(&"9,4-5,18".parse().unwrap());
+        assert_eq!(pods.pods().iter().map(CpuSet::to_string).collect::<Vec<_>>(), ["4-5", "9", "18"]);
+        assert_eq!(
+            [0, 3, 5, 6, 18, 23, 99].map(|cpu| pods.pod_of(cpu)),
+            [None, Some(0), Some(0), Some(2), Some(2), Some(1), None]
+        );
     }
 
     #[test]

@@ -5,11 +5,13 @@
 //! changes that must turn one of them red.
 
 pub(crate) mod drain;
+pub(crate) mod exchange;
 pub(crate) mod flush;
 pub(crate) mod gate;
 pub(crate) mod holds;
 pub(crate) mod item;
 pub(crate) mod one_shot;
+pub(crate) mod pod_bits;
 pub(crate) mod route;
 pub(crate) mod running;
 pub(crate) mod scope;

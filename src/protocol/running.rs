@@ -49,7 +49,7 @@ impl RunningCell {
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
             let (next, kick) = Running::from_bits(seen).kick();
-            if kick == Kick::Enough {
+            if matches!(kick, Kick::Enough | Kick::Offer) {
                 return kick;
             }
             match self.0.compare_exchange_weak(seen, next.into_bits(), Ordering::AcqRel, Ordering::Relaxed) {
@@ -57,6 +57,18 @@ impl RunningCell {
                 Err(actual) => seen = actual,
             }
         }
+    }
+
+    /// Reserves a worker if there is room for one: for the work of a sibling.
+    pub(crate) fn reserve(&self) -> Option<Reserved> {
+        self.update(Running::reserve)
+    }
+
+    /// Somebody who was woken does not get a CPU. The caller owes an offer.
+    #[cold]
+    pub(crate) fn stall(&self) {
+        self.update(|word| (word.stall(), ()));
+        fence_after_update(); // with the fence of who sets its room bit
     }
 
     /// Uses up a reservation: true if the worker begins.

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::engine::placement::Place;
 use crate::engine::queue::QueueHandle;
+use crate::engine::starts::StartCounts;
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
 use crate::sys::wait::Until;
 use crate::{JoinHandle, QueueError, Refused, SetMaxActiveError, WaitError, Work};
@@ -200,6 +201,25 @@ impl WorkQueue {
     #[must_use]
     pub fn rescued(&self) -> u64 {
         self.handle.queue().rescuer().map_or(0, |rescuer| rescuer.rescued())
+    }
+
+    /// Where its items have started so far: at home, that is in the pod of the CPU that they were queued on, or
+    /// elsewhere. Costs O(CPUs).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("thumbnails").build()?;
+    /// queue.spawn(|| ())?.join()?;
+    /// let starts = queue.starts();
+    /// assert_eq!(starts.home + starts.stolen, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn starts(&self) -> StartCounts {
+        self.handle.queue().starts()
     }
 
     /// Queues a closure that runs once. Costs one allocation, and no lock or system call while the pool is busy.

@@ -125,7 +125,7 @@ impl Machine {
         let (word, kick) = self.pools[pool].word.kick();
         self.pools[pool].word = word;
         match kick {
-            Kick::Enough => None,
+            Kick::Enough | Kick::Offer => None,
             Kick::Wake(reserved) => {
                 self.check_wake(pool);
                 Some(reserved)

@@ -47,6 +47,7 @@ impl Machine {
                 }
             }
             Duty::Look(pool, watch) => self.look(pool, watch),
+            Duty::Stall(_) => {}
         }
     }
 

@@ -25,6 +25,7 @@ mod flush;
 mod freeze;
 mod guards;
 mod limits;
+mod locality;
 mod manager;
 mod one_shots;
 mod periodic;

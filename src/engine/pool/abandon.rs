@@ -28,7 +28,8 @@ impl Pool {
     #[cold]
     pub(crate) fn abandon(&self) {
         let mut state = self.state.lock();
-        let sideline = std::mem::take(&mut state.sideline);
+        let sideline = state.sideline.take_all();
+        self.bound.store(0, Ordering::Relaxed);
         self.sidelined.store(ABANDONED, Ordering::Release);
         drop(state);
         sideline.into_iter().for_each(give_up);

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use crate::policy::concurrency::Reserved;
 use crate::policy::crew::Mayday;
 use crate::policy::rescue::Call;
-use crate::sys::sync::Ordering;
 
 use super::super::rescuer::Rescuer;
 use super::super::shard::steal;
+use super::super::shutdown::give_up;
 use super::{Entry, Pool, State};
 
 impl Pool {
@@ -40,6 +40,7 @@ impl Pool {
         match state.crew.mayday(call, self.has_work()) {
             Mayday::Lapsed => return false,
             Mayday::StandDown(dropped) => {
+                state.will_not_come(&dropped);
                 drop(state);
                 self.stand_down(dropped);
                 return false;
@@ -63,9 +64,8 @@ impl Pool {
             return None;
         }
         self.move_aside(&mut state);
-        let first = state.sideline.iter().position(|entry| is_of(entry, rescuer));
-        let entry = first.and_then(|at| state.sideline.remove(at));
-        self.sidelined.store(state.sideline.len(), Ordering::Release);
+        let entry = state.sideline.take_first(|entry| is_of(entry, rescuer));
+        self.note_sideline(&state);
         drop(state);
         self.moved_aside();
         entry
@@ -73,14 +73,17 @@ impl Pool {
 
     /// A rescuer leaves, or was not needed.
     pub(crate) fn relieved(&self) {
-        let dropped = self.state.lock().crew.relieved(self.has_work());
+        let mut state = self.state.lock();
+        let dropped = state.crew.relieved(self.has_work());
+        state.will_not_come(&dropped);
+        drop(state);
         self.stand_down(dropped);
     }
 
     /// If there is no work left, nobody waits for a worker any more; whoever pushes next reserves one anew, and calls if
     /// it cannot be made.
     fn stand_down(&self, dropped: Vec<Reserved>) {
-        dropped.into_iter().for_each(|reserved| self.running.drop_reservation(reserved));
+        dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
         // A push that came meanwhile has relied on these reservations.
         self.look();
     }
@@ -92,11 +95,23 @@ impl Pool {
             let Some(entry) = steal(&self.worklist) else { break };
             state.sideline.push_back(entry);
         }
-        self.sidelined.store(state.sideline.len(), Ordering::Release);
+        self.note_sideline(state);
+    }
+
+    /// Moves one entry there that was taken from the worklist. The caller owes a `moved_aside`, too.
+    #[cold]
+    pub(super) fn set_aside(&self, entry: Entry) {
+        let mut state = self.state.lock();
+        if self.is_abandoned() {
+            drop(state);
+            return give_up(entry);
+        }
+        state.sideline.push_back(entry);
+        self.note_sideline(&state);
     }
 
     /// Whoever looked for work while entries were on their way from one list to the other may have seen none.
-    fn moved_aside(&self) {
+    pub(super) fn moved_aside(&self) {
         if self.has_work() {
             self.perform(self.running.pushed(), None);
         }

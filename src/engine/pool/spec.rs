@@ -22,6 +22,8 @@ pub(crate) struct PoolSpec {
     pub(crate) binding: CpuSet,
     /// The CPUs that it serves, by the numbers of the topology.
     pub(crate) cpus: CpuSet,
+    /// The same by the numbers that the operating system knows, if its workers may leave them.
+    pub(crate) home: Option<CpuSet>,
     pub(crate) nice: i32,
     /// How many workers to keep runnable; `None`: as many as there are items.
     pub(crate) target: Option<usize>,
@@ -31,6 +33,15 @@ impl PoolSpec {
     #[inline]
     pub(crate) fn is_bh(&self) -> bool {
         matches!(self.kind, PoolKind::Bh { .. })
+    }
+
+    /// Is a worker that runs on this CPU in the pod that it works for?
+    #[inline]
+    pub(crate) fn is_home(&self, current_cpu: impl FnOnce() -> Option<usize>) -> bool {
+        match &self.home {
+            None => true,
+            Some(home) => current_cpu().is_none_or(|cpu| home.contains(cpu)),
+        }
     }
 
     /// Does a worker stop counting while its item blocks?

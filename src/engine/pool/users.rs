@@ -1,16 +1,17 @@
-//! A pool's users: it is closed with the last one, and serves again if another comes.
+//! A pool that nobody uses is closed: it has no threads, and serves again if somebody uses it.
+
+use std::sync::Arc;
 
 use crate::policy::crew::Prepare;
-use crate::sys::sync::MutexGuard;
 
-use super::{Pool, State};
+use super::super::worker::Worker;
+use super::Pool;
 
 impl Pool {
-    /// Somebody pushes from now on, until [`let_go`](Self::let_go); maybe again, after the pool was closed. The caller owes
-    /// an [`attend`](Self::attend), once no lock is held.
+    /// Somebody pushes from now on, maybe after the pool was closed. The caller owes an [`attend`](Self::attend), once no
+    /// lock is held.
     pub(crate) fn open(&self) {
         let mut state = self.state.lock();
-        state.users += 1;
         // What was abandoned has no workers any more.
         if !self.is_abandoned() {
             state.crew.open();
@@ -25,18 +26,17 @@ impl Pool {
         }
     }
 
-    /// A user of an unbound pool pushes no more; the last one closes it.
-    pub(crate) fn let_go(&self) {
-        let mut state = self.state.lock();
-        state.users -= 1;
-        if state.users == 0 {
-            send_idle_away(state);
-        }
-    }
-
     /// Nobody will push any more: the idle workers leave, the others when they are done.
     pub(crate) fn close(&self) {
-        send_idle_away(self.state.lock());
+        self.send_idle_away().iter().for_each(|worker| worker.unpark());
+    }
+
+    /// The same, but that the caller has to unpark these, once no lock is held.
+    #[must_use]
+    pub(crate) fn send_idle_away(&self) -> Vec<Arc<Worker>> {
+        let mut state = self.state.lock();
+        let idle = state.crew.close();
+        state.send_away(&idle)
     }
 
     /// Does somebody use it, or has it something to finish?
@@ -44,11 +44,4 @@ impl Pool {
         let state = self.state.lock();
         !state.crew.is_closing() || state.crew.alive() > 0 || self.has_work()
     }
-}
-
-fn send_idle_away(mut state: MutexGuard<'_, State>) {
-    let idle = state.crew.close();
-    let leaving = state.send_away(&idle);
-    drop(state);
-    leaving.iter().for_each(|worker| worker.unpark());
 }

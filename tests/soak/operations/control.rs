@@ -35,7 +35,8 @@ fn set_max_active(driver: &mut Driver) {
 fn apply_attrs(driver: &mut Driver) {
     let Some(queue) = driver.world.queue(&mut driver.random) else { return };
     let random = &mut driver.random;
-    let attrs = Attrs::new().scope(*random.pick(&SCOPES)).strict(random.once_in(2)).nice(random.below(3) as i32);
+    let attrs =
+        Attrs::new().scope(*random.pick(&SCOPES)).strict(random.once_in(2)).nice(random.below(3) as i32);
     let has_attrs = queue.queue.attrs().is_some();
     let is_right = match queue.queue.apply_attrs(attrs) {
         Ok(()) => has_attrs,

@@ -1,0 +1,263 @@
+//! The unbound pools of one set of attributes: one for each pod, made when first used.
+//!
+//! Items of a strict queue stay in their pod. Otherwise, in a managed class, *items* move: a pool that has too much
+//! offers it to a sibling that has room ([`Exchange`]). Threads stay where they are: to move one costs the system
+//! milliseconds. An unmanaged class starts what comes at once, so nothing waits in a pod; there *threads* move, within
+//! all CPUs of the class, as the system likes.
+//!
+//! A class has its pools open as long as it has *users*, and in memory as long as it has *keepers*, too: then it may have
+//! users again. Pools know their class, and the class its pools weakly, but for the list that its end empties.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use crate::policy::attrs::{Moves, PoolAttrs};
+use crate::policy::concurrency::PodId;
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::neighbours::{self, Neighbours};
+use crate::policy::pods::Pods;
+use crate::policy::topology::Topology;
+use crate::protocol::exchange::{Exchange, Helpers};
+use crate::sys::sync::Mutex;
+
+use super::core::Core;
+use super::placement::Placement;
+use super::pool::{Pool, PoolKind, PoolSpec};
+
+/// What a class is known by: attributes that come to the same pods share it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct ClassKey {
+    managed: bool,
+    moves: Moves,
+    nice: i32,
+    pods: Vec<CpuSet>,
+    /// For issuers on CPUs of no pod there is one more, of all CPUs.
+    outside: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Class {
+    key: ClassKey,
+    pods: Vec<Pod>,
+    pub(super) exchange: Exchange,
+    /// By pod; made when first used.
+    pools: Box<[OnceLock<Weak<Pool>>]>,
+    members: Mutex<Members>,
+}
+
+/// The CPUs of a pod.
+#[derive(Clone, Debug)]
+struct Pod {
+    /// By the numbers of the topology.
+    cpus: CpuSet,
+    /// By those of the operating system.
+    real: CpuSet,
+    /// Those that its workers are bound to.
+    binding: CpuSet,
+}
+
+#[derive(Debug)]
+struct Members {
+    /// Without any, the pools are closed.
+    users: usize,
+    keepers: usize,
+    /// There are none of both any more.
+    is_over: bool,
+    pools: Vec<Arc<Pool>>,
+}
+
+/// Keeps the pools of a class in memory, but not open.
+#[derive(Debug)]
+pub(crate) struct KeptClass(Arc<Class>);
+
+/// Keeps the pools of a class open: they are closed with its last user.
+#[derive(Debug)]
+pub(crate) struct ClassUser {
+    pub(crate) class: Arc<Class>,
+    core: Arc<Core>,
+}
+
+/// The place of a pool in a class whose items move.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(super) class: Arc<Class>,
+    pub(super) pod: PodId,
+    pub(super) helpers: Helpers,
+}
+
+/// A class, and which of its pods is a CPU's.
+pub(crate) struct Home {
+    pub(crate) key: ClassKey,
+    pub(crate) pod: PodId,
+}
+
+impl Home {
+    /// Of items that are queued on `cpu`.
+    pub(crate) fn of(cpu: usize, attrs: &PoolAttrs, topology: &Topology) -> Self {
+        let machine = topology.cpus().iter().map(|cpu| cpu.id).collect();
+        let pods = Pods::derive(topology, attrs.scope, &machine).restricted(&attrs.cpus);
+        let moves = attrs.moves(pods.pods().len());
+        let own = pods.pod_of(cpu);
+        let outside = own.is_none() && moves != Moves::Items && pods.pods().len() > 1;
+        let pod = match own {
+            Some(pod) => pod,
+            None if outside => pods.pods().len(),
+            None => neighbours::nearest_pod(topology, pods.pods(), cpu),
+        };
+        let key = ClassKey {
+            managed: attrs.managed,
+            moves,
+            nice: attrs.nice,
+            pods: pods.pods().to_vec(),
+            outside: pods.pods().len() > 1 && moves != Moves::Items,
+        };
+        Self { key, pod: pod as PodId }
+    }
+}
+
+impl Class {
+    pub(super) fn new(key: ClassKey, topology: &Topology, placement: &Placement) -> Self {
+        let all = || key.pods.iter().fold(CpuSet::new(), |all, pod| all.union(pod));
+        let pod = |cpus: CpuSet| {
+            let real = placement.real(&cpus);
+            let binding = if key.moves == Moves::Threads { placement.real(&all()) } else { real.clone() };
+            Pod { cpus, real, binding }
+        };
+        let cpus = key.pods.iter().cloned().chain(key.outside.then(all));
+        let pods: Vec<_> = cpus.map(pod).collect();
+        Self {
+            exchange: Exchange::new(Neighbours::derive(topology, &key.pods), key.pods.len()),
+            pools: pods.iter().map(|_| OnceLock::new()).collect(),
+            pods,
+            members: Mutex::new(Members { users: 0, keepers: 0, is_over: false, pools: Vec::new() }),
+            key,
+        }
+    }
+
+    /// The pool of a pod. `None` if the class has ended.
+    #[inline]
+    pub(super) fn pool(self: &Arc<Self>, pod: PodId, core: &Arc<Core>) -> Option<Arc<Pool>> {
+        match self.pools[pod as usize].get() {
+            Some(pool) => pool.upgrade(),
+            None => self.make_pool(pod, core),
+        }
+    }
+
+    #[cold]
+    fn make_pool(self: &Arc<Self>, pod: PodId, core: &Arc<Core>) -> Option<Arc<Pool>> {
+        let mut members = self.members.lock();
+        if let Some(pool) = self.pools[pod as usize].get() {
+            return pool.upgrade();
+        }
+        if members.is_over {
+            return None;
+        }
+        let Pod { cpus, real, binding } = self.pods[pod as usize].clone();
+        let spec = PoolSpec {
+            kind: PoolKind::Unbound { id: core.next_unbound_id() },
+            binding,
+            home: (self.key.moves == Moves::Threads).then_some(real),
+            nice: self.key.nice,
+            target: self.key.managed.then(|| cpus.len()),
+            cpus,
+        };
+        let seat = (self.key.moves == Moves::Items).then(|| Seat {
+            class: Arc::clone(self),
+            pod,
+            helpers: Helpers::new(),
+        });
+        let pool = Pool::new(spec, Arc::clone(core), seat);
+        members.pools.push(Arc::clone(&pool));
+        if members.users == 0 {
+            // Who opens the class opens it, too.
+            pool.close();
+        }
+        let _set = self.pools[pod as usize].set(Arc::downgrade(&pool));
+        drop(members);
+        core.register(&pool);
+        Some(pool)
+    }
+
+    pub(super) fn key(&self) -> &ClassKey {
+        &self.key
+    }
+
+    /// Somebody uses it, for the first time or again.
+    pub(super) fn open(&self) {
+        let mut members = self.members.lock();
+        members.users += 1;
+        if members.users == 1 {
+            members.pools.iter().for_each(|pool| pool.open());
+        }
+    }
+
+    fn let_go(&self) {
+        let mut members = self.members.lock();
+        members.users -= 1;
+        let closing = if members.users == 0 { members.pools.clone() } else { Vec::new() };
+        let leaving: Vec<_> = closing.iter().flat_map(|pool| pool.send_idle_away()).collect();
+        let pools = members.end();
+        drop(members);
+        leaving.iter().for_each(|worker| worker.unpark());
+        drop((closing, pools));
+    }
+
+    /// Keeps its pools in memory.
+    pub(crate) fn keep(self: &Arc<Self>) -> KeptClass {
+        self.members.lock().keepers += 1;
+        KeptClass(Arc::clone(self))
+    }
+}
+
+impl Members {
+    /// What is to be dropped, if that was the last one.
+    fn end(&mut self) -> Vec<Arc<Pool>> {
+        self.is_over = self.users + self.keepers == 0;
+        if self.is_over { std::mem::take(&mut self.pools) } else { Vec::new() }
+    }
+}
+
+impl KeptClass {
+    pub(crate) fn class(&self) -> &Arc<Class> {
+        &self.0
+    }
+
+    /// Is it one of its pools?
+    pub(super) fn has(&self, pool: &Pool) -> bool {
+        self.0.members.lock().pools.iter().any(|own| std::ptr::eq(&**own, pool))
+    }
+}
+
+impl Drop for KeptClass {
+    fn drop(&mut self) {
+        let mut members = self.0.members.lock();
+        members.keepers -= 1;
+        let pools = members.end();
+        drop(members);
+        drop(pools);
+    }
+}
+
+impl ClassUser {
+    pub(super) fn new(class: Arc<Class>, core: Arc<Core>) -> Self {
+        Self { class, core }
+    }
+
+    /// The pool of a pod; it stays open as long as this does.
+    pub(crate) fn pool(&self, pod: PodId) -> Arc<Pool> {
+        self.class.pool(pod, &self.core).expect("a class has not ended as long as it has a user")
+    }
+
+    /// The class may have been opened again: whoever was reserved before is asked for. Owed with no lock held.
+    pub(crate) fn attend(&self) {
+        let pools = self.class.members.lock().pools.clone();
+        pools.iter().for_each(|pool| pool.attend());
+    }
+}
+
+impl Drop for ClassUser {
+    fn drop(&mut self) {
+        self.core.class_ends(&self.class.key);
+        self.class.let_go();
+    }
+}

@@ -1,0 +1,160 @@
+//! A pool whose items may go to siblings: what is offered, taken, and looked for elsewhere.
+//!
+//! Which of them, and when, is said by [`Exchange`](crate::protocol::exchange::Exchange), and the word's `has_excess`.
+//! Entries that were placed by their issuers stay: a thief that meets them on the worklist moves them to the sideline,
+//! which this pool's own workers serve first. So their order is kept, and each is moved once.
+
+use std::sync::Arc;
+
+use crate::policy::concurrency::PodId;
+use crate::policy::stall::StallLook;
+use crate::policy::time::Time;
+use crate::protocol::exchange::{Helpers, Member};
+use crate::protocol::running::RunningCell;
+use crate::sys::sync::Ordering;
+
+use super::super::class::Seat;
+use super::super::entry::Entry;
+use super::super::shard::steal;
+use super::{Pool, abandon};
+
+impl Member for Pool {
+    fn running(&self) -> &RunningCell {
+        &self.running
+    }
+
+    fn helpers(&self) -> &Helpers {
+        &self.seat.as_ref().expect("only members of a class have siblings").helpers
+    }
+
+    fn movable(&self) -> u64 {
+        let aside = abandon::entries(self.sidelined.load(Ordering::Acquire));
+        // The two numbers are of one moment only under the lock.
+        let aside = aside.saturating_sub(self.bound.load(Ordering::Relaxed));
+        (self.worklist.len() + aside) as u64
+    }
+}
+
+impl Seat {
+    fn sibling(&self, own: &Pool, pod: PodId) -> Option<Arc<Pool>> {
+        self.class.pool(pod, &own.core)
+    }
+}
+
+impl Pool {
+    /// May items of the other one come here?
+    pub(crate) fn is_sibling_of(&self, other: &Self) -> bool {
+        let classes = self.seat.as_ref().zip(other.seat.as_ref());
+        classes.is_some_and(|(own, others)| Arc::ptr_eq(&own.class, &others.class))
+    }
+
+    /// The caller has pushed to this full pool, or given something up: a sibling with room is to take what is too much.
+    #[inline]
+    pub(super) fn offer(&self) {
+        let Some(seat) = &self.seat else { return };
+        let sibling = |pod| seat.sibling(self, pod);
+        if let Some((helper, reserved)) = seat.class.exchange.offer(seat.pod, self, sibling) {
+            helper.wake(reserved, None);
+        }
+    }
+
+    /// The caller has lowered the count of this pool, which may have room now for what is too much elsewhere.
+    #[inline]
+    pub(super) fn seek(&self) {
+        let Some(seat) = &self.seat else { return };
+        let sibling = |pod| seat.sibling(self, pod);
+        match seat.class.exchange.seek(seat.pod, self, sibling) {
+            Some((None, reserved)) => self.wake(reserved, None),
+            Some((Some(other), reserved)) => other.wake(reserved, None),
+            None => {}
+        }
+    }
+
+    /// An item of a sibling that cannot run there, for a worker of this pool that has nothing to do. `errand`: the
+    /// sibling for whose work it was woken.
+    #[inline]
+    pub(crate) fn take_elsewhere(&self, errand: Option<PodId>) -> Option<Entry> {
+        self.seat.as_ref().and_then(|seat| self.take_from_siblings(seat, errand))
+    }
+
+    fn take_from_siblings(&self, seat: &Seat, errand: Option<PodId>) -> Option<Entry> {
+        let sibling = |pod| seat.sibling(self, pod);
+        let called_by = errand.and_then(sibling).filter(|home| home.has_excess_for_thief());
+        if let Some(entry) = called_by.and_then(|home| home.give()) {
+            return Some(entry);
+        }
+        loop {
+            let home = seat.class.exchange.source(seat.pod, sibling)?;
+            if let Some(entry) = home.give() {
+                return Some(entry);
+            }
+        }
+    }
+
+    /// The first entry that may leave.
+    fn give(&self) -> Option<Entry> {
+        let aside = self.sidelined.load(Ordering::Acquire) > self.bound.load(Ordering::Relaxed);
+        if let Some(entry) = aside.then(|| self.give_from_sideline()).flatten() {
+            return Some(entry);
+        }
+        let mut set_aside = false;
+        let given = loop {
+            match steal(&self.worklist) {
+                Some(entry) if entry.is_bound() => {
+                    self.set_aside(entry);
+                    set_aside = true;
+                }
+                other => break other,
+            }
+        };
+        if set_aside {
+            self.moved_aside();
+        }
+        given
+    }
+
+    #[cold]
+    fn give_from_sideline(&self) -> Option<Entry> {
+        let mut state = self.state.lock();
+        if self.is_abandoned() {
+            return None;
+        }
+        let entry = state.sideline.take_first(|entry| !entry.is_bound());
+        self.note_sideline(&state);
+        entry
+    }
+
+    /// A worker that was on this errand has come, or does not come: what is left there is offered to others.
+    #[inline]
+    pub(crate) fn end_errand(&self, errand: Option<PodId>) {
+        if let Some(home) = errand {
+            self.end_errand_to(home);
+        }
+    }
+
+    #[cold]
+    fn end_errand_to(&self, home: PodId) {
+        let Some(seat) = &self.seat else { return };
+        if let Some(home) = seat.sibling(self, home) {
+            home.helpers().came();
+            home.offer();
+        }
+    }
+
+    /// The manager's deadline for those who were woken has come. Returns when to look again.
+    pub(crate) fn look_for_stall(&self, now: Time) -> Option<Time> {
+        let mut state = self.state.lock();
+        match state.stall.look(now) {
+            StallLook::Over => None,
+            StallLook::Again(at) => Some(at),
+            StallLook::Stalled(again) => {
+                let errands = state.crew.hand_over_errands();
+                drop(state);
+                errands.into_iter().for_each(|home| self.end_errand_to(home));
+                self.running.stall();
+                self.offer();
+                Some(again)
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Which pod helps which: the nearest first.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+
+use super::cpu_set::CpuSet;
+use super::topology::Topology;
+
+const WORD: usize = u64::BITS as usize;
+
+/// For each pod of a class, the others by how near they are.
+#[derive(Debug)]
+pub(crate) struct Neighbours {
+    words: usize,
+    of: Vec<[Box<[u64]>; TIERS]>,
+}
+
+/// Those that share a cache with it, those that share a node, all others.
+const TIERS: usize = 3;
+
+impl Neighbours {
+    pub(crate) fn derive(topology: &Topology, pods: &[CpuSet]) -> Self {
+        let groups: Vec<_> = pods.iter().map(|pod| Groups::of(topology, pod)).collect();
+        let words = pods.len().div_ceil(WORD);
+        let tiers = |pod: usize| {
+            let mut tiers = [(); TIERS].map(|()| vec![0; words].into_boxed_slice());
+            for other in (0..pods.len()).filter(|other| *other != pod) {
+                let tier = groups[pod].tier(&groups[other]);
+                tiers[tier][other / WORD] |= 1_u64 << (other % WORD);
+            }
+            tiers
+        };
+        Self { words, of: (0..pods.len()).map(tiers).collect() }
+    }
+
+    /// The nearest pod to `pod` of those whose bits are set. `word`: the bits of 64 pods each. Equally near ones are
+    /// looked through from `pod` on, so that not everybody goes to the same one.
+    pub(crate) fn nearest(&self, pod: usize, word: impl Fn(usize) -> u64) -> Option<usize> {
+        self.of[pod].iter().find_map(|tier| {
+            (0..self.words).find_map(|step| {
+                let at = (pod / WORD + step) % self.words;
+                let bits = word(at) & tier[at];
+                let start = (pod % WORD) as u32;
+                let turned = bits.rotate_right(start).trailing_zeros();
+                (bits != 0).then(|| at * WORD + ((turned + start) % u64::BITS) as usize)
+            })
+        })
+    }
+}
+
+/// What a pod is part of.
+struct Groups {
+    caches: BTreeSet<usize>,
+    nodes: BTreeSet<usize>,
+}
+
+impl Groups {
+    fn of(topology: &Topology, pod: &CpuSet) -> Self {
+        let cpus = || topology.cpus().iter().filter(|cpu| pod.contains(cpu.id));
+        Self { caches: cpus().map(|cpu| cpu.cache).collect(), nodes: cpus().map(|cpu| cpu.node).collect() }
+    }
+
+    fn tier(&self, other: &Self) -> usize {
+        if !self.caches.is_disjoint(&other.caches) {
+            0
+        } else if !self.nodes.is_disjoint(&other.nodes) {
+            1
+        } else {
+            2
+        }
+    }
+}
+
+/// The pod for items of a CPU that is in none: one of the nearest, a different one for different CPUs.
+pub(crate) fn nearest_pod(topology: &Topology, pods: &[CpuSet], cpu: usize) -> usize {
+    let own = Groups::of(topology, &CpuSet::single(cpu));
+    let tiers: Vec<_> = pods.iter().map(|pod| own.tier(&Groups::of(topology, pod))).collect();
+    let least = tiers.iter().min().copied().unwrap_or(0);
+    let nearest: Vec<_> = (0..pods.len()).filter(|pod| tiers[*pod] == least).collect();
+    nearest.get(cpu % nearest.len().max(1)).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pods::{AffinityScope, Pods};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pods(topology: &Topology, scope: AffinityScope) -> Vec<CpuSet> {
+        let all = topology.cpus().iter().map(|cpu| cpu.id).collect();
+        Pods::derive(topology, scope, &all).pods().to_vec()
+    }
+
+    /// All others of `pod`, in the order in which they are asked.
+    fn order(neighbours: &Neighbours, pod: usize, pods: usize) -> Vec<usize> {
+        let mut left = vec![u64::MAX; pods.div_ceil(WORD)];
+        std::iter::from_fn(|| {
+            let next = neighbours.nearest(pod, |at| left[at])?;
+            left[next / WORD] &= !(1 << (next % WORD));
+            Some(next)
+        })
+        .collect()
+    }
+
+    /// spec: A3 (nearest first)
+    #[test]
+    fn a_cpu_asks_its_cache_first_and_then_its_node() {
+        // Two nodes of two caches of two CPUs each.
+        let topology = Topology::uniform(2, 2, 2, 1);
+        let neighbours = Neighbours::derive(&topology, &pods(&topology, AffinityScope::Cpu));
+        assert_eq!(order(&neighbours, 0, 8), [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(order(&neighbours, 5, 8), [4, 6, 7, 0, 1, 2, 3]);
+        let neighbours = Neighbours::derive(&topology, &pods(&topology, AffinityScope::Cache));
+        assert_eq!(order(&neighbours, 1, 4), [0, 2, 3]);
+        assert_eq!(order(&neighbours, 2, 4), [3, 0, 1]);
+    }
+
+    #[test]
+    fn a_cpu_of_no_pod_goes_to_a_near_one() {
+        let topology = Topology::uniform(2, 2, 2, 1);
+        let few: Vec<CpuSet> = ["0", "2", "3", "6"].map(|list| list.parse().unwrap()).to_vec();
+        let home = |cpu| nearest_pod(&topology, &few, cpu);
+        assert_eq!([1, 7, 4].map(home), [0, 3, 3], "of the same cache, of the same node");
+        let far: Vec<CpuSet> = ["0", "2"].map(|list| list.parse().unwrap()).to_vec();
+        assert_eq!([4, 5, 6, 7].map(|cpu| nearest_pod(&topology, &far, cpu)), [0, 1, 0, 1], "in turn");
+    }
+
+    proptest! {
+        #[test]
+        fn every_pod_that_is_there_is_found_once(nodes in 1..4_usize, caches in 1..5_usize, cores in 1..20_usize) {
+            let topology = Topology::uniform(nodes, caches, cores, 1);
+            let pods = pods(&topology, AffinityScope::Cpu);
+            let neighbours = Neighbours::derive(&topology, &pods);
+            for pod in [0, pods.len() / 2, pods.len() - 1] {
+                let mut found = order(&neighbours, pod, pods.len());
+                found.sort_unstable();
+                prop_assert_eq!(found, (0..pods.len()).filter(|other| *other != pod).collect::<Vec<_>>());
+            }
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Non-strict scopes: items start in their issuer's pod as long as it can take them, and elsewhere if it cannot.
+//!
+//! The machine has two pods of one CPU each. Where an item could wait for ever if nobody took it, the test lets it: what
+//! holds the home pod waits for that very item.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use cmwq::{AffinityScope, Attrs, Executor, JoinHandle, WorkQueue, blocking};
+
+use crate::support::{Door, SOON, builder, current_pool, eventually, falls_quiet, pool, time_limit};
+
+/// Two pods of one CPU each, and the prefix of the threads' names.
+fn two_pods() -> (Executor, String) {
+    let (builder, prefix) = builder("l3:2 core:1 pu:1");
+    (builder.build().unwrap(), prefix)
+}
+
+fn queue(executor: &Executor, strict: bool) -> WorkQueue {
+    WorkQueue::new("q").attrs(Attrs::new().strict(strict)).build_on(executor).unwrap()
+}
+
+/// Runs this on a thread that stays on the CPU of the first pod.
+fn at_home<R: Send>(issuer: impl FnOnce() -> R + Send) -> R {
+    std::thread::scope(|scope| {
+        let pinned = || {
+            let first = core_affinity::get_core_ids().into_iter().flatten().min_by_key(|cpu| cpu.id);
+            assert!(core_affinity::set_for_current(first.unwrap()));
+            issuer()
+        };
+        scope.spawn(pinned).join().unwrap()
+    })
+}
+
+/// The CPUs of the pod in which the calling item runs.
+fn here(executor: &Executor) -> String {
+    pool(executor, &current_pool()).cpus.to_string()
+}
+
+/// Something that holds its pod until the door opens, and has begun.
+fn hold(begin: impl FnOnce(Box<dyn FnOnce() + Send>) -> JoinHandle<()>) -> (Door, JoinHandle<()>) {
+    let (door, (began, begun)) = (Door::default(), mpsc::channel());
+    let wait = door.clone();
+    let item = begin(Box::new(move || {
+        began.send(()).unwrap();
+        wait.wait_unguarded();
+    }));
+    begun.recv_timeout(SOON).expect("the item began");
+    (door, item)
+}
+
+/// spec: A2 (starts in c's pod when that pod has a CPU free for it)
+#[test]
+fn an_item_starts_at_home_while_its_pod_is_free() {
+    let _limit = time_limit();
+    let (executor, _) = two_pods();
+    for strict in [false, true] {
+        let queue = queue(&executor, strict);
+        at_home(|| {
+            for _ in 0..50 {
+                let executor = executor.clone();
+                let item = queue.spawn(move || here(&executor)).unwrap();
+                let pod = item.join().unwrap();
+                assert!(pod == "0" || !strict, "a strict item ran in {pod}");
+            }
+        });
+        let starts = queue.starts();
+        assert_eq!(starts.home + starts.stolen, 50);
+        assert!(
+            starts.home > starts.stolen,
+            "the issuer sleeps while it waits, and the pod is free: {starts:?}"
+        );
+        assert_eq!(starts.away, 0);
+    }
+}
+
+/// spec: A3 (no CPU idles while items wait in another pod)
+#[test]
+fn an_item_behind_one_that_waits_for_it_starts_in_the_other_pod() {
+    let _limit = time_limit();
+    let (executor, _) = two_pods();
+    let queue = queue(&executor, false);
+    for round in 1..=20 {
+        let (first, second) = at_home(|| {
+            let (door, first) = hold(|item| queue.spawn(item).unwrap());
+            let executor = executor.clone();
+            let second = queue.spawn(move || {
+                let pod = here(&executor);
+                door.open();
+                pod
+            });
+            (first, second.unwrap())
+        });
+        let second = second.join().unwrap();
+        first.join().unwrap();
+        assert!(second == "1" || queue.starts().stolen >= round, "it could not start in the full pod 0");
+    }
+}
+
+/// spec: A2 (strict: it never leaves)
+#[test]
+fn a_strict_item_waits_for_its_pod() {
+    let _limit = time_limit();
+    let (executor, _) = two_pods();
+    let queue = queue(&executor, true);
+    at_home(|| {
+        let (door, first) = hold(|item| queue.spawn(item).unwrap());
+        let its_executor = executor.clone();
+        let second = queue.spawn(move || here(&its_executor)).unwrap();
+        assert!(second.join_timeout(Duration::from_millis(50)).is_err(), "pod 0 is full");
+        door.open();
+        first.join().unwrap();
+    });
+    queue.flush().unwrap();
+    assert_eq!((queue.starts().home, queue.starts().stolen), (2, 0));
+}
+
+/// spec: A3: both pods are full when the item comes, and then one of them has room: since its item ends, or blocks.
+#[test]
+fn a_pod_that_gets_room_takes_what_waits_elsewhere() {
+    let _limit = time_limit();
+    let (executor, _) = two_pods();
+    let queue = queue(&executor, false);
+    for ends in [true, false] {
+        let (held, (item_door, item)) = at_home(|| {
+            let (block, blocked) = (Door::default(), Door::default());
+            let (its_block, its_blocked) = (block.clone(), blocked.clone());
+            let (went, begun) = mpsc::channel();
+            let there = queue.spawn_on(1, move || {
+                went.send(()).unwrap();
+                its_block.wait_unguarded();
+                if !ends {
+                    blocking(|| its_blocked.wait_unguarded());
+                }
+            });
+            begun.recv_timeout(SOON).unwrap();
+            let (door, home) = hold(|item| queue.spawn(item).unwrap());
+            let ran = Arc::new(AtomicBool::new(false));
+            let flag = Arc::clone(&ran);
+            let open_home = door.clone();
+            let waits = queue
+                .spawn(move || {
+                    flag.store(true, Ordering::SeqCst);
+                    open_home.open();
+                })
+                .unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+            assert!(!ran.load(Ordering::SeqCst), "both pods are full");
+            block.open();
+            ((there.unwrap(), home), (blocked, waits))
+        });
+        item.join().unwrap();
+        item_door.open();
+        held.0.join().unwrap();
+        held.1.join().unwrap();
+    }
+    assert!(queue.starts().stolen >= 2);
+}
+
+/// spec: A3: a worker was woken for the item, and finds the pod full of what has returned from a block.
+#[test]
+fn what_a_pod_filled_by_returning_items_cannot_take_goes_elsewhere() {
+    let _limit = time_limit();
+    let (executor, _) = two_pods();
+    let queue = queue(&executor, false);
+    for _ in 0..20 {
+        at_home(|| {
+            // Blocks first, and then holds its pod until the item that was queued meanwhile has run.
+            let (sleep, hold) = (Door::default(), Door::default());
+            let (its_sleep, its_hold) = (sleep.clone(), hold.clone());
+            let (went, begun) = mpsc::channel();
+            let first = queue
+                .spawn(move || {
+                    blocking(|| {
+                        went.send(()).unwrap();
+                        its_sleep.wait_unguarded();
+                    });
+                    its_hold.wait_unguarded();
+                })
+                .unwrap();
+            begun.recv_timeout(SOON).unwrap();
+            sleep.open();
+            let open = hold.clone();
+            let second = queue.spawn(move || open.open()).unwrap();
+            first.join().unwrap();
+            second.join().unwrap();
+        });
+    }
+}
+
+/// spec: A3 (queue_on items live on lists that nobody steals from): those behind them are taken all the same.
+#[test]
+fn a_placed_item_stays_in_its_pod_and_keeps_nobody_else_there() {
+    let _limit = time_limit();
+    let (executor, _) = two_pods();
+    let queue = queue(&executor, false);
+    at_home(|| {
+        let (door, first) = hold(|item| queue.spawn(item).unwrap());
+        let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let placed = |n: usize| {
+            let (executor, order) = (executor.clone(), Arc::clone(&order));
+            let item = move || {
+                order.lock().unwrap().push(n);
+                here(&executor)
+            };
+            queue.spawn_on(0, item).unwrap()
+        };
+        let stay: Vec<_> = (0..3).map(placed).collect();
+        let its_executor = executor.clone();
+        let leaves = queue.spawn(move || here(&its_executor)).unwrap();
+        let last = placed(3);
+        assert_eq!(leaves.join().unwrap(), "1", "only there was room");
+        assert!(stay.iter().all(|item| !item.is_finished()) && !last.is_finished());
+        door.open();
+        first.join().unwrap();
+        for item in stay.into_iter().chain([last]) {
+            assert_eq!(item.join().unwrap(), "0");
+        }
+        assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3]);
+    });
+}
+
+/// spec: A3 (displacement): a pod that a long item from elsewhere holds gives its own items away in turn.
+#[test]
+fn an_item_whose_pod_was_given_to_a_stolen_one_goes_elsewhere_in_turn() {
+    let _limit = time_limit();
+    let (executor, _) = two_pods();
+    let queue = queue(&executor, false);
+    at_home(|| {
+        let (door, home) = hold(|item| queue.spawn(item).unwrap());
+        // It can only start in pod 1, and stays there.
+        let (long_door, long) = hold(|item| queue.spawn(item).unwrap());
+        door.open();
+        home.join().unwrap();
+        // Pod 0 is free again. What is queued from pod 1 comes here, while the long one holds that.
+        let its_executor = executor.clone();
+        let inner = queue.clone();
+        let from_there = queue.spawn(move || {
+            let executor = its_executor.clone();
+            (here(&its_executor), inner.spawn(move || here(&executor)).unwrap().join().unwrap())
+        });
+        let (issuer, item) = from_there.unwrap().join().unwrap();
+        assert_eq!((issuer.as_str(), item.as_str()), ("0", "0"));
+        long_door.open();
+        long.join().unwrap();
+    });
+}
+
+/// spec: A3 (also when the home pod's CPU is taken by a spinning issuer): best of many rounds, since this machine may
+/// have others on it.
+#[test]
+fn an_item_of_an_issuer_that_goes_on_spinning_starts_elsewhere() {
+    let _limit = time_limit();
+    let (executor, _) = two_pods();
+    let queue = queue(&executor, false);
+    // Both pools have their workers.
+    for cpu in [0, 1] {
+        queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
+    }
+    let waited = at_home(|| {
+        let mut waited: Vec<Duration> = (0..30)
+            .map(|_| {
+                let began = Arc::new(AtomicBool::new(false));
+                let flag = Arc::clone(&began);
+                let queued = Instant::now();
+                let item = queue.spawn(move || flag.store(true, Ordering::SeqCst)).unwrap();
+                while !began.load(Ordering::SeqCst) {
+                    std::hint::spin_loop();
+                }
+                let waited = queued.elapsed();
+                item.join().unwrap();
+                waited
+            })
+            .collect();
+        waited.sort();
+        waited
+    });
+    println!("waited {:?} (median), {:?} at most; {:?}", waited[15], waited[29], queue.starts());
+    assert!(waited[3] <= Duration::from_millis(10), "{waited:?}");
+}
+
+/// spec: A3, W8: a batch wakes who it needs, one after the other.
+#[test]
+fn a_batch_queued_from_one_pod_is_run_by_all() {
+    let _limit = time_limit();
+    let (builder, _) = builder("l3:4 core:2 pu:1");
+    let executor = builder.build().unwrap();
+    let queue = queue(&executor, false);
+    for _ in 0..20 {
+        // Eight CPUs: eight items that wait for each other.
+        let inside = Arc::new(AtomicUsize::new(0));
+        let item = |_| {
+            let inside = Arc::clone(&inside);
+            move || {
+                inside.fetch_add(1, Ordering::SeqCst);
+                eventually("all are inside", || inside.load(Ordering::SeqCst) == 8);
+            }
+        };
+        let items = queue.spawn_batch((0..8).map(item)).unwrap();
+        items.into_iter().for_each(|item| item.join().unwrap());
+    }
+}
+
+/// spec: S1 (an idle executor makes no wake-ups): not for siblings either.
+#[test]
+fn pods_that_share_work_fall_asleep() {
+    let _limit = time_limit();
+    let (executor, prefix) = two_pods();
+    let queue =
+        WorkQueue::new("q").attrs(Attrs::new().scope(AffinityScope::Cpu)).build_on(&executor).unwrap();
+    for _ in 0..100 {
+        drop(queue.spawn(|| ()).unwrap());
+    }
+    queue.flush().unwrap();
+    falls_quiet(&prefix);
+}
