@@ -174,7 +174,10 @@
 //! * **Freezing** twice is the same as once, and an executor that nobody can thaw any more thaws by itself.
 //! * **Panics are contained**, and everything is accounted for as if the item had returned.
 //! * **Scopes are strict**: an item stays in its pod. The default is `cache`; Linux since 7.1 divides large caches, as
-//!   [`AffinityScope::CacheShard`] does. Attributes are chosen when a queue is built.
+//!   [`AffinityScope::CacheShard`] does.
+//! * **[Attributes](WorkQueue::apply_attrs) change without a gap**: an ordered queue stays ordered, no queue has more active
+//!   items than it may, and no new item overtakes older ones of its CPU. What waits for a slot goes to the new workers; in
+//!   the kernel it stays with the old ones.
 //! * **There is no** RCU work, `WQ_SYSFS`, hotplug of CPUs, or `execute_in_process_context`.
 //!
 //! # Platform
@@ -229,16 +232,18 @@ pub use self::{
     engine::scope::Scope,
     engine::starts::StartCounts,
     error::{
-        BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, QueueBatchError, Refused,
-        RefusedBatch, RunOnCpuError, ScopeError, SetMaxActiveError,
+        ApplyAttrsError, BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload,
+        QueueBatchError, Refused, RefusedBatch, RunOnCpuError, ScopeError, SetDefaultScopeError,
+        SetMaxActiveError, SetUnboundCpusError,
     },
     executor::{Executor, ExecutorBuilder, QueueReport, ShutdownReport},
     join::JoinHandle,
     observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
     periodic::PeriodicHandle,
-    queue::{Attrs, ScopedJoinHandle, WorkQueue, WorkQueueBuilder},
+    queue::{EffectiveAttrs, ScopedJoinHandle, WorkQueue, WorkQueueBuilder},
     work::Work,
 };
+pub use policy::attrs::Attrs;
 pub use policy::cpu_set::{CpuSet, ParseCpuSetError};
 pub use policy::pods::{AffinityScope, ParseAffinityScopeError};
 #[cfg(not(cmwq_loom))]

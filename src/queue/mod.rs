@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::placement::Place;
-use crate::engine::queue::{QueueHandle, QueueKind};
+use crate::engine::queue::QueueHandle;
 use crate::engine::starts::StartCounts;
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
 use crate::sys::wait::Until;
 use crate::{JoinHandle, QueueError, Refused, SetMaxActiveError, WaitError, Work};
 
-pub use self::attrs::Attrs;
+pub use self::attrs::EffectiveAttrs;
 use self::builder::Kind;
 pub use self::builder::WorkQueueBuilder;
 pub use self::scope::ScopedJoinHandle;
@@ -331,7 +331,7 @@ impl WorkQueue {
     #[doc(alias = "workqueue_set_max_active")]
     pub fn set_max_active(&self, items: usize) -> Result<(), SetMaxActiveError> {
         let queue = self.handle.queue();
-        if matches!(queue.spec.kind, QueueKind::Bh { .. }) {
+        if queue.spec.is_bh {
             return Err(SetMaxActiveError::Bh);
         }
         if queue.spec.ordered {

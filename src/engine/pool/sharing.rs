@@ -45,6 +45,12 @@ impl Seat {
 }
 
 impl Pool {
+    /// May items of the other one come here?
+    pub(crate) fn is_sibling_of(&self, other: &Self) -> bool {
+        let classes = self.seat.as_ref().zip(other.seat.as_ref());
+        classes.is_some_and(|(own, others)| Arc::ptr_eq(&own.class, &others.class))
+    }
+
     /// The caller has pushed to this full pool, or given something up: a sibling with room is to take what is too much.
     #[inline]
     pub(super) fn offer(&self) {
