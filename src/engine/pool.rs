@@ -29,7 +29,7 @@ use crate::policy::stall::StallWatch;
 use crate::policy::time::Time;
 use crate::policy::worker::Phase;
 use crate::protocol::running::RunningCell;
-use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
+use crate::sys::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::sys::{affinity, clock};
 
 use super::class::Seat;
@@ -242,9 +242,7 @@ impl Pool {
                 self.core.manager.ask(Request::Call(self.this.clone(), call));
             }
         }
-        if let Some(at) = look_at {
-            self.core.manager.ask(Request::Stall(self.this.clone(), at));
-        }
+        self.ask_for_a_look(look_at);
     }
 
     /// Nobody comes for this reservation. The caller looks at the work afterwards.
@@ -265,7 +263,7 @@ impl Pool {
     fn nobody_comes(&self) {
         let mut state = self.state.lock();
         let dropped = state.crew.nobody_comes();
-        state.will_not_come(&dropped);
+        let _no_manager = self.came(&mut state, dropped.len());
         drop(state);
         dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
         // One that came about meanwhile may have looked here before that, and found the work reserved for.
@@ -280,7 +278,7 @@ impl Pool {
         let mut state = self.state.lock();
         state.workers[worker.id as usize] = Slot::Worker(Arc::clone(worker));
         let rest = state.crew.arrived(worker.id, affinity::current_cpu(), now);
-        state.settle(worker, &rest);
+        self.settle(state, worker, &rest);
         rest
     }
 
@@ -293,7 +291,7 @@ impl Pool {
             self.running.leave();
         }
         let rest = state.crew.rest(worker.id, affinity::current_cpu(), now);
-        state.settle(worker, &rest);
+        self.settle(state, worker, &rest);
         rest
     }
 
@@ -318,8 +316,25 @@ impl Pool {
     /// A woken worker takes its reservation.
     pub(crate) fn woken(&self) -> (Reserved, Prepare) {
         let mut state = self.state.lock();
-        state.stall.came();
-        state.crew.woken()
+        let look_at = self.came(&mut state, 1);
+        let woken = state.crew.woken();
+        drop(state);
+        self.ask_for_a_look(look_at);
+        woken
+    }
+
+    /// A worker that parks becomes idle in the same critical section in which the crew learns of it.
+    fn settle(&self, mut state: MutexGuard<'_, State>, worker: &Worker, rest: &Rest) {
+        let look_at = match rest {
+            Rest::Park(_) => {
+                worker.cell.set_phase(Phase::Idle);
+                None
+            }
+            Rest::Start(..) => self.came(&mut state, 1),
+            Rest::Exit => None,
+        };
+        drop(state);
+        self.ask_for_a_look(look_at);
     }
 
     /// A number for a worker that is about to be made.
@@ -425,20 +440,6 @@ impl Pool {
 impl State {
     fn worker(&self, id: WorkerId) -> &Arc<Worker> {
         self.workers[id as usize].worker().expect("the crew named a worker that is not there")
-    }
-
-    /// A worker that parks becomes idle in the same critical section in which the crew learns of it.
-    fn settle(&mut self, worker: &Worker, rest: &Rest) {
-        match rest {
-            Rest::Park(_) => worker.cell.set_phase(Phase::Idle),
-            Rest::Start(..) => self.stall.came(),
-            Rest::Exit => {}
-        }
-    }
-
-    /// These reservations were taken from the crew, and are dropped.
-    fn will_not_come(&mut self, dropped: &[Reserved]) {
-        dropped.iter().for_each(|_| self.stall.came());
     }
 
     fn send_away(&self, ids: &[WorkerId]) -> Vec<Arc<Worker>> {

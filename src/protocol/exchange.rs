@@ -93,8 +93,10 @@ impl Exchange {
         own: &P,
         pool: impl Fn(PodId) -> Option<H>,
     ) -> Option<(H, Reserved)> {
-        self.excess.set(pod as usize);
-        while let Some(other) = self.nearest(pod, &self.room) {
+        loop {
+            // Again after a helper has left the count: whoever saw it there may have cleared the bit.
+            self.excess.set(pod as usize);
+            let other = self.nearest(pod, &self.room)?;
             if !own.has_excess() {
                 return None;
             }
@@ -110,7 +112,6 @@ impl Exchange {
                 self.room.clear(other as usize);
             }
         }
-        None
     }
 
     /// The caller has lowered the count of its pool, and fenced: if there is room, says so; if a sibling has too much,
@@ -122,7 +123,7 @@ impl Exchange {
         own: &P,
         pool: impl Fn(PodId) -> Option<H>,
     ) -> Option<(Option<H>, Reserved)> {
-        if !own.running().load().need_more_worker() {
+        if !own.running().load().takes_errands() {
             return None;
         }
         self.room.set(pod as usize);
@@ -165,7 +166,7 @@ impl Exchange {
     #[cold]
     fn no_room<P: Member>(&self, pod: PodId, pool: &P) {
         self.room.clear(pod as usize);
-        if pool.running().load().need_more_worker() {
+        if pool.running().load().takes_errands() {
             self.room.set(pod as usize);
         }
     }
