@@ -24,9 +24,13 @@
 #![forbid(unsafe_code)]
 
 mod checks;
+mod class;
+mod conserve;
+mod cpus;
 mod issue;
 mod machine;
 mod manager;
+mod pods;
 mod pool;
 mod prng;
 mod random;
