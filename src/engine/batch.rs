@@ -1,7 +1,7 @@
-//! Many items at once: each is admitted and pushed by itself, and the pool is kicked once for all of them.
+//! Many items at once: each is admitted and pushed by itself, and the pool is told once of all of them.
 //!
-//! A batch has one place, so one shard and one pool. No user code runs between its first push and its kick. The one
-//! worker that the kick wakes sees the rest when it begins, and wakes the next where the pool wants more.
+//! A batch has one place, so one shard and one pool. No user code runs between its first push and its kick, which wakes
+//! as many workers as the pool wants for so many entries.
 
 use super::entry::Entry;
 use super::one_shot::RawHandle;
@@ -100,7 +100,7 @@ impl<'a> Kick<'a> {
 impl Drop for Kick<'_> {
     fn drop(&mut self) {
         if let Some(pool) = self.pool {
-            pool.pushed();
+            pool.pushed_many(self.pushed);
         }
     }
 }

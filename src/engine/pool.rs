@@ -122,10 +122,22 @@ impl Pool {
         self.worklist.push(entry);
     }
 
-    /// The second half, for all entries that this thread has pushed.
+    /// The second half, for the entry that this thread has pushed.
     #[inline]
     pub(crate) fn pushed(&self) {
         self.perform(self.running.pushed(), None);
+    }
+
+    /// The second half, for so many entries: woken one by another, the last worker would come late.
+    pub(crate) fn pushed_many(&self, entries: usize) {
+        self.pushed();
+        for _ in 1..entries {
+            if !self.running.load().need_more_worker() {
+                break;
+            }
+            self.pushed();
+        }
+        self.offer();
     }
 
     /// Adds an entry before all others.

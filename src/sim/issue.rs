@@ -20,14 +20,11 @@ impl Machine {
             Op::Pause(duration) if self.threads[me].needs_cpu() => self.then(me, [Op::Burn(duration)]),
             Op::Pause(duration) | Op::Sleep(duration) => self.sleep(me, duration),
             Op::Push(item) => {
-                let gate = self.gate_of(item);
-                self.gates[gate].active += 1;
-                self.check_slots(gate);
-                let pool = self.gates[gate].pool;
-                self.pools[pool].worklist.push_back(item);
-                self.begins_to_wait(item);
+                let pool = self.push(item);
                 self.then(me, [Op::Kick(pool)]);
             }
+            Op::Put(item) => self.put(item),
+            Op::KickMany(pool, left) => self.kick_many(me, pool, left),
             Op::List(item) => {
                 let gate = self.gate_of(item);
                 self.gates[gate].waiting.push_back(item);
@@ -97,6 +94,39 @@ impl Machine {
             Admit::Again => unreachable!("no workload is so long"),
             Admit::Refused => unreachable!("all doors are open"),
         }
+    }
+
+    /// With a slot that it has.
+    fn push(&mut self, item: ItemId) -> PoolId {
+        let gate = self.gate_of(item);
+        self.gates[gate].active += 1;
+        self.check_slots(gate);
+        let pool = self.gates[gate].pool;
+        self.pools[pool].worklist.push_back(item);
+        self.begins_to_wait(item);
+        pool
+    }
+
+    /// An item of a batch, of a gate with slots for all of it.
+    fn put(&mut self, item: ItemId) {
+        self.accepted += 1;
+        let gate = self.gate_of(item);
+        let (word, admit) = self.gates[gate].word.admit();
+        assert!(matches!(admit, Admit::Start(_)), "there are slots for the whole batch");
+        self.gates[gate].word = word;
+        self.queueing_began(item);
+        self.queueing_ended(item);
+        self.push(item);
+    }
+
+    /// As many workers as there are entries and places for them; and siblings are offered the rest.
+    fn kick_many(&mut self, me: ThreadId, pool: PoolId, left: usize) {
+        if left > 1 && self.pools[pool].word.need_more_worker() {
+            self.then(me, [Op::KickMany(pool, left - 1)]);
+        } else {
+            self.then(me, [Op::Share(Share::Offer(pool))]);
+        }
+        self.kick(me, pool);
     }
 
     fn complete(&mut self, me: ThreadId, gate: GateId) {

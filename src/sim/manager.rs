@@ -59,7 +59,8 @@ impl Machine {
 
     pub(super) fn tried_to_create(&mut self, pool: PoolId) {
         let percent = self.config.failing_creations;
-        if self.config.prng.as_mut().is_some_and(|prng| prng.chance(percent)) {
+        let fails = self.config.prng.as_mut().is_some_and(|prng| prng.chance(percent));
+        if fails || self.pools[pool].has_no_threads {
             self.seen.failed_creations += 1;
             self.cooling_until = self.now + CREATION_COOLDOWN;
             let still_wanted = self.pools[pool].crew.still_wanted();

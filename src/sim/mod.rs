@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adversaries;
 mod checks;
 mod class;
 mod conserve;

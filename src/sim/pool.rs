@@ -29,6 +29,8 @@ pub(super) struct Pool {
     /// Its place among siblings that take each other's items.
     pub(super) seat: Option<Seat>,
     pub(super) stall: StallWatch,
+    /// The system makes no thread for it.
+    pub(super) has_no_threads: bool,
     /// The CPUs that its workers may use, one bit each.
     pub(super) cpus: u64,
     pub(super) workers: BTreeMap<WorkerId, ThreadId>,
@@ -53,6 +55,7 @@ impl Pool {
             sideline: VecDeque::new(),
             seat: None,
             stall: StallWatch::default(),
+            has_no_threads: false,
             cpus,
             workers: BTreeMap::new(),
             owed: Vec::new(),

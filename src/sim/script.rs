@@ -55,6 +55,10 @@ pub(super) enum Op {
     Admit(ItemId),
     /// Be slow between two steps.
     Pause(Duration),
+    /// Queue an item of a batch: nobody is told of it.
+    Put(ItemId),
+    /// A batch of so many was pushed: kick for all of them.
+    KickMany(PoolId, usize),
     /// Put an item that has a slot on its pool's worklist.
     Push(ItemId),
     /// Put an item that has no slot on its gate's waiting list.
