@@ -35,7 +35,7 @@ use crate::policy::time::Time;
 use crate::policy::worker::Phase;
 use crate::protocol::route::Departures;
 use crate::protocol::running::RunningCell;
-use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
+use crate::sys::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::sys::{affinity, clock};
 
 use super::class::Seat;
@@ -140,10 +140,22 @@ impl Pool {
         self.worklist.push(entry);
     }
 
-    /// The second half, for all entries that this thread has pushed.
+    /// The second half, for the entry that this thread has pushed.
     #[inline]
     pub(crate) fn pushed(&self) {
         self.perform(self.running.pushed(), None);
+    }
+
+    /// The second half, for so many entries: woken one by another, the last worker would come late.
+    pub(crate) fn pushed_many(&self, entries: usize) {
+        self.pushed();
+        for _ in 1..entries {
+            if !self.running.load().need_more_worker() {
+                break;
+            }
+            self.pushed();
+        }
+        self.offer();
     }
 
     /// Adds an entry before all others.
@@ -213,7 +225,7 @@ impl Pool {
         let mut state = self.state.lock();
         state.workers[worker.id as usize] = Slot::Worker(Arc::clone(worker));
         let rest = state.crew.arrived(worker.id, affinity::current_cpu(), now);
-        state.settle(worker, &rest);
+        self.settle(state, worker, &rest);
         rest
     }
 
@@ -229,7 +241,7 @@ impl Pool {
             self.running.leave();
         }
         let rest = state.crew.rest(worker.id, affinity::current_cpu(), now);
-        state.settle(worker, &rest);
+        self.settle(state, worker, &rest);
         rest
     }
 
@@ -254,8 +266,25 @@ impl Pool {
     /// A woken worker takes its reservation.
     pub(crate) fn woken(&self) -> (Reserved, Prepare) {
         let mut state = self.state.lock();
-        state.stall.came();
-        state.crew.woken()
+        let look_at = self.came(&mut state, 1);
+        let woken = state.crew.woken();
+        drop(state);
+        self.ask_for_a_look(look_at);
+        woken
+    }
+
+    /// A worker that parks becomes idle in the same critical section in which the crew learns of it.
+    fn settle(&self, mut state: MutexGuard<'_, State>, worker: &Worker, rest: &Rest) {
+        let look_at = match rest {
+            Rest::Park(_) => {
+                worker.cell.set_phase(Phase::Idle);
+                None
+            }
+            Rest::Start(..) => self.came(&mut state, 1),
+            Rest::Exit => None,
+        };
+        drop(state);
+        self.ask_for_a_look(look_at);
     }
 
     /// A number for a worker that is about to be made.
@@ -347,20 +376,6 @@ impl Pool {
 impl State {
     fn worker(&self, id: WorkerId) -> &Arc<Worker> {
         self.workers[id as usize].worker().expect("the crew named a worker that is not there")
-    }
-
-    /// A worker that parks becomes idle in the same critical section in which the crew learns of it.
-    fn settle(&mut self, worker: &Worker, rest: &Rest) {
-        match rest {
-            Rest::Park(_) => worker.cell.set_phase(Phase::Idle),
-            Rest::Start(..) => self.stall.came(),
-            Rest::Exit => {}
-        }
-    }
-
-    /// These reservations were taken from the crew, and are dropped.
-    fn will_not_come(&mut self, dropped: &[Reserved]) {
-        dropped.iter().for_each(|_| self.stall.came());
     }
 
     fn send_away(&self, ids: &[WorkerId]) -> Vec<Arc<Worker>> {

@@ -195,21 +195,25 @@ impl Running {
     ///
     /// Asked after every push, and by everybody who lowers the count or raises the target while work is pending.
     pub(crate) const fn kick(self) -> (Self, Kick) {
-        match self.reserve() {
-            (word, Some(reserved)) => (word, Kick::Wake(reserved)),
-            (_, None) if !self.is_watched() => (Self(self.0 | WATCHED), Kick::Watch),
-            (_, None) if self.is_sharing() => (self, Kick::Offer),
-            (_, None) => (self, Kick::Enough),
+        if self.need_more_worker() {
+            (self.wake_one(), Kick::Wake(Reserved { errand: None }))
+        } else if !self.is_watched() {
+            (Self(self.0 | WATCHED), Kick::Watch)
+        } else if self.is_sharing() {
+            (self, Kick::Offer)
+        } else {
+            (self, Kick::Enough)
         }
     }
 
-    /// A worker is reserved if there is room for one.
+    /// Is there room for the work of a sibling? Not where those who were woken do not get a CPU.
+    pub(crate) const fn takes_errands(self) -> bool {
+        self.need_more_worker() && !self.is_stalled()
+    }
+
+    /// A worker is reserved for the work of a sibling, if there is room for that.
     pub(crate) const fn reserve(self) -> (Self, Option<Reserved>) {
-        if self.need_more_worker() {
-            (self.wake_one(), Some(Reserved { errand: None }))
-        } else {
-            (self, None)
-        }
+        if self.takes_errands() { (self.wake_one(), Some(Reserved { errand: None })) } else { (self, None) }
     }
 
     /// A reserved worker begins, or finds that it may not: its reservation is used up either way.
@@ -217,18 +221,23 @@ impl Running {
     /// A refused one looks at the work once more, like everybody who gives something up: nobody else is needed then,
     /// since the pool is full in this very word, but somebody must watch it.
     pub(crate) const fn start(self) -> (Self, bool) {
-        let rested = Self((self.0 & !STALLED) - (1 << WAKING));
+        let rested = Self(self.0 - (1 << WAKING));
         if rested.may_start() { (rested.run_one(), true) } else { (rested, false) }
     }
 
     /// A reservation is dropped: nobody can serve it.
     pub(crate) const fn drop_reservation(self) -> Self {
-        Self((self.0 & !STALLED) - (1 << WAKING))
+        Self(self.0 - (1 << WAKING))
     }
 
-    /// Somebody was woken long ago, and has not begun: until one begins, siblings may take what lies here.
+    /// Somebody was woken long ago, and has not come: siblings may take what lies here.
     pub(crate) const fn stall(self) -> Self {
-        if self.waking() > 0 { Self(self.0 | STALLED) } else { self }
+        Self(self.0 | STALLED)
+    }
+
+    /// Nobody is late any more. Whoever has come looks for a sibling's work afterwards.
+    pub(crate) const fn unstall(self) -> Self {
+        Self(self.0 & !STALLED)
     }
 
     /// What next, now that an item has ended?
@@ -444,16 +453,20 @@ mod tests {
         }
     }
 
-    /// spec: A3 (also when the home pod's CPU is taken)
+    /// spec: A3 (elsewhere only what the own pod cannot take)
     #[test]
-    fn those_who_do_not_get_a_cpu_count_no_more_until_one_begins() {
-        let idle = word(0, 0, Some(2)).sharing();
-        assert_eq!(idle.stall(), idle, "nobody was woken");
-        let stalled = word(0, 1, Some(2)).sharing().stall();
-        assert!(stalled.has_excess(1, 0));
-        assert!(!stalled.has_excess(1, 1), "a helper is on its way");
-        assert!(!stalled.start().0.is_stalled());
-        assert!(!stalled.drop_reservation().is_stalled());
+    fn a_stalled_pool_gives_away_what_it_woke_somebody_for_and_takes_nothing() {
+        let pool = word(0, 1, Some(2)).sharing();
+        assert!(!pool.has_excess(1, 0) && pool.takes_errands());
+        let stalled = pool.stall();
+        assert!(stalled.has_excess(1, 0) && !stalled.has_excess(1, 1));
+        assert_eq!(
+            stalled.reserve(),
+            (stalled, None),
+            "whoever is woken here next would not get a CPU either"
+        );
+        assert!(matches!(stalled.kick().1, Kick::Wake(_)), "its own items may be as lucky as the next one");
+        assert_eq!(stalled.unstall(), pool);
     }
 
     #[test]

@@ -72,9 +72,7 @@ impl Pool {
                 self.core.manager.ask(Request::Call(self.this.clone(), call));
             }
         }
-        if let Some(at) = look_at {
-            self.core.manager.ask(Request::Stall(self.this.clone(), at));
-        }
+        self.ask_for_a_look(look_at);
     }
 
     /// Nobody comes for this reservation. The caller looks at the work afterwards.
@@ -95,7 +93,7 @@ impl Pool {
     pub(super) fn nobody_comes(&self) {
         let mut state = self.state.lock();
         let dropped = state.crew.nobody_comes();
-        state.will_not_come(&dropped);
+        let _no_manager = self.came(&mut state, dropped.len());
         drop(state);
         dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
         // One that came about meanwhile may have looked here before that, and found the work reserved for.
