@@ -16,12 +16,13 @@ SANITIZE = RUSTFLAGS="-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer" CA
 # How many seeds `make yields` goes through.
 SEEDS ?= 3
 
-.PHONY: help setup demo test portable check loom loom-mutants yields soak soak-asan soak-tsan nightly bench package
+.PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly bench package
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
 	@echo "make test          the whole test suite: unit, integration, model, documentation and loom tests"
 	@echo "make portable      cargo test on what systems other than Linux get: no pinning, no nice levels"
+	@echo "make test-vm       what depends on the machine, on emulated ones: caches, NUMA nodes, CPUs that come and go"
 	@echo "make check         format, lints and documentation, all warnings being errors"
 	@echo "make loom          every loom model, each as deep as it says"
 	@echo "make loom-mutants  show that the loom models can fail"
@@ -56,6 +57,11 @@ test: setup
 	$(CARGO) test --no-default-features --lib topology
 	CARGO="$(CARGO)" bash tests/yields/run 1 it
 	$(LOOM_FLAGS) $(CARGO) test --release --lib models
+
+# Kept apart: it emulates whole machines, and has to fetch a kernel once. MACHINES="nodes hotplug" boots only these.
+test-vm: setup
+	@sh .ci/setup-vm
+	CARGO="$(CARGO)" bash tests/vm/run $(MACHINES)
 
 check: setup
 	$(CARGO) fmt --check
@@ -97,6 +103,7 @@ bench: setup
 	$(CARGO) bench --bench timelines -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench queueing -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench timers -- $(if $(QUICK),--quick)
+	$(CARGO) bench --bench affinity_scopes -- $(if $(QUICK),--quick)
 
 package: setup
 	$(CARGO) package

@@ -62,6 +62,11 @@
 //! which the system's scheduler divides it. An item that comes back from blocking while another took its place is one
 //! more, until an item of its pool ends.
 //!
+//! CPUs may come and go. What the process may use (cpusets, hotplug, and the affinity of its main thread, which is what
+//! `taskset` sets) and the CPU quota of its cgroups are looked at while anybody works. The workers of a CPU that was lost
+//! go on elsewhere, and return with it; [managed](WorkQueue::new) queues run fewer items meanwhile. So a main thread that
+//! pins itself takes all workers along: pin another one. An executor with nothing to do does not look.
+//!
 //! # Items
 //!
 //! [`WorkQueue::spawn`] queues a closure that runs once, and returns a [`JoinHandle`]. A [`Work`] is queued again and

@@ -17,6 +17,7 @@ use crate::sys::sync::{AtomicBool, Mutex, Ordering};
 use crate::sys::wait::Until;
 
 use super::class::{Class, ClassKey, ClassUser};
+use super::environment::Watch;
 use super::manager::{ManagerHandle, Request};
 use super::pool::Pool;
 use super::timers::Timers;
@@ -79,6 +80,7 @@ pub(crate) struct Core {
     pub(crate) manager: ManagerHandle,
     pub(crate) timers: Timers,
     pub(crate) denials: Denials,
+    pub(crate) environment: Watch,
     threads: ThreadsCell,
     register: Mutex<Register>,
 }
@@ -100,13 +102,14 @@ pub(crate) struct Denials {
 
 impl Core {
     /// `first_unbound_id`: how many per-CPU pools come before the unbound ones in numbering.
-    pub(crate) fn new(settings: Settings, first_unbound_id: usize) -> Self {
+    pub(crate) fn new(settings: Settings, first_unbound_id: usize, environment: Watch) -> Self {
         Self {
             origin: Origin::here(),
             settings,
             manager: ManagerHandle::new(),
             timers: Timers::new(),
             denials: Denials::default(),
+            environment,
             threads: ThreadsCell::new(),
             register: Mutex::new(Register { next_id: first_unbound_id, ..Register::default() }),
         }

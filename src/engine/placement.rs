@@ -5,6 +5,7 @@
 //! threads on the first slot of the CPU they run on.
 
 use crate::policy::cpu_set::CpuSet;
+pub(crate) use crate::policy::environment::Slot;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{affinity, thread};
 
@@ -37,15 +38,6 @@ impl Place {
     pub(crate) fn is_bound(self) -> bool {
         matches!(self, Self::Slot(_))
     }
-}
-
-/// A CPU of the executor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
-    /// Its number in the topology.
-    pub(crate) cpu: usize,
-    /// The real CPU that serves it.
-    pub(crate) real: usize,
 }
 
 #[derive(Debug)]

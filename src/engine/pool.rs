@@ -8,9 +8,11 @@
 //! | `running` | everybody, by its own transitions |
 //! | `worklist` | everybody |
 //! | `state` | its lock; never held across a wake-up or user code |
+//! | `binding` | its own lock |
 //! | `sidelined`, `bound` | written under `state`'s lock, read by everybody: how many entries the sideline holds, or that the pool is abandoned; how many of them may not leave |
 
 mod abandon;
+mod binding;
 mod distress;
 mod sharing;
 mod sideline;
@@ -40,6 +42,7 @@ use super::shard::steal;
 use super::shutdown::give_up;
 use super::worker::Worker;
 
+use self::binding::Binding;
 use self::sideline::Sideline;
 pub(crate) use self::spec::{PoolKind, PoolSpec};
 
@@ -54,6 +57,9 @@ pub(crate) struct Pool {
     /// Its place among siblings that take items from each other.
     seat: Option<Seat>,
     state: Mutex<State>,
+    pub(crate) binding: Binding,
+    /// Does it serve several CPUs, and does it matter on which of them its workers run?
+    several_cpus: bool,
     /// Itself, to be handed to the manager.
     this: Weak<Self>,
 }
@@ -86,12 +92,15 @@ pub(crate) struct PoolCounts {
 
 impl Pool {
     pub(crate) fn new(spec: PoolSpec, core: Arc<Core>, seat: Option<Seat>) -> Arc<Self> {
-        let running = spec.target.map_or(Running::unmanaged(), Running::managed);
+        let (binding, target) = Binding::new(&core.environment.present(), &spec.reach);
+        let running = if spec.managed { Running::managed(target) } else { Running::unmanaged() };
         let running = if core.settings.progress_check.is_some() { running } else { running.unwatchable() };
         let running = if seat.is_some() { running.sharing() } else { running };
         let limits = core.settings.crew_limits;
         let crew = if spec.is_bh() { Crew::of_one(limits) } else { Crew::new(limits) };
         Arc::new_cyclic(|this| Self {
+            several_cpus: spec.managed && spec.cpus.len() > 1,
+            binding,
             spec,
             running: CachePadded::new(RunningCell::new(running)),
             worklist: Injector::new(),
@@ -300,7 +309,7 @@ impl Pool {
     /// Can its workers run on different CPUs, and does it matter on which?
     #[inline]
     pub(crate) fn has_several_cpus(&self) -> bool {
-        self.spec.target.is_some_and(|target| target > 1)
+        self.several_cpus
     }
 
     /// More workers run than should: is it this one that leaves?

@@ -12,6 +12,7 @@ use std::thread::Thread;
 
 use crate::policy::concurrency::PodId;
 use crate::policy::concurrency::{Next, Reserved};
+use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::{Prepare, Rest, WorkerId};
 use crate::policy::worker::Phase;
 use crate::protocol::worker::WorkerCell;
@@ -24,7 +25,7 @@ pub(crate) use super::context::Current;
 use super::core::{Core, PanicReport};
 use super::entry::Entry;
 use super::manager::Request;
-use super::pool::{Pool, PoolKind};
+use super::pool::Pool;
 use super::queue::Queue;
 use super::rescuer::Rescuer;
 use super::shard::{self, Shard};
@@ -50,6 +51,8 @@ pub(crate) struct Worker {
     /// What an item said of itself, and which: it is out of date once the worker has begun another one.
     description: Mutex<Option<(u64, String)>>,
     thread: Thread,
+    /// The same as the system knows it, as long as it works here.
+    system: Mutex<Option<affinity::ThreadId>>,
 }
 
 /// A worker as its own thread sees it, or a rescuer while it serves a pool. Lives on that thread's stack; nobody else
@@ -80,7 +83,26 @@ impl Worker {
             cpu: AtomicUsize::new(0),
             description: Mutex::new(None),
             thread: std::thread::current(),
+            system: Mutex::new(Some(affinity::ThreadId::current())),
         }
+    }
+
+    /// Binds the thread, unless it works here no more. That CPUs may have gone meanwhile is seen by the next look.
+    pub(crate) fn pin(&self, cpus: &CpuSet) {
+        let system = self.system.lock();
+        drop(system.map(|thread| thread.pin_to_set(cpus)));
+    }
+
+    /// As [`pin`](Self::pin), if the system has bound the thread to something else.
+    pub(crate) fn keep_pinned(&self, cpus: &CpuSet) {
+        let system = self.system.lock();
+        let strayed = system.filter(|thread| thread.cpus().is_ok_and(|bound| bound != *cpus));
+        drop(strayed.map(|thread| thread.pin_to_set(cpus)));
+    }
+
+    /// Nobody binds the calling thread from now on: its number may soon be another one's.
+    fn leaves(&self) {
+        *self.system.lock() = None;
     }
 
     pub(crate) fn cpu(&self) -> usize {
@@ -113,17 +135,19 @@ pub(crate) fn with_current<R>(look: impl FnOnce(Option<&WorkerThread>) -> R) -> 
 
 /// The whole life of a worker thread.
 pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
-    bind(&pool);
+    let bound = pool.bind();
     set_nice(&pool.core, pool.spec.nice);
     pool.core.settings.hooks.started();
     let shared = Arc::new(Worker::new(id, Phase::Waking));
     let rest = pool.arrive(&shared);
+    pool.keep_bound(bound);
     let core = Arc::clone(&pool.core);
     {
         let worker = WorkerThread::new(pool, shared, None);
         CURRENT.set(&raw const worker);
         worker.live(rest);
         CURRENT.set(std::ptr::null());
+        worker.shared.leaves();
         worker.pool.left(id);
     }
     core.settings.hooks.stopped();
@@ -132,25 +156,17 @@ pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
 
 /// Lends the calling thread, which is a rescuer's, to a pool: `serve` executes entries of the pool on it.
 pub(super) fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&WorkerThread)) {
-    bind(&pool);
     // A number that no worker has: nobody looks a rescuer up.
     let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Uncounted));
+    pool.binding.enter(&shared);
+    pool.keep_bound(pool.bind());
+    pool.core.environment.active();
     let worker = WorkerThread::new(pool, shared, Some(Arc::clone(rescuer)));
     CURRENT.set(&raw const worker);
     serve(&worker);
     CURRENT.set(std::ptr::null());
-}
-
-/// Puts the thread where its pool wants it. What the system denies is told once and shown in dumps.
-fn bind(pool: &Pool) {
-    let core = &pool.core;
-    let bound = match pool.spec.kind {
-        PoolKind::PerCpu { .. } | PoolKind::Bh { .. } => {
-            pool.spec.binding.first().is_some_and(sys::affinity::pin_to_cpu)
-        }
-        PoolKind::Unbound { .. } => sys::affinity::pin_to_set(&pool.spec.binding).is_ok(),
-    };
-    core.denials.affinity(bound, &pool.spec.binding);
+    worker.pool.binding.leave(&worker.shared);
+    worker.shared.leaves();
 }
 
 /// Gives the calling thread the nice level of the pools that it works for.
@@ -200,6 +216,7 @@ impl WorkerThread {
                     }
                 }
             };
+            self.pool.core.environment.active();
             let errand = reserved.errand();
             rest = if self.pool.running.start(reserved) {
                 self.shared.cell.set_phase(Phase::Running);
@@ -379,7 +396,7 @@ impl WorkerThread {
     #[inline]
     fn end_guards(&self) {
         if self.guards.take() != 0 && self.shared.cell.unblock() {
-            self.pool.running.come_back();
+            self.come_back();
         }
     }
 
@@ -436,8 +453,14 @@ impl WorkerThread {
         }
         self.guards.set(depth - 1);
         if depth == 1 && self.shared.cell.unblock() {
-            self.pool.running.come_back();
+            self.come_back();
         }
+    }
+
+    #[inline]
+    fn come_back(&self) {
+        self.pool.running.come_back();
+        self.pool.core.environment.active();
     }
 
     #[inline]

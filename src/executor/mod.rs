@@ -105,7 +105,8 @@ impl Executor {
         executor
     }
 
-    /// The CPUs that it uses, by the numbers of its topology.
+    /// The CPUs that it uses, by the numbers of its topology. Those that the process has lost for now are among them:
+    /// [`ExecutorSnapshot::lost_cpus`](crate::ExecutorSnapshot::lost_cpus).
     #[must_use]
     pub fn cpus(&self) -> &CpuSet {
         &self.inner.cpus

@@ -93,8 +93,10 @@ impl Exchange {
         own: &P,
         pool: impl Fn(PodId) -> Option<H>,
     ) -> Option<(H, Reserved)> {
-        self.excess.set(pod as usize);
-        while let Some(other) = self.nearest(pod, &self.room) {
+        loop {
+            // Once more after each attempt: the helper that was counted for it may have made a sibling clear the bit.
+            self.excess.set(pod as usize);
+            let other = self.nearest(pod, &self.room)?;
             if !own.has_excess() {
                 return None;
             }
@@ -110,7 +112,6 @@ impl Exchange {
                 self.room.clear(other as usize);
             }
         }
-        None
     }
 
     /// The caller has lowered the count of its pool, and fenced: if there is room, says so; if a sibling has too much,

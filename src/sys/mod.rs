@@ -10,6 +10,8 @@
 #[cfg(not(cmwq_loom))]
 pub(crate) mod affinity;
 #[cfg(not(cmwq_loom))]
+pub(crate) mod cgroup;
+#[cfg(not(cmwq_loom))]
 pub(crate) mod clock;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod fork;

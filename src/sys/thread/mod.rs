@@ -20,6 +20,8 @@ use linux as system;
 #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
 use portable as system;
 
+#[cfg(target_os = "linux")]
+pub(super) use linux::thread_id;
 pub(crate) use system::{current_nice, process_nice, set_nice};
 
 /// Starts a thread that takes no signals, from its first instruction on: handlers belong to the application's

@@ -10,6 +10,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::fs;
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::topology::{Cpu, Topology};
@@ -42,7 +43,7 @@ type Cause = Box<dyn Error + Send + Sync>;
 #[non_exhaustive]
 pub enum TopologySource {
     /// This machine, as it is when the executor is built: a CPU that is offline then is none of the executor's, also
-    /// when it comes back.
+    /// when it comes back. What is queued on it runs elsewhere.
     ///
     /// hwloc probes it, with regard to hwloc's own environment variables such as `HWLOC_XMLFILE`. Without the feature
     /// `hwloc`, Linux is asked itself. Elsewhere the machine is taken to have one cache and one node.
@@ -159,7 +160,18 @@ pub(crate) fn load(source: &TopologySource) -> Result<Topology, TopologyError> {
     if !cfg!(feature = "hwloc") && matches!(source, TopologySource::Xml(_)) {
         return Err(TopologyError::NeedsHwloc { from: source.clone() });
     }
-    checked(source, read(source))
+    let topology = checked(source, read(source))?;
+    Ok(if *source == TopologySource::Probe { topology.with_offline(&present()) } else { topology })
+}
+
+/// The CPUs that are plugged into this machine, also those that are offline. Empty if the system does not tell.
+fn present() -> CpuSet {
+    let list = if cfg!(all(target_os = "linux", not(cmwq_portable))) {
+        fs::read_to_string("/sys/devices/system/cpu/present").ok()
+    } else {
+        None
+    };
+    list.and_then(|list| list.trim().parse().ok()).unwrap_or_default()
 }
 
 #[cfg(feature = "hwloc")]
