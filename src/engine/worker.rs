@@ -4,22 +4,20 @@
     reason = "a thread-local pointer leads to the worker that lives on the thread's own stack"
 )]
 
+mod shared;
+
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::Thread;
 
-use crate::policy::concurrency::PodId;
-use crate::policy::concurrency::{Next, Reserved};
-use crate::policy::cpu_set::CpuSet;
+use crate::policy::concurrency::{Next, PodId, Reserved};
 use crate::policy::crew::{Prepare, Rest, WorkerId};
 use crate::policy::worker::Phase;
-use crate::protocol::worker::WorkerCell;
 use crate::sys::fork::{self, Origin};
-use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::{self, affinity};
 
+pub(crate) use self::shared::Worker;
 use super::bh;
 pub(crate) use super::context::Current;
 use super::core::{Core, PanicReport};
@@ -40,21 +38,6 @@ thread_local! {
     static CURRENT: Cell<*const WorkerThread> = const { Cell::new(std::ptr::null()) };
 }
 
-/// What others know of a worker.
-#[derive(Debug)]
-pub(crate) struct Worker {
-    pub(crate) id: WorkerId,
-    pub(crate) cell: WorkerCell,
-    /// The CPU on which it was seen last, if that can differ from another worker's of its pool. Written by the owner;
-    /// a hint.
-    cpu: AtomicUsize,
-    /// What an item said of itself, and which: it is out of date once the worker has begun another one.
-    description: Mutex<Option<(u64, String)>>,
-    thread: Thread,
-    /// The same as the system knows it, as long as it works here.
-    system: Mutex<Option<affinity::ThreadId>>,
-}
-
 /// A worker as its own thread sees it, or a rescuer while it serves a pool. Lives on that thread's stack; nobody else
 /// has a reference.
 pub(crate) struct WorkerThread {
@@ -68,60 +51,12 @@ pub(crate) struct WorkerThread {
     current: Cell<Option<Current>>,
     /// An entry that was given a slot by the last completion, and that nothing else comes before.
     in_hand: Cell<Option<Entry>>,
+    /// It was brought home to its pod since the last item.
+    repatriated: Cell<bool>,
     /// If it is a rescuer: it is not of the pool's crew.
     rescuer: Option<Arc<Rescuer>>,
     /// A block of its items changes no count: it is a rescuer, or its pool manages no concurrency.
     uncounted: bool,
-}
-
-impl Worker {
-    /// For the calling thread.
-    fn new(id: WorkerId, phase: Phase) -> Self {
-        Self {
-            id,
-            cell: WorkerCell::new(phase),
-            cpu: AtomicUsize::new(0),
-            description: Mutex::new(None),
-            thread: std::thread::current(),
-            system: Mutex::new(Some(affinity::ThreadId::current())),
-        }
-    }
-
-    /// Binds the thread, unless it works here no more. That CPUs may have gone meanwhile is seen by the next look.
-    pub(crate) fn pin(&self, cpus: &CpuSet) {
-        let system = self.system.lock();
-        drop(system.map(|thread| thread.pin_to_set(cpus)));
-    }
-
-    /// As [`pin`](Self::pin), if the system has bound the thread to something else.
-    pub(crate) fn keep_pinned(&self, cpus: &CpuSet) {
-        let system = self.system.lock();
-        let strayed = system.filter(|thread| thread.cpus().is_ok_and(|bound| bound != *cpus));
-        drop(strayed.map(|thread| thread.pin_to_set(cpus)));
-    }
-
-    /// Nobody binds the calling thread from now on: its number may soon be another one's.
-    fn leaves(&self) {
-        *self.system.lock() = None;
-    }
-
-    pub(crate) fn cpu(&self) -> usize {
-        self.cpu.load(Ordering::Relaxed)
-    }
-
-    /// What the item that it executes has said of itself.
-    pub(crate) fn description(&self) -> Option<String> {
-        let state = self.cell.load();
-        let description = self.description.lock();
-        let (item, text) = description.as_ref()?;
-        let has_item = matches!(state.phase(), Phase::Running | Phase::Blocked | Phase::Uncounted);
-        (has_item && *item == state.sequence()).then(|| text.clone())
-    }
-
-    /// Outside of the pool's lock: this is a system call.
-    pub(crate) fn unpark(&self) {
-        self.thread.unpark();
-    }
 }
 
 /// Runs `look` on the worker whose thread this is. In a child that an item forked, this thread is a worker no more.
@@ -186,6 +121,7 @@ impl WorkerThread {
             guards: Cell::new(0),
             current: Cell::new(None),
             in_hand: Cell::new(None),
+            repatriated: Cell::new(false),
             rescuer,
             uncounted,
         }
@@ -210,6 +146,10 @@ impl WorkerThread {
                     match self.park() {
                         Phase::Exiting => return,
                         _ => {
+                            if self.shared.was_brought_home() {
+                                self.pool.let_roam();
+                                self.repatriated.set(true);
+                            }
                             let (reserved, prepare) = self.pool.woken();
                             self.prepare(reserved, prepare)
                         }
@@ -322,7 +262,7 @@ impl WorkerThread {
     #[inline]
     fn note_cpu(&self) {
         if self.pool.has_several_cpus() {
-            self.shared.cpu.store(affinity::current_cpu().unwrap_or(0), Ordering::Relaxed);
+            self.shared.note_cpu();
         }
     }
 
@@ -357,7 +297,7 @@ impl WorkerThread {
         self.work_for(entry, work);
         let shard = entry.shard();
         shard.queue().left_pending();
-        shard.gate().starts.count(self.start_of(shard));
+        shard.gate().starts.count(self.start_of(shard), self.repatriated.take());
         if self.uncounted {
             self.shared.cell.begin_item(Phase::Uncounted);
         } else if shard.cpu_intensive {
@@ -475,8 +415,7 @@ impl WorkerThread {
     /// The present item says what it does.
     pub(super) fn describe(&self, text: String) {
         let said = self.current.get().map(|_| (self.sequence(), text));
-        let before = std::mem::replace(&mut *self.shared.description.lock(), said);
-        drop(before);
+        drop(self.shared.describe(said));
     }
 }
 

@@ -419,6 +419,51 @@ mod tests {
         assert!(Running::managed(usize::MAX).target() < Running::managed(1).abandoned().target());
     }
 
+    /// spec: A2, A3 (elsewhere only when its own pod cannot take it)
+    #[test]
+    fn what_nobody_here_comes_for_may_go_to_siblings() {
+        let table = [
+            // running, waking, target, pending, helpers, may go
+            (0, 0, 1, 1, 0, false),
+            (0, 1, 1, 1, 0, false),
+            (0, 1, 1, 2, 0, true),
+            (0, 1, 1, 2, 1, false),
+            (1, 0, 1, 1, 0, true),
+            (1, 0, 1, 1, 1, false),
+            (1, 0, 1, 3, 2, true),
+            (1, 0, 2, 1, 0, false),
+            (1, 1, 2, 1, 0, false),
+            (2, 1, 2, 2, 0, true),
+            (3, 0, 2, 1, 0, true),
+            (1, 0, 1, 0, 0, false),
+        ];
+        for (running, waking, target, pending, helpers, may_go) in table {
+            let word = word(running, waking, Some(target)).sharing();
+            let row = format!("{running} {waking} {target} {pending} {helpers}");
+            assert_eq!(word.has_excess(pending, helpers), may_go, "{row}");
+        }
+    }
+
+    /// spec: A3 (also when the home pod's CPU is taken)
+    #[test]
+    fn those_who_do_not_get_a_cpu_count_no_more_until_one_begins() {
+        let idle = word(0, 0, Some(2)).sharing();
+        assert_eq!(idle.stall(), idle, "nobody was woken");
+        let stalled = word(0, 1, Some(2)).sharing().stall();
+        assert!(stalled.has_excess(1, 0));
+        assert!(!stalled.has_excess(1, 1), "a helper is on its way");
+        assert!(!stalled.start().0.is_stalled());
+        assert!(!stalled.drop_reservation().is_stalled());
+    }
+
+    #[test]
+    fn a_full_pool_offers_if_it_has_siblings() {
+        let full = word(1, 0, Some(1)).unwatchable();
+        assert_eq!(full.kick(), (full, Kick::Enough));
+        assert_eq!(full.sharing().kick(), (full.sharing(), Kick::Offer));
+        assert!(matches!(word(0, 0, Some(1)).sharing().kick().1, Kick::Wake(_)));
+    }
+
     #[test]
     fn a_pool_keeps_at_least_one_runnable() {
         assert_eq!(Running::managed(0).target(), Some(1));

@@ -4,7 +4,8 @@
 //! last item ends at any moment. The worklist is one counter. What a reservation leads to is done by the thread that
 //! got it, in the order of the engine: the errand's home first, then the errand ends, and what is left is offered.
 //!
-//! Red under: `push-without-fence`, `seek-announces-nothing`, `offer-announces-nothing`, `announce-without-fence`,
+//! Red under: `push-without-fence`, `seek-announces-nothing`, `offer-announces-nothing`, `offer-announces-once`,
+//! `announce-without-fence`,
 //! `room-clear-without-look`, `excess-clear-without-look`, `helper-leaves-without-fence`, `full-seeker-tells-nobody`.
 
 use std::sync::Arc;
