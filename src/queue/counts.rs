@@ -23,7 +23,7 @@ impl WorkQueue {
         self.handle.queue().starts()
     }
 
-    /// How often a pool that could not have a worker has called this queue's [rescuer](WorkQueueBuilder::rescuer). 0
+    /// How often a pool that could not have a worker has called this queue's [rescuer](crate::WorkQueueBuilder::rescuer). 0
     /// without one.
     #[doc(alias = "PWQ_STAT_MAYDAY")]
     #[must_use]
@@ -31,7 +31,7 @@ impl WorkQueue {
         self.handle.queue().rescuer().map_or(0, |rescuer| rescuer.maydays())
     }
 
-    /// How many of its items the [rescuer](WorkQueueBuilder::rescuer) has begun. 0 without one.
+    /// How many of its items the [rescuer](crate::WorkQueueBuilder::rescuer) has begun. 0 without one.
     #[doc(alias = "PWQ_STAT_RESCUED")]
     #[must_use]
     pub fn rescued(&self) -> u64 {

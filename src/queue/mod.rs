@@ -61,9 +61,12 @@ impl WorkQueue {
     /// The recommended kind: unbound and *managed*. Items run near their issuer, as many at a time as their pod has
     /// CPUs, not counting those that block under a guard.
     ///
-    /// Managed queues share that number if their pods have the same CPUs and nice level: a hundred such queues run no
-    /// more than one. It is a number of theirs alone. Managed queues with another nice level, or with pods of other
-    /// CPUs (by [`Attrs`]; also if they overlap), and per-CPU queues of normal and of high priority each have their own
+    /// An item whose pod is full, or gets no CPU, starts in another pod of the queue's that has a CPU free, unless the
+    /// queue is [strict](crate::Attrs::strict).
+    ///
+    /// Managed queues share that number if they divide the same CPUs alike and have the same nice level: a hundred such
+    /// queues run no more than one. It is a number of theirs alone. Managed queues with another nice level, or with other
+    /// pods (by [`Attrs`](crate::Attrs); also if they overlap), strict ones, and per-CPU queues of normal and of high priority each have their own
     /// and do not see each other's items; plain unbound and ordered queues have none. Where several of these share a CPU,
     /// the system's scheduler divides it between them.
     ///
