@@ -1,8 +1,7 @@
-//! Many items at once: each is admitted and pushed by itself, and the pool is kicked once for all of them.
+//! Many items at once: each is admitted and pushed by itself, and the pool is told once of all of them.
 //!
 //! A batch has one place, so one shard; and one pool, unless the shard's route is turned meanwhile. No user code runs
-//! between its first push and its kick. The one worker that the kick wakes sees the rest when it begins, and wakes the next
-//! where the pool wants more.
+//! between its first push and its kick, which wakes as many workers as the pool wants for so many entries.
 
 use super::entry::Entry;
 use super::one_shot::RawHandle;
@@ -110,7 +109,7 @@ impl<'a> Kick<'a> {
 impl Drop for Kick<'_> {
     fn drop(&mut self) {
         if let Some((shard, pool)) = self.to {
-            pool.pushed();
+            pool.pushed_many(self.pushed);
             shard.submitted(pool);
         }
     }

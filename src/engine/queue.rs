@@ -269,7 +269,7 @@ impl Queue {
             matches!(self.spec.limit, Limit::PerCpu(_)).then(|| Gate::new(self.standing(making.wishes)));
         let choice = making.choose(&self.executor, slot);
         let user = choice.user.clone();
-        let cpu_intensive = self.spec.cpu_intensive && choice.pool.spec.target.is_some();
+        let cpu_intensive = self.spec.cpu_intensive && choice.pool.spec.managed;
         let shard = Shard::new(self.this, choice, own_gate, cpu_intensive);
         let id = shard.id();
         let shard = NonNull::from(Box::leak(Box::new(shard)));

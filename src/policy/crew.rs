@@ -30,8 +30,8 @@ pub(crate) struct CrewLimits {
 pub(crate) struct Crew {
     /// Parked workers, the most recently idle last: it is woken first, its cache is warm.
     idle: VecDeque<Idle>,
-    /// Reservations given to woken workers that have not begun yet.
-    waking: Vec<Reserved>,
+    /// Reservations given to woken workers that have not begun yet. Who comes first takes the oldest.
+    waking: VecDeque<Reserved>,
     /// Reservations that wait for a worker to be made or to become idle.
     owed: Vec<Reserved>,
     /// Workers that have arrived and not left.
@@ -121,7 +121,7 @@ impl Crew {
     pub(crate) fn new(limits: CrewLimits) -> Self {
         Self {
             idle: VecDeque::new(),
-            waking: Vec::new(),
+            waking: VecDeque::new(),
             owed: Vec::new(),
             alive: 0,
             creating: false,
@@ -149,7 +149,7 @@ impl Crew {
         let neighbour = near.and_then(|cpu| self.idle.iter().rposition(|idle| idle.cpu == Some(cpu)));
         let best = neighbour.or(self.idle.len().checked_sub(1));
         if let Some(idle) = best.and_then(|at| self.idle.remove(at)) {
-            self.waking.push(reserved);
+            self.waking.push_back(reserved);
             return Wake::Unpark(idle.id);
         }
         self.owed.push(reserved);
@@ -165,7 +165,7 @@ impl Crew {
     ///
     /// If nobody was woken.
     pub(crate) fn woken(&mut self) -> (Reserved, Prepare) {
-        let reserved = self.waking.pop().expect("a worker woke up without a reservation");
+        let reserved = self.waking.pop_front().expect("a worker woke up without a reservation");
         (reserved, self.prepare())
     }
 

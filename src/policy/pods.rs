@@ -16,7 +16,8 @@ const CORES_PER_SHARD: usize = 8;
 /// How near to the CPU that queued it an item of an unbound queue stays.
 ///
 /// A scope divides the CPUs of the machine into pods. Each pod has its own workers, and an item goes to the
-/// pod of the CPU that queued it. Small pods keep data warm, large ones share the work more evenly.
+/// pod of the CPU that queued it. Small pods keep data warm; what a pod cannot take goes to the nearest one that can,
+/// unless the queue is [strict](crate::Attrs::strict).
 ///
 /// # Examples
 ///

@@ -14,6 +14,7 @@
 )]
 
 mod abandon;
+mod attention;
 mod block;
 mod close;
 mod drain;
