@@ -21,8 +21,8 @@ SEEDS ?= 3
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
 	@echo "make test          the whole test suite: unit, integration, model, documentation and loom tests"
-	@echo "make portable      cargo test on what systems other than Linux get: no pinning, no nice levels"
 	@echo "make test-vm       what depends on the machine, on emulated ones: caches, NUMA nodes, CPUs that come and go"
+	@echo "make portable      cargo test on what systems other than Linux get: no pinning, no nice levels"
 	@echo "make check         format, lints and documentation, all warnings being errors"
 	@echo "make loom          every loom model, each as deep as it says"
 	@echo "make loom-mutants  show that the loom models can fail"

@@ -9,14 +9,17 @@
 //! | `worklist` | everybody |
 //! | `state` | its lock; never held across a wake-up or user code |
 //! | `binding` | its own lock |
+//! | `departures` | everybody: raised when a shard's route is turned away from the pool |
 //! | `sidelined`, `bound` | written under `state`'s lock, read by everybody: how many entries the sideline holds, or that the pool is abandoned; how many of them may not leave |
 
 mod abandon;
 mod binding;
 mod distress;
+mod door;
 mod sharing;
 mod sideline;
 mod spec;
+mod users;
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -24,20 +27,20 @@ use std::sync::{Arc, Weak};
 use crossbeam_deque::Injector;
 use crossbeam_utils::CachePadded;
 
-use crate::policy::concurrency::{Kick, Reserved, Running};
-use crate::policy::crew::{Crew, Prepare, Rest, Wake, WorkerId, should_shed};
+use crate::policy::concurrency::{Reserved, Running};
+use crate::policy::crew::{Crew, Prepare, Rest, WorkerId, should_shed};
 use crate::policy::manager::Look;
 use crate::policy::stall::StallWatch;
 use crate::policy::time::Time;
 use crate::policy::worker::Phase;
+use crate::protocol::route::Departures;
 use crate::protocol::running::RunningCell;
-use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
+use crate::sys::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::sys::{affinity, clock};
 
 use super::class::Seat;
 use super::core::Core;
 use super::entry::Entry;
-use super::manager::Request;
 use super::shard::steal;
 use super::shutdown::give_up;
 use super::worker::Worker;
@@ -52,6 +55,7 @@ pub(crate) struct Pool {
     pub(crate) core: Arc<Core>,
     pub(crate) running: CachePadded<RunningCell>,
     worklist: Injector<Entry>,
+    pub(super) departures: Departures,
     sidelined: AtomicUsize,
     bound: AtomicUsize,
     /// Its place among siblings that take items from each other.
@@ -104,6 +108,7 @@ impl Pool {
             spec,
             running: CachePadded::new(RunningCell::new(running)),
             worklist: Injector::new(),
+            departures: Departures::new(),
             sidelined: AtomicUsize::new(0),
             bound: AtomicUsize::new(0),
             seat,
@@ -116,6 +121,10 @@ impl Pool {
             this: this.clone(),
             core,
         })
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Self> {
+        self.this.upgrade().expect("who has a reference has it from somebody who shares the pool")
     }
 
     /// Adds an entry at the end of the worklist.
@@ -131,10 +140,22 @@ impl Pool {
         self.worklist.push(entry);
     }
 
-    /// The second half, for all entries that this thread has pushed.
+    /// The second half, for the entry that this thread has pushed.
     #[inline]
     pub(crate) fn pushed(&self) {
         self.perform(self.running.pushed(), None);
+    }
+
+    /// The second half, for so many entries: woken one by another, the last worker would come late.
+    pub(crate) fn pushed_many(&self, entries: usize) {
+        self.pushed();
+        for _ in 1..entries {
+            if !self.running.load().need_more_worker() {
+                break;
+            }
+            self.pushed();
+        }
+        self.offer();
     }
 
     /// Adds an entry before all others.
@@ -186,101 +207,16 @@ impl Pool {
         abandon::entries(self.sidelined.load(Ordering::Acquire)) > 0 || !self.worklist.is_empty()
     }
 
+    /// The same, also while entries are moved from one list to the other.
+    #[cold]
+    pub(crate) fn has_entries(&self) -> bool {
+        let _state = self.state.lock();
+        self.has_work()
+    }
+
     /// How many entries lie on the worklist: a hint.
     pub(crate) fn pending(&self) -> usize {
         self.worklist.len() + abandon::entries(self.sidelined.load(Ordering::Relaxed))
-    }
-
-    /// The caller gave up running, or used up a reservation, or cleared the watched bit: if there is work, sees to
-    /// it that somebody comes for it.
-    #[inline]
-    pub(crate) fn look(&self) {
-        self.perform(self.running.look(|| self.has_work()), None);
-        self.seek();
-    }
-
-    /// The same for a worker that is about to block on this CPU.
-    #[inline]
-    pub(crate) fn look_before_blocking(&self) {
-        let kick = self.running.look(|| self.has_work());
-        if kick != Kick::Enough {
-            self.perform(kick, affinity::current_cpu());
-        }
-        self.seek();
-    }
-
-    /// The one door: wakes or makes a worker, or tells the manager, if that is what the word says.
-    #[inline]
-    fn perform(&self, kick: Kick, near: Option<usize>) {
-        match kick {
-            Kick::Enough => {}
-            Kick::Wake(reserved) => self.wake(reserved, near),
-            Kick::Offer => self.offer(),
-            Kick::Watch => {
-                self.core.manager.ask(Request::Watch(self.this.clone()));
-                self.offer();
-            }
-        }
-    }
-
-    #[cold]
-    fn wake(&self, reserved: Reserved, near: Option<usize>) {
-        let mut state = self.state.lock();
-        if self.is_abandoned() {
-            drop(state);
-            self.drop_reservation(reserved);
-            return self.give_up_worklist();
-        }
-        let look_at = if self.seat.is_some() { state.stall.woke(clock::now()) } else { None };
-        match state.crew.kick(reserved, near) {
-            Wake::Unpark(id) => {
-                let worker = Arc::clone(state.worker(id));
-                worker.cell.set_phase(Phase::Waking);
-                drop(state);
-                worker.unpark();
-            }
-            Wake::Create => {
-                drop(state);
-                if !self.ask_for_worker() {
-                    self.nobody_comes();
-                }
-            }
-            Wake::Wait => drop(state),
-            Wake::Call(call) => {
-                drop(state);
-                self.core.manager.ask(Request::Call(self.this.clone(), call));
-            }
-        }
-        if let Some(at) = look_at {
-            self.core.manager.ask(Request::Stall(self.this.clone(), at));
-        }
-    }
-
-    /// Nobody comes for this reservation. The caller looks at the work afterwards.
-    fn drop_reservation(&self, reserved: Reserved) {
-        let errand = reserved.errand();
-        self.running.drop_reservation(reserved);
-        self.end_errand(errand);
-    }
-
-    /// False if there is no manager, and none can be made now.
-    pub(crate) fn ask_for_worker(&self) -> bool {
-        self.core.manager.ask(Request::Create(self.this.clone()))
-    }
-
-    /// There is no manager, so there are no workers either. Work waits until somebody, by the next push or otherwise,
-    /// has brought a manager about: it looks at every pool.
-    #[cold]
-    fn nobody_comes(&self) {
-        let mut state = self.state.lock();
-        let dropped = state.crew.nobody_comes();
-        state.will_not_come(&dropped);
-        drop(state);
-        dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
-        // One that came about meanwhile may have looked here before that, and found the work reserved for.
-        if !self.core.manager.is_missing() {
-            self.look();
-        }
     }
 
     /// A new worker begins its life. It was counted in nothing so far.
@@ -289,20 +225,23 @@ impl Pool {
         let mut state = self.state.lock();
         state.workers[worker.id as usize] = Slot::Worker(Arc::clone(worker));
         let rest = state.crew.arrived(worker.id, affinity::current_cpu(), now);
-        state.settle(worker, &rest);
+        self.settle(state, worker, &rest);
         rest
     }
 
     /// A worker has nothing to do. `counted`: it still counts as running, and stops to do so together with entering
     /// the idle stack, so that nobody who sees a free place finds no idle worker for it.
     pub(crate) fn rest(&self, worker: &Worker, counted: bool) -> Rest {
+        if self.spec.home.is_some() {
+            worker.note_cpu();
+        }
         let now = clock::now();
         let mut state = self.state.lock();
         if counted {
             self.running.leave();
         }
         let rest = state.crew.rest(worker.id, affinity::current_cpu(), now);
-        state.settle(worker, &rest);
+        self.settle(state, worker, &rest);
         rest
     }
 
@@ -327,8 +266,25 @@ impl Pool {
     /// A woken worker takes its reservation.
     pub(crate) fn woken(&self) -> (Reserved, Prepare) {
         let mut state = self.state.lock();
-        state.stall.came();
-        state.crew.woken()
+        let look_at = self.came(&mut state, 1);
+        let woken = state.crew.woken();
+        drop(state);
+        self.ask_for_a_look(look_at);
+        woken
+    }
+
+    /// A worker that parks becomes idle in the same critical section in which the crew learns of it.
+    fn settle(&self, mut state: MutexGuard<'_, State>, worker: &Worker, rest: &Rest) {
+        let look_at = match rest {
+            Rest::Park(_) => {
+                worker.cell.set_phase(Phase::Idle);
+                None
+            }
+            Rest::Start(..) => self.came(&mut state, 1),
+            Rest::Exit => None,
+        };
+        drop(state);
+        self.ask_for_a_look(look_at);
     }
 
     /// A number for a worker that is about to be made.
@@ -383,15 +339,6 @@ impl Pool {
         true
     }
 
-    /// Nobody will push any more: the idle workers leave, the others when they are done.
-    pub(crate) fn close(&self) {
-        let mut state = self.state.lock();
-        let idle = state.crew.close();
-        let leaving = state.send_away(&idle);
-        drop(state);
-        leaving.iter().for_each(|worker| worker.unpark());
-    }
-
     /// A look for the manager's watch.
     pub(crate) fn observe(&self) -> Look {
         let state = self.state.lock();
@@ -424,30 +371,11 @@ impl Pool {
     pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
         self.state.lock().workers.iter().filter_map(Slot::worker).map(Arc::clone).collect()
     }
-
-    /// Is the pool done with, or about to be?
-    pub(crate) fn is_closing(&self) -> bool {
-        self.state.lock().crew.is_closing()
-    }
 }
 
 impl State {
     fn worker(&self, id: WorkerId) -> &Arc<Worker> {
         self.workers[id as usize].worker().expect("the crew named a worker that is not there")
-    }
-
-    /// A worker that parks becomes idle in the same critical section in which the crew learns of it.
-    fn settle(&mut self, worker: &Worker, rest: &Rest) {
-        match rest {
-            Rest::Park(_) => worker.cell.set_phase(Phase::Idle),
-            Rest::Start(..) => self.stall.came(),
-            Rest::Exit => {}
-        }
-    }
-
-    /// These reservations were taken from the crew, and are dropped.
-    fn will_not_come(&mut self, dropped: &[Reserved]) {
-        dropped.iter().for_each(|_| self.stall.came());
     }
 
     fn send_away(&self, ids: &[WorkerId]) -> Vec<Arc<Worker>> {

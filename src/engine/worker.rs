@@ -4,22 +4,20 @@
     reason = "a thread-local pointer leads to the worker that lives on the thread's own stack"
 )]
 
+mod shared;
+
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::Thread;
 
-use crate::policy::concurrency::PodId;
-use crate::policy::concurrency::{Next, Reserved};
-use crate::policy::cpu_set::CpuSet;
+use crate::policy::concurrency::{Next, PodId, Reserved};
 use crate::policy::crew::{Prepare, Rest, WorkerId};
 use crate::policy::worker::Phase;
-use crate::protocol::worker::WorkerCell;
 use crate::sys::fork::{self, Origin};
-use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::{self, affinity};
 
+pub(crate) use self::shared::Worker;
 use super::bh;
 pub(crate) use super::context::Current;
 use super::core::{Core, PanicReport};
@@ -28,6 +26,7 @@ use super::manager::Request;
 use super::pool::Pool;
 use super::queue::Queue;
 use super::rescuer::Rescuer;
+use super::route;
 use super::shard::{self, Shard};
 use super::starts::Start;
 use super::waits;
@@ -38,21 +37,6 @@ const STATUS_OF_A_PANIC: i32 = 101;
 
 thread_local! {
     static CURRENT: Cell<*const WorkerThread> = const { Cell::new(std::ptr::null()) };
-}
-
-/// What others know of a worker.
-#[derive(Debug)]
-pub(crate) struct Worker {
-    pub(crate) id: WorkerId,
-    pub(crate) cell: WorkerCell,
-    /// The CPU on which it was seen last, if that can differ from another worker's of its pool. Written by the owner;
-    /// a hint.
-    cpu: AtomicUsize,
-    /// What an item said of itself, and which: it is out of date once the worker has begun another one.
-    description: Mutex<Option<(u64, String)>>,
-    thread: Thread,
-    /// The same as the system knows it, as long as it works here.
-    system: Mutex<Option<affinity::ThreadId>>,
 }
 
 /// A worker as its own thread sees it, or a rescuer while it serves a pool. Lives on that thread's stack; nobody else
@@ -68,60 +52,12 @@ pub(crate) struct WorkerThread {
     current: Cell<Option<Current>>,
     /// An entry that was given a slot by the last completion, and that nothing else comes before.
     in_hand: Cell<Option<Entry>>,
+    /// It was brought home to its pod since the last item.
+    repatriated: Cell<bool>,
     /// If it is a rescuer: it is not of the pool's crew.
     rescuer: Option<Arc<Rescuer>>,
     /// A block of its items changes no count: it is a rescuer, or its pool manages no concurrency.
     uncounted: bool,
-}
-
-impl Worker {
-    /// For the calling thread.
-    fn new(id: WorkerId, phase: Phase) -> Self {
-        Self {
-            id,
-            cell: WorkerCell::new(phase),
-            cpu: AtomicUsize::new(0),
-            description: Mutex::new(None),
-            thread: std::thread::current(),
-            system: Mutex::new(Some(affinity::ThreadId::current())),
-        }
-    }
-
-    /// Binds the thread, unless it works here no more. That CPUs may have gone meanwhile is seen by the next look.
-    pub(crate) fn pin(&self, cpus: &CpuSet) {
-        let system = self.system.lock();
-        drop(system.map(|thread| thread.pin_to_set(cpus)));
-    }
-
-    /// As [`pin`](Self::pin), if the system has bound the thread to something else.
-    pub(crate) fn keep_pinned(&self, cpus: &CpuSet) {
-        let system = self.system.lock();
-        let strayed = system.filter(|thread| thread.cpus().is_ok_and(|bound| bound != *cpus));
-        drop(strayed.map(|thread| thread.pin_to_set(cpus)));
-    }
-
-    /// Nobody binds the calling thread from now on: its number may soon be another one's.
-    fn leaves(&self) {
-        *self.system.lock() = None;
-    }
-
-    pub(crate) fn cpu(&self) -> usize {
-        self.cpu.load(Ordering::Relaxed)
-    }
-
-    /// What the item that it executes has said of itself.
-    pub(crate) fn description(&self) -> Option<String> {
-        let state = self.cell.load();
-        let description = self.description.lock();
-        let (item, text) = description.as_ref()?;
-        let has_item = matches!(state.phase(), Phase::Running | Phase::Blocked | Phase::Uncounted);
-        (has_item && *item == state.sequence()).then(|| text.clone())
-    }
-
-    /// Outside of the pool's lock: this is a system call.
-    pub(crate) fn unpark(&self) {
-        self.thread.unpark();
-    }
 }
 
 /// Runs `look` on the worker whose thread this is. In a child that an item forked, this thread is a worker no more.
@@ -186,6 +122,7 @@ impl WorkerThread {
             guards: Cell::new(0),
             current: Cell::new(None),
             in_hand: Cell::new(None),
+            repatriated: Cell::new(false),
             rescuer,
             uncounted,
         }
@@ -210,6 +147,10 @@ impl WorkerThread {
                     match self.park() {
                         Phase::Exiting => return,
                         _ => {
+                            if self.shared.was_brought_home() {
+                                self.pool.let_roam();
+                                self.repatriated.set(true);
+                            }
                             let (reserved, prepare) = self.pool.woken();
                             self.prepare(reserved, prepare)
                         }
@@ -272,7 +213,7 @@ impl WorkerThread {
                 && self.pool.running.between_items(true) == Next::Shed
             {
                 if let Some(entry) = self.in_hand.take() {
-                    self.pool.put_back(entry);
+                    route::put_back(entry);
                 }
                 return false;
             }
@@ -322,7 +263,7 @@ impl WorkerThread {
     #[inline]
     fn note_cpu(&self) {
         if self.pool.has_several_cpus() {
-            self.shared.cpu.store(affinity::current_cpu().unwrap_or(0), Ordering::Relaxed);
+            self.shared.note_cpu();
         }
     }
 
@@ -357,7 +298,7 @@ impl WorkerThread {
         self.work_for(entry, work);
         let shard = entry.shard();
         shard.queue().left_pending();
-        shard.gate().starts.count(self.start_of(shard));
+        shard.gate().starts.count(self.start_of(shard), self.repatriated.take());
         if self.uncounted {
             self.shared.cell.begin_item(Phase::Uncounted);
         } else if shard.cpu_intensive {
@@ -373,7 +314,7 @@ impl WorkerThread {
 
     #[inline]
     fn start_of(&self, shard: &Shard) -> Start {
-        if !std::ptr::eq(&*shard.pool, &*self.pool) {
+        if !shard.is_led_to(&self.pool) && shard.pool().is_sibling_of(&self.pool) {
             Start::Stolen
         } else if self.pool.spec.is_home(affinity::current_cpu) {
             Start::Home
@@ -406,12 +347,18 @@ impl WorkerThread {
     pub(crate) fn complete(&self, entry: Entry) {
         self.current.set(None);
         if let Some(next) = shard::complete(entry) {
+            let departures = self.pool.departures.count();
             if let Some(rescuer) = &self.rescuer {
                 rescuer.hand_on(next, &self.pool);
-            } else if !std::ptr::eq(&*next.shard().pool, &*self.pool) {
-                submit(next);
+            } else if !next.shard().leads_to(&self.pool) {
+                route::submit(next);
             } else if self.pool.has_work() {
+                let shard = next.shard().id();
                 self.pool.submit(next);
+                if self.pool.departures.count() != departures {
+                    // The entry may be done by now, and its shard gone.
+                    shard::with_shard(shard, |shard| shard.came_late(&self.pool));
+                }
             } else {
                 self.in_hand.set(Some(next));
             }
@@ -475,14 +422,6 @@ impl WorkerThread {
     /// The present item says what it does.
     pub(super) fn describe(&self, text: String) {
         let said = self.current.get().map(|_| (self.sequence(), text));
-        let before = std::mem::replace(&mut *self.shared.description.lock(), said);
-        drop(before);
+        drop(self.shared.describe(said));
     }
-}
-
-/// Starts an entry that was given a slot, on behalf of nobody who keeps its pool in place: once it is on the
-/// worklist it may be executed, and its queue and their pool may be gone before the kick is done.
-pub(crate) fn submit(entry: Entry) {
-    let pool = Arc::clone(&entry.shard().pool);
-    pool.submit(entry);
 }

@@ -195,21 +195,25 @@ impl Running {
     ///
     /// Asked after every push, and by everybody who lowers the count or raises the target while work is pending.
     pub(crate) const fn kick(self) -> (Self, Kick) {
-        match self.reserve() {
-            (word, Some(reserved)) => (word, Kick::Wake(reserved)),
-            (_, None) if !self.is_watched() => (Self(self.0 | WATCHED), Kick::Watch),
-            (_, None) if self.is_sharing() => (self, Kick::Offer),
-            (_, None) => (self, Kick::Enough),
+        if self.need_more_worker() {
+            (self.wake_one(), Kick::Wake(Reserved { errand: None }))
+        } else if !self.is_watched() {
+            (Self(self.0 | WATCHED), Kick::Watch)
+        } else if self.is_sharing() {
+            (self, Kick::Offer)
+        } else {
+            (self, Kick::Enough)
         }
     }
 
-    /// A worker is reserved if there is room for one.
+    /// Is there room for the work of a sibling? Not where those who were woken do not get a CPU.
+    pub(crate) const fn takes_errands(self) -> bool {
+        self.need_more_worker() && !self.is_stalled()
+    }
+
+    /// A worker is reserved for the work of a sibling, if there is room for that.
     pub(crate) const fn reserve(self) -> (Self, Option<Reserved>) {
-        if self.need_more_worker() {
-            (self.wake_one(), Some(Reserved { errand: None }))
-        } else {
-            (self, None)
-        }
+        if self.takes_errands() { (self.wake_one(), Some(Reserved { errand: None })) } else { (self, None) }
     }
 
     /// A reserved worker begins, or finds that it may not: its reservation is used up either way.
@@ -217,18 +221,23 @@ impl Running {
     /// A refused one looks at the work once more, like everybody who gives something up: nobody else is needed then,
     /// since the pool is full in this very word, but somebody must watch it.
     pub(crate) const fn start(self) -> (Self, bool) {
-        let rested = Self((self.0 & !STALLED) - (1 << WAKING));
+        let rested = Self(self.0 - (1 << WAKING));
         if rested.may_start() { (rested.run_one(), true) } else { (rested, false) }
     }
 
     /// A reservation is dropped: nobody can serve it.
     pub(crate) const fn drop_reservation(self) -> Self {
-        Self((self.0 & !STALLED) - (1 << WAKING))
+        Self(self.0 - (1 << WAKING))
     }
 
-    /// Somebody was woken long ago, and has not begun: until one begins, siblings may take what lies here.
+    /// Somebody was woken long ago, and has not come: siblings may take what lies here.
     pub(crate) const fn stall(self) -> Self {
-        if self.waking() > 0 { Self(self.0 | STALLED) } else { self }
+        Self(self.0 | STALLED)
+    }
+
+    /// Nobody is late any more. Whoever has come looks for a sibling's work afterwards.
+    pub(crate) const fn unstall(self) -> Self {
+        Self(self.0 & !STALLED)
     }
 
     /// What next, now that an item has ended?
@@ -417,6 +426,55 @@ mod tests {
             assert_eq!(word.retarget(2), (word, false));
         }
         assert!(Running::managed(usize::MAX).target() < Running::managed(1).abandoned().target());
+    }
+
+    /// spec: A2, A3 (elsewhere only when its own pod cannot take it)
+    #[test]
+    fn what_nobody_here_comes_for_may_go_to_siblings() {
+        let table = [
+            // running, waking, target, pending, helpers, may go
+            (0, 0, 1, 1, 0, false),
+            (0, 1, 1, 1, 0, false),
+            (0, 1, 1, 2, 0, true),
+            (0, 1, 1, 2, 1, false),
+            (1, 0, 1, 1, 0, true),
+            (1, 0, 1, 1, 1, false),
+            (1, 0, 1, 3, 2, true),
+            (1, 0, 2, 1, 0, false),
+            (1, 1, 2, 1, 0, false),
+            (2, 1, 2, 2, 0, true),
+            (3, 0, 2, 1, 0, true),
+            (1, 0, 1, 0, 0, false),
+        ];
+        for (running, waking, target, pending, helpers, may_go) in table {
+            let word = word(running, waking, Some(target)).sharing();
+            let row = format!("{running} {waking} {target} {pending} {helpers}");
+            assert_eq!(word.has_excess(pending, helpers), may_go, "{row}");
+        }
+    }
+
+    /// spec: A3 (elsewhere only what the own pod cannot take)
+    #[test]
+    fn a_stalled_pool_gives_away_what_it_woke_somebody_for_and_takes_nothing() {
+        let pool = word(0, 1, Some(2)).sharing();
+        assert!(!pool.has_excess(1, 0) && pool.takes_errands());
+        let stalled = pool.stall();
+        assert!(stalled.has_excess(1, 0) && !stalled.has_excess(1, 1));
+        assert_eq!(
+            stalled.reserve(),
+            (stalled, None),
+            "whoever is woken here next would not get a CPU either"
+        );
+        assert!(matches!(stalled.kick().1, Kick::Wake(_)), "its own items may be as lucky as the next one");
+        assert_eq!(stalled.unstall(), pool);
+    }
+
+    #[test]
+    fn a_full_pool_offers_if_it_has_siblings() {
+        let full = word(1, 0, Some(1)).unwatchable();
+        assert_eq!(full.kick(), (full, Kick::Enough));
+        assert_eq!(full.sharing().kick(), (full.sharing(), Kick::Offer));
+        assert!(matches!(word(0, 0, Some(1)).sharing().kick().1, Kick::Wake(_)));
     }
 
     #[test]

@@ -30,8 +30,8 @@ pub(crate) struct CrewLimits {
 pub(crate) struct Crew {
     /// Parked workers, the most recently idle last: it is woken first, its cache is warm.
     idle: VecDeque<Idle>,
-    /// Reservations given to woken workers that have not begun yet.
-    waking: Vec<Reserved>,
+    /// Reservations given to woken workers that have not begun yet. Who comes first takes the oldest.
+    waking: VecDeque<Reserved>,
     /// Reservations that wait for a worker to be made or to become idle.
     owed: Vec<Reserved>,
     /// Workers that have arrived and not left.
@@ -121,7 +121,7 @@ impl Crew {
     pub(crate) fn new(limits: CrewLimits) -> Self {
         Self {
             idle: VecDeque::new(),
-            waking: Vec::new(),
+            waking: VecDeque::new(),
             owed: Vec::new(),
             alive: 0,
             creating: false,
@@ -149,7 +149,7 @@ impl Crew {
         let neighbour = near.and_then(|cpu| self.idle.iter().rposition(|idle| idle.cpu == Some(cpu)));
         let best = neighbour.or(self.idle.len().checked_sub(1));
         if let Some(idle) = best.and_then(|at| self.idle.remove(at)) {
-            self.waking.push(reserved);
+            self.waking.push_back(reserved);
             return Wake::Unpark(idle.id);
         }
         self.owed.push(reserved);
@@ -165,7 +165,7 @@ impl Crew {
     ///
     /// If nobody was woken.
     pub(crate) fn woken(&mut self) -> (Reserved, Prepare) {
-        let reserved = self.waking.pop().expect("a worker woke up without a reservation");
+        let reserved = self.waking.pop_front().expect("a worker woke up without a reservation");
         (reserved, self.prepare())
     }
 
@@ -305,6 +305,23 @@ impl Crew {
         self.closing = true;
         self.alive -= self.idle.len();
         self.idle.drain(..).map(|idle| idle.id).collect()
+    }
+
+    /// Somebody pushes again, and asks next who is [owed](Self::attend).
+    pub(crate) fn open(&mut self) {
+        if self.closing {
+            self.closing = false;
+            if !self.making {
+                // Who was asked for, and not begun, is not made while the pool closes: asked for anew.
+                self.creating = false;
+                self.distress.served();
+            }
+        }
+    }
+
+    /// The pool was opened: does a reservation wait for a worker that nobody was asked for?
+    pub(crate) fn attend(&mut self) -> Prepare {
+        if self.owed.is_empty() { Prepare::Ready } else { self.prepare() }
     }
 
     /// Is some worker on its way, or being made? If not, and none runs, pending work would wait forever.

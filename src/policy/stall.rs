@@ -20,17 +20,27 @@ pub(crate) const STALL: Duration = Duration::from_micros(200);
 pub(crate) struct StallWatch {
     /// When each of those was woken who have not come, the first one first.
     on_their_way: VecDeque<Time>,
-    /// The manager has a deadline.
-    watching: bool,
+    /// When the manager looks next. It may come before, for a time that was sooner than needed.
+    next_look: Option<Time>,
     /// Somebody was woken since the last look.
     woke: bool,
+    /// The last look found somebody late, and somebody has been so since.
+    late: bool,
+}
+
+/// Nobody is late any more.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Eased {
+    /// The manager, which expects nothing new of those who were late, is to look sooner than it would.
+    pub(crate) look_at: Option<Time>,
 }
 
 /// What a look finds.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StallLook {
-    /// Nobody was woken of late. The next one who is begins the watch anew.
+    /// Nobody was woken of late, and the next one who is begins the watch anew; or another deadline comes.
     Over,
     /// Look again at this time.
     Again(Time),
@@ -39,13 +49,11 @@ pub(crate) enum StallLook {
 }
 
 impl StallWatch {
-    /// A worker was woken, or asked for. The time at which the manager must look, if it does not watch already.
+    /// A worker was woken, or asked for. The time at which the manager must look, if it does not look before that.
     pub(crate) fn woke(&mut self, now: Time) -> Option<Time> {
         self.on_their_way.push_back(now);
         self.woke = true;
-        let begins = !self.watching;
-        self.watching = true;
-        begins.then_some(now + STALL)
+        self.look_by(now + STALL)
     }
 
     /// One who was woken has come, or will not come. Items wait for no worker in particular, so it does not matter which.
@@ -53,19 +61,48 @@ impl StallWatch {
         self.on_their_way.pop_front();
     }
 
+    /// Was somebody late, up to the last who came?
+    pub(crate) fn is_late(&self) -> bool {
+        self.late
+    }
+
+    /// After each who came while somebody was late: is nobody late now?
+    pub(crate) fn ease(&mut self, now: Time) -> Option<Eased> {
+        let first = self.on_their_way.front().copied();
+        if !self.late || first.is_some_and(|since| now.since(since) >= STALL) {
+            return None;
+        }
+        self.late = false;
+        Some(Eased { look_at: first.and_then(|since| self.look_by(since + STALL)) })
+    }
+
+    fn look_by(&mut self, deadline: Time) -> Option<Time> {
+        let sooner = self.next_look.is_none_or(|next| deadline < next);
+        if sooner {
+            self.next_look = Some(deadline);
+        }
+        sooner.then_some(deadline)
+    }
+
     /// The deadline has come.
     pub(crate) fn look(&mut self, now: Time) -> StallLook {
+        if self.next_look.is_some_and(|next| now < next) {
+            return StallLook::Over; // Another deadline comes.
+        }
         let woke = std::mem::take(&mut self.woke);
-        match self.on_their_way.front() {
+        let look = match self.on_their_way.front() {
             // Ever more rarely: what is to be done about it has been done.
             Some(since) if now.since(*since) >= STALL => StallLook::Stalled(now + now.since(*since)),
             Some(since) => StallLook::Again(*since + STALL),
             None if woke => StallLook::Again(now + STALL),
-            None => {
-                self.watching = false;
-                StallLook::Over
-            }
-        }
+            None => StallLook::Over,
+        };
+        self.next_look = match look {
+            StallLook::Again(at) | StallLook::Stalled(at) => Some(at),
+            StallLook::Over => None,
+        };
+        self.late = matches!(look, StallLook::Stalled(_));
+        look
     }
 }
 
@@ -84,12 +121,32 @@ mod tests {
         assert_eq!(watch.woke(at(0)), Some(at(200)));
         assert_eq!(watch.woke(at(150)), None, "the manager watches");
         assert_eq!(watch.look(at(200)), StallLook::Stalled(at(400)));
+        assert!(watch.is_late());
         watch.came();
-        assert_eq!(watch.look(at(300)), StallLook::Again(at(350)), "the second is younger");
+        assert_eq!(watch.ease(at(300)), Some(Eased { look_at: Some(at(350)) }), "the second is younger");
+        assert!(!watch.is_late());
         assert_eq!(watch.look(at(350)), StallLook::Stalled(at(550)));
+        assert_eq!(watch.look(at(400)), StallLook::Over, "this one was too soon");
         assert_eq!(watch.look(at(550)), StallLook::Stalled(at(950)), "more rarely");
         watch.came();
+        assert_eq!(watch.ease(at(800)), Some(Eased { look_at: None }));
         assert_eq!(watch.look(at(950)), StallLook::Over);
+    }
+
+    /// spec: A3 (200 µs), however long others have been late.
+    #[test]
+    fn who_is_woken_while_others_are_late_is_looked_for_in_time() {
+        let mut watch = StallWatch::default();
+        assert_eq!(watch.woke(at(0)), Some(at(200)));
+        assert_eq!(watch.look(at(200)), StallLook::Stalled(at(400)));
+        assert_eq!(watch.look(at(400)), StallLook::Stalled(at(800)));
+        assert_eq!(watch.look(at(800)), StallLook::Stalled(at(1600)));
+        assert_eq!(watch.woke(at(900)), Some(at(1100)));
+        watch.came();
+        assert_eq!(watch.ease(at(1050)), Some(Eased { look_at: None }), "it is looked for at 1100 anyway");
+        assert_eq!(watch.look(at(1100)), StallLook::Stalled(at(1300)));
+        assert_eq!(watch.woke(at(1200)), None);
+        assert_eq!(watch.ease(at(1250)), None, "one is late still");
     }
 
     #[test]

@@ -123,7 +123,7 @@ impl Exchange {
         own: &P,
         pool: impl Fn(PodId) -> Option<H>,
     ) -> Option<(Option<H>, Reserved)> {
-        if !own.running().load().need_more_worker() {
+        if !own.running().load().takes_errands() {
             return None;
         }
         self.room.set(pod as usize);
@@ -166,7 +166,7 @@ impl Exchange {
     #[cold]
     fn no_room<P: Member>(&self, pod: PodId, pool: &P) {
         self.room.clear(pod as usize);
-        if pool.running().load().need_more_worker() {
+        if pool.running().load().takes_errands() {
             self.room.set(pod as usize);
         }
     }

@@ -72,6 +72,12 @@ impl RunningCell {
         fence_after_update(); // with the fence of who sets its room bit
     }
 
+    /// Nobody is late any more. The caller owes a [`look`](Self::look).
+    #[cold]
+    pub(crate) fn unstall(&self) {
+        self.update(|word| (word.unstall(), ()));
+    }
+
     /// Uses up a reservation: true if the worker begins.
     pub(crate) fn start(&self, reserved: Reserved) -> bool {
         let _used_up = reserved;

@@ -17,7 +17,7 @@ impl Machine {
     /// spec: C3 (a woken worker counts as running from the wake-up): a burst wakes no more than may run, and
     /// an unmanaged pool wakes one at a time.
     pub(super) fn check_wake(&self, pool: PoolId) {
-        let on_their_way = self.waking(&self.pools[pool]) + self.pools[pool].owed;
+        let on_their_way = self.waking(&self.pools[pool]) + self.pools[pool].owed.len() as u64;
         match self.pools[pool].word.target() {
             Some(target) => {
                 let counted = self.workers(&self.pools[pool]).filter(|worker| worker.counted).count() as u64;
@@ -40,7 +40,10 @@ impl Machine {
     /// A worker of `pool` begins an item.
     ///
     /// spec: C1. On one CPU nothing comes between the permission and the start, so the rule holds here too.
-    pub(super) fn check_begin(&self, pool: PoolId) {
+    pub(super) fn check_begin(&mut self, pool: PoolId, item: ItemId) {
+        let home = self.gates[self.gate_of(item)].pool;
+        *if pool == home { &mut self.seen.at_home } else { &mut self.seen.away } += 1;
+        assert!(pool == home || self.pools[home].seat.is_some(), "item {item} of {home} starts in {pool}");
         if self.pools[pool].cpus.count_ones() == 1 {
             self.check_permission(pool);
         }
@@ -56,7 +59,11 @@ impl Machine {
     ///
     /// spec: C3 (keep working).
     pub(super) fn check_rest(&self, pool: PoolId) {
-        assert!(!self.pools[pool].has_work(), "a worker of pool {pool} goes idle and leaves work behind");
+        let others_come_between = self.config.racy || self.pools[pool].seat.is_some();
+        assert!(
+            others_come_between || !self.pools[pool].has_work(),
+            "a worker of pool {pool} goes idle and leaves work behind"
+        );
     }
 
     /// An idle worker is told to leave.
@@ -95,6 +102,7 @@ impl Machine {
     /// several may be active.
     pub(super) fn check_order(&mut self, item: ItemId) {
         let id = self.gate_of(item);
+        self.ends_to_wait(item);
         let gate = &mut self.gates[id];
         let own = gate.queued.remove(&item).expect("what is popped was queued");
         let may_swap = self.config.racy && gate.may_be_several;
@@ -135,8 +143,9 @@ impl Machine {
         let counted = self.workers(pool).filter(is_counted).count() as u64;
         assert_eq!(pool.word.running(), counted, "running count of pool {id}");
         let waking = self.waking(pool);
-        assert_eq!(pool.word.waking(), waking + pool.owed, "waking count of pool {id}, {} owed", pool.owed);
-        assert_eq!(pool.crew.is_starving(), pool.owed > 0, "owed reservations of pool {id}");
+        let owed = pool.owed.len() as u64;
+        assert_eq!(pool.word.waking(), waking + owed, "waking count of pool {id}, {owed} owed");
+        assert_eq!(pool.crew.is_starving(), owed > 0, "owed reservations of pool {id}");
         let creating = u64::from(pool.crew.is_creating());
         assert_eq!(pool.asked_for, creating, "workers of pool {id} that are being made");
         assert_eq!(pool.word.is_watched(), pool.looked_at, "somebody looks at pool {id} if it is watched");
@@ -158,7 +167,7 @@ impl Machine {
             return;
         };
         // Below the target, each waiting item has a worker of its own on its way.
-        let wanted = target.min(word.running() + pool.worklist.len() as u64);
+        let wanted = target.min(word.running() + pool.pending() as u64);
         assert!(word.running() + word.waking() >= wanted, "pool {id} has work and wakes too few: {word:?}");
         let immediate = self.config.wake_latency.is_zero() && self.config.creation_latency.is_zero();
         let failing = pool.crew.is_starving() && self.now <= self.cooling_until;
@@ -189,6 +198,7 @@ impl Machine {
         }
         assert!(self.rescuers.iter().all(|(_, thread)| self.worker(*thread).parked), "a rescuer is up");
         for (id, pool) in self.pools.iter().enumerate() {
+            assert!(pool.seat.as_ref().is_none_or(|seat| seat.helpers == 0), "pool {id} waits for helpers");
             assert!(!pool.has_work(), "pool {id} has work left");
             assert_eq!((pool.word.running(), pool.word.waking()), (0, 0), "pool {id}");
             assert!(!pool.crew.is_help_coming(), "pool {id} waits for a worker");
@@ -203,7 +213,7 @@ impl Machine {
         self.workers(pool).filter(|worker| worker.state.phase() == Phase::Waking).count() as u64
     }
 
-    fn workers<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a Worker> {
+    pub(super) fn workers<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a Worker> {
         pool.workers.values().map(|thread| self.worker(*thread))
     }
 }

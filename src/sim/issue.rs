@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::class::Share;
 use super::machine::Machine;
 use super::pool::{GateId, Notice, PoolId, ThreadId};
 use super::script::{ItemId, Op};
@@ -16,18 +17,14 @@ impl Machine {
     pub(super) fn perform_issue(&mut self, me: ThreadId, op: Op) {
         match op {
             Op::Admit(item) => self.admit(me, item),
-            Op::Pause(duration) => match self.threads[me].worker {
-                Some(_) => self.then(me, [Op::Burn(duration)]),
-                None => self.sleep(me, duration),
-            },
+            Op::Pause(duration) if self.threads[me].needs_cpu() => self.then(me, [Op::Burn(duration)]),
+            Op::Pause(duration) | Op::Sleep(duration) => self.sleep(me, duration),
             Op::Push(item) => {
-                let gate = self.gate_of(item);
-                self.gates[gate].active += 1;
-                self.check_slots(gate);
-                let pool = self.gates[gate].pool;
-                self.pools[pool].worklist.push_back(item);
+                let pool = self.push(item);
                 self.then(me, [Op::Kick(pool)]);
             }
+            Op::Put(item) => self.put(item),
+            Op::KickMany(pool, left) => self.kick_many(me, pool, left),
             Op::List(item) => {
                 let gate = self.gate_of(item);
                 self.gates[gate].waiting.push_back(item);
@@ -61,11 +58,16 @@ impl Machine {
             }
             Op::Kick(pool) => self.kick(me, pool),
             Op::Look(pool) => {
+                if self.pools[pool].seat.is_some() {
+                    self.then(me, [Op::Share(Share::Seek(pool))]);
+                }
                 if self.pools[pool].has_work() {
                     self.kick(me, pool);
                 }
             }
+            Op::Share(step) => self.perform_share(me, step),
             Op::Wake(pool, reserved) => self.wake(pool, reserved),
+            Op::Drop(pool, reserved) => self.drop_reservations(me, pool, reserved),
             other => unreachable!("{other:?} is a worker's step"),
         }
     }
@@ -94,6 +96,39 @@ impl Machine {
         }
     }
 
+    /// With a slot that it has.
+    fn push(&mut self, item: ItemId) -> PoolId {
+        let gate = self.gate_of(item);
+        self.gates[gate].active += 1;
+        self.check_slots(gate);
+        let pool = self.gates[gate].pool;
+        self.pools[pool].worklist.push_back(item);
+        self.begins_to_wait(item);
+        pool
+    }
+
+    /// An item of a batch, of a gate with slots for all of it.
+    fn put(&mut self, item: ItemId) {
+        self.accepted += 1;
+        let gate = self.gate_of(item);
+        let (word, admit) = self.gates[gate].word.admit();
+        assert!(matches!(admit, Admit::Start(_)), "there are slots for the whole batch");
+        self.gates[gate].word = word;
+        self.queueing_began(item);
+        self.queueing_ended(item);
+        self.push(item);
+    }
+
+    /// As many workers as there are entries and places for them; and siblings are offered the rest.
+    fn kick_many(&mut self, me: ThreadId, pool: PoolId, left: usize) {
+        if left > 1 && self.pools[pool].word.need_more_worker() {
+            self.then(me, [Op::KickMany(pool, left - 1)]);
+        } else {
+            self.then(me, [Op::Share(Share::Offer(pool))]);
+        }
+        self.kick(me, pool);
+    }
+
     fn complete(&mut self, me: ThreadId, gate: GateId) {
         self.completed += 1;
         self.gates[gate].active -= 1;
@@ -114,44 +149,50 @@ impl Machine {
         self.then(me, [Op::StartListed(gate)]);
     }
 
-    pub(super) fn kick(&mut self, me: ThreadId, pool: PoolId) {
-        if let Some(reserved) = self.ask_for_worker(pool) {
-            self.then(me, [Op::Wake(pool, reserved)]);
-        }
-    }
-
-    /// Work is pending: does policy want a worker for it?
-    pub(super) fn ask_for_worker(&mut self, pool: PoolId) -> Option<Reserved> {
+    /// Work is pending: what must be done about it?
+    fn kick(&mut self, me: ThreadId, pool: PoolId) {
         let (word, kick) = self.pools[pool].word.kick();
         self.pools[pool].word = word;
         match kick {
-            Kick::Enough | Kick::Offer => None,
+            Kick::Enough => {}
             Kick::Wake(reserved) => {
                 self.check_wake(pool);
-                Some(reserved)
+                self.then(me, [Op::Wake(pool, reserved)]);
             }
+            Kick::Offer => self.then(me, [Op::Share(Share::Offer(pool))]),
             Kick::Watch => {
                 self.pools[pool].looked_at = true;
                 self.manager.watch(pool, self.now);
-                None
+                self.then(me, [Op::Share(Share::Offer(pool))]);
             }
         }
     }
 
-    pub(super) fn wake(&mut self, pool: PoolId, reserved: Reserved) {
+    fn wake(&mut self, pool: PoolId, reserved: Reserved) {
+        if let Some(pod) = reserved.errand() {
+            let home = self.sibling(pool, pod);
+            self.pools[pool].errands.push(home);
+        }
+        if self.pools[pool].seat.is_some() {
+            if let Some(at) = self.pools[pool].stall.woke(self.now) {
+                self.manager.stall(pool, at);
+            }
+        }
         match self.pools[pool].crew.kick(reserved, None) {
             Wake::Unpark(id) => {
                 let thread = self.pools[pool].workers[&id];
+                let now = self.now;
                 self.worker_mut(thread).set_phase(Phase::Waking);
+                self.worker_mut(thread).on_its_way = Some(now);
                 self.unpark(pool, id, Notice::Begin);
             }
             Wake::Create => {
-                self.pools[pool].owed += 1;
+                self.pools[pool].owed.push(self.now);
                 self.ask_to_create(pool);
             }
-            Wake::Wait => self.pools[pool].owed += 1,
+            Wake::Wait => self.pools[pool].owed.push(self.now),
             Wake::Call(call) => {
-                self.pools[pool].owed += 1;
+                self.pools[pool].owed.push(self.now);
                 self.manager.call(pool, call, self.now);
             }
         }

@@ -5,6 +5,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::class::Class;
+use super::conserve::Ledger;
+use super::cpus::Cpu;
 use super::pool::{Gate, GateId, Notice, Pool, PoolId, Thread, ThreadId, Worker};
 use super::prng::Prng;
 use super::script::{Event, Item, ItemId, Op, What};
@@ -66,6 +69,17 @@ pub(super) struct Seen {
     pub(super) maydays: usize,
     pub(super) rescued: usize,
     pub(super) stood_down: usize,
+    pub(super) offered: usize,
+    pub(super) sought: usize,
+    pub(super) passed_on: usize,
+    pub(super) stalled: usize,
+    pub(super) handed_over: usize,
+    pub(super) sooner: usize,
+    pub(super) diverted: usize,
+    pub(super) set_aside: usize,
+    pub(super) at_home: usize,
+    pub(super) away: usize,
+    pub(super) put_off: usize,
 }
 
 /// Something that happens at a given time.
@@ -73,6 +87,8 @@ pub(super) struct Seen {
 pub(super) enum Timer {
     /// One outsider queues these items, one after the other.
     Issue(Vec<ItemId>),
+    /// Somebody comes who needs a CPU.
+    Comes(Thread),
     /// Somebody sets the limit of a gate.
     SetMax(GateId, usize),
     /// A sleep or a pause ends.
@@ -92,23 +108,19 @@ enum Actor {
     Cpu(usize),
 }
 
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Cpu {
-    pub(super) thread: Option<ThreadId>,
-    burning: bool,
-}
-
 pub(super) struct Machine {
     pub(super) config: Config,
     pub(super) now: Time,
     pub(super) timers: Deadlines<Timer>,
     pub(super) cpus: Vec<Cpu>,
     pub(super) threads: Vec<Thread>,
-    /// Runnable workers without a CPU. Each CPU takes the first one that may use it.
+    /// Runnable threads without a CPU. Each CPU takes the first one that may use it, those with a claim before the others.
     pub(super) ready: VecDeque<ThreadId>,
-    /// Runnable outsiders; they need none of the CPUs.
+    /// Runnable outsiders that need none of the CPUs.
     pub(super) outsiders: Vec<ThreadId>,
     pub(super) pools: Vec<Pool>,
+    pub(super) classes: Vec<Class>,
+    pub(super) ledger: Ledger,
     pub(super) gates: Vec<Gate>,
     pub(super) items: Vec<Item>,
     /// Gates that have one, and its thread.
@@ -136,6 +148,8 @@ impl Machine {
             ready: VecDeque::new(),
             outsiders: Vec::new(),
             pools,
+            classes: Vec::new(),
+            ledger: Ledger::default(),
             gates,
             items,
             manager: Manager::new(config.patience),
@@ -179,6 +193,7 @@ impl Machine {
                 Some(at) if at <= self.now => continue,
                 Some(at) => {
                     self.check_instant();
+                    self.time_passes(at);
                     assert!(at < ENDLESS, "the run does not come to rest");
                     self.now = at;
                 }
@@ -192,6 +207,10 @@ impl Machine {
     fn expire(&mut self, timer: Timer) {
         match timer {
             Timer::Issue(items) => self.outsider(items.into_iter().rev().map(Op::Admit).collect()),
+            Timer::Comes(thread) => {
+                self.threads.push(thread);
+                self.make_runnable(self.threads.len() - 1);
+            }
             Timer::SetMax(gate, max) => self.outsider(vec![Op::SetMax(gate, max)]),
             Timer::Resume(thread) => self.make_runnable(thread),
             Timer::Burnt { cpu, spent } => self.burnt(cpu, spent),
@@ -203,9 +222,9 @@ impl Machine {
         }
     }
 
-    fn outsider(&mut self, todo: Vec<Op>) {
+    pub(super) fn outsider(&mut self, todo: Vec<Op>) {
         self.outsiders.push(self.threads.len());
-        self.threads.push(Thread { todo, cpu: None, worker: None });
+        self.threads.push(Thread::outsider(todo));
     }
 
     /// Who takes the next step? Nobody, if all that is left costs time.
@@ -230,18 +249,12 @@ impl Machine {
                     self.outsiders.retain(|outsider| *outsider != thread);
                 }
             }
-            Actor::Cpu(cpu) => match self.cpus[cpu].thread {
-                None => self.switch_to_first_ready(cpu),
-                Some(thread) => match self.threads[thread].todo.last() {
-                    Some(Op::Burn(left)) => self.burn(cpu, *left),
-                    _ => self.advance(thread),
-                },
-            },
+            Actor::Cpu(cpu) => self.use_cpu(cpu),
         }
     }
 
     /// Performs a thread's next step.
-    fn advance(&mut self, thread: ThreadId) {
+    pub(super) fn advance(&mut self, thread: ThreadId) {
         loop {
             let op = self.threads[thread].todo.pop().expect("a runnable thread has something to do");
             if self.config.trace {
@@ -259,68 +272,6 @@ impl Machine {
     /// These steps come next, in this order.
     pub(super) fn then<const N: usize>(&mut self, thread: ThreadId, ops: [Op; N]) {
         self.threads[thread].todo.extend(ops.into_iter().rev());
-    }
-
-    fn has_free_step(&self, cpu: usize) -> bool {
-        match self.cpus[cpu].thread {
-            Some(_) => !self.cpus[cpu].burning,
-            None => self.first_ready(cpu).is_some(),
-        }
-    }
-
-    /// Where in the ready list is the first thread that may use this CPU?
-    fn first_ready(&self, cpu: usize) -> Option<usize> {
-        self.ready.iter().position(|thread| self.pool_of(*thread).cpus & 1 << cpu != 0)
-    }
-
-    fn switch_to_first_ready(&mut self, cpu: usize) {
-        let first = self.first_ready(cpu).and_then(|index| self.ready.remove(index));
-        let thread = first.expect("the CPU was chosen because a thread wants it");
-        self.cpus[cpu].thread = Some(thread);
-        self.threads[thread].cpu = Some(cpu);
-    }
-
-    fn burn(&mut self, cpu: usize, left: Duration) {
-        let spent = self.config.slice.map_or(left, |slice| slice.min(left));
-        self.cpus[cpu].burning = true;
-        self.timers.set(self.now + spent, Timer::Burnt { cpu, spent });
-    }
-
-    fn burnt(&mut self, cpu: usize, spent: Duration) {
-        self.cpus[cpu].burning = false;
-        let thread = self.cpus[cpu].thread.expect("a burning CPU has a thread");
-        let Some(Op::Burn(left)) = self.threads[thread].todo.pop() else {
-            unreachable!("thread {thread} burned for nothing");
-        };
-        if left > spent {
-            self.then(thread, [Op::Burn(left - spent)]);
-            if self.first_ready(cpu).is_some() {
-                self.give_up_cpu(thread);
-                self.make_runnable(thread);
-            }
-        }
-    }
-
-    /// Puts a thread at the tail of those that want a CPU.
-    pub(super) fn make_runnable(&mut self, thread: ThreadId) {
-        match self.threads[thread].worker {
-            Some(_) => self.ready.push_back(thread),
-            None => self.outsiders.push(thread),
-        }
-    }
-
-    pub(super) fn give_up_cpu(&mut self, thread: ThreadId) {
-        let cpu = self.threads[thread].cpu.take().expect("only a thread on a CPU can give it up");
-        self.cpus[cpu].thread = None;
-    }
-
-    /// Takes the thread off its CPU until `duration` is over.
-    pub(super) fn sleep(&mut self, thread: ThreadId, duration: Duration) {
-        match self.threads[thread].worker {
-            Some(_) => self.give_up_cpu(thread),
-            None => self.outsiders.retain(|outsider| *outsider != thread),
-        }
-        self.timers.set(self.now + duration, Timer::Resume(thread));
     }
 
     /// Wakes a worker, after the latency of the machine.
@@ -360,10 +311,6 @@ impl Machine {
 
     pub(super) fn worker_mut(&mut self, thread: ThreadId) -> &mut Worker {
         self.threads[thread].worker.as_mut().expect("only a worker does this")
-    }
-
-    fn pool_of(&self, thread: ThreadId) -> &Pool {
-        &self.pools[self.worker(thread).pool]
     }
 
     pub(super) fn gate_of(&self, item: ItemId) -> GateId {

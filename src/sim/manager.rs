@@ -47,7 +47,7 @@ impl Machine {
                 }
             }
             Duty::Look(pool, watch) => self.look(pool, watch),
-            Duty::Stall(_) => {}
+            Duty::Stall(pool) => self.look_for_stall(pool),
         }
     }
 
@@ -59,7 +59,8 @@ impl Machine {
 
     pub(super) fn tried_to_create(&mut self, pool: PoolId) {
         let percent = self.config.failing_creations;
-        if self.config.prng.as_mut().is_some_and(|prng| prng.chance(percent)) {
+        let fails = self.config.prng.as_mut().is_some_and(|prng| prng.chance(percent));
+        if fails || self.pools[pool].has_no_threads {
             self.seen.failed_creations += 1;
             self.cooling_until = self.now + CREATION_COOLDOWN;
             let still_wanted = self.pools[pool].crew.still_wanted();
@@ -70,7 +71,8 @@ impl Machine {
         let id = self.pools[pool].free_id();
         let thread = self.threads.len();
         self.pools[pool].workers.insert(id, thread);
-        self.threads.push(Thread { todo: vec![Op::Arrive], cpu: None, worker: Some(Worker::new(pool, id)) });
+        let cpus = self.pools[pool].cpus;
+        self.threads.push(Thread::worker(vec![Op::Arrive], cpus, Worker::new(pool, id)));
         self.make_runnable(thread);
     }
 
@@ -97,11 +99,7 @@ impl Machine {
                 self.seen.unwatched += 1;
                 self.pools[pool].word = self.pools[pool].word.unwatch();
                 self.pools[pool].looked_at = false;
-                if self.pools[pool].has_work() {
-                    if let Some(reserved) = self.ask_for_worker(pool) {
-                        self.wake(pool, reserved);
-                    }
-                }
+                self.outsider(vec![Op::Look(pool)]);
             }
             Verdict::Stuck(since) => panic!("pool {pool} has had work and nobody on it for {since:?}"),
         }

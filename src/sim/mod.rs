@@ -23,10 +23,15 @@
 
 #![forbid(unsafe_code)]
 
+mod adversaries;
 mod checks;
+mod class;
+mod conserve;
+mod cpus;
 mod issue;
 mod machine;
 mod manager;
+mod pods;
 mod pool;
 mod prng;
 mod random;

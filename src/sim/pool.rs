@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use super::script::{ItemId, Op};
 use crate::policy::admission::Admission;
-use crate::policy::concurrency::Running;
+use crate::policy::concurrency::{PodId, Running};
 use crate::policy::crew::{Crew, CrewLimits, WorkerId};
+use crate::policy::stall::StallWatch;
 use crate::policy::time::Time;
 use crate::policy::worker::{Phase, WorkerState};
 
+pub(super) type ClassId = usize;
 pub(super) type PoolId = usize;
 pub(super) type GateId = usize;
 pub(super) type ThreadId = usize;
@@ -22,11 +24,20 @@ pub(super) struct Pool {
     pub(super) word: Running,
     pub(super) crew: Crew,
     pub(super) worklist: VecDeque<ItemId>,
+    /// Items that come before the worklist's: a thief may not take them, and has moved them out of its way.
+    pub(super) sideline: VecDeque<ItemId>,
+    /// Its place among siblings that take each other's items.
+    pub(super) seat: Option<Seat>,
+    pub(super) stall: StallWatch,
+    /// The system makes no thread for it.
+    pub(super) has_no_threads: bool,
     /// The CPUs that its workers may use, one bit each.
     pub(super) cpus: u64,
     pub(super) workers: BTreeMap<WorkerId, ThreadId>,
-    /// Checkers only: reservations that wait for a worker.
-    pub(super) owed: u64,
+    /// Checkers only: since when each of the reservations waits that have no worker.
+    pub(super) owed: Vec<Time>,
+    /// Checkers only: for whose work those are on their way who have not come.
+    pub(super) errands: Vec<PoolId>,
     /// Checkers only: workers that the manager was asked for and has not delivered.
     pub(super) asked_for: u64,
     /// Checkers only: the manager has been told to look at it.
@@ -41,9 +52,14 @@ impl Pool {
             word,
             crew: Crew::new(limits),
             worklist: VecDeque::new(),
+            sideline: VecDeque::new(),
+            seat: None,
+            stall: StallWatch::default(),
+            has_no_threads: false,
             cpus,
             workers: BTreeMap::new(),
-            owed: 0,
+            owed: Vec::new(),
+            errands: Vec::new(),
             asked_for: 0,
             looked_at: false,
             idle_timeout: limits.idle_timeout,
@@ -51,13 +67,35 @@ impl Pool {
     }
 
     pub(super) fn has_work(&self) -> bool {
-        !self.worklist.is_empty()
+        self.pending() > 0
+    }
+
+    pub(super) fn pending(&self) -> usize {
+        self.worklist.len() + self.sideline.len()
+    }
+
+    /// How many items siblings may take; those on the worklist that they may not are found out by who takes them.
+    pub(super) fn movable(&self) -> u64 {
+        self.worklist.len() as u64
+    }
+
+    pub(super) fn pop(&mut self) -> Option<ItemId> {
+        self.sideline.pop_front().or_else(|| self.worklist.pop_front())
     }
 
     /// The lowest number that no worker has.
     pub(super) fn free_id(&self) -> WorkerId {
         (0..).find(|id| !self.workers.contains_key(id)).expect("there are fewer workers than numbers")
     }
+}
+
+/// The place of a pool in a class whose items move.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) class: ClassId,
+    pub(super) pod: PodId,
+    /// Workers of siblings that were woken for items of this pool, and have not come.
+    pub(super) helpers: u64,
 }
 
 /// The slots of one queue on one CPU (or of a whole ordered queue), and the pool that its items go to.
@@ -67,6 +105,8 @@ pub(super) struct Gate {
     pub(super) waiting: VecDeque<ItemId>,
     pub(super) pool: PoolId,
     pub(super) cpu_intensive: bool,
+    /// Its items were placed by their issuers, and stay in their pool.
+    pub(super) bound: bool,
     /// Checkers only: it is no gate of an ordered queue, its limit may be above one.
     pub(super) may_be_several: bool,
     /// Checkers only: how many may be active. More than the limit while some are that began under a higher one.
@@ -87,6 +127,7 @@ impl Gate {
             waiting: VecDeque::new(),
             pool,
             cpu_intensive: false,
+            bound: false,
             may_be_several: max_active > 1,
             ceiling: max_active as u64,
             has_rescuer: false,
@@ -105,6 +146,10 @@ impl Gate {
         Self { cpu_intensive: true, ..self }
     }
 
+    pub(super) fn bound(self) -> Self {
+        Self { bound: true, ..self }
+    }
+
     pub(super) fn rescuer(self) -> Self {
         Self { has_rescuer: true, ..self }
     }
@@ -117,14 +162,33 @@ pub(super) struct Queueing {
     pub(super) ended: Option<usize>,
 }
 
-/// A thread: a worker, or somebody outside who queues items.
+/// A thread: a worker, or somebody outside who queues items, or another process.
 #[derive(Debug)]
 pub(super) struct Thread {
     /// What it does next, the very next last.
     pub(super) todo: Vec<Op>,
     /// The CPU it holds.
     pub(super) cpu: Option<usize>,
+    /// The CPUs that it may use, one bit each; none if it needs none to go on.
+    pub(super) mask: u64,
+    /// It takes a CPU from others, if none is idle.
+    pub(super) claims: bool,
     pub(super) worker: Option<Worker>,
+}
+
+impl Thread {
+    /// Somebody who needs no CPU.
+    pub(super) fn outsider(todo: Vec<Op>) -> Self {
+        Self { todo, cpu: None, mask: 0, claims: false, worker: None }
+    }
+
+    pub(super) fn worker(todo: Vec<Op>, mask: u64, worker: Worker) -> Self {
+        Self { mask, worker: Some(worker), ..Self::outsider(todo) }
+    }
+
+    pub(super) fn needs_cpu(&self) -> bool {
+        self.mask != 0
+    }
 }
 
 /// What makes a thread a worker.
@@ -136,10 +200,16 @@ pub(super) struct Worker {
     /// The item whose function it is in.
     pub(super) item: Option<ItemId>,
     pub(super) parked: bool,
+    /// It has taken no item since it was woken.
+    pub(super) just_woken: bool,
+    /// The pod for whose work it was woken, until it has come.
+    pub(super) errand: Option<PodId>,
     /// Why it was unparked, until it looks.
     pub(super) notice: Option<Notice>,
     /// Checkers only: it is one of the pool's running ones.
     pub(super) counted: bool,
+    /// Checkers only: since when it is on its way.
+    pub(super) on_its_way: Option<Time>,
     /// Checkers only: when it became idle.
     pub(super) idle_since: Time,
     /// The gate whose items it runs while `pool` cannot have a worker; it is none of that pool's.
@@ -164,6 +234,9 @@ impl Worker {
             state: WorkerState::new(Phase::Idle),
             item: None,
             parked: false,
+            just_woken: false,
+            errand: None,
+            on_its_way: None,
             notice: None,
             counted: false,
             idle_since: Time::default(),

@@ -21,21 +21,29 @@ const RUNS: u64 = 3000;
 /// spec: C1, C3, C4, C5, C8, F8, Q3, Q4, P1, P2
 #[test]
 fn every_rule_holds_in_random_runs() {
+    let mut seen = Seen::default();
+    let complete = runs(RUNS, |seed, trace| seen.add(&simulate(seed, trace)));
+    if complete {
+        seen.assert_complete();
+    }
+}
+
+/// Runs as many seeds as the environment says, else `usual`. True if these were enough to see everything.
+pub(super) fn runs(usual: u64, mut simulate: impl FnMut(u64, bool)) -> bool {
     let number = |name: &str| {
         env::var(name).ok().map(|value| value.parse::<u64>().unwrap_or_else(|_| panic!("{name} is a number")))
     };
+    let mut run = |seed, trace| {
+        let seed = Seed(seed);
+        simulate(seed.0, trace);
+    };
     if let Some(seed) = number("CMWQ_SIM_SEED") {
-        simulate(seed, true);
-        return;
+        run(seed, true);
+        return false;
     }
-    let runs = number("CMWQ_SIM_RUNS").unwrap_or(RUNS);
-    let mut seen = Seen::default();
-    for seed in 0..runs {
-        seen.add(&simulate(seed, false));
-    }
-    if runs >= RUNS {
-        seen.assert_complete();
-    }
+    let runs = number("CMWQ_SIM_RUNS").unwrap_or(usual);
+    (0..runs).for_each(|seed| run(seed, false));
+    runs >= usual
 }
 
 /// Tells the seed of a run that panics.
@@ -50,8 +58,7 @@ impl Drop for Seed {
 }
 
 fn simulate(seed: u64, trace: bool) -> Seen {
-    let seed = Seed(seed);
-    let mut prng = Prng::new(seed.0);
+    let mut prng = Prng::new(seed);
     let config = config(&mut prng, trace);
     let workload = Workload::new(&mut prng, config.cpus);
     let Workload { pools, gates, items, issues, limits } = workload;
@@ -66,7 +73,7 @@ fn simulate(seed: u64, trace: bool) -> Seen {
     machine.seen
 }
 
-fn micros(micros: u64) -> Duration {
+pub(super) fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
@@ -223,7 +230,7 @@ fn item(prng: &mut Prng, id: ItemId, gates: usize, longest: Duration, chained: &
 }
 
 impl Seen {
-    fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: &Self) {
         self.refused += other.refused;
         self.shed += other.shed;
         self.started_from_rest += other.started_from_rest;
@@ -237,6 +244,17 @@ impl Seen {
         self.maydays += other.maydays;
         self.rescued += other.rescued;
         self.stood_down += other.stood_down;
+        self.offered += other.offered;
+        self.sought += other.sought;
+        self.passed_on += other.passed_on;
+        self.stalled += other.stalled;
+        self.handed_over += other.handed_over;
+        self.sooner += other.sooner;
+        self.diverted += other.diverted;
+        self.set_aside += other.set_aside;
+        self.at_home += other.at_home;
+        self.away += other.away;
+        self.put_off += other.put_off;
     }
 
     /// The rules are worth little if the rare paths are never taken.
@@ -256,6 +274,28 @@ impl Seen {
             self.rescued,
             self.stood_down,
         ];
+        self.assert_taken(&paths);
+    }
+
+    pub(super) fn assert_pods_complete(&self) {
+        self.assert_taken(&[
+            self.refused,
+            self.shed,
+            self.offered,
+            self.sought,
+            self.passed_on,
+            self.stalled,
+            self.handed_over,
+            self.sooner,
+            self.diverted,
+            self.set_aside,
+            self.at_home,
+            self.away,
+            self.put_off,
+        ]);
+    }
+
+    fn assert_taken(&self, paths: &[usize]) {
         assert!(paths.iter().all(|times| *times >= 50), "a path is hardly ever taken: {self:?}");
     }
 }

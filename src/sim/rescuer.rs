@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::class::Share;
 use super::machine::Machine;
 use super::pool::{GateId, PoolId, Thread, ThreadId, Worker};
 use super::script::Op;
@@ -21,7 +22,8 @@ impl Machine {
             if self.gates[gate].has_rescuer {
                 let worker = Worker::rescuer(self.gates[gate].pool, gate);
                 self.rescuers.push((gate, self.threads.len()));
-                self.threads.push(Thread { todo: Vec::new(), cpu: None, worker: Some(worker) });
+                let cpus = self.pools[worker.pool].cpus;
+                self.threads.push(Thread::worker(Vec::new(), cpus, worker));
             }
         }
     }
@@ -31,7 +33,10 @@ impl Machine {
         let has_work = self.pools[pool].has_work();
         match self.pools[pool].crew.mayday(call, has_work) {
             Mayday::Lapsed => return,
-            Mayday::StandDown(reserved) => return self.drop_reservations(pool, reserved),
+            Mayday::StandDown(reserved) => {
+                // A push that came meanwhile has relied on these.
+                return self.outsider(vec![Op::Look(pool), Op::Drop(pool, reserved)]);
+            }
             Mayday::Call => {}
         }
         self.seen.maydays += 1;
@@ -81,14 +86,20 @@ impl Machine {
         let has_work = self.pools[pool].has_work();
         let dropped = self.pools[pool].crew.relieved(has_work);
         self.seen.stood_down += usize::from(!dropped.is_empty());
-        self.then(me, [Op::Drop(dropped), Op::Look(pool), Op::Called]);
+        self.then(me, [Op::Drop(pool, dropped), Op::Look(pool), Op::Called]);
     }
 
     /// Nobody will use these. Whoever drops them owes a look.
-    pub(super) fn drop_reservations(&mut self, pool: PoolId, reserved: Vec<Reserved>) {
-        for _used_up in reserved {
+    pub(super) fn drop_reservations(&mut self, me: ThreadId, pool: PoolId, reserved: Vec<Reserved>) {
+        for used_up in reserved {
+            self.came(pool);
             self.pools[pool].word = self.pools[pool].word.drop_reservation();
-            self.pools[pool].owed -= 1;
+            self.pools[pool].owed.pop();
+            self.errand_ends(pool, used_up.errand());
+            if let Some(pod) = used_up.errand() {
+                let home = self.sibling(pool, pod);
+                self.then(me, [Op::Share(Share::EndErrand(home))]);
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::class::Share;
 use super::pool::{GateId, PoolId};
 use crate::policy::concurrency::Reserved;
 use crate::policy::crew::Rest;
@@ -54,6 +55,10 @@ pub(super) enum Op {
     Admit(ItemId),
     /// Be slow between two steps.
     Pause(Duration),
+    /// Queue an item of a batch: nobody is told of it.
+    Put(ItemId),
+    /// A batch of so many was pushed: kick for all of them.
+    KickMany(PoolId, usize),
     /// Put an item that has a slot on its pool's worklist.
     Push(ItemId),
     /// Put an item that has no slot on its gate's waiting list.
@@ -70,6 +75,8 @@ pub(super) enum Op {
     Kick(PoolId),
     /// The running count fell: kick if there is work.
     Look(PoolId),
+    /// A step of the exchange between sibling pools.
+    Share(Share),
     /// Give a reservation to a worker.
     Wake(PoolId, Reserved),
 
@@ -80,8 +87,8 @@ pub(super) enum Op {
     Woken,
     /// Begin, if still permitted.
     Start(Reserved),
-    /// Pop an item; the first one since it was woken?
-    Take { first: bool },
+    /// Pop an item.
+    Take,
     /// Call the item's function.
     Begin(ItemId),
     /// Do the step of this number of the item's script.
@@ -104,8 +111,8 @@ pub(super) enum Op {
     Finish,
     /// Give the slot back.
     Complete(GateId),
-    /// Decide what comes next.
-    Between,
+    /// Decide what comes next, now that there may be more to do, or that nothing was found.
+    Between { work: bool },
     /// Leave the running count and go idle, in one critical section.
     Retire,
     /// Go idle; it does not count already.
@@ -125,7 +132,7 @@ pub(super) enum Op {
     /// Leave the pool to itself.
     Relieve,
     /// Give reservations up that nobody waits for.
-    Drop(Vec<Reserved>),
+    Drop(PoolId, Vec<Reserved>),
 }
 
 impl Op {
@@ -134,6 +141,14 @@ impl Op {
     /// Apart, they let two items of one gate swap, which the design permits where more than one may be
     /// active.
     pub(super) fn continues(&self) -> bool {
-        matches!(self, Self::Push(_) | Self::Listed(_) | Self::Hand(_))
+        matches!(
+            self,
+            Self::Push(_)
+                | Self::Listed(_)
+                | Self::Hand(_)
+                | Self::Share(_)
+                | Self::Wake(..)
+                | Self::Between { work: false }
+        )
     }
 }

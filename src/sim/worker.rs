@@ -15,7 +15,7 @@ impl Machine {
             Op::Arrive => self.arrive(me),
             Op::Woken => self.woken(me),
             Op::Start(reserved) => self.start(me, reserved),
-            Op::Take { first } => self.take(me, first),
+            Op::Take => self.take(me),
             Op::Begin(item) => self.begin(me, item),
             Op::Script(step) => self.follow_script(me, step),
             Op::Burn(_) => unreachable!("burning takes a CPU's time, it is no step"),
@@ -31,7 +31,7 @@ impl Machine {
                     self.then(me, [Op::Leave, Op::Look(pool)]);
                 }
             }
-            Op::Sleep(duration) => {
+            Op::Sleep(duration) if self.threads[me].worker.is_some() => {
                 self.record_own(me, What::Sleeps);
                 self.sleep(me, duration);
             }
@@ -50,12 +50,11 @@ impl Machine {
                 self.worker_mut(me).counted = true;
             }
             Op::Finish => self.finish(me),
-            Op::Between => self.between_items(me),
+            Op::Between { work } => self.between_items(me, work),
             Op::Retire => {
-                let pool = self.worker(me).pool;
                 self.leave(me);
                 let rest = self.rest(me);
-                self.then(me, [Op::Look(pool), Op::Rested(rest)]);
+                self.then(me, [Op::Rested(rest)]);
             }
             Op::GoIdle => {
                 let rest = self.rest(me);
@@ -71,7 +70,6 @@ impl Machine {
             Op::Called => self.called(me),
             Op::Rescue => self.rescue(me),
             Op::Relieve => self.relieve(me),
-            Op::Drop(reserved) => self.drop_reservations(self.worker(me).pool, reserved),
             other => self.perform_issue(me, other),
         }
     }
@@ -86,6 +84,7 @@ impl Machine {
 
     fn woken(&mut self, me: ThreadId) {
         let pool = self.worker(me).pool;
+        self.came(pool);
         let (reserved, prepare) = self.pools[pool].crew.woken();
         self.prepare(me, prepare);
         self.then(me, [Op::Start(reserved)]);
@@ -100,32 +99,49 @@ impl Machine {
 
     fn start(&mut self, me: ThreadId, reserved: Reserved) {
         let pool = self.worker(me).pool;
+        let errand = reserved.errand();
         drop(reserved);
+        self.errand_ends(pool, errand);
+        let worker = self.worker_mut(me);
+        (worker.errand, worker.on_its_way) = (errand, None);
         let (word, started) = self.pools[pool].word.start();
         self.pools[pool].word = word;
         if started {
             self.check_permission(pool);
             self.worker_mut(me).counted = true;
             self.worker_mut(me).set_phase(Phase::Running);
-            self.then(me, [Op::Take { first: true }]);
+            self.worker_mut(me).just_woken = true;
+            self.then(me, [Op::Take]);
         } else {
             self.seen.refused += 1;
             self.worker_mut(me).set_phase(Phase::Idle);
-            // Its item stays behind a worker that came back, and perhaps nobody watches that one yet.
-            self.then(me, [Op::Look(pool), Op::GoIdle]);
+            self.then(me, [Op::GoIdle]);
+            self.end_errand(me);
         }
     }
 
-    fn take(&mut self, me: ThreadId, first: bool) {
+    fn take(&mut self, me: ThreadId) {
         let pool = self.worker(me).pool;
-        let Some(item) = self.pools[pool].worklist.pop_front() else {
-            return self.then(me, [Op::Between]);
-        };
+        match self.pools[pool].pop() {
+            Some(item) => self.found(me, item),
+            None if self.pools[pool].seat.is_some() => self.take_elsewhere(me),
+            None => self.then(me, [Op::Between { work: false }]),
+        }
+    }
+
+    /// The worker has an item, of its own pool or of a sibling.
+    pub(super) fn found(&mut self, me: ThreadId, item: ItemId) {
+        let pool = self.worker(me).pool;
         self.check_order(item);
         self.then(me, [Op::Begin(item)]);
-        if first {
+        if std::mem::take(&mut self.worker_mut(me).just_woken) {
             // The wake chain: in an unmanaged pool each started worker wakes the next.
             self.then(me, [Op::Look(pool)]);
+            if let Some(pod) = self.worker(me).errand.filter(|_| self.gates[self.gate_of(item)].pool == pool)
+            {
+                self.is_diverted(self.sibling(pool, pod));
+            }
+            self.end_errand(me);
         }
     }
 
@@ -135,7 +151,7 @@ impl Machine {
         let managed = self.pools[pool].word.target().is_some();
         let rescuer = self.worker(me).rescues.is_some();
         if !rescuer {
-            self.check_begin(pool);
+            self.check_begin(pool, item);
         }
         let phase = if managed && !intensive && !rescuer { Phase::Running } else { Phase::Uncounted };
         let worker = self.worker_mut(me);
@@ -175,7 +191,7 @@ impl Machine {
         let item = worker.item.take().expect("what ends is an item");
         worker.set_phase(if rescuer { Phase::Uncounted } else { Phase::Running });
         let gate = self.gate_of(item);
-        self.then(me, [if rescuer { Op::Rescue } else { Op::Between }]);
+        self.then(me, [if rescuer { Op::Rescue } else { Op::Between { work: true } }]);
         if self.config.yield_after_item {
             self.then(me, [Op::Yield]);
         }
@@ -185,15 +201,14 @@ impl Machine {
         }
     }
 
-    fn between_items(&mut self, me: ThreadId) {
+    fn between_items(&mut self, me: ThreadId, work: bool) {
         let pool = self.worker(me).pool;
-        let work = self.pools[pool].has_work();
         let (word, next) = self.pools[pool].word.between_items(work);
         self.pools[pool].word = word;
         match next {
             Next::Keep => {
                 self.check_permission(pool);
-                self.then(me, [Op::Take { first: false }]);
+                self.then(me, [Op::Take]);
             }
             Next::Shed => {
                 self.seen.shed += 1;
@@ -227,7 +242,8 @@ impl Machine {
             Rest::Park(_) => Phase::Idle,
             Rest::Start(..) => {
                 self.seen.started_from_rest += 1;
-                self.pools[pool].owed -= 1;
+                self.worker_mut(me).on_its_way = self.pools[pool].owed.pop();
+                self.came(pool);
                 Phase::Waking
             }
             Rest::Exit => Phase::Exiting,
@@ -243,7 +259,8 @@ impl Machine {
                 if let Some(at) = cull_at {
                     self.manager.cull(self.worker(me).pool, at);
                 }
-                self.then(me, [Op::Park]);
+                // The place that it has left may be needed by an item that came meanwhile.
+                self.then(me, [Op::Look(self.worker(me).pool), Op::Park]);
             }
             Rest::Start(reserved, prepare) => {
                 self.prepare(me, prepare);

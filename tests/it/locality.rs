@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use cmwq::{AffinityScope, Attrs, Executor, JoinHandle, WorkQueue, blocking};
 
-use crate::support::{Door, SOON, builder, current_pool, eventually, falls_quiet, pool, time_limit};
+use crate::support::{
+    Door, SOON, builder, current_pool, eventually, falls_quiet, own_status, pool, time_limit,
+};
 
 /// Two pods of one CPU each, and the prefix of the threads' names.
 fn two_pods() -> (Executor, String) {
@@ -208,7 +210,7 @@ fn a_placed_item_stays_in_its_pod_and_keeps_nobody_else_there() {
     let (executor, _) = two_pods();
     let queue = queue(&executor, false);
     at_home(|| {
-        let (door, first) = hold(|item| queue.spawn(item).unwrap());
+        let (door, first) = hold(|item| queue.spawn_on(0, item).unwrap());
         let order = Arc::new(std::sync::Mutex::new(Vec::new()));
         let placed = |n: usize| {
             let (executor, order) = (executor.clone(), Arc::clone(&order));
@@ -240,7 +242,7 @@ fn an_item_whose_pod_was_given_to_a_stolen_one_goes_elsewhere_in_turn() {
     let (executor, _) = two_pods();
     let queue = queue(&executor, false);
     at_home(|| {
-        let (door, home) = hold(|item| queue.spawn(item).unwrap());
+        let (door, home) = hold(|item| queue.spawn_on(0, item).unwrap());
         // It can only start in pod 1, and stays there.
         let (long_door, long) = hold(|item| queue.spawn(item).unwrap());
         door.open();
@@ -292,6 +294,40 @@ fn an_item_of_an_issuer_that_goes_on_spinning_starts_elsewhere() {
     assert!(waited[3] <= Duration::from_millis(10), "{waited:?}");
 }
 
+/// spec: A3 (another process): somebody else burns the home pod's CPU. Best of many rounds, as above.
+#[test]
+fn an_item_whose_cpu_is_taken_by_others_starts_elsewhere() {
+    let _limit = time_limit();
+    let (executor, _) = two_pods();
+    let queue = queue(&executor, false);
+    for cpu in [0, 1] {
+        queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
+    }
+    let over = &AtomicBool::new(false);
+    let mut waited: Vec<Duration> = std::thread::scope(|scope| {
+        let neighbour = move || {
+            while !over.load(Ordering::SeqCst) {
+                std::hint::spin_loop();
+            }
+        };
+        scope.spawn(move || at_home(neighbour));
+        let round = |_| {
+            let queue = &queue;
+            let item = at_home(|| {
+                let queued = Instant::now();
+                queue.spawn(move || queued.elapsed()).unwrap()
+            });
+            item.join().unwrap()
+        };
+        let waited = (0..30).map(round).collect();
+        over.store(true, Ordering::SeqCst);
+        waited
+    });
+    waited.sort();
+    println!("waited {:?} (median), {:?} at most; {:?}", waited[15], waited[29], queue.starts());
+    assert!(waited[3] <= Duration::from_millis(10), "{waited:?}");
+}
+
 /// spec: A3, W8: a batch wakes who it needs, one after the other.
 #[test]
 fn a_batch_queued_from_one_pod_is_run_by_all() {
@@ -312,6 +348,37 @@ fn a_batch_queued_from_one_pod_is_run_by_all() {
         let items = queue.spawn_batch((0..8).map(item)).unwrap();
         items.into_iter().for_each(|item| item.join().unwrap());
     }
+}
+
+/// spec: A2, A3 (plain unbound: threads move): one that was put elsewhere is brought home when it is woken.
+#[test]
+fn a_worker_that_the_system_has_moved_begins_at_home() {
+    let cpus = core_affinity::get_core_ids().unwrap_or_default();
+    let _limit = time_limit();
+    let (executor, _) = two_pods();
+    if cpus.len() < 2 || executor.snapshot().portable {
+        return println!("SKIPPED: one CPU, or a system that binds nobody, has no elsewhere");
+    }
+    let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
+    at_home(|| {
+        let allowed = || own_status("Cpus_allowed_list");
+        let both = queue.spawn(allowed).unwrap().join().unwrap();
+        assert_eq!(both, "0-1", "its workers may go anywhere");
+        for _ in 0..5 {
+            // As if the system had moved it, and it could not help it.
+            let elsewhere = queue.spawn(|| {
+                let there = core_affinity::get_core_ids().unwrap().into_iter().max_by_key(|cpu| cpu.id);
+                core_affinity::set_for_current(there.unwrap())
+            });
+            assert!(elsewhere.unwrap().join().unwrap());
+            eventually("it rests", || executor.snapshot().pools.iter().all(|pool| pool.idle == pool.workers));
+            let now = queue.spawn(allowed).unwrap().join().unwrap();
+            assert_eq!(now, "0-1", "it was let go again");
+        }
+    });
+    let starts = queue.starts();
+    assert!(starts.repatriated >= 1 && starts.stolen == 0, "{starts:?}");
+    assert_eq!(starts.home + starts.away, 11);
 }
 
 /// spec: S1 (an idle executor makes no wake-ups): not for siblings either.

@@ -89,6 +89,21 @@ impl Pool {
         }
     }
 
+    /// The system may have put a worker, which is about to be woken, where it is not at home: then it begins at home.
+    #[inline]
+    pub(super) fn bring_home(&self, worker: &Worker) {
+        if let Some(home) = self.spec.home.as_ref().filter(|home| !home.contains(worker.cpu())) {
+            worker.bring_home(home);
+        }
+    }
+
+    /// The calling worker was brought home, and may go wherever the pool's workers may from there.
+    #[cold]
+    pub(crate) fn let_roam(&self) {
+        let bound = self.bind();
+        self.keep_bound(bound);
+    }
+
     /// Takes over what has changed: its target, and where its workers run.
     ///
     /// They are bound in any case: for lost CPUs, the system may have bound them anew by itself.

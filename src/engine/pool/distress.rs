@@ -40,8 +40,9 @@ impl Pool {
         match state.crew.mayday(call, self.has_work()) {
             Mayday::Lapsed => return false,
             Mayday::StandDown(dropped) => {
-                state.will_not_come(&dropped);
+                let look_at = self.came(&mut state, dropped.len());
                 drop(state);
+                self.ask_for_a_look(look_at);
                 self.stand_down(dropped);
                 return false;
             }
@@ -75,8 +76,9 @@ impl Pool {
     pub(crate) fn relieved(&self) {
         let mut state = self.state.lock();
         let dropped = state.crew.relieved(self.has_work());
-        state.will_not_come(&dropped);
+        let look_at = self.came(&mut state, dropped.len());
         drop(state);
+        self.ask_for_a_look(look_at);
         self.stand_down(dropped);
     }
 

@@ -11,12 +11,14 @@ use crate::policy::stall::StallLook;
 use crate::policy::time::Time;
 use crate::protocol::exchange::{Helpers, Member};
 use crate::protocol::running::RunningCell;
+use crate::sys::clock;
 use crate::sys::sync::Ordering;
 
 use super::super::class::Seat;
 use super::super::entry::Entry;
+use super::super::manager::Request;
 use super::super::shard::steal;
-use super::{Pool, abandon};
+use super::{Pool, State, abandon};
 
 impl Member for Pool {
     fn running(&self) -> &RunningCell {
@@ -28,9 +30,12 @@ impl Member for Pool {
     }
 
     fn movable(&self) -> u64 {
-        let aside = abandon::entries(self.sidelined.load(Ordering::Acquire));
+        let sidelined = self.sidelined.load(Ordering::Acquire);
+        if sidelined == abandon::ABANDONED {
+            return 0;
+        }
         // The two numbers are of one moment only under the lock.
-        let aside = aside.saturating_sub(self.bound.load(Ordering::Relaxed));
+        let aside = sidelined.saturating_sub(self.bound.load(Ordering::Relaxed));
         (self.worklist.len() + aside) as u64
     }
 }
@@ -42,12 +47,19 @@ impl Seat {
 }
 
 impl Pool {
-    /// The caller has pushed to this full pool, or given something up: a sibling with room is to take what is too much.
+    /// May items of the other one come here?
+    pub(crate) fn is_sibling_of(&self, other: &Self) -> bool {
+        let classes = self.seat.as_ref().zip(other.seat.as_ref());
+        classes.is_some_and(|(own, others)| Arc::ptr_eq(&own.class, &others.class))
+    }
+
+    /// The caller has pushed to this full pool, or given something up: siblings with room are to take what is too much.
+    /// As many at once as there is room for: woken one by another, the last one would come late.
     #[inline]
     pub(super) fn offer(&self) {
         let Some(seat) = &self.seat else { return };
         let sibling = |pod| seat.sibling(self, pod);
-        if let Some((helper, reserved)) = seat.class.exchange.offer(seat.pod, self, sibling) {
+        while let Some((helper, reserved)) = seat.class.exchange.offer(seat.pod, self, sibling) {
             helper.wake(reserved, None);
         }
     }
@@ -57,10 +69,8 @@ impl Pool {
     pub(super) fn seek(&self) {
         let Some(seat) = &self.seat else { return };
         let sibling = |pod| seat.sibling(self, pod);
-        match seat.class.exchange.seek(seat.pod, self, sibling) {
-            Some((None, reserved)) => self.wake(reserved, None),
-            Some((Some(other), reserved)) => other.wake(reserved, None),
-            None => {}
+        while let Some((other, reserved)) = seat.class.exchange.seek(seat.pod, self, sibling) {
+            other.as_deref().unwrap_or(self).wake(reserved, None);
         }
     }
 
@@ -87,6 +97,9 @@ impl Pool {
 
     /// The first entry that may leave.
     fn give(&self) -> Option<Entry> {
+        if self.is_abandoned() {
+            return None;
+        }
         let aside = self.sidelined.load(Ordering::Acquire) > self.bound.load(Ordering::Relaxed);
         if let Some(entry) = aside.then(|| self.give_from_sideline()).flatten() {
             return Some(entry);
@@ -135,6 +148,24 @@ impl Pool {
         }
     }
 
+    /// So many who were woken have come, or will not come. Returns when the manager is to look, which the caller tells it
+    /// without the lock.
+    pub(super) fn came(&self, state: &mut State, many: usize) -> Option<Time> {
+        (0..many).for_each(|_| state.stall.came());
+        if !state.stall.is_late() {
+            return None;
+        }
+        let eased = state.stall.ease(clock::now())?;
+        self.running.unstall();
+        eased.look_at
+    }
+
+    pub(super) fn ask_for_a_look(&self, at: Option<Time>) {
+        if let Some(at) = at {
+            self.core.manager.ask(Request::Stall(self.this.clone(), at));
+        }
+    }
+
     /// The manager's deadline for those who were woken has come. Returns when to look again.
     pub(crate) fn look_for_stall(&self, now: Time) -> Option<Time> {
         let mut state = self.state.lock();
@@ -142,10 +173,12 @@ impl Pool {
             StallLook::Over => None,
             StallLook::Again(at) => Some(at),
             StallLook::Stalled(again) => {
+                // Under the lock, so that the bit is what the watch says; and before the errands are offered elsewhere, so
+                // that they do not come back.
+                self.running.stall();
                 let errands = state.crew.hand_over_errands();
                 drop(state);
                 errands.into_iter().for_each(|home| self.end_errand_to(home));
-                self.running.stall();
                 self.offer();
                 Some(again)
             }

@@ -1,0 +1,177 @@
+//! Work conservation, exactly: for how long an item may wait while a CPU of its class idles.
+//!
+//! *Waits*: it lies on the list of a pool whose items may move. *Idles*: a pod of the class has, at each moment, a CPU
+//! that nobody uses, and fewer counted workers than its target, and threads can be made for it. While both are so,
+//! time is counted, and it never comes to more than
+//!
+//! > one wake-up latency × (1 + diversions) + [`STALL`] × (1 + futile calls)
+//!
+//! A *diversion*: somebody was called for the item's pod meanwhile, and found work of its own pod when it came, which goes
+//! first; another one is called then. A *futile call*: a pod was called for the item's pod meanwhile, and could not come
+//! for a time.
+//!
+//! So an item whose own pod has lost its CPUs is late by [`STALL`]; and if the nearest sibling that seems to have room has
+//! lost its CPUs unnoticed as well, by as much again for each such sibling, but for each of them only once.
+//!
+//! The moments at which the manager makes a thread are not counted: it makes one at a time, so a thief that has to be
+//! made waits for those that were asked for before it.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::machine::Machine;
+use super::pool::{Pool, PoolId, ThreadId};
+use super::script::ItemId;
+use crate::policy::stall::STALL;
+use crate::policy::time::Time;
+
+/// Who waits, and who could take it.
+#[derive(Default, Debug)]
+pub(super) struct Ledger {
+    /// Items on lists of pools with siblings.
+    waiting: BTreeMap<ItemId, Waits>,
+    /// By pool: since when there was room, at every moment at which time passed.
+    roomy: BTreeMap<PoolId, Duration>,
+    /// By pool: how often who was called for its items found some of its own pool.
+    diverted: BTreeMap<PoolId, u32>,
+    /// How long the manager was making threads.
+    making: Duration,
+    /// By who was called for whose items: when it could last not come.
+    futile: BTreeMap<(PoolId, PoolId), Duration>,
+    /// The longest that an item waited while a pod had room.
+    pub(super) longest: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    home: PoolId,
+    since: Duration,
+    diverted: u32,
+}
+
+impl Machine {
+    /// An item was put on the list of its pool.
+    pub(super) fn begins_to_wait(&mut self, item: ItemId) {
+        let gate = &self.gates[self.gate_of(item)];
+        if self.pools[gate.pool].seat.is_some() && !gate.bound {
+            let diverted = self.diversions(gate.pool);
+            let waits = Waits { home: gate.pool, since: self.counted_time(self.now), diverted };
+            self.ledger.waiting.insert(item, waits);
+        }
+    }
+
+    /// Who was called for items of this pool takes one of its own.
+    pub(super) fn is_diverted(&mut self, home: PoolId) {
+        self.seen.diverted += 1;
+        *self.ledger.diverted.entry(home).or_default() += 1;
+    }
+
+    /// It was taken from there.
+    pub(super) fn ends_to_wait(&mut self, item: ItemId) {
+        self.ledger.waiting.remove(&item);
+    }
+
+    /// Nothing happens until `until`.
+    ///
+    /// spec: A3 (no CPU idles while items wait in another pod for longer than the bound)
+    pub(super) fn time_passes(&mut self, until: Time) {
+        let (from, to) = (self.counted_time(self.now), self.counted_time(until));
+        for (id, pool) in self.pools.iter().enumerate().filter(|(_, pool)| pool.seat.is_some()) {
+            if self.has_room(pool) {
+                self.ledger.roomy.entry(id).or_insert(from);
+            } else {
+                self.ledger.roomy.remove(&id);
+            }
+        }
+        let calls = self.pools.iter().enumerate().filter(|(_, pool)| !pool.errands.is_empty());
+        let futile = calls.filter(|(_, pool)| !self.serves(pool));
+        let futile =
+            futile.flat_map(|(other, pool)| pool.errands.iter().map(move |home| ((*home, other), from)));
+        let futile: Vec<_> = futile.collect();
+        self.ledger.futile.extend(futile);
+        if self.manager_busy {
+            self.ledger.making += until.since(self.now);
+            return;
+        }
+        for (&other, &roomy_since) in &self.ledger.roomy {
+            for (item, waits) in &self.ledger.waiting {
+                if self.class_of(waits.home) != self.class_of(other) {
+                    continue;
+                }
+                let waited = to.saturating_sub(waits.since.max(roomy_since));
+                let futile = self.futile_calls(waits);
+                let diverted = self.diversions(waits.home) - waits.diverted;
+                let bound = self.config.wake_latency * (1 + diverted) + STALL * (1 + futile);
+                assert!(
+                    waited <= bound,
+                    "item {item} waits in pool {} for {waited:?}, while {other} has room, until {until:?}",
+                    waits.home
+                );
+                self.ledger.longest = self.ledger.longest.max(waited);
+            }
+        }
+    }
+
+    /// A worker of another pool has taken `item` from `home`.
+    ///
+    /// spec: A3 (an item goes elsewhere only when its own pod cannot take it)
+    pub(super) fn check_theft(&mut self, me: ThreadId, home: PoolId, item: ItemId) {
+        let gate = &self.gates[self.gate_of(item)];
+        let own = self.worker(me).pool;
+        assert!(own != home && gate.pool == home && !gate.bound, "item {item} may not leave pool {home}");
+        assert_eq!(self.class_of(own), self.class_of(home), "item {item} leaves its class");
+        if self.config.racy {
+            return; // What was so when the thief looked may have changed.
+        }
+        let pool = &self.pools[home];
+        let on_their_way = self.on_their_way(pool);
+        let is_late = on_their_way.iter().any(|since| self.now.since(*since) >= STALL);
+        let counted = self.counted(pool);
+        let target = pool.word.target().expect("only managed pools share");
+        let full = counted + on_their_way.len() as u64 >= target;
+        let too_much = pool.pending() as u64 + 1 > on_their_way.len() as u64;
+        assert!(is_late || full && too_much, "item {item} is taken from {home}, which can take it");
+    }
+
+    /// How long ago it is that the run began, without the moments that are not counted.
+    fn counted_time(&self, at: Time) -> Duration {
+        at.since(Time::default()) - self.ledger.making
+    }
+
+    fn has_room(&self, pool: &Pool) -> bool {
+        self.serves(pool) && pool.word.target().is_some_and(|target| self.counted(pool) < target)
+    }
+
+    /// Do those who are woken in this pool begin soon?
+    fn serves(&self, pool: &Pool) -> bool {
+        let idle = |cpu: usize| pool.cpus & 1 << cpu != 0 && self.cpus[cpu].thread.is_none();
+        let has_no_thread = pool.crew.idle() == 0 && self.now <= self.cooling_until;
+        (0..self.cpus.len()).any(idle) && !has_no_thread
+    }
+
+    fn diversions(&self, home: PoolId) -> u32 {
+        self.ledger.diverted.get(&home).copied().unwrap_or(0)
+    }
+
+    /// How many pods were called for this item's pod while it waited, and could not come for a time?
+    fn futile_calls(&self, waits: &Waits) -> u32 {
+        let of_home = self.ledger.futile.range((waits.home, 0)..(waits.home + 1, 0));
+        of_home.filter(|(_, until)| **until >= waits.since).count() as u32
+    }
+
+    /// Since when each of those is on its way who was woken, or is to be made.
+    fn on_their_way(&self, pool: &Pool) -> Vec<Time> {
+        let woken = self.workers(pool).filter_map(|worker| worker.on_its_way);
+        woken.chain(pool.owed.iter().copied()).collect()
+    }
+
+    fn counted(&self, pool: &Pool) -> u64 {
+        self.workers(pool).filter(|worker| worker.counted).count() as u64
+    }
+
+    fn class_of(&self, pool: PoolId) -> Option<usize> {
+        self.pools[pool].seat.as_ref().map(|seat| seat.class)
+    }
+}
