@@ -2,6 +2,7 @@
 # what is missing first.
 
 CARGO ?= cargo
+PORTABLE_FLAGS = RUSTFLAGS="--cfg cmwq_portable" CARGO_TARGET_DIR=target/portable
 LOOM_FLAGS = RUSTFLAGS="--cfg cmwq_loom" CARGO_TARGET_DIR=target/loom
 
 # How long `make soak` goes on, and from which seed (the clock's, if none is given).
@@ -15,11 +16,13 @@ SANITIZE = RUSTFLAGS="-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer" CA
 # How many seeds `make yields` goes through.
 SEEDS ?= 3
 
-.PHONY: help setup demo test check loom loom-mutants yields soak soak-asan soak-tsan nightly bench package
+.PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly bench package
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
 	@echo "make test          the whole test suite: unit, integration, model, documentation and loom tests"
+	@echo "make test-vm       what depends on the machine, on emulated ones: caches, NUMA nodes, CPUs that come and go"
+	@echo "make portable      cargo test on what systems other than Linux get: no pinning, no nice levels"
 	@echo "make check         format, lints and documentation, all warnings being errors"
 	@echo "make loom          every loom model, each as deep as it says"
 	@echo "make loom-mutants  show that the loom models can fail"
@@ -51,13 +54,23 @@ demo: setup
 
 test: setup
 	$(CARGO) test
+	$(CARGO) test --no-default-features --lib topology
 	CARGO="$(CARGO)" bash tests/yields/run 1 it
 	$(LOOM_FLAGS) $(CARGO) test --release --lib models
+
+# Kept apart: it emulates whole machines, and has to fetch a kernel once. MACHINES="nodes hotplug" boots only these.
+test-vm: setup
+	@sh .ci/setup-vm
+	CARGO="$(CARGO)" bash tests/vm/run $(MACHINES)
 
 check: setup
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
+	$(CARGO) clippy --no-default-features --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps
+
+portable: setup
+	$(PORTABLE_FLAGS) $(CARGO) test
 
 loom: setup
 	$(LOOM_FLAGS) $(CARGO) test --release --lib models
@@ -73,6 +86,7 @@ nightly: setup
 	CMWQ_ITEM_CASES=100000 CMWQ_SIM_RUNS=20000 PROPTEST_CASES=5000 $(CARGO) test --release --lib --test model
 	CMWQ_STRESS=5 $(CARGO) test --release --test it
 	CARGO="$(CARGO)" bash tests/yields/run 10 it model soak
+	$(MAKE) portable
 	$(MAKE) soak
 	bash tests/mutants/run
 
@@ -89,6 +103,7 @@ bench: setup
 	$(CARGO) bench --bench timelines -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench queueing -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench timers -- $(if $(QUICK),--quick)
+	$(CARGO) bench --bench affinity_scopes -- $(if $(QUICK),--quick)
 
 package: setup
 	$(CARGO) package

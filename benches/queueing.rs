@@ -440,20 +440,18 @@ fn first_cpu() -> usize {
     Executor::global().cpus().first().expect("an executor has a CPU")
 }
 
-/// Runs `measure` on this CPU, as far as the system lets us.
+/// Runs `measure` on this CPU, as far as the system lets us. In a thread of its own: the executor follows the main one.
 #[cfg(target_os = "linux")]
-fn on_cpu<R>(cpu: usize, measure: impl FnOnce() -> R) -> R {
-    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+fn on_cpu<R: Send>(cpu: usize, measure: impl FnOnce() -> R + Send) -> R {
+    use rustix::thread::{CpuSet, sched_setaffinity};
 
-    let before = sched_getaffinity(None);
-    let mut here = CpuSet::new();
-    here.set(cpu);
-    sched_setaffinity(None, &here).ok();
-    let result = measure();
-    if let Ok(before) = before {
-        sched_setaffinity(None, &before).ok();
-    }
-    result
+    let there = || {
+        let mut here = CpuSet::new();
+        here.set(cpu);
+        sched_setaffinity(None, &here).ok();
+        measure()
+    };
+    std::thread::scope(|scope| scope.spawn(there).join().expect("a measurement does not panic"))
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -62,6 +62,11 @@
 //! which the system's scheduler divides it. An item that comes back from blocking while another took its place is one
 //! more, until an item of its pool ends.
 //!
+//! CPUs may come and go. What the process may use (cpusets, hotplug, and the affinity of its main thread, which is what
+//! `taskset` sets) and the CPU quota of its cgroups are looked at while anybody works. The workers of a CPU that was lost
+//! go on elsewhere, and return with it; [managed](WorkQueue::new) queues run fewer items meanwhile. So a main thread that
+//! pins itself takes all workers along: pin another one. An executor with nothing to do does not look.
+//!
 //! # Items
 //!
 //! [`WorkQueue::spawn`] queues a closure that runs once, and returns a [`JoinHandle`]. A [`Work`] is queued again and
@@ -174,8 +179,15 @@
 //!
 //! # Platform
 //!
-//! Linux on x86-64 and aarch64; hwloc is needed to build. Elsewhere workers are not bound to CPUs and have no nice
-//! levels. The minimum supported Rust version is 1.85.
+//! Linux on x86-64 and aarch64. Elsewhere workers are not bound to CPUs and have no nice levels
+//! ([`portable`](ExecutorSnapshot::portable) in a snapshot), and per-CPU queues spread what threads queue over the CPUs.
+//! On Linux, `RUSTFLAGS="--cfg cmwq_portable"` shows how that is. The minimum supported Rust version is 1.85.
+//!
+//! # Features
+//!
+//! * `hwloc`, on by default: caches, cores and nodes are read by the C library hwloc, on every system that it knows, and
+//!   [`TopologySource::Xml`] can be. Needs libhwloc 2 with its headers, and pkg-config. Without it, nothing but Rust is
+//!   needed: Linux is asked through `/sys`, which leads to the same pods, and elsewhere all CPUs count as equals.
 
 #![cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "the models use a part of the crate"))]
 

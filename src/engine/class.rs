@@ -52,8 +52,8 @@ struct Pod {
     cpus: CpuSet,
     /// By those of the operating system.
     real: CpuSet,
-    /// Those that its workers are bound to.
-    binding: CpuSet,
+    /// Those that its workers may run on, by the numbers of the topology.
+    reach: CpuSet,
 }
 
 #[derive(Debug)]
@@ -113,8 +113,8 @@ impl Class {
         let all = || key.pods.iter().fold(CpuSet::new(), |all, pod| all.union(pod));
         let pod = |cpus: CpuSet| {
             let real = placement.real(&cpus);
-            let binding = if key.moves == Moves::Threads { placement.real(&all()) } else { real.clone() };
-            Pod { cpus, real, binding }
+            let reach = if key.moves == Moves::Threads { all() } else { cpus.clone() };
+            Pod { cpus, real, reach }
         };
         let cpus = key.pods.iter().cloned().chain(key.outside.then(all));
         let pods: Vec<_> = cpus.map(pod).collect();
@@ -145,14 +145,14 @@ impl Class {
         if !members.open {
             return None;
         }
-        let Pod { cpus, real, binding } = self.pods[pod as usize].clone();
+        let Pod { cpus, real, reach } = self.pods[pod as usize].clone();
         let spec = PoolSpec {
             kind: PoolKind::Unbound { id: core.next_unbound_id() },
-            binding,
+            reach,
             home: (self.key.moves == Moves::Threads).then_some(real),
-            nice: self.key.nice,
-            target: self.key.managed.then(|| cpus.len()),
             cpus,
+            nice: self.key.nice,
+            managed: self.key.managed,
         };
         let seat = (self.key.moves == Moves::Items).then(|| Seat {
             class: Arc::clone(self),
@@ -164,6 +164,8 @@ impl Class {
         let _set = self.pools[pod as usize].set(Arc::downgrade(&pool));
         drop(members);
         core.register(&pool);
+        // The CPUs may have changed since it was made, and before it could be found.
+        pool.adapt(&core.environment.present());
         Some(pool)
     }
 

@@ -11,11 +11,13 @@ use std::time::Duration;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::CrewLimits;
 use crate::protocol::threads::ThreadsCell;
+use crate::sys;
 use crate::sys::fork::Origin;
 use crate::sys::sync::{AtomicBool, Mutex, Ordering};
 use crate::sys::wait::Until;
 
 use super::class::{Class, ClassKey, ClassUser};
+use super::environment::Watch;
 use super::manager::{ManagerHandle, Request};
 use super::pool::Pool;
 use super::timers::Timers;
@@ -78,6 +80,7 @@ pub(crate) struct Core {
     pub(crate) manager: ManagerHandle,
     pub(crate) timers: Timers,
     pub(crate) denials: Denials,
+    pub(crate) environment: Watch,
     threads: ThreadsCell,
     register: Mutex<Register>,
 }
@@ -99,13 +102,14 @@ pub(crate) struct Denials {
 
 impl Core {
     /// `first_unbound_id`: how many per-CPU pools come before the unbound ones in numbering.
-    pub(crate) fn new(settings: Settings, first_unbound_id: usize) -> Self {
+    pub(crate) fn new(settings: Settings, first_unbound_id: usize, environment: Watch) -> Self {
         Self {
             origin: Origin::here(),
             settings,
             manager: ManagerHandle::new(),
             timers: Timers::new(),
             denials: Denials::default(),
+            environment,
             threads: ThreadsCell::new(),
             register: Mutex::new(Register { next_id: first_unbound_id, ..Register::default() }),
         }
@@ -196,7 +200,7 @@ impl Core {
 
 impl Denials {
     pub(crate) fn nice(&self, granted: bool, nice: i32) {
-        if !granted && !self.nice.swap(true, Ordering::Relaxed) {
+        if !granted && !sys::PORTABLE && !self.nice.swap(true, Ordering::Relaxed) {
             log::warn!(target: "cmwq", "workers cannot have nice level {nice} (it needs CAP_SYS_NICE or a higher \
                 RLIMIT_NICE): they keep the manager's, the executor's normal level or, if that was denied as well, \
                 that of the thread that started the manager");
@@ -204,7 +208,7 @@ impl Denials {
     }
 
     pub(crate) fn affinity(&self, granted: bool, cpus: &CpuSet) {
-        if !granted && !self.affinity.swap(true, Ordering::Relaxed) {
+        if !granted && !sys::PORTABLE && !self.affinity.swap(true, Ordering::Relaxed) {
             log::warn!(target: "cmwq", "workers cannot be bound to CPUs {cpus}: they run wherever the system puts them");
         }
     }

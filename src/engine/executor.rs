@@ -132,22 +132,22 @@ impl ExecutorInner {
         let of_cpu = &self.per_cpu[slot];
         let pools = if bh { &of_cpu.bh } else { &of_cpu.pools };
         let make = || {
-            let info = self.placement.slot_info(slot);
-            let cpu = info.cpu;
+            let cpu = self.placement.slot_info(slot).cpu;
             let spec = PoolSpec {
                 kind: if bh {
                     PoolKind::Bh { cpu, slot, high }
                 } else {
                     PoolKind::PerCpu { cpu, slot, high }
                 },
-                binding: CpuSet::single(info.real),
+                reach: CpuSet::single(cpu),
                 cpus: CpuSet::single(cpu),
                 home: None,
                 nice: if high { self.nice.high } else { self.nice.normal },
-                target: Some(1),
+                managed: true,
             };
             let pool = Pool::new(spec, Arc::clone(&self.core), None);
             self.core.register(&pool);
+            pool.adapt(&self.core.environment.present());
             pool
         };
         Arc::clone(pools[usize::from(high)].get_or_init(make))

@@ -12,7 +12,6 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::thread::Thread;
 
-use crate::policy::cpu_set::CpuSet;
 use crate::policy::manager::{CREATION_COOLDOWN, Duty, Manager, Verdict};
 use crate::policy::rescue::Call;
 use crate::policy::time::Time;
@@ -20,6 +19,7 @@ use crate::sys::sync::Mutex;
 use crate::sys::{affinity, clock, thread};
 
 use super::core::Core;
+use super::environment::Lookout;
 use super::pool::Pool;
 use super::rescuer::Order;
 use super::worker;
@@ -69,7 +69,7 @@ enum ThreadState {
     /// Made from here; `Weak`, because the core owns this handle.
     Running(Thread),
     /// It could not be made.
-    Missing { core: Weak<Core>, home: CpuSet, try_again: Time },
+    Missing { core: Weak<Core>, try_again: Time },
 }
 
 impl ManagerHandle {
@@ -78,18 +78,17 @@ impl ManagerHandle {
         Self { inbox: Mutex::new(inbox) }
     }
 
-    /// Makes the manager's thread. `home`: the CPUs that it may use.
+    /// Makes the manager's thread.
     ///
     /// # Errors
     ///
     /// If the thread cannot be made. It is tried again when something is asked of it.
-    pub(crate) fn start(core: &Arc<Core>, home: &CpuSet) -> io::Result<()> {
-        let made = spawn_manager(core, home);
+    pub(crate) fn start(core: &Arc<Core>) -> io::Result<()> {
+        let made = spawn_manager(core);
         let state = match &made {
             Ok(thread) => ThreadState::Running(thread.clone()),
             Err(_) => ThreadState::Missing {
                 core: Arc::downgrade(core),
-                home: home.clone(),
                 try_again: clock::now() + CREATION_COOLDOWN,
             },
         };
@@ -160,18 +159,19 @@ impl ManagerHandle {
     }
 }
 
-fn spawn_manager(core: &Arc<Core>, home: &CpuSet) -> io::Result<Thread> {
+fn spawn_manager(core: &Arc<Core>) -> io::Result<Thread> {
     let name = format!("{}/manager", core.settings.name_prefix);
     core.settings.hooks.may_spawn(&name)?;
-    let (core, home) = (Arc::clone(core), home.clone());
+    let core = Arc::clone(core);
     let lives = Lives::new(&core);
     let handle = thread::spawn(name, None, move || {
         let _until_the_end = lives;
         // Best effort: what is denied here is denied to each worker as well, and told there.
-        drop(affinity::pin_to_set(&home));
+        drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
         drop(thread::set_nice(core.settings.nice));
         ManagerThread {
             schedule: Manager::new(core.settings.progress_check.map(|check| check.patience)),
+            lookout: Lookout::new(&core),
             core,
         }
         .live();
@@ -198,6 +198,7 @@ impl Drop for Lives {
 struct ManagerThread {
     core: Arc<Core>,
     schedule: Manager<Weak<Pool>>,
+    lookout: Lookout,
 }
 
 impl ManagerThread {
@@ -223,6 +224,7 @@ impl ManagerThread {
                     Request::Room => self.schedule.room(now),
                 }
             }
+            self.lookout.look(&self.core, now);
             while let Some(duty) = self.schedule.take_due(now) {
                 self.perform(duty, now);
             }
@@ -240,10 +242,11 @@ impl ManagerThread {
         let inbox = self.core.manager.inbox.lock();
         let asked = !inbox.requests.is_empty() || inbox.stop;
         drop(inbox);
+        let asked = asked || self.core.environment.is_asked();
         // A timer that is armed after this look, and comes before the others, leaves a token.
         let timers = self.core.timers.next();
         let duties = self.schedule.next_wake();
-        match duties.into_iter().chain(timers).min() {
+        match duties.into_iter().chain(timers).chain(self.lookout.next()).min() {
             _ if asked => {}
             None => std::thread::park(),
             Some(at) => std::thread::park_timeout(at.since(clock::now())),

@@ -25,6 +25,7 @@
 //! | `pool` | worklist and crew of one pool; the one door that unparks or creates |
 //! | `rescuer` | the thread of a queue that runs its items when no worker can be made |
 //! | `manager` | the one thread that makes threads and keeps deadlines |
+//! | `environment` | the manager's looks at the CPUs that the process may use, and what follows for the pools |
 //! | `core` | what all of them share: settings, the manager's inbox, the register of pools |
 //! | `placement` | which CPU an item is queued on |
 //! | `register` | the queues of one executor, for what is asked of all of them |
@@ -32,8 +33,10 @@
 //! | `refusal` | why a queue does not accept an item, and why a wait does not wait |
 //!
 //! **Locks**, each held for a few instructions and never across user code, a wake-up or another lock unless said
-//! here: a pool's `state`; a queue's `making` (shards being made, what was asked of the queue; takes the locks of both
-//! registers inside); a class's `members` (pools being made; takes that of the register of pools inside); the register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`;
+//! here: a pool's `state` and its `binding`; which thread a worker is (held over the call that binds it); what of the
+//! machine may be used; a queue's `making` (shards being made, what was asked of the queue; takes the locks of both
+//! registers inside); a class's `members` (pools being made; takes that of the register of pools inside, and that of what
+//! may be used); the register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`;
 //! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an
 //! item's ledger (takes that of the timers inside); a worker's `description`; in debug
 //! builds, the register of `waits` (takes those of a flush, an item and a scope's roll inside).
@@ -45,6 +48,7 @@ pub(crate) mod context;
 pub(crate) mod core;
 pub(crate) mod drain;
 pub(crate) mod entry;
+pub(crate) mod environment;
 pub(crate) mod executor;
 pub(crate) mod flush;
 pub(crate) mod limits;

@@ -5,8 +5,9 @@
 //! threads on the first slot of the CPU they run on.
 
 use crate::policy::cpu_set::CpuSet;
-use crate::sys::affinity;
+pub(crate) use crate::policy::environment::Slot;
 use crate::sys::sync::{AtomicU64, Ordering};
+use crate::sys::{affinity, thread};
 
 use super::pool::PoolKind;
 use super::worker;
@@ -37,15 +38,6 @@ impl Place {
     pub(crate) fn is_bound(self) -> bool {
         matches!(self, Self::Slot(_))
     }
-}
-
-/// A CPU of the executor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
-    /// Its number in the topology.
-    pub(crate) cpu: usize,
-    /// The real CPU that serves it.
-    pub(crate) real: usize,
 }
 
 #[derive(Debug)]
@@ -115,8 +107,15 @@ impl Placement {
 
     #[inline]
     fn slot_of_thread(&self) -> usize {
-        let cpu = affinity::current_cpu().unwrap_or(0);
+        let Some(cpu) = affinity::current_cpu() else { return self.slot_without_cpu() };
         self.by_cpu.get(cpu).map_or_else(|| cpu % self.slots.len(), |slot| *slot as usize)
+    }
+
+    /// Where the system does not tell: a worker's own slot; other threads are spread, each to one of its own, so that
+    /// what it queues keeps its order.
+    fn slot_without_cpu(&self) -> usize {
+        let spread = || (thread::number() % self.slots.len() as u64) as usize;
+        self.slot_of_worker().unwrap_or_else(spread)
     }
 
     /// The slot that the calling worker serves, if it is one of a per-CPU pool of this executor.

@@ -8,10 +8,13 @@
 //! | `running` | everybody, by its own transitions |
 //! | `worklist` | everybody |
 //! | `state` | its lock; never held across a wake-up or user code |
+//! | `binding` | its own lock |
 //! | `sidelined`, `bound` | written under `state`'s lock, read by everybody: how many entries the sideline holds, or that the pool is abandoned; how many of them may not leave |
 
 mod abandon;
+mod binding;
 mod distress;
+mod door;
 mod sharing;
 mod sideline;
 mod spec;
@@ -22,8 +25,8 @@ use std::sync::{Arc, Weak};
 use crossbeam_deque::Injector;
 use crossbeam_utils::CachePadded;
 
-use crate::policy::concurrency::{Kick, Reserved, Running};
-use crate::policy::crew::{Crew, Prepare, Rest, Wake, WorkerId, should_shed};
+use crate::policy::concurrency::{Reserved, Running};
+use crate::policy::crew::{Crew, Prepare, Rest, WorkerId, should_shed};
 use crate::policy::manager::Look;
 use crate::policy::stall::StallWatch;
 use crate::policy::time::Time;
@@ -35,11 +38,11 @@ use crate::sys::{affinity, clock};
 use super::class::Seat;
 use super::core::Core;
 use super::entry::Entry;
-use super::manager::Request;
 use super::shard::steal;
 use super::shutdown::give_up;
 use super::worker::Worker;
 
+use self::binding::Binding;
 use self::sideline::Sideline;
 pub(crate) use self::spec::{PoolKind, PoolSpec};
 
@@ -54,6 +57,9 @@ pub(crate) struct Pool {
     /// Its place among siblings that take items from each other.
     seat: Option<Seat>,
     state: Mutex<State>,
+    pub(crate) binding: Binding,
+    /// Does it serve several CPUs, and does it matter on which of them its workers run?
+    several_cpus: bool,
     /// Itself, to be handed to the manager.
     this: Weak<Self>,
 }
@@ -86,12 +92,15 @@ pub(crate) struct PoolCounts {
 
 impl Pool {
     pub(crate) fn new(spec: PoolSpec, core: Arc<Core>, seat: Option<Seat>) -> Arc<Self> {
-        let running = spec.target.map_or(Running::unmanaged(), Running::managed);
+        let (binding, target) = Binding::new(&core.environment.present(), &spec.reach);
+        let running = if spec.managed { Running::managed(target) } else { Running::unmanaged() };
         let running = if core.settings.progress_check.is_some() { running } else { running.unwatchable() };
         let running = if seat.is_some() { running.sharing() } else { running };
         let limits = core.settings.crew_limits;
         let crew = if spec.is_bh() { Crew::of_one(limits) } else { Crew::new(limits) };
         Arc::new_cyclic(|this| Self {
+            several_cpus: spec.managed && spec.cpus.len() > 1,
+            binding,
             spec,
             running: CachePadded::new(RunningCell::new(running)),
             worklist: Injector::new(),
@@ -194,96 +203,6 @@ impl Pool {
         self.worklist.len() + abandon::entries(self.sidelined.load(Ordering::Relaxed))
     }
 
-    /// The caller gave up running, or used up a reservation, or cleared the watched bit: if there is work, sees to
-    /// it that somebody comes for it.
-    #[inline]
-    pub(crate) fn look(&self) {
-        self.perform(self.running.look(|| self.has_work()), None);
-        self.seek();
-    }
-
-    /// The same for a worker that is about to block on this CPU.
-    #[inline]
-    pub(crate) fn look_before_blocking(&self) {
-        let kick = self.running.look(|| self.has_work());
-        if kick != Kick::Enough {
-            self.perform(kick, affinity::current_cpu());
-        }
-        self.seek();
-    }
-
-    /// The one door: wakes or makes a worker, or tells the manager, if that is what the word says.
-    #[inline]
-    fn perform(&self, kick: Kick, near: Option<usize>) {
-        match kick {
-            Kick::Enough => {}
-            Kick::Wake(reserved) => self.wake(reserved, near),
-            Kick::Offer => self.offer(),
-            Kick::Watch => {
-                self.core.manager.ask(Request::Watch(self.this.clone()));
-                self.offer();
-            }
-        }
-    }
-
-    #[cold]
-    fn wake(&self, reserved: Reserved, near: Option<usize>) {
-        let mut state = self.state.lock();
-        if self.is_abandoned() {
-            drop(state);
-            self.drop_reservation(reserved);
-            return self.give_up_worklist();
-        }
-        let look_at = if self.seat.is_some() { state.stall.woke(clock::now()) } else { None };
-        match state.crew.kick(reserved, near) {
-            Wake::Unpark(id) => {
-                let worker = Arc::clone(state.worker(id));
-                worker.cell.set_phase(Phase::Waking);
-                drop(state);
-                worker.unpark();
-            }
-            Wake::Create => {
-                drop(state);
-                if !self.ask_for_worker() {
-                    self.nobody_comes();
-                }
-            }
-            Wake::Wait => drop(state),
-            Wake::Call(call) => {
-                drop(state);
-                self.core.manager.ask(Request::Call(self.this.clone(), call));
-            }
-        }
-        self.ask_for_a_look(look_at);
-    }
-
-    /// Nobody comes for this reservation. The caller looks at the work afterwards.
-    fn drop_reservation(&self, reserved: Reserved) {
-        let errand = reserved.errand();
-        self.running.drop_reservation(reserved);
-        self.end_errand(errand);
-    }
-
-    /// False if there is no manager, and none can be made now.
-    pub(crate) fn ask_for_worker(&self) -> bool {
-        self.core.manager.ask(Request::Create(self.this.clone()))
-    }
-
-    /// There is no manager, so there are no workers either. Work waits until somebody, by the next push or otherwise,
-    /// has brought a manager about: it looks at every pool.
-    #[cold]
-    fn nobody_comes(&self) {
-        let mut state = self.state.lock();
-        let dropped = state.crew.nobody_comes();
-        let _no_manager = self.came(&mut state, dropped.len());
-        drop(state);
-        dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
-        // One that came about meanwhile may have looked here before that, and found the work reserved for.
-        if !self.core.manager.is_missing() {
-            self.look();
-        }
-    }
-
     /// A new worker begins its life. It was counted in nothing so far.
     pub(crate) fn arrive(&self, worker: &Arc<Worker>) -> Rest {
         let now = clock::now();
@@ -297,6 +216,9 @@ impl Pool {
     /// A worker has nothing to do. `counted`: it still counts as running, and stops to do so together with entering
     /// the idle stack, so that nobody who sees a free place finds no idle worker for it.
     pub(crate) fn rest(&self, worker: &Worker, counted: bool) -> Rest {
+        if self.spec.home.is_some() {
+            worker.note_cpu();
+        }
         let now = clock::now();
         let mut state = self.state.lock();
         if counted {
@@ -310,7 +232,7 @@ impl Pool {
     /// Can its workers run on different CPUs, and does it matter on which?
     #[inline]
     pub(crate) fn has_several_cpus(&self) -> bool {
-        self.spec.target.is_some_and(|target| target > 1)
+        self.several_cpus
     }
 
     /// More workers run than should: is it this one that leaves?

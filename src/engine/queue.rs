@@ -227,7 +227,7 @@ impl Queue {
         let own_gate =
             matches!(self.spec.limit, Limit::PerCpu(_)).then(|| Gate::new(self.standing(making.wishes)));
         let PoolChoice { pool, user } = self.executor.pool_for(&self.spec.kind, slot);
-        let cpu_intensive = self.spec.cpu_intensive && pool.spec.target.is_some();
+        let cpu_intensive = self.spec.cpu_intensive && pool.spec.managed;
         let shard = Box::new(Shard::new(self.this, (pool, user), own_gate, cpu_intensive));
         let shard = NonNull::from(Box::leak(shard));
         making.shards.push(shard);

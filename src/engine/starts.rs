@@ -8,6 +8,7 @@ pub(crate) struct Starts {
     home: AtomicU64,
     away: AtomicU64,
     stolen: AtomicU64,
+    repatriated: AtomicU64,
 }
 
 /// Where an item starts.
@@ -34,26 +35,39 @@ pub struct StartCounts {
     pub away: u64,
     /// On a CPU of another pod, by a worker there, because their own pod could not take them.
     pub stolen: u64,
+    /// For so many items, the worker that was woken had been put elsewhere by the system, and was brought back to the pod
+    /// first: of plain [`unbound`](crate::WorkQueue::unbound) queues that are not strict.
+    #[doc(alias = "PWQ_STAT_REPATRIATED")]
+    pub repatriated: u64,
 }
 
 impl Starts {
     pub(crate) fn new() -> Self {
-        Self { home: AtomicU64::new(0), away: AtomicU64::new(0), stolen: AtomicU64::new(0) }
+        Self {
+            home: AtomicU64::new(0),
+            away: AtomicU64::new(0),
+            stolen: AtomicU64::new(0),
+            repatriated: AtomicU64::new(0),
+        }
     }
 
     #[inline]
-    pub(crate) fn count(&self, start: Start) {
+    pub(crate) fn count(&self, start: Start, repatriated: bool) {
         let count = match start {
             Start::Home => &self.home,
             Start::Away => &self.away,
             Start::Stolen => &self.stolen,
         };
         count.fetch_add(1, Ordering::Relaxed);
+        if repatriated {
+            self.repatriated.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn add_to(&self, counts: &mut StartCounts) {
         counts.home += self.home.load(Ordering::Relaxed);
         counts.away += self.away.load(Ordering::Relaxed);
         counts.stolen += self.stolen.load(Ordering::Relaxed);
+        counts.repatriated += self.repatriated.load(Ordering::Relaxed);
     }
 }

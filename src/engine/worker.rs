@@ -4,27 +4,26 @@
     reason = "a thread-local pointer leads to the worker that lives on the thread's own stack"
 )]
 
+mod shared;
+
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::Thread;
 
-use crate::policy::concurrency::PodId;
-use crate::policy::concurrency::{Next, Reserved};
+use crate::policy::concurrency::{Next, PodId, Reserved};
 use crate::policy::crew::{Prepare, Rest, WorkerId};
 use crate::policy::worker::Phase;
-use crate::protocol::worker::WorkerCell;
 use crate::sys::fork::{self, Origin};
-use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::{self, affinity};
 
+pub(crate) use self::shared::Worker;
 use super::bh;
 pub(crate) use super::context::Current;
 use super::core::{Core, PanicReport};
 use super::entry::Entry;
 use super::manager::Request;
-use super::pool::{Pool, PoolKind};
+use super::pool::Pool;
 use super::queue::Queue;
 use super::rescuer::Rescuer;
 use super::shard::{self, Shard};
@@ -37,19 +36,6 @@ const STATUS_OF_A_PANIC: i32 = 101;
 
 thread_local! {
     static CURRENT: Cell<*const WorkerThread> = const { Cell::new(std::ptr::null()) };
-}
-
-/// What others know of a worker.
-#[derive(Debug)]
-pub(crate) struct Worker {
-    pub(crate) id: WorkerId,
-    pub(crate) cell: WorkerCell,
-    /// The CPU on which it was seen last, if that can differ from another worker's of its pool. Written by the owner;
-    /// a hint.
-    cpu: AtomicUsize,
-    /// What an item said of itself, and which: it is out of date once the worker has begun another one.
-    description: Mutex<Option<(u64, String)>>,
-    thread: Thread,
 }
 
 /// A worker as its own thread sees it, or a rescuer while it serves a pool. Lives on that thread's stack; nobody else
@@ -65,41 +51,12 @@ pub(crate) struct WorkerThread {
     current: Cell<Option<Current>>,
     /// An entry that was given a slot by the last completion, and that nothing else comes before.
     in_hand: Cell<Option<Entry>>,
+    /// It was brought home to its pod since the last item.
+    repatriated: Cell<bool>,
     /// If it is a rescuer: it is not of the pool's crew.
     rescuer: Option<Arc<Rescuer>>,
     /// A block of its items changes no count: it is a rescuer, or its pool manages no concurrency.
     uncounted: bool,
-}
-
-impl Worker {
-    /// For the calling thread.
-    fn new(id: WorkerId, phase: Phase) -> Self {
-        Self {
-            id,
-            cell: WorkerCell::new(phase),
-            cpu: AtomicUsize::new(0),
-            description: Mutex::new(None),
-            thread: std::thread::current(),
-        }
-    }
-
-    pub(crate) fn cpu(&self) -> usize {
-        self.cpu.load(Ordering::Relaxed)
-    }
-
-    /// What the item that it executes has said of itself.
-    pub(crate) fn description(&self) -> Option<String> {
-        let state = self.cell.load();
-        let description = self.description.lock();
-        let (item, text) = description.as_ref()?;
-        let has_item = matches!(state.phase(), Phase::Running | Phase::Blocked | Phase::Uncounted);
-        (has_item && *item == state.sequence()).then(|| text.clone())
-    }
-
-    /// Outside of the pool's lock: this is a system call.
-    pub(crate) fn unpark(&self) {
-        self.thread.unpark();
-    }
 }
 
 /// Runs `look` on the worker whose thread this is. In a child that an item forked, this thread is a worker no more.
@@ -113,17 +70,19 @@ pub(crate) fn with_current<R>(look: impl FnOnce(Option<&WorkerThread>) -> R) -> 
 
 /// The whole life of a worker thread.
 pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
-    bind(&pool);
+    let bound = pool.bind();
     set_nice(&pool.core, pool.spec.nice);
     pool.core.settings.hooks.started();
     let shared = Arc::new(Worker::new(id, Phase::Waking));
     let rest = pool.arrive(&shared);
+    pool.keep_bound(bound);
     let core = Arc::clone(&pool.core);
     {
         let worker = WorkerThread::new(pool, shared, None);
         CURRENT.set(&raw const worker);
         worker.live(rest);
         CURRENT.set(std::ptr::null());
+        worker.shared.leaves();
         worker.pool.left(id);
     }
     core.settings.hooks.stopped();
@@ -132,25 +91,17 @@ pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
 
 /// Lends the calling thread, which is a rescuer's, to a pool: `serve` executes entries of the pool on it.
 pub(super) fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&WorkerThread)) {
-    bind(&pool);
     // A number that no worker has: nobody looks a rescuer up.
     let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Uncounted));
+    pool.binding.enter(&shared);
+    pool.keep_bound(pool.bind());
+    pool.core.environment.active();
     let worker = WorkerThread::new(pool, shared, Some(Arc::clone(rescuer)));
     CURRENT.set(&raw const worker);
     serve(&worker);
     CURRENT.set(std::ptr::null());
-}
-
-/// Puts the thread where its pool wants it. What the system denies is told once and shown in dumps.
-fn bind(pool: &Pool) {
-    let core = &pool.core;
-    let bound = match pool.spec.kind {
-        PoolKind::PerCpu { .. } | PoolKind::Bh { .. } => {
-            pool.spec.binding.first().is_some_and(sys::affinity::pin_to_cpu)
-        }
-        PoolKind::Unbound { .. } => sys::affinity::pin_to_set(&pool.spec.binding).is_ok(),
-    };
-    core.denials.affinity(bound, &pool.spec.binding);
+    worker.pool.binding.leave(&worker.shared);
+    worker.shared.leaves();
 }
 
 /// Gives the calling thread the nice level of the pools that it works for.
@@ -170,6 +121,7 @@ impl WorkerThread {
             guards: Cell::new(0),
             current: Cell::new(None),
             in_hand: Cell::new(None),
+            repatriated: Cell::new(false),
             rescuer,
             uncounted,
         }
@@ -194,12 +146,17 @@ impl WorkerThread {
                     match self.park() {
                         Phase::Exiting => return,
                         _ => {
+                            if self.shared.was_brought_home() {
+                                self.pool.let_roam();
+                                self.repatriated.set(true);
+                            }
                             let (reserved, prepare) = self.pool.woken();
                             self.prepare(reserved, prepare)
                         }
                     }
                 }
             };
+            self.pool.core.environment.active();
             let errand = reserved.errand();
             rest = if self.pool.running.start(reserved) {
                 self.shared.cell.set_phase(Phase::Running);
@@ -305,7 +262,7 @@ impl WorkerThread {
     #[inline]
     fn note_cpu(&self) {
         if self.pool.has_several_cpus() {
-            self.shared.cpu.store(affinity::current_cpu().unwrap_or(0), Ordering::Relaxed);
+            self.shared.note_cpu();
         }
     }
 
@@ -340,7 +297,7 @@ impl WorkerThread {
         self.work_for(entry, work);
         let shard = entry.shard();
         shard.queue().left_pending();
-        shard.gate().starts.count(self.start_of(shard));
+        shard.gate().starts.count(self.start_of(shard), self.repatriated.take());
         if self.uncounted {
             self.shared.cell.begin_item(Phase::Uncounted);
         } else if shard.cpu_intensive {
@@ -379,7 +336,7 @@ impl WorkerThread {
     #[inline]
     fn end_guards(&self) {
         if self.guards.take() != 0 && self.shared.cell.unblock() {
-            self.pool.running.come_back();
+            self.come_back();
         }
     }
 
@@ -436,8 +393,14 @@ impl WorkerThread {
         }
         self.guards.set(depth - 1);
         if depth == 1 && self.shared.cell.unblock() {
-            self.pool.running.come_back();
+            self.come_back();
         }
+    }
+
+    #[inline]
+    fn come_back(&self) {
+        self.pool.running.come_back();
+        self.pool.core.environment.active();
     }
 
     #[inline]
@@ -452,8 +415,7 @@ impl WorkerThread {
     /// The present item says what it does.
     pub(super) fn describe(&self, text: String) {
         let said = self.current.get().map(|_| (self.sequence(), text));
-        let before = std::mem::replace(&mut *self.shared.description.lock(), said);
-        drop(before);
+        drop(self.shared.describe(said));
     }
 }
 

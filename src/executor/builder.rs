@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::core::{Core, Hooks, PanicReport, ProgressCheck, Settings};
+use crate::engine::environment::Watch;
 use crate::engine::executor::{ExecutorInner, NiceLevels};
 use crate::engine::manager::ManagerHandle;
 use crate::engine::placement::{Placement, Slot};
@@ -85,12 +86,16 @@ impl ExecutorBuilder {
     }
 
     /// The CPUs to use. Default: those that the process may run on; with a topology that was made up, all of it.
+    ///
+    /// CPUs that the process may not use when the executor is built, but which are named here, are used if the system
+    /// permits that, and never given up.
     pub fn cpus(mut self, cpus: CpuSet) -> Self {
         self.cpus = Some(cpus);
         self
     }
 
-    /// Where caches, cores and nodes are known from. Default: the machine, read by hwloc.
+    /// Where caches, cores and nodes are known from. Default: the machine, read by hwloc or
+    /// from Linux itself.
     ///
     /// With a description or a document of another machine, its CPUs are served by the CPUs at hand, in turn.
     pub fn topology(mut self, source: TopologySource) -> Self {
@@ -340,10 +345,10 @@ impl ExecutorBuilder {
                 .progress_check
                 .map(|patience| ProgressCheck { patience, stuck: abort_with_dump }),
         };
+        let environment = Watch::new(&slots);
         let placement = Placement::new(slots, self.random_placement);
-        let home = placement.real(&cpus);
-        let core = Arc::new(Core::new(settings, 2 * placement.slots()));
-        let manager = ManagerHandle::start(&core, &home);
+        let core = Arc::new(Core::new(settings, 2 * placement.slots(), environment));
+        let manager = ManagerHandle::start(&core);
         let parts = (placement, cpus, topology);
         let inner = ExecutorInner::new(core, parts, self.default_scope, nice, self.power_efficient);
         (Executor::from_inner(inner), manager)

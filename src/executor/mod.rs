@@ -74,7 +74,7 @@ impl Executor {
 
     /// The process-wide default, made on first use.
     ///
-    /// It uses the CPUs that the process may run on and hwloc's topology; where that cannot be read, it takes the
+    /// It uses the CPUs that the process may run on and the machine's topology; where that cannot be read, it takes the
     /// CPUs for equals and logs an error. To have it otherwise, call [`ExecutorBuilder::build_global`] before the first
     /// use. If its manager's thread cannot be made, that is
     /// tried again as work comes, at most once a second; meanwhile the work waits.
@@ -105,7 +105,8 @@ impl Executor {
         executor
     }
 
-    /// The CPUs that it uses, by the numbers of its topology.
+    /// The CPUs that it uses, by the numbers of its topology. Those that the process has lost for now are among them:
+    /// [`ExecutorSnapshot::lost_cpus`](crate::ExecutorSnapshot::lost_cpus).
     #[must_use]
     pub fn cpus(&self) -> &CpuSet {
         &self.inner.cpus

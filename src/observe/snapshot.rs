@@ -6,6 +6,7 @@ use crate::engine::core::Core;
 use crate::engine::pool::Pool;
 use crate::engine::worker::Worker;
 use crate::policy::cpu_set::CpuSet;
+use crate::sys;
 
 /// An executor at one moment: its pools, its threads, and what the system denied it.
 ///
@@ -19,12 +20,24 @@ pub struct ExecutorSnapshot {
     pub forked: bool,
     /// Worker threads that exist or are being made. The manager's thread and rescuers are not among them.
     pub threads: usize,
+    /// On this system, the crate binds no thread to CPUs and sets no nice level: workers run wherever the system puts
+    /// them, and at the level of whoever made the executor. So it is everywhere but on Linux.
+    pub portable: bool,
     /// Workers run at another nice level than they should, because the process lacks the privilege: at that of the
     /// manager, which made them. That is the executor's normal level or, if the manager was denied that as well, the
     /// level of the thread that started it: the one that made the executor, unless the first attempt failed.
     pub nice_denied: bool,
     /// Workers could not be bound to their CPUs.
     pub affinity_denied: bool,
+    /// The executor's CPUs that the process may not use at present: they went offline, or a cpuset or an affinity mask
+    /// excludes them. Their items run elsewhere. Noticed within a second while anybody works.
+    #[doc(alias = "workqueue_offline_cpu")]
+    pub lost_cpus: CpuSet,
+    /// How many CPUs the cgroups of the process let it keep busy, if they limit that: the targets of managed pools are
+    /// less then. Noticed likewise.
+    #[doc(alias = "cpu.max")]
+    #[doc(alias = "cfs_quota_us")]
+    pub cpu_quota: Option<f64>,
     /// The pools that have been made and not closed.
     pub pools: Vec<PoolSnapshot>,
 }
@@ -44,7 +57,7 @@ pub struct PoolSnapshot {
     pub running: usize,
     /// Workers that were woken, or are being made, and have not begun.
     pub waking: usize,
-    /// How many workers it keeps runnable; `None` if it is unmanaged.
+    /// How many workers it keeps runnable, at present; `None` if it is unmanaged.
     pub target: Option<usize>,
     /// Workers that exist.
     pub workers: usize,
@@ -64,11 +77,15 @@ impl ExecutorSnapshot {
         let forked = core.origin.is_forked();
         // The locks of pools may be held for ever in this process.
         let pools = if forked { Vec::new() } else { core.pools() };
+        let environment = (!forked).then(|| core.environment.present().cpus);
         Self {
             forked,
             threads: if forked { 0 } else { core.threads() },
+            portable: sys::PORTABLE,
             nice_denied: core.denials.nice_denied(),
             affinity_denied: core.denials.affinity_denied(),
+            lost_cpus: environment.as_ref().map_or_else(CpuSet::new, |environment| environment.lost()),
+            cpu_quota: environment.and_then(|environment| Some(environment.quota()?.cpus())),
             pools: pools
                 .iter()
                 .filter(|pool| !pool.is_closing())
@@ -88,7 +105,7 @@ impl PoolSnapshot {
             nice: pool.spec.nice,
             running: counts.running.running() as usize,
             waking: counts.running.waking() as usize,
-            target: pool.spec.target,
+            target: counts.running.target().map(|target| (target as usize).min(pool.spec.cpus.len())),
             workers: counts.workers,
             idle: counts.idle,
             pending: counts.pending,
@@ -116,6 +133,12 @@ impl fmt::Display for ExecutorSnapshot {
         if self.forked {
             writeln!(f, "the executor belongs to the process that this one was forked from")?;
         }
+        if self.portable {
+            writeln!(
+                f,
+                "this system has no CPU affinity and no nice levels for workers: they run wherever it puts them"
+            )?;
+        }
         if self.nice_denied {
             writeln!(
                 f,
@@ -125,6 +148,12 @@ impl fmt::Display for ExecutorSnapshot {
         }
         if self.affinity_denied {
             writeln!(f, "CPU affinity was denied: workers run wherever the system puts them")?;
+        }
+        if !self.lost_cpus.is_empty() {
+            writeln!(f, "lost CPUs: {}", self.lost_cpus)?;
+        }
+        if let Some(quota) = self.cpu_quota {
+            writeln!(f, "CPU quota: {quota:.2}")?;
         }
         Ok(())
     }

@@ -30,6 +30,7 @@ const WATCHED: u64 = 1 << (3 * FIELD);
 const SHARING: u64 = 1 << (3 * FIELD + 1);
 const STALLED: u64 = 1 << (3 * FIELD + 2);
 const UNMANAGED: u64 = MASK;
+const ABANDONED: u64 = MASK - 1;
 
 /// How many workers of a pool run, are about to run, and should run.
 ///
@@ -99,8 +100,16 @@ impl Running {
 
     /// A pool that keeps `target` workers runnable.
     pub(crate) fn managed(target: usize) -> Self {
-        let target = (target.max(1) as u64).min(UNMANAGED - 1);
-        Self(target << TARGET)
+        Self(Self::at_least_one(target) << TARGET)
+    }
+
+    const fn at_least_one(target: usize) -> u64 {
+        let most = ABANDONED - 1;
+        match target as u64 {
+            0 => 1,
+            target if target > most => most,
+            target => target,
+        }
     }
 
     /// A pool that starts items as soon as possible.
@@ -256,7 +265,23 @@ impl Running {
 
     /// The pool runs nothing any more: every push is to be told so, and therefore always wants a worker.
     pub(crate) const fn abandoned(self) -> Self {
-        Self(self.0 & !(MASK << TARGET) | (UNMANAGED - 1) << TARGET)
+        self.with_target(ABANDONED)
+    }
+
+    /// The pool is to keep so many workers runnable from now on. If that is a change (the answer), the caller looks at
+    /// the work: more workers may be needed, each of whom looks again once it has begun; or there is more of it than this
+    /// pool can take now, for siblings. Workers that are too many are shed by [`between_items`](Self::between_items).
+    pub(crate) const fn retarget(self, target: usize) -> (Self, bool) {
+        let (before, target) = (self.0 >> TARGET & MASK, Self::at_least_one(target));
+        if before == UNMANAGED || before == ABANDONED {
+            (self, false)
+        } else {
+            (self.with_target(target), target != before)
+        }
+    }
+
+    const fn with_target(self, target: u64) -> Self {
+        Self(self.0 & !(MASK << TARGET) | target << TARGET)
     }
 
     /// The manager found the pool quiet and stops watching; it must look once more after this.
@@ -381,13 +406,14 @@ mod tests {
         assert_eq!(watched.unwatch(), full);
     }
 
-    /// spec: A3 (elsewhere only what the own pod cannot take)
+    /// spec: A3 (also when the home pod's CPU is taken)
     #[test]
     fn a_stalled_pool_gives_away_what_it_woke_somebody_for_and_takes_nothing() {
         let pool = word(0, 1, Some(2)).sharing();
         assert!(!pool.has_excess(1, 0) && pool.takes_errands());
         let stalled = pool.stall();
-        assert!(stalled.has_excess(1, 0) && !stalled.has_excess(1, 1));
+        assert!(stalled.has_excess(1, 0));
+        assert!(!stalled.has_excess(1, 1), "a helper is on its way");
         assert_eq!(
             stalled.reserve(),
             (stalled, None),
@@ -395,6 +421,61 @@ mod tests {
         );
         assert!(matches!(stalled.kick().1, Kick::Wake(_)), "its own items may be as lucky as the next one");
         assert_eq!(stalled.unstall(), pool);
+    }
+
+    /// spec: C5, A5 (targets follow the CPUs and their quota)
+    #[test]
+    fn a_target_may_change_at_any_time() {
+        let full = word(2, 1, Some(3)).unwatchable();
+        let (lower, changed) = full.retarget(1);
+        assert!(changed);
+        assert_eq!((lower.target(), lower.running(), lower.waking()), (Some(1), 2, 1));
+        assert!(lower.is_watched() && !lower.may_start() && lower.too_many_running());
+        let (higher, changed) = lower.retarget(4);
+        assert!(changed && higher.need_more_worker());
+        assert_eq!(higher.retarget(4), (higher, false));
+        assert_eq!(full.retarget(0).0.target(), Some(1));
+    }
+
+    #[test]
+    fn an_unmanaged_pool_and_an_abandoned_one_have_no_target_to_change() {
+        for word in [Running::unmanaged(), Running::managed(1).abandoned()] {
+            assert_eq!(word.retarget(2), (word, false));
+        }
+        assert!(Running::managed(usize::MAX).target() < Running::managed(1).abandoned().target());
+    }
+
+    /// spec: A2, A3 (elsewhere only when its own pod cannot take it)
+    #[test]
+    fn what_nobody_here_comes_for_may_go_to_siblings() {
+        let table = [
+            // running, waking, target, pending, helpers, may go
+            (0, 0, 1, 1, 0, false),
+            (0, 1, 1, 1, 0, false),
+            (0, 1, 1, 2, 0, true),
+            (0, 1, 1, 2, 1, false),
+            (1, 0, 1, 1, 0, true),
+            (1, 0, 1, 1, 1, false),
+            (1, 0, 1, 3, 2, true),
+            (1, 0, 2, 1, 0, false),
+            (1, 1, 2, 1, 0, false),
+            (2, 1, 2, 2, 0, true),
+            (3, 0, 2, 1, 0, true),
+            (1, 0, 1, 0, 0, false),
+        ];
+        for (running, waking, target, pending, helpers, may_go) in table {
+            let word = word(running, waking, Some(target)).sharing();
+            let row = format!("{running} {waking} {target} {pending} {helpers}");
+            assert_eq!(word.has_excess(pending, helpers), may_go, "{row}");
+        }
+    }
+
+    #[test]
+    fn a_full_pool_offers_if_it_has_siblings() {
+        let full = word(1, 0, Some(1)).unwatchable();
+        assert_eq!(full.kick(), (full, Kick::Enough));
+        assert_eq!(full.sharing().kick(), (full.sharing(), Kick::Offer));
+        assert!(matches!(word(0, 0, Some(1)).sharing().kick().1, Kick::Wake(_)));
     }
 
     #[test]

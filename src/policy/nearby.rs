@@ -28,6 +28,11 @@ impl Nearby {
             nearby.by_cpu.push(nearest(*cpu, &served));
             nearby.by_node.entry(cpu.node).or_default().extend(slot_of.get(&cpu.id));
         }
+        // Nobody knows what these are near to.
+        for cpu in topology.offline().iter() {
+            nearby.by_cpu.resize(nearby.by_cpu.len().max(cpu + 1), None);
+            nearby.by_cpu[cpu] = cpu.checked_rem(served.len()).map(|turn| served[turn].1);
+        }
         nearby
     }
 
@@ -104,5 +109,16 @@ mod tests {
         assert_eq!(nearby.slots_of_node(8), Some(&[0, 1][..]));
         assert_eq!(nearby.slots_of_node(2), Some(&[][..]), "it is there, but none of its CPUs is used");
         assert_eq!(nearby.slots_of_node(0), None);
+    }
+
+    /// spec: W6 (one that is offline runs elsewhere)
+    #[test]
+    fn cpus_that_are_offline_are_served_somewhere() {
+        let topology = Topology::flat(&cpus("0,2,5")).with_offline(&cpus("0-3,7"));
+        assert_eq!(*topology.offline(), cpus("1,3,7"));
+        let nearby = Nearby::derive(&topology, &cpus("2,5"));
+        let slots = (0..9).map(|cpu| nearby.slot_of_cpu(cpu));
+        let expected = [Some(0), Some(1), Some(0), Some(1), None, Some(1), None, Some(1), None];
+        assert!(slots.eq(expected));
     }
 }

@@ -23,6 +23,7 @@ pub(crate) struct Cpu {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Topology {
     cpus: Vec<Cpu>,
+    offline: CpuSet,
 }
 
 impl Topology {
@@ -38,7 +39,14 @@ impl Topology {
             cpu.core = number(&mut cores, cpu.core);
             cpu.cache = number(&mut caches, cpu.cache);
         }
-        Self { cpus }
+        Self { cpus, offline: CpuSet::new() }
+    }
+
+    /// With CPUs that the machine has besides: nothing more is known of them while they are offline. Those of the table
+    /// do not count.
+    pub(crate) fn with_offline(self, cpus: &CpuSet) -> Self {
+        let known: CpuSet = self.cpus.iter().map(|cpu| cpu.id).collect();
+        Self { offline: cpus.iter().filter(|cpu| !known.contains(*cpu)).collect(), ..self }
     }
 
     /// A machine of which only the CPUs are known: one node, one cache, no SMT.
@@ -48,6 +56,10 @@ impl Topology {
 
     pub(crate) fn cpus(&self) -> &[Cpu] {
         &self.cpus
+    }
+
+    pub(crate) fn offline(&self) -> &CpuSet {
+        &self.offline
     }
 }
 

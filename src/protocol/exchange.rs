@@ -94,7 +94,7 @@ impl Exchange {
         pool: impl Fn(PodId) -> Option<H>,
     ) -> Option<(H, Reserved)> {
         loop {
-            // Again after a helper has left the count: whoever saw it there may have cleared the bit.
+            // Once more after each attempt: the helper that was counted for it may have made a sibling clear the bit.
             self.excess.set(pod as usize);
             let other = self.nearest(pod, &self.room)?;
             if !own.has_excess() {

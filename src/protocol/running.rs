@@ -1,10 +1,11 @@
 //! The cell of a pool's [`Running`] word: who sees work, who sees a free place.
 //!
-//! Two handshakes meet here, and both lose a wake-up if either side's fence is missing:
+//! Three handshakes meet here, and each loses a wake-up if either side's fence is missing:
 //!
 //! * **Push against leave.** The issuer makes an item visible, fences, and reads the word. A worker that stops
 //!   counting (it blocks, goes idle, begins a CPU-intensive item) lowers the word, fences, and reads the worklist.
 //!   With both fences at least one of the two sees what the other wrote, and wakes a worker.
+//! * **Push against retarget.** Likewise for who raises the target.
 //! * **Push against unwatch.** The manager clears the watched bit, fences, and looks at the worklist; the issuer is
 //!   as above. At least one of the two sees to it that a saturated pool stays watched.
 //!
@@ -132,6 +133,13 @@ impl RunningCell {
     /// The manager stops watching. It owes a [`look`](Self::look).
     pub(crate) fn unwatch(&self) {
         self.update(|word| (word.unwatch(), ()));
+    }
+
+    /// The target is set. If that changes it, as in [`look`](Self::look): more workers may be needed for the work there
+    /// is, or less of it can be done here.
+    #[cold]
+    pub(crate) fn retarget(&self, target: usize, has_work: impl FnOnce() -> bool) -> Kick {
+        if self.update(|word| word.retarget(target)) { self.look(has_work) } else { Kick::Enough }
     }
 
     #[inline]

@@ -4,11 +4,13 @@
 //! policy's plain types, and nothing else of the crate.
 //!
 //! Linux is the platform. Where a service has a Linux and a portable version, its `mod.rs` states the contract
-//! that both keep, and the portable one does as little as the contract allows. Tests build both. The models see
-//! `sync` and `wait` only.
+//! that both keep, and the portable one does as little as the contract allows. Tests build both, and
+//! `--cfg cmwq_portable` chooses the portable ones on Linux too. The models see `sync` and `wait` only.
 
 #[cfg(not(cmwq_loom))]
 pub(crate) mod affinity;
+#[cfg(not(cmwq_loom))]
+pub(crate) mod cgroup;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod clock;
 #[cfg(not(cmwq_loom))]
@@ -19,5 +21,9 @@ pub(crate) mod thread;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod topology;
 pub(crate) mod wait;
+/// Only what every system has is used: threads are not bound to CPUs, and have no nice levels.
+#[cfg(not(cmwq_loom))]
+pub(crate) const PORTABLE: bool = cfg!(any(cmwq_portable, not(target_os = "linux")));
+
 #[cfg(any(cmwq_yields, all(test, not(cmwq_loom))))]
 mod yields;

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use cmwq::{AffinityScope, Attrs, Executor, JoinHandle, WorkQueue, blocking};
 
-use crate::support::{Door, SOON, builder, current_pool, eventually, falls_quiet, pool, time_limit};
+use crate::support::{
+    Door, SOON, builder, current_pool, eventually, falls_quiet, own_status, pool, time_limit,
+};
 
 /// Two pods of one CPU each, and the prefix of the threads' names.
 fn two_pods() -> (Executor, String) {
@@ -23,14 +25,26 @@ fn queue(executor: &Executor, strict: bool) -> WorkQueue {
 
 /// Runs this on a thread that stays on the CPU of the first pod.
 fn at_home<R: Send>(issuer: impl FnOnce() -> R + Send) -> R {
-    std::thread::scope(|scope| {
-        let pinned = || {
-            let first = core_affinity::get_core_ids().into_iter().flatten().min_by_key(|cpu| cpu.id);
-            assert!(core_affinity::set_for_current(first.unwrap()));
-            issuer()
-        };
-        scope.spawn(pinned).join().unwrap()
-    })
+    let mut issuer = Some(issuer);
+    loop {
+        let at_home = || is_at_home().then(|| issuer.take().expect("nobody was at home before")());
+        if let Some(result) = std::thread::scope(|scope| scope.spawn(at_home).join().unwrap()) {
+            return result;
+        }
+    }
+}
+
+/// Binds the calling thread to the CPU of the first pod. Where that cannot be, threads have homes that nobody chooses:
+/// is it this one?
+fn is_at_home() -> bool {
+    let (probe, _) = two_pods();
+    if probe.snapshot().portable {
+        let strict = queue(&probe, true);
+        let name = strict.spawn(current_pool).unwrap().join().unwrap();
+        return pool(&probe, &name).cpus.to_string() == "0";
+    }
+    let first = core_affinity::get_core_ids().into_iter().flatten().min_by_key(|cpu| cpu.id);
+    core_affinity::set_for_current(first.unwrap())
 }
 
 /// The CPUs of the pod in which the calling item runs.
@@ -196,7 +210,7 @@ fn a_placed_item_stays_in_its_pod_and_keeps_nobody_else_there() {
     let (executor, _) = two_pods();
     let queue = queue(&executor, false);
     at_home(|| {
-        let (door, first) = hold(|item| queue.spawn(item).unwrap());
+        let (door, first) = hold(|item| queue.spawn_on(0, item).unwrap());
         let order = Arc::new(std::sync::Mutex::new(Vec::new()));
         let placed = |n: usize| {
             let (executor, order) = (executor.clone(), Arc::clone(&order));
@@ -228,7 +242,7 @@ fn an_item_whose_pod_was_given_to_a_stolen_one_goes_elsewhere_in_turn() {
     let (executor, _) = two_pods();
     let queue = queue(&executor, false);
     at_home(|| {
-        let (door, home) = hold(|item| queue.spawn(item).unwrap());
+        let (door, home) = hold(|item| queue.spawn_on(0, item).unwrap());
         // It can only start in pod 1, and stays there.
         let (long_door, long) = hold(|item| queue.spawn(item).unwrap());
         door.open();
@@ -300,6 +314,37 @@ fn a_batch_queued_from_one_pod_is_run_by_all() {
         let items = queue.spawn_batch((0..8).map(item)).unwrap();
         items.into_iter().for_each(|item| item.join().unwrap());
     }
+}
+
+/// spec: A2, A3 (plain unbound: threads move): one that was put elsewhere is brought home when it is woken.
+#[test]
+fn a_worker_that_the_system_has_moved_begins_at_home() {
+    let cpus = core_affinity::get_core_ids().unwrap_or_default();
+    let _limit = time_limit();
+    let (executor, _) = two_pods();
+    if cpus.len() < 2 {
+        return println!("one CPU has no elsewhere");
+    }
+    let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
+    at_home(|| {
+        let allowed = || own_status("Cpus_allowed_list");
+        let both = queue.spawn(allowed).unwrap().join().unwrap();
+        assert_eq!(both, "0-1", "its workers may go anywhere");
+        for _ in 0..5 {
+            // As if the system had moved it, and it could not help it.
+            let elsewhere = queue.spawn(|| {
+                let there = core_affinity::get_core_ids().unwrap().into_iter().max_by_key(|cpu| cpu.id);
+                core_affinity::set_for_current(there.unwrap())
+            });
+            assert!(elsewhere.unwrap().join().unwrap());
+            eventually("it rests", || executor.snapshot().pools.iter().all(|pool| pool.idle == pool.workers));
+            let now = queue.spawn(allowed).unwrap().join().unwrap();
+            assert_eq!(now, "0-1", "it was let go again");
+        }
+    });
+    let starts = queue.starts();
+    assert!(starts.repatriated >= 1 && starts.stolen == 0, "{starts:?}");
+    assert_eq!(starts.home + starts.away, 11);
 }
 
 /// spec: S1 (an idle executor makes no wake-ups): not for siblings either.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cmwq::{AffinityScope, Attrs, CpuSet, WorkQueue};
+use rustix::thread::{gettid, sched_getaffinity, sched_setaffinity};
 
-use crate::support::{builder, current_pool, own_status, pool};
+use crate::support::{builder, current_pool, eventually, own_status, pool, time_limit};
 
 /// The CPUs of the pools that serve a queue, once it was used from every CPU.
 fn pods_of(shape: &str, attrs: Attrs) -> String {
@@ -73,9 +74,38 @@ fn workers_of_a_pod_are_bound_to_its_cpus() {
             };
             let (name, allowed) = queue.spawn(item).unwrap().join().unwrap();
             let pool = pool(&executor, &name);
-            assert_eq!(pool.cpus.to_string(), allowed);
+            assert!(pool.cpus.to_string() == allowed || executor.snapshot().portable, "{pool}: {allowed}");
             assert_eq!(pool.target, Some(pool.cpus.len()));
         }
         assert_eq!(items.load(Ordering::SeqCst), 20);
+    }
+}
+
+/// spec: A5: the system lets go of a thread whose CPU goes, and a CPU that is back soon is all that anybody sees. A worker
+/// that is bound to something else is bound again while items go on.
+#[test]
+fn workers_that_the_system_has_let_go_are_bound_again() {
+    let _limit = time_limit();
+    let executor = cmwq::Executor::builder().build().unwrap();
+    let cpus = executor.cpus().clone();
+    if cpus.len() < 2 {
+        return eprintln!("SKIPPED: on one CPU, nobody can be bound to more");
+    }
+    let all = cpus.iter().fold(rustix::thread::CpuSet::new(), |mut set, cpu| {
+        set.set(cpu);
+        set
+    });
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    for cpu in cpus.iter() {
+        let let_go = move || {
+            sched_setaffinity(None, &all).unwrap();
+            gettid()
+        };
+        let worker = queue.spawn_on(cpu, let_go).unwrap().join().unwrap();
+        eventually("bound again, while items go on", || {
+            queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
+            let bound = sched_getaffinity(Some(worker)).unwrap();
+            bound.count() == 1 && bound.is_set(cpu)
+        });
     }
 }

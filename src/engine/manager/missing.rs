@@ -46,17 +46,17 @@ impl ManagerHandle {
     #[cold]
     pub(super) fn bring_about(&self) -> bool {
         let mut inbox = self.inbox.lock();
-        let ThreadState::Missing { core, home, try_again } = &mut inbox.state else { return true };
+        let ThreadState::Missing { core, try_again } = &mut inbox.state else { return true };
         let now = clock::now();
         if now < *try_again {
             return false;
         }
         // Whoever comes meanwhile leaves the attempt to this thread.
         *try_again = now + CREATION_COOLDOWN;
-        let (core, home) = (core.upgrade(), home.clone());
+        let core = core.upgrade();
         drop(inbox);
         let Some(core) = core else { return false };
-        if let Err(error) = Self::start(&core, &home) {
+        if let Err(error) = Self::start(&core) {
             log::error!(target: "cmwq", "the manager's thread cannot be made: {error}; work waits");
             return false;
         }

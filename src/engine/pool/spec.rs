@@ -18,15 +18,15 @@ pub(crate) enum PoolKind {
 #[derive(Debug)]
 pub(crate) struct PoolSpec {
     pub(crate) kind: PoolKind,
-    /// The CPUs that its workers are bound to, by the numbers that the operating system knows.
-    pub(crate) binding: CpuSet,
-    /// The CPUs that it serves, by the numbers of the topology.
+    /// The CPUs that its workers may run on, by the numbers of the topology.
+    pub(crate) reach: CpuSet,
+    /// The CPUs that it serves, likewise.
     pub(crate) cpus: CpuSet,
     /// The same by the numbers that the operating system knows, if its workers may leave them.
     pub(crate) home: Option<CpuSet>,
     pub(crate) nice: i32,
-    /// How many workers to keep runnable; `None`: as many as there are items.
-    pub(crate) target: Option<usize>,
+    /// Does it keep as many workers runnable as it has CPUs at present, and not as many as there are items?
+    pub(crate) managed: bool,
 }
 
 impl PoolSpec {
@@ -47,7 +47,7 @@ impl PoolSpec {
     /// Does a worker stop counting while its item blocks?
     #[inline]
     pub(crate) fn manages_concurrency(&self) -> bool {
-        self.target.is_some() && !self.is_bh()
+        self.managed && !self.is_bh()
     }
 }
 

@@ -39,7 +39,7 @@ impl Pool {
                 self.give_up();
             }
             Kick::Enough => {}
-            Kick::Watch => panic!("nobody watches"),
+            Kick::Watch | Kick::Offer => panic!("nobody watches, and there are no siblings"),
         }
     }
 

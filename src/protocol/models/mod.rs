@@ -14,9 +14,11 @@
 )]
 
 mod abandon;
+mod attention;
 mod block;
 mod close;
 mod drain;
+mod exchange;
 mod flush;
 mod gate;
 mod holds;
@@ -73,7 +75,11 @@ impl List {
     }
 
     fn has_work(&self) -> bool {
-        self.0.load(Ordering::Acquire) > 0
+        self.len() > 0
+    }
+
+    fn len(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
     }
 
     /// False if the list looks empty.

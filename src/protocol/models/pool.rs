@@ -86,6 +86,10 @@ impl Pool {
         }
     }
 
+    pub(super) fn retarget(&self, target: usize) {
+        self.perform(self.running.retarget(target, || self.list.has_work()));
+    }
+
     fn look(&self) {
         self.perform(self.running.look(|| self.list.has_work()));
     }

@@ -6,7 +6,7 @@
 //! bit is a read-modify-write, and so would see more than the common push does.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `kick-without-cas`, `leave-in-two-steps`,
-//! `start-keeps-reservation`, `rest-ignores-owed`.
+//! `start-keeps-reservation`, `rest-ignores-owed`, `retarget-without-look`.
 
 use std::sync::Arc;
 
@@ -109,6 +109,46 @@ fn a_pool_without_a_target_starts_every_item() {
         });
         pool.push();
         pool.push();
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        pool.assert_quiet();
+    });
+}
+
+/// One worker runs and does not come back; for the item that is pushed there is room only by the new target. The issuer
+/// sees that, or who has raised it sees the item.
+#[test]
+fn a_push_meets_a_target_that_is_raised() {
+    check(3, || {
+        let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, 1));
+        let busy = pool.start_one();
+        let worker = spawn_worker(&pool, 1 - busy);
+        let issuer = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.push())
+        };
+        pool.retarget(2);
+        issuer.join().unwrap();
+        worker.join().unwrap();
+        assert!(!pool.list.has_work());
+    });
+}
+
+/// One worker too many is shed between two items, while another item comes.
+#[test]
+fn a_push_meets_a_target_that_is_lowered() {
+    check(1, || {
+        let pool = Arc::new(Pool::new(Running::managed(2).unwatchable(), 2, 3));
+        pool.list.push();
+        pool.list.push();
+        let workers = [pool.start_one(), pool.start_one()].map(|id| spawn_worker(&pool, id));
+        let issuer = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.push())
+        };
+        pool.retarget(1);
+        issuer.join().unwrap();
         for worker in workers {
             worker.join().unwrap();
         }

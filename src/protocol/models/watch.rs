@@ -41,9 +41,9 @@ impl Pool {
 
     fn told(&self, kick: Kick) -> u32 {
         match kick {
-            Kick::Enough => 0,
+            Kick::Enough | Kick::Offer => 0,
             Kick::Watch => 1,
-            Kick::Wake(_) => panic!("the pool is full"),
+            Kick::Wake(_) | Kick::Offer => panic!("the pool is full, and has no siblings"),
         }
     }
 }

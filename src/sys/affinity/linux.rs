@@ -8,6 +8,7 @@ use std::mem::size_of_val;
 use libc::{c_ulong, pid_t};
 
 use crate::policy::cpu_set::CpuSet;
+use crate::sys::thread::thread_id;
 
 const WORD_BITS: usize = c_ulong::BITS as usize;
 
@@ -26,6 +27,10 @@ pub(crate) fn process_cpus() -> io::Result<CpuSet> {
     thread_cpus(unsafe { libc::getpid() })
 }
 
+pub(crate) fn watched_cpus() -> Option<CpuSet> {
+    process_cpus().ok()
+}
+
 /// Pins through `core_affinity`, except to CPUs beyond the end of its mask, for which it panics.
 pub(crate) fn pin_to_cpu(cpu: usize) -> bool {
     if cpu < libc::CPU_SETSIZE as usize {
@@ -36,10 +41,33 @@ pub(crate) fn pin_to_cpu(cpu: usize) -> bool {
 }
 
 pub(crate) fn pin_to_set(cpus: &CpuSet) -> io::Result<()> {
+    pin_thread(0, cpus)
+}
+
+/// A thread as the system knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThreadId(pid_t);
+
+impl ThreadId {
+    pub(crate) fn current() -> Self {
+        Self(thread_id() as pid_t)
+    }
+
+    pub(crate) fn pin_to_set(self, cpus: &CpuSet) -> io::Result<()> {
+        pin_thread(self.0, cpus)
+    }
+
+    /// Where the system lets it run.
+    pub(crate) fn cpus(self) -> io::Result<CpuSet> {
+        thread_cpus(self.0)
+    }
+}
+
+/// Binds thread `tid`; 0 is the calling thread.
+fn pin_thread(tid: pid_t, cpus: &CpuSet) -> io::Result<()> {
     let mask = to_mask(cpus);
-    // SAFETY: the pointer and the length describe `mask`, which outlives the call and is only read; 0 is the
-    // calling thread.
-    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&*mask), mask.as_ptr().cast()) };
+    // SAFETY: the pointer and the length describe `mask`, which outlives the call and is only read.
+    let result = unsafe { libc::sched_setaffinity(tid, size_of_val(&*mask), mask.as_ptr().cast()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -99,6 +127,26 @@ mod tests {
             pin_to_set(&cpus).unwrap();
             assert_eq!(thread_cpus(0).unwrap(), cpus);
         });
+    }
+
+    /// spec: A5
+    #[test]
+    fn a_thread_is_pinned_from_outside() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let pinned = thread::spawn("affinity".to_owned(), None, move || {
+            tell.send(ThreadId::current()).unwrap();
+            ended.recv().unwrap();
+        });
+        let thread = told.recv().unwrap();
+        let cpus = process_cpus().unwrap();
+        for cpu in cpus.iter() {
+            thread.pin_to_set(&CpuSet::single(cpu)).unwrap();
+            assert_eq!(thread.cpus().unwrap(), CpuSet::single(cpu));
+        }
+        end.send(()).unwrap();
+        pinned.unwrap().join().unwrap();
+        assert_eq!(process_cpus().unwrap(), cpus);
     }
 
     #[test]

@@ -3,16 +3,20 @@
 //! * `current_cpu() -> Option<usize>`: where the calling thread runs now; it may have moved when the caller
 //!   looks. `None` if the system does not tell.
 //! * `process_cpus() -> io::Result<CpuSet>`: the CPUs that the process may use, never empty.
+//! * `watched_cpus() -> Option<CpuSet>`: the same, where threads can be bound to what has changed; else `None`.
 //! * `pin_to_cpu(cpu) -> bool`: binds the calling thread to one CPU; false if the system refuses or cannot.
 //! * `pin_to_set(&CpuSet) -> io::Result<()>`: binds the calling thread to a set, of which the system silently
 //!   ignores CPUs that it does not have; an error if none remains.
+//! * `ThreadId::current()` and `ThreadId::pin_to_set(&CpuSet) -> io::Result<()>`: the same for a thread from outside. The
+//!   thread must not have ended: its number may be another one's by then, even another process's.
+//!   `ThreadId::cpus() -> io::Result<CpuSet>` tells what the system has bound it to.
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod linux;
-#[cfg(any(test, not(target_os = "linux")))]
+#[cfg(any(test, cmwq_portable, not(target_os = "linux")))]
 mod portable;
 
-#[cfg(target_os = "linux")]
-pub(crate) use linux::{current_cpu, pin_to_cpu, pin_to_set, process_cpus};
-#[cfg(not(target_os = "linux"))]
-pub(crate) use portable::{current_cpu, pin_to_cpu, pin_to_set, process_cpus};
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
+pub(crate) use linux::{ThreadId, current_cpu, pin_to_cpu, pin_to_set, process_cpus, watched_cpus};
+#[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
+pub(crate) use portable::{ThreadId, current_cpu, pin_to_cpu, pin_to_set, process_cpus, watched_cpus};

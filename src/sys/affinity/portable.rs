@@ -14,6 +14,28 @@ pub(crate) fn process_cpus() -> io::Result<CpuSet> {
     Ok((0..thread::available_parallelism()?.get().min(CpuSet::LIMIT)).collect())
 }
 
+pub(crate) fn watched_cpus() -> Option<CpuSet> {
+    None
+}
+
+/// A thread that cannot be bound.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThreadId;
+
+impl ThreadId {
+    pub(crate) fn current() -> Self {
+        Self
+    }
+
+    pub(crate) fn pin_to_set(self, cpus: &CpuSet) -> io::Result<()> {
+        pin_to_set(cpus)
+    }
+
+    pub(crate) fn cpus(self) -> io::Result<CpuSet> {
+        process_cpus()
+    }
+}
+
 pub(crate) fn pin_to_cpu(_cpu: usize) -> bool {
     false
 }
@@ -33,6 +55,9 @@ mod tests {
         assert_eq!(cpus.first(), Some(0));
         assert_eq!(current_cpu(), None);
         assert!(!pin_to_cpu(0));
+        assert_eq!(watched_cpus(), None);
+        assert!(ThreadId::current().pin_to_set(&cpus).is_err());
+        assert_eq!(ThreadId::current().cpus().unwrap(), cpus);
         assert_eq!(pin_to_set(&cpus).unwrap_err().kind(), io::ErrorKind::Unsupported);
     }
 }

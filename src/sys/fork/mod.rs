@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 
 use super::sync::{AtomicPtr, AtomicU64, Ordering};
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod linux;
 mod portable;
 
@@ -64,9 +64,9 @@ fn word() -> &'static AtomicU64 {
 
 #[cold]
 fn find_word() -> &'static AtomicU64 {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(cmwq_portable)))]
     let word = linux::word().unwrap_or_else(portable::word);
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
     let word = portable::word();
     let ours = ptr::from_ref(word).cast_mut();
     // If somebody else was faster, theirs counts; a page of ours stays mapped and untouched.
@@ -167,7 +167,7 @@ mod tests {
     }
 
     /// spec: X2: both kinds of words keep the contract.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(cmwq_portable)))]
     #[test]
     fn words_are_empty_in_a_child() {
         for word in [linux::word().expect("Linux 4.14"), portable::word()] {

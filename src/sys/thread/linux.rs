@@ -78,7 +78,7 @@ fn nice_of(thread: u32) -> io::Result<i32> {
     if nice == -1 && errno != 0 { Err(io::Error::from_raw_os_error(errno)) } else { Ok(nice) }
 }
 
-fn thread_id() -> u32 {
+pub(in crate::sys) fn thread_id() -> u32 {
     // glibc has the function `gettid` only since 2.30, hence the system call.
     // SAFETY: the call has no arguments and touches no memory of the program.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) };

@@ -8,16 +8,20 @@
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-#[cfg(target_os = "linux")]
+use super::sync::{AtomicU64, Ordering};
+
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod linux;
-#[cfg(any(test, not(target_os = "linux")))]
+#[cfg(any(test, cmwq_portable, not(target_os = "linux")))]
 mod portable;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 use linux as system;
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
 use portable as system;
 
+#[cfg(target_os = "linux")]
+pub(super) use linux::thread_id;
 pub(crate) use system::{current_nice, process_nice, set_nice};
 
 /// Starts a thread that takes no signals, from its first instruction on: handlers belong to the application's
@@ -41,6 +45,17 @@ pub(crate) fn spawn(
     }
     let _blocked = system::SignalsBlocked::new()?;
     builder.spawn(body)
+}
+
+thread_local! {
+    static NUMBER: u64 = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+}
+
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
+
+/// The number of the calling thread, counted from 0 as threads ask; of one that is about to end, 0 if it never asked.
+pub(crate) fn number() -> u64 {
+    NUMBER.try_with(|number| *number).unwrap_or(0)
 }
 
 /// Lets the system run another thread on this CPU, if one waits for it.

@@ -1,0 +1,104 @@
+//! Where items start, and whether their issuer's pod had room: counted by the workload, not by the executor.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::machine;
+
+/// The pods of a row. An item is known where it was queued until it starts, and then where it runs.
+pub(crate) struct Pods {
+    pod_of_cpu: Vec<usize>,
+    pods: Vec<Pod>,
+}
+
+#[derive(Default)]
+struct Pod {
+    cpus: usize,
+    items: AtomicUsize,
+    awake_issuers: AtomicUsize,
+}
+
+/// What is known of an item when it is queued.
+#[derive(Clone, Copy)]
+pub(crate) struct Ticket {
+    home: usize,
+    /// Did its pod have more CPUs than items?
+    room: bool,
+}
+
+/// An item that has started.
+pub(crate) struct Started {
+    at: usize,
+    pub(crate) placed: Placed,
+}
+
+/// How many items, of those whose pod had room when they were queued, started where.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Placed {
+    pub(crate) home: u64,
+    /// Elsewhere, although a CPU of their pod had neither an item nor an awake issuer at that moment.
+    pub(crate) away: u64,
+    /// Elsewhere, when every CPU of their pod had got one or the other.
+    pub(crate) crowded_out: u64,
+}
+
+impl Pods {
+    /// Of real CPUs.
+    pub(crate) fn new(pods: &[Vec<usize>]) -> Self {
+        let highest = pods.iter().flatten().max().copied().unwrap_or(0);
+        let pod_of = |cpu| pods.iter().position(|pod| pod.contains(&cpu)).unwrap_or(0);
+        Self {
+            pod_of_cpu: (0..=highest).map(pod_of).collect(),
+            pods: pods.iter().map(|pod| Pod { cpus: pod.len(), ..Pod::default() }).collect(),
+        }
+    }
+
+    /// The pod of the CPU that this is called on.
+    pub(crate) fn here(&self) -> usize {
+        self.pod_of_cpu.get(machine::current_cpu()).copied().unwrap_or(0)
+    }
+
+    /// An issuer in this pod wakes up.
+    pub(crate) fn wakes(&self, home: usize) {
+        self.pods[home].awake_issuers.fetch_add(1, Relaxed);
+    }
+
+    /// And goes to sleep.
+    pub(crate) fn sleeps(&self, home: usize) {
+        self.pods[home].awake_issuers.fetch_sub(1, Relaxed);
+    }
+
+    /// An item is about to be queued.
+    pub(crate) fn queued(&self, home: usize) -> Ticket {
+        let pod = &self.pods[home];
+        Ticket { home, room: pod.items.fetch_add(1, Relaxed) < pod.cpus }
+    }
+
+    /// It starts.
+    pub(crate) fn started(&self, ticket: Ticket) -> Started {
+        let at = self.here();
+        let (mut placed, home) = (Placed::default(), &self.pods[ticket.home]);
+        if at == ticket.home {
+            placed.home = ticket.room.into();
+        } else {
+            let others = home.items.fetch_sub(1, Relaxed) - 1;
+            self.pods[at].items.fetch_add(1, Relaxed);
+            let idle = others + home.awake_issuers.load(Relaxed) < home.cpus;
+            placed.away = (ticket.room && idle).into();
+            placed.crowded_out = (ticket.room && !idle).into();
+        }
+        Started { at, placed }
+    }
+
+    /// It is done.
+    pub(crate) fn ended(&self, started: &Started) {
+        self.pods[started.at].items.fetch_sub(1, Relaxed);
+    }
+}
+
+impl std::ops::AddAssign for Placed {
+    fn add_assign(&mut self, other: Self) {
+        self.home += other.home;
+        self.away += other.away;
+        self.crowded_out += other.crowded_out;
+    }
+}

@@ -1,0 +1,109 @@
+//! Scenarios and rows for a machine, and where issuers are in which round.
+
+use cmwq::AffinityScope;
+
+use super::stats::Random;
+
+/// Blocks in flight of each issuer, where there is enough work, as in the documentation.
+const ENOUGH: usize = 64;
+
+/// From small pods to large ones.
+pub(crate) const SCOPES: [AffinityScope; 6] = [
+    AffinityScope::Cpu,
+    AffinityScope::Smt,
+    AffinityScope::CacheShard,
+    AffinityScope::Cache,
+    AffinityScope::Numa,
+    AffinityScope::System,
+];
+
+/// So many issuers with so many blocks each.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Scenario {
+    /// From 1, as in the documentation.
+    pub(crate) number: usize,
+    pub(crate) title: &'static str,
+    pub(crate) issuers: usize,
+    pub(crate) window: usize,
+    pub(crate) cpus: usize,
+}
+
+/// What a row is measured for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    Competes,
+    /// Is the same as another one.
+    Again,
+    /// Does without a queue.
+    Limit,
+}
+
+/// A line of a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    pub(crate) scope: AffinityScope,
+    pub(crate) strict: bool,
+}
+
+/// The three scenarios, on so many CPUs.
+pub(crate) fn scenarios(cpus: usize) -> [Scenario; 3] {
+    let share = |part: usize| ((cpus + part / 2) / part).max(1);
+    let scenario = |number, title, issuers, window| Scenario { number, title, issuers, window, cpus };
+    let few = share(6);
+    [
+        scenario(1, "issuers and work everywhere", cpus, ENOUGH),
+        scenario(2, "fewer issuers, enough work to saturate", share(3), ENOUGH),
+        scenario(3, "even fewer issuers, not enough work to saturate", few, (cpus / few).max(1)),
+    ]
+}
+
+/// The rows for a machine, on which a scope has `pods(scope)` pods.
+pub(crate) fn rows(pods: impl Fn(AffinityScope) -> usize) -> Vec<Row> {
+    let row = |scope: AffinityScope, strict| {
+        let name = if strict { format!("{scope} (strict)") } else { scope.to_string() };
+        Row { name, role: Role::Competes, scope, strict }
+    };
+    let system = row(AffinityScope::System, false);
+    let mut rows = vec![system.clone(), row(AffinityScope::Cache, false), row(AffinityScope::Cache, true)];
+    if pods(AffinityScope::Cache) < 2 {
+        let smallest = SCOPES.into_iter().find(|scope| pods(*scope) > 1);
+        rows.extend(smallest.into_iter().flat_map(|scope| [row(scope, false), row(scope, true)]));
+    }
+    rows.push(Row { name: "system, again".into(), role: Role::Again, ..system.clone() });
+    rows.push(Row { name: "static partition".into(), role: Role::Limit, ..system });
+    rows
+}
+
+impl Scenario {
+    /// Which CPUs, by their place among all, issuers are bound to in a round: the first of them in order. In a cycle of
+    /// rounds every CPU has its turn, if the number of issuers divides that of CPUs.
+    ///
+    /// Issuers come first, then the other CPUs.
+    pub(crate) fn cpus_of_round(&self, round: usize) -> Vec<usize> {
+        let cycle = (self.cpus / self.issuers).max(1);
+        let mut cpus: Vec<usize> = (0..self.cpus).collect();
+        Random((round / cycle) as u64).shuffle(&mut cpus);
+        cpus.rotate_left(round % cycle * self.issuers);
+        cpus
+    }
+
+    /// After how many finished blocks an issuer wakes up.
+    pub(crate) fn batch(&self) -> usize {
+        (self.window / 4).max(1)
+    }
+
+    /// In words.
+    pub(crate) fn load(&self) -> String {
+        let plural =
+            |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let each = if self.issuers == 1 { "" } else { " each" };
+        format!(
+            "{} on {}, {}{each}",
+            plural(self.issuers, "issuer"),
+            plural(self.cpus, "CPU"),
+            plural(self.window, "block")
+        )
+    }
+}

@@ -1,0 +1,119 @@
+//! What was measured, and the numbers of the tables.
+
+use super::block::BYTES;
+use super::placement::Placed;
+use super::plan::{Role, Row, Scenario};
+use super::stats::{Ratio, Spread};
+
+/// One row for a while.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Slice {
+    pub(crate) blocks: u64,
+    /// From the first queueing until the window was done.
+    pub(crate) seconds: f64,
+    /// The share of all CPUs' time that the process used.
+    pub(crate) utilisation: f64,
+    pub(crate) placed: Placed,
+}
+
+/// The slices of all rows of a scenario, in the order of rounds.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    pub(crate) scenario: Scenario,
+    /// Of each run.
+    pub(crate) rounds: usize,
+    pub(crate) rows: Vec<(Row, Vec<Slice>)>,
+}
+
+/// The table of a scenario.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    pub(crate) scenario: Scenario,
+    pub(crate) runs: usize,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// A row in numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) row: Row,
+    /// MiB/s over the runs.
+    pub(crate) bandwidth: Spread,
+    /// Percent over the runs.
+    pub(crate) utilisation: Spread,
+    /// Against the best row that competes; `None`: it is that one.
+    pub(crate) to_best: Option<Ratio>,
+    /// Against the first row. Of the row that is the same again, this is the machine's noise.
+    pub(crate) to_first: Ratio,
+    /// Against the static partition.
+    pub(crate) to_limit: Option<Ratio>,
+    pub(crate) placed: Placed,
+}
+
+impl Slice {
+    /// MiB/s.
+    pub(crate) fn bandwidth(&self) -> f64 {
+        self.blocks as f64 * BYTES as f64 / f64::from(1 << 20) / self.seconds
+    }
+}
+
+impl Table {
+    pub(crate) fn new(measured: &Measured) -> Self {
+        let bandwidths: Vec<Vec<f64>> =
+            measured.rows.iter().map(|(_, slices)| slices.iter().map(Slice::bandwidth).collect()).collect();
+        let rows = || 0..measured.rows.len();
+        let against = |row: usize, other: usize| Ratio::of_pairs(&bandwidths[row], &bandwidths[other]);
+        let to_first: Vec<Ratio> = rows().map(|row| against(row, 0)).collect();
+        let best = rows()
+            .filter(|row| measured.rows[*row].0.role == Role::Competes)
+            .max_by(|one, other| to_first[*one].estimate.total_cmp(&to_first[*other].estimate));
+        let limit = rows().find(|row| measured.rows[*row].0.role == Role::Limit);
+        let line = |row: usize| {
+            let (of, slices) = &measured.rows[row];
+            let runs: Vec<&[Slice]> = slices.chunks(measured.rounds).collect();
+            let mut placed = Placed::default();
+            slices.iter().for_each(|slice| placed += slice.placed);
+            Line {
+                row: of.clone(),
+                bandwidth: Spread::of(&runs.iter().map(|run| bandwidth_of(run)).collect::<Vec<_>>()),
+                utilisation: Spread::of(&runs.iter().map(|run| utilisation_of(run)).collect::<Vec<_>>()),
+                to_best: best.filter(|best| *best != row).map(|best| against(row, best)),
+                to_first: to_first[row],
+                to_limit: limit.filter(|limit| *limit != row).map(|limit| against(row, limit)),
+                placed,
+            }
+        };
+        let runs = measured.rows[0].1.len() / measured.rounds;
+        Self { scenario: measured.scenario.clone(), runs, lines: rows().map(line).collect() }
+    }
+
+    /// The finest scope that divides the machine and lets items leave their pod, and its strict twin: their lines.
+    pub(crate) fn divided(&self) -> Option<(&Line, &Line)> {
+        let strict = self.lines.iter().rev().find(|line| line.row.strict)?;
+        let free = self.lines.iter().find(|line| line.row.scope == strict.row.scope && !line.row.strict)?;
+        Some((free, strict))
+    }
+}
+
+/// Of a run: all blocks by all time.
+fn bandwidth_of(run: &[Slice]) -> f64 {
+    let whole = Slice {
+        blocks: run.iter().map(|slice| slice.blocks).sum(),
+        seconds: run.iter().map(|slice| slice.seconds).sum(),
+        ..run[0]
+    };
+    whole.bandwidth()
+}
+
+/// Of a run, in percent.
+fn utilisation_of(run: &[Slice]) -> f64 {
+    100.0 * run.iter().map(|slice| slice.utilisation).sum::<f64>() / run.len() as f64
+}
+
+impl Placed {
+    /// The share of items that started in their pod, of those whose pod had room for them all the time.
+    pub(crate) fn share(&self) -> Option<f64> {
+        let counted = self.home + self.away;
+        (counted > 0).then(|| self.home as f64 / counted as f64)
+    }
+}

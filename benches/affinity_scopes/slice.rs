@@ -1,0 +1,107 @@
+//! One row for a while.
+
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cmwq::{Attrs, Executor, WorkQueue};
+
+use super::block::Digests;
+use super::machine::{self, Machine};
+use super::placement::{Placed, Pods};
+use super::plan::{Role, Row, Scenario};
+use super::report::Slice;
+use super::window::{Issued, Window};
+
+/// A row, ready to run.
+pub(crate) enum Bed {
+    Queue { pods: Arc<Pods>, queue: WorkQueue, _executor: Executor },
+    Partition,
+}
+
+/// What all rows of a scenario share.
+pub(crate) struct Workload<'a> {
+    scenario: &'a Scenario,
+    windows: Vec<Window>,
+    digests: Digests,
+    length: Duration,
+}
+
+impl Bed {
+    pub(crate) fn new(row: &Row, machine: &Machine) -> Result<Self, Box<dyn std::error::Error>> {
+        if row.role == Role::Limit {
+            return Ok(Self::Partition);
+        }
+        let executor = machine.executor()?;
+        let attrs = Attrs::new().scope(row.scope).strict(row.strict);
+        let queue = WorkQueue::new(row.name.as_str()).attrs(attrs).build_on(&executor)?;
+        Ok(Self::Queue { pods: Arc::new(Pods::new(machine.pods(row.scope))), queue, _executor: executor })
+    }
+}
+
+impl<'a> Workload<'a> {
+    pub(crate) fn new(scenario: &'a Scenario, length: Duration) -> Self {
+        let window = || Window::new(scenario.window, scenario.batch());
+        let windows = (0..scenario.issuers).map(|_| window()).collect();
+        Self { scenario, windows, digests: Digests::new(), length }
+    }
+
+    /// One row for the length of a slice, and until everything in flight is done. `cpus` are all of the machine, those of
+    /// the issuers first.
+    pub(crate) fn slice(&mut self, bed: &Bed, cpus: &[usize]) -> Slice {
+        let (began, cpu_time) = (Instant::now(), machine::cpu_time());
+        let issued = match bed {
+            Bed::Queue { pods, queue, .. } => self.queue(pods, queue, cpus),
+            Bed::Partition => self.partition(cpus),
+        };
+        let (outer, cpu_time) = (began.elapsed(), machine::cpu_time() - cpu_time);
+        let begin = issued.iter().map(|issued| issued.begin).min().expect("there is an issuer");
+        let end = issued.iter().map(|issued| issued.end).max().expect("there is an issuer");
+        let mut placed = Placed::default();
+        issued.iter().for_each(|issued| placed += issued.placed);
+        Slice {
+            blocks: issued.iter().map(|issued| issued.blocks).sum(),
+            seconds: (end - begin).as_secs_f64(),
+            utilisation: cpu_time.as_secs_f64() / (outer.as_secs_f64() * cpus.len() as f64),
+            placed,
+        }
+    }
+
+    fn queue(&mut self, pods: &Arc<Pods>, queue: &WorkQueue, cpus: &[usize]) -> Vec<Issued> {
+        let (digests, length) = (&self.digests, self.length);
+        let issue = self
+            .windows
+            .iter_mut()
+            .map(|window| move || window.issue(queue, pods, digests, |begin| begin.elapsed() >= length));
+        on_cpus(cpus, issue)
+    }
+
+    /// As many threads as there are blocks for, at most one on each CPU.
+    fn partition(&self, cpus: &[usize]) -> Vec<Issued> {
+        let blocks = self.scenario.issuers * self.scenario.window;
+        let (batch, digests, length) = (self.scenario.batch(), &self.digests, self.length);
+        let shares = Window::divide(&self.windows, blocks.min(cpus.len()));
+        let hash =
+            shares.iter().map(|share| move || share.hash(batch, digests, |begin| begin.elapsed() >= length));
+        on_cpus(cpus, hash)
+    }
+}
+
+/// Calls each on a CPU of its own, all at the same moment. Each has a new thread, which is not bound to anything else.
+fn on_cpus<F>(cpus: &[usize], calls: impl ExactSizeIterator<Item = F>) -> Vec<Issued>
+where
+    F: FnOnce() -> Issued + Send,
+{
+    let start = &Barrier::new(calls.len());
+    thread::scope(|scope| {
+        let bound = |(call, cpu): (F, usize)| {
+            scope.spawn(move || {
+                machine::pin(cpu);
+                start.wait();
+                call()
+            })
+        };
+        let threads: Vec<_> = calls.zip(cpus.iter().copied()).map(bound).collect();
+        threads.into_iter().map(|thread| thread.join().expect("blocks come back as they should")).collect()
+    })
+}

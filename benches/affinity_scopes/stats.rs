@@ -1,0 +1,99 @@
+//! Means, paired ratios, and how sure they are.
+
+/// Samples drawn from the sample, for an interval.
+const RESAMPLES: usize = 10_000;
+
+/// A mean, and the standard deviation of a sample.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Spread {
+    pub(crate) mean: f64,
+    /// Zero for a single value.
+    pub(crate) deviation: f64,
+}
+
+/// How many times as much, with a 95 % interval.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Ratio {
+    pub(crate) estimate: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+/// Numbers that look random (SplitMix64), always the same from one seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(pub(crate) u64);
+
+impl Spread {
+    /// Of at least one value.
+    pub(crate) fn of(values: &[f64]) -> Self {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let deviation = if values.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 };
+        Self { mean, deviation }
+    }
+}
+
+impl Ratio {
+    /// Of `of[i] / to[i]`, the geometric mean of the middle half, and its bootstrap percentile interval. At least one
+    /// pair, of positive values.
+    ///
+    /// What happens to a machine now and then, and has nothing to do with the pair, is in the other half.
+    pub(crate) fn of_pairs(of: &[f64], to: &[f64]) -> Self {
+        assert_eq!(of.len(), to.len(), "pairs have two sides");
+        let mut logarithms: Vec<f64> = of.iter().zip(to).map(|(of, to)| (of / to).ln()).collect();
+        logarithms.sort_by(f64::total_cmp);
+        let mut random = Random(logarithms.len() as u64);
+        let mut times = vec![0; logarithms.len()];
+        let mut means: Vec<f64> = (0..RESAMPLES)
+            .map(|_| {
+                times.fill(0);
+                (0..times.len()).for_each(|_| times[random.below(logarithms.len())] += 1);
+                mean_of_middle(&logarithms, &times)
+            })
+            .collect();
+        means.sort_by(f64::total_cmp);
+        let at = |share: f64| means[((RESAMPLES - 1) as f64 * share).round() as usize].exp();
+        times.fill(1);
+        Self { estimate: mean_of_middle(&logarithms, &times).exp(), low: at(0.025), high: at(0.975) }
+    }
+
+    pub(crate) fn half_width(&self) -> f64 {
+        (self.high - self.low) / 2.0
+    }
+}
+
+/// Of ascending values, each of which occurs so many times: the mean without a quarter of them at each end. A value at
+/// the border counts in part.
+fn mean_of_middle(ascending: &[f64], times: &[u32]) -> f64 {
+    let count: f64 = times.iter().copied().map(f64::from).sum();
+    let (from, to) = (count / 4.0, count * 3.0 / 4.0);
+    let (mut passed, mut sum) = (0.0, 0.0);
+    for (value, times) in ascending.iter().zip(times) {
+        let end = passed + f64::from(*times);
+        sum += value * (end.min(to) - f64::max(passed, from)).max(0.0);
+        passed = end;
+    }
+    sum / (to - from)
+}
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Less than `limit`, which is small: no number is noticeably more likely than another.
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    pub(crate) fn shuffle<T>(&mut self, values: &mut [T]) {
+        for last in (1..values.len()).rev() {
+            values.swap(last, self.below(last + 1));
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! An issuer's window: blocks in flight, and the item of each.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Instant;
+
+use cmwq::{Work, WorkQueue};
+
+use super::block::{Block, Digests};
+use super::placement::{Placed, Pods, Ticket};
+
+/// The blocks of an issuer, and where it learns which are done.
+pub(crate) struct Window {
+    slots: Vec<Slot>,
+    desk: Arc<Desk>,
+    /// How many it waits for at a time.
+    batch: usize,
+    /// The next content.
+    next: usize,
+}
+
+struct Slot {
+    state: Arc<Mutex<State>>,
+    work: Work,
+}
+
+/// A block and its way. Locked by the issuer while it fills and compares, and by the item: never by both at once.
+struct State {
+    block: Block,
+    /// Of the present queueing, with the pods of the queue's row.
+    way: Option<(Arc<Pods>, Ticket)>,
+    placed: Placed,
+}
+
+/// Where items report.
+struct Desk {
+    done: Mutex<Done>,
+    enough: Condvar,
+}
+
+struct Done {
+    slots: Vec<usize>,
+    /// The issuer sleeps until there are so many.
+    wanted: usize,
+}
+
+/// What an issuer, or a thread of the static partition, has done.
+pub(crate) struct Issued {
+    pub(crate) begin: Instant,
+    pub(crate) end: Instant,
+    pub(crate) blocks: u64,
+    pub(crate) placed: Placed,
+}
+
+/// Blocks of windows that a thread hashes by itself.
+pub(crate) struct Share<'a>(Vec<&'a Slot>);
+
+impl Window {
+    pub(crate) fn new(blocks: usize, batch: usize) -> Self {
+        let done = Mutex::new(Done { slots: Vec::with_capacity(blocks), wanted: 0 });
+        let desk = Arc::new(Desk { done, enough: Condvar::new() });
+        let slots = (0..blocks).map(|slot| Slot::new(slot, &desk)).collect();
+        Self { slots, desk, batch, next: 0 }
+    }
+
+    /// Keeps the window in flight until it is time to stop, and all of it is done.
+    pub(crate) fn issue(
+        &mut self,
+        queue: &WorkQueue,
+        pods: &Arc<Pods>,
+        digests: &Digests,
+        stop: impl Fn(Instant) -> bool,
+    ) -> Issued {
+        let home = pods.here();
+        let begin = Instant::now();
+        let (mut blocks, mut placed) = (0, Placed::default());
+        let mut done = Vec::with_capacity(self.slots.len());
+        pods.wakes(home);
+        (0..self.slots.len()).for_each(|slot| self.queue(slot, queue, pods, home));
+        let mut in_flight = self.slots.len();
+        while in_flight > 0 {
+            pods.sleeps(home);
+            self.desk.wait(self.batch.min(in_flight), &mut done);
+            pods.wakes(home);
+            let stop = stop(begin);
+            for slot in done.drain(..) {
+                placed += self.slots[slot].compare(digests);
+                blocks += 1;
+                if stop {
+                    in_flight -= 1;
+                } else {
+                    self.queue(slot, queue, pods, home);
+                }
+            }
+        }
+        pods.sleeps(home);
+        Issued { begin, end: Instant::now(), blocks, placed }
+    }
+
+    fn queue(&mut self, slot: usize, queue: &WorkQueue, pods: &Arc<Pods>, home: usize) {
+        let slot = &self.slots[slot];
+        let mut state = slot.state();
+        state.block.fill(self.next);
+        state.way = Some((Arc::clone(pods), pods.queued(home)));
+        drop(state);
+        self.next += 1;
+        assert!(queue.queue(&slot.work).expect("the queue has no limit"), "a block is in flight already");
+    }
+
+    /// The blocks of several windows, divided among threads: whole windows, if there are as many.
+    pub(crate) fn divide(windows: &[Self], threads: usize) -> Vec<Share<'_>> {
+        let slots: Vec<&Slot> = windows.iter().flat_map(|window| &window.slots).collect();
+        let from = |thread: usize| slots.len() * thread / threads;
+        (0..threads).map(|thread| Share(slots[from(thread)..from(thread + 1)].to_vec())).collect()
+    }
+}
+
+impl Slot {
+    fn new(number: usize, desk: &Arc<Desk>) -> Self {
+        let state = State { block: Block::new(), way: None, placed: Placed::default() };
+        let state = Arc::new(Mutex::new(state));
+        let (its, desk) = (Arc::clone(&state), Arc::clone(desk));
+        let hash = move || {
+            its.lock().expect("nobody panics").hash();
+            desk.report(number);
+        };
+        Self { state, work: Work::new(hash) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("items do not panic")
+    }
+
+    fn compare(&self, digests: &Digests) -> Placed {
+        let state = self.state();
+        state.block.compare(digests);
+        state.placed
+    }
+}
+
+impl State {
+    fn hash(&mut self) {
+        let (pods, ticket) = self.way.take().expect("a block is hashed once for each queueing");
+        let started = pods.started(ticket);
+        self.block.hash();
+        pods.ended(&started);
+        self.placed = started.placed;
+    }
+}
+
+impl Desk {
+    fn report(&self, slot: usize) {
+        let mut done = self.done.lock().expect("nobody panics");
+        done.slots.push(slot);
+        if done.slots.len() == done.wanted {
+            drop(done);
+            self.enough.notify_one();
+        }
+    }
+
+    /// Sleeps until so many are done, and takes all that are.
+    fn wait(&self, wanted: usize, into: &mut Vec<usize>) {
+        let mut done = self.done.lock().expect("nobody panics");
+        done.wanted = wanted;
+        while done.slots.len() < wanted {
+            done = self.enough.wait(done).expect("nobody panics");
+        }
+        done.wanted = 0;
+        into.append(&mut done.slots);
+    }
+}
+
+impl Share<'_> {
+    /// Fills, hashes and compares in the same order as an issuer and a worker would, without one waiting for the other.
+    pub(crate) fn hash(&self, batch: usize, digests: &Digests, stop: impl Fn(Instant) -> bool) -> Issued {
+        let mut states: Vec<_> = self.0.iter().map(|slot| slot.state()).collect();
+        let begin = Instant::now();
+        let (count, mut blocks, mut next) = (states.len(), 0, 0);
+        let mut fill = |state: &mut State| {
+            state.block.fill(next);
+            next += 1;
+        };
+        states.iter_mut().for_each(|state| fill(state));
+        let (mut first, mut in_flight) = (0, count);
+        while in_flight > 0 {
+            let batch = (first..first + batch.min(in_flight)).map(|slot| slot % count);
+            batch.clone().for_each(|slot| states[slot].block.hash());
+            first += batch.len();
+            blocks += batch.len() as u64;
+            let stop = stop(begin);
+            if stop {
+                in_flight -= batch.len();
+            }
+            for slot in batch {
+                states[slot].block.compare(digests);
+                if !stop {
+                    fill(&mut states[slot]);
+                }
+            }
+        }
+        Issued { begin, end: Instant::now(), blocks, placed: Placed::default() }
+    }
+}

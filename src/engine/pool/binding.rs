@@ -1,0 +1,145 @@
+//! Where the workers of a pool run, at present: its own CPUs, or others while these are lost.
+//!
+//! Two parties bind a worker: itself, when it begins, and the manager, when the CPUs have changed. The newer of two
+//! bindings must come last, and nobody be passed over:
+//!
+//! * The manager writes the new binding down, then takes the list of workers, then binds each.
+//! * A worker reads the binding and binds itself, enters the list, and reads again: until nothing has changed since it
+//!   read what it is bound by.
+//!
+//! If the manager's list has the worker, the manager binds it; and if the worker bound itself by the old binding after
+//! that, it had read before the new one was written, so its next reading finds a change. If the list does not have it,
+//! the worker entered after the new binding was written, and its next reading finds that.
+//!
+//! A thread is bound from outside only while it lives, and a rescuer only while it is lent: [`Worker::pin`] holds a lock
+//! over the call, and the worker's end waits for that.
+
+use std::sync::Arc;
+
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::worker::Phase;
+use crate::sys::affinity;
+use crate::sys::sync::Mutex;
+
+use super::super::environment::Present;
+use super::super::worker::Worker;
+use super::{Pool, PoolKind, Slot};
+
+/// The binding of a pool.
+#[derive(Debug)]
+pub(crate) struct Binding {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// That of the change by which the pool goes.
+    number: u64,
+    cpus: CpuSet,
+    /// Rescuers that serve the pool: they are none of its workers.
+    guests: Vec<Arc<Worker>>,
+}
+
+/// What a thread is bound by: a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bound(u64);
+
+impl Binding {
+    /// Of a new pool whose workers may run on these CPUs of the topology, and its target.
+    pub(super) fn new(present: &Present, reach: &CpuSet) -> (Self, usize) {
+        let share = present.cpus.share(reach);
+        let state = State { number: present.number, cpus: share.binding, guests: Vec::new() };
+        (Self { state: Mutex::new(state) }, share.target)
+    }
+
+    /// A rescuer begins to serve the pool.
+    pub(crate) fn enter(&self, guest: &Arc<Worker>) {
+        self.state.lock().guests.push(Arc::clone(guest));
+    }
+
+    /// It has ended to.
+    pub(crate) fn leave(&self, guest: &Arc<Worker>) {
+        self.state.lock().guests.retain(|known| !Arc::ptr_eq(known, guest));
+    }
+}
+
+impl Pool {
+    /// Binds the calling thread, which works for the pool. What the system denies is told once and shown in dumps.
+    pub(crate) fn bind(&self) -> Bound {
+        let (number, cpus) = {
+            let state = self.binding.state.lock();
+            (state.number, state.cpus.clone())
+        };
+        let bound = match (self.spec.kind, cpus.first()) {
+            (PoolKind::PerCpu { .. } | PoolKind::Bh { .. }, Some(cpu)) if cpus.len() == 1 => {
+                affinity::pin_to_cpu(cpu)
+            }
+            _ => affinity::pin_to_set(&cpus).is_ok(),
+        };
+        // A CPU that was lost a moment ago is not denied: the manager will see that, too.
+        self.core.denials.affinity(bound || self.core.environment.is_behind(), &cpus);
+        Bound(number)
+    }
+
+    /// The calling thread can be found by others now, as a worker of the pool or a guest: what has changed before is
+    /// made up for.
+    pub(crate) fn keep_bound(&self, mut bound: Bound) {
+        while bound != Bound(self.binding.state.lock().number) {
+            bound = self.bind();
+        }
+    }
+
+    /// The system may have put a worker, which is about to be woken, where it is not at home: then it begins at home.
+    #[inline]
+    pub(super) fn bring_home(&self, worker: &Worker) {
+        if let Some(home) = self.spec.home.as_ref().filter(|home| !home.contains(worker.cpu())) {
+            worker.bring_home(home);
+        }
+    }
+
+    /// The calling worker was brought home, and may go wherever the pool's workers may from there.
+    #[cold]
+    pub(crate) fn let_roam(&self) {
+        let bound = self.bind();
+        self.keep_bound(bound);
+    }
+
+    /// Takes over what has changed: its target, and where its workers run.
+    ///
+    /// They are bound in any case: for lost CPUs, the system may have bound them anew by itself.
+    pub(crate) fn adapt(&self, present: &Present) {
+        let share = present.cpus.share(&self.spec.reach);
+        let (kick, mut threads) = {
+            let mut state = self.binding.state.lock();
+            if present.number <= state.number {
+                return;
+            }
+            state.number = present.number;
+            state.cpus = share.binding.clone();
+            (self.running.retarget(share.target, || self.has_work()), state.guests.clone())
+        };
+        self.perform(kick, None);
+        // There may be room for the work of siblings.
+        self.seek();
+        threads.extend(self.workers());
+        threads.iter().for_each(|worker| worker.pin(&share.binding));
+    }
+
+    /// Binds again whom the system has bound to something else: it lets go of a thread that runs while its CPU goes, and
+    /// a cpuset overwrites what threads are bound to.
+    pub(crate) fn keep_workers_bound(&self) {
+        let (cpus, mut threads) = {
+            let state = self.binding.state.lock();
+            (state.cpus.clone(), state.guests.clone())
+        };
+        threads.extend(self.workers());
+        threads.iter().for_each(|worker| worker.keep_pinned(&cpus));
+    }
+
+    /// Does anybody work here, or is about to? Not who waits inside a blocking guard: whoever returns from that says so.
+    pub(crate) fn is_active(&self) -> bool {
+        let at_work = |phase| matches!(phase, Phase::Waking | Phase::Running | Phase::Uncounted);
+        let is_served = || !self.binding.state.lock().guests.is_empty();
+        self.state.lock().workers.iter().filter_map(Slot::phase).any(at_work) || is_served()
+    }
+}

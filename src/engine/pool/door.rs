@@ -1,0 +1,104 @@
+//! The one door through which workers are woken and made.
+
+use std::sync::Arc;
+
+use crate::policy::concurrency::{Kick, Reserved};
+use crate::policy::crew::Wake;
+use crate::policy::worker::Phase;
+use crate::sys::{affinity, clock};
+
+use super::super::manager::Request;
+use super::Pool;
+
+impl Pool {
+    /// The caller gave up running, or used up a reservation, or cleared the watched bit: if there is work, sees to
+    /// it that somebody comes for it.
+    #[inline]
+    pub(crate) fn look(&self) {
+        self.perform(self.running.look(|| self.has_work()), None);
+        self.seek();
+    }
+
+    /// The same for a worker that is about to block on this CPU.
+    #[inline]
+    pub(crate) fn look_before_blocking(&self) {
+        let kick = self.running.look(|| self.has_work());
+        if kick != Kick::Enough {
+            self.perform(kick, affinity::current_cpu());
+        }
+        self.seek();
+    }
+
+    /// The one door: wakes or makes a worker, or tells the manager, if that is what the word says.
+    #[inline]
+    pub(super) fn perform(&self, kick: Kick, near: Option<usize>) {
+        match kick {
+            Kick::Enough => {}
+            Kick::Wake(reserved) => self.wake(reserved, near),
+            Kick::Offer => self.offer(),
+            Kick::Watch => {
+                self.core.manager.ask(Request::Watch(self.this.clone()));
+                self.offer();
+            }
+        }
+    }
+
+    #[cold]
+    pub(super) fn wake(&self, reserved: Reserved, near: Option<usize>) {
+        let mut state = self.state.lock();
+        if self.is_abandoned() {
+            drop(state);
+            self.drop_reservation(reserved);
+            return self.give_up_worklist();
+        }
+        let look_at = if self.seat.is_some() { state.stall.woke(clock::now()) } else { None };
+        match state.crew.kick(reserved, near) {
+            Wake::Unpark(id) => {
+                let worker = Arc::clone(state.worker(id));
+                worker.cell.set_phase(Phase::Waking);
+                drop(state);
+                self.bring_home(&worker);
+                worker.unpark();
+            }
+            Wake::Create => {
+                drop(state);
+                if !self.ask_for_worker() {
+                    self.nobody_comes();
+                }
+            }
+            Wake::Wait => drop(state),
+            Wake::Call(call) => {
+                drop(state);
+                self.core.manager.ask(Request::Call(self.this.clone(), call));
+            }
+        }
+        self.ask_for_a_look(look_at);
+    }
+
+    /// Nobody comes for this reservation. The caller looks at the work afterwards.
+    pub(super) fn drop_reservation(&self, reserved: Reserved) {
+        let errand = reserved.errand();
+        self.running.drop_reservation(reserved);
+        self.end_errand(errand);
+    }
+
+    /// False if there is no manager, and none can be made now.
+    pub(crate) fn ask_for_worker(&self) -> bool {
+        self.core.manager.ask(Request::Create(self.this.clone()))
+    }
+
+    /// There is no manager, so there are no workers either. Work waits until somebody, by the next push or otherwise,
+    /// has brought a manager about: it looks at every pool.
+    #[cold]
+    fn nobody_comes(&self) {
+        let mut state = self.state.lock();
+        let dropped = state.crew.nobody_comes();
+        let _no_manager = self.came(&mut state, dropped.len());
+        drop(state);
+        dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
+        // One that came about meanwhile may have looked here before that, and found the work reserved for.
+        if !self.core.manager.is_missing() {
+            self.look();
+        }
+    }
+}

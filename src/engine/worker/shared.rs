@@ -1,0 +1,100 @@
+//! What others know of a worker, and may do with it.
+
+use std::thread::Thread;
+
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::crew::WorkerId;
+use crate::policy::worker::Phase;
+use crate::protocol::worker::WorkerCell;
+use crate::sys::affinity;
+use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) id: WorkerId,
+    pub(crate) cell: WorkerCell,
+    /// The CPU on which it was seen last, if that can differ from another worker's of its pool. Written by the owner;
+    /// a hint.
+    cpu: AtomicUsize,
+    /// Whoever woke it has bound it to its pod: from there it may go where it likes again.
+    brought_home: AtomicBool,
+    /// What an item said of itself, and which: it is out of date once the worker has begun another one.
+    description: Mutex<Option<(u64, String)>>,
+    thread: Thread,
+    /// The same as the system knows it, as long as it works here.
+    system: Mutex<Option<affinity::ThreadId>>,
+}
+
+impl Worker {
+    /// For the calling thread.
+    pub(super) fn new(id: WorkerId, phase: Phase) -> Self {
+        Self {
+            id,
+            cell: WorkerCell::new(phase),
+            cpu: AtomicUsize::new(0),
+            brought_home: AtomicBool::new(false),
+            description: Mutex::new(None),
+            thread: std::thread::current(),
+            system: Mutex::new(Some(affinity::ThreadId::current())),
+        }
+    }
+
+    /// Binds the thread, unless it works here no more. That CPUs may have gone meanwhile is seen by the next look.
+    pub(crate) fn pin(&self, cpus: &CpuSet) {
+        let system = self.system.lock();
+        drop(system.map(|thread| thread.pin_to_set(cpus)));
+    }
+
+    /// As [`pin`](Self::pin), if the system has bound the thread to something else.
+    pub(crate) fn keep_pinned(&self, cpus: &CpuSet) {
+        let system = self.system.lock();
+        let strayed = system.filter(|thread| thread.cpus().is_ok_and(|bound| bound != *cpus));
+        drop(strayed.map(|thread| thread.pin_to_set(cpus)));
+    }
+
+    /// Nobody binds the calling thread from now on: its number may soon be another one's.
+    pub(super) fn leaves(&self) {
+        *self.system.lock() = None;
+    }
+
+    pub(crate) fn cpu(&self) -> usize {
+        self.cpu.load(Ordering::Relaxed)
+    }
+
+    /// It runs on this CPU at the moment.
+    #[inline]
+    pub(crate) fn note_cpu(&self) {
+        self.cpu.store(affinity::current_cpu().unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Binds a sleeping worker to its pod, where it is about to be woken.
+    pub(crate) fn bring_home(&self, pod: &CpuSet) {
+        self.pin(pod);
+        self.brought_home.store(true, Ordering::Release);
+    }
+
+    /// The owner has been woken: was it brought home?
+    pub(super) fn was_brought_home(&self) -> bool {
+        self.brought_home.swap(false, Ordering::Acquire)
+    }
+
+    /// Keeps what the present item says of itself. Returns what it said before.
+    pub(super) fn describe(&self, said: Option<(u64, String)>) -> Option<(u64, String)> {
+        std::mem::replace(&mut *self.description.lock(), said)
+    }
+
+    /// What the item that it executes has said of itself.
+    pub(crate) fn description(&self) -> Option<String> {
+        let state = self.cell.load();
+        let description = self.description.lock();
+        let (item, text) = description.as_ref()?;
+        let has_item = matches!(state.phase(), Phase::Running | Phase::Blocked | Phase::Uncounted);
+        (has_item && *item == state.sequence()).then(|| text.clone())
+    }
+
+    /// Outside of the pool's lock: this is a system call.
+    pub(crate) fn unpark(&self) {
+        self.thread.unpark();
+    }
+}

@@ -1,0 +1,297 @@
+//! What the process may use of the machine at present, what that leaves to each pool, and when to look again.
+//!
+//! Cpusets, `sched_setaffinity` and hotplug change a process's CPUs, a cgroup its quota, at any time and without a
+//! word. So the manager looks: from time to time while anybody works, at once when somebody begins after a break, and
+//! never while all workers rest.
+
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cpu_set::CpuSet;
+use super::quota::Quota;
+use super::time::Time;
+
+/// How long the manager waits between two looks. What has changed is to be noticed within a second.
+pub(crate) const LOOK_PERIOD: Duration = Duration::from_millis(400);
+
+/// A CPU of the executor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    /// Its number in the topology.
+    pub(crate) cpu: usize,
+    /// The real CPU that serves it.
+    pub(crate) real: usize,
+}
+
+/// What an executor may use of the machine, as it was seen last.
+#[derive(Clone, Debug)]
+pub(crate) struct Environment {
+    slots: Arc<[Slot]>,
+    /// CPUs that the executor was given though the process was not to use them: nobody takes these away.
+    exempt: CpuSet,
+    /// Real CPUs that the process may use; never empty.
+    allowed: CpuSet,
+    quota: Option<Quota>,
+}
+
+/// What a pool has of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Share {
+    /// The real CPUs that its workers are bound to.
+    pub(crate) binding: CpuSet,
+    /// How many workers it keeps runnable, if it is managed.
+    pub(crate) target: usize,
+}
+
+impl Environment {
+    /// `slots` is not empty. `allowed`: `None` if the system does not tell.
+    pub(crate) fn new(slots: &[Slot], allowed: Option<CpuSet>, quota: Option<Quota>) -> Self {
+        let real: CpuSet = slots.iter().map(|slot| slot.real).collect();
+        let allowed = allowed.filter(|allowed| !allowed.is_empty()).unwrap_or_else(|| real.clone());
+        let exempt = real.iter().filter(|cpu| !allowed.contains(*cpu)).collect();
+        Self { slots: slots.into(), exempt, allowed, quota }
+    }
+
+    /// After another look; `None` if nothing has changed.
+    pub(crate) fn seen(&self, allowed: Option<CpuSet>, quota: Option<Quota>) -> Option<Self> {
+        let allowed = allowed.filter(|allowed| !allowed.is_empty()).unwrap_or_else(|| self.allowed.clone());
+        let same = allowed == self.allowed && quota == self.quota;
+        (!same).then(|| Self { allowed, quota, ..self.clone() })
+    }
+
+    /// The share of a pool that serves these CPUs of the topology.
+    ///
+    /// Its own CPUs, as far as they are left; if none is, those that are left to the executor; if there is none either,
+    /// the executor was moved as a whole, and everybody runs on what the process has now.
+    pub(crate) fn share(&self, cpus: &CpuSet) -> Share {
+        let left = || self.slots.iter().filter(|slot| self.is_left(**slot));
+        let own = || left().filter(|slot| cpus.contains(slot.cpu));
+        let binding = |slots: &mut dyn Iterator<Item = &Slot>| slots.map(|slot| slot.real).collect();
+        match (own().count(), left().count()) {
+            (0, 0) => {
+                let at_most = self.allowed.len();
+                let target = self.limited(cpus.len().min(at_most), self.slots.len().min(at_most));
+                Share { binding: self.allowed.clone(), target }
+            }
+            (0, _) => Share { binding: binding(&mut left()), target: 1 },
+            (of_pool, of_all) => {
+                Share { binding: binding(&mut own()), target: self.limited(of_pool, of_all) }
+            }
+        }
+    }
+
+    /// The real CPUs of the executor as a whole.
+    pub(crate) fn home(&self) -> CpuSet {
+        self.share(&self.slots.iter().map(|slot| slot.cpu).collect()).binding
+    }
+
+    /// The executor's CPUs that the process may not use, by the numbers of the topology.
+    pub(crate) fn lost(&self) -> CpuSet {
+        self.slots.iter().filter(|slot| !self.is_left(**slot)).map(|slot| slot.cpu).collect()
+    }
+
+    pub(crate) fn quota(&self) -> Option<Quota> {
+        self.quota
+    }
+
+    pub(crate) fn allowed(&self) -> &CpuSet {
+        &self.allowed
+    }
+
+    fn is_left(&self, slot: Slot) -> bool {
+        self.allowed.contains(slot.real) || self.exempt.contains(slot.real)
+    }
+
+    fn limited(&self, own: usize, all: usize) -> usize {
+        self.quota.map_or(own, |quota| quota.share(own, all))
+    }
+}
+
+/// When the manager looks.
+#[derive(Debug)]
+pub(crate) struct Vigil {
+    last: Time,
+    next: Option<Time>,
+    /// Somebody has begun since the last look. There is one, even if they have ended by then: whoever works for moments
+    /// only would never be looked for.
+    owed: bool,
+}
+
+impl Vigil {
+    /// The executor is made, and has looked.
+    pub(crate) fn new(now: Time) -> Self {
+        Self { last: now, next: None, owed: false }
+    }
+
+    /// Somebody works, and no look is to come: there is one at once, unless the last one was just now.
+    pub(crate) fn active(&mut self, now: Time) {
+        self.next.get_or_insert((self.last + LOOK_PERIOD).max(now));
+        self.owed = true;
+    }
+
+    /// When to come back; `None` while nobody works.
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.next
+    }
+
+    pub(crate) fn is_due(&self, now: Time) -> bool {
+        self.next.is_some_and(|at| at <= now)
+    }
+
+    /// The deadline has come: is there a look whether or not somebody works now?
+    pub(crate) fn is_owed(&self) -> bool {
+        self.owed
+    }
+
+    /// This is a look, and there will be another deadline.
+    pub(crate) fn looked(&mut self, now: Time) {
+        self.owed = false;
+        self.last = now;
+        self.next = Some(now + LOOK_PERIOD);
+    }
+
+    /// The deadline has come, no look is owed, and nobody works. Whoever begins says so.
+    pub(crate) fn rest(&mut self) {
+        self.next = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpus(list: &str) -> CpuSet {
+        list.parse().unwrap()
+    }
+
+    fn slots(cpus: usize, real: usize) -> Vec<Slot> {
+        (0..cpus).map(|cpu| Slot { cpu, real: cpu % real }).collect()
+    }
+
+    fn quota(micros: u64) -> Option<Quota> {
+        Quota::new(micros, 100_000)
+    }
+
+    fn narrowed(slots: &[Slot], allowed: &str, quota: Option<Quota>) -> Environment {
+        let before = Environment::new(slots, Some(cpus("0-7")), None);
+        before.seen(Some(cpus(allowed)), quota).unwrap_or(before)
+    }
+
+    /// spec: A5, C5: a pod keeps what is left of it; without anything left it is served by the others.
+    #[test]
+    fn each_pool_gets_what_is_left_of_its_cpus() {
+        let table = [
+            // allowed, quota in hundredths of a CPU, pool, binding, target
+            ("0-7", None, "0-3", "0-3", 4),
+            ("0-7", None, "2", "2", 1),
+            ("0-2,4-7", None, "0-3", "0-2", 3),
+            ("0-2,4-7", None, "3", "0-2,4-7", 1),
+            ("0-3", None, "4-7", "0-3", 1),
+            ("0-3", None, "0-3", "0-3", 4),
+            ("0-7", Some(400), "0-3", "0-3", 2),
+            ("0-3", Some(400), "0-3", "0-3", 4),
+            ("0-3", Some(200), "0-3", "0-3", 2),
+            ("0-3", Some(200), "4-7", "0-3", 1),
+            // Moved as a whole.
+            ("8-11", None, "0-3", "8-11", 4),
+            ("8-9", None, "0-3", "8-9", 2),
+            ("8-31", None, "0-3", "8-31", 4),
+            ("8-31", None, "5", "8-31", 1),
+            ("8-11", Some(200), "0-3", "8-11", 2),
+        ];
+        for (allowed, hundredths, pool, binding, target) in table {
+            let quota = hundredths.and_then(|hundredths| quota(1000 * hundredths));
+            let share = narrowed(&slots(8, 8), allowed, quota).share(&cpus(pool));
+            let expected = Share { binding: cpus(binding), target };
+            assert_eq!(share, expected, "{pool} of {allowed} under {hundredths:?}");
+        }
+    }
+
+    /// spec: A5, A1: with a topology that was made up, a real CPU takes all with it that it serves.
+    #[test]
+    fn a_made_up_pod_is_served_by_the_real_cpus_behind_it() {
+        let whole = Environment::new(&slots(8, 2), Some(cpus("0-1")), None);
+        assert_eq!(whole.share(&cpus("0,2,4")), Share { binding: cpus("0"), target: 3 });
+        assert_eq!(whole.share(&cpus("4-5")), Share { binding: cpus("0-1"), target: 2 });
+        assert_eq!((whole.lost(), whole.home()), (cpus(""), cpus("0-1")));
+        let half = whole.seen(Some(cpus("1")), None).unwrap();
+        assert_eq!(half.lost(), cpus("0,2,4,6"));
+        assert_eq!(half.home(), cpus("1"));
+        assert_eq!(half.share(&cpus("0-3")), Share { binding: cpus("1"), target: 2 });
+        assert_eq!(half.share(&cpus("4")), Share { binding: cpus("1"), target: 1 });
+        let again = half.seen(Some(cpus("0-1")), None).unwrap();
+        assert_eq!(again.share(&cpus("0-3")), Share { binding: cpus("0-1"), target: 4 });
+    }
+
+    /// The user has asked for these, by name.
+    #[test]
+    fn cpus_that_were_never_the_processs_are_not_lost() {
+        let environment = Environment::new(&slots(2, 2), Some(cpus("0")), None);
+        assert_eq!(environment.lost(), cpus(""));
+        assert_eq!(environment.share(&cpus("0-1")).binding, cpus("0-1"));
+        assert!(environment.seen(Some(cpus("0")), None).is_none());
+        assert_eq!(environment.seen(Some(cpus("1")), None).unwrap().lost(), cpus("0"));
+    }
+
+    #[test]
+    fn a_look_that_fails_changes_nothing() {
+        let environment = Environment::new(&slots(2, 2), None, quota(100_000));
+        assert_eq!(environment.share(&cpus("0-1")), Share { binding: cpus("0-1"), target: 1 });
+        assert!(environment.seen(None, quota(100_000)).is_none());
+        assert!(environment.seen(Some(CpuSet::new()), quota(100_000)).is_none());
+        assert_eq!(environment.seen(None, None).unwrap().share(&cpus("0-1")).target, 2);
+    }
+
+    fn at(millis: u64) -> Time {
+        Time::default() + Duration::from_millis(millis)
+    }
+
+    /// spec: A5 (noticed within 1 s), E3 (an idle executor sleeps)
+    #[test]
+    fn the_manager_looks_while_somebody_works() {
+        let mut vigil = Vigil::new(at(0));
+        assert_eq!(vigil.next(), None, "nobody works");
+        vigil.active(at(100));
+        assert_eq!(vigil.next(), Some(at(400)), "it was seen when the executor was made");
+        assert!(!vigil.is_due(at(399)) && vigil.is_due(at(400)) && vigil.is_owed());
+        vigil.looked(at(405));
+        assert!(!vigil.is_owed());
+        vigil.active(at(500));
+        assert_eq!(vigil.next(), Some(at(805)), "one look, however many begin");
+        vigil.rest();
+        assert!(vigil.next().is_none() && !vigil.is_due(Time::NEVER), "nobody works");
+        vigil.active(at(600));
+        assert_eq!(vigil.next(), Some(at(805)), "the last look is not long ago");
+        vigil.rest();
+        vigil.active(at(9000));
+        assert!(vigil.is_due(at(9000)), "after a long break, at once");
+    }
+
+    /// spec: A5 (noticed within 1 s): whoever works, in whatever bursts, is seen within one period.
+    #[test]
+    fn no_change_is_older_than_a_period_while_somebody_works() {
+        for (work, pause) in [(1, 7), (5, 300), (100, 350), (399, 1), (3, 1000)] {
+            let (mut vigil, mut watched) = (Vigil::new(at(0)), false);
+            let mut last_look = 0;
+            for now in 0..20_000 {
+                let works = now % (work + pause) < work;
+                if works && !watched {
+                    vigil.active(at(now));
+                    watched = true;
+                }
+                if vigil.is_due(at(now)) {
+                    if works || vigil.is_owed() {
+                        vigil.looked(at(now));
+                        last_look = now;
+                    } else {
+                        vigil.rest();
+                        watched = false;
+                    }
+                }
+                assert!(!works || now - last_look <= 400 + pause.min(400), "{work} {pause} {now}");
+            }
+        }
+    }
+}

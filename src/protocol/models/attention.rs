@@ -1,0 +1,98 @@
+//! Models of [`AttentionCell`](crate::protocol::attention::AttentionCell): a worker begins while the manager stops to
+//! keep an eye on the machine.
+//!
+//! Afterwards the manager watches, or was woken and will: an active worker is never left unwatched.
+//!
+//! Red under: `active-without-fence`, `rest-without-fence`.
+
+use std::sync::Arc;
+
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+use super::{check, check_all};
+use crate::policy::worker::Phase;
+use crate::protocol::attention::AttentionCell;
+use crate::protocol::worker::WorkerCell;
+
+struct Executor {
+    attention: AttentionCell,
+    workers: [WorkerCell; 2],
+    /// How often the manager was woken.
+    woken: AtomicU64,
+}
+
+impl Executor {
+    /// Everybody was told not long ago that the manager watches; nobody works now.
+    fn new() -> Arc<Self> {
+        let attention = AttentionCell::new();
+        attention.watch();
+        let workers = [(); 2].map(|()| WorkerCell::new(Phase::Blocked));
+        Arc::new(Self { attention, workers, woken: AtomicU64::new(0) })
+    }
+
+    /// A worker returns from a guard.
+    fn begin(&self, worker: usize) {
+        assert!(self.workers[worker].unblock());
+        if self.attention.active() {
+            self.woken.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn is_active(&self) -> bool {
+        self.workers.iter().any(|worker| worker.load().phase() == Phase::Running)
+    }
+
+    /// As the manager does when its deadline comes. True if it goes on.
+    fn deadline(&self) -> bool {
+        if !self.is_active() {
+            self.attention.rest();
+            if !self.is_active() {
+                return false;
+            }
+            self.attention.watch();
+        }
+        true
+    }
+
+    /// What the manager does when it has woken up.
+    fn wakes_up(&self) -> bool {
+        let asked = self.attention.is_asked();
+        if asked {
+            self.attention.watch();
+        }
+        asked
+    }
+}
+
+#[test]
+fn a_worker_begins_while_the_manager_goes_to_rest() {
+    check_all(|| {
+        let executor = Executor::new();
+        let worker = {
+            let executor = executor.clone();
+            thread::spawn(move || executor.begin(0))
+        };
+        let watches = executor.deadline();
+        worker.join().unwrap();
+        assert!(watches || executor.wakes_up(), "a worker that nobody watches");
+    });
+}
+
+/// Whoever is told second may rely on the first: the manager is woken once.
+#[test]
+fn two_workers_wake_the_manager_once() {
+    check(3, || {
+        let executor = Executor::new();
+        let workers = [0, 1].map(|worker| {
+            let executor = executor.clone();
+            thread::spawn(move || executor.begin(worker))
+        });
+        let watches = executor.deadline();
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        assert!(watches || executor.wakes_up(), "workers that nobody watches");
+        assert!(executor.woken.load(Ordering::Relaxed) <= 1);
+    });
+}

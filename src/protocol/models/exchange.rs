@@ -1,0 +1,214 @@
+//! Models of [`Exchange`](crate::protocol::exchange::Exchange): an item that its own pool cannot take is taken elsewhere.
+//!
+//! Pool 0 is full, by an item that never ends: what is pushed there must be reserved for, or taken, by a sibling, whose
+//! last item ends at any moment. The worklist is one counter. What a reservation leads to is done by the thread that
+//! got it, in the order of the engine: the errand's home first, then the errand ends, and what is left is offered.
+//!
+//! Red under: `push-without-fence`, `seek-announces-nothing`, `offer-announces-nothing`, `offer-announces-once`,
+//! `announce-without-fence`,
+//! `room-clear-without-look`, `excess-clear-without-look`, `helper-leaves-without-fence`, `full-seeker-tells-nobody`.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::{List, check};
+use crate::policy::concurrency::{Kick, PodId, Reserved, Running};
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::neighbours::Neighbours;
+use crate::policy::topology::Topology;
+use crate::protocol::exchange::{Exchange, Helpers, Member};
+use crate::protocol::running::RunningCell;
+
+struct Pool {
+    list: List,
+    running: RunningCell,
+    helpers: Helpers,
+}
+
+impl Member for Pool {
+    fn running(&self) -> &RunningCell {
+        &self.running
+    }
+
+    fn helpers(&self) -> &Helpers {
+        &self.helpers
+    }
+
+    fn movable(&self) -> u64 {
+        self.list.len()
+    }
+}
+
+struct Class {
+    exchange: Exchange,
+    pools: Vec<Pool>,
+}
+
+impl Class {
+    /// Pools of one CPU each. Those that are `busy` run something.
+    fn new(busy: &[bool]) -> Self {
+        let cpus: CpuSet = (0..busy.len()).collect();
+        let pods: Vec<_> = cpus.iter().map(CpuSet::single).collect();
+        let pool = |busy: &bool| {
+            let running = RunningCell::new(Running::managed(1).unwatchable().sharing());
+            if *busy {
+                let reserved = running.reserve().expect("it is idle");
+                assert!(running.start(reserved));
+            }
+            Pool { list: List::new(), running, helpers: Helpers::new() }
+        };
+        Self {
+            exchange: Exchange::new(Neighbours::derive(&Topology::flat(&cpus), &pods), pods.len()),
+            pools: busy.iter().map(pool).collect(),
+        }
+    }
+
+    fn pool(&self, pod: PodId) -> &Pool {
+        &self.pools[pod as usize]
+    }
+
+    fn push(&self, pod: PodId) {
+        self.pool(pod).list.push();
+        match self.pool(pod).running.pushed() {
+            Kick::Offer => self.offer(pod),
+            kick => panic!("the pool is full, and answers {kick:?}"),
+        }
+    }
+
+    fn offer(&self, pod: PodId) {
+        let helper = self.exchange.offer(pod, self.pool(pod), |other| Some(self.pool(other)));
+        if let Some((helper, reserved)) = helper {
+            self.go(self.number_of(helper), reserved);
+        }
+    }
+
+    fn number_of(&self, pool: &Pool) -> PodId {
+        self.pools.iter().position(|other| std::ptr::eq(pool, other)).expect("it is one of them") as PodId
+    }
+
+    /// A worker of this pool begins with a reservation.
+    fn go(&self, pod: PodId, reserved: Reserved) {
+        let errand = reserved.errand().expect("nothing is queued to a pool that has room");
+        let began = self.pool(pod).running.start(reserved);
+        let took = began && (self.take(errand) || self.take_anywhere(pod));
+        self.pool(errand).helpers.came();
+        self.offer(errand);
+        if took {
+            self.seek(pod);
+            self.work(pod);
+        } else if began {
+            self.rest(pod);
+        } else {
+            self.seek(pod);
+        }
+    }
+
+    fn take(&self, home: PodId) -> bool {
+        self.pool(home).has_excess_for_thief() && self.pool(home).list.pop()
+    }
+
+    fn take_anywhere(&self, pod: PodId) -> bool {
+        loop {
+            let Some(home) = self.exchange.source(pod, |other| Some(self.pool(other))) else { return false };
+            if home.list.pop() {
+                return true;
+            }
+        }
+    }
+
+    /// A running worker has ended its item.
+    fn work(&self, pod: PodId) {
+        while self.take_anywhere(pod) {}
+        self.rest(pod);
+    }
+
+    fn rest(&self, pod: PodId) {
+        self.pool(pod).running.leave();
+        assert_eq!(self.pool(pod).running.look(|| false), Kick::Enough);
+        self.seek(pod);
+    }
+
+    fn seek(&self, pod: PodId) {
+        match self.exchange.seek(pod, self.pool(pod), |other| Some(self.pool(other))) {
+            Some((None, reserved)) => self.go(pod, reserved),
+            Some((Some(other), reserved)) => self.go(self.number_of(other), reserved),
+            None => {}
+        }
+    }
+
+    fn assert_all_taken(&self) {
+        assert!(
+            self.pools.iter().all(|pool| !pool.list.has_work()),
+            "an item waits while a sibling has room"
+        );
+    }
+}
+
+/// The smallest meeting: one item comes, one sibling gets room.
+#[test]
+fn an_item_meets_a_sibling_that_gets_room() {
+    check(3, || {
+        let class = Arc::new(Class::new(&[true, true]));
+        let sibling = {
+            let class = class.clone();
+            thread::spawn(move || class.work(1))
+        };
+        class.push(0);
+        sibling.join().unwrap();
+        class.assert_all_taken();
+    });
+}
+
+/// The bits are as an earlier item has left them: nobody has room, and something was too much.
+#[test]
+fn bits_that_were_set_and_cleared_before_hide_nothing() {
+    check(3, || {
+        let class = Arc::new(Class::new(&[true, true]));
+        class.push(0);
+        assert!(class.pool(0).list.pop());
+        let sibling = {
+            let class = class.clone();
+            thread::spawn(move || class.work(1))
+        };
+        class.push(0);
+        sibling.join().unwrap();
+        class.assert_all_taken();
+    });
+}
+
+/// Two issuers, one of whom relies on the helper that the other one calls.
+#[test]
+fn two_items_and_a_sibling_that_gets_room() {
+    check(2, || {
+        let class = Arc::new(Class::new(&[true, true]));
+        let threads = [
+            {
+                let class = class.clone();
+                thread::spawn(move || class.work(1))
+            },
+            {
+                let class = class.clone();
+                thread::spawn(move || class.push(0))
+            },
+        ];
+        class.push(0);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        class.assert_all_taken();
+    });
+}
+
+/// Two full pools, each with an item too much, and one sibling: whoever finds its room taken passes the item on.
+#[test]
+fn two_pools_and_two_siblings_with_room() {
+    check(2, || {
+        let class = Arc::new(Class::new(&[true, false, true]));
+        let other = {
+            let class = class.clone();
+            thread::spawn(move || class.work(2))
+        };
+        class.push(0);
+        other.join().unwrap();
+        class.assert_all_taken();
+    });
+}

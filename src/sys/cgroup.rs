@@ -1,0 +1,288 @@
+//! The CPU quota of the cgroups that the process is in, versions 1 and 2.
+//!
+//! A quota may be set at each level, and the smallest counts. What cannot be read, or has no meaning, is no quota: many
+//! systems have no cgroups, and containers show a part of them. Only text files are read, so that where there are none,
+//! as on other systems, there is no quota.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::policy::quota::Quota;
+
+/// The cgroups that may limit the process's CPU time.
+#[derive(Debug)]
+pub(crate) struct CpuGroups {
+    root: PathBuf,
+    /// The process's cgroups, as the system wrote them when `folders` was made.
+    membership: Option<String>,
+    /// From the process's own groups upwards.
+    folders: Vec<PathBuf>,
+}
+
+/// Where a hierarchy of cgroups can be seen.
+struct Mount {
+    /// The group that is seen at `point`.
+    root: String,
+    point: String,
+    version: Version,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    /// The hierarchy of the cpu controller.
+    One,
+    Two,
+}
+
+impl CpuGroups {
+    pub(crate) fn of_process() -> Self {
+        Self::below("/")
+    }
+
+    /// `root`: where `proc` and what is mounted are looked for.
+    fn below(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), membership: None, folders: Vec::new() }
+    }
+
+    /// The quota at present. The process may have moved to other groups; what is mounted is read again only then.
+    pub(crate) fn quota(&mut self) -> Option<Quota> {
+        let membership = fs::read_to_string(self.root.join("proc/self/cgroup")).ok();
+        if membership != self.membership {
+            self.folders = membership.as_deref().map_or(Vec::new(), |groups| self.folders_of(groups));
+            self.membership = membership;
+        }
+        let quotas = self.folders.iter().flat_map(|folder| [quota_of_two(folder), quota_of_one(folder)]);
+        quotas.flatten().min()
+    }
+
+    fn folders_of(&self, membership: &str) -> Vec<PathBuf> {
+        let mounts = fs::read_to_string(self.root.join("proc/self/mountinfo")).unwrap_or_default();
+        let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).collect();
+        let groups = membership.lines().filter_map(group);
+        groups.flat_map(|(version, path)| self.upwards(&mounts, version, path)).collect()
+    }
+
+    /// The folder of a group and those above it, as far as they can be seen.
+    fn upwards(&self, mounts: &[Mount], version: Version, path: &str) -> Vec<PathBuf> {
+        let of_version = || mounts.iter().filter(|mount| mount.version == version);
+        let exact = of_version().find_map(|mount| Some((mount, below(path, &mount.root)?)));
+        // In a container the two may be told from different points of view; then what is seen is the container's.
+        let Some((mount, path)) = exact.or_else(|| Some((of_version().next()?, ""))) else {
+            return Vec::new();
+        };
+        let top = self.root.join(mount.point.trim_start_matches('/'));
+        let own = top.join(path.trim_matches('/'));
+        own.ancestors().take_while(|folder| folder.starts_with(&top)).map(Path::to_owned).collect()
+    }
+}
+
+/// The rest of `path` below the group `root`.
+fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
+    let rest = path.strip_prefix(root.trim_end_matches('/'))?;
+    // Beyond the root of a namespace nothing can be seen.
+    let is_seen = !rest.split('/').any(|part| part == "..");
+    (is_seen && (rest.is_empty() || rest.starts_with('/'))).then_some(rest)
+}
+
+/// A line of `/proc/self/cgroup`, if it names the group that may limit CPU time: `4:cpu,cpuacct:/a/b` or `0::/a/b`.
+fn group(line: &str) -> Option<(Version, &str)> {
+    let mut fields = line.splitn(3, ':');
+    let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+    match controllers {
+        "" if number == "0" => Some((Version::Two, path)),
+        _ if controllers.split(',').any(|controller| controller == "cpu") => Some((Version::One, path)),
+        _ => None,
+    }
+}
+
+impl Mount {
+    /// A line of `/proc/self/mountinfo`: six fields, optional ones, a dash, and three more.
+    fn parse(line: &str) -> Option<Self> {
+        let (before, after) = line.split_once(" - ")?;
+        let mut before = before.split(' ').skip(3);
+        let (root, point) = (unescape(before.next()?), unescape(before.next()?));
+        let mut after = after.split(' ');
+        let (kind, options) = (after.next()?, after.nth(1)?);
+        let version = match kind {
+            "cgroup2" => Version::Two,
+            "cgroup" if options.split(',').any(|option| option == "cpu") => Version::One,
+            _ => return None,
+        };
+        Some(Self { root, point, version })
+    }
+}
+
+/// The system writes white space and backslashes in paths as a backslash and three octal digits.
+fn unescape(field: &str) -> String {
+    let mut parts = field.split('\\');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let code = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match code.filter(u8::is_ascii) {
+            Some(code) => {
+                plain.push(char::from(code));
+                plain.push_str(&part[3..]);
+            }
+            None => {
+                plain.push('\\');
+                plain.push_str(part);
+            }
+        }
+    }
+    plain
+}
+
+fn quota_of_two(folder: &Path) -> Option<Quota> {
+    let text = fs::read_to_string(folder.join("cpu.max")).ok()?;
+    let mut fields = text.split_whitespace();
+    // Without a quota the first field is `max`.
+    Quota::new(fields.next()?.parse().ok()?, fields.next()?.parse().ok()?)
+}
+
+fn quota_of_one(folder: &Path) -> Option<Quota> {
+    let read = |name| fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok();
+    // Without a quota it is −1, which is no `u64`.
+    Quota::new(read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    const V2: &str = "31 23 0:28 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate";
+    const V1: &str =
+        "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 master:1 - cgroup cgroup rw,cpu,cpuacct";
+
+    /// A tree of text files that looks like a system's.
+    struct Tree(PathBuf);
+
+    impl Tree {
+        fn new(groups: &str, mounts: &[&str], files: &[(&str, &str)]) -> Self {
+            static MADE: AtomicUsize = AtomicUsize::new(0);
+            let name = format!("cmwq-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+            let tree = Self(std::env::temp_dir().join(name));
+            tree.write("proc/self/cgroup", groups);
+            tree.write("proc/self/mountinfo", &mounts.join("\n"));
+            files.iter().for_each(|(path, text)| tree.write(&format!("sys/fs/cgroup/{path}"), text));
+            tree
+        }
+
+        fn write(&self, path: &str, text: &str) {
+            let path = self.0.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn quota(&self) -> Option<Quota> {
+            CpuGroups::below(&self.0).quota()
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            drop(fs::remove_dir_all(&self.0));
+        }
+    }
+
+    /// Hundredths of a CPU.
+    fn percent(percent: u64) -> Option<Quota> {
+        Quota::new(percent, 100)
+    }
+
+    /// spec: C5 (v2)
+    #[test]
+    fn in_version_2_the_smallest_quota_counts() {
+        let tree = Tree::new(
+            "0::/a/b/c\n",
+            &["22 1 8:1 / / rw - ext4 /dev/sda1 rw", V2],
+            &[
+                ("a/b/c/cpu.max", "max 100000\n"),
+                ("a/b/cpu.max", "150000 100000\n"),
+                ("a/cpu.max", "40000 10000"),
+            ],
+        );
+        assert_eq!(tree.quota(), percent(150));
+        let mut groups = CpuGroups::below(&tree.0);
+        assert_eq!(groups.quota(), percent(150));
+        tree.write("sys/fs/cgroup/a/b/c/cpu.max", "50000 100000\n");
+        assert_eq!(groups.quota(), percent(50), "a quota may change");
+        tree.write("proc/self/cgroup", "0::/a\n");
+        assert_eq!(groups.quota(), percent(400), "and the process its group");
+        tree.write("proc/self/cgroup", "0::/elsewhere\n");
+        assert_eq!(groups.quota(), None);
+    }
+
+    /// spec: C5 (v1)
+    #[test]
+    fn in_version_1_the_smallest_quota_counts() {
+        let groups = "9:cpuset:/x\n4:cpu,cpuacct:/a/b\n3:memory:/a\n1:name=systemd:/y\n0::/z\n";
+        let file = |name: &str| format!("cpu,cpuacct/{name}");
+        let (own, own_period) = (file("a/b/cpu.cfs_quota_us"), file("a/b/cpu.cfs_period_us"));
+        let (above, above_period) = (file("a/cpu.cfs_quota_us"), file("a/cpu.cfs_period_us"));
+        let files = |quota| {
+            [(&*own, quota), (&*own_period, "50000\n"), (&*above, "300000\n"), (&*above_period, "100000\n")]
+        };
+        assert_eq!(Tree::new(groups, &[V1], &files("-1\n")).quota(), percent(300));
+        assert_eq!(Tree::new(groups, &[V1], &files("100000\n")).quota(), percent(200));
+        assert_eq!(Tree::new(groups, &[V1], &files("200000\n")).quota(), percent(300));
+    }
+
+    /// spec: C5 (v1 and v2)
+    #[test]
+    fn both_versions_may_be_there() {
+        let v2 = "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
+        let files = [
+            ("unified/a/cgroup.procs", "1\n"),
+            ("cpu,cpuacct/b/cpu.cfs_quota_us", "25000"),
+            ("cpu,cpuacct/b/cpu.cfs_period_us", "100000"),
+        ];
+        assert_eq!(Tree::new("4:cpu,cpuacct:/b\n0::/a\n", &[V1, v2], &files).quota(), percent(25));
+    }
+
+    /// spec: C5: a container sees a part of the hierarchy, under one name or another.
+    #[test]
+    fn a_container_sees_its_own_groups() {
+        let inside = "31 23 0:28 /docker/1f /sys/fs/cgroup ro - cgroup2 cgroup rw";
+        let table = [
+            // group, mount, where the quota is, seen
+            ("/", V2, "cpu.max", true),
+            ("/docker/1f", inside, "cpu.max", true),
+            ("/docker/1f/sub", inside, "sub/cpu.max", true),
+            ("/docker/1f/sub", inside, "cpu.max", true),
+            ("/docker/1f2", inside, "2/cpu.max", false),
+            // From another point of view, or beyond the namespace's root: what is seen is ours.
+            ("/", inside, "cpu.max", true),
+            ("/../other", V2, "cpu.max", true),
+            ("/../other", V2, "other/cpu.max", false),
+        ];
+        for (group, mount, file, seen) in table {
+            let tree = Tree::new(&format!("0::{group}\n"), &[mount], &[(file, "20000 100000\n")]);
+            assert_eq!(tree.quota().is_some(), seen, "{group} {mount} {file}");
+        }
+    }
+
+    #[test]
+    fn paths_are_taken_as_they_are_written() {
+        let mount = r"31 23 0:28 / /sys/fs/cgroup/a\040b\134c\9 rw - cgroup2 cgroup2 rw";
+        let tree = Tree::new("0::/x: y\n", &[mount], &[(r"a b\c\9/x: y/cpu.max", "20000 100000\n")]);
+        assert_eq!(tree.quota(), percent(20));
+    }
+
+    #[test]
+    fn what_has_no_meaning_is_no_quota() {
+        for text in
+            ["", "max", "max 100000", "50000", "0 100000", "50000 0", "-5 100000", "a b", "\0\n", "1 2 3 4"]
+        {
+            let tree = Tree::new("0::/\n", &[V2], &[("cpu.max", text)]);
+            let expected = if text == "1 2 3 4" { Quota::new(1, 2) } else { None };
+            assert_eq!(tree.quota(), expected, "{text:?}");
+        }
+        for groups in ["", "\n", "::", "0", "0:", "0::", "x::/", "0:cpu", "5::/", "cpu:cpu:cpu"] {
+            let tree = Tree::new(groups, &[V2, V1, "nonsense", " - ", "1 2 - cgroup2"], &[]);
+            assert_eq!(tree.quota(), None, "{groups:?}");
+        }
+        assert_eq!(Tree::new("0::/\n", &[], &[("cpu.max", "50000 100000")]).quota(), None, "not mounted");
+        assert_eq!(CpuGroups::below("/nowhere").quota(), None);
+    }
+}

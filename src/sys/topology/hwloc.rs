@@ -1,0 +1,88 @@
+//! The topology as hwloc knows it. Of the whole crate, this file alone names its types.
+
+use std::error::Error;
+use std::sync::mpsc;
+
+use hwlocality::Topology as Machine;
+use hwlocality::object::TopologyObject;
+use hwlocality::object::types::ObjectType;
+use hwlocality::topology::builder::{BuildFlags, TopologyBuilder};
+
+use super::{Cause, TopologySource};
+use crate::policy::topology::Cpu;
+use crate::sys::thread;
+
+/// Every CPU that is online, also those that this process may not use.
+pub(super) fn read(source: &TopologySource) -> Result<Vec<Cpu>, Cause> {
+    if *source != TopologySource::Probe {
+        return read_here(source);
+    }
+    // hwloc sends the probing thread from CPU to CPU. Were it the main thread, others would read a wrong
+    // affinity of the process meanwhile.
+    let (send, receive) = mpsc::channel();
+    let probe = move || drop(send.send(read_here(&TopologySource::Probe)));
+    let thread = thread::spawn("cmwq/topology".to_owned(), None, probe)?;
+    match thread.join() {
+        Ok(()) => receive.recv()?,
+        Err(_) => Err("the probing thread panicked".into()),
+    }
+}
+
+fn read_here(source: &TopologySource) -> Result<Vec<Cpu>, Cause> {
+    let machine = load(source)?;
+    let cpus = machine.objects_with_type(ObjectType::PU);
+    Ok(cpus.filter_map(|pu| Some(to_cpu(&machine, pu, pu.os_index()?))).collect())
+}
+
+fn load(source: &TopologySource) -> Result<Machine, Box<dyn Error + Send + Sync>> {
+    let builder = TopologyBuilder::new().with_flags(BuildFlags::INCLUDE_DISALLOWED)?;
+    let builder = match source {
+        TopologySource::Probe => builder,
+        TopologySource::Synthetic(description) => builder.from_synthetic(description)?,
+        // Of hwloc's two XML parsers, the small one reads beyond the end of a document that was cut short.
+        TopologySource::Xml(document) if !document.trim_end().ends_with("</topology>") => {
+            return Err("the document does not end with `</topology>`".into());
+        }
+        TopologySource::Xml(document) => builder.from_xml(document)?,
+    };
+    Ok(builder.build()?)
+}
+
+fn to_cpu(machine: &Machine, pu: &TopologyObject, id: usize) -> Cpu {
+    let core = pu.first_ancestor_with_type(ObjectType::Core).unwrap_or(pu);
+    // Each CPU's own outermost cache, as the cores of one machine may differ in the levels that they have.
+    let cache = pu.ancestors().filter(|object| object.object_type().is_cpu_data_cache()).last();
+    let cache = cache.or_else(|| pu.ancestors().find(|object| is_package_or_node(object)));
+    let cache = cache.unwrap_or_else(|| machine.root_object());
+    Cpu { id, core: group(core), cache: group(cache), node: node(machine, id) }
+}
+
+/// Stands in for the cache of CPUs without any: a cache is part of one package, and reaches no other node's
+/// memory.
+fn is_package_or_node(object: &TopologyObject) -> bool {
+    object.object_type() == ObjectType::Package || object.memory_arity() > 0
+}
+
+/// A number that no other object of the machine has.
+fn group(object: &TopologyObject) -> usize {
+    object.global_persistent_index() as usize
+}
+
+/// The node nearest to a CPU. A CPU may be local to several: to the fast memory of its package, say, and to
+/// that of its cluster. The one with the fewest CPUs counts, then the lowest; without any, node 0, as on a
+/// machine that knows no NUMA.
+fn node(machine: &Machine, cpu: usize) -> usize {
+    let local = machine.objects_with_type(ObjectType::NUMANode).filter_map(|node| {
+        let cpus = node.cpuset()?;
+        cpus.is_set(cpu).then_some((cpus.weight(), node.os_index()?))
+    });
+    local.min().map_or(0, |(_, index)| index)
+}
+
+#[cfg(test)]
+pub(super) fn xml_of(description: &str) -> String {
+    use hwlocality::topology::export::xml::XMLExportFlags;
+
+    let machine = load(&TopologySource::Synthetic(description.to_owned())).unwrap();
+    machine.export_xml(XMLExportFlags::empty()).unwrap().as_str().to_owned()
+}

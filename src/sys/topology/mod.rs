@@ -1,0 +1,212 @@
+//! The machine's topology, handed over as policy's plain table.
+//!
+//! Contract of a reader: of a source, every CPU that is online, also those that this process may not use, since who
+//! asks for pods says which ones count. Group numbers are unique in the machine; who shares no core or cache with
+//! anybody has numbers of its own. Readers agree wherever more than one can read a source: tests build all of them.
+//!
+//! * `hwloc`: all sources. With the feature of this name.
+//! * `sysfs`: this machine, as Linux shows it. `synthetic`: descriptions. Without the feature; XML is an error then.
+//! * Where nothing is known but the CPUs, they share everything but their cores.
+
+use std::error::Error;
+use std::fmt;
+use std::fs;
+
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::topology::{Cpu, Topology};
+use crate::sys::affinity;
+
+#[cfg(feature = "hwloc")]
+mod hwloc;
+#[cfg(any(test, not(feature = "hwloc")))]
+mod synthetic;
+#[cfg(all(target_os = "linux", any(test, not(any(feature = "hwloc", cmwq_portable)))))]
+mod sysfs;
+
+/// What a reader says is wrong with its source.
+type Cause = Box<dyn Error + Send + Sync>;
+
+/// Where the topology of the machine is read: its cores, caches and NUMA nodes.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::TopologySource;
+///
+/// assert_eq!(TopologySource::default(), TopologySource::Probe);
+///
+/// // A machine with four caches, each of three cores with two threads.
+/// let machine = TopologySource::Synthetic("l3:4 core:3 pu:2".to_owned());
+/// # let _ = machine;
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub enum TopologySource {
+    /// This machine, as it is when the executor is built: a CPU that is offline then is none of the executor's, also
+    /// when it comes back. What is queued on it runs elsewhere.
+    ///
+    /// hwloc probes it, with regard to hwloc's own environment variables such as `HWLOC_XMLFILE`. Without the feature
+    /// `hwloc`, Linux is asked itself. Elsewhere the machine is taken to have one cache and one node.
+    #[default]
+    Probe,
+    /// A description in [hwloc's synthetic format](https://www.open-mpi.org/projects/hwloc/doc/v2.3.0/a00354.php),
+    /// such as `"l3:4 core:3 pu:2"`: the kinds of things that the machine has, from the outermost to the CPUs
+    /// (`pu`), and how many of each there are in one of the kind before.
+    ///
+    /// Without the feature `hwloc`, each level needs its kind: `pack`, `die`, `numa` or `[numa]`, `group`, `l5` to
+    /// `l1`, `core`, `pu`. Numbers of CPUs and nodes may be given, `pu:2(indexes=0,2,1,3)` or, interleaved,
+    /// `pu:2(indexes=2*2:1*2)`; sizes are skipped.
+    Synthetic(String),
+    /// An XML document, as `lstopo machine.xml` writes it. Needs the feature `hwloc`:
+    /// [`TopologyError::NeedsHwloc`] without it.
+    ///
+    /// hwloc trusts what it reads there, so take it from nobody that you do not trust: a document that was
+    /// cut short is an error, but one whose content contradicts itself can crash the process.
+    Xml(String),
+}
+
+impl fmt::Display for TopologySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Probe => f.write_str("the topology of this machine"),
+            Self::Synthetic(description) => write!(f, "the synthetic topology {description:?}"),
+            // The document may be long, and is known to whoever gave it.
+            Self::Xml(_) => f.write_str("the topology in XML"),
+        }
+    }
+}
+
+/// Why no topology could be read.
+///
+/// # Examples
+///
+/// The message says which source was wrong, and what a right one looks like:
+///
+/// ```
+/// fn report(error: &cmwq::TopologyError) {
+///     eprintln!("{error}");
+/// }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TopologyError {
+    /// The source cannot be read, or the machine cannot be probed. Why is the [source](Error::source) of this error.
+    #[non_exhaustive]
+    Rejected {
+        /// What was to be read.
+        from: TopologySource,
+        /// What is wrong with it.
+        cause: Box<dyn Error + Send + Sync>,
+    },
+    /// Only hwloc reads such a source, and the crate was built without its feature `hwloc`.
+    #[non_exhaustive]
+    NeedsHwloc {
+        /// What was to be read.
+        from: TopologySource,
+    },
+    /// The topology has no CPU.
+    #[non_exhaustive]
+    NoCpu {
+        /// What was read.
+        from: TopologySource,
+    },
+    /// The number of a CPU is not below [`CpuSet::LIMIT`].
+    #[non_exhaustive]
+    TooLarge {
+        /// What was read.
+        from: TopologySource,
+        /// The highest number.
+        cpu: usize,
+    },
+}
+
+impl fmt::Display for TopologyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rejected { from, cause } => {
+                write!(f, "{from} cannot be read: {cause}; ")?;
+                f.write_str(match from {
+                    TopologySource::Probe if cfg!(feature = "hwloc") => {
+                        "give a synthetic description or XML instead"
+                    }
+                    TopologySource::Probe => "give a synthetic description instead",
+                    TopologySource::Synthetic(_) => "write levels such as \"l3:4 core:3 pu:2\"",
+                    TopologySource::Xml(_) => "give the text of a file that `lstopo machine.xml` has written",
+                })
+            }
+            Self::NeedsHwloc { from } => write!(
+                f,
+                "{from} needs hwloc: build cmwq with its default feature `hwloc`, or give a synthetic description"
+            ),
+            Self::NoCpu { from } => write!(f, "{from} has no CPU: at least one is needed"),
+            Self::TooLarge { from, cpu } => {
+                write!(f, "{from} has a CPU {cpu}: numbers must be below {}", CpuSet::LIMIT)
+            }
+        }
+    }
+}
+
+impl Error for TopologyError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Rejected { cause, .. } => Some(&**cause),
+            Self::NeedsHwloc { .. } | Self::NoCpu { .. } | Self::TooLarge { .. } => None,
+        }
+    }
+}
+
+/// Reads the whole machine, with CPUs that this process may not use.
+pub(crate) fn load(source: &TopologySource) -> Result<Topology, TopologyError> {
+    if !cfg!(feature = "hwloc") && matches!(source, TopologySource::Xml(_)) {
+        return Err(TopologyError::NeedsHwloc { from: source.clone() });
+    }
+    let topology = checked(source, read(source))?;
+    Ok(if *source == TopologySource::Probe { topology.with_offline(&present()) } else { topology })
+}
+
+/// The CPUs that are plugged into this machine, also those that are offline. Empty if the system does not tell.
+fn present() -> CpuSet {
+    let list = if cfg!(all(target_os = "linux", not(cmwq_portable))) {
+        fs::read_to_string("/sys/devices/system/cpu/present").ok()
+    } else {
+        None
+    };
+    list.and_then(|list| list.trim().parse().ok()).unwrap_or_default()
+}
+
+#[cfg(feature = "hwloc")]
+fn read(source: &TopologySource) -> Result<Vec<Cpu>, Cause> {
+    match source {
+        TopologySource::Probe if cfg!(cmwq_portable) => flat(),
+        _ => hwloc::read(source),
+    }
+}
+
+#[cfg(not(feature = "hwloc"))]
+fn read(source: &TopologySource) -> Result<Vec<Cpu>, Cause> {
+    match source {
+        #[cfg(all(target_os = "linux", not(cmwq_portable)))]
+        TopologySource::Probe => sysfs::read("/sys".as_ref())?.map_or_else(flat, Ok),
+        #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
+        TopologySource::Probe => flat(),
+        TopologySource::Synthetic(description) => synthetic::read(description).map_err(Into::into),
+        TopologySource::Xml(_) => Err("only hwloc reads XML".into()),
+    }
+}
+
+/// The CPUs of the process, of which nothing else is known.
+fn flat() -> Result<Vec<Cpu>, Cause> {
+    Ok(Topology::flat(&affinity::process_cpus()?).cpus().to_vec())
+}
+
+fn checked(source: &TopologySource, read: Result<Vec<Cpu>, Cause>) -> Result<Topology, TopologyError> {
+    let cpus = read.map_err(|cause| TopologyError::Rejected { from: source.clone(), cause })?;
+    match cpus.iter().map(|cpu| cpu.id).max() {
+        None => Err(TopologyError::NoCpu { from: source.clone() }),
+        Some(cpu) if cpu >= CpuSet::LIMIT => Err(TopologyError::TooLarge { from: source.clone(), cpu }),
+        Some(_) => Ok(Topology::new(cpus)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,320 @@
+//! Descriptions of machines in hwloc's synthetic format, as far as they tell where CPUs belong.
+//!
+//! A description names levels from the outermost to the CPUs, each with how many objects every object of the level
+//! before has: `pack:2 [numa] l3:2 core:4 pu:2`. A level is a number of objects that divide the CPUs evenly, in their
+//! order, so the object of a CPU is found by a division.
+
+use std::cmp::Reverse;
+use std::error::Error;
+use std::fmt;
+
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::topology::Cpu;
+
+/// More CPUs than a [`CpuSet`] may number are an error of the caller's; this bounds the memory that it takes to say so.
+const CPUS: usize = 16 * CpuSet::LIMIT;
+
+const BLANKS: [char; 2] = [' ', '\n'];
+
+/// What is wrong with a description.
+#[derive(Debug)]
+pub(super) struct Malformed(String);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Malformed {}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Package,
+    Node,
+    /// A cache that data goes through.
+    Cache,
+    Core,
+    Cpu,
+    /// A level that divides the machine without a meaning for locality: groups, dies, instruction caches.
+    Other,
+}
+
+#[derive(Debug)]
+struct Level {
+    kind: Kind,
+    /// How many objects it has in the whole machine.
+    width: usize,
+    /// How many nodes are attached to each object.
+    attached: usize,
+    /// How its objects are numbered, if not in their order.
+    numbers: Option<String>,
+}
+
+/// What is described: the levels, of which the first is the machine itself.
+#[derive(Debug)]
+struct Machine {
+    levels: Vec<Level>,
+    /// How attached nodes are numbered, if not in their order.
+    attached_numbers: Option<String>,
+}
+
+/// A NUMA node and the CPUs it has, by their places in the order of the description.
+struct Node {
+    number: usize,
+    first: usize,
+    cpus: usize,
+}
+
+/// Every CPU that is described.
+pub(super) fn read(description: &str) -> Result<Vec<Cpu>, Malformed> {
+    let machine = parse(description)?;
+    let levels = &machine.levels;
+    let total = levels.last().map_or(0, |level| level.width);
+    let size_of = |level: &Level| total / level.width;
+    // The outermost cache, but the innermost of what stands in for one.
+    let cache = levels.iter().find(|level| level.kind == Kind::Cache);
+    let outer = |level: &&Level| matches!(level.kind, Kind::Package | Kind::Node) || level.attached > 0;
+    let cache = cache.or_else(|| levels.iter().rev().find(outer)).map_or(total, size_of);
+    let core = levels.iter().find(|level| level.kind == Kind::Core).map_or(1, size_of);
+    let nodes = nodes_by_place(&machine, total)?;
+    let numbers = levels.last().map_or(Ok(None), |level| level.numbers(total))?;
+    let cpu = |place: usize| Cpu {
+        id: numbers.as_ref().map_or(place, |numbers| numbers[place]),
+        core: place / core,
+        cache: place / cache,
+        node: nodes[place],
+    };
+    Ok((0..total).map(cpu).collect())
+}
+
+/// The number of the nearest node of each CPU: that of the fewest CPUs, then the lowest; without any, 0.
+fn nodes_by_place(machine: &Machine, total: usize) -> Result<Vec<usize>, Malformed> {
+    let mut nodes = Vec::new();
+    let mut attached = Vec::new();
+    for (depth, level) in machine.levels.iter().enumerate() {
+        let size = total / level.width;
+        if level.kind == Kind::Node {
+            let numbers = level.numbers(level.width)?;
+            let number = |at| numbers.as_ref().map_or(at, |numbers| numbers[at]);
+            nodes.extend((0..level.width).map(|at| Node {
+                number: number(at),
+                first: at * size,
+                cpus: size,
+            }));
+        }
+        let each = (0..level.width * level.attached).map(|at| at / level.attached);
+        attached.extend(each.map(|object| (object * size, size, depth)));
+    }
+    // They are numbered as a walk through the machine leaves the objects that they are attached to.
+    attached.sort_by_key(|(first, size, depth)| (first + size, Reverse(*depth)));
+    let numbers =
+        machine.attached_numbers.as_deref().map(|list| numbers(list, attached.len())).transpose()?;
+    let number = |at| numbers.as_ref().map_or(at, |numbers| numbers[at]);
+    nodes.extend(attached.iter().enumerate().map(|(at, &(first, cpus, _))| Node {
+        number: number(at),
+        first,
+        cpus,
+    }));
+    // The nearest last, so that it counts.
+    nodes.sort_by_key(|node| Reverse((node.cpus, node.number)));
+    let mut places = vec![0; total];
+    for node in nodes {
+        places[node.first..node.first + node.cpus].fill(node.number);
+    }
+    Ok(places)
+}
+
+impl Level {
+    fn numbers(&self, count: usize) -> Result<Option<Vec<usize>>, Malformed> {
+        self.numbers.as_deref().map(|list| numbers(list, count)).transpose()
+    }
+}
+
+// The text. -------------------------------------------------------------------------------------------------------
+
+fn parse(description: &str) -> Result<Machine, Malformed> {
+    let root = Level { kind: Kind::Other, width: 1, attached: 0, numbers: None };
+    let mut machine = Machine { levels: vec![root], attached_numbers: None };
+    let mut rest = description;
+    let _of_the_machine = attributes(&mut rest)?;
+    loop {
+        rest = rest.trim_start_matches(BLANKS);
+        if rest.is_empty() {
+            break;
+        }
+        match rest.strip_prefix('[') {
+            Some(inside) => rest = machine.attach(inside)?,
+            None => rest = machine.divide(rest)?,
+        }
+    }
+    machine.check()?;
+    Ok(machine)
+}
+
+impl Machine {
+    /// `numa]`: a node for each object of the last level. Returns what comes after.
+    fn attach<'a>(&mut self, text: &'a str) -> Result<&'a str, Malformed> {
+        let missing = || Malformed(format!("`[{text}` has no end: write `[numa]`"));
+        let end = text.find(['(', ']']).ok_or_else(missing)?;
+        let (name, mut rest) = text.split_at(end);
+        if kind(name)? != Kind::Node {
+            return Err(Malformed(format!("`[{name}]` cannot be attached: only nodes can, as `[numa]`")));
+        }
+        self.attached_numbers = attributes(&mut rest)?;
+        if let Some(level) = self.levels.last_mut() {
+            level.attached += 1;
+        }
+        rest.strip_prefix(']').ok_or_else(missing)
+    }
+
+    /// `core:2`: a level more. Returns what comes after.
+    fn divide<'a>(&mut self, text: &'a str) -> Result<&'a str, Malformed> {
+        let word = text.split(BLANKS).next().unwrap_or(text);
+        let (name, rest) = text
+            .split_once(':')
+            .ok_or_else(|| Malformed(format!("`{word}` has no number: write `core:2`")))?;
+        let kind = kind(name)?;
+        let rest = rest.trim_start_matches(BLANKS);
+        let (digits, mut rest) =
+            rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
+        let count: usize = digits
+            .parse()
+            .map_err(|_| Malformed(format!("`{word}` needs a number after the colon, as in `{name}:2`")))?;
+        if count == 0 {
+            return Err(Malformed(format!("`{name}:0` leaves nothing: write 1 or more")));
+        }
+        let above = self.levels.last().map_or(1, |level| level.width);
+        let width = above.checked_mul(count).filter(|width| *width <= CPUS);
+        let width = width.ok_or_else(|| Malformed(format!("`{name}:{digits}` makes too many of them")))?;
+        let numbers = attributes(&mut rest)?;
+        self.levels.push(Level { kind, width, attached: 0, numbers });
+        Ok(rest)
+    }
+
+    fn check(&self) -> Result<(), Malformed> {
+        let count = |kind| self.levels.iter().filter(|level| level.kind == kind).count();
+        for (kind, name) in
+            [(Kind::Package, "pack"), (Kind::Node, "numa"), (Kind::Core, "core"), (Kind::Cpu, "pu")]
+        {
+            if count(kind) > 1 {
+                return Err(Malformed(format!("`{name}` is a level twice: once is enough")));
+            }
+        }
+        if self.levels.last().is_none_or(|level| level.kind != Kind::Cpu || level.attached > 0) {
+            return Err(Malformed("the last level is not that of the CPUs: end with `pu:1`".to_owned()));
+        }
+        if count(Kind::Node) > 0 && self.levels.iter().any(|level| level.attached > 0) {
+            return Err(Malformed("nodes are a level, and attached as well: write either".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// What levels may be called: wholly, or by their first letters, two or more.
+const NAMES: [(&str, Kind); 8] = [
+    ("package", Kind::Package),
+    ("socket", Kind::Package),
+    ("numanode", Kind::Node),
+    ("node", Kind::Node),
+    ("die", Kind::Other),
+    ("group", Kind::Other),
+    ("core", Kind::Core),
+    ("pu", Kind::Cpu),
+];
+
+fn kind(name: &str) -> Result<Kind, Malformed> {
+    let lower = name.to_ascii_lowercase();
+    let known = match lower.strip_prefix('l') {
+        Some(cache) => cache_kind(cache.strip_suffix("cache").unwrap_or(cache)),
+        None => {
+            let digits = lower.trim_end_matches(|c: char| c.is_ascii_digit());
+            let lower = if digits.starts_with("gr") { digits } else { &lower };
+            let named = |(full, _): &&(&str, Kind)| lower.len() >= 2 && full.starts_with(lower);
+            NAMES.iter().find(named).map(|(_, kind)| *kind)
+        }
+    };
+    known.ok_or_else(|| {
+        Malformed(format!("`{name}` is no kind of level: write pack, die, numa, group, l5 to l1, core or pu"))
+    })
+}
+
+/// The kind of `l` and this.
+fn cache_kind(cache: &str) -> Option<Kind> {
+    match cache.as_bytes() {
+        [b'1'..=b'5'] | [b'1'..=b'5', b'd' | b'u'] => Some(Kind::Cache),
+        [b'1'..=b'3', b'i'] => Some(Kind::Other),
+        _ => None,
+    }
+}
+
+/// Takes `(size=1MB indexes=1,0)` from the beginning of the text, if it is there. Returns the indexes.
+fn attributes(text: &mut &str) -> Result<Option<String>, Malformed> {
+    let Some(inside) = text.strip_prefix('(') else { return Ok(None) };
+    let Some((inside, rest)) = inside.split_once(')') else {
+        return Err(Malformed(format!("`{text}` has no closing parenthesis")));
+    };
+    *text = rest;
+    let mut indexes = None;
+    for attribute in inside.split(BLANKS).filter(|attribute| !attribute.is_empty()) {
+        match attribute.split_once('=') {
+            Some(("indexes", list)) => indexes = Some(list.to_owned()),
+            Some(("size" | "memory" | "memorysidecachesize", _)) => {}
+            _ => {
+                return Err(Malformed(format!(
+                    "`{attribute}` is no attribute: write `size=`, `memory=` or `indexes=`"
+                )));
+            }
+        }
+    }
+    Ok(indexes)
+}
+
+/// The numbers of so many objects: a list, `0,2,1,3`, or an order, `2*2:1*2`.
+fn numbers(indexes: &str, count: usize) -> Result<Vec<usize>, Malformed> {
+    let numbers = if indexes.contains('*') { interleaved(indexes, count)? } else { listed(indexes)? };
+    if numbers.len() != count {
+        let given = numbers.len();
+        return Err(Malformed(format!("`indexes={indexes}` has {given} numbers where {count} are needed")));
+    }
+    let mut sorted = numbers.clone();
+    sorted.sort_unstable();
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Malformed(format!("`indexes={indexes}` gives the number {} twice", pair[0]))),
+        None => Ok(numbers),
+    }
+}
+
+fn listed(indexes: &str) -> Result<Vec<usize>, Malformed> {
+    let number = |text: &str| {
+        text.parse().map_err(|_| Malformed(format!("`{text}` in `indexes={indexes}` is no number")))
+    };
+    indexes.split(',').map(number).collect()
+}
+
+/// Loops from the innermost on, each `step*times`: with `2*2:1*2`, four objects are numbered 0, 2, 1, 3. One that goes
+/// through the neighbours may be left out at the end.
+fn interleaved(indexes: &str, count: usize) -> Result<Vec<usize>, Malformed> {
+    let wrong = |part: &str| {
+        Malformed(format!("`{part}` in `indexes={indexes}` is no step and how many of them: write `2*4`"))
+    };
+    let mut loops = Vec::new();
+    for part in indexes.split(':') {
+        let (step, times) = part.split_once('*').ok_or_else(|| wrong(part))?;
+        let parse = |text: &str| text.parse::<usize>().ok().filter(|number| (1..=CPUS).contains(number));
+        loops.push((parse(step).ok_or_else(|| wrong(part))?, parse(times).ok_or_else(|| wrong(part))?));
+    }
+    let covered = loops.iter().try_fold(1_usize, |all, (_, times)| all.checked_mul(*times));
+    let covered = covered.filter(|covered| count % covered == 0);
+    let covered = covered.ok_or_else(|| {
+        Malformed(format!(
+            "`indexes={indexes}` does not go through {count} objects: the product of the times has to"
+        ))
+    })?;
+    loops.push((1, count / covered));
+    let number = |at: usize| {
+        let digit = |(number, weight), (step, times)| (number + at / step % times * weight, weight * times);
+        loops.iter().copied().fold((0, 1), digit).0
+    };
+    Ok((0..count).map(number).collect())
+}

@@ -1,0 +1,145 @@
+//! The topology as Linux shows it under `/sys`.
+//!
+//! What is not told is taken to be as on the plainest machine: a CPU without siblings is a core by itself, CPUs without
+//! caches share their package or node, those without a node are on node 0.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::Cause;
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::topology::Cpu;
+
+/// Sets of CPUs that share something. Where a CPU is in several, the last one counts.
+#[derive(Default)]
+struct Groups(Vec<CpuSet>);
+
+/// Every CPU that is online, by the tree at `root`. `None` if there is no such tree, or nobody may look at it.
+pub(super) fn read(root: &Path) -> Result<Option<Vec<Cpu>>, Cause> {
+    let folder = root.join("devices/system/cpu");
+    let Some(online) = list(&folder.join("online"))? else { return Ok(None) };
+    let nodes = nodes(&root.join("devices/system/node"), &online)?;
+    let (mut cores, mut caches, mut outer) = (Groups::default(), Groups::default(), Groups::default());
+    outer.0.extend(nodes.iter().map(|(_, cpus)| cpus.clone()));
+    for cpu in online.iter() {
+        let folder = folder.join(format!("cpu{cpu}"));
+        let topology = folder.join("topology");
+        // The second names are those of kernels before 5.3.
+        cores.add(cpu, &online, &topology, &["core_cpus_list", "thread_siblings_list"])?;
+        outer.add(cpu, &online, &topology, &["package_cpus_list", "core_siblings_list"])?;
+        for cache in data_caches(&folder.join("cache"))? {
+            caches.add(cpu, &online, &cache, &["shared_cpu_list"])?;
+        }
+    }
+    let cores = cores.by_cpu(|size| usize::MAX - size);
+    // The outermost cache, but the innermost of what stands in for one.
+    let caches = caches.by_cpu(|size| size);
+    let outer = outer.by_cpu(|size| usize::MAX - size);
+    let cpu = |id| {
+        // Groups are numbered by their first CPUs, so each kind of them needs a range of its own.
+        let without = || CpuSet::LIMIT + outer.get(&id).map_or(CpuSet::LIMIT, |first| *first);
+        let cache = caches.get(&id).copied().unwrap_or_else(without);
+        Cpu { id, core: cores.get(&id).copied().unwrap_or(id), cache, node: node_of(&nodes, id) }
+    };
+    Ok(Some(online.iter().map(cpu).collect()))
+}
+
+impl Groups {
+    /// Adds the set that the first of these files names. All CPUs of a set name it: its first one adds it.
+    fn add(&mut self, cpu: usize, online: &CpuSet, folder: &Path, files: &[&str]) -> Result<(), Cause> {
+        for file in files {
+            if let Some(cpus) = list(&folder.join(file))? {
+                let cpus = cpus.intersection(online);
+                if cpus.first() == Some(cpu) {
+                    self.0.push(cpus);
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first CPU of the set that each CPU is in. Of several sets, the one with the highest `rank` counts.
+    fn by_cpu(mut self, rank: impl Fn(usize) -> usize) -> BTreeMap<usize, usize> {
+        self.0.sort_by_key(|cpus| rank(cpus.len()));
+        let with_first = |cpus: &CpuSet| {
+            let first = cpus.first();
+            cpus.iter().filter_map(|cpu| Some((cpu, first?))).collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(with_first).collect()
+    }
+}
+
+/// The NUMA nodes and their CPUs. Some have memory only.
+fn nodes(folder: &Path, online: &CpuSet) -> Result<Vec<(usize, CpuSet)>, Cause> {
+    let mut nodes = Vec::new();
+    for (number, path) in numbered(folder, "node")? {
+        let cpus = list(&path.join("cpulist"))?.unwrap_or_default().intersection(online);
+        if !cpus.is_empty() {
+            nodes.push((number, cpus));
+        }
+    }
+    Ok(nodes)
+}
+
+/// The node with the fewest CPUs counts, then the lowest.
+fn node_of(nodes: &[(usize, CpuSet)], cpu: usize) -> usize {
+    let local = nodes.iter().filter(|(_, cpus)| cpus.contains(cpu));
+    local.map(|(number, cpus)| (cpus.len(), *number)).min().map_or(0, |(_, number)| number)
+}
+
+/// The folders of the caches that a CPU's data goes through.
+fn data_caches(folder: &Path) -> Result<Vec<PathBuf>, Cause> {
+    let mut caches = Vec::new();
+    for (_, path) in numbered(folder, "index")? {
+        if text(&path.join("type"))?.is_none_or(|kind| kind.trim() != "Instruction") {
+            caches.push(path);
+        }
+    }
+    Ok(caches)
+}
+
+/// The entries of a folder that are called `name` and a number. None, if there is no such folder.
+fn numbered(folder: &Path, name: &str) -> Result<Vec<(usize, PathBuf)>, Cause> {
+    let Some(entries) = known(fs::read_dir(folder)).map_err(|error| at(folder, &error))? else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| at(folder, &error))?.path();
+        let file = path.file_name().and_then(|file| file.to_str());
+        if let Some(number) = file.and_then(|file| file.strip_prefix(name)?.parse().ok()) {
+            found.push((number, path));
+        }
+    }
+    Ok(found)
+}
+
+/// The CPUs that a file lists; `None` if there is no such file.
+fn list(path: &Path) -> Result<Option<CpuSet>, Cause> {
+    let parse = |text: String| text.parse().map_err(|error| format!("{}: {error}", path.display()).into());
+    text(path)?.map(parse).transpose()
+}
+
+fn text(path: &Path) -> Result<Option<String>, Cause> {
+    known(fs::read_to_string(path)).map_err(|error| at(path, &error))
+}
+
+/// Nothing, where there is nothing to read, or it is not for us: containers may hide parts of the tree.
+fn known<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
+                Ok(None)
+            }
+            _ => Err(error),
+        },
+    }
+}
+
+fn at(path: &Path, error: &io::Error) -> Cause {
+    format!("{}: {error}", path.display()).into()
+}

@@ -1,0 +1,131 @@
+use super::*;
+use crate::policy::pods::{AffinityScope, Pods};
+
+#[cfg(feature = "hwloc")]
+mod agreement;
+mod trees;
+
+fn described(description: &str) -> Result<Topology, TopologyError> {
+    load(&TopologySource::Synthetic(description.to_owned()))
+}
+
+fn all_of(topology: &Topology) -> CpuSet {
+    topology.cpus().iter().map(|cpu| cpu.id).collect()
+}
+
+fn pods(topology: &Topology, scope: AffinityScope) -> String {
+    let pods = Pods::derive(topology, scope, &all_of(topology));
+    pods.pods().iter().map(CpuSet::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// spec: A1, A6 (descriptions of machines). The columns: description, then the pods of scopes smt, cache and numa.
+const DESCRIBED: [(&str, &str, &str, &str); 20] = [
+    ("l3:2 core:2 pu:2", "0-1 2-3 4-5 6-7", "0-3 4-7", "0-7"),
+    ("numa:2 core:4 pu:1", "0 1 2 3 4 5 6 7", "0-3 4-7", "0-3 4-7"),
+    // CPUs without caches share the nearest package, node or machine.
+    ("core:2 pu:1", "0 1", "0-1", "0-1"),
+    ("pack:2 core:2 pu:1", "0 1 2 3", "0-1 2-3", "0-3"),
+    ("pack:1 numa:2 core:2 pu:1", "0 1 2 3", "0-1 2-3", "0-1 2-3"),
+    ("numa:2 pack:2 core:2 pu:1", "0 1 2 3 4 5 6 7", "0-1 2-3 4-5 6-7", "0-3 4-7"),
+    ("l2:2 core:2 pu:1", "0 1 2 3", "0-1 2-3", "0-3"),
+    ("l3:2 l2:2 l1:1 core:1 pu:1", "0 1 2 3", "0-1 2-3", "0-3"),
+    ("pu:1", "0", "0", "0"),
+    ("pu:2", "0 1", "0-1", "0-1"),
+    ("l3:2 core:1 pu:2(indexes=0,2,1,3)", "0,2 1,3", "0,2 1,3", "0-3"),
+    ("l3:2 core:1 pu:2(indexes=2*2:1*2)", "0,2 1,3", "0,2 1,3", "0-3"),
+    ("l3:2 core:2 pu:2(indexes=2*4)", "0,4 1,5 2,6 3,7", "0-1,4-5 2-3,6-7", "0-7"),
+    ("l3:2 core:1 pu:1(indexes=2000,70)", "70 2000", "70 2000", "70,2000"),
+    // Instruction caches, dies and groups mean nothing; names may be longer, sizes are skipped.
+    ("Package:2 die:1 group:1 l1iCache:2 core:1 pu:1", "0 1 2 3", "0-1 2-3", "0-3"),
+    ("socket:1 L3Cache:2(size=1MB) L2d:1 Core:1 PU:2", "0-1 2-3", "0-1 2-3", "0-3"),
+    (" node:2(memory=1GB)\n core:1  pu:1 ", "0 1", "0 1", "0 1"),
+    ("(memory=1GB) pack:2 [numa(memory=1GB)] l3:2 pu:1", "0 1 2 3", "0 1 2 3", "0-1 2-3"),
+    ("pack:2 [numa] core:2 pu:1", "0 1 2 3", "0-1 2-3", "0-1 2-3"),
+    ("[numa] pack:1 [numa] group:2 [numa] [numa] core:2 pu:1", "0 1 2 3", "0-1 2-3", "0-1 2-3"),
+];
+
+/// spec: A1, A6: with and without hwloc.
+#[test]
+fn groups_are_those_of_the_description() {
+    for (description, smt, cache, numa) in DESCRIBED {
+        let topology = described(description).unwrap();
+        assert_eq!(pods(&topology, AffinityScope::Smt), smt, "smt of {description}");
+        assert_eq!(pods(&topology, AffinityScope::Cache), cache, "cache of {description}");
+        assert_eq!(pods(&topology, AffinityScope::Numa), numa, "numa of {description}");
+        let here = checked(&TopologySource::Probe, synthetic::read(description).map_err(Into::into));
+        assert_eq!(here.unwrap(), topology, "{description}");
+    }
+}
+
+#[test]
+fn a_bad_description_is_an_error_that_says_what_is_right() {
+    for description in ["", " ", "garbage", "l3:4 core", "pu:0", "pu:-1", "core:2 l3:", "pu:2\0", "🦀"] {
+        let error = described(description).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains(&format!("synthetic topology {description:?}")), "{message}");
+        assert!(message.contains("write levels such as \"l3:4 core:3 pu:2\""), "{message}");
+        assert!(error.source().is_some());
+    }
+    let error = described("pu:1(indexes=65536)").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the synthetic topology \"pu:1(indexes=65536)\" has a CPU 65536: numbers must be below 65536"
+    );
+}
+
+/// The columns: description, and a part of what is said about it.
+#[test]
+fn a_malformed_description_is_told_what_is_wrong_where() {
+    for (description, said) in [
+        ("", "end with `pu:1`"),
+        ("l3:2", "end with `pu:1`"),
+        ("pu:2 core:2", "end with `pu:1`"),
+        ("pu:2 [numa]", "end with `pu:1`"),
+        ("l3:2 c:2 pu:1", "`c` is no kind of level"),
+        ("l6:2 pu:1", "`l6` is no kind of level"),
+        ("l4i:2 pu:1", "`l4i` is no kind of level"),
+        ("machine:2 pu:1", "`machine` is no kind of level"),
+        ("core pu", "`core` has no number"),
+        ("core:x pu:1", "`core:x` needs a number"),
+        ("core:99999999999999999999 pu:1", "needs a number"),
+        ("core:2 pu:0", "`pu:0` leaves nothing"),
+        ("core:70000 pu:70000", "`pu:70000` makes too many"),
+        ("core:2 core:2 pu:1", "`core` is a level twice"),
+        ("numa:2 [numa] pu:1", "attached as well"),
+        ("[core] pu:1", "`[core]` cannot be attached"),
+        ("[numa pu:1", "has no end"),
+        ("[numa() pu:1", "has no end"),
+        ("pu:2(indexes=0,1", "no closing parenthesis"),
+        ("pu:2(speed=3)", "`speed=3` is no attribute"),
+        ("pu:2(indexes=0)", "has 1 numbers where 2 are needed"),
+        ("pu:2(indexes=0,0)", "gives the number 0 twice"),
+        ("pu:2(indexes=0,-1)", "`-1` in `indexes=0,-1` is no number"),
+        ("pu:4(indexes=2*)", "`2*` in `indexes=2*` is no step"),
+        ("pu:4(indexes=0*2)", "is no step"),
+        ("pu:4(indexes=1*3)", "does not go through 4 objects"),
+        ("pu:4(indexes=1*2:1*2)", "gives the number"),
+        ("numa:2(indexes=1*3) pu:1", "does not go through 2 objects"),
+    ] {
+        let error = synthetic::read(description).unwrap_err().to_string();
+        assert!(error.contains(said), "{description}: {error}");
+    }
+}
+
+/// spec: A6: without hwloc, XML is told where it can be read.
+#[cfg(not(feature = "hwloc"))]
+#[test]
+fn without_hwloc_xml_is_an_error_that_names_the_feature() {
+    let error = load(&TopologySource::Xml("<topology></topology>".to_owned())).unwrap_err();
+    assert!(matches!(error, TopologyError::NeedsHwloc { from: TopologySource::Xml(_) }), "{error:?}");
+    assert_eq!(
+        error.to_string(),
+        "the topology in XML needs hwloc: build cmwq with its default feature `hwloc`, or give a synthetic description"
+    );
+}
+
+/// spec: E2
+#[test]
+fn this_machine_has_every_cpu_of_the_process() {
+    let topology = load(&TopologySource::Probe).unwrap();
+    assert!(affinity::process_cpus().unwrap().is_subset(&all_of(&topology)));
+}

@@ -1,0 +1,479 @@
+//! What happens when the CPUs of the process, or their quota, change while an executor runs: by `sched_setaffinity`, by a
+//! cpuset, by a cgroup's CPU quota.
+//!
+//! Each test runs a process of its own, which is this very program: once told so by the environment, the test of the
+//! same name changes its own CPUs. Where that is not permitted, standard error says so and why.
+#![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use cmwq::{AffinityScope, Attrs, CpuSet, Executor, TopologySource, WorkQueue};
+use rustix::process::{Pid, getpid};
+
+/// Tells the process that it is the one whose CPUs change; with a cgroup, also which.
+const CHILD: &str = "CMWQ_TEST_ENVIRONMENT";
+
+const PREFIX: &str = "moved";
+
+/// A change is to be noticed within one second. The machine that runs the test may be busy.
+const NOTICED: Duration = Duration::from_secs(5);
+
+/// Longer than the manager waits between two looks.
+const A_WHILE: Duration = Duration::from_millis(1200);
+
+/// Not captured by the test harness, which shows nothing of a test that passes.
+fn skip(because: impl fmt::Display) {
+    let _best_effort = writeln!(io::stderr(), "SKIPPED: {because}");
+}
+
+/// What the test's own process was told, if this is it. It does not live long.
+fn told() -> Option<PathBuf> {
+    let told = std::env::var_os(CHILD)?;
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_secs(150));
+        let _best_effort = writeln!(io::stderr(), "the test hangs");
+        std::process::abort();
+    });
+    Some(told.into())
+}
+
+fn passes_in_a_process(test: &str, told: &Path) {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let output = child.args([test, "--exact", "--nocapture"]).env(CHILD, told).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let passed = text(&output.stdout).contains("1 passed");
+    assert!(output.status.success() && passed, "{}{}", text(&output.stdout), text(&output.stderr));
+}
+
+#[track_caller]
+fn soon(what: impl fmt::Display, executor: &Executor, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + NOTICED;
+    while !condition() {
+        let now = format!("{}{:?}", executor.snapshot(), allowed_of_threads());
+        assert!(Instant::now() < end, "this never happened: {what}\n{now}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The lines of a thread's status.
+fn status(task: &str, field: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/self/task/{task}/status")).ok()?;
+    let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+    Some(value.trim().to_owned())
+}
+
+/// The executor's threads that there are, and what `field` of their status says.
+fn of_threads(field: &str) -> BTreeMap<String, String> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    let tasks = tasks.filter_map(|task| task.ok()?.file_name().into_string().ok());
+    let of_ours = tasks.filter_map(|task| {
+        let name = status(&task, "Name")?.strip_prefix(PREFIX)?.strip_prefix('/')?.to_owned();
+        Some((name, status(&task, field)?))
+    });
+    of_ours.collect()
+}
+
+fn allowed_of_threads() -> BTreeMap<String, CpuSet> {
+    let allowed = of_threads("Cpus_allowed_list");
+    allowed.into_iter().map(|(name, list)| (name, list.parse().unwrap())).collect()
+}
+
+/// The CPU that a worker of a per-CPU pool serves, by its name: `3:0`, `3:1H`, `bh3`.
+fn cpu_of(worker: &str) -> Option<usize> {
+    worker.strip_prefix("bh").unwrap_or(worker.split(':').next()?).parse().ok()
+}
+
+fn own_cpus() -> CpuSet {
+    status(&getpid().as_raw_nonzero().to_string(), "Cpus_allowed_list").unwrap().parse().unwrap()
+}
+
+fn set_own_cpus(cpus: &CpuSet) {
+    let mut mask = rustix::thread::CpuSet::new();
+    cpus.iter().for_each(|cpu| mask.set(cpu));
+    let main: Option<Pid> = Some(getpid());
+    rustix::thread::sched_setaffinity(main, &mask).unwrap();
+}
+
+// Under load. -----------------------------------------------------------------------------------------------------
+
+/// Queues of several kinds that always have items, each of them counted.
+struct Load {
+    over: Arc<AtomicBool>,
+    ran: Arc<AtomicUsize>,
+    queues: Vec<WorkQueue>,
+    issuer: std::thread::JoinHandle<usize>,
+}
+
+impl Load {
+    fn on(executor: &Executor) -> Self {
+        let strict = Attrs::new().scope(AffinityScope::Cpu).strict(true);
+        let system = Attrs::new().scope(AffinityScope::System);
+        let queues = [
+            WorkQueue::per_cpu("per_cpu"),
+            WorkQueue::bh("bh"),
+            WorkQueue::new("system").attrs(system),
+            WorkQueue::new("strict").attrs(strict),
+            WorkQueue::unbound("unbound"),
+        ]
+        .map(|builder| builder.build_on(executor).unwrap());
+        let (over, ran) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let issuer = {
+            let (over, ran, queues) = (Arc::clone(&over), Arc::clone(&ran), queues.clone());
+            let cpus: Vec<usize> = executor.cpus().iter().collect();
+            std::thread::spawn(move || {
+                let mut issued = 0;
+                while !over.load(Ordering::Relaxed) {
+                    for queue in &queues {
+                        for cpu in &cpus {
+                            let ran = Arc::clone(&ran);
+                            let item = move || {
+                                std::hint::black_box((0..20_000_u64).fold(0, u64::wrapping_add));
+                                ran.fetch_add(1, Ordering::Relaxed);
+                            };
+                            drop(queue.spawn_on(*cpu, item).unwrap());
+                            issued += 1;
+                        }
+                    }
+                    while issued > ran.load(Ordering::Relaxed) + 200 && !over.load(Ordering::Relaxed) {
+                        std::thread::sleep(Duration::from_micros(300));
+                    }
+                }
+                issued
+            })
+        };
+        Self { over, ran, queues: queues.into(), issuer }
+    }
+
+    /// Everything that is queued from now on runs.
+    fn goes_on(&self, executor: &Executor) {
+        let before = self.ran.load(Ordering::Relaxed);
+        soon("items run", executor, || self.ran.load(Ordering::Relaxed) > before + 500);
+    }
+
+    fn ends(self) {
+        self.over.store(true, Ordering::Relaxed);
+        let issued = self.issuer.join().unwrap();
+        self.queues.iter().for_each(|queue| queue.flush().unwrap());
+        assert_eq!(self.ran.load(Ordering::Relaxed), issued);
+    }
+}
+
+/// The targets of managed pools with so many CPUs.
+fn targets(executor: &Executor, cpus: usize) -> Vec<usize> {
+    let pools = executor.snapshot().pools.into_iter().filter(|pool| pool.cpus.len() == cpus);
+    pools.filter_map(|pool| pool.target).collect()
+}
+
+/// The process has all of its CPUs; `set` takes some away under load, and gives them back.
+fn workers_follow(topology: TopologySource, set: impl Fn(&CpuSet)) {
+    let all = own_cpus();
+    let executor = Executor::builder()
+        .topology(topology)
+        .thread_name_prefix(PREFIX)
+        .progress_check(Duration::from_millis(500))
+        .build()
+        .unwrap();
+    let cpus: Vec<usize> = executor.cpus().iter().collect();
+    // With a topology that was made up, the process's CPUs serve it in turn.
+    let real: BTreeMap<usize, usize> = cpus.iter().copied().zip(all.iter().cycle()).collect();
+    let load = Load::on(&executor);
+    let (first, others): (CpuSet, CpuSet) = all.iter().partition(|cpu| Some(*cpu) == all.first());
+    for allowed in [&first, &all, &others, &first, &all] {
+        load.goes_on(&executor);
+        let began = Instant::now();
+        set(allowed);
+        let lost: CpuSet = cpus.iter().copied().filter(|cpu| !allowed.contains(real[cpu])).collect();
+        soon("lost CPUs are noticed", &executor, || executor.snapshot().lost_cpus == lost);
+        let _best_effort = writeln!(io::stderr(), "{allowed} noticed after {:?}", began.elapsed());
+        let binding = |worker: &str| match cpu_of(worker) {
+            Some(cpu) if !lost.contains(cpu) => CpuSet::single(real[&cpu]),
+            _ => allowed.clone(),
+        };
+        let is_in_place = |(worker, bound): (&String, &CpuSet)| {
+            let is_of_cpu = cpu_of(worker).is_some();
+            if is_of_cpu { *bound == binding(worker) } else { bound.is_subset(allowed) }
+        };
+        soon("workers are where they belong", &executor, || allowed_of_threads().iter().all(is_in_place));
+        let left = cpus.len() - lost.len();
+        soon("targets follow", &executor, || targets(&executor, cpus.len()) == [left]);
+        load.goes_on(&executor);
+    }
+    assert!(allowed_of_threads().keys().filter(|name| cpu_of(name).is_some()).count() >= cpus.len());
+    load.ends();
+    assert!(!executor.snapshot().affinity_denied);
+}
+
+/// spec: A5 (`sched_setaffinity`: noticed; workers of a lost CPU serve its items elsewhere, nothing is lost; bound again)
+#[test]
+fn workers_follow_the_affinity_of_the_process() {
+    let test = "workers_follow_the_affinity_of_the_process";
+    let Some(_) = told() else { return passes_in_a_process(test, Path::new("affinity")) };
+    if own_cpus().len() < 2 {
+        return skip("the process has one CPU only, none of which can be taken away");
+    }
+    workers_follow(TopologySource::Probe, set_own_cpus);
+}
+
+/// spec: A5: the same for CPUs that stand for several.
+#[test]
+fn workers_of_a_made_up_topology_follow_the_affinity_of_the_process() {
+    let test = "workers_of_a_made_up_topology_follow_the_affinity_of_the_process";
+    let Some(_) = told() else { return passes_in_a_process(test, Path::new("affinity")) };
+    if own_cpus().len() < 2 {
+        return skip("the process has one CPU only, none of which can be taken away");
+    }
+    workers_follow(TopologySource::Synthetic("l3:2 core:4 pu:1".into()), set_own_cpus);
+}
+
+/// spec: A5 (cpuset)
+#[test]
+fn workers_follow_the_cpuset_of_the_process() {
+    let Some(told) = told() else {
+        let all = own_cpus();
+        if all.len() < 2 {
+            return skip("the process has one CPU only, none of which can be taken away");
+        }
+        let made = Group::make("cpuset", |group, above| {
+            let mems = fs::read_to_string(above.join("cpuset.mems"));
+            drop(mems.and_then(|mems| fs::write(group.join("cpuset.mems"), mems)));
+            fs::write(group.join("cpuset.cpus"), all.to_string())
+        });
+        return match made {
+            Ok(group) => passes_in_a_process("workers_follow_the_cpuset_of_the_process", &group.0),
+            Err(error) => skip(format_args!("a cpuset cannot be made: {error}")),
+        };
+    };
+    enter(&told);
+    workers_follow(TopologySource::Probe, |cpus| {
+        fs::write(told.join("cpuset.cpus"), cpus.to_string()).unwrap();
+    });
+}
+
+/// spec: A5, P2: a rescuer that is in the middle of an item is no worker, and goes with them.
+#[test]
+fn rescuers_follow_the_affinity_of_the_process() {
+    let test = "rescuers_follow_the_affinity_of_the_process";
+    let Some(_) = told() else { return passes_in_a_process(test, Path::new("rescuer")) };
+    let all = own_cpus();
+    if all.len() < 2 {
+        return skip("the process has one CPU only, none of which can be taken away");
+    }
+    let no_worker = |name: &str| match name.ends_with("/manager") || name.ends_with("/R-q") {
+        true => Ok(()),
+        false => Err(io::Error::other("no workers in this test")),
+    };
+    let builder = Executor::builder().thread_name_prefix(PREFIX).before_spawn(no_worker);
+    let executor = builder.build().unwrap();
+    let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
+    let (last, first) = (all.iter().last().unwrap(), all.first().unwrap());
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let item = queue.spawn_on(last, move || ended.recv()).unwrap();
+    let place = || allowed_of_threads().get("R-q").cloned();
+    soon("the rescuer serves the CPU", &executor, || place() == Some(CpuSet::single(last)));
+    for (allowed, serves) in [(CpuSet::single(first), first), (all, last)] {
+        set_own_cpus(&allowed);
+        soon("it goes along", &executor, || place() == Some(CpuSet::single(serves)));
+    }
+    end.send(()).unwrap();
+    assert_eq!(item.join().unwrap(), Ok(()));
+    assert_eq!(queue.rescued(), 1);
+}
+
+// At rest. --------------------------------------------------------------------------------------------------------
+
+fn sleeps() -> BTreeMap<String, String> {
+    of_threads("voluntary_ctxt_switches")
+}
+
+/// spec: A5, E3: nobody wakes up to look at the CPUs of an executor that has nothing to do, or whose only item waits; the
+/// first item after that finds them changed.
+#[test]
+fn an_idle_executor_does_not_look_at_its_cpus() {
+    let test = "an_idle_executor_does_not_look_at_its_cpus";
+    let Some(_) = told() else { return passes_in_a_process(test, Path::new("idle")) };
+    let executor = Executor::builder().thread_name_prefix(PREFIX).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let all = own_cpus();
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let waits = queue.spawn(move || cmwq::blocking(|| wait.recv())).unwrap();
+    for _ in 0..100 {
+        queue.spawn(|| ()).unwrap().join().unwrap();
+    }
+    std::thread::sleep(A_WHILE);
+    let before = sleeps();
+    assert!(before.contains_key("manager"), "{before:?}");
+    let changed = CpuSet::single(all.first().unwrap());
+    set_own_cpus(&changed);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(sleeps(), before);
+
+    // The item that has waited is active again: that is enough.
+    let lost: CpuSet = all.iter().filter(|cpu| !changed.contains(*cpu)).collect();
+    assert_eq!(executor.snapshot().lost_cpus, CpuSet::new());
+    go.send(()).unwrap();
+    assert_eq!(waits.join().unwrap(), Ok(()));
+    soon("the change is noticed", &executor, || executor.snapshot().lost_cpus == lost);
+
+    std::thread::sleep(A_WHILE);
+    let before = sleeps();
+    set_own_cpus(&all);
+    std::thread::sleep(A_WHILE);
+    assert_eq!(sleeps(), before);
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    soon("the change is noticed", &executor, || executor.snapshot().lost_cpus == CpuSet::new());
+}
+
+// Quotas. ---------------------------------------------------------------------------------------------------------
+
+/// Hundredths of a CPU, or no limit.
+fn set_quota(group: &Path, percent: Option<usize>) -> io::Result<()> {
+    let two = group.join("cpu.max");
+    if two.exists() {
+        let quota = percent.map_or("max".into(), |percent| (1000 * percent).to_string());
+        return fs::write(two, format!("{quota} 100000"));
+    }
+    fs::write(group.join("cpu.cfs_period_us"), "100000")?;
+    let quota = percent.map_or(-1, |percent| 1000 * percent as i64);
+    fs::write(group.join("cpu.cfs_quota_us"), quota.to_string())
+}
+
+/// spec: C5 (under a cgroup CPU quota), A5 (the quota is read and re-read)
+#[test]
+fn managed_pools_follow_the_quota_of_the_process() {
+    let Some(group) = told() else {
+        let made = Group::make("cpu", |group, _| set_quota(group, None));
+        return match made {
+            Ok(group) => passes_in_a_process("managed_pools_follow_the_quota_of_the_process", &group.0),
+            Err(error) => skip(format_args!("a cgroup with a CPU quota cannot be made: {error}")),
+        };
+    };
+    enter(&group);
+    set_quota(&group, Some(150)).unwrap();
+    let executor = Executor::builder()
+        .thread_name_prefix(PREFIX)
+        .topology(TopologySource::Synthetic("l3:1 core:8 pu:1".into()))
+        .progress_check(Duration::from_secs(1))
+        .build()
+        .unwrap();
+    assert_eq!(executor.snapshot().cpu_quota, Some(1.5));
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let per_cpu = WorkQueue::per_cpu("per_cpu").build_on(&executor).unwrap();
+    per_cpu.spawn(|| ()).unwrap().join().unwrap();
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    assert_eq!(targets(&executor, 8), [1], "from the start");
+
+    // Two items that wait for each other without a word: for the second, there is room only under the next quota.
+    let begun = Arc::new(AtomicUsize::new(0));
+    let items: Vec<_> = (0..2)
+        .map(|_| {
+            let begun = Arc::clone(&begun);
+            let item = move || {
+                begun.fetch_add(1, Ordering::SeqCst);
+                while begun.load(Ordering::SeqCst) < 2 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            };
+            queue.spawn(item).unwrap()
+        })
+        .collect();
+    std::thread::sleep(A_WHILE);
+    assert_eq!(begun.load(Ordering::SeqCst), 1);
+    set_quota(&group, Some(400)).unwrap();
+    items.into_iter().for_each(|item| item.join().unwrap());
+    assert_eq!((targets(&executor, 8), executor.snapshot().cpu_quota), (vec![4], Some(4.0)));
+
+    // Too many run when it is lowered: they are shed.
+    let (over, running, most) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+    let shared = Arc::new((over, running, most));
+    let items: Vec<_> = (0..8)
+        .map(|_| {
+            let shared = Arc::clone(&shared);
+            queue.spawn(move || {
+                let (over, running, most) = &*shared;
+                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                while !over.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                running.fetch_sub(1, Ordering::SeqCst);
+            })
+        })
+        .collect();
+    soon("four run", &executor, || shared.1.load(Ordering::SeqCst) == 4);
+    set_quota(&group, Some(220)).unwrap();
+    soon("the change is noticed", &executor, || targets(&executor, 8) == [2]);
+    assert_eq!(shared.2.load(Ordering::SeqCst), 4);
+    shared.0.store(true, Ordering::SeqCst);
+    items.into_iter().for_each(|item| item.unwrap().join().unwrap());
+    soon("it is quiet", &executor, || executor.snapshot().pools.iter().all(|pool| pool.running == 0));
+    assert_eq!(targets(&executor, 1), [1], "per-CPU pools run one item each");
+
+    set_quota(&group, None).unwrap();
+    soon("no quota is noticed, by whoever works", &executor, || {
+        queue.spawn(|| ()).unwrap().join().unwrap();
+        targets(&executor, 8) == [8]
+    });
+    assert_eq!(executor.snapshot().cpu_quota, None);
+}
+
+/// A cgroup of this test's own.
+struct Group(PathBuf);
+
+impl Group {
+    /// `controller`: its name under version 1. `prepare` may use the group above.
+    fn make(controller: &str, prepare: impl Fn(&Path, &Path) -> io::Result<()>) -> io::Result<Self> {
+        let name = format!("cmwq-test-{}-{controller}", std::process::id());
+        let mut last = io::Error::new(ErrorKind::NotFound, format!("no {controller} controller is mounted"));
+        for above in own_groups(controller)? {
+            let group = Self(above.join(&name));
+            let made = fs::create_dir(&group.0)
+                .and_then(|()| prepare(&group.0, &above))
+                // It must be permitted to enter, too; whoever does so leaves with the attempt.
+                .and_then(|()| fs::OpenOptions::new().write(true).open(group.0.join("cgroup.procs")));
+            match made {
+                Ok(_) => return Ok(group),
+                Err(error) => last = io::Error::new(error.kind(), format!("{}: {error}", above.display())),
+            }
+        }
+        Err(last)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The system may still be counting off the last thread that was in it.
+        let end = Instant::now() + Duration::from_secs(1);
+        while self.0.exists() && fs::remove_dir(&self.0).is_err() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn enter(group: &Path) {
+    fs::write(group.join("cgroup.procs"), std::process::id().to_string()).unwrap();
+}
+
+/// The folders of the process's cgroups that may have the controller: of version 1, of version 2.
+fn own_groups(controller: &str) -> io::Result<Vec<PathBuf>> {
+    let groups = fs::read_to_string("/proc/self/cgroup")?;
+    let mut found = Vec::new();
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let path = path.trim_start_matches('/');
+        if controllers.split(',').any(|known| known == controller) {
+            found.insert(0, Path::new("/sys/fs/cgroup").join(controllers).join(path));
+        } else if controllers.is_empty() {
+            found.push(Path::new("/sys/fs/cgroup").join(path));
+        }
+    }
+    Ok(found)
+}

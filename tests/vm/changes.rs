@@ -1,0 +1,265 @@
+//! CPUs that go and return while items are pending for them.
+//!
+//! The kernel moves the threads of a CPU that goes, and forgets what they were bound to; a cpuset overwrites what
+//! they were bound to. So it is for the executor to bind them again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use cmwq::{AffinityScope, CpuSet, Executor, QueueError, Work, WorkQueue};
+use rustix::thread::sched_getcpu;
+
+use crate::machines::Machine;
+use crate::support::{eventually, executor, look, spin, strict};
+use crate::sys;
+
+/// Of the four CPUs in two caches, the one that goes, and its companion.
+const LOST: usize = 3;
+const COMPANION: usize = 2;
+
+/// A CPU that is offline until this is dropped.
+struct Offline(usize);
+
+impl Offline {
+    fn take(cpu: usize) -> Self {
+        sys::set_online(cpu, false);
+        Self(cpu)
+    }
+}
+
+impl Drop for Offline {
+    fn drop(&mut self) {
+        sys::set_online(self.0, true);
+    }
+}
+
+/// One queue of each kind that has to do with CPUs; the last one's items may go anywhere.
+fn queues(executor: &Executor) -> [WorkQueue; 4] {
+    [
+        WorkQueue::per_cpu("per_cpu").build_on(executor).unwrap(),
+        strict(executor, AffinityScope::Cpu),
+        strict(executor, AffinityScope::Cache),
+        WorkQueue::unbound("loose").build_on(executor).unwrap(),
+    ]
+}
+
+/// Items of `queue` for `cpu` run on these CPUs, and their workers are bound to exactly these.
+fn is_bound(queue: &WorkQueue, cpu: usize, pod: &CpuSet) -> bool {
+    (0..20).all(|_| {
+        let seen = queue.spawn_on(cpu, look).unwrap().join().unwrap();
+        pod.contains(seen.cpu) && seen.allowed == *pod
+    })
+}
+
+/// spec: A5 (CPUs that return): bound again, soon.
+fn are_bound_again([per_cpu, cpu, cache, _]: &[WorkQueue; 4]) {
+    let pod: CpuSet = [COMPANION, LOST].into_iter().collect();
+    for (queue, pod) in [(per_cpu, CpuSet::single(LOST)), (cpu, CpuSet::single(LOST)), (cache, pod)] {
+        eventually(format_args!("{}: bound to {pod} again", queue.name()), || is_bound(queue, LOST, &pod));
+    }
+}
+
+/// Items that take a millisecond, on each queue, for the CPU that will go: more than it does until then.
+struct Backlog {
+    queued: usize,
+    ran: Arc<AtomicUsize>,
+    strays: Arc<AtomicUsize>,
+}
+
+impl Backlog {
+    /// Items of the strict queue of the cache must stay in `home`.
+    fn queue(queues: &[WorkQueue; 4], home: CpuSet) -> Self {
+        let backlog = Self { queued: 4 * 400, ran: Arc::default(), strays: Arc::default() };
+        for _ in 0..backlog.queued / 4 {
+            for queue in queues {
+                let (ran, strays, home) =
+                    (Arc::clone(&backlog.ran), Arc::clone(&backlog.strays), home.clone());
+                let stays = queue.name() == "cache";
+                let item = move || {
+                    spin(Duration::from_millis(1));
+                    if stays && !home.contains(sched_getcpu()) {
+                        strays.fetch_add(1, Ordering::Relaxed);
+                    }
+                    ran.fetch_add(1, Ordering::Relaxed);
+                };
+                drop(queue.spawn_on(LOST, item).unwrap());
+            }
+        }
+        backlog
+    }
+
+    fn pending(&self) -> usize {
+        self.queued - self.ran.load(Ordering::Relaxed)
+    }
+
+    fn runs(&self) {
+        eventually("every pending item ran", || self.pending() == 0);
+        assert_eq!(self.strays.load(Ordering::Relaxed), 0, "strict items outside of their pod");
+    }
+}
+
+/// spec: A5 (pending items of a lost CPU), W6 (offline CPUs): nothing is lost, new items run elsewhere, strict ones on what is
+/// left of their pod.
+pub(crate) fn pending_items_of_a_lost_cpu_run(_: &Machine) {
+    let executor = executor();
+    let queues = queues(&executor);
+    let backlog = Backlog::queue(&queues, [COMPANION, LOST].into_iter().collect());
+    let offline = Offline::take(LOST);
+    let pending = backlog.pending();
+    assert!(pending > 0, "the CPU went too late to lose anything");
+    for queue in &queues {
+        let seen = queue.spawn_on(LOST, look).unwrap().join().unwrap();
+        assert_ne!(seen.cpu, LOST);
+        if queue.name() == "cache" {
+            assert_eq!(seen.cpu, COMPANION);
+        }
+        let work = Work::new(|| ());
+        assert_eq!(queue.queue_on(LOST, &work), Ok(true));
+        work.flush().unwrap();
+    }
+    assert_ne!(executor.run_on_cpu(LOST, sched_getcpu).unwrap(), LOST);
+    backlog.runs();
+    println!("    {pending} of {} items were pending when the CPU had gone", backlog.queued);
+    drop(offline);
+}
+
+/// spec: A5 (CPUs that return), W6
+pub(crate) fn a_cpu_that_returns_is_used_again(_: &Machine) {
+    let executor = executor();
+    let queues = queues(&executor);
+    are_bound_again(&queues);
+    for _ in 0..2 {
+        let offline = Offline::take(LOST);
+        for queue in &queues {
+            assert_ne!(queue.spawn_on(LOST, sched_getcpu).unwrap().join().unwrap(), LOST);
+        }
+        drop(offline);
+        are_bound_again(&queues);
+    }
+}
+
+/// spec: A5, A2: strict items run although nothing of their pod is left, and at home again after that.
+pub(crate) fn a_pod_that_lost_all_of_its_cpus_is_served_elsewhere(_: &Machine) {
+    let executor = executor();
+    let queues = queues(&executor);
+    let backlog = Backlog::queue(&queues, sys::online());
+    let offline = [Offline::take(LOST), Offline::take(COMPANION)];
+    for cpu in [COMPANION, LOST] {
+        for queue in &queues {
+            assert!(queue.spawn_on(cpu, sched_getcpu).unwrap().join().unwrap() < COMPANION);
+        }
+    }
+    backlog.runs();
+    drop(offline);
+    are_bound_again(&queues);
+}
+
+/// spec: A5: what was accepted has run, and strict items never left their pod, of which one CPU stays.
+pub(crate) fn nothing_is_lost_while_a_cpu_comes_and_goes_under_load(machine: &Machine) {
+    let executor = executor();
+    let queues = queues(&executor);
+    let over = AtomicBool::new(false);
+    let [accepted, ran, strays] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
+    let pods: Vec<CpuSet> = machine.cache.split(' ').map(|pod| pod.parse().unwrap()).collect();
+    std::thread::scope(|threads| {
+        for queue in &queues {
+            let (accepted, ran, strays, over, pods) = (&accepted, &ran, &strays, &over, &pods);
+            threads.spawn(move || {
+                while !over.load(Ordering::SeqCst) {
+                    for (cpu, home) in pods.iter().flat_map(|pod| pod.iter().map(move |cpu| (cpu, pod))) {
+                        let (ran, strays, home) = (Arc::clone(ran), Arc::clone(strays), home.clone());
+                        let stays = queue.name() == "cache";
+                        let item = move || {
+                            cmwq::blocking(|| std::thread::sleep(Duration::from_micros(50)));
+                            if stays && !home.contains(sched_getcpu()) {
+                                strays.fetch_add(1, Ordering::Relaxed);
+                            }
+                            ran.fetch_add(1, Ordering::Relaxed);
+                        };
+                        drop(queue.spawn_on(cpu, item).unwrap());
+                        accepted.fetch_add(1, Ordering::Relaxed);
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+        }
+        for _ in 0..4 {
+            let offline = Offline::take(LOST);
+            std::thread::sleep(Duration::from_millis(300));
+            drop(offline);
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        over.store(true, Ordering::SeqCst);
+    });
+    queues.iter().for_each(|queue| queue.flush().unwrap());
+    assert_eq!(ran.load(Ordering::Relaxed), accepted.load(Ordering::Relaxed));
+    assert_eq!(strays.load(Ordering::Relaxed), 0, "strict items outside of their pod");
+    println!("    {} items", ran.load(Ordering::Relaxed));
+    are_bound_again(&queues);
+}
+
+/// spec: W6 (one that is offline runs elsewhere, an unknown one is an error)
+pub(crate) fn items_for_a_cpu_that_was_offline_from_the_start_run(_: &Machine) {
+    let offline = Offline::take(LOST);
+    let executor = executor();
+    assert_eq!(*executor.cpus(), sys::online());
+    for queue in queues(&executor) {
+        assert_ne!(queue.spawn_on(LOST, sched_getcpu).unwrap().join().unwrap(), LOST);
+        let nowhere = queue.spawn_on(LOST + 1, sched_getcpu).unwrap_err().error;
+        assert_eq!(nowhere, QueueError::UnknownCpu { cpu: LOST + 1 });
+    }
+    drop(offline);
+    for queue in queues(&executor) {
+        queue.spawn_on(LOST, sched_getcpu).unwrap().join().unwrap();
+    }
+}
+
+/// A control group that this process is in, until it is dropped.
+struct Group;
+
+impl Group {
+    const ROOT: &str = "/sys/fs/cgroup";
+
+    fn join() -> Self {
+        Self::write("cgroup.subtree_control", "+cpuset");
+        std::fs::create_dir(format!("{}/vm", Self::ROOT)).unwrap();
+        Self::write("vm/cgroup.procs", &std::process::id().to_string());
+        Self
+    }
+
+    fn narrow(&self, cpus: &str) {
+        Self::write("vm/cpuset.cpus", cpus);
+    }
+
+    fn write(file: &str, text: &str) {
+        let file = format!("{}/{file}", Self::ROOT);
+        std::fs::write(&file, text).unwrap_or_else(|error| panic!("{file}: {error}"));
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        Self::write("cgroup.procs", &std::process::id().to_string());
+        std::fs::remove_dir(format!("{}/vm", Self::ROOT)).unwrap();
+    }
+}
+
+/// spec: A5 (cpuset): pending items of CPUs that were taken away run on the others, strict ones on what is left of their
+/// pod once the executor has noticed; with the whole set, everything is as before.
+pub(crate) fn a_narrowed_cpuset_is_obeyed_and_a_widened_one_used(_: &Machine) {
+    let group = Group::join();
+    let executor = executor();
+    let queues = queues(&executor);
+    let backlog = Backlog::queue(&queues, sys::online());
+    group.narrow("0-2");
+    assert!(backlog.pending() > 0, "the set was narrowed too late to lose anything");
+    for queue in &queues {
+        assert_ne!(queue.spawn_on(LOST, sched_getcpu).unwrap().join().unwrap(), LOST);
+    }
+    let left = CpuSet::single(COMPANION);
+    eventually("strict items keep to what is left of their pod", || is_bound(&queues[2], LOST, &left));
+    backlog.runs();
+    group.narrow("0-3");
+    are_bound_again(&queues);
+}

@@ -1,0 +1,59 @@
+//! What the machines are meant to be: `run` asks qemu for each, and hardware that turns out different is a failure.
+
+/// Pods are CPU lists, separated by blanks.
+pub(crate) struct Machine {
+    pub(crate) name: &'static str,
+    pub(crate) smt: &'static str,
+    pub(crate) cache: &'static str,
+    pub(crate) cache_shard: &'static str,
+    pub(crate) numa: &'static str,
+    /// Are CPUs to come and go?
+    pub(crate) changes: bool,
+}
+
+const PAIRS_OF_24: &str = "0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15 16-17 18-19 20-21 22-23";
+
+pub(crate) const MACHINES: &[Machine] = &[
+    Machine {
+        name: "caches",
+        smt: PAIRS_OF_24,
+        cache: "0-5 6-11 12-17 18-23",
+        cache_shard: "0-5 6-11 12-17 18-23",
+        numa: "0-23",
+        changes: false,
+    },
+    // A cache of so many cores that it is divided, siblings together.
+    Machine {
+        name: "siblings",
+        smt: PAIRS_OF_24,
+        cache: "0-23",
+        cache_shard: "0-11 12-23",
+        numa: "0-23",
+        changes: false,
+    },
+    Machine {
+        name: "nodes",
+        smt: "0 1 2 3 4 5 6 7",
+        cache: "0-1 2-3 4-5 6-7",
+        cache_shard: "0-1 2-3 4-5 6-7",
+        numa: "0-3 4-7",
+        changes: false,
+    },
+    // The last cache is the second, and each core has its own.
+    Machine {
+        name: "no-l3",
+        smt: "0-1 2-3",
+        cache: "0-1 2-3",
+        cache_shard: "0-1 2-3",
+        numa: "0-3",
+        changes: false,
+    },
+    Machine {
+        name: "hotplug",
+        smt: "0 1 2 3",
+        cache: "0-1 2-3",
+        cache_shard: "0-1 2-3",
+        numa: "0-3",
+        changes: true,
+    },
+];

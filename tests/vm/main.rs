@@ -1,0 +1,105 @@
+//! Checks on machines that are not at hand: 24 CPUs in four caches, two NUMA nodes, SMT siblings, CPUs that come and go.
+//!
+//! `make test-vm` boots a Linux kernel on each of these machines under emulation, with this program inside
+//! (`tests/vm/run` does it). It runs the checks of the machine that `CMWQ_VM` names, against what the kernel there says in
+//! `/sys`. Everywhere else it does nothing.
+//!
+//! Emulated CPUs are slow and stop at any time: nothing here asserts how long something took, and patience is measured in
+//! tens of seconds.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `run` | builds, boots the machines, tells the results |
+//! | `init` | what is run in a machine |
+//! | `machines` | what the machines are meant to be |
+//! | `sys` | what the kernel says of them |
+//! | `pods` | pods of every scope against that |
+//! | `places` | where items run |
+//! | `changes` | CPUs that go and return |
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests stand in for a user, who has the standard library"
+)]
+
+mod changes;
+mod machines;
+mod places;
+mod pods;
+mod support;
+mod sys;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::machines::{MACHINES, Machine};
+use crate::support::TimeLimit;
+
+/// Names the machine that this is running on.
+const MACHINE: &str = "CMWQ_VM";
+/// Only checks whose names contain this.
+const ONLY: &str = "CMWQ_VM_ONLY";
+
+struct Check {
+    name: &'static str,
+    run: fn(&Machine),
+}
+
+macro_rules! checks {
+    ($($module:ident::$name:ident,)*) => {
+        &[$(Check { name: concat!(stringify!($module), "::", stringify!($name)), run: $module::$name }),*]
+    };
+}
+
+/// On every machine.
+const CHECKS: &[Check] = checks![
+    pods::the_machine_is_what_it_was_meant_to_be,
+    pods::pods_are_those_that_the_kernel_tells,
+    places::strict_items_stay_in_the_pod_of_their_issuer,
+    places::items_stay_within_the_mask_of_their_queue,
+    places::items_of_a_cpu_run_on_it,
+    places::items_of_a_node_run_on_it,
+];
+
+/// Where the set of CPUs may change.
+const CHECKS_OF_CHANGES: &[Check] = checks![
+    changes::pending_items_of_a_lost_cpu_run,
+    changes::a_cpu_that_returns_is_used_again,
+    changes::a_pod_that_lost_all_of_its_cpus_is_served_elsewhere,
+    changes::nothing_is_lost_while_a_cpu_comes_and_goes_under_load,
+    changes::items_for_a_cpu_that_was_offline_from_the_start_run,
+    changes::a_narrowed_cpuset_is_obeyed_and_a_widened_one_used,
+];
+
+fn main() -> ExitCode {
+    let Ok(name) = std::env::var(MACHINE) else {
+        println!("skipped: this runs in the emulated machines of `make test-vm`");
+        return ExitCode::SUCCESS;
+    };
+    let Some(machine) = MACHINES.iter().find(|machine| machine.name == name) else {
+        eprintln!("{MACHINE} is {name:?}, which is no machine of tests/vm/machines.rs");
+        return ExitCode::from(2);
+    };
+    let only = std::env::var(ONLY).unwrap_or_default();
+    let checks = CHECKS.iter().chain(CHECKS_OF_CHANGES.iter().filter(|_| machine.changes));
+    let checks = checks.filter(|check| check.name.contains(&only));
+    let (mut passed, mut failed) = (0, 0);
+    for check in checks {
+        let begun = Instant::now();
+        let limit = TimeLimit::of(check.name);
+        // A check that fails leaves nothing to the next one but its CPUs, which it brings back.
+        let outcome = catch_unwind(AssertUnwindSafe(|| (check.run)(machine)));
+        drop(limit);
+        let seconds = begun.elapsed().as_secs_f64();
+        if outcome.is_ok() {
+            passed += 1;
+            println!("ok {} ({seconds:.1} s)", check.name);
+        } else {
+            failed += 1;
+            println!("FAILED {} ({seconds:.1} s)", check.name);
+        }
+    }
+    println!("result {passed} passed, {failed} failed");
+    ExitCode::from(u8::from(failed > 0))
+}

@@ -1,0 +1,132 @@
+//! Where items run.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cmwq::{AffinityScope, Attrs, CpuSet, Executor, Work, WorkQueue};
+use rustix::thread::sched_getcpu;
+
+use crate::machines::Machine;
+use crate::support::{SCOPES, executor, look, on, pin, spin, strict};
+use crate::sys;
+
+/// So many items go through each queue, whatever the machine.
+const ITEMS: usize = 1500;
+
+/// Counts items, and keeps what went wrong with them.
+#[derive(Default)]
+struct Watch {
+    ran: AtomicUsize,
+    strays: Mutex<Vec<String>>,
+}
+
+impl Watch {
+    /// The body of the n-th item, which must not leave `place`: some block, with or without telling.
+    fn item(&self, n: usize, place: &CpuSet) {
+        let nap = || std::thread::sleep(Duration::from_micros(100));
+        for step in 0..2 {
+            let cpu = sched_getcpu();
+            if !place.contains(cpu) {
+                self.strays.lock().unwrap().push(format!("on CPU {cpu} instead of {place}, step {step}"));
+            }
+            match (step, n % 8) {
+                (0, 1) => cmwq::blocking(nap),
+                (0, 2) => nap(),
+                (0, 3) => spin(Duration::from_micros(300)),
+                (0, 4) => std::thread::yield_now(),
+                _ => {}
+            }
+        }
+        self.ran.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Queues items from every CPU at once; `place` says where those from a CPU belong.
+fn flood(executor: &Executor, queue: &WorkQueue, place: impl Fn(usize) -> CpuSet) {
+    let watch = Arc::new(Watch::default());
+    let each = ITEMS / executor.cpus().len();
+    std::thread::scope(|threads| {
+        for cpu in executor.cpus().iter() {
+            let (watch, place) = (&watch, place(cpu));
+            threads.spawn(move || {
+                pin(cpu);
+                for n in 0..each {
+                    let (watch, place) = (Arc::clone(watch), place.clone());
+                    drop(queue.spawn(move || watch.item(n, &place)).unwrap());
+                }
+            });
+        }
+    });
+    queue.flush().unwrap();
+    let strays = watch.strays.lock().unwrap();
+    assert!(strays.is_empty(), "{}: {} items strayed, first: {}", queue.name(), strays.len(), strays[0]);
+    assert_eq!(watch.ran.load(Ordering::Relaxed), each * executor.cpus().len());
+}
+
+/// spec: A2 (strict): from every CPU at once, with items that block, spin and yield.
+pub(crate) fn strict_items_stay_in_the_pod_of_their_issuer(machine: &Machine) {
+    let executor = executor();
+    let shards: Vec<CpuSet> = machine.cache_shard.split(' ').map(|pod| pod.parse().unwrap()).collect();
+    let shard_of = |cpu| shards.iter().find(|shard| shard.contains(cpu)).unwrap().clone();
+    for scope in SCOPES {
+        let place = |cpu| sys::pod(scope, cpu).unwrap_or_else(|| shard_of(cpu));
+        flood(&executor, &strict(&executor, scope), place);
+    }
+}
+
+/// spec: A1 (restricted to the allowed CPUs): items of a queue that is not strict may go anywhere, but not beyond its mask.
+pub(crate) fn items_stay_within_the_mask_of_their_queue(_: &Machine) {
+    let executor = executor();
+    let odd: CpuSet = executor.cpus().iter().filter(|cpu| cpu % 2 == 1).collect();
+    for scope in [AffinityScope::Cpu, AffinityScope::Cache, AffinityScope::System] {
+        let attrs = Attrs::new().scope(scope).cpus(odd.clone());
+        let queue = WorkQueue::unbound(scope.to_string()).attrs(attrs).build_on(&executor).unwrap();
+        flood(&executor, &queue, |_| odd.clone());
+    }
+}
+
+/// spec: W6, E3: items of a per-CPU queue run on the CPU of their issuer, or on the one that was named.
+pub(crate) fn items_of_a_cpu_run_on_it(_: &Machine) {
+    let executor = executor();
+    let queue = WorkQueue::per_cpu("per_cpu").build_on(&executor).unwrap();
+    flood(&executor, &queue, CpuSet::single);
+
+    for cpu in executor.cpus().iter() {
+        let seen = queue.spawn_on(cpu, look).unwrap().join().unwrap();
+        assert_eq!((seen.cpu, seen.allowed), (cpu, CpuSet::single(cpu)));
+        let ran_on = Arc::new(AtomicUsize::new(usize::MAX));
+        let tell = Arc::clone(&ran_on);
+        let work = Work::new(move || tell.store(sched_getcpu(), Ordering::SeqCst));
+        assert_eq!(queue.queue_on(cpu, &work), Ok(true));
+        work.flush().unwrap();
+        assert_eq!(ran_on.load(Ordering::SeqCst), cpu);
+        assert_eq!(executor.run_on_cpu(cpu, sched_getcpu).unwrap(), cpu);
+    }
+
+    let elsewhere = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&elsewhere);
+    let f = move |cpu| {
+        if sched_getcpu() != cpu {
+            tell.lock().unwrap().push(cpu);
+        }
+    };
+    executor.schedule_on_each_cpu(f).unwrap();
+    assert!(elsewhere.lock().unwrap().is_empty(), "elsewhere than on CPUs {elsewhere:?}");
+}
+
+/// spec: W6 (queue_on_node): on the issuer's CPU if it is of that node, on any of the node's if not.
+pub(crate) fn items_of_a_node_run_on_it(_: &Machine) {
+    let executor = executor();
+    let queue = WorkQueue::per_cpu("node").build_on(&executor).unwrap();
+    for (node, cpus) in sys::nodes() {
+        for issuer in executor.cpus().iter() {
+            let issue = || queue.spawn_on_node(node, sched_getcpu).unwrap().join().unwrap();
+            let cpu = on(issuer, issue);
+            if cpus.contains(issuer) {
+                assert_eq!(cpu, issuer, "the issuer is on node {node}");
+            }
+            assert!(cpus.contains(cpu), "CPU {cpu} is none of node {node}, {cpus}");
+        }
+    }
+}

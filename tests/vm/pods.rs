@@ -1,0 +1,64 @@
+//! Pods of every scope, against what the kernel says.
+
+use std::collections::BTreeMap;
+
+use cmwq::{AffinityScope, CpuSet, Executor};
+
+use crate::machines::Machine;
+use crate::support::{SCOPES, executor, look, on, strict};
+use crate::sys;
+
+/// The pod of each CPU.
+type Pods = BTreeMap<usize, CpuSet>;
+
+/// By what the executor does: a strict queue is used from every CPU.
+fn pods_of(executor: &Executor, scope: AffinityScope) -> Pods {
+    let queue = strict(executor, scope);
+    let pod_of = |cpu| {
+        let seen = on(cpu, || queue.spawn(look).unwrap().join().unwrap());
+        let pool = executor.snapshot().pools.into_iter().find(|pool| pool.name == seen.pool);
+        let pod = pool.unwrap_or_else(|| panic!("there is no pool {}", seen.pool)).cpus;
+        assert_eq!(seen.allowed, pod, "scope {scope}: the worker of pool {} is bound to its pod", seen.pool);
+        assert!(pod.contains(seen.cpu), "scope {scope}: in {pod}, not on {}", seen.cpu);
+        pod
+    };
+    executor.cpus().iter().map(|cpu| (cpu, pod_of(cpu))).collect()
+}
+
+fn to_text(pods: &Pods) -> String {
+    let mut each: Vec<&CpuSet> = pods.values().collect();
+    each.sort_by_key(|pod| pod.first());
+    each.dedup();
+    each.into_iter().map(CpuSet::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// Not a property of ours, but without it the others show nothing.
+pub(crate) fn the_machine_is_what_it_was_meant_to_be(machine: &Machine) {
+    for (scope, meant) in [
+        (AffinityScope::Smt, machine.smt),
+        (AffinityScope::Cache, machine.cache),
+        (AffinityScope::Numa, machine.numa),
+    ] {
+        let pods = sys::online().iter().map(|cpu| (cpu, sys::pod(scope, cpu).unwrap())).collect();
+        assert_eq!(to_text(&pods), meant, "scope {scope}");
+    }
+}
+
+/// spec: A1, A6: pods of every scope are those of `/sys`, and workers are bound to them. `run` compares the lines that
+/// this prints between a build with hwloc and one without.
+pub(crate) fn pods_are_those_that_the_kernel_tells(machine: &Machine) {
+    let executor = executor();
+    assert_eq!(*executor.cpus(), sys::online());
+    for scope in SCOPES {
+        let pods = pods_of(&executor, scope);
+        println!("pods {scope} {}", to_text(&pods));
+        if scope == AffinityScope::CacheShard {
+            assert_eq!(to_text(&pods), machine.cache_shard, "shards");
+        }
+        for (&cpu, pod) in &pods {
+            if let Some(expected) = sys::pod(scope, cpu) {
+                assert_eq!(*pod, expected, "scope {scope}: the pod of CPU {cpu}");
+            }
+        }
+    }
+}
