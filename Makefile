@@ -67,6 +67,7 @@ check: setup
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy --no-default-features --all-targets -- -D warnings
+	$(PORTABLE_FLAGS) $(CARGO) check --lib
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps
 
 portable: setup

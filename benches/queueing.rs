@@ -14,6 +14,7 @@
 //! | `end to end` | 100 000 no-ops that capture 32 bytes, from one producer, until all have run |
 //! | `batches` | the same, queued one by one and by `WorkQueue::spawn_batch` of so many |
 //! | `mixed load` | 4000 items of 0.5 ms CPU, of which every fourth also sleeps 5 ms under a guard |
+//! | `attributes` | one `WorkQueue::apply_attrs` on a queue with no work in it, that was used from every CPU |
 //! | `dependency` | as many items as CPUs wait for one that is queued later: from then until all have ended |
 //!
 //! In the first two groups, the pool is *busy*: an item holds its only worker back, so that nothing else runs
@@ -31,7 +32,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use cmwq::{BlockingGuard, CpuSet, Executor, JoinHandle, Work, WorkQueue, WorkQueueBuilder, blocking};
+use cmwq::{Attrs, BlockingGuard, CpuSet, Executor, JoinHandle, Work, WorkQueue, WorkQueueBuilder, blocking};
 use criterion::{Criterion, Throughput};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -57,6 +58,7 @@ fn main() {
     end_to_end(&mut criterion, &figures);
     batches(&mut criterion, &figures);
     mixed_load(&mut criterion, &figures);
+    attributes(&mut criterion, &figures);
     dependency(&mut criterion, &figures);
     criterion.final_summary();
     figures.print();
@@ -299,6 +301,32 @@ fn batches(criterion: &mut Criterion, figures: &Figures) {
                     queue.flush().expect("the bench is no item");
                 }
                 figures.time(figure, begin.elapsed(), iterations * NO_OPS)
+            });
+        });
+    }
+    group.finish();
+}
+
+fn attributes(criterion: &mut Criterion, figures: &Figures) {
+    let mut group = criterion.benchmark_group("attributes");
+    // One queue goes to and fro between pools that are there, the other one to pools that are made.
+    for (name, other_user) in [("between pools in use", true), ("pools come and go", false)] {
+        let levels = [1, 2].map(|nice| Attrs::new().nice(nice));
+        let queue = build(WorkQueue::new("changing"));
+        let others = levels.clone().map(|attrs| build(WorkQueue::new("staying").attrs(attrs)));
+        let users = others.iter().filter(|_| other_user).chain([&queue]);
+        for (user, cpu) in users.flat_map(|user| Executor::global().cpus().iter().map(move |cpu| (user, cpu)))
+        {
+            user.spawn_on(cpu, || ()).expect(UNLIMITED).join().expect(NO_PANIC);
+        }
+        let figure = figures.add(format!("apply_attrs without work, {name}"), Some(Aim::AtMost(200e-6)));
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|iterations| {
+                let begin = Instant::now();
+                for attrs in levels.iter().cycle().take(iterations as usize) {
+                    queue.apply_attrs(attrs.clone()).expect("good attributes");
+                }
+                figures.time(figure, begin.elapsed(), iterations)
             });
         });
     }

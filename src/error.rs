@@ -1,5 +1,6 @@
 //! One error type per operation, each saying what was wrong, with the value, and what would be right.
 
+mod attrs;
 mod batch;
 mod join;
 mod limit;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use crate::{CpuSet, QueueError, TopologyError};
 
+pub use self::attrs::{ApplyAttrsError, SetDefaultScopeError, SetUnboundCpusError};
 pub use self::batch::{QueueBatchError, RefusedBatch};
 pub use self::join::{JoinError, PanicPayload};
 pub use self::limit::SetMaxActiveError;
@@ -50,6 +52,8 @@ pub enum BuildExecutorError {
     Cpus(io::Error),
     /// The topology cannot be loaded.
     Topology(TopologyError),
+    /// [`AffinityScope::Default`](crate::AffinityScope::Default) means the executor's default, which must be another one.
+    DefaultScope,
     /// A nice level outside of −20 to 19.
     Nice(i32),
     /// `max_threads` must be at least 1.
@@ -85,6 +89,9 @@ impl fmt::Display for BuildExecutorError {
             }
             Self::Topology(_) => write!(f, "the topology cannot be loaded"),
             Self::Nice(nice) => write!(f, "nice level {nice} does not exist; levels go from -20 to 19"),
+            Self::DefaultScope => {
+                write!(f, "the scope `default` means the executor's default, which must be another one")
+            }
             Self::NoThreads => write!(f, "max_threads is 0; an executor needs at least one thread"),
             Self::ThreadName(prefix) => {
                 write!(f, "{prefix:?} cannot begin a thread's name; it needs a character and no NUL")

@@ -26,7 +26,8 @@
 //!   blocks and work is pending, and leaves when it was idle for long.
 //! * **Queues are cheap.** Each library, tenant or kind of work can have its own, with its own limit, order and flush;
 //!   a queue costs no thread.
-//! * **Items run near their issuer**: on its CPU, or on those that share its last-level cache, or its NUMA node.
+//! * **Items run near their issuer**: on its CPU, or on those that share its last-level cache, or its NUMA node; and
+//!   elsewhere rather than not at all, while a CPU is free.
 //!
 //! # Queues
 //!
@@ -51,9 +52,9 @@
 //! * Per-CPU queues of normal priority are a class, those of [high priority](WorkQueueBuilder::high_priority) another:
 //!   each lets one item per CPU run. [CPU-intensive](WorkQueueBuilder::cpu_intensive) items start by that rule and then
 //!   do not count.
-//! * Managed queues ([`WorkQueue::new`]) have a class for each nice level and each set of CPUs that makes a pod: as
-//!   many items run in it as the set has CPUs. Queues whose pods are equal share it. Pods that only overlap, because of
-//!   another affinity scope or other [`Attrs`], do not.
+//! * Managed queues ([`WorkQueue::new`]) have a class for each nice level and each division of CPUs into pods: as many
+//!   items run in a pod as it has CPUs. Queues that divide the same CPUs alike share it, and strict ones have another.
+//!   Pods that only overlap, because of another affinity scope or other [`Attrs`], do not see each other.
 //! * Plain [`unbound`](WorkQueue::unbound) and [`ordered`](WorkQueue::ordered) queues have no such number: what is
 //!   active, up to `max_active` for each queue, has a thread, whatever else runs.
 //! * [bh](WorkQueue::bh) queues run one item per CPU and priority, also while it blocks, which it should not.
@@ -66,6 +67,22 @@
 //! `taskset` sets) and the CPU quota of its cgroups are looked at while anybody works. The workers of a CPU that was lost
 //! go on elsewhere, and return with it; [managed](WorkQueue::new) queues run fewer items meanwhile. So a main thread that
 //! pins itself takes all workers along: pin another one. An executor with nothing to do does not look.
+//!
+//! # Locality
+//!
+//! An [`AffinityScope`] divides the CPUs of a queue into pods, and an item belongs to the pod of the CPU that queued it.
+//!
+//! * A [managed](WorkQueue::new) queue's item starts there if one of the pod's CPUs is free for it. If all of them are
+//!   busy, or nobody gets one within 200 µs because the issuer goes on without a pause or another process has it, the item
+//!   starts in the nearest pod that has one: no item waits while a CPU of its queue is free for longer than that, and the
+//!   time that the system takes to run a woken thread.
+//! * A [strict](Attrs::strict) queue's item never leaves its pod, and waits if it must.
+//! * Items that were queued on a CPU or node by name ([`queue_on`](WorkQueue::queue_on)) stay in its pod.
+//! * Plain [`unbound`](WorkQueue::unbound) queues start what comes at once. Their workers begin in the pod; the system may
+//!   move them.
+//!
+//! [`WorkQueue::starts`] counts what began where. [`WorkQueue::apply_attrs`], [`Executor::set_default_scope`] and
+//! [`Executor::set_unbound_cpus`] change all of this while queues are in use.
 //!
 //! # Items
 //!
@@ -173,8 +190,10 @@
 //!   level of its queue's workers. Its counts are the queue's, and outlive the pools.
 //! * **Freezing** twice is the same as once, and an executor that nobody can thaw any more thaws by itself.
 //! * **Panics are contained**, and everything is accounted for as if the item had returned.
-//! * **Scopes are strict**: an item stays in its pod. The default is `cache`; Linux since 7.1 divides large caches, as
-//!   [`AffinityScope::CacheShard`] does. Attributes are chosen when a queue is built.
+//! * **Scopes conserve work.** In the kernel, a worker of a scope that is not strict starts in its pod, and the scheduler
+//!   may move it, late. Here, an item of a managed queue that its pod cannot take starts in another one that can: see
+//!   [Locality](#locality). The default is `cache`; Linux since 7.1 divides large caches, as
+//!   [`AffinityScope::CacheShard`] does.
 //! * **There is no** RCU work, `WQ_SYSFS`, hotplug of CPUs, or `execute_in_process_context`.
 //!
 //! # Platform
@@ -229,16 +248,18 @@ pub use self::{
     engine::scope::Scope,
     engine::starts::StartCounts,
     error::{
-        BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload, QueueBatchError, Refused,
-        RefusedBatch, RunOnCpuError, ScopeError, SetMaxActiveError,
+        ApplyAttrsError, BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload,
+        QueueBatchError, Refused, RefusedBatch, RunOnCpuError, ScopeError, SetDefaultScopeError,
+        SetMaxActiveError, SetUnboundCpusError,
     },
     executor::{Executor, ExecutorBuilder, QueueReport, ShutdownReport},
     join::JoinHandle,
     observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
     periodic::PeriodicHandle,
-    queue::{Attrs, ScopedJoinHandle, WorkQueue, WorkQueueBuilder},
+    queue::{EffectiveAttrs, ScopedJoinHandle, WorkQueue, WorkQueueBuilder},
     work::Work,
 };
+pub use policy::attrs::Attrs;
 pub use policy::cpu_set::{CpuSet, ParseCpuSetError};
 pub use policy::pods::{AffinityScope, ParseAffinityScopeError};
 #[cfg(not(cmwq_loom))]

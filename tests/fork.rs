@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use cmwq::{
-    BuildQueueError, Executor, JoinError, QueueError, RunOnCpuError, TopologySource, WaitError, Work,
-    WorkQueue, WorkQueueBuilder,
+    AffinityScope, Attrs, BuildQueueError, Executor, JoinError, QueueError, RunOnCpuError,
+    SetDefaultScopeError, SetUnboundCpusError, TopologySource, WaitError, Work, WorkQueue, WorkQueueBuilder,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -160,6 +160,9 @@ fn in_a_child_everything_of_the_parents_answers_at_once() {
             assert_eq!(queue.queue_on_node(0, &work), Err(QueueError::Forked));
             assert_eq!(queue.spawn_batch((0..2).map(|n| move || n)).unwrap_err().closures.len(), 2);
             assert_eq!(queue.queue_batch(std::slice::from_ref(&work)).unwrap_err().error, QueueError::Forked);
+            assert!(queue.attrs().is_none() && queue.apply_attrs(Attrs::new()).is_err());
+            assert_eq!(executor.set_unbound_cpus(executor.unbound_cpus()), Err(SetUnboundCpusError::Forked));
+            assert_eq!(executor.set_default_scope(AffinityScope::Cpu), Err(SetDefaultScopeError::Forked));
             for refused in [executor.run_on_cpu(0, || ()), executor.schedule_on_each_cpu(|_| ())] {
                 assert!(matches!(refused, Err(RunOnCpuError::Refused(QueueError::Forked))));
             }

@@ -1,7 +1,7 @@
 //! Many items at once: each is admitted and pushed by itself, and the pool is told once of all of them.
 //!
-//! A batch has one place, so one shard and one pool. No user code runs between its first push and its kick, which wakes
-//! as many workers as the pool wants for so many entries.
+//! A batch has one place, so one shard; and one pool, unless the shard's route is turned meanwhile. No user code runs
+//! between its first push and its kick, which wakes as many workers as the pool wants for so many entries.
 
 use super::entry::Entry;
 use super::one_shot::RawHandle;
@@ -9,6 +9,7 @@ use super::placement::Place;
 use super::pool::Pool;
 use super::queue::Queue;
 use super::refusal::QueueError;
+use super::shard::Shard;
 use super::work_item::WorkHandle;
 
 /// So many items are pushed before the pool is told of them: a long batch runs while it is still being queued.
@@ -41,7 +42,7 @@ impl Queue {
         let mut accepted = Vec::with_capacity(closures.len());
         let mut closures = closures.into_iter();
         while let Some(closure) = closures.next() {
-            match self.spawn_with(place, closure, |pool, entry| kick.push(pool, entry)) {
+            match self.spawn_with(place, closure, |shard, entry| kick.push(shard, entry)) {
                 Ok(handle) => accepted.push(handle),
                 Err((error, closure)) => {
                     drop(kick);
@@ -63,7 +64,7 @@ impl Queue {
         let mut kick = Kick::default();
         let mut newly_pending = 0;
         for (index, work) in works.enumerate() {
-            match self.queue_with(place, work, |pool, entry| kick.push(pool, entry)) {
+            match self.queue_with(place, work, |shard, entry| kick.push(shard, entry)) {
                 Ok(is_new) => newly_pending += usize::from(is_new),
                 Err(error) => return Err(CutAt { error, index, newly_pending }),
             }
@@ -82,14 +83,22 @@ impl Queue {
 /// The caller has a handle of the queue, which keeps the pool in place.
 #[derive(Default)]
 struct Kick<'a> {
-    pool: Option<&'a Pool>,
+    /// Where entries were pushed, in whose name.
+    to: Option<(&'a Shard, &'a Pool)>,
     pushed: usize,
 }
 
 impl<'a> Kick<'a> {
-    fn push(&mut self, pool: &'a Pool, entry: Entry) {
+    fn push(&mut self, shard: &'a Shard, entry: Entry) {
+        let open = shard.open_pool();
+        let Some(pool) = open.filter(|pool| self.to.is_none_or(|(_, known)| std::ptr::eq(known, *pool)))
+        else {
+            // What was pushed may have come late; if so, this one waits behind it.
+            *self = Self::default();
+            return shard.submit(entry);
+        };
         pool.push(entry);
-        self.pool = Some(pool);
+        self.to = Some((shard, pool));
         self.pushed += 1;
         if self.pushed == AT_ONCE {
             *self = Self::default();
@@ -99,8 +108,9 @@ impl<'a> Kick<'a> {
 
 impl Drop for Kick<'_> {
     fn drop(&mut self) {
-        if let Some(pool) = self.pool {
+        if let Some((shard, pool)) = self.to {
             pool.pushed_many(self.pushed);
+            shard.submitted(pool);
         }
     }
 }

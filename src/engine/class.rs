@@ -5,8 +5,8 @@
 //! milliseconds. An unmanaged class starts what comes at once, so nothing waits in a pod; there *threads* move, within
 //! all CPUs of the class, as the system likes.
 //!
-//! A class keeps its pools as long as it has users; then they are closed. Pools know their class, and the class its
-//! pools weakly, but for the list that its end empties.
+//! A class has its pools open as long as it has *users*, and in memory as long as it has *keepers*, too: then it may have
+//! users again. Pools know their class, and the class its pools weakly, but for the list that its end empties.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -58,10 +58,17 @@ struct Pod {
 
 #[derive(Debug)]
 struct Members {
-    /// Pools are made, and kept here.
-    open: bool,
+    /// Without any, the pools are closed.
+    users: usize,
+    keepers: usize,
+    /// There are none of both any more.
+    is_over: bool,
     pools: Vec<Arc<Pool>>,
 }
+
+/// Keeps the pools of a class in memory, but not open.
+#[derive(Debug)]
+pub(crate) struct KeptClass(Arc<Class>);
 
 /// Keeps the pools of a class open: they are closed with its last user.
 #[derive(Debug)]
@@ -122,7 +129,7 @@ impl Class {
             exchange: Exchange::new(Neighbours::derive(topology, &key.pods), key.pods.len()),
             pools: pods.iter().map(|_| OnceLock::new()).collect(),
             pods,
-            members: Mutex::new(Members { open: true, pools: Vec::new() }),
+            members: Mutex::new(Members { users: 0, keepers: 0, is_over: false, pools: Vec::new() }),
             key,
         }
     }
@@ -142,7 +149,7 @@ impl Class {
         if let Some(pool) = self.pools[pod as usize].get() {
             return pool.upgrade();
         }
-        if !members.open {
+        if members.is_over {
             return None;
         }
         let Pod { cpus, real, reach } = self.pods[pod as usize].clone();
@@ -161,6 +168,10 @@ impl Class {
         });
         let pool = Pool::new(spec, Arc::clone(core), seat);
         members.pools.push(Arc::clone(&pool));
+        if members.users == 0 {
+            // Who opens the class opens it, too.
+            pool.close();
+        }
         let _set = self.pools[pod as usize].set(Arc::downgrade(&pool));
         drop(members);
         core.register(&pool);
@@ -169,30 +180,86 @@ impl Class {
         Some(pool)
     }
 
-    fn close(&self) {
-        let pools = {
-            let mut members = self.members.lock();
-            members.open = false;
-            std::mem::take(&mut members.pools)
-        };
-        pools.iter().for_each(|pool| pool.close());
+    pub(super) fn key(&self) -> &ClassKey {
+        &self.key
+    }
+
+    /// Somebody uses it, for the first time or again.
+    pub(super) fn open(&self) {
+        let mut members = self.members.lock();
+        members.users += 1;
+        if members.users == 1 {
+            members.pools.iter().for_each(|pool| pool.open());
+        }
+    }
+
+    fn let_go(&self) {
+        let mut members = self.members.lock();
+        members.users -= 1;
+        let closing = if members.users == 0 { members.pools.clone() } else { Vec::new() };
+        let leaving: Vec<_> = closing.iter().flat_map(|pool| pool.send_idle_away()).collect();
+        let pools = members.end();
+        drop(members);
+        leaving.iter().for_each(|worker| worker.unpark());
+        drop((closing, pools));
+    }
+
+    /// Keeps its pools in memory.
+    pub(crate) fn keep(self: &Arc<Self>) -> KeptClass {
+        self.members.lock().keepers += 1;
+        KeptClass(Arc::clone(self))
+    }
+}
+
+impl Members {
+    /// What is to be dropped, if that was the last one.
+    fn end(&mut self) -> Vec<Arc<Pool>> {
+        self.is_over = self.users + self.keepers == 0;
+        if self.is_over { std::mem::take(&mut self.pools) } else { Vec::new() }
+    }
+}
+
+impl KeptClass {
+    pub(crate) fn class(&self) -> &Arc<Class> {
+        &self.0
+    }
+
+    /// Is it one of its pools?
+    pub(super) fn has(&self, pool: &Pool) -> bool {
+        self.0.members.lock().pools.iter().any(|own| std::ptr::eq(&**own, pool))
+    }
+}
+
+impl Drop for KeptClass {
+    fn drop(&mut self) {
+        let mut members = self.0.members.lock();
+        members.keepers -= 1;
+        let pools = members.end();
+        drop(members);
+        drop(pools);
     }
 }
 
 impl ClassUser {
-    pub(super) fn new(class: Class, core: Arc<Core>) -> Self {
-        Self { class: Arc::new(class), core }
+    pub(super) fn new(class: Arc<Class>, core: Arc<Core>) -> Self {
+        Self { class, core }
     }
 
     /// The pool of a pod; it stays open as long as this does.
     pub(crate) fn pool(&self, pod: PodId) -> Arc<Pool> {
         self.class.pool(pod, &self.core).expect("a class has not ended as long as it has a user")
     }
+
+    /// The class may have been opened again: whoever was reserved before is asked for. Owed with no lock held.
+    pub(crate) fn attend(&self) {
+        let pools = self.class.members.lock().pools.clone();
+        pools.iter().for_each(|pool| pool.attend());
+    }
 }
 
 impl Drop for ClassUser {
     fn drop(&mut self) {
         self.core.class_ends(&self.class.key);
-        self.class.close();
+        self.class.let_go();
     }
 }

@@ -126,18 +126,43 @@ impl Core {
         self.register.lock().all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The class of this key: the present one, or a new one if nobody uses any.
-    pub(crate) fn class(
+    /// The class of this key: the present one; if nobody uses any, one of `used`, or a new one. The caller owes its user an
+    /// [`attend`](ClassUser::attend).
+    pub(crate) fn class<'a>(
         self: &Arc<Self>,
         key: ClassKey,
+        mut used: impl Iterator<Item = &'a Arc<Class>>,
         make: impl FnOnce(ClassKey) -> Class,
     ) -> Arc<ClassUser> {
         let mut register = self.register.lock();
         if let Some(user) = register.classes.get(&key).and_then(Weak::upgrade) {
             return user;
         }
-        let user = Arc::new(ClassUser::new(make(key.clone()), Arc::clone(self)));
+        let left = used.find(|class| *class.key() == key);
+        let class = left.map_or_else(|| Arc::new(make(key.clone())), Arc::clone);
+        let user = Arc::new(ClassUser::new(class, Arc::clone(self)));
         register.classes.insert(key, Arc::downgrade(&user));
+        drop(register);
+        user.class.open();
+        user
+    }
+
+    /// Keeps the pools of a class open that may have been closed. The caller owes the user an
+    /// [`attend`](ClassUser::attend).
+    pub(crate) fn use_again(self: &Arc<Self>, class: &Arc<Class>) -> Arc<ClassUser> {
+        let mut register = self.register.lock();
+        let present = register.classes.get(class.key()).and_then(Weak::upgrade);
+        if let Some(user) = present.as_ref().filter(|user| Arc::ptr_eq(&user.class, class)) {
+            return Arc::clone(user);
+        }
+        let user = Arc::new(ClassUser::new(Arc::clone(class), Arc::clone(self)));
+        if present.is_none() {
+            register.classes.insert(class.key().clone(), Arc::downgrade(&user));
+        }
+        drop(register);
+        // The last user of another class of this key, if it has just become that.
+        drop(present);
+        user.class.open();
         user
     }
 

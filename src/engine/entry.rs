@@ -36,7 +36,7 @@ pub(crate) struct ItemOperations {
 ///
 /// An entry owns its share of the item (a reference of a reusable one, the entry bit of a one-shot), and counts as
 /// in flight in its shard's gate, which keeps the shard and the queue in place. It is never dropped, always
-/// executed or completed.
+/// executed or completed. A marker (see `route`) is no item, and has a pin of the queue instead.
 #[derive(Debug)]
 pub(crate) struct Entry {
     item: NonNull<Header>,
@@ -82,7 +82,8 @@ impl Entry {
         // A shard is not at address 0, nor is one with the tags, since its size is more than they are.
         let shard = self.shard.as_ptr().map_addr(|address| address & !(ODD | BOUND));
         // SAFETY: this entry is in flight in the shard's gate, and a queue frees its shards only once nothing is in
-        // flight in any of its gates; so the shard outlives the entry, to which the reference is bound.
+        // flight in any of its gates, nor anybody has a pin; so the shard outlives the entry, to which the reference is
+        // bound.
         unsafe { &*shard }
     }
 

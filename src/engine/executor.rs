@@ -2,14 +2,15 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::policy::attrs::AttrDefaults;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::nearby::Nearby;
 use crate::policy::pods::AffinityScope;
 use crate::policy::topology::Topology;
 use crate::sys::fork::Origin;
-use crate::sys::sync::{AtomicUsize, Ordering};
+use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 
-use super::class::{Class, ClassUser, Home};
+use super::class::{Class, ClassUser, Home, KeptClass};
 use super::core::Core;
 use super::placement::{Place, Placement};
 use super::pool::{Pool, PoolKind, PoolSpec};
@@ -26,7 +27,8 @@ pub(crate) struct ExecutorInner {
     pub(crate) placement: Placement,
     /// The executor's CPUs, by the numbers of the topology.
     pub(crate) cpus: CpuSet,
-    pub(crate) default_scope: AffinityScope,
+    /// What may change at run time; the register of queues knows who is to be told.
+    pub(super) defaults: Mutex<AttrDefaults>,
     pub(crate) nice: NiceLevels,
     pub(crate) power_efficient: bool,
     pub(crate) queues: Register,
@@ -74,8 +76,8 @@ impl ExecutorInner {
             origin: core.origin,
             core,
             placement,
+            defaults: Mutex::new(AttrDefaults { scope: default_scope, cpus: cpus.clone() }),
             cpus,
-            default_scope,
             nice,
             power_efficient,
             queues: Register::new(),
@@ -86,8 +88,8 @@ impl ExecutorInner {
         }
     }
 
-    /// The pool for items of this kind that are queued on the CPU of this slot.
-    pub(crate) fn pool_for(&self, kind: &QueueKind, slot: usize) -> PoolChoice {
+    /// The pool for items of this kind that are queued on the CPU of this slot. `used`: what the queue used before.
+    pub(crate) fn pool_for(&self, kind: &QueueKind, slot: usize, used: &[KeptClass]) -> PoolChoice {
         match kind {
             QueueKind::PerCpu { high } => {
                 PoolChoice { pool: self.per_cpu_pool(slot, *high, false), user: None }
@@ -96,7 +98,7 @@ impl ExecutorInner {
             QueueKind::Unbound(attrs) => {
                 let home = Home::of(self.placement.slot_info(slot).cpu, attrs, &self.topology);
                 let make = |key| Class::new(key, &self.topology, &self.placement);
-                let user = self.core.class(home.key, make);
+                let user = self.core.class(home.key, used.iter().map(KeptClass::class), make);
                 PoolChoice { pool: user.pool(home.pod), user: Some(user) }
             }
         }

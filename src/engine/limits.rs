@@ -4,9 +4,9 @@ use crate::policy::standing::Wishes;
 
 use super::executor::ExecutorInner;
 use super::queue::{Limit, Queue};
+use super::route;
 use super::shard::Gate;
 use super::starts::StartCounts;
-use super::worker;
 
 impl Queue {
     /// The limit that was asked for, also while the queue is frozen.
@@ -65,7 +65,7 @@ impl Gate {
     /// Starts listed items for which there are slots. The caller keeps the gate in place.
     fn start_listed(&self) {
         while self.cell.start_listed() {
-            worker::submit(self.first_waiting());
+            route::submit(self.first_waiting());
         }
     }
 }

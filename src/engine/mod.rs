@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `executor` | the pools of one executor, and how attributes become pools |
 //! | `queue` | one workqueue: its shards, gates and flushes, and when it may be freed |
+//! | `attrs` | the attributes of queues in use, and an executor's defaults |
 //! | `limits` | what a queue's gates are told at run time, and how much is in them |
 //! | `drain` | the end of a queue, for a time or for ever |
 //! | `shutdown` | the end of an executor that is asked for |
@@ -15,6 +16,7 @@
 //! | `timers`, `periodic` | items that are queued later, once or by the clock |
 //! | `scope` | items that borrow, and the end of their scope |
 //! | `shard` | a queue's part on one CPU: its gate and its pool |
+//! | `route` | to which pool a shard's items go, and in which order while that changes |
 //! | `class` | the unbound pools of one set of attributes, one for each pod |
 //! | `starts` | where the items of a queue have started |
 //! | `flush` | waiting for what was queued before |
@@ -34,13 +36,16 @@
 //!
 //! **Locks**, each held for a few instructions and never across user code, a wake-up or another lock unless said
 //! here: a pool's `state` and its `binding`; which thread a worker is (held over the call that binds it); what of the
-//! machine may be used; a queue's `making` (shards being made, what was asked of the queue; takes the locks of both
-//! registers inside); a class's `members` (pools being made; takes that of the register of pools inside, and that of what
-//! may be used); the register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`;
+//! machine may be used; a queue's `making` (shards being made, routes being turned, what was asked of the queue; takes
+//! the locks of both registers, of an executor's `defaults`, of classes, routes and pools inside); a route's plug (takes
+//! that of the pool inside that the route leaves); an executor's `defaults`; a class's `members` (pools being made, opened
+//! and closed; takes that of the register of pools, those of its pools, and that of what may be used, inside); the
+//! register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`;
 //! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an
 //! item's ledger (takes that of the timers inside); a worker's `description`; in debug
 //! builds, the register of `waits` (takes those of a flush, an item and a scope's roll inside).
 
+pub(crate) mod attrs;
 pub(crate) mod batch;
 mod bh;
 pub(crate) mod class;
@@ -61,6 +66,7 @@ pub(crate) mod queue;
 pub(crate) mod refusal;
 pub(crate) mod register;
 pub(crate) mod rescuer;
+pub(crate) mod route;
 pub(crate) mod scope;
 pub(crate) mod shard;
 pub(crate) mod shutdown;

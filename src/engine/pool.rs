@@ -9,6 +9,7 @@
 //! | `worklist` | everybody |
 //! | `state` | its lock; never held across a wake-up or user code |
 //! | `binding` | its own lock |
+//! | `departures` | everybody: raised when a shard's route is turned away from the pool |
 //! | `sidelined`, `bound` | written under `state`'s lock, read by everybody: how many entries the sideline holds, or that the pool is abandoned; how many of them may not leave |
 
 mod abandon;
@@ -18,6 +19,7 @@ mod door;
 mod sharing;
 mod sideline;
 mod spec;
+mod users;
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -31,6 +33,7 @@ use crate::policy::manager::Look;
 use crate::policy::stall::StallWatch;
 use crate::policy::time::Time;
 use crate::policy::worker::Phase;
+use crate::protocol::route::Departures;
 use crate::protocol::running::RunningCell;
 use crate::sys::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::sys::{affinity, clock};
@@ -52,6 +55,7 @@ pub(crate) struct Pool {
     pub(crate) core: Arc<Core>,
     pub(crate) running: CachePadded<RunningCell>,
     worklist: Injector<Entry>,
+    pub(super) departures: Departures,
     sidelined: AtomicUsize,
     bound: AtomicUsize,
     /// Its place among siblings that take items from each other.
@@ -104,6 +108,7 @@ impl Pool {
             spec,
             running: CachePadded::new(RunningCell::new(running)),
             worklist: Injector::new(),
+            departures: Departures::new(),
             sidelined: AtomicUsize::new(0),
             bound: AtomicUsize::new(0),
             seat,
@@ -116,6 +121,10 @@ impl Pool {
             this: this.clone(),
             core,
         })
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Self> {
+        self.this.upgrade().expect("who has a reference has it from somebody who shares the pool")
     }
 
     /// Adds an entry at the end of the worklist.
@@ -196,6 +205,13 @@ impl Pool {
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         abandon::entries(self.sidelined.load(Ordering::Acquire)) > 0 || !self.worklist.is_empty()
+    }
+
+    /// The same, also while entries are moved from one list to the other.
+    #[cold]
+    pub(crate) fn has_entries(&self) -> bool {
+        let _state = self.state.lock();
+        self.has_work()
     }
 
     /// How many entries lie on the worklist: a hint.
@@ -323,15 +339,6 @@ impl Pool {
         true
     }
 
-    /// Nobody will push any more: the idle workers leave, the others when they are done.
-    pub(crate) fn close(&self) {
-        let mut state = self.state.lock();
-        let idle = state.crew.close();
-        let leaving = state.send_away(&idle);
-        drop(state);
-        leaving.iter().for_each(|worker| worker.unpark());
-    }
-
     /// A look for the manager's watch.
     pub(crate) fn observe(&self) -> Look {
         let state = self.state.lock();
@@ -363,11 +370,6 @@ impl Pool {
     /// Its workers, for the dump.
     pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
         self.state.lock().workers.iter().filter_map(Slot::worker).map(Arc::clone).collect()
-    }
-
-    /// Is the pool done with, or about to be?
-    pub(crate) fn is_closing(&self) -> bool {
-        self.state.lock().crew.is_closing()
     }
 }
 

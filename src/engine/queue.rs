@@ -8,7 +8,7 @@
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
 
-use crate::policy::attrs::PoolAttrs;
+use crate::policy::attrs::{Attrs, PoolAttrs};
 use crate::policy::item::ShardId;
 use crate::policy::standing::{Stage, Standing, Wishes};
 use crate::protocol::drain::ChainedCount;
@@ -16,12 +16,13 @@ use crate::protocol::holds::HoldCount;
 use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::Until;
 
+use super::class::KeptClass;
 use super::context::Current;
 use super::executor::{ExecutorInner, PoolChoice};
 use super::flush::Flush;
 use super::refusal::WaitError;
 use super::rescuer::{OwnedRescuer, Rescuer};
-use super::shard::{Gate, Shard};
+use super::shard::{self, Gate, Shard};
 use super::timers::{Timer, TimerName};
 use super::waits;
 
@@ -29,7 +30,9 @@ use super::waits;
 #[derive(Debug)]
 pub(crate) struct QueueSpec {
     pub(crate) name: Box<str>,
-    pub(crate) kind: QueueKind,
+    /// If it has attributes: what they leave open.
+    pub(crate) unbound: Option<Unbound>,
+    pub(crate) is_bh: bool,
     pub(crate) limit: Limit,
     pub(crate) max_pending: Option<usize>,
     pub(crate) cpu_intensive: bool,
@@ -38,6 +41,14 @@ pub(crate) struct QueueSpec {
     pub(crate) freezable: bool,
     /// Ends with the queue.
     pub(crate) rescuer: Option<OwnedRescuer>,
+}
+
+/// What the attributes of an unbound queue leave open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Unbound {
+    pub(crate) managed: bool,
+    /// Its nice level, unless the attributes name one.
+    pub(crate) nice: i32,
 }
 
 /// Which pools a queue's items go to.
@@ -65,8 +76,8 @@ pub(crate) struct Queue {
     pub(crate) executor: Arc<ExecutorInner>,
     pub(crate) flush: Flush,
     pub(super) chained: ChainedCount,
-    /// By the slot of the CPU; null until made. Swappable: whoever loads a shard uses it under a handle, and shards
-    /// are freed with the queue.
+    /// By the slot of the CPU; null until made. Whoever loads a shard uses it under a handle, and shards are freed with the
+    /// queue.
     table: Box<[AtomicPtr<Shard>]>,
     pub(super) making: Mutex<Making>,
     shared_gate: Option<Gate>,
@@ -84,11 +95,17 @@ pub(crate) struct Queue {
     handle: OnceLock<Weak<QueueHandle>>,
 }
 
-/// The shards, owned, and what was asked of the queue. Locked while a shard is made, and while gates are told something: so
-/// every gate is told.
+/// The shards, owned, and what was asked of the queue. Locked while a shard is made, while gates are told something, and
+/// while routes are turned: so every gate is told, and every route turned.
 #[derive(Debug)]
 pub(super) struct Making {
     shards: Vec<NonNull<Shard>>,
+    /// Which pools its items go to from now on.
+    pub(super) kind: QueueKind,
+    /// The classes of pools that its routes have led to, each once.
+    pub(super) used: Vec<KeptClass>,
+    /// What the queue's user asked for.
+    pub(super) attrs: Attrs,
     pub(super) wishes: Wishes,
     /// Timers that fired while the queue was drained.
     pub(super) held: Vec<(TimerName, Timer)>,
@@ -97,8 +114,27 @@ pub(super) struct Making {
 }
 
 impl Making {
-    fn new(wishes: Wishes) -> Self {
-        Self { shards: Vec::new(), wishes, held: Vec::new(), cancelled_timers: 0 }
+    fn new(wishes: Wishes, kind: QueueKind, attrs: Attrs) -> Self {
+        Self {
+            shards: Vec::new(),
+            kind,
+            used: Vec::new(),
+            attrs,
+            wishes,
+            held: Vec::new(),
+            cancelled_timers: 0,
+        }
+    }
+
+    /// The pool for the shard of this slot, which stays in memory from now on.
+    pub(super) fn choose(&mut self, executor: &ExecutorInner, slot: usize) -> PoolChoice {
+        let choice = executor.pool_for(&self.kind, slot, &self.used);
+        if let Some(user) = &choice.user {
+            if !self.used.iter().any(|used| Arc::ptr_eq(used.class(), &user.class)) {
+                self.used.push(user.class.keep());
+            }
+        }
+        choice
     }
 }
 
@@ -117,7 +153,11 @@ unsafe impl Sync for Queue {}
 
 impl QueueHandle {
     /// Also: is the executor open? One that is, or was, shut down makes queues for its own items only.
-    pub(crate) fn new(spec: QueueSpec, executor: Arc<ExecutorInner>) -> (Arc<Self>, bool) {
+    pub(crate) fn new(
+        spec: QueueSpec,
+        (kind, attrs): (QueueKind, Attrs),
+        executor: Arc<ExecutorInner>,
+    ) -> (Arc<Self>, bool) {
         let slots = executor.placement.slots();
         let (Limit::PerCpu(max_active) | Limit::Total(max_active)) = spec.limit;
         let wishes = Wishes::new(max_active);
@@ -129,7 +169,7 @@ impl QueueHandle {
             flush: Flush::new(),
             chained: ChainedCount::new(),
             table: (0..slots).map(|_| AtomicPtr::default()).collect(),
-            making: Mutex::new(Making::new(wishes)),
+            making: Mutex::new(Making::new(wishes, kind, attrs)),
             shared_gate,
             pending: AtomicUsize::new(0),
             dropped: AtomicUsize::new(0),
@@ -153,6 +193,7 @@ impl QueueHandle {
         if !handle.queue().executor.origin.is_forked() {
             // Only now: who changes the executor from here on finds the queue in the register.
             handle.queue().change(|_| ());
+            handle.queue().resolve_again();
         }
         (handle, in_time)
     }
@@ -226,19 +267,29 @@ impl Queue {
         }
         let own_gate =
             matches!(self.spec.limit, Limit::PerCpu(_)).then(|| Gate::new(self.standing(making.wishes)));
-        let PoolChoice { pool, user } = self.executor.pool_for(&self.spec.kind, slot);
-        let cpu_intensive = self.spec.cpu_intensive && pool.spec.managed;
-        let shard = Box::new(Shard::new(self.this, (pool, user), own_gate, cpu_intensive));
-        let shard = NonNull::from(Box::leak(shard));
+        let choice = making.choose(&self.executor, slot);
+        let user = choice.user.clone();
+        let cpu_intensive = self.spec.cpu_intensive && choice.pool.spec.managed;
+        let shard = Shard::new(self.this, choice, own_gate, cpu_intensive);
+        let id = shard.id();
+        let shard = NonNull::from(Box::leak(Box::new(shard)));
         making.shards.push(shard);
+        shard::enters(shard, id);
         self.table[slot].store(shard.as_ptr(), Ordering::Release);
+        drop(making);
         // SAFETY: as in `present_shard`.
-        unsafe { shard.as_ref() }
+        let shard = unsafe { shard.as_ref() };
+        user.iter().for_each(|user| user.attend());
+        shard
     }
 
     /// The shards that have been made.
     fn shards(&self) -> impl Iterator<Item = &Shard> + Clone {
-        (0..self.table.len()).filter_map(|slot| self.present_shard(slot))
+        self.shards_by_slot().map(|(_, shard)| shard)
+    }
+
+    pub(super) fn shards_by_slot(&self) -> impl Iterator<Item = (usize, &Shard)> + Clone {
+        (0..self.table.len()).filter_map(|slot| Some((slot, self.present_shard(slot)?)))
     }
 
     /// The gates that have been made.
@@ -300,9 +351,19 @@ impl Queue {
         Standing { wishes, frozen: frozen && self.spec.freezable, stage }
     }
 
-    /// One more hold. False if there is none any more: the queue is being freed.
-    pub(super) fn hold(&self) -> bool {
-        self.holds.try_hold()
+    /// One more hold, of what this leads to. `None` if there is none any more: the queue is being freed.
+    pub(super) fn hold(&self) -> Option<NonNull<Self>> {
+        self.holds.try_hold().then_some(self.this)
+    }
+
+    /// One more hold, for who has one, or an entry.
+    pub(super) fn held(&self) -> NonNull<Self> {
+        self.holds.add(1);
+        self.this
+    }
+
+    pub(super) fn this(&self) -> NonNull<Self> {
+        self.this
     }
 
     /// A hold is given up: a pin's, that of a closed gate in which nothing is in flight any more, that of the handles.
@@ -324,7 +385,9 @@ impl Drop for Queue {
     fn drop(&mut self) {
         self.executor.queues.leave(self.number);
         for shard in self.making.get_mut().shards.drain(..) {
-            // SAFETY: shards come from boxes and are owned by this list; nothing is in flight in their gates.
+            // SAFETY: shards are owned by this list.
+            shard::leaves(unsafe { shard.as_ref() }.id());
+            // SAFETY: they come from boxes, and nothing is in flight in their gates.
             drop(unsafe { Box::from_raw(shard.as_ptr()) });
         }
     }

@@ -122,9 +122,28 @@ impl Pin {
     /// The queue is not freed while this runs.
     unsafe fn new(queue: NonNull<Queue>) -> Option<Self> {
         // SAFETY: the caller promises it.
-        let held = unsafe { queue.as_ref() }.hold();
-        // Lazily: a pin that was not counted must not be made, since its drop is.
-        held.then(|| Self(queue))
+        unsafe { queue.as_ref() }.try_pin()
+    }
+
+    /// A pin that was forgotten.
+    ///
+    /// # Safety
+    ///
+    /// It was, once for each of these calls.
+    pub(super) unsafe fn remembered(queue: &Queue) -> Self {
+        Self(queue.this())
+    }
+}
+
+impl Queue {
+    /// For who keeps the queue in place already, by a handle, an entry or a pin.
+    pub(super) fn pin(&self) -> Pin {
+        Pin(self.held())
+    }
+
+    /// `None` if the queue is about to be freed. It is not while this runs.
+    pub(super) fn try_pin(&self) -> Option<Pin> {
+        self.hold().map(Pin)
     }
 }
 

@@ -18,6 +18,7 @@ use super::core::Core;
 use super::entry::Entry;
 use super::manager::Request;
 use super::pool::Pool;
+use super::route;
 use super::worker::{self, WorkerThread};
 
 /// What the thread, its queue and pools in distress share.
@@ -207,8 +208,8 @@ impl Rescuer {
     /// line; if that is in another pool in distress, the rescuer goes there without being called.
     #[cold]
     pub(crate) fn hand_on(&self, next: Entry, pool: &Pool) {
-        let home = Arc::clone(&next.shard().pool);
-        home.submit(next);
+        let home = next.shard().pool().shared();
+        route::submit(next);
         if !std::ptr::eq(&*home, pool) && home.needs_help() {
             self.list(&home);
         }

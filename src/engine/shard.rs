@@ -15,8 +15,10 @@ use crate::policy::standing::Standing;
 use crate::protocol::gate::GateCell;
 use crate::sys::sync::Mutex;
 
-use super::class::ClassUser;
+use crate::protocol::route::RouteCell;
+
 use super::entry::Entry;
+use super::executor::PoolChoice;
 use super::flush::Flush;
 use super::pool::Pool;
 use super::queue::Queue;
@@ -50,9 +52,10 @@ impl Deref for Gate {
 #[derive(Debug)]
 pub(crate) struct Shard {
     id: OwnedId,
-    pub(crate) pool: Arc<Pool>,
-    /// Keeps an unbound pool open.
-    _user: Option<Arc<ClassUser>>,
+    /// Where its items go. The pools stay in memory as long as the queue.
+    pub(super) route: RouteCell<Pool, Entry, PoolChoice>,
+    /// The lane of all shards of its pool, if that is a bh context; null otherwise.
+    context: *const Gate,
     /// Its own gate; a queue that is limited as a whole has one for all its shards.
     own_gate: Option<Gate>,
     /// Whether its items stop counting as running when they start: they are CPU intensive, in a managed pool.
@@ -60,7 +63,8 @@ pub(crate) struct Shard {
     queue: NonNull<Queue>,
 }
 
-// SAFETY: the pointer leads to the queue, which is shared by all threads and outlives its shards.
+// SAFETY: the pointer leads to the queue, which is shared by all threads and outlives its shards; the context is an
+// address to compare with.
 unsafe impl Send for Shard {}
 // SAFETY: as above; all other fields are `Sync`.
 unsafe impl Sync for Shard {}
@@ -96,12 +100,14 @@ impl Gate {
 impl Shard {
     pub(crate) fn new(
         queue: NonNull<Queue>,
-        (pool, user): (Arc<Pool>, Option<Arc<ClassUser>>),
+        choice: PoolChoice,
         own_gate: Option<Gate>,
         cpu_intensive: bool,
     ) -> Self {
-        let id = OwnedId::new(context_of(&pool));
-        Self { id, pool, _user: user, own_gate, cpu_intensive, queue }
+        let context = context_of(&choice.pool);
+        let id = OwnedId::new(context);
+        let route = RouteCell::new(Arc::as_ptr(&choice.pool), choice);
+        Self { id, route, context, own_gate, cpu_intensive, queue }
     }
 
     #[inline]
@@ -135,12 +141,12 @@ impl Shard {
     /// several queues go. An address to compare with, not to follow.
     #[inline]
     pub(crate) fn lane(&self) -> *const Gate {
-        context_of(&self.pool).unwrap_or_else(|| self.gate())
+        if self.context.is_null() { self.gate() } else { self.context }
     }
 
     /// Are there items here that cannot run before the one that `current` tells of, since it is on their bh context?
     pub(crate) fn needs_context_of(&self, current: &Current) -> bool {
-        let in_context = self.pool.spec.is_bh() && std::ptr::eq(current.gate, self.lane());
+        let in_context = !self.context.is_null() && std::ptr::eq(current.gate, self.context);
         in_context && self.gate().cell.load().in_flight() > 0
     }
 
@@ -149,17 +155,16 @@ impl Shard {
     }
 }
 
-/// The lane of all shards of this pool, if it is a bh context.
-#[inline]
-fn context_of(pool: &Arc<Pool>) -> Option<*const Gate> {
-    pool.spec.is_bh().then(|| Arc::as_ptr(pool).cast())
+/// The lane of all shards of this pool, if it is a bh context; null otherwise.
+fn context_of(pool: &Arc<Pool>) -> *const Gate {
+    if pool.spec.is_bh() { Arc::as_ptr(pool).cast() } else { std::ptr::null() }
 }
 
 /// Does an item go through this bh context? `home` says, if the item has an entry on a list, of which shard; no shard
 /// is made or freed while it looks.
 pub(super) fn is_in_context(home: impl FnOnce() -> Option<ShardId>, context: *const Gate) -> bool {
     let ids = IDS.lock();
-    home().is_some_and(|home| ids.contexts[home.index()] == Some(context.addr()))
+    home().is_some_and(|home| ids.shards[home.index()].context == Some(context.addr()))
 }
 
 /// A shard's number, given back with the shard. By then nothing is in flight in it, so no item has an entry there.
@@ -169,22 +174,34 @@ struct OwnedId(ShardId);
 #[derive(Debug)]
 struct Ids {
     free: Vec<ShardId>,
-    /// By number, of all that were ever given: the address of the bh context that the shard is on, if it is on one.
-    contexts: Vec<Option<usize>>,
+    /// By number, of all that were ever given.
+    shards: Vec<Known>,
 }
 
-static IDS: Mutex<Ids> = Mutex::new(Ids { free: Vec::new(), contexts: Vec::new() });
+/// What is known of a shard by its number.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// The address of the bh context that it is on, if it is on one.
+    context: Option<usize>,
+    /// The shard itself, while it is in its queue's table.
+    shard: Option<NonNull<Shard>>,
+}
+
+// SAFETY: leads to a shard, which threads share.
+unsafe impl Send for Known {}
+
+static IDS: Mutex<Ids> = Mutex::new(Ids { free: Vec::new(), shards: Vec::new() });
 
 impl OwnedId {
-    fn new(context: Option<*const Gate>) -> Self {
+    fn new(context: *const Gate) -> Self {
+        let known = Known { context: (!context.is_null()).then(|| context.addr()), shard: None };
         let mut ids = IDS.lock();
-        let used_before = ids.free.pop();
-        let id = used_before.unwrap_or_else(|| {
-            let next = ShardId::new(ids.contexts.len() as u64);
-            ids.contexts.push(None);
+        let id = ids.free.pop().unwrap_or_else(|| {
+            let next = ShardId::new(ids.shards.len() as u64);
+            ids.shards.push(known);
             next
         });
-        ids.contexts[id.index()] = context.map(<*const Gate>::addr);
+        ids.shards[id.index()] = known;
         Self(id)
     }
 }
@@ -193,6 +210,29 @@ impl Drop for OwnedId {
     fn drop(&mut self) {
         IDS.lock().free.push(self.0);
     }
+}
+
+/// Until [`leaves`], the shard is known by its number.
+pub(super) fn enters(shard: NonNull<Shard>, id: ShardId) {
+    IDS.lock().shards[id.index()].shard = Some(shard);
+}
+
+/// The shard is about to be freed.
+pub(super) fn leaves(id: ShardId) {
+    IDS.lock().shards[id.index()].shard = None;
+}
+
+/// Calls `act` with the shard that has this number at the moment, which is kept in place meanwhile.
+#[cold]
+pub(super) fn with_shard(id: ShardId, act: impl FnOnce(&Shard)) {
+    let ids = IDS.lock();
+    let Some(shard) = ids.shards[id.index()].shard else { return };
+    // SAFETY: it leaves under the lock that is held, before it is freed, and its queue is freed later.
+    let shard = unsafe { shard.as_ref() };
+    // None if it is about to be.
+    let Some(_pin) = shard.queue().try_pin() else { return };
+    drop(ids);
+    act(shard);
 }
 
 /// The entry is done, run or not: tells a flush, passes the slot on, and perhaps frees the queue. Returns the entry

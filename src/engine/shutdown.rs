@@ -15,6 +15,7 @@ use super::executor::ExecutorInner;
 use super::queue::Queue;
 use super::refusal::WaitError;
 use super::register::Pin;
+use super::route;
 use super::shard;
 use super::waits;
 use super::worker;
@@ -58,26 +59,21 @@ impl ExecutorInner {
         let (mut queues, mut known) = self.queues.pins_after(0);
         queues.iter().for_each(|queue| queue.change(|_| ()));
         self.cancel_timers(&queues);
-        let all_done = loop {
-            // No item waits here, so nothing but the time can end this early.
-            if wait_until_empty(&queues, until).is_err() {
-                break false;
-            }
+        // No item waits here, so nothing but the time can end this early.
+        while wait_until_empty(&queues, until).is_ok() {
             // Before it ended, an item may have been the first to use a system queue.
             let before = known;
             known = self.pin_later(&mut queues, known);
             if known == before {
-                break true;
+                break;
             }
-        };
+        }
         self.queues.advance(Stage::Shut);
         // No queue enters any more, so these are all.
         self.pin_later(&mut queues, known);
         queues.iter().for_each(|queue| queue.change(|_| ()));
         self.cancel_timers(&queues);
-        if !all_done {
-            self.give_up(&queues);
-        }
+        self.give_up(&queues);
         queues.iter().for_each(|queue| queue.stop_rescuer());
         self.core.pools().iter().for_each(|pool| pool.close());
         self.core.manager.stop();
@@ -106,7 +102,7 @@ impl ExecutorInner {
         queues.iter().for_each(|queue| queue.cancel_held_timers());
     }
 
-    /// Gives up what has not begun. Everybody is refused by now.
+    /// Gives up what has not begun: only markers, if all was done. Everybody is refused by now.
     #[cold]
     fn give_up(&self, queues: &[Pin]) {
         for gate in queues.iter().flat_map(|queue| queue.gates()) {
@@ -144,6 +140,9 @@ impl QueueRemains {
 pub(super) fn give_up(entry: Entry) {
     let mut next = Some(entry);
     while let Some(entry) = next {
+        if route::is_marker(&entry) {
+            return route::meet(entry);
+        }
         let would_have_run = entry.abandon();
         let queue = entry.shard().queue();
         queue.left_pending();

@@ -12,13 +12,12 @@ use super::core::contain;
 use super::entry::{Entry, Header};
 use super::one_shot::{self, RawHandle};
 use super::placement::Place;
-use super::pool::Pool;
 use super::queue::{Queue, QueueHandle};
 use super::refusal::QueueError;
+use super::route;
 use super::shard::{Gate, Shard};
 use super::timers::{Later, Timer, TimerName};
 use super::work_item::WorkHandle;
-use super::worker;
 
 impl Queue {
     /// Queues a closure that runs once. A refusal hands it back.
@@ -28,16 +27,16 @@ impl Queue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.spawn_with(place, function, Pool::submit)
+        self.spawn_with(place, function, Shard::submit)
     }
 
-    /// The same; `submit` puts the entry on the worklist, and sees to it that somebody comes for it.
+    /// The same; `submit` puts an entry that has a slot on its way, and sees to it that somebody comes for it.
     #[inline]
     pub(super) fn spawn_with<'q, F, T>(
         &'q self,
         place: Place,
         function: F,
-        submit: impl FnOnce(&'q Pool, Entry),
+        submit: impl FnOnce(&'q Shard, Entry),
     ) -> Result<RawHandle<T>, (QueueError, F)>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -54,7 +53,7 @@ impl Queue {
         place: Place,
         function: F,
         make: impl FnOnce(F, *const Gate) -> Result<(NonNull<Header>, RawHandle<T>), (QueueError, F)>,
-        submit: impl FnOnce(&'q Pool, Entry),
+        submit: impl FnOnce(&'q Shard, Entry),
     ) -> Result<RawHandle<T>, (QueueError, F)> {
         if self.executor.origin.is_forked() {
             return Err((QueueError::Forked, function));
@@ -85,7 +84,7 @@ impl Queue {
     /// It is counted in the gate before it becomes pending: who finds it pending, and flushes, waits for it.
     #[inline]
     pub(crate) fn queue(&self, place: Place, work: &WorkHandle) -> Result<bool, QueueError> {
-        self.queue_with(place, work, Pool::submit)
+        self.queue_with(place, work, Shard::submit)
     }
 
     /// The same; `submit` as in [`spawn_with`](Self::spawn_with).
@@ -94,7 +93,7 @@ impl Queue {
         &'q self,
         place: Place,
         work: &WorkHandle,
-        submit: impl FnOnce(&'q Pool, Entry),
+        submit: impl FnOnce(&'q Shard, Entry),
     ) -> Result<bool, QueueError> {
         // An item, too: one that was pending at the fork would seem to be so for ever.
         if self.executor.origin.is_forked() || work.origin.is_forked() {
@@ -202,7 +201,7 @@ impl Queue {
                     // it: a worker is, and calls the user's destructor.
                     let item = work.item();
                     drop(work);
-                    enqueue(shard, Entry::new(item, shard, half, timer.bound), has_slot, Pool::submit);
+                    enqueue(shard, Entry::new(item, shard, half, timer.bound), has_slot, Shard::submit);
                 }
                 // It is no longer meant, or an entry lies there already.
                 None | Some(_) => {
@@ -211,7 +210,7 @@ impl Queue {
                 }
             },
             Later::OneShot(item) => {
-                enqueue(shard, Entry::new(item.list(), shard, half, timer.bound), has_slot, Pool::submit);
+                enqueue(shard, Entry::new(item.list(), shard, half, timer.bound), has_slot, Shard::submit);
             }
         }
     }
@@ -224,7 +223,7 @@ impl Queue {
         if !has_slot {
             gate.cell.withdraw(half, || self.flush.report());
         } else if let Some(next) = gate.give_back(half, &self.flush) {
-            worker::submit(next);
+            route::submit(next);
         }
     }
 }
@@ -239,10 +238,10 @@ fn answer(queued: Queued) -> Result<bool, QueueError> {
 
 /// The caller holds a handle of the shard's queue, which keeps shard and pool in place.
 #[inline]
-fn enqueue<'q>(shard: &'q Shard, entry: Entry, has_slot: bool, submit: impl FnOnce(&'q Pool, Entry)) {
+fn enqueue<'q>(shard: &'q Shard, entry: Entry, has_slot: bool, submit: impl FnOnce(&'q Shard, Entry)) {
     if has_slot {
-        submit(&shard.pool, entry);
+        submit(shard, entry);
     } else if let Some(first) = shard.gate().wait(entry) {
-        worker::submit(first);
+        route::submit(first);
     }
 }

@@ -19,10 +19,11 @@ use crate::sys::wait::Until;
 use super::core::contain;
 use super::entry::{Entry, Header, ItemOperations};
 use super::refusal::WaitError;
+use super::route;
 use super::shard;
 use super::timers::TimerName;
 use super::waits;
-use super::worker::{self, WorkerThread};
+use super::worker::WorkerThread;
 
 /// See the module. `repr(C)`: a pointer to the item is one to its header.
 #[repr(C)]
@@ -184,7 +185,7 @@ impl WorkItem {
             // It had been popped, so no worker will come for it.
             entry.shard().queue().left_pending();
             if let Some(next) = shard::complete(entry) {
-                worker::submit(next);
+                route::submit(next);
             }
         }
         // The timer's handles of the item and of the queue go here, where no lock is held.
@@ -230,7 +231,7 @@ unsafe fn execute(entry: Entry, worker: &WorkerThread) {
             contain(|| drop(result));
             match work.cell.end() {
                 Ended::Idle => {}
-                Ended::PutBack(next) => put_back(next),
+                Ended::PutBack(next) => route::put_back(next),
                 // SAFETY: `end` said so.
                 Ended::Last => contain(|| unsafe { free(item) }),
             }
@@ -252,12 +253,6 @@ unsafe fn abandon(item: NonNull<Header>, shard: Option<ShardId>) -> bool {
         contain(|| unsafe { free(item) });
     }
     would_have_run
-}
-
-/// Puts an entry at the front of its own pool, on behalf of nobody who keeps that pool in place.
-fn put_back(entry: Entry) {
-    let pool = Arc::clone(&entry.shard().pool);
-    pool.put_back(entry);
 }
 
 impl fmt::Debug for WorkHandle {

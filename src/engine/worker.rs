@@ -26,6 +26,7 @@ use super::manager::Request;
 use super::pool::Pool;
 use super::queue::Queue;
 use super::rescuer::Rescuer;
+use super::route;
 use super::shard::{self, Shard};
 use super::starts::Start;
 use super::waits;
@@ -212,7 +213,7 @@ impl WorkerThread {
                 && self.pool.running.between_items(true) == Next::Shed
             {
                 if let Some(entry) = self.in_hand.take() {
-                    self.pool.put_back(entry);
+                    route::put_back(entry);
                 }
                 return false;
             }
@@ -313,7 +314,7 @@ impl WorkerThread {
 
     #[inline]
     fn start_of(&self, shard: &Shard) -> Start {
-        if !std::ptr::eq(&*shard.pool, &*self.pool) {
+        if !shard.is_led_to(&self.pool) && shard.pool().is_sibling_of(&self.pool) {
             Start::Stolen
         } else if self.pool.spec.is_home(affinity::current_cpu) {
             Start::Home
@@ -346,12 +347,18 @@ impl WorkerThread {
     pub(crate) fn complete(&self, entry: Entry) {
         self.current.set(None);
         if let Some(next) = shard::complete(entry) {
+            let departures = self.pool.departures.count();
             if let Some(rescuer) = &self.rescuer {
                 rescuer.hand_on(next, &self.pool);
-            } else if !std::ptr::eq(&*next.shard().pool, &*self.pool) {
-                submit(next);
+            } else if !next.shard().leads_to(&self.pool) {
+                route::submit(next);
             } else if self.pool.has_work() {
+                let shard = next.shard().id();
                 self.pool.submit(next);
+                if self.pool.departures.count() != departures {
+                    // The entry may be done by now, and its shard gone.
+                    shard::with_shard(shard, |shard| shard.came_late(&self.pool));
+                }
             } else {
                 self.in_hand.set(Some(next));
             }
@@ -417,11 +424,4 @@ impl WorkerThread {
         let said = self.current.get().map(|_| (self.sequence(), text));
         drop(self.shared.describe(said));
     }
-}
-
-/// Starts an entry that was given a slot, on behalf of nobody who keeps its pool in place: once it is on the
-/// worklist it may be executed, and its queue and their pool may be gone before the kick is done.
-pub(crate) fn submit(entry: Entry) {
-    let pool = Arc::clone(&entry.shard().pool);
-    pool.submit(entry);
 }

@@ -359,6 +359,9 @@ impl ExecutorBuilder {
         if let Some(level) = levels.into_iter().find(|level| !(-20..=19).contains(level)) {
             return Err(BuildExecutorError::Nice(level));
         }
+        if self.default_scope == AffinityScope::Default {
+            return Err(BuildExecutorError::DefaultScope);
+        }
         if self.max_threads == 0 {
             return Err(BuildExecutorError::NoThreads);
         }

@@ -1,5 +1,6 @@
 //! [`Executor`]: the worker pools of a set of CPUs.
 
+mod attrs;
 mod builder;
 mod on_cpus;
 mod shutdown;

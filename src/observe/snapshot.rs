@@ -38,7 +38,7 @@ pub struct ExecutorSnapshot {
     #[doc(alias = "cpu.max")]
     #[doc(alias = "cfs_quota_us")]
     pub cpu_quota: Option<f64>,
-    /// The pools that have been made and not closed.
+    /// The pools that have been made and not closed, and those that still finish what they have.
     pub pools: Vec<PoolSnapshot>,
 }
 
@@ -88,7 +88,7 @@ impl ExecutorSnapshot {
             cpu_quota: environment.and_then(|environment| Some(environment.quota()?.cpus())),
             pools: pools
                 .iter()
-                .filter(|pool| !pool.is_closing())
+                .filter(|pool| pool.is_in_use())
                 .map(|pool| PoolSnapshot::take(pool))
                 .collect(),
         }

@@ -1,9 +1,126 @@
-//! What the pools of an unbound queue are made by.
+//! Where the items of an unbound queue run: what was asked for, and what pools are made by.
 
 #![forbid(unsafe_code)]
 
 use super::cpu_set::CpuSet;
 use super::pods::AffinityScope;
+
+/// Where the items of an unbound queue run, and how urgently.
+///
+/// A queue is [built](crate::WorkQueueBuilder::attrs) with attributes, and may get [others](crate::WorkQueue::apply_attrs)
+/// at any time.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{AffinityScope, Attrs, WorkQueue};
+///
+/// let attrs = Attrs::new().scope(AffinityScope::Numa).nice(10);
+/// let queue = WorkQueue::new("reindex").attrs(attrs).build()?;
+/// # drop(queue);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "workqueue_attrs")]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[must_use]
+pub struct Attrs {
+    nice: Option<i32>,
+    cpus: Option<CpuSet>,
+    scope: AffinityScope,
+    strict: bool,
+}
+
+impl Attrs {
+    /// The defaults: the executor's nice level, [CPUs](crate::Executor::set_unbound_cpus) and
+    /// [scope](crate::Executor::set_default_scope), also when these change.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The nice level, −20 to 19.
+    pub fn nice(mut self, level: i32) -> Self {
+        self.nice = Some(level);
+        self
+    }
+
+    /// The CPUs that items may run on, a part of the executor's. Of these, those count that the executor
+    /// [allows](crate::Executor::set_unbound_cpus); if it allows none of them, all that it allows.
+    #[doc(alias = "cpumask")]
+    pub fn cpus(mut self, cpus: CpuSet) -> Self {
+        self.cpus = Some(cpus);
+        self
+    }
+
+    /// How near to their issuer items run.
+    #[doc(alias = "affn_scope")]
+    pub fn scope(mut self, scope: AffinityScope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Keep items in the pod of their issuer, even if CPUs of other pods have nothing to do. Default: false.
+    #[doc(alias = "affinity_strict")]
+    pub fn strict(mut self, yes: bool) -> Self {
+        self.strict = yes;
+        self
+    }
+
+    pub(crate) fn names_nice(&self) -> bool {
+        self.nice.is_some()
+    }
+
+    /// What is wrong with them, in an executor that uses these CPUs.
+    pub(crate) fn fault(&self, known: &CpuSet) -> Option<AttrsFault> {
+        let level = self.nice.filter(|level| !(-20..=19).contains(level));
+        level.map(AttrsFault::Nice).or_else(|| fault_of(self.cpus.as_ref()?, known).map(AttrsFault::Cpus))
+    }
+
+    /// What follows for the pools of a queue. `nice`: its level, unless they name one. They are without fault.
+    pub(crate) fn resolve(&self, managed: bool, nice: i32, defaults: &AttrDefaults) -> PoolAttrs {
+        let allowed = self.cpus.as_ref().map(|cpus| cpus.intersection(&defaults.cpus));
+        PoolAttrs {
+            managed,
+            scope: if self.scope == AffinityScope::Default { defaults.scope } else { self.scope },
+            strict: self.strict,
+            nice: self.nice.unwrap_or(nice),
+            cpus: allowed.filter(|cpus| !cpus.is_empty()).unwrap_or_else(|| defaults.cpus.clone()),
+        }
+    }
+}
+
+/// What an executor says where a queue's attributes say nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct AttrDefaults {
+    /// Not [`AffinityScope::Default`].
+    pub(crate) scope: AffinityScope,
+    /// The CPUs of all unbound queues, not empty.
+    pub(crate) cpus: CpuSet,
+}
+
+/// Why attributes mean nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AttrsFault {
+    Nice(i32),
+    Cpus(CpusFault),
+}
+
+/// Why a set of CPUs means nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CpusFault {
+    Empty,
+    /// The executor does not use this one.
+    Unknown(usize),
+}
+
+/// What is wrong with a part of the `known` CPUs.
+pub(crate) fn fault_of(cpus: &CpuSet, known: &CpuSet) -> Option<CpusFault> {
+    if cpus.is_empty() {
+        return Some(CpusFault::Empty);
+    }
+    cpus.iter().find(|cpu| !known.contains(*cpu)).map(CpusFault::Unknown)
+}
 
 /// Everything that decides on an unbound queue's pools. Queues that agree in it share their pools.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -36,6 +153,60 @@ impl PoolAttrs {
             (true, _) => Moves::Nothing,
             (false, true) => Moves::Items,
             (false, false) => Moves::Threads,
+        }
+    }
+}
+
+/// spec: A4
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn defaults() -> AttrDefaults {
+        AttrDefaults { scope: AffinityScope::Smt, cpus: "0-3".parse().unwrap() }
+    }
+
+    #[test]
+    fn what_is_left_open_is_the_executors() {
+        let open = Attrs::new().resolve(true, -20, &defaults());
+        let expected = PoolAttrs {
+            managed: true,
+            scope: AffinityScope::Smt,
+            strict: false,
+            nice: -20,
+            cpus: "0-3".parse().unwrap(),
+        };
+        assert_eq!(open, expected);
+        let named = Attrs::new().nice(3).scope(AffinityScope::Numa).strict(true).cpus("2,7".parse().unwrap());
+        let expected = PoolAttrs {
+            managed: false,
+            scope: AffinityScope::Numa,
+            strict: true,
+            nice: 3,
+            cpus: "2".parse().unwrap(),
+        };
+        assert_eq!(named.resolve(false, -20, &defaults()), expected);
+    }
+
+    #[test]
+    fn a_queue_whose_cpus_are_all_taken_away_has_those_that_are_left() {
+        let attrs = Attrs::new().cpus("6-7".parse().unwrap());
+        assert_eq!(attrs.resolve(true, 0, &defaults()).cpus, "0-3".parse().unwrap());
+    }
+
+    #[test]
+    fn faults_are_named() {
+        let known = "0-7".parse().unwrap();
+        let cpus = |list: &str| Attrs::new().cpus(list.parse().unwrap());
+        for (attrs, fault) in [
+            (Attrs::new(), None),
+            (cpus("0,7").nice(-20), None),
+            (cpus("7-9"), Some(AttrsFault::Cpus(CpusFault::Unknown(8)))),
+            (Attrs::new().cpus(CpuSet::new()), Some(AttrsFault::Cpus(CpusFault::Empty))),
+            (Attrs::new().nice(20), Some(AttrsFault::Nice(20))),
+            (Attrs::new().nice(-21), Some(AttrsFault::Nice(-21))),
+        ] {
+            assert_eq!(attrs.fault(&known), fault, "{attrs:?}");
         }
     }
 }

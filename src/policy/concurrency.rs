@@ -406,23 +406,6 @@ mod tests {
         assert_eq!(watched.unwatch(), full);
     }
 
-    /// spec: A3 (also when the home pod's CPU is taken)
-    #[test]
-    fn a_stalled_pool_gives_away_what_it_woke_somebody_for_and_takes_nothing() {
-        let pool = word(0, 1, Some(2)).sharing();
-        assert!(!pool.has_excess(1, 0) && pool.takes_errands());
-        let stalled = pool.stall();
-        assert!(stalled.has_excess(1, 0));
-        assert!(!stalled.has_excess(1, 1), "a helper is on its way");
-        assert_eq!(
-            stalled.reserve(),
-            (stalled, None),
-            "whoever is woken here next would not get a CPU either"
-        );
-        assert!(matches!(stalled.kick().1, Kick::Wake(_)), "its own items may be as lucky as the next one");
-        assert_eq!(stalled.unstall(), pool);
-    }
-
     /// spec: C5, A5 (targets follow the CPUs and their quota)
     #[test]
     fn a_target_may_change_at_any_time() {
@@ -468,6 +451,22 @@ mod tests {
             let row = format!("{running} {waking} {target} {pending} {helpers}");
             assert_eq!(word.has_excess(pending, helpers), may_go, "{row}");
         }
+    }
+
+    /// spec: A3 (elsewhere only what the own pod cannot take)
+    #[test]
+    fn a_stalled_pool_gives_away_what_it_woke_somebody_for_and_takes_nothing() {
+        let pool = word(0, 1, Some(2)).sharing();
+        assert!(!pool.has_excess(1, 0) && pool.takes_errands());
+        let stalled = pool.stall();
+        assert!(stalled.has_excess(1, 0) && !stalled.has_excess(1, 1));
+        assert_eq!(
+            stalled.reserve(),
+            (stalled, None),
+            "whoever is woken here next would not get a CPU either"
+        );
+        assert!(matches!(stalled.kick().1, Kick::Wake(_)), "its own items may be as lucky as the next one");
+        assert_eq!(stalled.unstall(), pool);
     }
 
     #[test]

@@ -307,6 +307,23 @@ impl Crew {
         self.idle.drain(..).map(|idle| idle.id).collect()
     }
 
+    /// Somebody pushes again, and asks next who is [owed](Self::attend).
+    pub(crate) fn open(&mut self) {
+        if self.closing {
+            self.closing = false;
+            if !self.making {
+                // Who was asked for, and not begun, is not made while the pool closes: asked for anew.
+                self.creating = false;
+                self.distress.served();
+            }
+        }
+    }
+
+    /// The pool was opened: does a reservation wait for a worker that nobody was asked for?
+    pub(crate) fn attend(&mut self) -> Prepare {
+        if self.owed.is_empty() { Prepare::Ready } else { self.prepare() }
+    }
+
     /// Is some worker on its way, or being made? If not, and none runs, pending work would wait forever.
     pub(crate) fn is_help_coming(&self) -> bool {
         self.creating || !self.waking.is_empty() || !self.owed.is_empty()

@@ -16,14 +16,15 @@ const CORES_PER_SHARD: usize = 8;
 /// How near to the CPU that queued it an item of an unbound queue stays.
 ///
 /// A scope divides the CPUs of the machine into pods. Each pod has its own workers, and an item goes to the
-/// pod of the CPU that queued it. Small pods keep data warm, large ones share the work more evenly.
+/// pod of the CPU that queued it. Small pods keep data warm; what a pod cannot take goes to the nearest one that can,
+/// unless the queue is [strict](crate::Attrs::strict).
 ///
 /// # Examples
 ///
 /// ```
 /// use cmwq::AffinityScope;
 ///
-/// assert_eq!(AffinityScope::default(), AffinityScope::Cache);
+/// assert_eq!(AffinityScope::default(), AffinityScope::Default);
 /// assert_eq!(AffinityScope::CacheShard.to_string(), "cache_shard");
 /// assert_eq!("numa".parse(), Ok(AffinityScope::Numa));
 /// ```
@@ -38,7 +39,6 @@ pub enum AffinityScope {
     #[doc(alias = "WQ_AFFN_SMT")]
     Smt,
     /// CPUs that share a last-level cache are a pod: the best choice for most work.
-    #[default]
     #[doc(alias = "WQ_AFFN_CACHE")]
     Cache,
     /// As [`Cache`](Self::Cache), but a cache of many cores is divided evenly into pods of about eight, SMT
@@ -52,9 +52,15 @@ pub enum AffinityScope {
     /// All CPUs are one pod.
     #[doc(alias = "WQ_AFFN_SYSTEM")]
     System,
+    /// What the executor's default is, also when that [changes](crate::Executor::set_default_scope):
+    /// [`Cache`](Self::Cache) unless it was told otherwise.
+    #[default]
+    #[doc(alias = "WQ_AFFN_DFL")]
+    Default,
 }
 
 impl AffinityScope {
+    /// Those that divide the CPUs.
     pub(crate) const ALL: [Self; 6] =
         [Self::Cpu, Self::Smt, Self::Cache, Self::CacheShard, Self::Numa, Self::System];
 
@@ -67,6 +73,7 @@ impl AffinityScope {
             Self::CacheShard => "cache_shard",
             Self::Numa => "numa",
             Self::System => "system",
+            Self::Default => "default",
         }
     }
 }
@@ -82,7 +89,7 @@ impl FromStr for AffinityScope {
 
     /// Reads the kernel's name of a scope. The whole name is needed, as one name begins with another.
     fn from_str(name: &str) -> Result<Self, ParseAffinityScopeError> {
-        let found = Self::ALL.into_iter().find(|scope| scope.name() == name);
+        let found = Self::ALL.into_iter().chain([Self::Default]).find(|scope| scope.name() == name);
         found.ok_or_else(|| ParseAffinityScopeError { name: name.to_owned() })
     }
 }
@@ -97,7 +104,7 @@ impl FromStr for AffinityScope {
 /// let error = "caches".parse::<AffinityScope>().unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "`caches` is no affinity scope: write one of cpu, smt, cache, cache_shard, numa, system",
+///     "`caches` is no affinity scope: write one of cpu, smt, cache, cache_shard, numa, system, default",
 /// );
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -108,7 +115,7 @@ pub struct ParseAffinityScopeError {
 impl fmt::Display for ParseAffinityScopeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = AffinityScope::ALL.map(AffinityScope::name).join(", ");
-        write!(f, "`{}` is no affinity scope: write one of {names}", self.name)
+        write!(f, "`{}` is no affinity scope: write one of {names}, default", self.name)
     }
 }
 
@@ -132,7 +139,8 @@ impl Pods {
         let groups: Vec<usize> = match scope {
             AffinityScope::Cpu => cpus.iter().map(|cpu| cpu.id).collect(),
             AffinityScope::Smt => cpus.iter().map(|cpu| cpu.core).collect(),
-            AffinityScope::Cache => cpus.iter().map(|cpu| cpu.cache).collect(),
+            // What an executor's default is, was resolved before; this is the crate's.
+            AffinityScope::Cache | AffinityScope::Default => cpus.iter().map(|cpu| cpu.cache).collect(),
             AffinityScope::CacheShard => cache_shards(cpus),
             AffinityScope::Numa => cpus.iter().map(|cpu| cpu.node).collect(),
             AffinityScope::System => vec![0; cpus.len()],
@@ -371,10 +379,10 @@ mod tests {
 
     #[test]
     fn names_are_the_kernels_and_whole() {
-        for scope in AffinityScope::ALL {
+        for scope in AffinityScope::ALL.into_iter().chain([AffinityScope::Default]) {
             assert_eq!(scope.to_string().parse(), Ok(scope));
         }
-        for wrong in ["", "Cache", "cache_", "cach", "default"] {
+        for wrong in ["", "Cache", "cache_", "cach", "Default"] {
             assert!(wrong.parse::<AffinityScope>().is_err(), "{wrong}");
         }
     }

@@ -13,6 +13,7 @@ pub(crate) mod holds;
 pub(crate) mod item;
 pub(crate) mod one_shot;
 pub(crate) mod pod_bits;
+pub(crate) mod route;
 pub(crate) mod running;
 pub(crate) mod scope;
 pub(crate) mod signal;

@@ -1,61 +1,98 @@
-//! Where the items of an unbound queue run.
+//! Attributes of a queue that is in use.
 
-use crate::{AffinityScope, CpuSet};
+use crate::policy::attrs::PoolAttrs;
+use crate::{AffinityScope, ApplyAttrsError, Attrs, CpuSet, WorkQueue};
 
-/// Where the items of an unbound queue run, and how urgently.
+/// The attributes of a queue that hold at the moment: what was [asked for](Attrs), and the executor's where that says
+/// nothing.
 ///
-/// # Examples
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use cmwq::{AffinityScope, Attrs, WorkQueue};
-///
-/// let attrs = Attrs::new().scope(AffinityScope::Numa).nice(10);
-/// let queue = WorkQueue::new("reindex").attrs(attrs).build()?;
-/// # drop(queue);
-/// # Ok(())
-/// # }
-/// ```
-#[doc(alias = "workqueue_attrs")]
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-#[must_use]
-pub struct Attrs {
-    pub(super) nice: Option<i32>,
-    pub(super) cpus: Option<CpuSet>,
-    pub(super) scope: Option<AffinityScope>,
-    pub(super) strict: bool,
+/// Made by [`WorkQueue::attrs`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct EffectiveAttrs {
+    /// The nice level. What workers have instead where that was denied:
+    /// [`nice_denied`](crate::ExecutorSnapshot::nice_denied).
+    pub nice: i32,
+    /// The CPUs that items may run on.
+    pub cpus: CpuSet,
+    /// How near to their issuer items run. Never [`AffinityScope::Default`].
+    pub scope: AffinityScope,
+    /// Do items stay in the pod of their issuer, even if CPUs of other pods have nothing to do?
+    pub strict: bool,
 }
 
-impl Attrs {
-    /// The defaults: the executor's normal nice level, CPUs and scope.
-    pub fn new() -> Self {
-        Self::default()
+impl WorkQueue {
+    /// Gives the queue other attributes, in place of all that it has. Does not wait, so an item may call it, too.
+    ///
+    /// Items that are active (running, blocked, or on a worklist) finish where they are; what waits, and what comes, goes
+    /// to workers with the new attributes. All limits hold meanwhile, and items keep their order: an ordered queue runs
+    /// one at a time in queueing order, and no new item of another overtakes what was queued before on the same CPU. A
+    /// [`high_priority`](crate::WorkQueueBuilder::high_priority) queue keeps the high nice level if the attributes name
+    /// none. Costs O(CPUs).
+    ///
+    /// For each different set of attributes that a queue has had, some KiB of memory stay until the queue is gone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{AffinityScope, Attrs, WorkQueue};
+    ///
+    /// let queue = WorkQueue::new("reindex").build()?;
+    /// queue.apply_attrs(Attrs::new().scope(AffinityScope::System).nice(19))?;
+    /// let niced = queue.spawn(|| "at the lowest priority")?;
+    /// # niced.join()?;
+    /// let error = queue.apply_attrs(Attrs::new().nice(20)).unwrap_err();
+    /// assert_eq!(error.to_string(), "nice level 20 does not exist; levels go from -20 to 19");
+    /// assert_eq!(queue.attrs().unwrap().nice, 19, "as before");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the attributes mean nothing, the queue can have none, or its executor is at its end: the error says which, and
+    /// nothing was changed.
+    #[doc(alias = "apply_workqueue_attrs")]
+    pub fn apply_attrs(&self, attrs: Attrs) -> Result<(), ApplyAttrsError> {
+        let queue = self.handle.queue();
+        if queue.spec.is_bh {
+            return Err(ApplyAttrsError::Bh);
+        }
+        if queue.spec.unbound.is_none() {
+            return Err(ApplyAttrsError::PerCpu);
+        }
+        let known = &queue.executor.cpus;
+        if let Some(fault) = attrs.fault(known) {
+            return Err(ApplyAttrsError::of_attrs(fault, known));
+        }
+        queue.apply_attrs(attrs).map_err(ApplyAttrsError::of_refusal)
     }
 
-    /// The nice level, −20 to 19.
-    pub fn nice(mut self, level: i32) -> Self {
-        self.nice = Some(level);
-        self
+    /// The attributes that hold at the moment. `None` for per-CPU and bh queues, which have none, and in a forked child.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{AffinityScope, Executor, WorkQueue};
+    ///
+    /// let queue = WorkQueue::new("reindex").build()?;
+    /// let attrs = queue.attrs().unwrap();
+    /// assert_eq!(attrs.scope, AffinityScope::Cache);
+    /// assert_eq!(&attrs.cpus, Executor::global().cpus());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn attrs(&self) -> Option<EffectiveAttrs> {
+        self.handle.queue().pool_attrs().map(EffectiveAttrs::of)
     }
+}
 
-    /// The CPUs that items may run on, a part of the executor's.
-    #[doc(alias = "cpumask")]
-    pub fn cpus(mut self, cpus: CpuSet) -> Self {
-        self.cpus = Some(cpus);
-        self
-    }
-
-    /// How near to their issuer items run.
-    #[doc(alias = "affn_scope")]
-    pub fn scope(mut self, scope: AffinityScope) -> Self {
-        self.scope = Some(scope);
-        self
-    }
-
-    /// Keep items in the pod of their issuer, even if CPUs of other pods have nothing to do. Default: false.
-    #[doc(alias = "affinity_strict")]
-    pub fn strict(mut self, yes: bool) -> Self {
-        self.strict = yes;
-        self
+impl EffectiveAttrs {
+    fn of(attrs: PoolAttrs) -> Self {
+        let PoolAttrs { managed: _, scope, strict, nice, cpus } = attrs;
+        Self { nice, cpus, scope, strict }
     }
 }

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::engine::queue::{Limit, QueueHandle, QueueKind, QueueSpec};
+use crate::engine::queue::{Limit, QueueHandle, QueueKind, QueueSpec, Unbound};
 use crate::engine::rescuer::OwnedRescuer;
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT, NO_LIMIT};
-use crate::policy::attrs::PoolAttrs;
 use crate::{Attrs, BuildQueueError, Executor, WorkQueue, blocking};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -166,7 +165,8 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Where items run, and how urgently. Not for per-CPU and bh queues.
+    /// Where items run, and how urgently. They may be changed later:
+    /// [`WorkQueue::apply_attrs`](crate::WorkQueue::apply_attrs). Not for per-CPU and bh queues.
     pub fn attrs(mut self, attrs: Attrs) -> Self {
         self.attrs = Some(attrs);
         self
@@ -216,18 +216,28 @@ impl WorkQueueBuilder {
     /// Makes the queue, also in a forked process or on an executor that was shut down: there it refuses whatever it is
     /// asked. Is it accepted by the executor?
     pub(crate) fn make_on(self, executor: &Executor) -> Result<(WorkQueue, bool), BuildQueueError> {
-        let (limit, kind) = (self.limit()?, self.queue_kind(executor)?);
+        let (limit, unbound) = (self.limit()?, self.unbound(executor));
+        let attrs = self.attrs.clone().unwrap_or_default();
+        if let Some(fault) = attrs.fault(executor.cpus()) {
+            return Err(BuildQueueError::of_attrs(fault, executor.cpus()));
+        }
+        let kind = match unbound {
+            Some(unbound) => QueueKind::Unbound(executor.inner.resolve(unbound, &attrs)),
+            None if self.kind == Kind::Bh => QueueKind::Bh { high: self.high_priority },
+            None => QueueKind::PerCpu { high: self.high_priority },
+        };
         let spec = QueueSpec {
             rescuer: self.rescuer.then(|| self.make_rescuer(&kind, executor)).transpose()?,
             limit,
-            kind,
+            unbound,
+            is_bh: self.kind == Kind::Bh,
             name: self.name.into(),
             max_pending: self.max_pending,
             cpu_intensive: self.cpu_intensive,
             ordered: matches!(self.kind, Kind::Ordered | Kind::Bh),
             freezable: self.freezable,
         };
-        let (handle, in_time) = QueueHandle::new(spec, Arc::clone(&executor.inner));
+        let (handle, in_time) = QueueHandle::new(spec, (kind, attrs), Arc::clone(&executor.inner));
         Ok((WorkQueue::from_handle(handle), in_time))
     }
 
@@ -240,7 +250,7 @@ impl WorkQueueBuilder {
             _ => ("", ""),
         };
         let not_per_cpu = if self.kind == Kind::Bh { kind } else { "an unbound queue" };
-        let nice = self.attrs.as_ref().is_some_and(|attrs| attrs.nice.is_some());
+        let nice = self.attrs.as_ref().is_some_and(Attrs::names_nice);
         // 0 stands for the default: it asks for no number of its own.
         let chosen = |limit: Option<usize>| limit.is_some_and(|items| items != 0);
         let rules = [
@@ -321,30 +331,15 @@ impl WorkQueueBuilder {
         }
     }
 
-    fn queue_kind(&self, executor: &Executor) -> Result<QueueKind, BuildQueueError> {
+    /// If it has attributes: what they leave open.
+    fn unbound(&self, executor: &Executor) -> Option<Unbound> {
         let executor = &executor.inner;
-        let becomes_unbound = self.power_efficient && executor.power_efficient;
-        if self.kind == Kind::Bh {
-            return Ok(QueueKind::Bh { high: self.high_priority });
-        }
-        if self.kind == Kind::PerCpu && !becomes_unbound {
-            return Ok(QueueKind::PerCpu { high: self.high_priority });
-        }
-        let attrs = self.attrs.clone().unwrap_or_default();
-        let level = if self.high_priority { executor.nice.high } else { executor.nice.normal };
-        let nice = attrs.nice.unwrap_or(level);
-        if !(-20..=19).contains(&nice) {
-            return Err(BuildQueueError::Nice(nice));
-        }
-        let cpus = attrs.cpus.unwrap_or_else(|| executor.cpus.clone());
-        if cpus.is_empty() {
-            return Err(BuildQueueError::NoCpu);
-        }
-        if let Some(cpu) = cpus.iter().find(|cpu| !executor.cpus.contains(*cpu)) {
-            return Err(BuildQueueError::UnknownCpu { cpu, known: executor.cpus.clone() });
-        }
-        let scope = attrs.scope.unwrap_or(executor.default_scope);
-        let managed = self.kind == Kind::Managed;
-        Ok(QueueKind::Unbound(PoolAttrs { managed, scope, strict: attrs.strict, nice, cpus }))
+        let is_unbound = match self.kind {
+            Kind::Managed | Kind::Unbound | Kind::Ordered => true,
+            Kind::PerCpu => self.power_efficient && executor.power_efficient,
+            Kind::Bh => false,
+        };
+        let nice = if self.high_priority { executor.nice.high } else { executor.nice.normal };
+        is_unbound.then_some(Unbound { managed: self.kind == Kind::Managed, nice })
     }
 }

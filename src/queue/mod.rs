@@ -3,6 +3,7 @@
 mod attrs;
 mod batch;
 mod builder;
+mod counts;
 mod delayed;
 mod end;
 mod placed;
@@ -13,13 +14,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::placement::Place;
-use crate::engine::queue::{QueueHandle, QueueKind};
-use crate::engine::starts::StartCounts;
+use crate::engine::queue::QueueHandle;
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
 use crate::sys::wait::Until;
 use crate::{JoinHandle, QueueError, Refused, SetMaxActiveError, WaitError, Work};
 
-pub use self::attrs::Attrs;
+pub use self::attrs::EffectiveAttrs;
 use self::builder::Kind;
 pub use self::builder::WorkQueueBuilder;
 pub use self::scope::ScopedJoinHandle;
@@ -61,9 +61,12 @@ impl WorkQueue {
     /// The recommended kind: unbound and *managed*. Items run near their issuer, as many at a time as their pod has
     /// CPUs, not counting those that block under a guard.
     ///
-    /// Managed queues share that number if their pods have the same CPUs and nice level: a hundred such queues run no
-    /// more than one. It is a number of theirs alone. Managed queues with another nice level, or with pods of other
-    /// CPUs (by [`Attrs`]; also if they overlap), and per-CPU queues of normal and of high priority each have their own
+    /// An item whose pod is full, or gets no CPU, starts in another pod of the queue's that has a CPU free, unless the
+    /// queue is [strict](crate::Attrs::strict).
+    ///
+    /// Managed queues share that number if they divide the same CPUs alike and have the same nice level: a hundred such
+    /// queues run no more than one. It is a number of theirs alone. Managed queues with another nice level, or with other
+    /// pods (by [`Attrs`](crate::Attrs); also if they overlap), strict ones, and per-CPU queues of normal and of high priority each have their own
     /// and do not see each other's items; plain unbound and ordered queues have none. Where several of these share a CPU,
     /// the system's scheduler divides it between them.
     ///
@@ -188,40 +191,6 @@ impl WorkQueue {
         self.handle.queue().name()
     }
 
-    /// How often a pool that could not have a worker has called this queue's [rescuer](WorkQueueBuilder::rescuer). 0
-    /// without one.
-    #[doc(alias = "PWQ_STAT_MAYDAY")]
-    #[must_use]
-    pub fn maydays(&self) -> u64 {
-        self.handle.queue().rescuer().map_or(0, |rescuer| rescuer.maydays())
-    }
-
-    /// How many of its items the [rescuer](WorkQueueBuilder::rescuer) has begun. 0 without one.
-    #[doc(alias = "PWQ_STAT_RESCUED")]
-    #[must_use]
-    pub fn rescued(&self) -> u64 {
-        self.handle.queue().rescuer().map_or(0, |rescuer| rescuer.rescued())
-    }
-
-    /// Where its items have started so far: at home, that is in the pod of the CPU that they were queued on, or
-    /// elsewhere. Costs O(CPUs).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = cmwq::WorkQueue::new("thumbnails").build()?;
-    /// queue.spawn(|| ())?.join()?;
-    /// let starts = queue.starts();
-    /// assert_eq!(starts.home + starts.stolen, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn starts(&self) -> StartCounts {
-        self.handle.queue().starts()
-    }
-
     /// Queues a closure that runs once. Costs one allocation, and no lock or system call while the pool is busy.
     ///
     /// Everything before this call happens before the closure runs. Dropping the handle detaches the item.
@@ -331,7 +300,7 @@ impl WorkQueue {
     #[doc(alias = "workqueue_set_max_active")]
     pub fn set_max_active(&self, items: usize) -> Result<(), SetMaxActiveError> {
         let queue = self.handle.queue();
-        if matches!(queue.spec.kind, QueueKind::Bh { .. }) {
+        if queue.spec.is_bh {
             return Err(SetMaxActiveError::Bh);
         }
         if queue.spec.ordered {
@@ -342,58 +311,6 @@ impl WorkQueue {
         }
         queue.set_max_active(if items == 0 { MAX_ACTIVE_DEFAULT } else { items });
         Ok(())
-    }
-
-    /// How many items wait or run: accepted, and not done. A cancelled one counts until its place in the queue is
-    /// reached, and one that has just ended for a moment longer. A hint: it may have changed when this returns. Costs
-    /// O(CPUs).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = cmwq::WorkQueue::new("mail").build()?;
-    /// assert!(queue.is_empty());
-    /// drop(queue.spawn(|| ())?);
-    /// assert!(queue.len() <= 1);
-    /// queue.flush()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.handle.queue().len()
-    }
-
-    /// Does nothing wait or run? A hint, as [`len`](Self::len).
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Do items that were queued on this CPU wait because `max_active` of them are active? A hint: it may have changed
-    /// when this returns. Of a queue that is limited as a whole, every CPU says the same.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = cmwq::WorkQueue::per_cpu("acks").build()?;
-    /// for cpu in cmwq::Executor::global().cpus().iter() {
-    ///     assert!(!queue.is_congested(cpu)?);
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`QueueError::UnknownCpu`] if the executor does not use this CPU.
-    #[doc(alias = "workqueue_congested")]
-    pub fn is_congested(&self, cpu: usize) -> Result<bool, QueueError> {
-        let queue = self.handle.queue();
-        let slot = queue.executor.placement.slot_on(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
-        Ok(queue.is_congested(slot))
     }
 
     /// Waits until everything that was queued before this call is done, under a blocking guard. What is queued

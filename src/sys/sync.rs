@@ -65,6 +65,32 @@ mod imp {
         }
     }
 
+    /// The same for an address, whose end nobody watches.
+    #[derive(Debug)]
+    pub(crate) struct AtomicPtr<T> {
+        value: loom::sync::atomic::AtomicPtr<T>,
+        order: loom::sync::atomic::AtomicU64,
+    }
+
+    impl<T> AtomicPtr<T> {
+        pub(crate) fn new(value: *mut T) -> Self {
+            Self {
+                value: loom::sync::atomic::AtomicPtr::new(value),
+                order: loom::sync::atomic::AtomicU64::new(0),
+            }
+        }
+
+        pub(crate) fn load(&self, ordering: Ordering) -> *mut T {
+            self.order.fetch_add(0, Ordering::Relaxed);
+            self.value.load(ordering)
+        }
+
+        pub(crate) fn store(&self, value: *mut T, ordering: Ordering) {
+            self.order.fetch_add(0, Ordering::Relaxed);
+            self.value.store(value, ordering);
+        }
+    }
+
     /// loom's mutex with parking_lot's face: no poisoning.
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);

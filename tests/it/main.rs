@@ -8,6 +8,7 @@
     reason = "tests stand in for a user, who has the standard library"
 )]
 
+mod attrs;
 mod bad_input;
 mod batches;
 mod bh;

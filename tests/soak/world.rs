@@ -23,7 +23,7 @@ pub(crate) const BEATS: &str = "beats";
 /// Longer than any thread is kept from going on, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-const SCOPES: [AffinityScope; 4] =
+pub(crate) const SCOPES: [AffinityScope; 4] =
     [AffinityScope::Cpu, AffinityScope::Smt, AffinityScope::Cache, AffinityScope::System];
 
 const SHAPES: [&str; 5] =

@@ -90,7 +90,7 @@ impl Pool {
     /// There is no manager, so there are no workers either. Work waits until somebody, by the next push or otherwise,
     /// has brought a manager about: it looks at every pool.
     #[cold]
-    fn nobody_comes(&self) {
+    pub(super) fn nobody_comes(&self) {
         let mut state = self.state.lock();
         let dropped = state.crew.nobody_comes();
         let _no_manager = self.came(&mut state, dropped.len());

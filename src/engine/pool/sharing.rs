@@ -30,9 +30,12 @@ impl Member for Pool {
     }
 
     fn movable(&self) -> u64 {
-        let aside = abandon::entries(self.sidelined.load(Ordering::Acquire));
+        let sidelined = self.sidelined.load(Ordering::Acquire);
+        if sidelined == abandon::ABANDONED {
+            return 0;
+        }
         // The two numbers are of one moment only under the lock.
-        let aside = aside.saturating_sub(self.bound.load(Ordering::Relaxed));
+        let aside = sidelined.saturating_sub(self.bound.load(Ordering::Relaxed));
         (self.worklist.len() + aside) as u64
     }
 }
@@ -44,6 +47,12 @@ impl Seat {
 }
 
 impl Pool {
+    /// May items of the other one come here?
+    pub(crate) fn is_sibling_of(&self, other: &Self) -> bool {
+        let classes = self.seat.as_ref().zip(other.seat.as_ref());
+        classes.is_some_and(|(own, others)| Arc::ptr_eq(&own.class, &others.class))
+    }
+
     /// The caller has pushed to this full pool, or given something up: siblings with room are to take what is too much.
     /// As many at once as there is room for: woken one by another, the last one would come late.
     #[inline]
@@ -88,6 +97,9 @@ impl Pool {
 
     /// The first entry that may leave.
     fn give(&self) -> Option<Entry> {
+        if self.is_abandoned() {
+            return None;
+        }
         let aside = self.sidelined.load(Ordering::Acquire) > self.bound.load(Ordering::Relaxed);
         if let Some(entry) = aside.then(|| self.give_from_sideline()).flatten() {
             return Some(entry);

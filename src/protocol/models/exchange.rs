@@ -148,7 +148,7 @@ impl Class {
 /// The smallest meeting: one item comes, one sibling gets room.
 #[test]
 fn an_item_meets_a_sibling_that_gets_room() {
-    check(3, || {
+    check(2, || {
         let class = Arc::new(Class::new(&[true, true]));
         let sibling = {
             let class = class.clone();
@@ -185,7 +185,7 @@ fn two_items_and_a_sibling_that_gets_room() {
         let threads = [
             {
                 let class = class.clone();
-                thread::spawn(move || class.work(1))
+                thread::spawn(move || class.rest(1))
             },
             {
                 let class = class.clone();

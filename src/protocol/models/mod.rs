@@ -27,6 +27,7 @@ mod limit;
 mod one_shot;
 mod pool;
 mod rescue;
+mod route;
 mod running;
 mod scope;
 mod shut;

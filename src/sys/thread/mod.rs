@@ -20,7 +20,7 @@ use linux as system;
 #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
 use portable as system;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 pub(super) use linux::thread_id;
 pub(crate) use system::{current_nice, process_nice, set_nice};
 

@@ -12,9 +12,9 @@ use super::Cause;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::topology::Cpu;
 
-/// Sets of CPUs that share something. Where a CPU is in several, the last one counts.
+/// Sets of CPUs that share something, each with its first CPU.
 #[derive(Default)]
-struct Groups(Vec<CpuSet>);
+struct Groups(Vec<(usize, CpuSet)>);
 
 /// Every CPU that is online, by the tree at `root`. `None` if there is no such tree, or nobody may look at it.
 pub(super) fn read(root: &Path) -> Result<Option<Vec<Cpu>>, Cause> {
@@ -22,7 +22,7 @@ pub(super) fn read(root: &Path) -> Result<Option<Vec<Cpu>>, Cause> {
     let Some(online) = list(&folder.join("online"))? else { return Ok(None) };
     let nodes = nodes(&root.join("devices/system/node"), &online)?;
     let (mut cores, mut caches, mut outer) = (Groups::default(), Groups::default(), Groups::default());
-    outer.0.extend(nodes.iter().map(|(_, cpus)| cpus.clone()));
+    outer.0.extend(nodes.iter().filter_map(|(_, cpus)| Some((cpus.first()?, cpus.clone()))));
     for cpu in online.iter() {
         let folder = folder.join(format!("cpu{cpu}"));
         let topology = folder.join("topology");
@@ -53,7 +53,7 @@ impl Groups {
             if let Some(cpus) = list(&folder.join(file))? {
                 let cpus = cpus.intersection(online);
                 if cpus.first() == Some(cpu) {
-                    self.0.push(cpus);
+                    self.0.push((cpu, cpus));
                 }
                 break;
             }
@@ -63,12 +63,8 @@ impl Groups {
 
     /// The first CPU of the set that each CPU is in. Of several sets, the one with the highest `rank` counts.
     fn by_cpu(mut self, rank: impl Fn(usize) -> usize) -> BTreeMap<usize, usize> {
-        self.0.sort_by_key(|cpus| rank(cpus.len()));
-        let with_first = |cpus: &CpuSet| {
-            let first = cpus.first();
-            cpus.iter().filter_map(|cpu| Some((cpu, first?))).collect::<Vec<_>>()
-        };
-        self.0.iter().flat_map(with_first).collect()
+        self.0.sort_by_key(|(_, cpus)| rank(cpus.len()));
+        self.0.iter().flat_map(|(first, cpus)| cpus.iter().map(|cpu| (cpu, *first))).collect()
     }
 }
 
@@ -127,16 +123,15 @@ fn text(path: &Path) -> Result<Option<String>, Cause> {
     known(fs::read_to_string(path)).map_err(|error| at(path, &error))
 }
 
-/// Nothing, where there is nothing to read, or it is not for us: containers may hide parts of the tree.
+/// Nothing, where there is nothing to read, or it is not for us: containers may hide parts of the tree, and a CPU may
+/// leave while it is looked at.
 fn known<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     match read {
         Ok(value) => Ok(Some(value)),
-        Err(error) => match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
-                Ok(None)
-            }
-            _ => Err(error),
-        },
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) => Ok(None),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO)) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

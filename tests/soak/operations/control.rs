@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use cmwq::WaitError;
+use cmwq::{ApplyAttrsError, Attrs, SetDefaultScopeError, SetUnboundCpusError, WaitError};
 
 use crate::books::Books;
-use crate::world::BEATS;
+use crate::world::{BEATS, SCOPES};
 
 use super::{Driver, Operation};
 
@@ -14,6 +14,8 @@ const UNBOOKED: [&str; 2] = [BEATS, "schedule_on_each_cpu"];
 
 pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "set_max_active", weight: 20, perform: set_max_active },
+    Operation { name: "apply_attrs", weight: 20, perform: apply_attrs },
+    Operation { name: "set_default_scope, set_unbound_cpus", weight: 2, perform: set_defaults },
     Operation { name: "len, is_congested", weight: 10, perform: look },
     Operation { name: "freeze and thaw", weight: 2, perform: freeze },
     Operation { name: "drain", weight: 4, perform: drain },
@@ -26,6 +28,36 @@ fn set_max_active(driver: &mut Driver) {
     let Some(queue) = driver.world.queue(&mut driver.random) else { return };
     let answer = queue.queue.set_max_active(driver.random.below(24));
     if answer != queue.limit {
+        Books::add(&driver.world.books.wrong);
+    }
+}
+
+fn apply_attrs(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    let random = &mut driver.random;
+    let attrs =
+        Attrs::new().scope(*random.pick(&SCOPES)).strict(random.once_in(2)).nice(random.below(3) as i32);
+    let has_attrs = queue.queue.attrs().is_some();
+    let is_right = match queue.queue.apply_attrs(attrs) {
+        Ok(()) => has_attrs,
+        Err(ApplyAttrsError::PerCpu | ApplyAttrsError::Bh) => !has_attrs,
+        Err(ApplyAttrsError::ShutDown) => driver.world.has_ends,
+        Err(_) => false,
+    };
+    if !is_right {
+        Books::add(&driver.world.books.wrong);
+    }
+}
+
+fn set_defaults(driver: &mut Driver) {
+    let Some(executor) = driver.world.executor(&mut driver.random) else { return };
+    let scope = executor.set_default_scope(*driver.random.pick(&SCOPES));
+    let cpus = 1 + driver.random.below(executor.cpus().len());
+    let cpus = executor.set_unbound_cpus(executor.cpus().iter().take(cpus).collect());
+    let may_refuse = driver.world.has_ends;
+    if !(scope.is_ok() || may_refuse && scope == Err(SetDefaultScopeError::ShutDown))
+        || !(cpus.is_ok() || may_refuse && cpus == Err(SetUnboundCpusError::ShutDown))
+    {
         Books::add(&driver.world.books.wrong);
     }
 }

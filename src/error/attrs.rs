@@ -1,0 +1,201 @@
+//! Why attributes stay as they are.
+
+use std::fmt;
+
+use crate::policy::attrs::{AttrsFault, CpusFault};
+use crate::{BuildQueueError, CpuSet, QueueError};
+
+/// Why the attributes of a queue were not changed. They are as they were.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{ApplyAttrsError, Attrs, CpuSet, WorkQueue};
+///
+/// let queue = WorkQueue::new("reindex").build()?;
+/// let nowhere = Attrs::new().cpus(CpuSet::new());
+/// assert_eq!(queue.apply_attrs(nowhere), Err(ApplyAttrsError::NoCpu));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ApplyAttrsError {
+    /// Items of a per-CPU queue run on the CPU that they were queued on.
+    PerCpu,
+    /// Items of a bh queue do, too.
+    Bh,
+    /// They name no CPU.
+    NoCpu,
+    /// They name a CPU that the executor does not use.
+    UnknownCpu {
+        /// Its number.
+        cpu: usize,
+        /// The CPUs that the executor uses.
+        known: CpuSet,
+    },
+    /// A nice level outside of −20 to 19.
+    Nice(i32),
+    /// The executor was shut down, or is being shut down.
+    ShutDown,
+    /// The queue belongs to the process that this one was forked from.
+    Forked,
+}
+
+/// Why the CPUs of an executor's unbound queues were not changed.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{CpuSet, Executor, SetUnboundCpusError};
+///
+/// let executor = Executor::builder().build()?;
+/// assert_eq!(executor.set_unbound_cpus(CpuSet::new()), Err(SetUnboundCpusError::NoCpu));
+/// assert_eq!(executor.unbound_cpus(), *executor.cpus());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SetUnboundCpusError {
+    /// The set is empty.
+    NoCpu,
+    /// It has a CPU that the executor does not use.
+    UnknownCpu {
+        /// Its number.
+        cpu: usize,
+        /// The CPUs that the executor uses.
+        known: CpuSet,
+    },
+    /// The executor was shut down, or is being shut down.
+    ShutDown,
+    /// The executor belongs to the process that this one was forked from.
+    Forked,
+}
+
+/// Why an executor's default scope was not changed.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{AffinityScope, Executor, SetDefaultScopeError};
+///
+/// let executor = Executor::builder().build()?;
+/// let error = executor.set_default_scope(AffinityScope::Default).unwrap_err();
+/// assert_eq!(error, SetDefaultScopeError::Default);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SetDefaultScopeError {
+    /// [`AffinityScope::Default`](crate::AffinityScope::Default) means the executor's default, which must be another one.
+    Default,
+    /// The executor was shut down, or is being shut down.
+    ShutDown,
+    /// The executor belongs to the process that this one was forked from.
+    Forked,
+}
+
+impl ApplyAttrsError {
+    pub(crate) fn of_attrs(fault: AttrsFault, known: &CpuSet) -> Self {
+        match fault {
+            AttrsFault::Nice(level) => Self::Nice(level),
+            AttrsFault::Cpus(CpusFault::Empty) => Self::NoCpu,
+            AttrsFault::Cpus(CpusFault::Unknown(cpu)) => Self::UnknownCpu { cpu, known: known.clone() },
+        }
+    }
+
+    pub(crate) fn of_refusal(refusal: QueueError) -> Self {
+        if refusal == QueueError::Forked { Self::Forked } else { Self::ShutDown }
+    }
+}
+
+impl BuildQueueError {
+    pub(crate) fn of_attrs(fault: AttrsFault, known: &CpuSet) -> Self {
+        match fault {
+            AttrsFault::Nice(level) => Self::Nice(level),
+            AttrsFault::Cpus(CpusFault::Empty) => Self::NoCpu,
+            AttrsFault::Cpus(CpusFault::Unknown(cpu)) => Self::UnknownCpu { cpu, known: known.clone() },
+        }
+    }
+}
+
+impl SetUnboundCpusError {
+    pub(crate) fn of_cpus(fault: CpusFault, known: &CpuSet) -> Self {
+        match fault {
+            CpusFault::Empty => Self::NoCpu,
+            CpusFault::Unknown(cpu) => Self::UnknownCpu { cpu, known: known.clone() },
+        }
+    }
+
+    pub(crate) fn of_refusal(refusal: QueueError) -> Self {
+        if refusal == QueueError::Forked { Self::Forked } else { Self::ShutDown }
+    }
+}
+
+impl SetDefaultScopeError {
+    pub(crate) fn of_refusal(refusal: QueueError) -> Self {
+        if refusal == QueueError::Forked { Self::Forked } else { Self::ShutDown }
+    }
+}
+
+const SHUT_DOWN: &str = "the executor was shut down";
+const FORKED: &str = "the executor belongs to the process that this one was forked from; make a new one here";
+
+impl fmt::Display for ApplyAttrsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PerCpu => {
+                write!(
+                    f,
+                    "a per-CPU queue has no attributes: its items run on the CPU that they were queued on"
+                )
+            }
+            Self::Bh => {
+                write!(f, "a bh queue has no attributes: its items run on the CPU that they were queued on")
+            }
+            Self::NoCpu => {
+                write!(f, "the attributes name no CPU; leave them out to use all of the executor's")
+            }
+            Self::UnknownCpu { cpu, known } => {
+                write!(f, "the executor does not use CPU {cpu}; it uses {known}")
+            }
+            Self::Nice(nice) => write!(f, "nice level {nice} does not exist; levels go from -20 to 19"),
+            Self::ShutDown => f.write_str(SHUT_DOWN),
+            Self::Forked => f.write_str(FORKED),
+        }
+    }
+}
+
+impl fmt::Display for SetUnboundCpusError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCpu => write!(f, "unbound queues need at least one CPU, the given set is empty"),
+            Self::UnknownCpu { cpu, known } => {
+                write!(f, "the executor does not use CPU {cpu}; it uses {known}")
+            }
+            Self::ShutDown => f.write_str(SHUT_DOWN),
+            Self::Forked => f.write_str(FORKED),
+        }
+    }
+}
+
+impl fmt::Display for SetDefaultScopeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => {
+                write!(f, "the scope `default` means the executor's default, which must be another one")
+            }
+            Self::ShutDown => f.write_str(SHUT_DOWN),
+            Self::Forked => f.write_str(FORKED),
+        }
+    }
+}
+
+impl std::error::Error for ApplyAttrsError {}
+impl std::error::Error for SetUnboundCpusError {}
+impl std::error::Error for SetDefaultScopeError {}

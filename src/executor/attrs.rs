@@ -1,0 +1,75 @@
+//! What an executor says for queues whose attributes say nothing.
+
+use crate::policy::attrs::fault_of;
+use crate::{AffinityScope, CpuSet, Executor, SetDefaultScopeError, SetUnboundCpusError};
+
+impl Executor {
+    /// Lets unbound queues use these CPUs only, a part of the executor's: those that there are, and those that are built
+    /// later. A queue whose [own CPUs](crate::Attrs::cpus) are all taken away uses all that are left. Per-CPU and bh queues
+    /// go on as before.
+    ///
+    /// As by [`apply_attrs`](crate::WorkQueue::apply_attrs): nothing waits, all limits hold, and items keep their order.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{CpuSet, Executor, WorkQueue};
+    ///
+    /// let executor = Executor::builder().build()?;
+    /// let queue = WorkQueue::new("thumbnails").build_on(&executor)?;
+    /// let last = executor.cpus().iter().last().unwrap();
+    /// executor.set_unbound_cpus([last].into_iter().collect())?;
+    /// assert_eq!(queue.attrs().unwrap().cpus.to_string(), last.to_string());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the set is empty or has a CPU that the executor does not use, or the executor is at its end. Nothing was changed.
+    #[doc(alias = "workqueue_unbound_cpumask")]
+    #[doc(alias = "workqueue_set_unbound_cpumask")]
+    pub fn set_unbound_cpus(&self, cpus: CpuSet) -> Result<(), SetUnboundCpusError> {
+        if let Some(fault) = fault_of(&cpus, self.cpus()) {
+            return Err(SetUnboundCpusError::of_cpus(fault, self.cpus()));
+        }
+        self.inner.set_unbound_cpus(cpus).map_err(SetUnboundCpusError::of_refusal)
+    }
+
+    /// The CPUs that unbound queues may use. In a forked child, all of the executor's.
+    #[must_use]
+    pub fn unbound_cpus(&self) -> CpuSet {
+        self.inner.defaults().map_or_else(|| self.cpus().clone(), |defaults| defaults.cpus)
+    }
+
+    /// Sets the scope of queues that name none, those that there are and those that are built later.
+    ///
+    /// As by [`apply_attrs`](crate::WorkQueue::apply_attrs): nothing waits, all limits hold, and items keep their order.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{AffinityScope, Executor, WorkQueue};
+    ///
+    /// let executor = Executor::builder().build()?;
+    /// let queue = WorkQueue::new("thumbnails").build_on(&executor)?;
+    /// executor.set_default_scope(AffinityScope::Numa)?;
+    /// assert_eq!(queue.attrs().unwrap().scope, AffinityScope::Numa);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`SetDefaultScopeError::Default`] for [`AffinityScope::Default`], and if the executor is at its end. Nothing was
+    /// changed.
+    #[doc(alias = "default_affinity_scope")]
+    pub fn set_default_scope(&self, scope: AffinityScope) -> Result<(), SetDefaultScopeError> {
+        if scope == AffinityScope::Default {
+            return Err(SetDefaultScopeError::Default);
+        }
+        self.inner.set_default_scope(scope).map_err(SetDefaultScopeError::of_refusal)
+    }
+}

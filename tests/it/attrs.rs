@@ -1,0 +1,552 @@
+//! Attributes of queues in use, and what their executor says where they say nothing.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cmwq::{
+    AffinityScope, ApplyAttrsError, Attrs, BuildExecutorError, CpuSet, Executor, JoinHandle,
+    SetDefaultScopeError, SetUnboundCpusError, Work, WorkQueue,
+};
+
+use crate::support::{
+    Crowd, Door, Random, SOON, Spawns, builder, bump, counting, cpus, current_pool, eventually, falls_quiet,
+    no_thread_of, on_each_executor, one_cpu, own_nice, own_status, pool, stress, time_limit,
+};
+
+/// Attributes by a number, each different from its neighbours.
+fn some_attrs(n: usize) -> Attrs {
+    let scope = SCOPES[n % 6];
+    Attrs::new().scope(scope).nice([0, 3, 5, 7][n % 4]).strict(n % 3 == 0)
+}
+
+const SCOPES: [AffinityScope; 6] = [
+    AffinityScope::Cpu,
+    AffinityScope::System,
+    AffinityScope::Cache,
+    AffinityScope::Numa,
+    AffinityScope::Default,
+    AffinityScope::Smt,
+];
+
+fn join_all<T>(handles: Vec<JoinHandle<T>>) -> Vec<T> {
+    handles.into_iter().map(|handle| handle.join().unwrap()).collect()
+}
+
+/// An item that notes its number when it begins.
+fn noting(order: &Arc<Mutex<Vec<usize>>>, n: usize) -> impl FnOnce() + Send + 'static {
+    let order = Arc::clone(order);
+    move || order.lock().unwrap().push(n)
+}
+
+/// spec: A4 (all or nothing; an empty mask or unknown CPU is an error)
+#[test]
+fn attributes_that_mean_nothing_change_nothing() {
+    let (builder, _) = builder("core:2 pu:1");
+    let executor = builder.power_efficient(true).build().unwrap();
+    let on = |builder: cmwq::WorkQueueBuilder| builder.build_on(&executor).unwrap();
+    let queue = on(WorkQueue::new("q").attrs(Attrs::new().nice(4).scope(AffinityScope::Numa)));
+    let before = queue.attrs().unwrap();
+    let known: CpuSet = "0-1".parse().unwrap();
+    let good = || Attrs::new().scope(AffinityScope::Cpu).strict(true);
+    for (attrs, error) in [
+        (good().cpus(CpuSet::new()), ApplyAttrsError::NoCpu),
+        (good().cpus("1-2".parse().unwrap()), ApplyAttrsError::UnknownCpu { cpu: 2, known: known.clone() }),
+        (good().nice(20), ApplyAttrsError::Nice(20)),
+        (good().nice(-21), ApplyAttrsError::Nice(-21)),
+    ] {
+        assert_eq!(queue.apply_attrs(attrs), Err(error.clone()), "{error}");
+        assert_eq!(queue.attrs().unwrap(), before, "{error}");
+    }
+    for (queue, error) in [
+        (on(WorkQueue::per_cpu("p")), ApplyAttrsError::PerCpu),
+        (on(WorkQueue::bh("b")), ApplyAttrsError::Bh),
+    ] {
+        assert_eq!(queue.apply_attrs(good()), Err(error));
+        assert_eq!(queue.attrs(), None);
+    }
+    let became_unbound = on(WorkQueue::per_cpu("e").power_efficient());
+    became_unbound.apply_attrs(good()).unwrap();
+    assert!(became_unbound.attrs().unwrap().strict);
+
+    assert_eq!(executor.set_unbound_cpus(CpuSet::new()), Err(SetUnboundCpusError::NoCpu));
+    let unknown = SetUnboundCpusError::UnknownCpu { cpu: 7, known: known.clone() };
+    assert_eq!(executor.set_unbound_cpus("0,7".parse().unwrap()), Err(unknown));
+    assert_eq!(executor.unbound_cpus(), known);
+    let error = executor.set_default_scope(AffinityScope::Default);
+    assert_eq!(error, Err(SetDefaultScopeError::Default));
+    assert_eq!(queue.attrs().unwrap(), before);
+    let error = Executor::builder().default_scope(AffinityScope::Default).build().unwrap_err();
+    assert!(matches!(error, BuildExecutorError::DefaultScope));
+
+    assert!(executor.shutdown(SOON).unwrap().is_complete());
+    assert_eq!(queue.apply_attrs(good()), Err(ApplyAttrsError::ShutDown));
+    assert_eq!(executor.set_unbound_cpus(known), Err(SetUnboundCpusError::ShutDown));
+    assert_eq!(executor.set_default_scope(AffinityScope::Cpu), Err(SetDefaultScopeError::ShutDown));
+    assert_eq!(queue.attrs().unwrap(), before);
+}
+
+/// spec: A4: what is queued after a change has the new nice level and the new CPUs.
+#[test]
+fn a_change_counts_for_what_is_queued_after_it() {
+    let _limit = time_limit();
+    let executor = Executor::builder().build().unwrap();
+    let all = executor.cpus().clone();
+    let last: CpuSet = all.iter().last().into_iter().collect();
+    let usual = own_nice();
+    for builder in [WorkQueue::new("q"), WorkQueue::unbound("q"), WorkQueue::ordered("q")] {
+        let queue = builder.build_on(&executor).unwrap();
+        for (nice, cpus) in [(usual + 1, &last), (usual + 2, &all), (usual + 1, &all), (usual + 1, &last)] {
+            let attrs = Attrs::new().nice(nice).cpus(cpus.clone()).scope(AffinityScope::System).strict(true);
+            queue.apply_attrs(attrs).unwrap();
+            let held = queue.attrs().unwrap();
+            assert_eq!(
+                (held.nice, &held.cpus, held.scope, held.strict),
+                (nice, cpus, AffinityScope::System, true)
+            );
+            let item = || (own_nice(), own_status("Cpus_allowed_list"));
+            assert_eq!(queue.spawn(item).unwrap().join().unwrap(), (nice, cpus.to_string()));
+        }
+    }
+}
+
+/// spec: A4 (new items do not overtake the backlog of the same CPU): neither by one change nor by several in a row.
+#[test]
+fn new_items_do_not_overtake_the_backlog_of_their_cpu() {
+    let _limit = time_limit();
+    for changes in [1, 2, 5] {
+        for max_active in [1, 3, 256] {
+            let executor = one_cpu();
+            let queue = WorkQueue::new("q").max_active(max_active).build_on(&executor).unwrap();
+            let (door, order) = (Door::default(), Arc::new(Mutex::new(Vec::new())));
+            let (wait, began) = (door.clone(), Arc::new(AtomicBool::new(false)));
+            let begins = Arc::clone(&began);
+            let first = queue.spawn(move || {
+                begins.store(true, Ordering::SeqCst);
+                wait.wait_unguarded();
+            });
+            let mut handles = vec![first.unwrap()];
+            eventually("it has the pool to itself", || began.load(Ordering::SeqCst));
+            for round in 0..=changes {
+                if round > 0 {
+                    queue.apply_attrs(Attrs::new().nice(round % 3)).unwrap();
+                }
+                handles.extend(
+                    (0..10).map(|n| {
+                        queue.spawn(noting(&order, usize::try_from(round).unwrap() * 10 + n)).unwrap()
+                    }),
+                );
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            assert_eq!(
+                *order.lock().unwrap(),
+                Vec::<usize>::new(),
+                "the first ten wait for the pool, and the others for them"
+            );
+            assert_eq!(queue.len(), handles.len());
+            door.open();
+            join_all(handles);
+            let expected: Vec<_> = (0..usize::try_from(changes + 1).unwrap() * 10).collect();
+            assert_eq!(*order.lock().unwrap(), expected, "{changes} changes, max_active {max_active}");
+        }
+    }
+}
+
+/// spec: A4 (items in flight finish on the old pools): what has begun holds up nobody who comes after the change.
+#[test]
+fn what_has_begun_holds_nothing_up() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let (door, began) = (Door::default(), Arc::new(AtomicBool::new(false)));
+    let (wait, begins) = (door.clone(), Arc::clone(&began));
+    let old = queue.spawn(move || {
+        begins.store(true, Ordering::SeqCst);
+        wait.wait_unguarded();
+        (current_pool(), own_nice())
+    });
+    let old = old.unwrap();
+    eventually("it began", || began.load(Ordering::SeqCst));
+    let nice = own_nice() + 3;
+    queue.apply_attrs(Attrs::new().nice(nice)).unwrap();
+    let (new_pool, new_nice) = queue.spawn(|| (current_pool(), own_nice())).unwrap().join().unwrap();
+    assert!(!old.is_finished());
+    door.open();
+    let (old_pool, old_nice) = old.join().unwrap();
+    assert_ne!(old_pool, new_pool);
+    assert_eq!((old_nice, new_nice), (nice - 3, nice));
+}
+
+/// spec: A4, Q4 (order, also across attribute changes): every issuer's items run in its order, one at a time.
+#[test]
+fn an_ordered_queue_keeps_its_order_while_attributes_change() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::ordered("o").build_on(executor).unwrap();
+        let (inside, over) = (Arc::new(Crowd::default()), Arc::new(AtomicBool::new(false)));
+        let seen = Arc::new(Mutex::new(vec![Vec::new(); 3]));
+        let per_issuer = stress(1000);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 0.. {
+                    queue.apply_attrs(some_attrs(n)).unwrap();
+                    if over.load(Ordering::SeqCst) && n >= 100 {
+                        return;
+                    }
+                }
+            });
+            let issuers: Vec<_> = (0..3)
+                .map(|issuer| {
+                    let (queue, inside, seen) = (&queue, &inside, &seen);
+                    scope.spawn(move || {
+                        for n in 0..per_issuer {
+                            let (inside, seen) = (Arc::clone(inside), Arc::clone(seen));
+                            drop(queue.spawn(move || {
+                                inside.enter();
+                                seen.lock().unwrap()[issuer].push(n);
+                                inside.leave();
+                            }));
+                        }
+                    })
+                })
+                .collect();
+            issuers.into_iter().for_each(|issuer| issuer.join().unwrap());
+            over.store(true, Ordering::SeqCst);
+        });
+        queue.flush().unwrap();
+        assert_eq!(inside.peak(), 1);
+        let expected: Vec<_> = (0..per_issuer).collect();
+        seen.lock().unwrap().iter().for_each(|seen| assert_eq!(*seen, expected));
+    });
+}
+
+/// spec: A4 (max_active never exceeded during the change), Q3
+#[test]
+fn max_active_holds_while_attributes_change() {
+    let _limit = time_limit();
+    let executor = cpus(4);
+    for (builder, most) in [
+        (WorkQueue::unbound("q").max_active_total(3), 3),
+        (WorkQueue::new("q").max_active_total(2), 2),
+        // Of each CPU's part.
+        (WorkQueue::unbound("q").max_active(1), 4),
+    ] {
+        let queue = builder.build_on(&executor).unwrap();
+        let crowd = Arc::new(Crowd::default());
+        let mut handles = Vec::new();
+        for n in 0..stress(500) {
+            for _ in 0..4 {
+                let crowd = Arc::clone(&crowd);
+                handles.push(queue.spawn(move || {
+                    crowd.enter();
+                    cmwq::blocking(std::thread::yield_now);
+                    crowd.leave();
+                }));
+            }
+            queue.apply_attrs(some_attrs(n)).unwrap();
+        }
+        handles.into_iter().for_each(|handle| handle.unwrap().join().unwrap());
+        assert!(crowd.peak() <= most, "{} were active, {most} may be", crowd.peak());
+    }
+}
+
+/// What each thread of the stress test below did.
+#[derive(Default)]
+struct Books {
+    accepted: AtomicUsize,
+    ran: AtomicUsize,
+    cancelled: AtomicUsize,
+}
+
+/// spec: A4: nothing is lost, doubled or stuck under load, whatever else goes on meanwhile.
+#[test]
+fn nothing_is_lost_while_attributes_change_under_load() {
+    on_each_executor(|executor| {
+        let builders = [
+            WorkQueue::new("n"),
+            WorkQueue::unbound("u").max_active(2),
+            WorkQueue::ordered("o"),
+            WorkQueue::new("f"),
+        ];
+        let queues = builders.map(|builder| builder.freezable().build_on(executor).unwrap());
+        let (books, over) = (Arc::new(Books::default()), AtomicBool::new(false));
+        let runs = Arc::new(AtomicUsize::new(0));
+        let work = counting(&runs);
+        std::thread::scope(|scope| {
+            let issuer = |seed: u64| {
+                let (queues, books, over, work) = (&queues, &books, &over, &work);
+                move || {
+                    let mut random = Random(seed);
+                    while !over.load(Ordering::SeqCst) {
+                        let queue = &queues[random.below(4) as usize];
+                        issue(queue, books, work, &mut random);
+                    }
+                }
+            };
+            scope.spawn(issuer(1));
+            scope.spawn(issuer(2));
+            for n in 0..stress(1000) {
+                queues.iter().for_each(|queue| queue.apply_attrs(some_attrs(n)).unwrap());
+                match n % 50 {
+                    10 => executor.freeze_begin(),
+                    12 => executor.thaw(),
+                    20 => executor.set_default_scope(SCOPES[n % 4]).unwrap(),
+                    30 => {
+                        executor.set_unbound_cpus(executor.cpus().iter().take(1 + n % 3).collect()).unwrap()
+                    }
+                    _ => {}
+                }
+            }
+            over.store(true, Ordering::SeqCst);
+        });
+        executor.thaw();
+        let counts =
+            || [&books.accepted, &books.ran, &books.cancelled].map(|count| count.load(Ordering::SeqCst));
+        eventually("the last timers have fired, and all is accounted for", || {
+            let [accepted, ran, cancelled] = counts();
+            accepted == ran + cancelled
+        });
+        work.cancel_sync().unwrap();
+        queues.iter().for_each(|queue| queue.drain().unwrap());
+        assert_eq!(queues.iter().map(WorkQueue::len).sum::<usize>(), 0);
+        let [accepted, ran, cancelled] = counts();
+        assert_eq!(accepted, ran + cancelled, "and nothing came of it twice");
+        let before = runs.load(Ordering::SeqCst);
+        assert_eq!(queues[0].queue(&work), Ok(true), "it is pending nowhere");
+        queues[0].flush().unwrap();
+        assert_eq!(runs.load(Ordering::SeqCst), before + 1);
+    });
+}
+
+/// One step of an issuer in the test above.
+fn issue(queue: &WorkQueue, books: &Arc<Books>, work: &Work, random: &mut Random) {
+    let item = || {
+        let books = Arc::clone(books);
+        move || bump(&books.ran)
+    };
+    match random.below(10) {
+        0 => {
+            let _newly = queue.queue(work).unwrap();
+        }
+        1 => {
+            work.cancel();
+        }
+        2 => {
+            let _newly = queue.queue_delayed(work, Duration::from_micros(random.below(500))).unwrap();
+        }
+        3 => {
+            // Frozen, it would not end.
+            let _ended = queue.flush_timeout(Duration::from_millis(1));
+        }
+        4 => {
+            let handles = queue.spawn_batch((0..20).map(|_| item())).unwrap();
+            books.accepted.fetch_add(handles.len(), Ordering::SeqCst);
+        }
+        5 => {
+            bump(&books.accepted);
+            if queue.spawn(item()).unwrap().cancel() {
+                bump(&books.cancelled);
+            }
+        }
+        6 => {
+            bump(&books.accepted);
+            drop(queue.spawn_after(Duration::from_micros(random.below(500)), item()).unwrap());
+        }
+        _ => {
+            bump(&books.accepted);
+            drop(queue.spawn(item()).unwrap());
+        }
+    }
+    if queue.len() > 2000 {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// spec: A4: what was used and is used no longer goes; what is used again is not made again.
+#[test]
+fn pools_that_nobody_uses_are_closed() {
+    let _limit = time_limit();
+    let (builder, prefix) = builder("l3:2 core:2 pu:1");
+    let executor = builder.random_placement(5).build().unwrap();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let mut names = BTreeSet::new();
+    for n in 0..stress(1000) {
+        queue.apply_attrs(some_attrs(n)).unwrap();
+        names.insert(queue.spawn(current_pool).unwrap().join().unwrap());
+    }
+    queue.apply_attrs(Attrs::new().scope(AffinityScope::System)).unwrap();
+    let last = queue.spawn(current_pool).unwrap().join().unwrap();
+    eventually("one pool is left", || {
+        let pools = executor.snapshot().pools;
+        pools.len() == 1 && pools[0].name == last
+    });
+    eventually("and the threads of one", || executor.snapshot().threads <= 3);
+    assert!(names.len() <= 12 * 4, "{} different pools: {names:?}", names.len());
+    falls_quiet(&prefix);
+    drop((queue, executor));
+    eventually("all threads end", || no_thread_of(&prefix));
+}
+
+/// spec: A4 (`set_unbound_cpus`): it narrows what queues have asked for, and takes nobody the last CPU.
+#[test]
+fn an_executor_narrows_the_cpus_of_its_unbound_queues() {
+    let _limit = time_limit();
+    let (builder, _) = builder("l3:2 core:2 pu:1");
+    let executor = builder.random_placement(5).build().unwrap();
+    let with = |attrs: Attrs| WorkQueue::new("q").attrs(attrs).build_on(&executor).unwrap();
+    let (all, some) = (with(Attrs::new()), with(Attrs::new().cpus("1-2".parse().unwrap())));
+    let per_cpu = WorkQueue::per_cpu("p").build_on(&executor).unwrap();
+    let cpus_of = |queue: &WorkQueue| queue.attrs().unwrap().cpus.to_string();
+    for (mask, of_all, of_some) in
+        [("0-1", "0-1", "1"), ("3", "3", "3"), ("2-3", "2-3", "2"), ("0-3", "0-3", "1-2")]
+    {
+        executor.set_unbound_cpus(mask.parse().unwrap()).unwrap();
+        assert_eq!((cpus_of(&all), cpus_of(&some)), (of_all.to_owned(), of_some.to_owned()), "{mask}");
+        assert_eq!(executor.unbound_cpus().to_string(), mask);
+        assert_eq!(cpus_of(&with(Attrs::new())), of_all, "a queue that is built later");
+        let allowed: CpuSet = of_all.parse().unwrap();
+        for _ in 0..20 {
+            let name = all.spawn(current_pool).unwrap().join().unwrap();
+            let served = pool(&executor, &name).cpus;
+            assert!(served.iter().all(|cpu| allowed.contains(cpu)), "{served} of {allowed}");
+        }
+    }
+    executor.set_unbound_cpus("0".parse().unwrap()).unwrap();
+    assert_eq!(per_cpu.spawn_on(3, current_pool).unwrap().join().unwrap(), "3");
+    some.apply_attrs(Attrs::new()).unwrap();
+    assert_eq!(cpus_of(&some), "0", "also what is asked for later");
+}
+
+/// spec: A4 (`set_default_scope`), A1 (`default`: the executor's)
+#[test]
+fn an_executors_default_scope_counts_for_queues_that_name_none() {
+    let _limit = time_limit();
+    let (builder, _) = builder("numa:2 l3:2 core:2 pu:1");
+    let executor = builder.build().unwrap();
+    let with = |attrs: Attrs| WorkQueue::new("q").attrs(attrs).build_on(&executor).unwrap();
+    let open = with(Attrs::new());
+    let asked = with(Attrs::new().scope(AffinityScope::Default));
+    let fixed = with(Attrs::new().scope(AffinityScope::Numa));
+    for scope in [AffinityScope::Cache, AffinityScope::Cpu, AffinityScope::System] {
+        executor.set_default_scope(scope).unwrap();
+        let scopes = [&open, &asked, &fixed].map(|queue| queue.attrs().unwrap().scope);
+        assert_eq!(scopes, [scope, scope, AffinityScope::Numa]);
+        let name = open.spawn(current_pool).unwrap().join().unwrap();
+        let cpus = match scope {
+            AffinityScope::Cpu => 1,
+            AffinityScope::Cache => 2,
+            _ => 8,
+        };
+        assert_eq!(pool(&executor, &name).cpus.len(), cpus, "{scope}");
+    }
+}
+
+/// spec: A4: a change does not wait for items, so an item may make one.
+#[test]
+fn an_item_changes_the_attributes_of_its_own_queue() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    for builder in [WorkQueue::new("q"), WorkQueue::ordered("o"), WorkQueue::unbound("u").max_active(1)] {
+        let queue = builder.build_on(&executor).unwrap();
+        let own = queue.clone();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&runs);
+        let work = Work::with_handle(move |work| {
+            bump(&count);
+            let n = count.load(Ordering::SeqCst);
+            own.apply_attrs(some_attrs(n)).unwrap();
+            if n < 100 {
+                own.queue(work).unwrap();
+            }
+        });
+        queue.queue(&work).unwrap();
+        eventually("each run has queued the next", || runs.load(Ordering::SeqCst) == 100);
+        queue.flush().unwrap();
+    }
+}
+
+/// spec: A4: a queue of high priority keeps its level, unless it is told another one.
+#[test]
+fn high_priority_is_kept_where_attributes_name_no_level() {
+    let (builder, _) = builder("core:1 pu:1");
+    let executor = builder.nice(0).high_priority_nice(-7).build().unwrap();
+    let queue = WorkQueue::new("q").high_priority().build_on(&executor).unwrap();
+    let nice = || queue.attrs().unwrap().nice;
+    assert_eq!(nice(), -7);
+    queue.apply_attrs(Attrs::new().strict(true)).unwrap();
+    assert_eq!(nice(), -7);
+    queue.apply_attrs(Attrs::new().nice(2)).unwrap();
+    assert_eq!(nice(), 2);
+    queue.apply_attrs(Attrs::new()).unwrap();
+    assert_eq!(nice(), -7);
+}
+
+/// spec: A4, F6: a rescuer comes for the backlog that a change has left behind, and so for what waits behind that.
+#[test]
+fn a_rescuer_comes_for_what_a_change_left_behind() {
+    let _limit = time_limit();
+    let (builder, _) = builder("core:1 pu:1");
+    let spawns = Spawns::failing(..);
+    let executor = builder.before_spawn(spawns.hook()).build().unwrap();
+    let queue = WorkQueue::new("q").rescuer().build_on(&executor).unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut handles = Vec::new();
+    for n in 0..30 {
+        handles.push(queue.spawn(noting(&order, n)).unwrap());
+        if n % 10 == 9 {
+            queue.apply_attrs(Attrs::new().nice(n as i32 % 4)).unwrap();
+        }
+    }
+    join_all(handles);
+    assert_eq!(*order.lock().unwrap(), (0..30).collect::<Vec<_>>());
+}
+
+/// spec: A4, E5: what is held back when the time of a shutdown runs out is given up with the rest, and all goes.
+#[test]
+fn a_shutdown_gives_up_what_is_held_back() {
+    let _limit = time_limit();
+    let (builder, prefix) = builder("core:1 pu:1");
+    let executor = builder.build().unwrap();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let (door, began) = (Door::default(), Arc::new(AtomicBool::new(false)));
+    let (wait, begins) = (door.clone(), Arc::clone(&began));
+    let first = queue.spawn(move || {
+        begins.store(true, Ordering::SeqCst);
+        wait.wait_unguarded();
+    });
+    eventually("it began", || began.load(Ordering::SeqCst));
+    let backlog: Vec<_> = (0..3).map(|_| queue.spawn(|| ()).unwrap()).collect();
+    queue.apply_attrs(Attrs::new().nice(1)).unwrap();
+    let held: Vec<_> = (0..3).map(|_| queue.spawn(|| ()).unwrap()).collect();
+    let report = executor.shutdown(Duration::from_millis(20)).unwrap();
+    assert_eq!(report.queues[0].dropped, 6, "{report:?}");
+    assert!(backlog.into_iter().chain(held).all(|handle| handle.join().is_err()));
+    door.open();
+    first.unwrap().join().unwrap();
+    drop((queue, executor));
+    eventually("all threads end", || no_thread_of(&prefix));
+}
+
+/// spec: A4: a change of a queue with no work in it wakes nobody, and makes no thread.
+#[test]
+fn a_change_without_work_wakes_nobody() {
+    let (builder, prefix) = builder("core:2 pu:1");
+    let executor = builder.build().unwrap();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    queue.apply_attrs(Attrs::new().nice(1)).unwrap();
+    assert_eq!(executor.snapshot().threads, 0);
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    falls_quiet(&prefix);
+    let (threads, sleeps) = (executor.snapshot().threads, crate::support::sleeps_of(&prefix));
+    let other = WorkQueue::new("o").attrs(Attrs::new().nice(1)).build_on(&executor).unwrap();
+    other.spawn(|| ()).unwrap().join().unwrap();
+    falls_quiet(&prefix);
+    let sleeps = crate::support::sleeps_of(&prefix).max(sleeps);
+    for n in 0..100 {
+        // The pool that is left stays the other queue's.
+        queue.apply_attrs(Attrs::new().nice(1 + n % 2)).unwrap();
+    }
+    falls_quiet(&prefix);
+    assert_eq!(crate::support::sleeps_of(&prefix), sleeps);
+    assert!(executor.snapshot().threads <= threads.max(3));
+}
