@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::machine::{Config, Machine};
 use super::pool::{Gate, GateId, Pool};
 use super::prng::Prng;
-use super::random::micros;
+use super::random::{micros, runs};
 use super::script::{Event, Item, ItemId, Op, Step, What};
 use crate::policy::concurrency::Running;
 use crate::policy::crew::CrewLimits;
@@ -80,7 +80,7 @@ impl Scene {
         self.others.extend(cpus.iter().map(takes));
     }
 
-    fn play(&self, seed: u64, racy: bool) -> Played {
+    fn play(&self, seed: u64, trace: bool) -> Played {
         let topology = Topology::uniform(1, 4, 3, 2);
         let pods: Vec<u64> = match self.scope {
             Scope::Cpu => (0..24).map(|cpu| 1 << cpu).collect(),
@@ -93,7 +93,7 @@ impl Scene {
         }
         let gates = (0..pools.len()).flat_map(|pod| [Gate::new(256, pod), Gate::new(256, pod).bound()]);
         let sharing = (0..pools.len()).collect();
-        let mut machine = Machine::new(config(seed, racy), pools, gates.collect(), self.items.clone());
+        let mut machine = Machine::new(config(seed, trace), pools, gates.collect(), self.items.clone());
         machine.share(&topology, sharing);
         let mut queued = vec![Time::default(); self.items.len()];
         for (at, items) in &self.issues {
@@ -117,9 +117,7 @@ impl Scene {
 
     /// Plays it in many ways.
     fn always(&self, check: impl Fn(&Played)) {
-        for seed in 0..40 {
-            check(&self.play(seed, seed % 2 == 0));
-        }
+        runs(40, |seed, trace| check(&self.play(seed, trace)));
     }
 }
 
@@ -143,7 +141,7 @@ fn cpus_of(cache: usize) -> [usize; 6] {
     [0, 1, 2, 12, 13, 14].map(|cpu| cpu + 3 * cache)
 }
 
-fn config(seed: u64, racy: bool) -> Config {
+fn config(seed: u64, trace: bool) -> Config {
     Config {
         cpus: 24,
         prng: Some(Prng::new(seed)),
@@ -152,11 +150,11 @@ fn config(seed: u64, racy: bool) -> Config {
         listing_delay: Duration::ZERO,
         failing_creations: 0,
         slice: Some(micros(3000)),
-        racy,
+        racy: seed % 2 == 0,
         yield_before_burn: false,
         yield_after_item: false,
         patience: Some(Duration::from_millis(100)),
-        trace: false,
+        trace,
     }
 }
 
@@ -256,9 +254,9 @@ fn a_thief_that_gets_no_cpu_is_replaced() {
 #[test]
 fn a_pod_without_threads_gives_its_items_away() {
     let mut scene = Scene::new(Scope::Cache);
-    // So that there are threads elsewhere before none is tried any more.
-    (1..4).for_each(|pod| drop(scene.queue(micros(0), pod, 12, &[Step::Sleep(micros(100))])));
-    let items = scene.queue(micros(1000), 0, 6, &[Step::Burn(micros(400))]);
+    // So that there are threads elsewhere, with a spare one, before none is tried any more.
+    (1..4).for_each(|pod| drop(scene.queue(micros(0), pod, 5, &[Step::Burn(micros(3000))])));
+    let items = scene.queue(micros(5000), 0, 6, &[Step::Burn(micros(400))]);
     scene.without_threads = Some(0);
     scene.always(|played| played.assert_delays(&items, Duration::ZERO..=STALL + LATENCY));
 }

@@ -24,6 +24,7 @@ impl Machine {
                 self.then(me, [Op::Kick(pool)]);
             }
             Op::Put(item) => self.put(item),
+            Op::NextBlock(issuer) => self.next_block(me, issuer),
             Op::KickMany(pool, left) => self.kick_many(me, pool, left),
             Op::List(item) => {
                 let gate = self.gate_of(item);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::class::Class;
 use super::conserve::Ledger;
 use super::cpus::Cpu;
+use super::issuer::Blocks;
 use super::pool::{Gate, GateId, Notice, Pool, PoolId, Thread, ThreadId, Worker};
 use super::prng::Prng;
 use super::script::{Event, Item, ItemId, Op, What};
@@ -87,6 +88,8 @@ pub(super) struct Seen {
 pub(super) enum Timer {
     /// One outsider queues these items, one after the other.
     Issue(Vec<ItemId>),
+    /// The system moves an issuer to another CPU.
+    Move { issuer: usize, cpu: usize },
     /// Somebody comes who needs a CPU.
     Comes(Thread),
     /// Somebody sets the limit of a gate.
@@ -121,6 +124,7 @@ pub(super) struct Machine {
     pub(super) pools: Vec<Pool>,
     pub(super) classes: Vec<Class>,
     pub(super) ledger: Ledger,
+    pub(super) blocks: Blocks,
     pub(super) gates: Vec<Gate>,
     pub(super) items: Vec<Item>,
     /// Gates that have one, and its thread.
@@ -150,6 +154,7 @@ impl Machine {
             pools,
             classes: Vec::new(),
             ledger: Ledger::default(),
+            blocks: Blocks::default(),
             gates,
             items,
             manager: Manager::new(config.patience),
@@ -211,6 +216,7 @@ impl Machine {
                 self.threads.push(thread);
                 self.make_runnable(self.threads.len() - 1);
             }
+            Timer::Move { issuer, cpu } => self.move_issuer(issuer, cpu),
             Timer::SetMax(gate, max) => self.outsider(vec![Op::SetMax(gate, max)]),
             Timer::Resume(thread) => self.make_runnable(thread),
             Timer::Burnt { cpu, spent } => self.burnt(cpu, spent),

@@ -24,11 +24,13 @@
 #![forbid(unsafe_code)]
 
 mod adversaries;
+mod affinity;
 mod checks;
 mod class;
 mod conserve;
 mod cpus;
 mod issue;
+mod issuer;
 mod machine;
 mod manager;
 mod pods;

@@ -29,6 +29,8 @@ pub(super) enum Step {
     Sleep(Duration),
     /// Queue another item.
     Queue(ItemId),
+    /// Use the CPU for as long as this block of an issuer takes here.
+    Hash,
 }
 
 /// Something that a timeline shows.
@@ -59,6 +61,8 @@ pub(super) enum Op {
     Put(ItemId),
     /// A batch of so many was pushed: kick for all of them.
     KickMany(PoolId, usize),
+    /// Verify a block, and send it again: of this issuer.
+    NextBlock(usize),
     /// Put an item that has a slot on its pool's worklist.
     Push(ItemId),
     /// Put an item that has no slot on its gate's waiting list.

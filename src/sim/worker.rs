@@ -177,6 +177,7 @@ impl Machine {
             }
             Step::Burn(duration) => self.then(me, [Op::Burn(duration)]),
             Step::Sleep(duration) => self.then(me, [Op::Block, Op::Sleep(duration), Op::Unblock]),
+            Step::Hash => self.hash(me, item),
             Step::Queue(other) => self.then(me, [Op::Admit(other)]),
         }
     }
@@ -190,6 +191,7 @@ impl Machine {
         let worker = self.worker_mut(me);
         let item = worker.item.take().expect("what ends is an item");
         worker.set_phase(if rescuer { Phase::Uncounted } else { Phase::Running });
+        self.block_is_done(item);
         let gate = self.gate_of(item);
         self.then(me, [if rescuer { Op::Rescue } else { Op::Between { work: true } }]);
         if self.config.yield_after_item {
