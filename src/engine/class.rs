@@ -85,25 +85,21 @@ pub(crate) struct Seat {
     pub(super) helpers: Helpers,
 }
 
-/// A class, and which of its pods is a CPU's.
-pub(crate) struct Home {
-    pub(crate) key: ClassKey,
-    pub(crate) pod: PodId,
+/// How attributes divide the CPUs, and the class of that.
+#[derive(Debug)]
+pub(super) struct Division {
+    attrs: PoolAttrs,
+    pods: Pods,
+    key: ClassKey,
+    /// Of whom this was asked last.
+    user: Weak<ClassUser>,
 }
 
-impl Home {
-    /// Of items that are queued on `cpu`.
-    pub(crate) fn of(cpu: usize, attrs: &PoolAttrs, topology: &Topology) -> Self {
+impl Division {
+    pub(super) fn of(attrs: &PoolAttrs, topology: &Topology) -> Self {
         let machine = topology.cpus().iter().map(|cpu| cpu.id).collect();
         let pods = Pods::derive(topology, attrs.scope, &machine).restricted(&attrs.cpus);
         let moves = attrs.moves(pods.pods().len());
-        let own = pods.pod_of(cpu);
-        let outside = own.is_none() && moves != Moves::Items && pods.pods().len() > 1;
-        let pod = match own {
-            Some(pod) => pod,
-            None if outside => pods.pods().len(),
-            None => neighbours::nearest_pod(topology, pods.pods(), cpu),
-        };
         let key = ClassKey {
             managed: attrs.managed,
             moves,
@@ -111,7 +107,31 @@ impl Home {
             pods: pods.pods().to_vec(),
             outside: pods.pods().len() > 1 && moves != Moves::Items,
         };
-        Self { key, pod: pod as PodId }
+        Self { attrs: attrs.clone(), pods, key, user: Weak::new() }
+    }
+
+    pub(super) fn is_of(&self, attrs: &PoolAttrs) -> bool {
+        self.attrs == *attrs
+    }
+
+    /// The pod for items that are queued on `cpu`: its own, or that of all CPUs, or a near one.
+    pub(super) fn pod_for(&self, cpu: usize, topology: &Topology) -> PodId {
+        let pods = self.pods.pods();
+        let pod = match self.pods.pod_of(cpu) {
+            Some(own) => own,
+            None if self.key.outside => pods.len(),
+            None => neighbours::nearest_pod(topology, pods, cpu),
+        };
+        pod as PodId
+    }
+
+    /// Its class: that which was found last as long as anybody uses it.
+    pub(super) fn user(&mut self, find: impl FnOnce(ClassKey) -> Arc<ClassUser>) -> Arc<ClassUser> {
+        self.user.upgrade().unwrap_or_else(|| {
+            let user = find(self.key.clone());
+            self.user = Arc::downgrade(&user);
+            user
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::policy::topology::Topology;
 use crate::sys::fork::Origin;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 
-use super::class::{Class, ClassUser, Home, KeptClass};
+use super::class::{Class, ClassUser, Division, KeptClass};
 use super::core::Core;
 use super::placement::{Place, Placement};
 use super::pool::{Pool, PoolKind, PoolSpec};
@@ -88,18 +88,29 @@ impl ExecutorInner {
         }
     }
 
-    /// The pool for items of this kind that are queued on the CPU of this slot. `used`: what the queue used before.
-    pub(crate) fn pool_for(&self, kind: &QueueKind, slot: usize, used: &[KeptClass]) -> PoolChoice {
+    /// The pool for items of this kind that are queued on the CPU of this slot. `known`: how the queue's attributes were
+    /// found to divide the CPUs last. `used`: what the queue used before.
+    pub(super) fn pool_for(
+        &self,
+        kind: &QueueKind,
+        slot: usize,
+        known: &mut Option<Division>,
+        used: &[KeptClass],
+    ) -> PoolChoice {
         match kind {
             QueueKind::PerCpu { high } => {
                 PoolChoice { pool: self.per_cpu_pool(slot, *high, false), user: None }
             }
             QueueKind::Bh { high } => PoolChoice { pool: self.per_cpu_pool(slot, *high, true), user: None },
             QueueKind::Unbound(attrs) => {
-                let home = Home::of(self.placement.slot_info(slot).cpu, attrs, &self.topology);
+                let known = match known.take() {
+                    Some(division) if division.is_of(attrs) => known.insert(division),
+                    _ => known.insert(Division::of(attrs, &self.topology)),
+                };
                 let make = |key| Class::new(key, &self.topology, &self.placement);
-                let user = self.core.class(home.key, used.iter().map(KeptClass::class), make);
-                PoolChoice { pool: user.pool(home.pod), user: Some(user) }
+                let user = known.user(|key| self.core.class(key, used.iter().map(KeptClass::class), make));
+                let pod = known.pod_for(self.placement.slot_info(slot).cpu, &self.topology);
+                PoolChoice { pool: user.pool(pod), user: Some(user) }
             }
         }
     }

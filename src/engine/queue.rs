@@ -16,7 +16,7 @@ use crate::protocol::holds::HoldCount;
 use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::Until;
 
-use super::class::KeptClass;
+use super::class::{Division, KeptClass};
 use super::context::Current;
 use super::executor::{ExecutorInner, PoolChoice};
 use super::flush::Flush;
@@ -102,6 +102,8 @@ pub(super) struct Making {
     shards: Vec<NonNull<Shard>>,
     /// Which pools its items go to from now on.
     pub(super) kind: QueueKind,
+    /// How its attributes divide the CPUs, as far as that was asked.
+    division: Option<Division>,
     /// The classes of pools that its routes have led to, each once.
     pub(super) used: Vec<KeptClass>,
     /// What the queue's user asked for.
@@ -118,6 +120,7 @@ impl Making {
         Self {
             shards: Vec::new(),
             kind,
+            division: None,
             used: Vec::new(),
             attrs,
             wishes,
@@ -128,7 +131,7 @@ impl Making {
 
     /// The pool for the shard of this slot, which stays in memory from now on.
     pub(super) fn choose(&mut self, executor: &ExecutorInner, slot: usize) -> PoolChoice {
-        let choice = executor.pool_for(&self.kind, slot, &self.used);
+        let choice = executor.pool_for(&self.kind, slot, &mut self.division, &self.used);
         if let Some(user) = &choice.user {
             if !self.used.iter().any(|used| Arc::ptr_eq(used.class(), &user.class)) {
                 self.used.push(user.class.keep());
