@@ -292,7 +292,7 @@ fn nothing_is_lost_while_attributes_change_under_load() {
                     12 => executor.thaw(),
                     20 => executor.set_default_scope(SCOPES[n % 4]).unwrap(),
                     30 => {
-                        executor.set_unbound_cpus(executor.cpus().iter().take(1 + n % 3).collect()).unwrap()
+                        executor.set_unbound_cpus(executor.cpus().iter().take(1 + n % 3).collect()).unwrap();
                     }
                     _ => {}
                 }

@@ -1,7 +1,7 @@
 //! What the checks share.
 
 use std::fmt;
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use cmwq::{AffinityScope, Attrs, CpuSet, Executor, WorkQueue};
@@ -19,9 +19,15 @@ pub(crate) const SCOPES: [AffinityScope; 6] = [
     AffinityScope::System,
 ];
 
+/// Of the present check, to be shown if it hangs.
+static EXECUTOR: Mutex<Option<Executor>> = Mutex::new(None);
+
 /// On all CPUs of the machine, with the progress check armed: lost wake-ups abort.
 pub(crate) fn executor() -> Executor {
-    Executor::builder().thread_name_prefix("vm").progress_check(Duration::from_secs(10)).build().unwrap()
+    let builder = Executor::builder().thread_name_prefix("vm").progress_check(Duration::from_secs(10));
+    let executor = builder.build().unwrap();
+    *EXECUTOR.lock().unwrap() = Some(executor.clone());
+    executor
 }
 
 pub(crate) fn strict(executor: &Executor, scope: AffinityScope) -> WorkQueue {
@@ -95,17 +101,28 @@ pub(crate) fn spin(time: Duration) {
 
 /// Ends the process if a check has not dropped this in time: a lost wake-up must not hang the machine.
 #[must_use]
-pub(crate) struct TimeLimit(#[allow(dead_code, reason = "its drop ends the wait")] mpsc::Sender<()>);
+pub(crate) struct TimeLimit {
+    _over: mpsc::Sender<()>,
+}
 
 impl TimeLimit {
     pub(crate) fn of(check: &'static str) -> Self {
         let (over, wait) = mpsc::channel::<()>();
         std::thread::spawn(move || {
-            if wait.recv_timeout(2 * PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if wait.recv_timeout(5 * PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
                 println!("FAILED {check}: it hangs");
+                if let Some(executor) = &*EXECUTOR.lock().unwrap() {
+                    println!("{}", executor.snapshot());
+                }
                 std::process::abort();
             }
         });
-        Self(over)
+        Self { _over: over }
+    }
+}
+
+impl Drop for TimeLimit {
+    fn drop(&mut self) {
+        *EXECUTOR.lock().unwrap() = None;
     }
 }
