@@ -140,29 +140,12 @@ impl Machine {
                 }
             }
             Share::OfferNext(home) => {
-                let (class, pod) = self.seat_of(home);
-                if let Some(other) = self.nearest(home, self.classes[class].room) {
-                    debug_assert_ne!(other, self.classes[class].pools[pod as usize]);
+                let room = self.classes[self.seat_of(home).0].room;
+                if let Some(other) = self.nearest(home, room) {
                     self.then(me, [Op::Share(Share::Ask(Question::Offer { home, other }))]);
                 }
             }
-            Share::ReserveThere { home, other } => match self.reserve(other) {
-                Some(reserved) => {
-                    let pod = self.seat_of(home).1;
-                    self.seen.offered += 1;
-                    let wake = Op::Wake(other, reserved.on_errand(pod));
-                    self.then(me, [wake, Op::Share(Share::Offer(home))]);
-                }
-                None => self.share_steps(
-                    me,
-                    [
-                        Share::ClearRoom(other),
-                        Share::StillRoom(other),
-                        Share::HelperCame(home),
-                        Share::Offer(home),
-                    ],
-                ),
-            },
+            Share::ReserveThere { home, other } => self.reserve_there(me, home, other),
             Share::StillRoom(pool) => {
                 if self.pools[pool].word.takes_errands() {
                     self.then(me, [Op::Share(Share::SetRoom(pool))]);
@@ -179,17 +162,7 @@ impl Machine {
                     self.then(me, [Op::Share(Share::Ask(Question::Seek { own, home }))]);
                 }
             }
-            Share::ReserveHere { own, home } => match self.reserve(own) {
-                Some(reserved) => {
-                    let pod = self.seat_of(home).1;
-                    self.seen.sought += 1;
-                    self.then(me, [Op::Wake(own, reserved.on_errand(pod)), Op::Share(Share::Seek(own))]);
-                }
-                None => {
-                    self.seen.passed_on += 1;
-                    self.share_steps(me, [Share::HelperCame(home), Share::Offer(home)]);
-                }
-            },
+            Share::ReserveHere { own, home } => self.reserve_here(me, own, home),
             Share::EndErrand(home) => self.share_steps(me, [Share::HelperCame(home), Share::Offer(home)]),
             Share::Source => self.source(me),
             Share::Give { home, moved } => self.give(me, home, moved),
@@ -212,6 +185,40 @@ impl Machine {
                 self.answer(me, question, word.has_excess(movable, helpers));
             }
             other => self.change(other),
+        }
+    }
+
+    fn reserve_there(&mut self, me: ThreadId, home: PoolId, other: PoolId) {
+        match self.reserve(other) {
+            Some(reserved) => {
+                let pod = self.seat_of(home).1;
+                self.seen.offered += 1;
+                let wake = Op::Wake(other, reserved.on_errand(pod));
+                self.then(me, [wake, Op::Share(Share::Offer(home))]);
+            }
+            None => self.share_steps(
+                me,
+                [
+                    Share::ClearRoom(other),
+                    Share::StillRoom(other),
+                    Share::HelperCame(home),
+                    Share::Offer(home),
+                ],
+            ),
+        }
+    }
+
+    fn reserve_here(&mut self, me: ThreadId, own: PoolId, home: PoolId) {
+        match self.reserve(own) {
+            Some(reserved) => {
+                let pod = self.seat_of(home).1;
+                self.seen.sought += 1;
+                self.then(me, [Op::Wake(own, reserved.on_errand(pod)), Op::Share(Share::Seek(own))]);
+            }
+            None => {
+                self.seen.passed_on += 1;
+                self.share_steps(me, [Share::HelperCame(home), Share::Offer(home)]);
+            }
         }
     }
 

@@ -13,6 +13,8 @@
 //! So an item whose own pod has lost its CPUs is late by [`STALL`]; and if the nearest sibling that seems to have room has
 //! lost its CPUs unnoticed as well, by as much again for each such sibling, but for each of them only once.
 //!
+//! That holds for a burst, too, whatever its length: as many are woken at once as there is room for.
+//!
 //! The moments at which the manager makes a thread are not counted: it makes one at a time, so a thief that has to be
 //! made waits for those that were asked for before it.
 

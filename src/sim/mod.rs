@@ -12,14 +12,22 @@
 //! | file | what |
 //! |---|---|
 //! | `script` | what items do, and the steps that threads are made of |
-//! | `machine` | the clock, the CPUs, who goes next |
+//! | `machine` | the clock, who goes next |
+//! | `cpus` | the CPUs, who runs there, and who is put off |
 //! | `pool` | what a pool, a worker and a gate consist of |
 //! | `issue` | the steps from queueing an item to waking a worker |
 //! | `worker` | the steps of a worker |
+//! | `class` | the steps of pools that take each other's items |
+//! | `rescuer` | the steps of a rescuer |
+//! | `issuer` | issuers that keep a window of blocks in flight |
 //! | `manager` | the steps of the manager |
 //! | `checks` | what must hold, whatever the workload |
+//! | `conserve` | for how long an item may wait while a CPU idles |
 //! | `timelines` | golden tests: the documented timelines |
 //! | `random` | random workloads on random machines, by seed |
+//! | `pods` | the same for pools that take each other's items |
+//! | `adversaries` | loads made against work conservation |
+//! | `affinity` | the documents' affinity tables, simulated |
 
 #![forbid(unsafe_code)]
 

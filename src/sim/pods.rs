@@ -16,6 +16,8 @@ use crate::policy::crew::CrewLimits;
 use crate::policy::time::Time;
 use crate::policy::topology::Topology;
 
+const RUNS: u64 = 400;
+
 /// The machine of the kernel's documents has four caches of three cores of two threads.
 const DOCUMENTED: (usize, usize, usize) = (4, 3, 2);
 
@@ -23,7 +25,7 @@ const DOCUMENTED: (usize, usize, usize) = (4, 3, 2);
 #[test]
 fn work_is_conserved_in_random_runs() {
     let mut seen = Seen::default();
-    let complete = runs(1000, |seed, trace| seen.add(&simulate(seed, trace)));
+    let complete = runs(RUNS, |seed, trace| seen.add(&simulate(seed, trace)));
     if complete {
         seen.assert_pods_complete();
     }
