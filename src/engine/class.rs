@@ -136,6 +136,7 @@ impl Division {
 }
 
 impl Class {
+    /// With one user: whoever it is made for.
     pub(super) fn new(key: ClassKey, topology: &Topology, placement: &Placement) -> Self {
         let all = || key.pods.iter().fold(CpuSet::new(), |all, pod| all.union(pod));
         let pod = |cpus: CpuSet| {
@@ -145,11 +146,12 @@ impl Class {
         };
         let cpus = key.pods.iter().cloned().chain(key.outside.then(all));
         let pods: Vec<_> = cpus.map(pod).collect();
+        let sharing = if key.moves == Moves::Items { &*key.pods } else { &[] };
         Self {
-            exchange: Exchange::new(Neighbours::derive(topology, &key.pods), key.pods.len()),
+            exchange: Exchange::new(Neighbours::derive(topology, sharing), sharing.len()),
             pools: pods.iter().map(|_| OnceLock::new()).collect(),
             pods,
-            members: Mutex::new(Members { users: 0, keepers: 0, is_over: false, pools: Vec::new() }),
+            members: Mutex::new(Members { users: 1, keepers: 0, is_over: false, pools: Vec::new() }),
             key,
         }
     }
@@ -204,7 +206,7 @@ impl Class {
         &self.key
     }
 
-    /// Somebody uses it, for the first time or again.
+    /// Somebody uses it again, who sees to it that it is kept.
     pub(super) fn open(&self) {
         let mut members = self.members.lock();
         members.users += 1;
@@ -281,5 +283,28 @@ impl Drop for ClassUser {
     fn drop(&mut self) {
         self.core.class_ends(&self.class.key);
         self.class.let_go();
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::super::placement::Slot;
+    use super::*;
+
+    fn class_of(cpus: &CpuSet, moves: Moves) -> Class {
+        let pods = cpus.iter().map(CpuSet::single).collect();
+        let key = ClassKey { managed: true, moves, nice: 0, pods, outside: false };
+        let slots = cpus.iter().map(|cpu| Slot { cpu, real: cpu }).collect();
+        Class::new(key, &Topology::flat(cpus), &Placement::new(slots, None))
+    }
+
+    /// spec: E3: whoever comes to a new class, and leaves it, does not end it for whom it was made for.
+    #[test]
+    fn a_class_has_not_ended_before_its_first_user() {
+        let class = Arc::new(class_of(&(0..2).collect(), Moves::Items));
+        drop(class.keep());
+        assert!(!class.members.lock().is_over);
+        class.let_go();
+        assert!(class.members.lock().is_over);
     }
 }

@@ -143,7 +143,10 @@ impl Core {
         let user = Arc::new(ClassUser::new(class, Arc::clone(self)));
         register.classes.insert(key, Arc::downgrade(&user));
         drop(register);
-        user.class.open();
+        // From here on others may use it, and keep it, and end to. One that was made just now has its user already.
+        if left.is_some() {
+            user.class.open();
+        }
         user
     }
 
