@@ -6,7 +6,8 @@
 //! all CPUs of the class, as the system likes.
 //!
 //! A class has its pools open as long as it has *users*, and in memory as long as it has *keepers*, too: then it may have
-//! users again. Pools know their class, and the class its pools weakly, but for the list that its end empties.
+//! users again. Until its end it is the only one of its key. Pools know their class, and the class its pools weakly, but
+//! for the list that its end empties.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -72,10 +73,7 @@ pub(crate) struct KeptClass(Arc<Class>);
 
 /// Keeps the pools of a class open: they are closed with its last user.
 #[derive(Debug)]
-pub(crate) struct ClassUser {
-    pub(crate) class: Arc<Class>,
-    core: Arc<Core>,
-}
+pub(crate) struct ClassUser(Arc<Class>);
 
 /// The place of a pool in a class whose items move.
 #[derive(Debug)]
@@ -91,8 +89,8 @@ pub(super) struct Division {
     attrs: PoolAttrs,
     pods: Pods,
     key: ClassKey,
-    /// Of whom this was asked last.
-    user: Weak<ClassUser>,
+    /// It, as it was found last.
+    class: Weak<Class>,
 }
 
 impl Division {
@@ -107,7 +105,7 @@ impl Division {
             pods: pods.pods().to_vec(),
             outside: pods.pods().len() > 1 && moves != Moves::Items,
         };
-        Self { attrs: attrs.clone(), pods, key, user: Weak::new() }
+        Self { attrs: attrs.clone(), pods, key, class: Weak::new() }
     }
 
     pub(super) fn is_of(&self, attrs: &PoolAttrs) -> bool {
@@ -125,18 +123,18 @@ impl Division {
         pod as PodId
     }
 
-    /// Its class: that which was found last as long as anybody uses it.
-    pub(super) fn user(&mut self, find: impl FnOnce(ClassKey) -> Arc<ClassUser>) -> Arc<ClassUser> {
-        self.user.upgrade().unwrap_or_else(|| {
+    /// Uses its class: that which was found last, as long as anybody keeps it.
+    pub(super) fn user(&mut self, find: impl FnOnce(ClassKey) -> ClassUser) -> ClassUser {
+        let known = self.class.upgrade();
+        known.and_then(|class| class.open()).unwrap_or_else(|| {
             let user = find(self.key.clone());
-            self.user = Arc::downgrade(&user);
+            self.class = Arc::downgrade(user.class());
             user
         })
     }
 }
 
 impl Class {
-    /// With one user: whoever it is made for.
     pub(super) fn new(key: ClassKey, topology: &Topology, placement: &Placement) -> Self {
         let all = || key.pods.iter().fold(CpuSet::new(), |all, pod| all.union(pod));
         let pod = |cpus: CpuSet| {
@@ -151,7 +149,7 @@ impl Class {
             exchange: Exchange::new(Neighbours::derive(topology, sharing), sharing.len()),
             pools: pods.iter().map(|_| OnceLock::new()).collect(),
             pods,
-            members: Mutex::new(Members { users: 1, keepers: 0, is_over: false, pools: Vec::new() }),
+            members: Mutex::new(Members { users: 0, keepers: 0, is_over: false, pools: Vec::new() }),
             key,
         }
     }
@@ -202,17 +200,23 @@ impl Class {
         Some(pool)
     }
 
-    pub(super) fn key(&self) -> &ClassKey {
-        &self.key
-    }
-
-    /// Somebody uses it again, who sees to it that it is kept.
-    pub(super) fn open(&self) {
+    /// Somebody uses it, and owes it an [`attend`](Self::attend). `None` if it has ended.
+    pub(super) fn open(self: &Arc<Self>) -> Option<ClassUser> {
         let mut members = self.members.lock();
+        if members.is_over {
+            return None;
+        }
         members.users += 1;
         if members.users == 1 {
             members.pools.iter().for_each(|pool| pool.open());
         }
+        Some(ClassUser(Arc::clone(self)))
+    }
+
+    /// It may have been opened again: whoever was reserved before is asked for. Owed with no lock held.
+    pub(crate) fn attend(&self) {
+        let pools = self.members.lock().pools.clone();
+        pools.iter().for_each(|pool| pool.attend());
     }
 
     fn let_go(&self) {
@@ -242,8 +246,14 @@ impl Members {
 }
 
 impl KeptClass {
-    pub(crate) fn class(&self) -> &Arc<Class> {
-        &self.0
+    /// Is it this one?
+    pub(crate) fn is(&self, class: &Arc<Class>) -> bool {
+        Arc::ptr_eq(&self.0, class)
+    }
+
+    /// Opens its pools, if they were closed. The caller owes the class an [`attend`](Class::attend).
+    pub(super) fn open(&self) -> ClassUser {
+        self.0.open().expect("a class has not ended as long as it is kept")
     }
 
     /// Is it one of its pools?
@@ -263,48 +273,18 @@ impl Drop for KeptClass {
 }
 
 impl ClassUser {
-    pub(super) fn new(class: Arc<Class>, core: Arc<Core>) -> Self {
-        Self { class, core }
+    pub(crate) fn class(&self) -> &Arc<Class> {
+        &self.0
     }
 
     /// The pool of a pod; it stays open as long as this does.
-    pub(crate) fn pool(&self, pod: PodId) -> Arc<Pool> {
-        self.class.pool(pod, &self.core).expect("a class has not ended as long as it has a user")
-    }
-
-    /// The class may have been opened again: whoever was reserved before is asked for. Owed with no lock held.
-    pub(crate) fn attend(&self) {
-        let pools = self.class.members.lock().pools.clone();
-        pools.iter().for_each(|pool| pool.attend());
+    pub(crate) fn pool(&self, pod: PodId, core: &Arc<Core>) -> Arc<Pool> {
+        self.0.pool(pod, core).expect("a class has not ended as long as it has a user")
     }
 }
 
 impl Drop for ClassUser {
     fn drop(&mut self) {
-        self.core.class_ends(&self.class.key);
-        self.class.let_go();
-    }
-}
-
-#[cfg(all(test, not(cmwq_loom)))]
-mod tests {
-    use super::super::placement::Slot;
-    use super::*;
-
-    fn class_of(cpus: &CpuSet, moves: Moves) -> Class {
-        let pods = cpus.iter().map(CpuSet::single).collect();
-        let key = ClassKey { managed: true, moves, nice: 0, pods, outside: false };
-        let slots = cpus.iter().map(|cpu| Slot { cpu, real: cpu }).collect();
-        Class::new(key, &Topology::flat(cpus), &Placement::new(slots, None))
-    }
-
-    /// spec: E3: whoever comes to a new class, and leaves it, does not end it for whom it was made for.
-    #[test]
-    fn a_class_has_not_ended_before_its_first_user() {
-        let class = Arc::new(class_of(&(0..2).collect(), Moves::Items));
-        drop(class.keep());
-        assert!(!class.members.lock().is_over);
-        class.let_go();
-        assert!(class.members.lock().is_over);
+        self.0.let_go();
     }
 }

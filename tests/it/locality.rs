@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cmwq::{AffinityScope, Attrs, Executor, JoinHandle, PoolSnapshot, WorkQueue, blocking};
 
 use crate::support::{
-    Door, SOON, builder, current_pool, eventually, falls_quiet, own_status, pool, time_limit,
+    Door, SOON, builder, current_pool, eventually, falls_quiet, own_nice, own_status, pool, time_limit,
 };
 
 /// Two pods of one CPU each, and the prefix of the threads' names.
@@ -397,4 +397,27 @@ fn pods_that_share_work_fall_asleep() {
     }
     queue.flush().unwrap();
     falls_quiet(&prefix);
+}
+
+/// spec: A3, A4: items that are held back by a change of attributes wait until what was before them has left its pool; not
+/// for a worker of that pool, which may have to wait for them.
+#[test]
+fn a_full_pod_does_not_hold_back_what_comes_after_a_change() {
+    let _limit = time_limit();
+    let (executor, _) = two_pods();
+    let queue = queue(&executor, false);
+    for nice in 1..=10 {
+        let items = at_home(|| {
+            let (room_there, there) = hold(|item| queue.spawn_on(1, item).unwrap());
+            let (door, home) = hold(|item| queue.spawn(item).unwrap());
+            let waits = queue.spawn(|| ()).unwrap();
+            queue.apply_attrs(Attrs::new().nice(own_nice() + 1 + nice % 2)).unwrap();
+            let held = queue.spawn(move || door.open()).unwrap();
+            room_there.open();
+            [there, home, waits, held]
+        });
+        for item in items {
+            item.join_timeout(SOON).ok().expect("it ran").unwrap();
+        }
+    }
 }
