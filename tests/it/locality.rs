@@ -417,7 +417,7 @@ fn a_full_pod_does_not_hold_back_what_comes_after_a_change() {
             [there, home, waits, held]
         });
         for item in items {
-            item.join_timeout(SOON).ok().expect("it ran").unwrap();
+            item.join_timeout(SOON).expect("it ran").unwrap();
         }
     }
 }
