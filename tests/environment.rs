@@ -288,6 +288,39 @@ fn rescuers_follow_the_affinity_of_the_process() {
     assert_eq!(queue.rescued(), 1);
 }
 
+/// spec: A5, A2 (plain unbound: threads move): workers are brought home to CPUs that there are, and to no others.
+#[test]
+fn nobody_is_brought_home_to_a_lost_cpu() {
+    let test = "nobody_is_brought_home_to_a_lost_cpu";
+    let Some(_) = told() else { return passes_in_a_process(test, Path::new("home")) };
+    let all = own_cpus();
+    if all.len() < 2 {
+        return skip("the process has one CPU only, none of which can be taken away");
+    }
+    let executor = Executor::builder().thread_name_prefix(PREFIX).build().unwrap();
+    let attrs = Attrs::new().scope(AffinityScope::Cpu);
+    let queue = WorkQueue::unbound("q").attrs(attrs).build_on(&executor).unwrap();
+    let (last, first) = (all.iter().last().unwrap(), all.first().unwrap());
+    queue.spawn_on(first, || ()).unwrap().join().unwrap();
+    let left = CpuSet::single(last);
+    set_own_cpus(&left);
+    let is_left = |name: &str, cpus: &CpuSet| !name.starts_with('u') || *cpus == left;
+    let follow = || {
+        // The manager looks while somebody works.
+        queue.spawn_on(first, || ()).unwrap().join().unwrap();
+        allowed_of_threads().iter().all(|(name, cpus)| is_left(name, cpus))
+    };
+    soon("they follow", &executor, follow);
+    let brought = queue.starts().repatriated;
+    for _ in 0..10 {
+        soon("it rests", &executor, || {
+            executor.snapshot().pools.iter().all(|pool| pool.idle == pool.workers)
+        });
+        queue.spawn_on(first, || ()).unwrap().join().unwrap();
+    }
+    assert_eq!(queue.starts().repatriated, brought, "{:?}", queue.starts());
+}
+
 // At rest. --------------------------------------------------------------------------------------------------------
 
 fn sleeps() -> BTreeMap<String, String> {

@@ -6,7 +6,8 @@
 //! all CPUs of the class, as the system likes.
 //!
 //! A class has its pools open as long as it has *users*, and in memory as long as it has *keepers*, too: then it may have
-//! users again. Pools know their class, and the class its pools weakly, but for the list that its end empties.
+//! users again. Until its end it is the only one of its key. Pools know their class, and the class its pools weakly, but
+//! for the list that its end empties.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -72,10 +73,7 @@ pub(crate) struct KeptClass(Arc<Class>);
 
 /// Keeps the pools of a class open: they are closed with its last user.
 #[derive(Debug)]
-pub(crate) struct ClassUser {
-    pub(crate) class: Arc<Class>,
-    core: Arc<Core>,
-}
+pub(crate) struct ClassUser(Arc<Class>);
 
 /// The place of a pool in a class whose items move.
 #[derive(Debug)]
@@ -85,25 +83,21 @@ pub(crate) struct Seat {
     pub(super) helpers: Helpers,
 }
 
-/// A class, and which of its pods is a CPU's.
-pub(crate) struct Home {
-    pub(crate) key: ClassKey,
-    pub(crate) pod: PodId,
+/// How attributes divide the CPUs, and the class of that.
+#[derive(Debug)]
+pub(super) struct Division {
+    attrs: PoolAttrs,
+    pods: Pods,
+    key: ClassKey,
+    /// It, as it was found last.
+    class: Weak<Class>,
 }
 
-impl Home {
-    /// Of items that are queued on `cpu`.
-    pub(crate) fn of(cpu: usize, attrs: &PoolAttrs, topology: &Topology) -> Self {
+impl Division {
+    pub(super) fn of(attrs: &PoolAttrs, topology: &Topology) -> Self {
         let machine = topology.cpus().iter().map(|cpu| cpu.id).collect();
         let pods = Pods::derive(topology, attrs.scope, &machine).restricted(&attrs.cpus);
         let moves = attrs.moves(pods.pods().len());
-        let own = pods.pod_of(cpu);
-        let outside = own.is_none() && moves != Moves::Items && pods.pods().len() > 1;
-        let pod = match own {
-            Some(pod) => pod,
-            None if outside => pods.pods().len(),
-            None => neighbours::nearest_pod(topology, pods.pods(), cpu),
-        };
         let key = ClassKey {
             managed: attrs.managed,
             moves,
@@ -111,7 +105,32 @@ impl Home {
             pods: pods.pods().to_vec(),
             outside: pods.pods().len() > 1 && moves != Moves::Items,
         };
-        Self { key, pod: pod as PodId }
+        Self { attrs: attrs.clone(), pods, key, class: Weak::new() }
+    }
+
+    pub(super) fn is_of(&self, attrs: &PoolAttrs) -> bool {
+        self.attrs == *attrs
+    }
+
+    /// The pod for items that are queued on `cpu`: its own, or that of all CPUs, or a near one.
+    pub(super) fn pod_for(&self, cpu: usize, topology: &Topology) -> PodId {
+        let pods = self.pods.pods();
+        let pod = match self.pods.pod_of(cpu) {
+            Some(own) => own,
+            None if self.key.outside => pods.len(),
+            None => neighbours::nearest_pod(topology, pods, cpu),
+        };
+        pod as PodId
+    }
+
+    /// Uses its class: that which was found last, as long as anybody keeps it.
+    pub(super) fn user(&mut self, find: impl FnOnce(ClassKey) -> ClassUser) -> ClassUser {
+        let known = self.class.upgrade();
+        known.and_then(|class| class.open()).unwrap_or_else(|| {
+            let user = find(self.key.clone());
+            self.class = Arc::downgrade(user.class());
+            user
+        })
     }
 }
 
@@ -125,8 +144,9 @@ impl Class {
         };
         let cpus = key.pods.iter().cloned().chain(key.outside.then(all));
         let pods: Vec<_> = cpus.map(pod).collect();
+        let sharing = if key.moves == Moves::Items { &*key.pods } else { &[] };
         Self {
-            exchange: Exchange::new(Neighbours::derive(topology, &key.pods), key.pods.len()),
+            exchange: Exchange::new(Neighbours::derive(topology, sharing), sharing.len()),
             pools: pods.iter().map(|_| OnceLock::new()).collect(),
             pods,
             members: Mutex::new(Members { users: 0, keepers: 0, is_over: false, pools: Vec::new() }),
@@ -180,17 +200,23 @@ impl Class {
         Some(pool)
     }
 
-    pub(super) fn key(&self) -> &ClassKey {
-        &self.key
-    }
-
-    /// Somebody uses it, for the first time or again.
-    pub(super) fn open(&self) {
+    /// Somebody uses it, and owes it an [`attend`](Self::attend). `None` if it has ended.
+    pub(super) fn open(self: &Arc<Self>) -> Option<ClassUser> {
         let mut members = self.members.lock();
+        if members.is_over {
+            return None;
+        }
         members.users += 1;
         if members.users == 1 {
             members.pools.iter().for_each(|pool| pool.open());
         }
+        Some(ClassUser(Arc::clone(self)))
+    }
+
+    /// It may have been opened again: whoever was reserved before is asked for. Owed with no lock held.
+    pub(crate) fn attend(&self) {
+        let pools = self.members.lock().pools.clone();
+        pools.iter().for_each(|pool| pool.attend());
     }
 
     fn let_go(&self) {
@@ -220,8 +246,14 @@ impl Members {
 }
 
 impl KeptClass {
-    pub(crate) fn class(&self) -> &Arc<Class> {
-        &self.0
+    /// Is it this one?
+    pub(crate) fn is(&self, class: &Arc<Class>) -> bool {
+        Arc::ptr_eq(&self.0, class)
+    }
+
+    /// Opens its pools, if they were closed. The caller owes the class an [`attend`](Class::attend).
+    pub(super) fn open(&self) -> ClassUser {
+        self.0.open().expect("a class has not ended as long as it is kept")
     }
 
     /// Is it one of its pools?
@@ -241,25 +273,18 @@ impl Drop for KeptClass {
 }
 
 impl ClassUser {
-    pub(super) fn new(class: Arc<Class>, core: Arc<Core>) -> Self {
-        Self { class, core }
+    pub(crate) fn class(&self) -> &Arc<Class> {
+        &self.0
     }
 
     /// The pool of a pod; it stays open as long as this does.
-    pub(crate) fn pool(&self, pod: PodId) -> Arc<Pool> {
-        self.class.pool(pod, &self.core).expect("a class has not ended as long as it has a user")
-    }
-
-    /// The class may have been opened again: whoever was reserved before is asked for. Owed with no lock held.
-    pub(crate) fn attend(&self) {
-        let pools = self.class.members.lock().pools.clone();
-        pools.iter().for_each(|pool| pool.attend());
+    pub(crate) fn pool(&self, pod: PodId, core: &Arc<Core>) -> Arc<Pool> {
+        self.0.pool(pod, core).expect("a class has not ended as long as it has a user")
     }
 }
 
 impl Drop for ClassUser {
     fn drop(&mut self) {
-        self.core.class_ends(&self.class.key);
-        self.class.let_go();
+        self.0.let_go();
     }
 }

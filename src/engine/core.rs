@@ -13,7 +13,7 @@ use crate::policy::crew::CrewLimits;
 use crate::protocol::threads::ThreadsCell;
 use crate::sys;
 use crate::sys::fork::Origin;
-use crate::sys::sync::{AtomicBool, Mutex, Ordering};
+use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::Until;
 
 use super::class::{Class, ClassKey, ClassUser};
@@ -82,15 +82,16 @@ pub(crate) struct Core {
     pub(crate) denials: Denials,
     pub(crate) environment: Watch,
     threads: ThreadsCell,
+    /// Inside of it, the locks of classes are taken.
     register: Mutex<Register>,
+    /// The number of the next unbound pool; per-CPU pools come before.
+    next_unbound_id: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Register {
     all: Vec<Weak<Pool>>,
-    classes: HashMap<ClassKey, Weak<ClassUser>>,
-    /// The number of the next unbound pool; per-CPU pools come before.
-    next_id: usize,
+    classes: HashMap<ClassKey, Weak<Class>>,
 }
 
 /// What the system did not permit. Each is told once, and shown in dumps.
@@ -111,7 +112,8 @@ impl Core {
             denials: Denials::default(),
             environment,
             threads: ThreadsCell::new(),
-            register: Mutex::new(Register { next_id: first_unbound_id, ..Register::default() }),
+            register: Mutex::new(Register::default()),
+            next_unbound_id: AtomicUsize::new(first_unbound_id),
         }
     }
 
@@ -126,60 +128,22 @@ impl Core {
         self.register.lock().all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The class of this key: the present one; if nobody uses any, one of `used`, or a new one. The caller owes its user an
-    /// [`attend`](ClassUser::attend).
-    pub(crate) fn class<'a>(
-        self: &Arc<Self>,
-        key: ClassKey,
-        mut used: impl Iterator<Item = &'a Arc<Class>>,
-        make: impl FnOnce(ClassKey) -> Class,
-    ) -> Arc<ClassUser> {
+    /// A user of the class of this key. The caller owes the class an [`attend`](Class::attend).
+    pub(crate) fn class(&self, key: ClassKey, make: impl FnOnce(ClassKey) -> Class) -> ClassUser {
         let mut register = self.register.lock();
-        if let Some(user) = register.classes.get(&key).and_then(Weak::upgrade) {
+        let known = register.classes.get(&key).and_then(Weak::upgrade);
+        if let Some(user) = known.and_then(|class| class.open()) {
             return user;
         }
-        let left = used.find(|class| *class.key() == key);
-        let class = left.map_or_else(|| Arc::new(make(key.clone())), Arc::clone);
-        let user = Arc::new(ClassUser::new(class, Arc::clone(self)));
-        register.classes.insert(key, Arc::downgrade(&user));
-        drop(register);
-        user.class.open();
-        user
-    }
-
-    /// Keeps the pools of a class open that may have been closed. The caller owes the user an
-    /// [`attend`](ClassUser::attend).
-    pub(crate) fn use_again(self: &Arc<Self>, class: &Arc<Class>) -> Arc<ClassUser> {
-        let mut register = self.register.lock();
-        let present = register.classes.get(class.key()).and_then(Weak::upgrade);
-        if let Some(user) = present.as_ref().filter(|user| Arc::ptr_eq(&user.class, class)) {
-            return Arc::clone(user);
-        }
-        let user = Arc::new(ClassUser::new(Arc::clone(class), Arc::clone(self)));
-        if present.is_none() {
-            register.classes.insert(class.key().clone(), Arc::downgrade(&user));
-        }
-        drop(register);
-        // The last user of another class of this key, if it has just become that.
-        drop(present);
-        user.class.open();
-        user
-    }
-
-    /// The last user of a class has gone.
-    pub(super) fn class_ends(&self, key: &ClassKey) {
-        let mut register = self.register.lock();
-        // A new one may have taken its place already.
-        if register.classes.get(key).is_some_and(|user| user.strong_count() == 0) {
-            register.classes.remove(key);
-        }
+        register.classes.retain(|_, class| class.strong_count() > 0);
+        let class = Arc::new(make(key.clone()));
+        register.classes.insert(key, Arc::downgrade(&class));
+        class.open().expect("nobody else knows the class yet, so it has not ended")
     }
 
     /// A number for an unbound pool.
     pub(super) fn next_unbound_id(&self) -> usize {
-        let mut register = self.register.lock();
-        register.next_id += 1;
-        register.next_id - 1
+        self.next_unbound_id.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Counts a worker that is about to be made. False if there are as many as may be: the manager is told when one

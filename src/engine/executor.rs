@@ -10,7 +10,7 @@ use crate::policy::topology::Topology;
 use crate::sys::fork::Origin;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 
-use super::class::{Class, ClassUser, Home, KeptClass};
+use super::class::{Class, ClassUser, Division};
 use super::core::Core;
 use super::placement::{Place, Placement};
 use super::pool::{Pool, PoolKind, PoolSpec};
@@ -60,7 +60,14 @@ pub(crate) struct NiceLevels {
 pub(crate) struct PoolChoice {
     pub(crate) pool: Arc<Pool>,
     /// Keeps it open, if it is an unbound one.
-    pub(crate) user: Option<Arc<ClassUser>>,
+    pub(crate) user: Option<ClassUser>,
+}
+
+impl PoolChoice {
+    /// The class that is to be attended to.
+    pub(super) fn class(&self) -> Option<Arc<Class>> {
+        self.user.as_ref().map(|user| Arc::clone(user.class()))
+    }
 }
 
 impl ExecutorInner {
@@ -88,18 +95,23 @@ impl ExecutorInner {
         }
     }
 
-    /// The pool for items of this kind that are queued on the CPU of this slot. `used`: what the queue used before.
-    pub(crate) fn pool_for(&self, kind: &QueueKind, slot: usize, used: &[KeptClass]) -> PoolChoice {
+    /// The pool for items of this kind that are queued on the CPU of this slot. If it is of a class, that is owed an
+    /// [`attend`](Class::attend). `known`: how the queue's attributes were found to divide the CPUs last.
+    pub(super) fn pool_for(&self, kind: &QueueKind, slot: usize, known: &mut Option<Division>) -> PoolChoice {
         match kind {
             QueueKind::PerCpu { high } => {
                 PoolChoice { pool: self.per_cpu_pool(slot, *high, false), user: None }
             }
             QueueKind::Bh { high } => PoolChoice { pool: self.per_cpu_pool(slot, *high, true), user: None },
             QueueKind::Unbound(attrs) => {
-                let home = Home::of(self.placement.slot_info(slot).cpu, attrs, &self.topology);
+                let known = match known.take() {
+                    Some(division) if division.is_of(attrs) => known.insert(division),
+                    _ => known.insert(Division::of(attrs, &self.topology)),
+                };
                 let make = |key| Class::new(key, &self.topology, &self.placement);
-                let user = self.core.class(home.key, used.iter().map(KeptClass::class), make);
-                PoolChoice { pool: user.pool(home.pod), user: Some(user) }
+                let user = known.user(|key| self.core.class(key, make));
+                let pod = known.pod_for(self.placement.slot_info(slot).cpu, &self.topology);
+                PoolChoice { pool: user.pool(pod, &self.core), user: Some(user) }
             }
         }
     }

@@ -232,9 +232,6 @@ impl Pool {
     /// A worker has nothing to do. `counted`: it still counts as running, and stops to do so together with entering
     /// the idle stack, so that nobody who sees a free place finds no idle worker for it.
     pub(crate) fn rest(&self, worker: &Worker, counted: bool) -> Rest {
-        if self.spec.home.is_some() {
-            worker.note_cpu();
-        }
         let now = clock::now();
         let mut state = self.state.lock();
         if counted {
@@ -277,6 +274,9 @@ impl Pool {
     fn settle(&self, mut state: MutexGuard<'_, State>, worker: &Worker, rest: &Rest) {
         let look_at = match rest {
             Rest::Park(_) => {
+                if self.spec.home.is_some() {
+                    worker.note_cpu();
+                }
                 worker.cell.set_phase(Phase::Idle);
                 None
             }

@@ -16,7 +16,7 @@ use crate::protocol::holds::HoldCount;
 use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::Until;
 
-use super::class::KeptClass;
+use super::class::{Division, KeptClass};
 use super::context::Current;
 use super::executor::{ExecutorInner, PoolChoice};
 use super::flush::Flush;
@@ -102,6 +102,8 @@ pub(super) struct Making {
     shards: Vec<NonNull<Shard>>,
     /// Which pools its items go to from now on.
     pub(super) kind: QueueKind,
+    /// How its attributes divide the CPUs, as far as that was asked.
+    division: Option<Division>,
     /// The classes of pools that its routes have led to, each once.
     pub(super) used: Vec<KeptClass>,
     /// What the queue's user asked for.
@@ -118,6 +120,7 @@ impl Making {
         Self {
             shards: Vec::new(),
             kind,
+            division: None,
             used: Vec::new(),
             attrs,
             wishes,
@@ -128,10 +131,10 @@ impl Making {
 
     /// The pool for the shard of this slot, which stays in memory from now on.
     pub(super) fn choose(&mut self, executor: &ExecutorInner, slot: usize) -> PoolChoice {
-        let choice = executor.pool_for(&self.kind, slot, &self.used);
+        let choice = executor.pool_for(&self.kind, slot, &mut self.division);
         if let Some(user) = &choice.user {
-            if !self.used.iter().any(|used| Arc::ptr_eq(used.class(), &user.class)) {
-                self.used.push(user.class.keep());
+            if !self.used.iter().any(|used| used.is(user.class())) {
+                self.used.push(user.class().keep());
             }
         }
         choice
@@ -268,7 +271,7 @@ impl Queue {
         let own_gate =
             matches!(self.spec.limit, Limit::PerCpu(_)).then(|| Gate::new(self.standing(making.wishes)));
         let choice = making.choose(&self.executor, slot);
-        let user = choice.user.clone();
+        let class = choice.class();
         let cpu_intensive = self.spec.cpu_intensive && choice.pool.spec.managed;
         let shard = Shard::new(self.this, choice, own_gate, cpu_intensive);
         let id = shard.id();
@@ -279,7 +282,7 @@ impl Queue {
         drop(making);
         // SAFETY: as in `present_shard`.
         let shard = unsafe { shard.as_ref() };
-        user.iter().for_each(|user| user.attend());
+        class.inspect(|class| class.attend());
         shard
     }
 

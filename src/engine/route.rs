@@ -21,7 +21,7 @@ use std::sync::Arc;
 use crate::policy::admission::Half;
 use crate::protocol::route::Turned;
 
-use super::class::ClassUser;
+use super::class::Class;
 use super::entry::{Entry, Header, ItemOperations};
 use super::executor::PoolChoice;
 use super::pool::Pool;
@@ -35,7 +35,7 @@ static MARKER: Header = Header { operations: &ItemOperations { execute, abandon 
 #[must_use]
 pub(super) struct Turn<'q> {
     /// It may have been opened.
-    new: Option<Arc<ClassUser>>,
+    new: Option<Arc<Class>>,
     /// To be told of a marker.
     marked: Option<&'q Pool>,
     /// Used no longer. Dropped last.
@@ -44,7 +44,7 @@ pub(super) struct Turn<'q> {
 
 impl Turn<'_> {
     pub(super) fn finish(self) {
-        self.new.iter().for_each(|user| user.attend());
+        self.new.inspect(|class| class.attend());
         self.marked.inspect(|pool| pool.pushed());
     }
 }
@@ -130,23 +130,23 @@ impl Shard {
     pub(super) fn came_late(&self, pool: &Pool) {
         let making = self.queue().making.lock();
         if !self.route.has_left(pool) {
-            // It has come back; or another route has left it.
+            // It has come back, and is open; or another route has left it.
             return;
         }
         // Not among them: the caller knew this shard by a number that had another one before.
         let Some(used) = making.used.iter().find(|used| used.has(pool)) else { return };
-        let user = self.queue().executor.core.use_again(used.class());
-        let choice = PoolChoice { pool: pool.shared(), user: Some(Arc::clone(&user)) };
+        let choice = PoolChoice { pool: pool.shared(), user: Some(used.open()) };
+        let class = choice.class();
         self.route.late(choice, || pool.push(self.marker()));
         drop(making);
-        user.attend();
+        class.inspect(|class| class.attend());
         pool.pushed();
     }
 
     /// Turns the route, with the queue's `making` locked.
     pub(super) fn turn(&self, choice: PoolChoice) -> Turn<'_> {
         let former = self.pool();
-        let new = choice.user.clone();
+        let new = choice.class();
         let pool = Arc::as_ptr(&choice.pool);
         let has_backlog = || self.gate().cell.load().in_flight() > 0 && former.has_entries();
         let mark = || former.push(self.marker());
@@ -159,19 +159,20 @@ impl Shard {
     fn marker(&self) -> Entry {
         // Taken back by who pops the marker.
         std::mem::forget(self.queue().pin());
-        // Bound: it stays behind what is.
+        // Bound: it stays behind what is. See `Pool::give`.
         Entry::new(NonNull::from(&MARKER), self, Half::Even, true)
     }
 
     fn marker_popped(&self) {
-        let mut released_to = None;
+        let mut released = None;
         let left = self.route.marker_popped(|pool, entry| {
             // SAFETY: as in `pool`.
             let pool = unsafe { &*pool };
             pool.push(entry);
-            released_to = Some(pool);
+            let (_, entries) = released.get_or_insert((pool, 0));
+            *entries += 1;
         });
-        released_to.inspect(|pool: &&Pool| pool.pushed());
+        released.inspect(|(pool, entries)| pool.pushed_many(*entries));
         drop(left);
     }
 }

@@ -71,6 +71,7 @@ pub(crate) fn with_current<R>(look: impl FnOnce(Option<&WorkerThread>) -> R) -> 
 
 /// The whole life of a worker thread.
 pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
+    pool.begin_at_home();
     let bound = pool.bind();
     set_nice(&pool.core, pool.spec.nice);
     pool.core.settings.hooks.started();

@@ -206,9 +206,14 @@ impl Running {
         }
     }
 
-    /// Is there room for the work of a sibling? Not where those who were woken do not get a CPU.
+    /// Is there room for the work of a sibling? Not where those who were woken do not get a CPU, nor where nothing runs
+    /// any more: there it would be refused, and offered again, without an end.
     pub(crate) const fn takes_errands(self) -> bool {
-        self.need_more_worker() && !self.is_stalled()
+        self.need_more_worker() && !self.is_stalled() && !self.is_abandoned()
+    }
+
+    const fn is_abandoned(self) -> bool {
+        self.0 >> TARGET & MASK == ABANDONED
     }
 
     /// A worker is reserved for the work of a sibling, if there is room for that.
@@ -467,6 +472,16 @@ mod tests {
         );
         assert!(matches!(stalled.kick().1, Kick::Wake(_)), "its own items may be as lucky as the next one");
         assert_eq!(stalled.unstall(), pool);
+    }
+
+    /// spec: E5
+    #[test]
+    fn an_abandoned_pool_is_told_of_every_push_and_takes_no_work_of_siblings() {
+        let pool = word(0, 0, Some(1)).sharing();
+        assert!(pool.takes_errands());
+        let abandoned = pool.abandoned();
+        assert!(matches!(abandoned.kick().1, Kick::Wake(_)));
+        assert_eq!(abandoned.reserve(), (abandoned, None));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::cpu_set::CpuSet;
 use super::topology::Topology;
@@ -23,15 +23,27 @@ impl Neighbours {
     pub(crate) fn derive(topology: &Topology, pods: &[CpuSet]) -> Self {
         let groups: Vec<_> = pods.iter().map(|pod| Groups::of(topology, pod)).collect();
         let words = pods.len().div_ceil(WORD);
-        let tiers = |pod: usize| {
-            let mut tiers = [(); TIERS].map(|()| vec![0; words].into_boxed_slice());
-            for other in (0..pods.len()).filter(|other| *other != pod) {
-                let tier = groups[pod].tier(&groups[other]);
-                tiers[tier][other / WORD] |= 1_u64 << (other % WORD);
-            }
-            tiers
+        let (mut in_cache, mut in_node) = (BTreeMap::new(), BTreeMap::new());
+        for (pod, groups) in groups.iter().enumerate() {
+            groups.caches.iter().for_each(|cache| add(&mut in_cache, *cache, pod, words));
+            groups.nodes.iter().for_each(|node| add(&mut in_node, *node, pod, words));
+        }
+        let tiers = |(pod, groups): (usize, &Groups)| {
+            let mut taken = vec![0; words];
+            taken[pod / WORD] |= 1 << (pod % WORD);
+            let mut tier = |with: &dyn Fn(usize) -> u64| -> Box<[u64]> {
+                let new = |(at, taken): (usize, &mut u64)| {
+                    let new = with(at) & !*taken;
+                    *taken |= new;
+                    new
+                };
+                taken.iter_mut().enumerate().map(new).collect()
+            };
+            let near = tier(&|at| groups.caches.iter().fold(0, |bits, cache| bits | in_cache[cache][at]));
+            let on_node = tier(&|at| groups.nodes.iter().fold(0, |bits, node| bits | in_node[node][at]));
+            [near, on_node, tier(&|at| u64::MAX >> (WORD - (pods.len() - at * WORD).min(WORD)))]
         };
-        Self { words, of: (0..pods.len()).map(tiers).collect() }
+        Self { words, of: groups.iter().enumerate().map(tiers).collect() }
     }
 
     /// The nearest pod to `pod` of those whose bits are set. `word`: the bits of 64 pods each. Equally near ones are
@@ -47,6 +59,11 @@ impl Neighbours {
             })
         })
     }
+}
+
+/// Sets the bit of a pod in the set of its group.
+fn add(sets: &mut BTreeMap<usize, Vec<u64>>, group: usize, pod: usize, words: usize) {
+    sets.entry(group).or_insert_with(|| vec![0; words])[pod / WORD] |= 1 << (pod % WORD);
 }
 
 /// What a pod is part of.

@@ -61,6 +61,11 @@ impl StallWatch {
         self.on_their_way.pop_front();
     }
 
+    /// When the manager is to look next, if it is to.
+    pub(crate) fn next_look(&self) -> Option<Time> {
+        self.next_look
+    }
+
     /// Was somebody late, up to the last who came?
     pub(crate) fn is_late(&self) -> bool {
         self.late
@@ -147,6 +152,18 @@ mod tests {
         assert_eq!(watch.look(at(1100)), StallLook::Stalled(at(1300)));
         assert_eq!(watch.woke(at(1200)), None);
         assert_eq!(watch.ease(at(1250)), None, "one is late still");
+    }
+
+    /// spec: P1 (the manager itself): who asks for a look relies on a manager, and one that comes later is told.
+    #[test]
+    fn the_next_look_is_remembered_for_a_manager_that_was_not_there() {
+        let mut watch = StallWatch::default();
+        assert_eq!(watch.next_look(), None);
+        assert_eq!(watch.woke(at(0)), Some(at(200)));
+        watch.came();
+        assert_eq!(watch.woke(at(900)), None, "it counts on the look that was asked for");
+        assert_eq!(watch.next_look(), Some(at(200)));
+        assert_eq!(watch.look(at(1000)), StallLook::Again(at(1100)));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! another pool is plugged if anything may lie in the former one: what comes is held, in order, until everything before it has left
 //! the former pool's worklist. That is known by a *marker*: an entry that is pushed to the end of that worklist at the
 //! turn. The worker that pops it releases what is held, and opens the route. While a route is plugged nothing of it is
-//! pushed to the pool that it leads to. So it may be turned on, and needs no other marker.
+//! pushed to the pool that it leads to, but by who comes late. So it may be turned on, and needs no other marker.
 //!
 //! **Who comes late.** Pushing takes no lock: somebody may have read the former pool's address before the turn, and
 //! push there behind the marker. Two fences make sure that this is noticed, one between the turn of the word and the
@@ -97,10 +97,11 @@ impl<P, E, U> RouteCell<P, E, U> {
         self.word.load(Ordering::Acquire).map_addr(|address| address & !PLUGGED)
     }
 
-    /// The caller has pushed to this pool, and fenced since: does the route lead elsewhere by now?
+    /// The caller has pushed to this pool, and fenced since: does the route lead elsewhere by now? Or has it been elsewhere
+    /// and come back plugged? It might leave without a marker then.
     #[inline]
     pub(crate) fn has_left(&self, pool: *const P) -> bool {
-        self.word.load(Ordering::Relaxed).addr() & !PLUGGED != pool.addr()
+        self.word.load(Ordering::Relaxed).addr() != pool.addr()
     }
 
     /// Holds an entry back. If the route was opened meanwhile, the entry comes back.
@@ -178,4 +179,30 @@ impl<P, E, U> RouteCell<P, E, U> {
 
 fn plugged<P>(pool: *const P) -> *mut P {
     pool.cast_mut().map_addr(|address| address | PLUGGED)
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    /// spec: A4: who read the route before it went away, and pushes after it came back plugged, comes late, too. Otherwise the
+    /// route would be turned on without a marker behind that entry.
+    #[test]
+    fn who_pushes_to_a_pool_to_which_the_route_has_come_back_plugged_comes_late() {
+        let pools = [0_u64, 1];
+        let route: RouteCell<u64, (), ()> = RouteCell::new(&raw const pools[0], ());
+        let read_by_issuer = route.open().unwrap();
+        assert_eq!(route.turn(&raw const pools[1], (), || (), || false, || ()), Turned::Clear(()));
+        assert_eq!(route.turn(&raw const pools[0], (), || (), || true, || ()), Turned::Marked);
+        assert!(route.has_left(read_by_issuer));
+
+        let mut marked = false;
+        route.late((), || marked = true);
+        assert!(marked);
+        assert_eq!(route.turn(&raw const pools[1], (), || (), || true, || ()), Turned::Clear(()));
+        assert!(route.marker_popped(|_, ()| ()).is_empty());
+        assert_eq!(route.open(), None, "until what came late has left its pool");
+        assert_eq!(route.marker_popped(|_, ()| ()), [(), ()]);
+        assert_eq!(route.open(), Some(&raw const pools[1]));
+    }
 }

@@ -12,7 +12,7 @@
 //! | `Source`, `StillForThief` | `Exchange::source`, `no_excess` |
 //! | the three reads of a question | `Member::has_excess`, `has_excess_for_thief` |
 //! | `HelperComes`, `HelperCame` | `Helpers` |
-//! | `Give`, `SetAside`, `MovedAside` | `Pool::give`, `set_aside`, `moved_aside` |
+//! | `Give`, `SetAside`, `MovedAside` | `Pool::give`, which has the lock meanwhile, `moved_aside` |
 //! | `EndErrand`; `look_for_stall`, `came` | `Pool::end_errand`; those of the same name |
 
 #![forbid(unsafe_code)]

@@ -550,3 +550,26 @@ fn a_change_without_work_wakes_nobody() {
     assert_eq!(crate::support::sleeps_of(&prefix), sleeps);
     assert!(executor.snapshot().threads <= threads.max(3));
 }
+
+/// spec: A4: a queue keeps the pools that it has left, and whoever comes with the same attributes uses these. So there are
+/// never more than one for each of the attributes that it has had.
+#[test]
+fn pools_that_a_queue_has_left_serve_others() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let pool_of = |queue: &WorkQueue| queue.spawn(current_pool).unwrap().join().unwrap();
+    let stays = WorkQueue::new("stays").build_on(&executor).unwrap();
+    let left = pool_of(&stays);
+    stays.apply_attrs(Attrs::new().nice(own_nice() + 1)).unwrap();
+    let own = pool_of(&stays);
+    assert_ne!(left, own);
+    for _ in 0..3 {
+        let comes = WorkQueue::new("comes").build_on(&executor).unwrap();
+        assert_eq!(pool_of(&comes), left);
+        stays.apply_attrs(Attrs::new()).unwrap();
+        assert_eq!(pool_of(&stays), left);
+        drop(comes);
+        stays.apply_attrs(Attrs::new().nice(own_nice() + 1)).unwrap();
+        assert_eq!(pool_of(&stays), own);
+    }
+}

@@ -1,12 +1,13 @@
 //! The end of queues and executors: threads go, accepted work does not.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
-use cmwq::{Executor, Work, WorkQueue, WorkQueueBuilder};
+use cmwq::{Executor, Work, WorkQueue, WorkQueueBuilder, blocking};
 
-use crate::support::{Door, SOON, builder, eventually, no_thread_of, time_limit};
+use crate::support::{Door, SOON, builder, eventually, no_thread_of, threads_of, time_limit};
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
     [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
@@ -126,4 +127,78 @@ fn queues_and_executors_may_end_at_any_moment() {
     }
     eventually("all ran", || runs.load(Ordering::SeqCst) == 30 * rounds);
     eventually("all threads ended", || prefixes.iter().all(|prefix| no_thread_of(prefix)));
+}
+
+/// spec: E5 (drops what does not fit into the time), A3: a pool that runs nothing any more takes nothing from a sibling
+/// either, which has too much until its turn to be given up comes.
+#[test]
+fn a_pool_that_is_given_up_takes_no_work_of_siblings() {
+    /// Its drop lets the item that holds its pod block, and waits until that does.
+    struct Halfway(Door, Arc<AtomicBool>);
+    impl Drop for Halfway {
+        fn drop(&mut self) {
+            self.0.open();
+            eventually("the item blocks", || self.1.load(Ordering::SeqCst));
+        }
+    }
+    let _limit = time_limit();
+    let (builder, prefix) = builder("l3:2 core:1 pu:1");
+    let executor = builder.build().unwrap();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let (halfway, blocks, end) = (Door::default(), Arc::new(AtomicBool::new(false)), Door::default());
+    let (began, begun) = mpsc::channel();
+    let (its_halfway, its_end, is_inside, begins) =
+        (halfway.clone(), end.clone(), Arc::clone(&blocks), began.clone());
+    // The pool that is made first is given up first.
+    let here = queue.spawn_on(0, move || {
+        begins.send(()).unwrap();
+        its_halfway.wait_unguarded();
+        blocking(|| {
+            is_inside.store(true, Ordering::SeqCst);
+            its_end.wait_unguarded();
+        });
+    });
+    begun.recv_timeout(SOON).unwrap();
+    let (its_end, its_queue) = (end.clone(), queue.clone());
+    let there = queue.spawn_on(1, move || {
+        let left_over = its_queue.spawn(|| ()).unwrap();
+        began.send(()).unwrap();
+        its_end.wait_unguarded();
+        left_over
+    });
+    begun.recv_timeout(SOON).unwrap();
+    let halfway = Halfway(halfway, blocks);
+    let dropped = queue.spawn_on(0, move || drop(halfway)).unwrap();
+    let report = executor.shutdown(Duration::from_millis(20)).unwrap();
+    assert_eq!((report.queues[0].dropped, report.queues[0].running), (2, 2), "{report}");
+    assert!(dropped.join().is_err());
+    end.open();
+    here.unwrap().join().unwrap();
+    assert!(there.unwrap().join().unwrap().join().is_err());
+    eventually("all threads ended", || no_thread_of(&prefix));
+}
+
+/// spec: E3 (unbound pools are dropped with their last user), A3: also those that have taken items from each other.
+#[test]
+fn pools_that_share_work_end_with_their_last_user() {
+    let _limit = time_limit();
+    let (builder, prefix) = builder("l3:4 core:1 pu:1");
+    let executor = builder.build().unwrap();
+    for _ in 0..3 {
+        let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+        let inside = Arc::new(AtomicUsize::new(0));
+        let item = |_| {
+            let inside = Arc::clone(&inside);
+            move || {
+                inside.fetch_add(1, Ordering::SeqCst);
+                eventually("each pod has one", || inside.load(Ordering::SeqCst) == 4);
+            }
+        };
+        // The last handle goes while they are on their way.
+        drop(queue.spawn_batch((0..4).map(item)).unwrap());
+        drop(queue);
+        eventually("the pools are gone", || executor.snapshot().pools.is_empty());
+        eventually("their workers are gone", || threads_of(&prefix).len() == 1);
+        assert_eq!(inside.load(Ordering::SeqCst), 4);
+    }
 }

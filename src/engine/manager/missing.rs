@@ -61,7 +61,7 @@ impl ManagerHandle {
             return false;
         }
         // Nobody has served any of them so far.
-        core.pools().iter().for_each(|pool| pool.look());
+        core.pools().iter().for_each(|pool| pool.manager_came());
         true
     }
 }

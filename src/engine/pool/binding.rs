@@ -93,7 +93,25 @@ impl Pool {
     #[inline]
     pub(super) fn bring_home(&self, worker: &Worker) {
         if let Some(home) = self.spec.home.as_ref().filter(|home| !home.contains(worker.cpu())) {
-            worker.bring_home(home);
+            self.bring_to(home, worker);
+        }
+    }
+
+    /// Of its home, only what there is at present.
+    #[cold]
+    fn bring_to(&self, home: &CpuSet, worker: &Worker) {
+        let home = home.intersection(&self.binding.state.lock().cpus);
+        if !home.is_empty() {
+            worker.bring_home(&home);
+        }
+    }
+
+    /// The calling thread, which is about to be a worker, is put into its pod before it is [bound](Self::bind) to where it
+    /// may go from there. If that cannot be, it begins wherever it is.
+    pub(crate) fn begin_at_home(&self) {
+        if let Some(home) = &self.spec.home {
+            let home = home.intersection(&self.binding.state.lock().cpus);
+            drop(affinity::pin_to_set(&home));
         }
     }
 

@@ -12,7 +12,6 @@ use crate::policy::rescue::Call;
 
 use super::super::rescuer::Rescuer;
 use super::super::shard::steal;
-use super::super::shutdown::give_up;
 use super::{Entry, Pool, State};
 
 impl Pool {
@@ -98,18 +97,6 @@ impl Pool {
             state.sideline.push_back(entry);
         }
         self.note_sideline(state);
-    }
-
-    /// Moves one entry there that was taken from the worklist. The caller owes a `moved_aside`, too.
-    #[cold]
-    pub(super) fn set_aside(&self, entry: Entry) {
-        let mut state = self.state.lock();
-        if self.is_abandoned() {
-            drop(state);
-            return give_up(entry);
-        }
-        state.sideline.push_back(entry);
-        self.note_sideline(&state);
     }
 
     /// Whoever looked for work while entries were on their way from one list to the other may have seen none.

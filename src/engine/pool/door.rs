@@ -101,4 +101,12 @@ impl Pool {
             self.look();
         }
     }
+
+    /// There is a manager now, and was none so far: it does not know what was asked before.
+    #[cold]
+    pub(crate) fn manager_came(&self) {
+        let look_at = self.state.lock().stall.next_look();
+        self.ask_for_a_look(look_at);
+        self.look();
+    }
 }

@@ -17,6 +17,7 @@ use crate::sys::sync::Ordering;
 use super::super::class::Seat;
 use super::super::entry::Entry;
 use super::super::manager::Request;
+use super::super::route;
 use super::super::shard::steal;
 use super::{Pool, State, abandon};
 
@@ -95,40 +96,34 @@ impl Pool {
         }
     }
 
-    /// The first entry that may leave.
+    /// The first entry that may leave. Under the lock: what must not leave is in nobody's hands, where whoever turns a route
+    /// away from here would miss it, and close the pool.
     fn give(&self) -> Option<Entry> {
-        if self.is_abandoned() {
-            return None;
-        }
-        let aside = self.sidelined.load(Ordering::Acquire) > self.bound.load(Ordering::Relaxed);
-        if let Some(entry) = aside.then(|| self.give_from_sideline()).flatten() {
-            return Some(entry);
-        }
-        let mut set_aside = false;
-        let given = loop {
-            match steal(&self.worklist) {
-                Some(entry) if entry.is_bound() => {
-                    self.set_aside(entry);
-                    set_aside = true;
-                }
-                other => break other,
-            }
-        };
-        if set_aside {
-            self.moved_aside();
-        }
-        given
-    }
-
-    #[cold]
-    fn give_from_sideline(&self) -> Option<Entry> {
         let mut state = self.state.lock();
         if self.is_abandoned() {
             return None;
         }
-        let entry = state.sideline.take_first(|entry| !entry.is_bound());
-        self.note_sideline(&state);
-        entry
+        let mut set_aside = false;
+        let given = state.sideline.take_first(|entry| !entry.is_bound()).or_else(|| {
+            loop {
+                let entry = steal(&self.worklist)?;
+                // Nothing that must not leave lies before the marker: it would wait for nobody but this pool's workers.
+                let is_first_marker = state.sideline.len() == 0 && route::is_marker(&entry);
+                if !entry.is_bound() || is_first_marker {
+                    return Some(entry);
+                }
+                state.sideline.push_back(entry);
+                set_aside = true;
+            }
+        });
+        if state.sideline.len() != self.sidelined.load(Ordering::Relaxed) {
+            self.note_sideline(&state);
+        }
+        drop(state);
+        if set_aside {
+            self.moved_aside();
+        }
+        given
     }
 
     /// A worker that was on this errand has come, or does not come: what is left there is offered to others.

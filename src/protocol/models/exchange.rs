@@ -177,18 +177,22 @@ fn bits_that_were_set_and_cleared_before_hide_nothing() {
     });
 }
 
+/// Runs these at once; which of them begins is no preemption.
+fn at_once<const N: usize>(class: &Arc<Class>, threads: [fn(&Class); N]) {
+    let threads = threads.map(|run| {
+        let class = class.clone();
+        thread::spawn(move || run(&class))
+    });
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
 /// One item waits already, and its issuer relied on whoever gets room; now comes the next one.
 #[test]
 fn two_items_and_a_sibling_that_gets_room() {
     check(2, || {
         let class = Arc::new(Class::new(&[true, true]));
         class.push(0);
-        let sibling = {
-            let class = class.clone();
-            thread::spawn(move || class.rest(1))
-        };
-        class.push(0);
-        sibling.join().unwrap();
+        at_once(&class, [|class| class.rest(1), |class| class.push(0)]);
         class.assert_all_taken();
     });
 }
@@ -211,17 +215,15 @@ fn two_pools_and_two_siblings_with_room() {
 /// Two siblings get room. One of them is filled by an item of its own while it seeks: the other one may have relied on it.
 #[test]
 fn a_seeker_whose_pool_is_filled_meanwhile_passes_the_item_on() {
-    check(2, || {
+    check(1, || {
         let class = Arc::new(Class::new(&[true, true, true]));
         class.push(0);
-        let siblings = [1, 2].map(|pod| {
-            let class = class.clone();
-            thread::spawn(move || class.rest(pod))
-        });
-        if let Some(reserved) = class.pool(1).running.reserve() {
-            class.pool(1).running.start(reserved);
-        }
-        siblings.into_iter().for_each(|sibling| sibling.join().unwrap());
+        let fill = |class: &Class| {
+            if let Some(reserved) = class.pool(1).running.reserve() {
+                class.pool(1).running.start(reserved);
+            }
+        };
+        at_once(&class, [|class| class.rest(1), fill, |class| class.rest(2)]);
         class.assert_all_taken();
     });
 }

@@ -5,8 +5,8 @@
 //! may come late to the former pool. Then the second one is behind it there, or held; and it is never on the new pool
 //! before the first one, nor before what lay in the former pool.
 //!
-//! Red under: `turn-without-fence`, `push-without-fence`, `late-leaves-it-open`, `departs-after-the-fence`,
-//! `opens-before-what-is-held`, `held-though-open`.
+//! Red under: `turn-without-fence`, `late-leaves-it-open`, `departs-after-the-fence`, `opens-before-what-is-held`,
+//! `held-though-open`.
 
 use std::sync::Arc;
 
