@@ -138,7 +138,7 @@ impl Pool {
         };
         self.perform(kick, None);
         // There may be room for the work of siblings.
-        self.seek();
+        self.seek(None);
         threads.extend(self.workers());
         threads.iter().for_each(|worker| worker.pin(&share.binding));
     }

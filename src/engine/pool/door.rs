@@ -16,7 +16,7 @@ impl Pool {
     #[inline]
     pub(crate) fn look(&self) {
         self.perform(self.running.look(|| self.has_work()), None);
-        self.seek();
+        self.seek(None);
     }
 
     /// The same for a worker that is about to block on this CPU.
@@ -26,7 +26,7 @@ impl Pool {
         if kick != Kick::Enough {
             self.perform(kick, affinity::current_cpu());
         }
-        self.seek();
+        self.seek(if self.has_several_cpus() { affinity::current_cpu() } else { None });
     }
 
     /// The one door: wakes or makes a worker, or tells the manager, if that is what the word says.

@@ -65,13 +65,17 @@ impl Pool {
         }
     }
 
-    /// The caller has lowered the count of this pool, which may have room now for what is too much elsewhere.
+    /// The caller has lowered the count of this pool, which may have room now for what is too much elsewhere. `near`: the
+    /// CPU that it is about to leave.
     #[inline]
-    pub(super) fn seek(&self) {
+    pub(super) fn seek(&self, near: Option<usize>) {
         let Some(seat) = &self.seat else { return };
         let sibling = |pod| seat.sibling(self, pod);
         while let Some((other, reserved)) = seat.class.exchange.seek(seat.pod, self, sibling) {
-            other.as_deref().unwrap_or(self).wake(reserved, None);
+            match other {
+                Some(other) => other.wake(reserved, None),
+                None => self.wake(reserved, near),
+            }
         }
     }
 
