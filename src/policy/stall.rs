@@ -4,6 +4,11 @@
 //! for. If its CPU is taken, by the issuer that goes on without a pause or by another process, siblings are to have that
 //! item after [`STALL`]. So each wake-up needs a deadline, and almost all of them are met: one deadline of the manager's
 //! covers all that come while it waits for it.
+//!
+//! A timer that expires costs more than a wake-up, and a stream of small items has thousands of wake-ups a second. So a
+//! stream in which nobody is late is looked at ever more rarely, at last every [`RARELY`]: after that time, the system
+//! has given each thread its turn anyway. The first look that finds somebody on the way is exact again; and who is woken
+//! after a pause is looked for in time.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +19,9 @@ use super::time::Time;
 
 /// After so long somebody else may take what a worker was woken for.
 pub(crate) const STALL: Duration = Duration::from_micros(200);
+
+/// The longest time between two looks at a stream of wake-ups.
+pub(crate) const RARELY: Duration = Duration::from_micros(3200);
 
 /// Inside of the pool's mutex.
 #[derive(Debug, Default)]
@@ -26,6 +34,8 @@ pub(crate) struct StallWatch {
     woke: bool,
     /// The last look found somebody late, and somebody has been so since.
     late: bool,
+    /// The last look found that whoever was woken had come: how long it waits for the next one.
+    streams: Option<Duration>,
 }
 
 /// Nobody is late any more.
@@ -53,7 +63,13 @@ impl StallWatch {
     pub(crate) fn woke(&mut self, now: Time) -> Option<Time> {
         self.on_their_way.push_back(now);
         self.woke = true;
-        self.look_by(now + STALL)
+        if self.streams.is_some() { None } else { self.look_by(now + STALL) }
+    }
+
+    /// How long somebody who is woken now may be late before that is seen.
+    #[cfg(test)]
+    pub(crate) fn patience(&self) -> Duration {
+        self.streams.unwrap_or_default() + STALL
     }
 
     /// One who was woken has come, or will not come. Items wait for no worker in particular, so it does not matter which.
@@ -99,9 +115,18 @@ impl StallWatch {
             // Ever more rarely: what is to be done about it has been done.
             Some(since) if now.since(*since) >= STALL => StallLook::Stalled(now + now.since(*since)),
             Some(since) => StallLook::Again(*since + STALL),
-            None if woke => StallLook::Again(now + STALL),
+            None if woke => {
+                let rarer = self.streams.map_or(STALL, |last| RARELY.min(last * 2));
+                self.streams = Some(rarer);
+                self.late = false;
+                self.next_look = Some(now + rarer);
+                return StallLook::Again(now + rarer);
+            }
             None => StallLook::Over,
         };
+        if !matches!(look, StallLook::Again(_)) {
+            self.streams = None;
+        }
         self.next_look = match look {
             StallLook::Again(at) | StallLook::Stalled(at) => Some(at),
             StallLook::Over => None,
@@ -176,5 +201,28 @@ mod tests {
         assert_eq!(watch.look(at(200)), StallLook::Again(at(400)), "more may come");
         assert_eq!(watch.look(at(400)), StallLook::Over);
         assert_eq!(watch.woke(at(500)), Some(at(700)));
+    }
+
+    /// A stream in which all come in time is looked at ever more rarely; who is woken after it, in time.
+    #[test]
+    fn a_stream_of_wake_ups_is_looked_at_ever_more_rarely() {
+        let mut watch = StallWatch::default();
+        assert_eq!(watch.woke(at(0)), Some(at(200)));
+        watch.came();
+        let mut now = 200;
+        for interval in [200, 400, 800, 1600, 3200, 3200] {
+            assert_eq!(watch.look(at(now)), StallLook::Again(at(now + interval)));
+            assert_eq!(watch.woke(at(now + 10)), None);
+            watch.came();
+            now += interval;
+        }
+        assert_eq!(watch.look(at(now)), StallLook::Again(at(now + 3200)));
+        assert_eq!(watch.woke(at(now + 3100)), None);
+        assert_eq!(watch.look(at(now + 3200)), StallLook::Again(at(now + 3300)), "exact, once one is seen");
+        assert!(matches!(watch.look(at(now + 3300)), StallLook::Stalled(_)));
+        watch.came();
+        assert_eq!(watch.ease(at(now + 3400)), Some(Eased { look_at: None }));
+        assert_eq!(watch.look(at(now + 3500)), StallLook::Over);
+        assert_eq!(watch.woke(at(now + 4000)), Some(at(now + 4200)));
     }
 }

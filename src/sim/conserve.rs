@@ -4,13 +4,16 @@
 //! that nobody uses, and fewer counted workers than its target, and threads can be made for it. While both are so,
 //! time is counted, and it never comes to more than
 //!
-//! > one wake-up latency × (1 + diversions) + [`STALL`] × (1 + futile calls)
+//! > one wake-up latency × (1 + diversions) + patience × (1 + futile calls)
+//!
+//! *Patience* is [`STALL`] after a pause; while a pool of the class has woken one worker after another, and none was late,
+//! it grows with that stream, up to [`RARELY`](crate::policy::stall::RARELY) more.
 //!
 //! A *diversion*: somebody was called for the item's pod meanwhile, and found work of its own pod when it came, which goes
 //! first; another one is called then. A *futile call*: a pod was called for the item's pod meanwhile, and could not come
 //! for a time.
 //!
-//! So an item whose own pod has lost its CPUs is late by [`STALL`]; and if the nearest sibling that seems to have room has
+//! So an item whose own pod has lost its CPUs is late by that patience; and if the nearest sibling that seems to have room has
 //! lost its CPUs unnoticed as well, by as much again for each such sibling, but for each of them only once.
 //!
 //! That holds for a burst, too, whatever its length: as many are woken at once as there is room for.
@@ -51,6 +54,8 @@ struct Waits {
     home: PoolId,
     since: Duration,
     diverted: u32,
+    /// The longest that a pool of its class had since then.
+    patience: Duration,
 }
 
 impl Machine {
@@ -59,7 +64,8 @@ impl Machine {
         let gate = &self.gates[self.gate_of(item)];
         if self.pools[gate.pool].seat.is_some() && !gate.bound {
             let diverted = self.diversions(gate.pool);
-            let waits = Waits { home: gate.pool, since: self.counted_time(self.now), diverted };
+            let patience = self.patience_of(gate.pool);
+            let waits = Waits { home: gate.pool, since: self.counted_time(self.now), diverted, patience };
             self.ledger.waiting.insert(item, waits);
         }
     }
@@ -97,6 +103,11 @@ impl Machine {
             self.ledger.making += until.since(self.now);
             return;
         }
+        let mut waiting = std::mem::take(&mut self.ledger.waiting);
+        for waits in waiting.values_mut() {
+            waits.patience = waits.patience.max(self.patience_of(waits.home));
+        }
+        self.ledger.waiting = waiting;
         for (&other, &roomy_since) in &self.ledger.roomy {
             for (item, waits) in &self.ledger.waiting {
                 if self.class_of(waits.home) != self.class_of(other) {
@@ -105,7 +116,7 @@ impl Machine {
                 let waited = to.saturating_sub(waits.since.max(roomy_since));
                 let futile = self.futile_calls(waits);
                 let diverted = self.diversions(waits.home) - waits.diverted;
-                let bound = self.config.wake_latency * (1 + diverted) + STALL * (1 + futile);
+                let bound = self.config.wake_latency * (1 + diverted) + waits.patience * (1 + futile);
                 assert!(
                     waited <= bound,
                     "item {item} waits in pool {} for {waited:?}, while {other} has room, until {until:?}",
@@ -114,6 +125,13 @@ impl Machine {
                 self.ledger.longest = self.ledger.longest.max(waited);
             }
         }
+    }
+
+    /// How long the manager lets whoever is woken in this class be late at the moment.
+    fn patience_of(&self, pool: PoolId) -> Duration {
+        let class = self.class_of(pool);
+        let others = (0..self.pools.len()).filter(|other| self.class_of(*other) == class);
+        others.map(|other| self.pools[other].stall.patience()).max().unwrap_or(STALL)
     }
 
     /// A worker of another pool has taken `item` from `home`.
