@@ -75,7 +75,8 @@
 //! * A [managed](WorkQueue::new) queue's item starts there if one of the pod's CPUs is free for it. If all of them are
 //!   busy, or nobody gets one within 200 µs because the issuer goes on without a pause or another process has it, the item
 //!   starts in the nearest pod that has one: no item waits while a CPU of its queue is free for longer than that, and the
-//!   time that the system takes to run a woken thread.
+//!   time that the system takes to run a woken thread. (After a long stream of items that all began in time, the 200 µs
+//!   may be 3.4 ms.)
 //! * A [strict](Attrs::strict) queue's item never leaves its pod, and waits if it must.
 //! * Items that were queued on a CPU or node by name ([`queue_on`](WorkQueue::queue_on)) stay in its pod.
 //! * Plain [`unbound`](WorkQueue::unbound) queues start what comes at once. Their workers begin in the pod; the system may
