@@ -476,7 +476,9 @@ fn on_cpu<R: Send>(cpu: usize, measure: impl FnOnce() -> R + Send) -> R {
     let there = || {
         let mut here = CpuSet::new();
         here.set(cpu);
-        sched_setaffinity(None, &here).ok();
+        if let Err(error) = sched_setaffinity(None, &here) {
+            eprintln!("the issuer is not pinned to CPU {cpu}: {error}");
+        }
         measure()
     };
     std::thread::scope(|scope| scope.spawn(there).join().expect("a measurement does not panic"))

@@ -5,6 +5,7 @@
 //! as on other systems, there is no quota.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::policy::quota::Quota;
@@ -17,6 +18,8 @@ pub(crate) struct CpuGroups {
     membership: Option<String>,
     /// From the process's own groups upwards.
     folders: Vec<PathBuf>,
+    /// What was seen last.
+    last: Option<Quota>,
 }
 
 /// Where a hierarchy of cgroups can be seen.
@@ -41,25 +44,38 @@ impl CpuGroups {
 
     /// `root`: where `proc` and what is mounted are looked for.
     fn below(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), membership: None, folders: Vec::new() }
+        Self { root: root.into(), membership: None, folders: Vec::new(), last: None }
     }
 
     /// The quota at present. The process may have moved to other groups; what is mounted is read again only then.
     pub(crate) fn quota(&mut self) -> Option<Quota> {
-        let membership = fs::read_to_string(self.root.join("proc/self/cgroup")).ok();
-        if membership != self.membership {
-            self.folders = membership.as_deref().map_or(Vec::new(), |groups| self.folders_of(groups));
-            self.membership = membership;
+        // What cannot be read just now is as it was.
+        if let Ok(quota) = self.read() {
+            self.last = quota;
         }
-        let quotas = self.folders.iter().flat_map(|folder| [quota_of_two(folder), quota_of_one(folder)]);
-        quotas.flatten().min()
+        self.last
     }
 
-    fn folders_of(&self, membership: &str) -> Vec<PathBuf> {
-        let mounts = fs::read_to_string(self.root.join("proc/self/mountinfo")).unwrap_or_default();
+    fn read(&mut self) -> io::Result<Option<Quota>> {
+        let membership = text(&self.root.join("proc/self/cgroup"))?;
+        if membership != self.membership {
+            self.folders = membership.as_deref().map_or(Ok(Vec::new()), |groups| self.folders_of(groups))?;
+            self.membership = membership;
+        }
+        let mut least: Option<Quota> = None;
+        for folder in &self.folders {
+            for quota in [quota_of_two(folder)?, quota_of_one(folder)?].into_iter().flatten() {
+                least = Some(least.map_or(quota, |least| least.min(quota)));
+            }
+        }
+        Ok(least)
+    }
+
+    fn folders_of(&self, membership: &str) -> io::Result<Vec<PathBuf>> {
+        let mounts = text(&self.root.join("proc/self/mountinfo"))?.unwrap_or_default();
         let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).collect();
         let groups = membership.lines().filter_map(group);
-        groups.flat_map(|(version, path)| self.upwards(&mounts, version, path)).collect()
+        Ok(groups.flat_map(|(version, path)| self.upwards(&mounts, version, path)).collect())
     }
 
     /// The folder of a group and those above it, as far as they can be seen.
@@ -132,22 +148,52 @@ fn unescape(field: &str) -> String {
     plain
 }
 
-fn quota_of_two(folder: &Path) -> Option<Quota> {
-    let text = fs::read_to_string(folder.join("cpu.max")).ok()?;
-    let mut fields = text.split_whitespace();
-    // Without a quota the first field is `max`.
-    Quota::new(fields.next()?.parse().ok()?, fields.next()?.parse().ok()?)
+/// What a file says; `None` if there is none to be read. An error is one that may be over by the next look.
+fn text(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if may_be_over_soon(&error) => Err(error),
+        Err(_) => Ok(None),
+    }
 }
 
-fn quota_of_one(folder: &Path) -> Option<Quota> {
-    let read = |name| fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok();
+/// The process, or the system, has run out of something: that says nothing of the file.
+fn may_be_over_soon(error: &io::Error) -> bool {
+    [libc::EMFILE, libc::ENFILE, libc::ENOMEM].into_iter().any(|code| error.raw_os_error() == Some(code))
+}
+
+fn quota_of_two(folder: &Path) -> io::Result<Option<Quota>> {
+    let text = text(&folder.join("cpu.max"))?.unwrap_or_default();
+    let mut fields = text.split_whitespace().map(|field| field.parse().ok());
+    // Without a quota the first field is `max`.
+    Ok(quota(fields.next().flatten(), fields.next().flatten()))
+}
+
+fn quota_of_one(folder: &Path) -> io::Result<Option<Quota>> {
+    let read = |name| -> io::Result<Option<u64>> {
+        Ok(text(&folder.join(name))?.and_then(|text| text.trim().parse().ok()))
+    };
     // Without a quota it is −1, which is no `u64`.
-    Quota::new(read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?)
+    Ok(quota(read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?))
+}
+
+fn quota(micros: Option<u64>, period: Option<u64>) -> Option<Quota> {
+    Quota::new(micros?, period?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// spec: C5: a process without a descriptor to spare keeps the quota that was seen last.
+    #[test]
+    fn what_has_run_out_for_a_moment_says_nothing_of_a_file() {
+        for (code, soon) in
+            [(libc::EMFILE, true), (libc::ENFILE, true), (libc::ENOENT, false), (libc::EACCES, false)]
+        {
+            assert_eq!(may_be_over_soon(&io::Error::from_raw_os_error(code)), soon, "{code}");
+        }
+    }
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     const V2: &str = "31 23 0:28 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate";
