@@ -31,6 +31,7 @@ mod route;
 mod running;
 mod scope;
 mod shut;
+mod subject;
 mod threads;
 mod watch;
 mod worker;
