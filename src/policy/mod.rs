@@ -31,4 +31,6 @@ pub(crate) mod ticks;
 pub(crate) mod time;
 pub(crate) mod topology;
 pub(crate) mod waits;
+pub(crate) mod watch;
+pub(crate) mod watchdog;
 pub(crate) mod worker;

@@ -48,6 +48,12 @@ impl Worker {
         }
     }
 
+    /// Asks something about the thread, unless it works here no more: then its number may soon be another one's.
+    pub(crate) fn with_thread<R>(&self, ask: impl FnOnce(affinity::ThreadId) -> R) -> Option<R> {
+        let system = self.system.lock();
+        system.map(ask)
+    }
+
     /// Binds the thread, unless it works here no more. That CPUs may have gone meanwhile is seen by the next look.
     pub(crate) fn pin(&self, cpus: &CpuSet) {
         let system = self.system.lock();
