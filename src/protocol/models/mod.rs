@@ -32,6 +32,7 @@ mod route;
 mod running;
 mod scope;
 mod shut;
+mod subject;
 mod threads;
 mod watch;
 mod worker;
