@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::CrewLimits;
 use crate::policy::detection::Detection;
+use crate::policy::watch::Rules;
 use crate::protocol::threads::ThreadsCell;
 use crate::sys;
 use crate::sys::fork::Origin;
@@ -42,6 +43,19 @@ pub(crate) struct Settings {
     pub(crate) hog_threshold: Option<Duration>,
     /// `None` if there is no watchdog.
     pub(crate) watchdog_threshold: Option<Duration>,
+}
+
+impl Settings {
+    /// What the manager looks for. `is_told`: by the system, when a thread sleeps.
+    pub(crate) fn rules(&self, is_told: bool) -> Rules {
+        Rules {
+            sleepers: self.detection != Detection::Off,
+            is_told,
+            hogs: self.hog_threshold,
+            watchdog: self.watchdog_threshold,
+            patience: self.progress_check.map(|check| check.patience),
+        }
+    }
 }
 
 /// What happens when a pool has work and nobody on it.

@@ -55,6 +55,7 @@ pub(crate) mod class;
 pub(crate) mod context;
 pub(crate) mod core;
 pub(crate) mod detection;
+pub(crate) mod detector;
 pub(crate) mod drain;
 pub(crate) mod entry;
 pub(crate) mod environment;

@@ -40,6 +40,12 @@ impl Worker {
         }
     }
 
+    /// Asks something about the thread, unless it works here no more: then its number may soon be another one's.
+    pub(crate) fn with_thread<R>(&self, ask: impl FnOnce(affinity::ThreadId) -> R) -> Option<R> {
+        let system = self.system.lock();
+        system.map(ask)
+    }
+
     /// Binds the thread, unless it works here no more. That CPUs may have gone meanwhile is seen by the next look.
     pub(crate) fn pin(&self, cpus: &CpuSet) {
         let system = self.system.lock();
@@ -89,8 +95,7 @@ impl Worker {
         let state = self.cell.load();
         let description = self.description.lock();
         let (item, text) = description.as_ref()?;
-        let has_item = matches!(state.phase(), Phase::Running | Phase::Blocked | Phase::Uncounted);
-        (has_item && *item == state.sequence()).then(|| text.clone())
+        (state.phase().has_item() && *item == state.sequence()).then(|| text.clone())
     }
 
     /// Outside of the pool's lock: this is a system call.
