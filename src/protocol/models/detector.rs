@@ -5,8 +5,8 @@
 //! leaves guards, ends its item, and begins another one. At the end nobody counts, nobody was counted twice, and a
 //! finding about one item was never carried out on another.
 //!
-//! Red under: `asleep-leaves-twice`, `end-item-forgets-asleep`, `end-item-in-two-steps`, `block-may-in-two-steps`,
-//! `found-whatever-was-seen`, `found-runs-comes-back-twice`, `look-without-look`, `push-without-fence`.
+//! Red under: `asleep-leaves-twice`, `end-item-forgets-asleep`, `end-item-in-two-steps`, `block-in-two-steps`,
+//! `may-block-in-two-steps`, `found-whatever-was-seen`.
 
 use std::sync::Arc;
 
