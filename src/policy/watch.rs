@@ -18,7 +18,7 @@ use super::watchdog::Watchdog;
 use super::worker::WorkerState;
 
 /// A watched pool that is quiet for so many looks is watched no more.
-const QUIET_LOOKS: u8 = 3;
+const QUIET_LOOKS: u8 = 2;
 
 /// Between the first look and the second.
 const PERIOD: Duration = Duration::from_millis(1);
@@ -169,6 +169,8 @@ impl Watch {
         let period = match self.period {
             _ if self.alert > 0 => SHORTEST,
             _ if !findings.found.is_empty() => PERIOD,
+            // Soon it is known whether it stays quiet, and nobody is woken for that any more.
+            _ if !look.pending => first,
             Duration::ZERO => first,
             last => longest.min(last * 2),
         };
@@ -249,7 +251,7 @@ mod tests {
         let mut watch = Watch::new(at(0));
         let verdicts =
             [0, 1000, 2000].map(|now| watch.look(&quiet, patient(), &mut { RUN }, at(now)).0.verdict);
-        assert_eq!(verdicts, [Verdict::Watching, Verdict::Watching, Verdict::Unwatch]);
+        assert_eq!(verdicts, [Verdict::Watching, Verdict::Unwatch]);
     }
 
     fn running() -> WorkerState {
@@ -289,6 +291,26 @@ mod tests {
         let looks = looks(rules, None);
         assert_eq!(looks[..3], [10_000, 20_000, 40_000]);
         assert_eq!(looks[9], 1_000_000);
+    }
+
+    /// spec: S1 (an idle executor makes no wake-ups): whatever it was looked at for, soon after it is idle.
+    #[test]
+    fn a_pool_that_becomes_quiet_is_soon_left_alone() {
+        let rules = Rules { watchdog: Some(Duration::from_secs(30)), ..Rules::default() };
+        for cpus in [None, Some(1)] {
+            let (mut watch, mut now, mut last) = (Watch::new(at(0)), at(0), None);
+            while last.is_none_or(|last| now.since(last) < Duration::from_secs(60)) {
+                let pending = now < at(10_000_000);
+                let look = Look { pending, running: true, cpus, ..STUCK };
+                let (outcome, next) = watch.look(&look, rules, &mut { RUN }, now);
+                last = Some(now);
+                if outcome.verdict == Verdict::Unwatch {
+                    break;
+                }
+                now = next;
+            }
+            assert!(now < at(11_100_000), "{now:?}");
+        }
     }
 
     /// spec: S4
