@@ -242,7 +242,7 @@ mod work;
 
 #[cfg(not(cmwq_loom))]
 pub use self::{
-    blocking::guard::{BlockingGuard, blocking},
+    blocking::guard::{BlockingGuard, MayBlockGuard, blocking, may_block},
     current::{current_queue, current_queue_name, current_work, is_rescuer, set_description},
     engine::core::PanicReport,
     engine::refusal::{QueueError, WaitError},

@@ -256,7 +256,7 @@ impl Pool {
         }
         let state = self.state.lock();
         let others = state.workers.iter().filter_map(Slot::worker).filter(|other| other.id != worker.id);
-        let running = others.filter(|other| other.cell.load().phase() == Phase::Running);
+        let running = others.filter(|other| other.cell.load().phase().is_counted());
         should_shed(worker.cpu(), running.map(|other| other.cpu()))
     }
 
@@ -345,9 +345,9 @@ impl Pool {
         let managed = self.spec.manages_concurrency();
         let at_work = |phase| match phase {
             // Also between taking its reservation and beginning.
-            Phase::Waking | Phase::Running => true,
+            Phase::Waking | Phase::Between | Phase::Running | Phase::MayBlock => true,
             Phase::Uncounted => !managed,
-            Phase::Idle | Phase::Blocked | Phase::Exiting => false,
+            Phase::Idle | Phase::Blocked | Phase::Asleep | Phase::Exiting => false,
         };
         Look {
             pending: self.has_work(),

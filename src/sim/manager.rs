@@ -86,7 +86,7 @@ impl Machine {
         let running = self.pools[pool]
             .workers
             .values()
-            .filter(|thread| self.worker(**thread).state.phase() == Phase::Running)
+            .filter(|thread| self.worker(**thread).state.phase().is_counted())
             .count();
         let seen = Look {
             pending: self.pools[pool].has_work(),

@@ -89,8 +89,7 @@ impl Worker {
         let state = self.cell.load();
         let description = self.description.lock();
         let (item, text) = description.as_ref()?;
-        let has_item = matches!(state.phase(), Phase::Running | Phase::Blocked | Phase::Uncounted);
-        (has_item && *item == state.sequence()).then(|| text.clone())
+        (state.phase().has_item() && *item == state.sequence()).then(|| text.clone())
     }
 
     /// Outside of the pool's lock: this is a system call.
