@@ -139,7 +139,7 @@
 //! A guard is a promise kept by hand: where one is missing, the pool takes the blocked worker for a running one, and
 //! whatever is queued behind it waits. Put a guard around each call that may sleep: file and network I/O, locks that are
 //! held for long, channels, joins of foreign threads. It costs about 14 ns. The waits of this crate bring their
-//! own.
+//! own, and so do the locks, channels, files, threads and processes of the module [`mod@blocking`].
 //!
 //! # Fork
 //!
