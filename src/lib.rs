@@ -245,9 +245,11 @@ pub use self::{
     blocking::guard::{BlockingGuard, MayBlockGuard, blocking, may_block},
     current::{current_queue, current_queue_name, current_work, is_rescuer, set_description},
     engine::core::PanicReport,
+    engine::offenders::Offender,
     engine::refusal::{QueueError, WaitError},
     engine::scope::Scope,
     engine::starts::StartCounts,
+    engine::watchdog::{StallReport, StalledWorker},
     error::{
         ApplyAttrsError, BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload,
         QueueBatchError, Refused, RefusedBatch, RunOnCpuError, ScopeError, SetDefaultScopeError,
@@ -262,6 +264,7 @@ pub use self::{
 };
 pub use policy::attrs::Attrs;
 pub use policy::cpu_set::{CpuSet, ParseCpuSetError};
+pub use policy::detection::Detection;
 pub use policy::pods::{AffinityScope, ParseAffinityScopeError};
 #[cfg(not(cmwq_loom))]
 pub use sys::topology::{TopologyError, TopologySource};

@@ -12,13 +12,15 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::thread::Thread;
 
-use crate::policy::manager::{CREATION_COOLDOWN, Duty, Manager, Verdict};
+use crate::policy::manager::{CREATION_COOLDOWN, Duty, Manager};
 use crate::policy::rescue::Call;
 use crate::policy::time::Time;
+use crate::policy::watch::{Verdict, Watch};
 use crate::sys::sync::Mutex;
 use crate::sys::{affinity, clock, thread};
 
 use super::core::Core;
+use super::detector::Detector;
 use super::environment::Lookout;
 use super::pool::Pool;
 use super::rescuer::Order;
@@ -170,7 +172,8 @@ fn spawn_manager(core: &Arc<Core>) -> io::Result<Thread> {
         drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
         drop(thread::set_nice(core.settings.nice));
         ManagerThread {
-            schedule: Manager::new(core.settings.progress_check.map(|check| check.patience)),
+            schedule: Manager::new(core.settings.rules(false)),
+            detector: Detector::default(),
             lookout: Lookout::new(&core),
             core,
         }
@@ -199,6 +202,7 @@ struct ManagerThread {
     core: Arc<Core>,
     schedule: Manager<Weak<Pool>>,
     lookout: Lookout,
+    detector: Detector,
 }
 
 impl ManagerThread {
@@ -276,19 +280,36 @@ impl ManagerThread {
                     self.schedule.stall(pool, at);
                 }
             }
-            Duty::Look(weak, watch) => {
-                let Some(pool) = weak.upgrade() else { return };
-                match self.schedule.looked(weak, watch, pool.observe(), now) {
-                    Verdict::Watching => {}
-                    Verdict::Unwatch => {
-                        pool.running.unwatch();
-                        pool.look();
-                    }
-                    Verdict::Stuck(since) => {
-                        if let Some(check) = self.core.settings.progress_check {
-                            (check.stuck)(&self.core, &pool, since);
-                        }
-                    }
+            Duty::Look(pool, watch) => self.look(&pool, watch),
+        }
+    }
+
+    /// Looks at a watched pool.
+    fn look(&mut self, weak: &Weak<Pool>, watch: Watch) {
+        let Some(pool) = weak.upgrade() else { return self.detector.forget(weak) };
+        let (look, workers) = pool.observe();
+        let mut facts = self.detector.facts(weak, &workers);
+        let outcome = self.schedule.looked(weak.clone(), watch, &look, &mut facts, clock::now());
+        for found in outcome.found {
+            let Ok(at) = workers.binary_search_by_key(&found.worker, |worker| worker.id) else { continue };
+            let worker = &workers[at];
+            // While the word is still the one that was looked at.
+            let item_type = worker.item_type(found.seen);
+            if let (true, Some(item_type)) = (pool.carry_out(worker, found), item_type) {
+                self.core.offenders.note(item_type, found, worker);
+            }
+        }
+        match outcome.verdict {
+            Verdict::Watching => {}
+            Verdict::Unwatch => {
+                self.detector.forget(weak);
+                pool.running.unwatch();
+                pool.look();
+            }
+            Verdict::Stalled(_since) => {}
+            Verdict::Stuck(since) => {
+                if let Some(check) = self.core.settings.progress_check {
+                    (check.stuck)(&self.core, &pool, since);
                 }
             }
         }

@@ -19,6 +19,8 @@ pub(crate) mod sync;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod thread;
 #[cfg(not(cmwq_loom))]
+pub(crate) mod thread_state;
+#[cfg(not(cmwq_loom))]
 pub(crate) mod topology;
 pub(crate) mod wait;
 /// Only what every system has is used: threads are not bound to CPUs, and have no nice levels.
