@@ -43,3 +43,4 @@ mod teardown;
 mod threads;
 mod waiting;
 mod works;
+mod wrappers;
