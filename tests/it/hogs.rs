@@ -129,7 +129,7 @@ fn without_detection_nobody_blocks_undeclared() {
     assert_eq!(executor.snapshot().detection_fallback, None, "that is what was asked for");
 }
 
-/// What an item captured may block when it is dropped: that is the item's, too.
+/// spec: S3: what an item captured may block when it is dropped: that is the item's, too.
 #[test]
 fn destructors_block_undeclared_as_well() {
     let _limit = time_limit();

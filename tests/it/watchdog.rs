@@ -224,7 +224,7 @@ fn the_hook_may_use_the_executor_and_panic() {
     falls_quiet(&prefix);
 }
 
-/// What a rescuer takes is progress.
+/// spec: S4: what a rescuer takes is progress.
 #[test]
 fn a_pool_that_rescuers_serve_has_not_stalled() {
     let _limit = time_limit();

@@ -17,6 +17,7 @@ mod abandon;
 mod attention;
 mod block;
 mod close;
+mod detector;
 mod drain;
 mod exchange;
 mod flush;
