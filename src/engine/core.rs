@@ -255,6 +255,13 @@ impl Hooks {
         self.panic_handler.iter().for_each(|handler| contain(|| handler(report)));
     }
 
+    pub(crate) fn stalled(&self, report: &StallReport<'_>) {
+        match &self.stall_handler {
+            Some(handler) => contain(|| handler(report)),
+            None => log::error!(target: "cmwq", "{report}"),
+        }
+    }
+
     /// May a thread of this name be made?
     pub(crate) fn may_spawn(&self, name: &str) -> io::Result<()> {
         let Some(hook) = &self.before_spawn else { return Ok(()) };

@@ -24,6 +24,7 @@ use super::detector::Detector;
 use super::environment::Lookout;
 use super::pool::Pool;
 use super::rescuer::Order;
+use super::watchdog;
 use super::worker;
 
 /// What is asked of the manager.
@@ -261,7 +262,12 @@ impl ManagerThread {
         match duty {
             Duty::Create(pool) => self.create(&pool, now),
             Duty::Unserved(pool) => {
-                if let Some(call) = pool.upgrade().and_then(|pool| pool.unserved()) {
+                let Some(shared) = pool.upgrade() else { return };
+                // Nobody may push again, and find that nobody watches.
+                if shared.has_work() && shared.running.watch() {
+                    self.schedule.watch(pool.clone(), now);
+                }
+                if let Some(call) = shared.unserved() {
                     self.schedule.call(pool, call, now);
                 }
             }
@@ -289,15 +295,21 @@ impl ManagerThread {
         let Some(pool) = weak.upgrade() else { return self.detector.forget(weak) };
         let (look, workers) = pool.observe();
         let mut facts = self.detector.facts(weak, &workers);
-        let outcome = self.schedule.looked(weak.clone(), watch, &look, &mut facts, clock::now());
+        let now = clock::now();
+        let outcome = self.schedule.looked(weak.clone(), watch, &look, &mut facts, now);
+        let mut offences = Vec::new();
         for found in outcome.found {
             let Ok(at) = workers.binary_search_by_key(&found.worker, |worker| worker.id) else { continue };
             let worker = &workers[at];
-            // While the word is still the one that was looked at.
+            // Before: afterwards it may have another item.
             let item_type = worker.item_type(found.seen);
-            if let (true, Some(item_type)) = (pool.carry_out(worker, found), item_type) {
-                self.core.offenders.note(item_type, found, worker);
+            if pool.carry_out(worker, found) {
+                offences.extend(item_type.map(|item_type| (worker, item_type, found)));
             }
+        }
+        // Last, since that may be told to a logger.
+        for (worker, item_type, found) in offences {
+            self.core.offenders.note(worker, item_type, found);
         }
         match outcome.verdict {
             Verdict::Watching => {}
@@ -306,7 +318,7 @@ impl ManagerThread {
                 pool.running.unwatch();
                 pool.look();
             }
-            Verdict::Stalled(_since) => {}
+            Verdict::Stalled(since) => watchdog::report(&pool, since, &look, &workers, &outcome.began, now),
             Verdict::Stuck(since) => {
                 if let Some(check) = self.core.settings.progress_check {
                     (check.stuck)(&self.core, &pool, since);

@@ -39,7 +39,7 @@ pub struct ExecutorSnapshot {
     #[doc(alias = "cpu.max")]
     #[doc(alias = "cfs_quota_us")]
     pub cpu_quota: Option<f64>,
-    /// How blocking without a guard, and hogs, are noticed: what is in force, never [`Detection::Auto`].
+    /// How blocking without a guard is noticed: what is in force, never [`Detection::Auto`].
     pub detection: Detection,
     /// Why that is not what [`ExecutorBuilder::detection`](crate::ExecutorBuilder::detection) asked for, or not the best
     /// for [`Detection::Auto`].

@@ -36,6 +36,7 @@ impl Pool {
             help_coming: state.crew.is_help_coming(),
             cpus: target.filter(|_| counts).map(|target| target as usize),
             per_cpu: matches!(self.spec.kind, PoolKind::PerCpu { .. }),
+            given: state.given,
             workers: words,
         };
         (look, workers)

@@ -50,8 +50,7 @@ impl SelfManagement {
 }
 
 impl ExecutorBuilder {
-    /// How it is noticed that an item blocks without a guard, or keeps its CPU busy for long. Default:
-    /// [`Detection::Auto`].
+    /// How it is noticed that an item blocks without a guard. Default: [`Detection::Auto`].
     ///
     /// # Examples
     ///
