@@ -292,7 +292,12 @@ impl ManagerThread {
         let outcome = self.schedule.looked(weak.clone(), watch, &look, &mut facts, clock::now());
         for found in outcome.found {
             let Ok(at) = workers.binary_search_by_key(&found.worker, |worker| worker.id) else { continue };
-            pool.carry_out(&workers[at], found);
+            let worker = &workers[at];
+            // While the word is still the one that was looked at.
+            let item_type = worker.item_type(found.seen);
+            if let (true, Some(item_type)) = (pool.carry_out(worker, found), item_type) {
+                self.core.offenders.note(item_type, found, worker);
+            }
         }
         match outcome.verdict {
             Verdict::Watching => {}

@@ -34,6 +34,7 @@
 //! | `core` | what all of them share: settings, the manager's inbox, the register of pools |
 //! | `placement` | which CPU an item is queued on |
 //! | `register` | the queues of one executor, for what is asked of all of them |
+//! | `item_type` | what an item's type is called |
 //! | `entry` | what lies on a list |
 //! | `refusal` | why a queue does not accept an item, and why a wait does not wait |
 //!
@@ -61,6 +62,7 @@ pub(crate) mod entry;
 pub(crate) mod environment;
 pub(crate) mod executor;
 pub(crate) mod flush;
+pub(crate) mod item_type;
 pub(crate) mod limits;
 pub(crate) mod manager;
 pub(crate) mod offenders;

@@ -5,7 +5,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::policy::offenders::is_told;
+use crate::policy::suspect::Found;
+use crate::policy::worker::Finding;
 use crate::sys::sync::Mutex;
+
+use super::worker::Worker;
 
 /// A type of items that has done more than once what it should not do at all.
 ///
@@ -50,9 +54,19 @@ impl Offenders {
         Self { hog_threshold, hogs: Table::default(), blockers: Table::default() }
     }
 
+    /// Something was found out about a worker, at this item, and carried out.
+    pub(crate) fn note(&self, item_type: &'static str, found: Found, worker: &Worker) {
+        let queue = || worker.queue_name(found.seen.found(found.finding)?);
+        match found.finding {
+            Finding::Asleep => self.blocker(item_type, queue),
+            Finding::Hog => self.hog(item_type, queue),
+            Finding::Blocks | Finding::Runs => {}
+        }
+    }
+
     /// An item has used the CPU for too long without blocking. `queue` finds the name of its queue, if that still
     /// exists; it is asked if this is told. With no lock held: a logger is user code.
-    pub(crate) fn hog(&self, item_type: &'static str, queue: impl FnOnce() -> Option<String>) {
+    fn hog(&self, item_type: &'static str, queue: impl FnOnce() -> Option<String>) {
         if let Some(count) = self.hogs.count(item_type) {
             let queue = named(queue());
             let threshold = self.hog_threshold;
@@ -63,7 +77,7 @@ impl Offenders {
     }
 
     /// An item has blocked outside of any guard. Otherwise as [`hog`](Self::hog).
-    pub(crate) fn blocker(&self, item_type: &'static str, queue: impl FnOnce() -> Option<String>) {
+    fn blocker(&self, item_type: &'static str, queue: impl FnOnce() -> Option<String>) {
         if let Some(count) = self.blockers.count(item_type) {
             let queue = named(queue());
             log::debug!(target: "cmwq", "{item_type}{queue} blocked without a guard, {count} times: put \

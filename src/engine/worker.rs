@@ -22,6 +22,7 @@ use super::bh;
 pub(crate) use super::context::Current;
 use super::core::{Core, PanicReport};
 use super::entry::Entry;
+use super::item_type::ItemType;
 use super::manager::Request;
 use super::pool::Pool;
 use super::queue::Queue;
@@ -242,12 +243,11 @@ impl WorkerThread {
     pub(crate) fn call<R>(
         &self,
         entry: &Entry,
-        type_name: &'static str,
+        item_type: &'static ItemType,
         work: Option<&WorkItem>,
         function: impl FnOnce() -> R,
     ) -> std::thread::Result<R> {
-        self.begin(entry, work);
-        waits::begins(entry, type_name);
+        self.begin(entry, item_type, work);
         let result = catch_unwind(AssertUnwindSafe(function));
         if self.origin.is_forked() {
             // The item has forked, and this is the child: it has come back to where it has no business. What there is
@@ -256,7 +256,7 @@ impl WorkerThread {
         }
         self.end();
         if let Err(payload) = &result {
-            self.report_panic(entry.shard().queue(), type_name, payload.as_ref());
+            self.report_panic(entry.shard().queue(), item_type, payload.as_ref());
         }
         result
     }
@@ -278,12 +278,11 @@ impl WorkerThread {
 
     /// What runs on this thread from now on belongs to the entry, until it is completed.
     pub(crate) fn own(&self, entry: &Entry) {
-        waits::begins(entry, "what an item left behind");
-        self.work_for(entry, None);
+        self.work_for(entry, ItemType::LEFT_BEHIND, None);
     }
 
     #[inline]
-    fn work_for(&self, entry: &Entry, work: Option<&WorkItem>) {
+    fn work_for(&self, entry: &Entry, item_type: &'static ItemType, work: Option<&WorkItem>) {
         let gate = entry.shard().gate();
         self.current.set(Some(Current {
             queue: entry.shard().queue(),
@@ -293,12 +292,14 @@ impl WorkerThread {
             item: entry.item().as_ptr(),
             work: work.map_or(std::ptr::null(), std::ptr::from_ref),
         }));
+        waits::begins(entry, item_type);
+        self.shared.subject.publish(item_type, entry.shard().id());
         self.shared.cell.begin_item(if self.uncounted { Phase::Uncounted } else { Phase::Running });
     }
 
     #[inline]
-    fn begin(&self, entry: &Entry, work: Option<&WorkItem>) {
-        self.work_for(entry, work);
+    fn begin(&self, entry: &Entry, item_type: &'static ItemType, work: Option<&WorkItem>) {
+        self.work_for(entry, item_type, work);
         let shard = entry.shard();
         shard.queue().left_pending();
         shard.gate().starts.count(self.start_of(shard), self.repatriated.take());
@@ -384,8 +385,8 @@ impl WorkerThread {
     }
 
     #[cold]
-    fn report_panic(&self, queue: &Queue, type_name: &'static str, payload: &(dyn Any + Send)) {
-        let report = PanicReport { queue: queue.name(), item_type: type_name, payload };
+    fn report_panic(&self, queue: &Queue, item_type: &'static ItemType, payload: &(dyn Any + Send)) {
+        let report = PanicReport { queue: queue.name(), item_type: item_type.name(), payload };
         self.pool.core.settings.hooks.panicked(&report);
     }
 

@@ -22,6 +22,8 @@ const QUIET_LOOKS: u8 = 3;
 
 /// Between the first look and the second.
 const PERIOD: Duration = Duration::from_millis(1);
+/// Where one block was found, others may follow: so many looks come soon after each other before they become rare again.
+const ALERT_LOOKS: u8 = 8;
 /// The shortest and the longest time between two looks.
 const SHORTEST: Duration = Duration::from_micros(250);
 const LONGEST: Duration = Duration::from_millis(3);
@@ -92,6 +94,8 @@ pub(crate) struct Watch {
     stuck_since: Option<Time>,
     /// How long after the last look the next one comes.
     period: Duration,
+    /// So many looks come soon after each other.
+    alert: u8,
     suspects: Suspects,
     watchdog: Watchdog,
 }
@@ -102,6 +106,7 @@ impl Watch {
             quiet_looks: 0,
             stuck_since: None,
             period: Duration::ZERO,
+            alert: 0,
             suspects: Suspects::default(),
             watchdog: Watchdog::new(now),
         }
@@ -116,7 +121,11 @@ impl Watch {
         now: Time,
     ) -> (Outcome, Time) {
         let findings = self.inspect(look, rules, facts, now);
+        if !findings.found.is_empty() && !rules.is_told {
+            self.alert = ALERT_LOOKS;
+        }
         self.period = self.next_period(look, rules, &findings);
+        self.alert = self.alert.saturating_sub(1);
         self.quiet_looks = if look.pending { 0 } else { self.quiet_looks + 1 };
         let stuck = look.pending && !look.running && !look.help_coming;
         self.stuck_since = if stuck { self.stuck_since.or(Some(now)) } else { None };
@@ -158,7 +167,7 @@ impl Watch {
             None => (WATCHDOG_PERIOD, WATCHDOG_LONGEST),
         };
         let period = match self.period {
-            _ if !findings.found.is_empty() && !rules.is_told => SHORTEST,
+            _ if self.alert > 0 => SHORTEST,
             _ if !findings.found.is_empty() => PERIOD,
             Duration::ZERO => first,
             last => longest.min(last * 2),
@@ -268,7 +277,7 @@ mod tests {
     #[test]
     fn nothing_found_looks_become_rare_something_found_frequent() {
         let rules = Rules { sleepers: true, ..Rules::default() };
-        let expected = [1000, 2000, 3000, 3000, 3000, 250, 500, 1000, 2000, 3000];
+        let expected = [1000, 2000, 3000, 3000, 3000, 250, 250, 250, 250, 250];
         assert_eq!(looks(rules, Some(1)), expected);
         let told = Rules { is_told: true, ..rules };
         assert_eq!(looks(told, Some(1)), [1000, 2000, 3000, 3000, 3000, 1000, 2000, 3000, 3000, 3000]);

@@ -43,15 +43,11 @@ impl Pool {
 
     /// Carries out what was found out about a worker. False if it does something else by now.
     pub(crate) fn carry_out(&self, worker: &Worker, found: Found) -> bool {
-        if !worker.cell.found(found.seen, found.finding) {
-            return false;
+        let carried = worker.cell.carry_out(found.seen, found.finding, &self.running);
+        if carried.owes_look {
+            // The CPU that a sleeper has left is the manager's at the moment: the system would take it for busy.
+            self.look_near(worker.cpu());
         }
-        if found.finding.takes_out() {
-            self.running.leave();
-            self.look();
-        } else {
-            self.running.come_back();
-        }
-        true
+        carried.holds
     }
 }
