@@ -15,9 +15,20 @@ pub(crate) mod cgroup;
 pub(crate) mod clock;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod fork;
+#[cfg(not(cmwq_loom))]
+pub(crate) mod pause;
+#[cfg(not(cmwq_loom))]
+#[allow(dead_code, unused_imports, reason = "the detector uses them")]
+pub(crate) mod probe;
+#[cfg(not(cmwq_loom))]
+#[allow(dead_code, unused_imports, reason = "the detector uses them")]
+pub(crate) mod switches;
 pub(crate) mod sync;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod thread;
+#[cfg(not(cmwq_loom))]
+#[allow(dead_code, unused_imports, reason = "the detector uses them")]
+pub(crate) mod thread_state;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod topology;
 pub(crate) mod wait;
