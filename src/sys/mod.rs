@@ -19,6 +19,9 @@ pub(crate) mod sync;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod thread;
 #[cfg(not(cmwq_loom))]
+#[allow(dead_code, unused_imports, reason = "the detector uses them")]
+pub(crate) mod thread_state;
+#[cfg(not(cmwq_loom))]
 pub(crate) mod topology;
 pub(crate) mod wait;
 /// Only what every system has is used: threads are not bound to CPUs, and have no nice levels.

@@ -53,6 +53,11 @@ impl ThreadId {
         Self(thread_id() as pid_t)
     }
 
+    /// As the system's calls name it.
+    pub(in crate::sys) fn number(self) -> pid_t {
+        self.0
+    }
+
     pub(crate) fn pin_to_set(self, cpus: &CpuSet) -> io::Result<()> {
         pin_thread(self.0, cpus)
     }

@@ -1,0 +1,213 @@
+//! Threads as `/proc` and the CPU clocks of Linux show them.
+
+#![allow(unsafe_code, reason = "libc reads a clock through a raw pointer")]
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use super::State;
+use crate::sys::affinity::ThreadId;
+
+/// In the kernel's numbering of clocks: what a thread has used, by the scheduler's account.
+const THREAD_SCHED: libc::clockid_t = 6;
+
+/// The file in which one thread's state is read again and again.
+#[derive(Debug)]
+pub(crate) struct Eye(File);
+
+impl Eye {
+    pub(crate) fn open(thread: ThreadId) -> io::Result<Self> {
+        File::open(path(thread, "stat")).map(Self)
+    }
+
+    pub(crate) fn state(&self) -> io::Result<State> {
+        // The number, at most 64 bytes of name, the state.
+        let mut line = [0; 128];
+        match self.0.read_at(&mut line, 0) {
+            Ok(length) => parse(&line[..length]),
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(State::Gone),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The name, in parentheses, may contain parentheses and spaces itself; what follows it does not.
+fn parse(line: &[u8]) -> io::Result<State> {
+    let end = line.iter().rposition(|byte| *byte == b')');
+    match end.map(|end| &line[end..]) {
+        Some(&[_, b' ', letter, ..]) if letter.is_ascii_alphabetic() => {
+            Ok(State::of_letter(char::from(letter)))
+        }
+        _ => Err(no_such_line("(name) and a letter", &String::from_utf8_lossy(line))),
+    }
+}
+
+pub(crate) fn cpu_time(thread: ThreadId) -> io::Result<Duration> {
+    // As the C library makes the number of a thread's clock; the kernel finds threads of this process only.
+    let clock = (!thread.number() << 3) | THREAD_SCHED;
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: the pointer is to memory of the right size and type.
+    if unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so it has written the time.
+    let time = unsafe { time.assume_init() };
+    Ok(Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0)))
+}
+
+pub(crate) fn voluntary_switches(thread: ThreadId) -> io::Result<u64> {
+    let status = fs::read_to_string(path(thread, "status"))?;
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    let count = count.and_then(|count| count.trim().parse().ok());
+    count.ok_or_else(|| no_such_line("voluntary_ctxt_switches and a number", &status))
+}
+
+pub(crate) fn wait_channel(thread: ThreadId) -> Option<String> {
+    let name = fs::read_to_string(path(thread, "wchan")).ok()?;
+    let name = name.trim();
+    (!matches!(name, "" | "0")).then(|| name.to_owned())
+}
+
+fn path(thread: ThreadId, file: &str) -> String {
+    format!("/proc/self/task/{}/{file}", thread.number())
+}
+
+fn no_such_line(expected: &str, found: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, format!("expected {expected}, found {found:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::thread::{spawn, yield_now};
+    use std::hint::spin_loop;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, mpsc};
+    use std::thread::JoinHandle;
+
+    /// A thread that waits, runs when told to, and ends.
+    struct Other {
+        id: ThreadId,
+        orders: mpsc::Sender<Arc<AtomicBool>>,
+        thread: JoinHandle<()>,
+    }
+
+    impl Other {
+        fn new(name: &str) -> Self {
+            let (orders, order) = mpsc::channel::<Arc<AtomicBool>>();
+            let (tell, told) = mpsc::channel();
+            let thread = spawn(name.to_owned(), None, move || {
+                tell.send(ThreadId::current()).unwrap();
+                for stop in order {
+                    while !stop.load(Ordering::Relaxed) {
+                        spin_loop();
+                    }
+                }
+            });
+            Self { id: told.recv().unwrap(), orders, thread: thread.unwrap() }
+        }
+
+        /// Meanwhile it runs.
+        fn while_it_runs<T>(&self, look: impl FnOnce() -> T) -> T {
+            let stop = Arc::new(AtomicBool::new(false));
+            self.orders.send(stop.clone()).unwrap();
+            let seen = look();
+            stop.store(true, Ordering::Relaxed);
+            seen
+        }
+
+        fn end(self) -> ThreadId {
+            drop(self.orders);
+            self.thread.join().unwrap();
+            self.id
+        }
+    }
+
+    /// Looks until it sees that.
+    fn see(eye: &Eye, state: State) {
+        while eye.state().unwrap() != state {
+            yield_now();
+        }
+    }
+
+    /// spec: S1
+    #[test]
+    fn a_thread_is_seen_asleep_and_running_and_gone() {
+        let other = Other::new("a) S (b");
+        let eye = Eye::open(other.id).unwrap();
+        see(&eye, State::Sleeps);
+        other.while_it_runs(|| see(&eye, State::Runs));
+        see(&eye, State::Sleeps);
+        let id = other.end();
+        // The thread is joined before the system has done away with it.
+        see(&eye, State::Gone);
+        assert_eq!(Eye::open(id).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    /// spec: S2
+    #[test]
+    fn the_clock_of_a_thread_goes_on_while_it_runs() {
+        let other = Other::new("clock");
+        let eye = Eye::open(other.id).unwrap();
+        see(&eye, State::Sleeps);
+        let before = cpu_time(other.id).unwrap();
+        assert_eq!(cpu_time(other.id).unwrap(), before);
+        other.while_it_runs(|| {
+            while cpu_time(other.id).unwrap() < before + Duration::from_millis(2) {
+                yield_now();
+            }
+        });
+        let id = other.end();
+        see(&eye, State::Gone);
+        assert_eq!(cpu_time(id).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn giving_the_cpu_away_is_counted() {
+        let other = Other::new("switches");
+        let eye = Eye::open(other.id).unwrap();
+        see(&eye, State::Sleeps);
+        let before = voluntary_switches(other.id).unwrap();
+        other.while_it_runs(|| see(&eye, State::Runs));
+        see(&eye, State::Sleeps);
+        assert_eq!(voluntary_switches(other.id).unwrap(), before + 1);
+        let id = other.end();
+        see(&eye, State::Gone);
+        assert!(voluntary_switches(id).is_err());
+        assert_eq!(wait_channel(id), None);
+    }
+
+    /// spec: S4
+    #[test]
+    fn where_a_thread_waits_is_told_if_the_kernel_does() {
+        assert_eq!(wait_channel(ThreadId::current()), None);
+        let other = Other::new("channel");
+        see(&Eye::open(other.id).unwrap(), State::Sleeps);
+        if let Some(channel) = wait_channel(other.id) {
+            assert!(channel.contains("futex"), "{channel}");
+        }
+        other.end();
+    }
+
+    #[test]
+    fn lines_are_read_from_behind_the_name() {
+        for (line, state) in [
+            ("7 (a) R 1 7", State::Runs),
+            ("7 (a) R 1) S 1 7", State::Sleeps),
+            ("7 ()) (() D", State::Uninterruptible),
+            ("4194304 (cmwq/0:1) t 1", State::Stopped),
+            ("7 (a) Z 1", State::Gone),
+            ("7 (a) P 1", State::Other('P')),
+        ] {
+            assert_eq!(parse(line.as_bytes()).unwrap(), state, "{line}");
+        }
+        for line in ["", "7", "7 (a)", "7 (a) ", "7 (a) 1", "7 (a)  R"] {
+            let error = parse(line.as_bytes()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidData);
+            assert!(error.to_string().contains(&format!("{line:?}")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What another thread of this process is doing, as the system sees it.
+//!
+//! Every look may come too late: the thread goes on meanwhile. A thread that has ended is told as such, or is an error;
+//! its number may be another thread's of this process by then, so what is found is a hint unless somebody knows that
+//! the thread lives. An [`Eye`] alone stays with the thread for which it was opened.
+//!
+//! * `Eye::open(thread) -> io::Result<Eye>`: keeps one descriptor open. Fails if there are no more, if the system shows
+//!   no threads, or not to everybody, and if the thread has ended.
+//! * `Eye::state() -> io::Result<State>`: one system call, no allocation.
+//! * `cpu_time(thread) -> io::Result<Duration>`: how long it has had a CPU in its life. Needs nothing but the clock.
+//! * `voluntary_switches(thread) -> io::Result<u64>`: how often it has given its CPU away because it waited.
+//! * `wait_channel(thread) -> Option<String>`: in which function of the kernel it waits, for people. `None` if it does
+//!   not, or the system does not tell.
+//!
+//! The portable version knows nothing: everything is `Unsupported`.
+
+use std::fmt;
+
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
+mod linux;
+#[cfg(any(test, cmwq_portable, not(target_os = "linux")))]
+#[cfg_attr(test, allow(dead_code, reason = "what cannot be made cannot be used in a test"))]
+mod portable;
+
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
+pub(crate) use linux::{Eye, cpu_time, voluntary_switches, wait_channel};
+#[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
+pub(crate) use portable::{Eye, cpu_time, voluntary_switches, wait_channel};
+
+/// The state of a thread at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// On a CPU, or waiting for one.
+    Runs,
+    /// Until something happens, or a signal comes.
+    Sleeps,
+    /// Until something happens: mostly a disk.
+    Uninterruptible,
+    /// A thread of the kernel's that has nothing to do.
+    Idle,
+    /// By a signal or a debugger.
+    Stopped,
+    /// It has ended.
+    Gone,
+    /// One that Linux did not have when this was written.
+    Other(char),
+}
+
+impl State {
+    fn of_letter(letter: char) -> Self {
+        match letter {
+            'R' => Self::Runs,
+            'S' => Self::Sleeps,
+            'D' => Self::Uninterruptible,
+            'I' => Self::Idle,
+            'T' | 't' => Self::Stopped,
+            'Z' | 'X' => Self::Gone,
+            other => Self::Other(other),
+        }
+    }
+
+    /// As `ps` shows it.
+    pub(crate) fn letter(self) -> char {
+        match self {
+            Self::Runs => 'R',
+            Self::Sleeps => 'S',
+            Self::Uninterruptible => 'D',
+            Self::Idle => 'I',
+            Self::Stopped => 'T',
+            Self::Gone => 'X',
+            Self::Other(letter) => letter,
+        }
+    }
+
+    /// In plain words.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Runs => "running",
+            Self::Sleeps => "sleeping",
+            Self::Uninterruptible => "sleeping, uninterruptibly",
+            Self::Idle => "idle",
+            Self::Stopped => "stopped",
+            Self::Gone => "ended",
+            Self::Other(_) => "in a state unknown to cmwq",
+        }
+    }
+
+    /// Does it wait for something other than a CPU?
+    pub(crate) fn is_blocked(self) -> bool {
+        matches!(self, Self::Sleeps | Self::Uninterruptible)
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.letter(), self.words())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_told_by_letter_and_in_words() {
+        for letter in ['R', 'S', 'D', 'I', 'T', 'X', 'P'] {
+            let state = State::of_letter(letter);
+            assert_eq!(state.letter(), letter);
+            assert_eq!(state.to_string(), format!("{letter} ({})", state.words()));
+            assert_eq!(state.is_blocked(), "SD".contains(letter));
+        }
+        assert_eq!(State::of_letter('t'), State::Stopped);
+        assert_eq!(State::of_letter('Z'), State::Gone);
+        assert_eq!(State::Sleeps.to_string(), "S (sleeping)");
+    }
+}
