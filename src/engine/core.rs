@@ -107,7 +107,7 @@ impl Core {
         Self {
             origin: Origin::here(),
             settings,
-            manager: ManagerHandle::new(),
+            manager: ManagerHandle::new(Arc::clone(environment.bell())),
             timers: Timers::new(),
             denials: Denials::default(),
             environment,

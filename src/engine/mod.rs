@@ -47,6 +47,7 @@
 
 pub(crate) mod attrs;
 pub(crate) mod batch;
+pub(crate) mod bell;
 mod bh;
 pub(crate) mod class;
 pub(crate) mod context;

@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::engine::bell::Bell;
 use crate::engine::core::{Core, Hooks, PanicReport, ProgressCheck, Settings};
 use crate::engine::environment::Watch;
 use crate::engine::executor::{ExecutorInner, NiceLevels};
@@ -345,7 +346,7 @@ impl ExecutorBuilder {
                 .progress_check
                 .map(|patience| ProgressCheck { patience, stuck: abort_with_dump }),
         };
-        let environment = Watch::new(&slots);
+        let environment = Watch::new(&slots, Arc::new(Bell::new(sys::pause::Pause::parking())));
         let placement = Placement::new(slots, self.random_placement);
         let core = Arc::new(Core::new(settings, 2 * placement.slots(), environment));
         let manager = ManagerHandle::start(&core);
