@@ -69,6 +69,10 @@ pub enum BuildExecutorError {
     },
     /// The patience of `progress_check` is below one millisecond.
     ProgressCheck(Duration),
+    /// `hog_threshold` is neither zero, which means that nobody looks for hogs, nor at least one millisecond.
+    HogThreshold(Duration),
+    /// `watchdog_threshold` is neither zero, which means that there is no watchdog, nor at least one millisecond.
+    WatchdogThreshold(Duration),
     /// The manager's thread cannot be made.
     Thread(io::Error),
     /// The global executor was made before.
@@ -102,6 +106,14 @@ impl fmt::Display for BuildExecutorError {
             Self::ProgressCheck(patience) => {
                 write!(f, "progress_check after {patience:?} is too soon; it must be at least 1ms")
             }
+            Self::HogThreshold(threshold) => write!(
+                f,
+                "hog_threshold is {threshold:?}; it must be at least 1ms, or zero to look for no hogs"
+            ),
+            Self::WatchdogThreshold(threshold) => write!(
+                f,
+                "watchdog_threshold is {threshold:?}; it must be at least 1ms, or zero to have no watchdog"
+            ),
             Self::Thread(_) => write!(f, "the manager's thread cannot be made"),
             Self::GlobalExists => {
                 write!(f, "the global executor exists already; configure it before anything uses it")

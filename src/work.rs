@@ -1,9 +1,9 @@
 //! [`Work`]: an item that is queued again and again.
 
-use std::any::type_name;
 use std::fmt;
 use std::time::Duration;
 
+use crate::engine::item_type::ItemType;
 use crate::engine::work_item::WorkHandle;
 use crate::sys::wait::Until;
 use crate::{EnableError, WaitError};
@@ -57,7 +57,7 @@ impl Work {
     where
         F: Fn() + Send + Sync + 'static,
     {
-        Self { item: WorkHandle::new(type_name::<F>(), Box::new(move |_| function())) }
+        Self { item: WorkHandle::new(ItemType::of::<F>(), Box::new(move |_| function())) }
     }
 
     /// An item that calls `function` with itself, so that it can queue itself again without holding a handle of its
@@ -92,7 +92,7 @@ impl Work {
         F: Fn(&Self) + Send + Sync + 'static,
     {
         let call = move |item: &WorkHandle| function(&Self { item: item.clone() });
-        Self { item: WorkHandle::new(type_name::<F>(), Box::new(call)) }
+        Self { item: WorkHandle::new(ItemType::of::<F>(), Box::new(call)) }
     }
 
     /// Will it run? True from a queueing, now or later, until its run begins. A hint: it may change at any time.

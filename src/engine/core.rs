@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::CrewLimits;
+use crate::policy::detection::Detection;
+use crate::policy::watch::Rules;
 use crate::protocol::threads::ThreadsCell;
 use crate::sys;
 use crate::sys::fork::Origin;
@@ -17,10 +19,13 @@ use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::Until;
 
 use super::class::{Class, ClassKey, ClassUser};
+use super::detection::InForce;
 use super::environment::Watch;
 use super::manager::{ManagerHandle, Request};
+use super::offenders::Offenders;
 use super::pool::Pool;
 use super::timers::Timers;
+use super::watchdog::StallReport;
 
 /// What an executor was told by its builder, and never changes.
 pub(crate) struct Settings {
@@ -32,6 +37,25 @@ pub(crate) struct Settings {
     pub(crate) stack_size: Option<usize>,
     pub(crate) hooks: Hooks,
     pub(crate) progress_check: Option<ProgressCheck>,
+    /// What was asked for.
+    pub(crate) detection: Detection,
+    /// CPU time; `None` if nobody looks for hogs.
+    pub(crate) hog_threshold: Option<Duration>,
+    /// `None` if there is no watchdog.
+    pub(crate) watchdog_threshold: Option<Duration>,
+}
+
+impl Settings {
+    /// What the manager looks for. `is_told`: by the system, when a thread sleeps.
+    pub(crate) fn rules(&self, is_told: bool) -> Rules {
+        Rules {
+            sleepers: self.detection != Detection::Off,
+            is_told,
+            hogs: self.hog_threshold,
+            watchdog: self.watchdog_threshold,
+            patience: self.progress_check.map(|check| check.patience),
+        }
+    }
 }
 
 /// What happens when a pool has work and nobody on it.
@@ -50,12 +74,15 @@ pub(crate) struct Hooks {
     pub(crate) on_thread_stop: Option<Box<dyn Fn() + Send + Sync>>,
     pub(crate) before_spawn: Option<Box<BeforeSpawn>>,
     pub(crate) panic_handler: Option<Box<PanicHandler>>,
+    pub(crate) stall_handler: Option<Box<StallHandler>>,
 }
 
 /// Called with the name of the thread that is about to be made.
 pub(crate) type BeforeSpawn = dyn Fn(&str) -> io::Result<()> + Send + Sync;
 /// Called for each panic of an item.
 pub(crate) type PanicHandler = dyn Fn(&PanicReport<'_>) + Send + Sync;
+/// Called for each pool that stalls.
+pub(crate) type StallHandler = dyn Fn(&StallReport<'_>) + Send + Sync;
 
 /// A panic of an item, as the panic handler sees it.
 ///
@@ -81,6 +108,8 @@ pub(crate) struct Core {
     pub(crate) timers: Timers,
     pub(crate) denials: Denials,
     pub(crate) environment: Watch,
+    pub(crate) detection: InForce,
+    pub(crate) offenders: Offenders,
     threads: ThreadsCell,
     /// Inside of it, the locks of classes are taken.
     register: Mutex<Register>,
@@ -106,6 +135,8 @@ impl Core {
     pub(crate) fn new(settings: Settings, first_unbound_id: usize, environment: Watch) -> Self {
         Self {
             origin: Origin::here(),
+            detection: InForce::new(settings.detection),
+            offenders: Offenders::new(settings.hog_threshold.unwrap_or_default()),
             settings,
             manager: ManagerHandle::new(Arc::clone(environment.bell())),
             timers: Timers::new(),
@@ -222,6 +253,13 @@ impl Hooks {
 
     pub(crate) fn panicked(&self, report: &PanicReport<'_>) {
         self.panic_handler.iter().for_each(|handler| contain(|| handler(report)));
+    }
+
+    pub(crate) fn stalled(&self, report: &StallReport<'_>) {
+        match &self.stall_handler {
+            Some(handler) => contain(|| handler(report)),
+            None => log::error!(target: "cmwq", "{report}"),
+        }
     }
 
     /// May a thread of this name be made?

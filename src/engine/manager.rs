@@ -12,17 +12,20 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::thread::ThreadId;
 
-use crate::policy::manager::{CREATION_COOLDOWN, Duty, Manager, Verdict};
+use crate::policy::manager::{CREATION_COOLDOWN, Duty, Manager};
 use crate::policy::rescue::Call;
 use crate::policy::time::Time;
+use crate::policy::watch::{Verdict, Watch};
 use crate::sys::sync::Mutex;
 use crate::sys::{affinity, clock, thread};
 
 use super::bell::Bell;
 use super::core::Core;
+use super::detector::Detector;
 use super::environment::Lookout;
 use super::pool::Pool;
 use super::rescuer::Order;
+use super::watchdog;
 use super::worker;
 
 /// What is asked of the manager.
@@ -167,7 +170,8 @@ fn spawn_manager(core: &Arc<Core>) -> io::Result<ThreadId> {
         drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
         drop(thread::set_nice(core.settings.nice));
         ManagerThread {
-            schedule: Manager::new(core.settings.progress_check.map(|check| check.patience)),
+            schedule: Manager::new(core.settings.rules(false)),
+            detector: Detector::default(),
             lookout: Lookout::new(),
             core,
         }
@@ -196,6 +200,7 @@ struct ManagerThread {
     core: Arc<Core>,
     schedule: Manager<Weak<Pool>>,
     lookout: Lookout,
+    detector: Detector,
 }
 
 impl ManagerThread {
@@ -245,7 +250,12 @@ impl ManagerThread {
         match duty {
             Duty::Create(pool) => self.create(&pool, now),
             Duty::Unserved(pool) => {
-                if let Some(call) = pool.upgrade().and_then(|pool| pool.unserved()) {
+                let Some(shared) = pool.upgrade() else { return };
+                // Nobody may push again, and find that nobody watches.
+                if shared.has_work() && shared.running.watch() {
+                    self.schedule.watch(pool.clone(), now);
+                }
+                if let Some(call) = shared.unserved() {
                     self.schedule.call(pool, call, now);
                 }
             }
@@ -264,19 +274,42 @@ impl ManagerThread {
                     self.schedule.stall(pool, at);
                 }
             }
-            Duty::Look(weak, watch) => {
-                let Some(pool) = weak.upgrade() else { return };
-                match self.schedule.looked(weak, watch, pool.observe(), now) {
-                    Verdict::Watching => {}
-                    Verdict::Unwatch => {
-                        pool.running.unwatch();
-                        pool.look();
-                    }
-                    Verdict::Stuck(since) => {
-                        if let Some(check) = self.core.settings.progress_check {
-                            (check.stuck)(&self.core, &pool, since);
-                        }
-                    }
+            Duty::Look(pool, watch) => self.look(&pool, watch),
+        }
+    }
+
+    /// Looks at a watched pool.
+    fn look(&mut self, weak: &Weak<Pool>, watch: Watch) {
+        let Some(pool) = weak.upgrade() else { return self.detector.forget(weak) };
+        let (look, workers) = pool.observe();
+        let mut facts = self.detector.facts(weak, &workers);
+        let now = clock::now();
+        let outcome = self.schedule.looked(weak.clone(), watch, &look, &mut facts, now);
+        let mut offences = Vec::new();
+        for found in outcome.found {
+            let Ok(at) = workers.binary_search_by_key(&found.worker, |worker| worker.id) else { continue };
+            let worker = &workers[at];
+            // Before: afterwards it may have another item.
+            let item_type = worker.item_type(found.seen);
+            if pool.carry_out(worker, found) {
+                offences.extend(item_type.map(|item_type| (worker, item_type, found)));
+            }
+        }
+        // Last, since that may be told to a logger.
+        for (worker, item_type, found) in offences {
+            self.core.offenders.note(worker, item_type, found);
+        }
+        match outcome.verdict {
+            Verdict::Watching => {}
+            Verdict::Unwatch => {
+                self.detector.forget(weak);
+                pool.running.unwatch();
+                pool.look();
+            }
+            Verdict::Stalled(since) => watchdog::report(&pool, since, &look, &workers, &outcome.began, now),
+            Verdict::Stuck(since) => {
+                if let Some(check) = self.core.settings.progress_check {
+                    (check.stuck)(&self.core, &pool, since);
                 }
             }
         }

@@ -28,9 +28,13 @@
 //! | `rescuer` | the thread of a queue that runs its items when no worker can be made |
 //! | `manager` | the one thread that makes threads and keeps deadlines |
 //! | `environment` | the manager's looks at the CPUs that the process may use, and what follows for the pools |
+//! | `detection` | which detection of undeclared blocking is in force |
+//! | `offenders` | whose items keep a CPU busy for too long, and whose block without a guard |
+//! | `watchdog` | the report of a pool that has work and starts none of it |
 //! | `core` | what all of them share: settings, the manager's inbox, the register of pools |
 //! | `placement` | which CPU an item is queued on |
 //! | `register` | the queues of one executor, for what is asked of all of them |
+//! | `item_type` | what an item's type is called |
 //! | `entry` | what lies on a list |
 //! | `refusal` | why a queue does not accept an item, and why a wait does not wait |
 //!
@@ -42,8 +46,8 @@
 //! and closed; takes that of the register of pools, those of its pools, and that of what may be used, inside); the
 //! register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`;
 //! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an
-//! item's ledger (takes that of the timers inside); a worker's `description`; in debug
-//! builds, the register of `waits` (takes those of a flush, an item and a scope's roll inside).
+//! item's ledger (takes that of the timers inside); a worker's `description`; which detection is
+//! in force; the counts of offenders; in debug builds, the register of `waits` (takes those of a flush, an item and a scope's roll inside).
 
 pub(crate) mod attrs;
 pub(crate) mod batch;
@@ -52,13 +56,17 @@ mod bh;
 pub(crate) mod class;
 pub(crate) mod context;
 pub(crate) mod core;
+pub(crate) mod detection;
+pub(crate) mod detector;
 pub(crate) mod drain;
 pub(crate) mod entry;
 pub(crate) mod environment;
 pub(crate) mod executor;
 pub(crate) mod flush;
+pub(crate) mod item_type;
 pub(crate) mod limits;
 pub(crate) mod manager;
+pub(crate) mod offenders;
 pub(crate) mod one_shot;
 pub(crate) mod periodic;
 pub(crate) mod placement;
@@ -75,5 +83,6 @@ pub(crate) mod starts;
 pub(crate) mod submit;
 pub(crate) mod timers;
 pub(crate) mod waits;
+pub(crate) mod watchdog;
 pub(crate) mod work_item;
 pub(crate) mod worker;

@@ -13,7 +13,7 @@
     reason = "the cell is shared by an entry and a handle, and freed by whoever leaves last"
 )]
 
-use std::any::{Any, type_name};
+use std::any::Any;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -28,6 +28,7 @@ use crate::sys::wait::Until;
 
 use super::core::contain;
 use super::entry::{Entry, Header, ItemOperations};
+use super::item_type::ItemType;
 use super::refusal::WaitError;
 use super::shard::Gate;
 use super::timers::TimerName;
@@ -206,7 +207,7 @@ where
         unreachable!("a one-shot that has not begun has its closure")
     };
     owner.begins(entry.item());
-    let result = worker.call(&entry, type_name::<F>(), None, function);
+    let result = worker.call(&entry, ItemType::of::<F>(), None, function);
     let ended = if result.is_ok() { Ended::Well } else { Ended::Panicked };
     *stage = Stage::Result(result);
     let key = state.key();

@@ -8,6 +8,7 @@ use crate::policy::ticks::Ticks;
 use crate::sys::clock;
 use crate::sys::sync::{AtomicU64, Mutex, Ordering};
 
+use super::item_type::ItemType;
 use super::placement::Place;
 use super::queue::{Queue, QueueHandle};
 use super::refusal::QueueError;
@@ -53,7 +54,7 @@ impl Drop for ArmAgain<'_> {
 /// Makes the item and arms its first tick. The function comes back if it is refused. `period` is not zero.
 pub(crate) fn spawn_every<F>(
     queue: &Arc<QueueHandle>,
-    type_name: &'static str,
+    item_type: &'static ItemType,
     period: Duration,
     function: F,
 ) -> Result<(WorkHandle, Arc<Period>), (QueueError, F)>
@@ -66,7 +67,7 @@ where
     let work = {
         let (queue, shared, function) = (Arc::clone(queue), Arc::clone(&shared), Arc::clone(&function));
         WorkHandle::new(
-            type_name,
+            item_type,
             Box::new(move |work| {
                 let _again = ArmAgain { work, queue: &queue, period: &shared };
                 shared.runs.fetch_add(1, Ordering::Relaxed);

@@ -16,6 +16,7 @@ mod abandon;
 mod binding;
 mod distress;
 mod door;
+mod scrutiny;
 mod sharing;
 mod sideline;
 mod spec;
@@ -29,7 +30,6 @@ use crossbeam_utils::CachePadded;
 
 use crate::policy::concurrency::{Reserved, Running};
 use crate::policy::crew::{Crew, Prepare, Rest, WorkerId, should_shed};
-use crate::policy::manager::Look;
 use crate::policy::stall::StallWatch;
 use crate::policy::time::Time;
 use crate::policy::worker::Phase;
@@ -46,6 +46,7 @@ use super::shutdown::give_up;
 use super::worker::Worker;
 
 use self::binding::Binding;
+use self::scrutiny::is_watched;
 use self::sideline::Sideline;
 pub(crate) use self::spec::{PoolKind, PoolSpec};
 
@@ -72,6 +73,8 @@ struct State {
     crew: Crew,
     /// Entries that come before the worklist's: put back, or moved aside.
     sideline: Sideline,
+    /// How many entries others than its workers have taken.
+    given: u64,
     /// Those whom this pool woke and who have not come, if siblings are to know of that.
     stall: StallWatch,
     /// By number; a slot without a worker is free, or reserved for one that is being made.
@@ -98,7 +101,7 @@ impl Pool {
     pub(crate) fn new(spec: PoolSpec, core: Arc<Core>, seat: Option<Seat>) -> Arc<Self> {
         let (binding, target) = Binding::new(&core.environment.present(), &spec.reach);
         let running = if spec.managed { Running::managed(target) } else { Running::unmanaged() };
-        let running = if core.settings.progress_check.is_some() { running } else { running.unwatchable() };
+        let running = if is_watched(&spec, &core.settings) { running } else { running.unwatchable() };
         let running = if seat.is_some() { running.sharing() } else { running };
         let limits = core.settings.crew_limits;
         let crew = if spec.is_bh() { Crew::of_one(limits) } else { Crew::new(limits) };
@@ -115,6 +118,7 @@ impl Pool {
             state: Mutex::new(State {
                 crew,
                 sideline: Sideline::default(),
+                given: 0,
                 stall: StallWatch::default(),
                 workers: Vec::new(),
             }),
@@ -256,7 +260,7 @@ impl Pool {
         }
         let state = self.state.lock();
         let others = state.workers.iter().filter_map(Slot::worker).filter(|other| other.id != worker.id);
-        let running = others.filter(|other| other.cell.load().phase() == Phase::Running);
+        let running = others.filter(|other| other.cell.load().phase().is_counted());
         should_shed(worker.cpu(), running.map(|other| other.cpu()))
     }
 
@@ -337,23 +341,6 @@ impl Pool {
         drop(state);
         leaving.iter().for_each(|worker| worker.unpark());
         true
-    }
-
-    /// A look for the manager's watch.
-    pub(crate) fn observe(&self) -> Look {
-        let state = self.state.lock();
-        let managed = self.spec.manages_concurrency();
-        let at_work = |phase| match phase {
-            // Also between taking its reservation and beginning.
-            Phase::Waking | Phase::Running => true,
-            Phase::Uncounted => !managed,
-            Phase::Idle | Phase::Blocked | Phase::Exiting => false,
-        };
-        Look {
-            pending: self.has_work(),
-            running: state.workers.iter().filter_map(Slot::phase).filter(|phase| at_work(*phase)).count(),
-            help_coming: state.crew.is_help_coming(),
-        }
     }
 
     pub(crate) fn counts(&self) -> PoolCounts {

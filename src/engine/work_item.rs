@@ -18,6 +18,7 @@ use crate::sys::wait::Until;
 
 use super::core::contain;
 use super::entry::{Entry, Header, ItemOperations};
+use super::item_type::ItemType;
 use super::refusal::WaitError;
 use super::route;
 use super::shard;
@@ -32,7 +33,7 @@ pub(crate) struct WorkItem {
     pub(crate) cell: ItemCell<Entry, TimerName>,
     /// The process in which it was made: it can be queued, and waited for, in no other.
     pub(crate) origin: Origin,
-    type_name: &'static str,
+    item_type: &'static ItemType,
     function: Box<Function>,
 }
 
@@ -50,12 +51,12 @@ unsafe impl Send for WorkHandle {}
 unsafe impl Sync for WorkHandle {}
 
 impl WorkHandle {
-    pub(crate) fn new(type_name: &'static str, function: Box<Function>) -> Self {
+    pub(crate) fn new(item_type: &'static ItemType, function: Box<Function>) -> Self {
         let item = WorkItem {
             header: Header { operations: &OPERATIONS },
             cell: ItemCell::new(),
             origin: Origin::here(),
-            type_name,
+            item_type,
             function,
         };
         Self(NonNull::from(Box::leak(Box::new(item))))
@@ -107,7 +108,7 @@ impl Drop for WorkHandle {
 
 impl WorkItem {
     pub(crate) fn type_name(&self) -> &'static str {
-        self.type_name
+        self.item_type.name()
     }
 
     /// Takes a pending queueing back: was there one? In a forked process there is none, since nobody would run it; and
@@ -227,7 +228,7 @@ unsafe fn execute(entry: Entry, worker: &WorkerThread) {
         Popped::Run(entry) => {
             // Borrowed from the run, not counted.
             let handle = ManuallyDrop::new(WorkHandle(item));
-            let result = worker.call(&entry, work.type_name, Some(work), || (work.function)(&handle));
+            let result = worker.call(&entry, work.item_type, Some(work), || (work.function)(&handle));
             contain(|| drop(result));
             match work.cell.end() {
                 Ended::Idle => {}
@@ -264,7 +265,7 @@ impl fmt::Debug for WorkHandle {
 impl fmt::Debug for WorkItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkItem")
-            .field("function", &self.type_name)
+            .field("function", &self.type_name())
             .field("state", &self.cell.load())
             .finish()
     }

@@ -22,6 +22,7 @@ use super::bh;
 pub(crate) use super::context::Current;
 use super::core::{Core, PanicReport};
 use super::entry::Entry;
+use super::item_type::ItemType;
 use super::manager::Request;
 use super::pool::Pool;
 use super::queue::Queue;
@@ -48,6 +49,8 @@ pub(crate) struct WorkerThread {
     shared: Arc<Worker>,
     /// How many blocking guards are held by the present item.
     guards: Cell<u32>,
+    /// How many that say that it may block.
+    weak_guards: Cell<u32>,
     /// The item that is being executed, until its entry is completed.
     current: Cell<Option<Current>>,
     /// An entry that was given a slot by the last completion, and that nothing else comes before.
@@ -94,7 +97,7 @@ pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
 /// Lends the calling thread, which is a rescuer's, to a pool: `serve` executes entries of the pool on it.
 pub(super) fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&WorkerThread)) {
     // A number that no worker has: nobody looks a rescuer up.
-    let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Uncounted));
+    let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Between));
     pool.binding.enter(&shared);
     pool.keep_bound(pool.bind());
     pool.core.environment.active();
@@ -121,6 +124,7 @@ impl WorkerThread {
             pool,
             shared,
             guards: Cell::new(0),
+            weak_guards: Cell::new(0),
             current: Cell::new(None),
             in_hand: Cell::new(None),
             repatriated: Cell::new(false),
@@ -161,7 +165,7 @@ impl WorkerThread {
             self.pool.core.environment.active();
             let errand = reserved.errand();
             rest = if self.pool.running.start(reserved) {
-                self.shared.cell.set_phase(Phase::Running);
+                self.shared.cell.set_phase(Phase::Between);
                 let counted = self.work(errand);
                 self.pool.rest(&self.shared, counted)
             } else {
@@ -224,8 +228,6 @@ impl WorkerThread {
     #[inline]
     pub(super) fn execute(&self, entry: Entry) {
         entry.execute(self);
-        // Destructors and the panic handler, which run after the item's function, may leave guards behind, too.
-        self.end_guards();
     }
 
     fn has_in_hand(&self) -> bool {
@@ -241,21 +243,20 @@ impl WorkerThread {
     pub(crate) fn call<R>(
         &self,
         entry: &Entry,
-        type_name: &'static str,
+        item_type: &'static ItemType,
         work: Option<&WorkItem>,
         function: impl FnOnce() -> R,
     ) -> std::thread::Result<R> {
-        self.begin(entry, work);
-        waits::begins(entry, type_name);
+        self.begin(entry, item_type, work);
         let result = catch_unwind(AssertUnwindSafe(function));
         if self.origin.is_forked() {
             // The item has forked, and this is the child: it has come back to where it has no business. What there is
             // to do next is the parent's.
             fork::end_process(if result.is_ok() { 0 } else { STATUS_OF_A_PANIC });
         }
-        self.end(entry.shard());
+        self.end();
         if let Err(payload) = &result {
-            self.report_panic(entry.shard().queue(), type_name, payload.as_ref());
+            self.report_panic(entry.shard().queue(), item_type, payload.as_ref());
         }
         result
     }
@@ -277,12 +278,11 @@ impl WorkerThread {
 
     /// What runs on this thread from now on belongs to the entry, until it is completed.
     pub(crate) fn own(&self, entry: &Entry) {
-        waits::begins(entry, "what an item left behind");
-        self.work_for(entry, None);
+        self.work_for(entry, ItemType::LEFT_BEHIND, None);
     }
 
     #[inline]
-    fn work_for(&self, entry: &Entry, work: Option<&WorkItem>) {
+    fn work_for(&self, entry: &Entry, item_type: &'static ItemType, work: Option<&WorkItem>) {
         let gate = entry.shard().gate();
         self.current.set(Some(Current {
             queue: entry.shard().queue(),
@@ -292,23 +292,26 @@ impl WorkerThread {
             item: entry.item().as_ptr(),
             work: work.map_or(std::ptr::null(), std::ptr::from_ref),
         }));
+        waits::begins(entry, item_type);
+        self.shared.subject.publish(item_type, entry.shard().id());
+        self.shared.cell.begin_item(if self.uncounted { Phase::Uncounted } else { Phase::Running });
     }
 
     #[inline]
-    fn begin(&self, entry: &Entry, work: Option<&WorkItem>) {
-        self.work_for(entry, work);
+    fn begin(&self, entry: &Entry, item_type: &'static ItemType, work: Option<&WorkItem>) {
+        self.work_for(entry, item_type, work);
         let shard = entry.shard();
         shard.queue().left_pending();
         shard.gate().starts.count(self.start_of(shard), self.repatriated.take());
         if self.uncounted {
-            self.shared.cell.begin_item(Phase::Uncounted);
-        } else if shard.cpu_intensive {
-            // Uncounted only while it is: who is counted must not look, to the manager's watch, as if nobody worked.
-            self.pool.running.leave();
-            self.shared.cell.begin_item(Phase::Uncounted);
+            return;
+        }
+        if shard.cpu_intensive {
+            if self.shared.cell.uncount() {
+                self.pool.running.leave();
+            }
             self.pool.look();
         } else {
-            self.shared.cell.begin_item(Phase::Running);
             self.note_cpu();
         }
     }
@@ -324,20 +327,28 @@ impl WorkerThread {
         }
     }
 
+    /// The item's function has ended. Guards that were forgotten with `mem::forget`, or put aside where they outlive their
+    /// item, end with it.
     #[inline]
-    fn end(&self, shard: &Shard) {
+    fn end(&self) {
         self.current.set(self.current.get().map(|current| Current { work: std::ptr::null(), ..current }));
-        self.end_guards();
-        if shard.cpu_intensive && !self.uncounted {
-            self.shared.cell.set_phase(Phase::Running);
-            self.pool.running.come_back();
+        if self.weak_guards.take() != 0 {
+            self.leave_may_block();
+        }
+        if self.guards.take() != 0 && self.shared.cell.unblock(false) {
+            self.come_back();
         }
     }
 
-    /// Counts the worker again if a guard was forgotten with `mem::forget`, or put aside where it outlives its item.
+    /// The worker has no item any more: it counts again if a guard, the detector, or what the item said of itself has
+    /// kept it from that. Before its slot is passed on, so that whoever queues the next item finds a worker here.
     #[inline]
-    fn end_guards(&self) {
-        if self.guards.take() != 0 && self.shared.cell.unblock() {
+    fn item_ends(&self) {
+        self.guards.set(0);
+        self.weak_guards.set(0);
+        if self.uncounted {
+            self.shared.cell.set_phase(Phase::Between);
+        } else if self.shared.cell.end_item() {
             self.come_back();
         }
     }
@@ -347,6 +358,7 @@ impl WorkerThread {
     #[inline]
     pub(crate) fn complete(&self, entry: Entry) {
         self.current.set(None);
+        self.item_ends();
         if let Some(next) = shard::complete(entry) {
             let departures = self.pool.departures.count();
             if let Some(rescuer) = &self.rescuer {
@@ -373,8 +385,8 @@ impl WorkerThread {
     }
 
     #[cold]
-    fn report_panic(&self, queue: &Queue, type_name: &'static str, payload: &(dyn Any + Send)) {
-        let report = PanicReport { queue: queue.name(), item_type: type_name, payload };
+    fn report_panic(&self, queue: &Queue, item_type: &'static ItemType, payload: &(dyn Any + Send)) {
+        let report = PanicReport { queue: queue.name(), item_type: item_type.name(), payload };
         self.pool.core.settings.hooks.panicked(&report);
     }
 
@@ -400,7 +412,40 @@ impl WorkerThread {
             return;
         }
         self.guards.set(depth - 1);
-        if depth == 1 && self.shared.cell.unblock() {
+        if depth == 1 && self.shared.cell.unblock(self.weak_guards.get() > 0) {
+            self.come_back();
+        }
+    }
+
+    /// A guard that says that the item may block is entered. The pool is not looked at: if it has work that nobody comes
+    /// for, the manager watches it.
+    #[inline]
+    pub(crate) fn enter_may_block_guard(&self) -> u64 {
+        let depth = self.weak_guards.get();
+        self.weak_guards.set(depth + 1);
+        if depth == 0 && self.guards.get() == 0 {
+            self.shared.cell.enter_may_block();
+        }
+        self.sequence()
+    }
+
+    /// As [`leave_guard`](Self::leave_guard).
+    #[inline]
+    pub(crate) fn leave_may_block_guard(&self, sequence: u64) {
+        let depth = self.weak_guards.get();
+        if depth == 0 || sequence != self.sequence() {
+            return;
+        }
+        self.weak_guards.set(depth - 1);
+        // Inside of a blocking guard, that one's end settles it.
+        if depth == 1 && self.guards.get() == 0 {
+            self.leave_may_block();
+        }
+    }
+
+    #[inline]
+    fn leave_may_block(&self) {
+        if self.shared.cell.leave_may_block() {
             self.come_back();
         }
     }

@@ -1,5 +1,7 @@
 //! How an executor is described, checked and built.
 
+mod self_management;
+
 use std::fmt;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
@@ -19,6 +21,7 @@ use crate::policy::topology::Topology;
 use crate::sys;
 use crate::{AffinityScope, BuildExecutorError, CpuSet, Executor, TopologySource};
 
+use self::self_management::SelfManagement;
 use super::GLOBAL;
 
 /// Less is no stack for a worker.
@@ -63,6 +66,7 @@ pub struct ExecutorBuilder {
     power_efficient: bool,
     progress_check: Option<Duration>,
     random_placement: Option<u64>,
+    self_management: SelfManagement,
     hooks: Hooks,
 }
 
@@ -82,6 +86,7 @@ impl ExecutorBuilder {
             power_efficient: false,
             progress_check: None,
             random_placement: None,
+            self_management: SelfManagement::default(),
             hooks: Hooks::default(),
         }
     }
@@ -342,6 +347,9 @@ impl ExecutorBuilder {
             name_prefix: self.name_prefix,
             stack_size: self.stack_size,
             hooks: self.hooks,
+            detection: self.self_management.detection,
+            hog_threshold: self.self_management.hog_threshold(),
+            watchdog_threshold: self.self_management.watchdog_threshold(),
             progress_check: self
                 .progress_check
                 .map(|patience| ProgressCheck { patience, stuck: abort_with_dump }),
@@ -375,7 +383,7 @@ impl ExecutorBuilder {
         if let Some(patience) = self.progress_check.filter(|patience| *patience < PATIENCE_LEAST) {
             return Err(BuildExecutorError::ProgressCheck(patience));
         }
-        Ok(())
+        self.self_management.check()
     }
 
     /// Which of the topology's CPUs are used, and which real ones serve them.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::CpuSet;
 use crate::engine::executor::ExecutorInner;
+use crate::engine::offenders::{Offender, Offenders};
 use crate::observe::snapshot::ExecutorSnapshot;
 use crate::sys::fork::PerProcess;
 
@@ -190,6 +191,54 @@ impl Executor {
     #[must_use]
     pub fn snapshot(&self) -> ExecutorSnapshot {
         ExecutorSnapshot::take(&self.inner.core)
+    }
+
+    /// The types of items that used the CPU for longer than the
+    /// [`hog_threshold`](crate::ExecutorBuilder::hog_threshold) without blocking, while others waited for their place:
+    /// the most frequent first. Empty in a forked process.
+    ///
+    /// Such an item belongs on a [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive) or
+    /// [unbound](crate::WorkQueue::unbound) queue, or is better divided into several.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let executor = cmwq::Executor::builder().build()?;
+    /// assert!(executor.hogs().is_empty(), "nothing ran");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "wq_cpu_intensive_report")]
+    #[doc(alias = "WQ_CPU_INTENSIVE")]
+    #[must_use]
+    pub fn hogs(&self) -> Vec<Offender> {
+        self.offenders(Offenders::hogs)
+    }
+
+    /// The types of items that were seen blocking outside of any [guard](crate#guards), while others waited for their
+    /// place: the most frequent first. There a guard is missing. Empty in a forked process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let executor = cmwq::Executor::builder().build()?;
+    /// for offender in executor.undeclared_blockers() {
+    ///     println!("{}: no guard, {} times", offender.item_type, offender.count);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn undeclared_blockers(&self) -> Vec<Offender> {
+        self.offenders(Offenders::blockers)
+    }
+
+    fn offenders(&self, list: impl FnOnce(&Offenders) -> Vec<Offender>) -> Vec<Offender> {
+        let core = &self.inner.core;
+        // The lock may be held for ever in a forked process.
+        if core.origin.is_forked() { Vec::new() } else { list(&core.offenders) }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::engine::core::Core;
 use crate::engine::pool::Pool;
 use crate::engine::worker::Worker;
 use crate::policy::cpu_set::CpuSet;
+use crate::policy::detection::Detection;
 use crate::sys;
 
 /// An executor at one moment: its pools, its threads, and what the system denied it.
@@ -38,6 +39,11 @@ pub struct ExecutorSnapshot {
     #[doc(alias = "cpu.max")]
     #[doc(alias = "cfs_quota_us")]
     pub cpu_quota: Option<f64>,
+    /// How blocking without a guard is noticed: what is in force, never [`Detection::Auto`].
+    pub detection: Detection,
+    /// Why that is not what [`ExecutorBuilder::detection`](crate::ExecutorBuilder::detection) asked for, or not the best
+    /// for [`Detection::Auto`].
+    pub detection_fallback: Option<String>,
     /// The pools that have been made and not closed, and those that still finish what they have.
     pub pools: Vec<PoolSnapshot>,
 }
@@ -78,6 +84,7 @@ impl ExecutorSnapshot {
         // The locks of pools may be held for ever in this process.
         let pools = if forked { Vec::new() } else { core.pools() };
         let environment = (!forked).then(|| core.environment.present().cpus);
+        let detection = (!forked).then(|| core.detection.present());
         Self {
             forked,
             threads: if forked { 0 } else { core.threads() },
@@ -86,6 +93,8 @@ impl ExecutorSnapshot {
             affinity_denied: core.denials.affinity_denied(),
             lost_cpus: environment.as_ref().map_or_else(CpuSet::new, |environment| environment.lost()),
             cpu_quota: environment.and_then(|environment| Some(environment.quota()?.cpus())),
+            detection: detection.as_ref().map_or(Detection::Off, |present| present.mode),
+            detection_fallback: detection.and_then(|present| present.fallback),
             pools: pools
                 .iter()
                 .filter(|pool| pool.is_in_use())
@@ -132,6 +141,11 @@ impl fmt::Display for ExecutorSnapshot {
         }
         if self.forked {
             writeln!(f, "the executor belongs to the process that this one was forked from")?;
+        }
+        write!(f, "undeclared blocking: detection {}", self.detection)?;
+        match &self.detection_fallback {
+            Some(why) => writeln!(f, ", because {why}")?,
+            None => writeln!(f)?,
         }
         if self.portable {
             writeln!(

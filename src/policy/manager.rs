@@ -10,13 +10,12 @@ use std::time::Duration;
 
 use super::deadlines::Deadlines;
 use super::rescue::{Call, MAYDAY_INITIAL, MAYDAY_INTERVAL};
+use super::suspect::Facts;
 use super::time::Time;
+use super::watch::{Look, Outcome, Rules, Verdict, Watch};
 
 /// After a thread could not be made, none is tried for so long.
 pub(crate) const CREATION_COOLDOWN: Duration = Duration::from_secs(1);
-
-/// A watched pool that is quiet for so many looks is watched no more.
-const QUIET_LOOKS: u8 = 3;
 
 /// One thing to do for the pool `P`.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,7 +30,7 @@ pub(crate) enum Duty<P> {
     Mayday(P, Call),
     /// Ask the crew who leaves.
     Cull(P),
-    /// Look at a watched pool and ask [`Manager::looked`].
+    /// Look at a watched pool, and ask [`Manager::looked`].
     Look(P, Watch),
     /// Ask whether somebody who was woken does not get a CPU.
     Stall(P),
@@ -45,48 +44,16 @@ pub(crate) struct Manager<P> {
     creations_from: Time,
     /// Pools whose work waits until a thread leaves, each until it is tried in any case.
     waiting_for_room: Vec<(P, Time)>,
-    /// How long a pool may have work and nobody on it; `None` if nobody checks.
-    patience: Option<Duration>,
-}
-
-/// What has been seen of a watched pool so far.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub(crate) struct Watch {
-    quiet_looks: u8,
-    /// Since when, without a break, there was work and nobody on it.
-    stuck_since: Option<Time>,
-}
-
-/// What a look at a pool found, taken under the pool's mutex.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
-    /// Items lie on its worklist.
-    pub(crate) pending: bool,
-    /// Workers in the phase `Running`.
-    pub(crate) running: usize,
-    /// A worker is on its way or being made.
-    pub(crate) help_coming: bool,
-}
-
-/// What a look leads to.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It will be looked at again.
-    Watching,
-    /// Stop watching: clear the bit, then look at the work once more.
-    Unwatch,
-    /// Work waits and nobody comes for it, for so long: the executor itself is at fault.
-    Stuck(Duration),
+    rules: Rules,
 }
 
 impl<P: Clone> Manager<P> {
-    pub(crate) fn new(patience: Option<Duration>) -> Self {
+    pub(crate) fn new(rules: Rules) -> Self {
         Self {
             duties: Deadlines::new(),
             creations_from: Time::default(),
             waiting_for_room: Vec::new(),
-            patience,
+            rules,
         }
     }
 
@@ -153,7 +120,15 @@ impl<P: Clone> Manager<P> {
 
     /// A pool became saturated and is watched from now on.
     pub(crate) fn watch(&mut self, pool: P, now: Time) {
-        self.schedule_look(pool, Watch::default(), now);
+        self.duties.set(now, Duty::Look(pool, Watch::new(now)));
+    }
+
+    /// Something was told about a watched pool: it is looked at now. Costs O(duties).
+    pub(crate) fn look_now(&mut self, is_pool: impl Fn(&P) -> bool, now: Time) {
+        let is_meant = |duty: &Duty<P>| matches!(duty, Duty::Look(pool, _) if is_pool(pool));
+        for (_, look) in self.duties.take_all(is_meant) {
+            self.duties.set(now, look);
+        }
     }
 
     /// The next thing to do at `now`.
@@ -173,24 +148,20 @@ impl<P: Clone> Manager<P> {
         self.duties.next()
     }
 
-    /// A watched pool was looked at.
-    pub(crate) fn looked(&mut self, pool: P, mut watch: Watch, look: Look, now: Time) -> Verdict {
-        let Some(patience) = self.patience else { return Verdict::Unwatch };
-        watch.quiet_looks = if look.pending { 0 } else { watch.quiet_looks + 1 };
-        if watch.quiet_looks >= QUIET_LOOKS {
-            return Verdict::Unwatch;
+    /// A watched pool is looked at.
+    pub(crate) fn looked(
+        &mut self,
+        pool: P,
+        mut watch: Watch,
+        look: &Look,
+        facts: &mut impl Facts,
+        now: Time,
+    ) -> Outcome {
+        let (outcome, next) = watch.look(look, self.rules, facts, now);
+        if outcome.verdict != Verdict::Unwatch {
+            self.duties.set(next, Duty::Look(pool, watch));
         }
-        let stuck = look.pending && look.running == 0 && !look.help_coming;
-        watch.stuck_since = if stuck { watch.stuck_since.or(Some(now)) } else { None };
-        let stuck_for = watch.stuck_since.map_or(Duration::ZERO, |since| now.since(since));
-        self.schedule_look(pool, watch, now);
-        if stuck_for > patience { Verdict::Stuck(stuck_for) } else { Verdict::Watching }
-    }
-
-    fn schedule_look(&mut self, pool: P, watch: Watch, now: Time) {
-        // Four looks within the patience: what is reported was seen stuck several times in a row.
-        let period = (self.patience.unwrap_or_default() / 4).max(Duration::from_micros(250));
-        self.duties.set(now + period, Duty::Look(pool, watch));
+        outcome
     }
 }
 
@@ -207,7 +178,7 @@ mod tests {
     /// At most one attempt per second after a failure, whoever asks (P1 builds on this).
     #[test]
     fn a_failed_creation_holds_all_creations_back_for_a_second() {
-        let mut manager = Manager::new(None);
+        let mut manager = Manager::new(Rules::default());
         manager.create('a', at(0));
         manager.create('b', at(0));
         assert_eq!(manager.take_due(at(0)), Some(Duty::Create('a')));
@@ -230,7 +201,7 @@ mod tests {
     /// spec: E2 (max threads): the cap is no failure, nobody else is held back by it.
     #[test]
     fn work_that_found_no_room_is_tried_when_a_thread_leaves() {
-        let mut manager = Manager::new(None);
+        let mut manager = Manager::new(Rules::default());
         manager.create('a', at(0));
         assert_eq!(manager.take_due(at(0)), Some(Duty::Create('a')));
         manager.no_room('a', at(0));
@@ -245,7 +216,7 @@ mod tests {
     /// However long a pool waits for room, it waits once.
     #[test]
     fn room_is_offered_once_to_each_that_waits() {
-        let mut manager = Manager::new(None);
+        let mut manager = Manager::new(Rules::default());
         for seconds in 0..5 {
             manager.no_room('a', at(1000 * seconds));
             let tried = std::iter::from_fn(|| manager.take_due(at(1000 * seconds + 999)));
@@ -272,7 +243,7 @@ mod tests {
     #[test]
     fn rescuers_are_called_after_ten_milliseconds_and_then_every_hundred() {
         let (_, call) = call();
-        let mut manager = Manager::new(None);
+        let mut manager = Manager::new(Rules::default());
         manager.create('a', at(0));
         assert_eq!(manager.take_due(at(0)), Some(Duty::Create('a')));
         assert_eq!(manager.next_wake(), None, "nobody is called for a worker that is made at once");
@@ -284,44 +255,5 @@ mod tests {
             assert_eq!(manager.take_due(at(due)), Some(Duty::Mayday('a', call)));
             manager.call_again('a', call, at(due));
         }
-    }
-
-    const STUCK: Look = Look { pending: true, running: 0, help_coming: false };
-
-    fn look(manager: &mut Manager<char>, look: Look, now: Time) -> Verdict {
-        let Some(Duty::Look(pool, watch)) = manager.take_due(now) else { panic!("no look is due") };
-        manager.looked(pool, watch, look, now)
-    }
-
-    #[test]
-    fn work_without_anybody_on_it_is_reported_once_patience_runs_out() {
-        let mut manager = Manager::new(Some(Duration::from_millis(100)));
-        manager.watch('a', at(0));
-        for millis in [25, 50, 75, 100, 125] {
-            assert_eq!(look(&mut manager, STUCK, at(millis)), Verdict::Watching, "{millis}");
-        }
-        assert_eq!(look(&mut manager, STUCK, at(150)), Verdict::Stuck(Duration::from_millis(125)));
-    }
-
-    #[test]
-    fn help_and_progress_start_the_patience_anew() {
-        for relief in [Look { help_coming: true, ..STUCK }, Look { running: 1, ..STUCK }] {
-            let mut manager = Manager::new(Some(Duration::from_millis(100)));
-            manager.watch('a', at(0));
-            assert_eq!(look(&mut manager, STUCK, at(90)), Verdict::Watching);
-            assert_eq!(look(&mut manager, relief, at(180)), Verdict::Watching);
-            assert_eq!(look(&mut manager, STUCK, at(270)), Verdict::Watching);
-        }
-    }
-
-    #[test]
-    fn a_quiet_pool_is_watched_no_more() {
-        let quiet = Look { pending: false, ..STUCK };
-        let mut manager = Manager::new(Some(Duration::from_millis(100)));
-        manager.watch('a', at(0));
-        assert_eq!(look(&mut manager, quiet, at(25)), Verdict::Watching);
-        assert_eq!(look(&mut manager, quiet, at(50)), Verdict::Watching);
-        assert_eq!(look(&mut manager, quiet, at(75)), Verdict::Unwatch);
-        assert_eq!(manager.next_wake(), None, "an idle executor wakes nobody");
     }
 }

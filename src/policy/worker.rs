@@ -1,22 +1,35 @@
 //! What a worker is doing: its phase, and which of its items it is doing it for.
 //!
-//! The owner raises the sequence with every item, so that whoever looks at the thread from outside can tell whether
-//! a second look still finds the same item.
+//! Two parties move the word: the worker, by guards and by the beginnings and ends of its items; and the detector, which
+//! has looked at the thread from outside. Whoever moves a worker out of the pool's count, or back into it, changes that
+//! count. The owner raises the sequence with every item, and the returns with every stretch of an item that a guard or
+//! the detector ends: so a change that is made only if the word is still the one that was read *before* the look at
+//! the thread never meets another stretch than the one that was looked at. (Returns wrap after 4096; a look takes microseconds.)
 //!
 //! | from | to | by |
 //! |---|---|---|
 //! | idle | waking, exiting | whoever takes it off the idle stack, under the pool's mutex |
-//! | waking | running, uncounted, idle | the worker |
-//! | running | blocked | its guard |
-//! | blocked | running | its guard, or the end of its item |
-//! | running, uncounted | idle | the worker |
+//! | waking | between, idle | the worker |
+//! | between | running, uncounted, idle | the worker |
+//! | running | uncounted (a CPU-intensive item) | the worker |
+//! | running | blocked, may block | its guard |
+//! | asleep | blocked | its guard |
+//! | blocked | running, may block | its guard |
+//! | may block | running, blocked | its guards |
+//! | running | asleep, uncounted (a hog) | the detector |
+//! | asleep | running | the detector |
+//! | may block | blocked | the detector |
+//! | running, may block, blocked, asleep, uncounted | between | the worker, at the end of the item |
 
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-const PHASE: u64 = 0b111;
-const SEQUENCE: u32 = 3;
+const PHASE: u64 = 0b1111;
+const RETURNS: u32 = 4;
+const ONE_RETURN: u64 = 1 << RETURNS;
+const SEQUENCE: u32 = 16;
+const ALL_RETURNS: u64 = (1 << SEQUENCE) - ONE_RETURN;
 
 /// The phase of a worker, and the sequence number of its item.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,14 +43,52 @@ pub(crate) enum Phase {
     Idle = 0,
     /// Taken off the idle stack with a reservation.
     Waking = 1,
-    /// Counted as running.
-    Running = 2,
+    /// Counted as running, with no item.
+    Between = 2,
+    /// Counted as running, with an item.
+    Running = 3,
+    /// Inside a guard that says that it may block: still counted.
+    MayBlock = 4,
     /// Inside a blocking guard: not counted.
-    Blocked = 3,
-    /// Its item is CPU intensive, or its pool has no target: a block changes no count.
-    Uncounted = 4,
+    Blocked = 5,
+    /// Seen asleep, without a guard that says so: not counted.
+    Asleep = 6,
+    /// Its item is CPU intensive, declared or found to be so, or its pool has no target: a block changes no count.
+    Uncounted = 7,
     /// Told to leave.
-    Exiting = 5,
+    Exiting = 8,
+}
+
+/// What the detector has found out about a stretch of an item.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Finding {
+    /// The thread sleeps, and no guard says so: it stops counting.
+    Asleep,
+    /// It has been in a guard that says that it may block for so long that it does: it stops counting.
+    Blocks,
+    /// The thread has used the CPU for so long that the item is CPU intensive: it stops counting.
+    Hog,
+    /// Who was seen asleep runs: it counts again.
+    Runs,
+}
+
+impl Phase {
+    /// Does the worker count as running, in a pool that counts?
+    pub(crate) const fn is_counted(self) -> bool {
+        matches!(self, Self::Between | Self::Running | Self::MayBlock)
+    }
+
+    /// Has the worker an item?
+    pub(crate) const fn has_item(self) -> bool {
+        matches!(self, Self::Running | Self::MayBlock | Self::Blocked | Self::Asleep | Self::Uncounted)
+    }
+}
+
+impl Finding {
+    /// Does it take the worker out of the count?
+    pub(crate) const fn takes_out(self) -> bool {
+        !matches!(self, Self::Runs)
+    }
 }
 
 impl WorkerState {
@@ -45,13 +96,16 @@ impl WorkerState {
         Self(phase as u64)
     }
 
-    pub(crate) fn phase(self) -> Phase {
+    pub(crate) const fn phase(self) -> Phase {
         match self.0 & PHASE {
             0 => Phase::Idle,
             1 => Phase::Waking,
-            2 => Phase::Running,
-            3 => Phase::Blocked,
-            4 => Phase::Uncounted,
+            2 => Phase::Between,
+            3 => Phase::Running,
+            4 => Phase::MayBlock,
+            5 => Phase::Blocked,
+            6 => Phase::Asleep,
+            7 => Phase::Uncounted,
             _ => Phase::Exiting,
         }
     }
@@ -68,23 +122,70 @@ impl WorkerState {
 
     /// The worker begins its next item.
     pub(crate) const fn begin_item(self, phase: Phase) -> Self {
-        Self((self.0 & !PHASE).wrapping_add(1 << SEQUENCE) | phase as u64)
+        Self((self.0 & !PHASE & !ALL_RETURNS).wrapping_add(1 << SEQUENCE) | phase as u64)
+    }
+
+    /// The item is over. True if the worker did not count: it must come back.
+    pub(crate) const fn end_item(self) -> (Self, bool) {
+        (self.with_phase(Phase::Between), self.phase().has_item() && !self.phase().is_counted())
+    }
+
+    /// The item is CPU intensive. True if the worker was counted: it must leave the count.
+    pub(crate) const fn uncount(self) -> (Self, bool) {
+        (self.with_phase(Phase::Uncounted), self.phase().is_counted())
     }
 
     /// A guard is entered. True if the worker was counted: it must leave the count.
-    pub(crate) fn block(self) -> (Self, bool) {
+    pub(crate) const fn block(self) -> (Self, bool) {
         match self.phase() {
-            Phase::Running => (self.with_phase(Phase::Blocked), true),
+            Phase::Running | Phase::MayBlock => (self.with_phase(Phase::Blocked), true),
+            Phase::Asleep => (self.with_phase(Phase::Blocked), false),
             _ => (self, false),
         }
     }
 
-    /// A guard is left, or the item has ended. True if the worker did not count: it must come back.
-    pub(crate) fn unblock(self) -> (Self, bool) {
+    /// A guard is left. `outer`: inside of one that says that it may block. True if the worker must come back.
+    pub(crate) const fn unblock(self, outer: bool) -> (Self, bool) {
         match self.phase() {
-            Phase::Blocked => (self.with_phase(Phase::Running), true),
+            Phase::Blocked if outer => (self.returned(Phase::MayBlock), true),
+            Phase::Blocked => (self.returned(Phase::Running), true),
             _ => (self, false),
         }
+    }
+
+    /// A guard is entered that says that the item may block. Who was seen asleep just now counts again when it leaves
+    /// that guard.
+    pub(crate) const fn enter_may_block(self) -> Self {
+        match self.phase() {
+            Phase::Running => self.with_phase(Phase::MayBlock),
+            Phase::Asleep => self.with_phase(Phase::Blocked),
+            _ => self,
+        }
+    }
+
+    /// A guard is left that says that the item may block. True if it did for so long that the worker must come back.
+    pub(crate) const fn leave_may_block(self) -> (Self, bool) {
+        match self.phase() {
+            Phase::MayBlock => (self.returned(Phase::Running), false),
+            Phase::Blocked => (self.returned(Phase::Running), true),
+            _ => (self, false),
+        }
+    }
+
+    /// The word after a finding about it; `None` if that says nothing about a worker in this phase.
+    pub(crate) const fn found(self, finding: Finding) -> Option<Self> {
+        match (self.phase(), finding) {
+            (Phase::Running, Finding::Asleep) => Some(self.with_phase(Phase::Asleep)),
+            (Phase::Running, Finding::Hog) => Some(self.with_phase(Phase::Uncounted)),
+            (Phase::MayBlock, Finding::Blocks) => Some(self.with_phase(Phase::Blocked)),
+            (Phase::Asleep, Finding::Runs) => Some(self.returned(Phase::Running)),
+            _ => None,
+        }
+    }
+
+    const fn returned(self, phase: Phase) -> Self {
+        let returns = self.0.wrapping_add(ONE_RETURN) & ALL_RETURNS;
+        Self(self.0 & !PHASE & !ALL_RETURNS | returns | phase as u64)
     }
 
     pub(crate) const fn into_bits(self) -> u64 {
@@ -106,28 +207,129 @@ impl fmt::Debug for WorkerState {
 mod tests {
     use super::*;
 
+    fn running() -> WorkerState {
+        WorkerState::new(Phase::Between).begin_item(Phase::Running)
+    }
+
+    /// spec: C2
     #[test]
     fn a_block_and_its_return_are_counted_once() {
-        let running = WorkerState::new(Phase::Waking).begin_item(Phase::Running);
-        let (blocked, leaves) = running.block();
+        let (blocked, leaves) = running().block();
         assert!(leaves);
         assert_eq!(blocked.block(), (blocked, false));
-        assert_eq!(blocked.unblock(), (running, true));
-        assert_eq!(running.unblock(), (running, false));
+        let (returned, comes_back) = blocked.unblock(false);
+        assert!(comes_back);
+        assert_eq!((returned.phase(), returned.sequence()), (Phase::Running, 1));
+        assert_eq!(returned.unblock(false), (returned, false));
     }
 
     #[test]
     fn an_uncounted_item_stays_so_whatever_it_does() {
-        let state = WorkerState::new(Phase::Waking).begin_item(Phase::Uncounted);
+        let state = WorkerState::new(Phase::Between).begin_item(Phase::Uncounted);
         assert_eq!(state.block(), (state, false));
-        assert_eq!(state.unblock(), (state, false));
+        assert_eq!(state.unblock(false), (state, false));
+        assert_eq!(state.enter_may_block(), state);
+        assert_eq!(state.leave_may_block(), (state, false));
+    }
+
+    /// spec: C2 (`may_block`)
+    #[test]
+    fn who_may_block_counts_until_it_is_found_to() {
+        let inside = running().enter_may_block();
+        assert!(inside.phase().is_counted());
+        let (left, comes_back) = inside.leave_may_block();
+        assert_eq!((left.phase(), comes_back), (Phase::Running, false));
+
+        let found = inside.found(Finding::Blocks).unwrap();
+        assert_eq!(found.phase(), Phase::Blocked);
+        let (left, comes_back) = found.leave_may_block();
+        assert_eq!((left.phase(), comes_back), (Phase::Running, true));
     }
 
     #[test]
-    fn a_stale_look_never_equals_the_next_item() {
-        let first = WorkerState::new(Phase::Idle).begin_item(Phase::Running);
-        let second = first.begin_item(Phase::Running);
-        assert_ne!(first, second);
+    fn a_blocking_guard_inside_of_one_that_may_block_counts_by_itself() {
+        let (blocked, leaves) = running().enter_may_block().block();
+        assert!(leaves);
+        let (inside, comes_back) = blocked.unblock(true);
+        assert_eq!((inside.phase(), comes_back), (Phase::MayBlock, true));
+    }
+
+    /// Every way out of the count and back, for whoever takes it: the count is what it was.
+    #[test]
+    fn whatever_happens_to_an_item_its_worker_counts_afterwards() {
+        type Step = (&'static str, fn(WorkerState) -> (WorkerState, i32));
+        let steps: [Step; 8] = [
+            ("block", |word| (word.block().0, -i32::from(word.block().1))),
+            ("unblock", |word| (word.unblock(false).0, i32::from(word.unblock(false).1))),
+            ("unblock, outer", |word| (word.unblock(true).0, i32::from(word.unblock(true).1))),
+            ("may block", |word| (word.enter_may_block(), 0)),
+            ("leave", |word| (word.leave_may_block().0, i32::from(word.leave_may_block().1))),
+            ("uncount", |word| (word.uncount().0, -i32::from(word.uncount().1))),
+            ("found", |word| {
+                let finding = match word.phase() {
+                    Phase::Running => Finding::Asleep,
+                    Phase::MayBlock => Finding::Blocks,
+                    _ => Finding::Runs,
+                };
+                let change = if finding.takes_out() { -1 } else { 1 };
+                word.found(finding).map_or((word, 0), |next| (next, change))
+            }),
+            ("hog", |word| word.found(Finding::Hog).map_or((word, 0), |next| (next, -1))),
+        ];
+        let mut reached = vec![(running(), 1)];
+        let mut at = 0;
+        while let Some((word, count)) = reached.get(at).copied() {
+            at += 1;
+            assert_eq!(i32::from(word.phase().is_counted()), count, "{word:?}");
+            let (ended, comes_back) = word.end_item();
+            assert_eq!((ended.phase(), count + i32::from(comes_back)), (Phase::Between, 1), "{word:?}");
+            for (name, step) in steps {
+                let (next, change) = step(word);
+                let next_count = count + change;
+                assert!((0..=1).contains(&next_count), "{word:?} {name}");
+                let known = |(other, _): &(WorkerState, i32)| other.phase() == next.phase();
+                if !reached.iter().any(known) {
+                    reached.push((next, next_count));
+                }
+            }
+        }
+        assert_eq!(reached.len(), 5, "{reached:?}");
+    }
+
+    /// spec: S1 (a stale look never hits the next item, nor the next stretch of the same one)
+    #[test]
+    fn a_stale_look_never_equals_what_comes_after() {
+        let first = running();
+        let second = first.end_item().0.begin_item(Phase::Running);
         assert_eq!((first.sequence(), second.sequence()), (1, 2));
+        let mut seen = vec![first, second];
+        for next in [
+            first.block().0.unblock(false).0,
+            first.found(Finding::Asleep).unwrap().found(Finding::Runs).unwrap().block().0.unblock(false).0,
+            first
+                .enter_may_block()
+                .leave_may_block()
+                .0
+                .enter_may_block()
+                .leave_may_block()
+                .0
+                .block()
+                .0
+                .unblock(false)
+                .0,
+        ] {
+            assert_eq!((next.phase(), next.sequence()), (Phase::Running, 1));
+            assert!(!seen.contains(&next), "{next:?}");
+            seen.push(next);
+        }
+    }
+
+    #[test]
+    fn returns_never_reach_the_sequence() {
+        let mut word = running();
+        for _ in 0..10_000 {
+            word = word.block().0.unblock(false).0;
+            assert_eq!((word.phase(), word.sequence()), (Phase::Running, 1));
+        }
     }
 }

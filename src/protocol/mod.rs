@@ -18,6 +18,7 @@ pub(crate) mod route;
 pub(crate) mod running;
 pub(crate) mod scope;
 pub(crate) mod signal;
+pub(crate) mod subject;
 pub(crate) mod threads;
 pub(crate) mod worker;
 

@@ -1,12 +1,33 @@
 //! The cell of a worker's [`WorkerState`].
 //!
-//! One thread writes at a time, so a change is a load and a store and costs next to nothing: the owner, except that
-//! a worker on the idle stack is written to by whoever takes it off, under the pool's mutex. The owner enters the
-//! idle stack under that mutex too, and is unparked after the write. Release and acquire: a woken worker sees what
-//! its waker wrote, and an onlooker who sees a phase sees what the owner did before.
+//! Outside of items one thread writes at a time, so a change is a load and a store and costs next to nothing: the
+//! owner, except that a worker on the idle stack is written to by whoever takes it off, under the pool's mutex. The
+//! owner enters the idle stack under that mutex too, and is unparked after the write. Release and acquire: a woken worker
+//! sees what its waker wrote, and an onlooker who sees a phase sees what the owner did before.
+//!
+//! Inside of an item the detector writes as well, so what the owner changes in a phase that the detector may move it from
+//! is a read-modify-write: one at the end of each item, and one on the way into a guard. On the way out of a blocking guard it is
+//! a store, since nobody else moves a worker that is blocked.
+//!
+//! Whoever moves the worker out of the pool's count then lowers that, fences, and looks at the work; who moves it back
+//! raises it. The count may be one too high in between, which is made up for by the look, and never too low: somebody who
+//! counts, by his word, may leave the count at any time. The owner, which alone acts on its own word, may raise the count after
+//! the word; the detector raises it before.
 
-use crate::policy::worker::{Phase, WorkerState};
+use crate::policy::worker::{Finding, Phase, WorkerState};
 use crate::sys::sync::{AtomicU64, Ordering};
+
+use super::running::RunningCell;
+
+/// What became of a finding.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Carried {
+    /// It was about the present word still, and was carried out.
+    pub(crate) holds: bool,
+    /// The count was lowered: the caller owes a [`look`](RunningCell::look).
+    pub(crate) owes_look: bool,
+}
 
 /// What a worker is doing.
 #[derive(Debug)]
@@ -22,15 +43,27 @@ impl WorkerCell {
         WorkerState::from_bits(self.0.load(Ordering::Acquire))
     }
 
-    /// By the owner, or by whoever takes the worker off the idle stack.
+    /// By the owner outside of items, or by whoever takes the worker off the idle stack.
     pub(crate) fn set_phase(&self, phase: Phase) {
-        self.change(|state| (state.with_phase(phase), ()));
+        self.write(|state| (state.with_phase(phase), ()));
     }
 
-    /// By the owner.
+    /// By the owner, between two items.
     #[inline]
     pub(crate) fn begin_item(&self, phase: Phase) {
-        self.change(|state| (state.begin_item(phase), ()));
+        self.write(|state| (state.begin_item(phase), ()));
+    }
+
+    /// By the owner. True if it must come back into the count.
+    #[inline]
+    pub(crate) fn end_item(&self) -> bool {
+        self.change(WorkerState::end_item)
+    }
+
+    /// By the owner. True if it must leave the count.
+    #[inline]
+    pub(crate) fn uncount(&self) -> bool {
+        self.change(WorkerState::uncount)
     }
 
     /// By the owner. True if it must leave the count.
@@ -39,17 +72,62 @@ impl WorkerCell {
         self.change(WorkerState::block)
     }
 
-    /// By the owner. True if it must come back into the count.
+    /// By the owner, which is blocked, or need not be told. True if it must come back into the count.
     #[inline]
-    pub(crate) fn unblock(&self) -> bool {
-        self.change(WorkerState::unblock)
+    pub(crate) fn unblock(&self, outer: bool) -> bool {
+        match self.load().phase() {
+            Phase::Blocked => self.write(|state| state.unblock(outer)),
+            _ => false,
+        }
     }
 
+    /// By the owner.
     #[inline]
-    fn change<A>(&self, transition: impl FnOnce(WorkerState) -> (WorkerState, A)) -> A {
+    pub(crate) fn enter_may_block(&self) {
+        self.change(|state| (state.enter_may_block(), ()));
+    }
+
+    /// By the owner. True if it must come back into the count.
+    #[inline]
+    pub(crate) fn leave_may_block(&self) -> bool {
+        self.change(WorkerState::leave_may_block)
+    }
+
+    /// By the detector, which has read `seen`, then looked at the thread. It is carried out only if nothing has happened
+    /// since.
+    pub(crate) fn carry_out(&self, seen: WorkerState, finding: Finding, count: &RunningCell) -> Carried {
+        let puts_back = !finding.takes_out();
+        if puts_back {
+            count.come_back();
+        }
+        let holds = self.found(seen, finding);
+        let owes_look = puts_back != holds;
+        if owes_look {
+            count.leave();
+        }
+        Carried { holds, owes_look }
+    }
+
+    fn found(&self, seen: WorkerState, finding: Finding) -> bool {
+        let change = |next: WorkerState| {
+            let (seen, next) = (seen.into_bits(), next.into_bits());
+            self.0.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        seen.found(finding).is_some_and(change)
+    }
+
+    /// Where nobody else writes.
+    #[inline]
+    fn write<A>(&self, transition: impl FnOnce(WorkerState) -> (WorkerState, A)) -> A {
         let state = WorkerState::from_bits(self.0.load(Ordering::Relaxed));
         let (next, answer) = transition(state);
         self.0.store(next.into_bits(), Ordering::Release);
         answer
+    }
+
+    /// Where the detector may write, too.
+    #[inline]
+    fn change<A>(&self, transition: impl FnMut(WorkerState) -> (WorkerState, A)) -> A {
+        super::update(&self.0, Ordering::AcqRel, WorkerState::from_bits, WorkerState::into_bits, transition)
     }
 }

@@ -1,8 +1,8 @@
 //! Queueing later, once or by the clock.
 
-use std::any::type_name;
 use std::time::Duration;
 
+use crate::engine::item_type::ItemType;
 use crate::engine::periodic;
 use crate::engine::placement::Place;
 use crate::engine::queue::Queue;
@@ -214,7 +214,7 @@ impl WorkQueue {
         if period.is_zero() {
             return Err(Refused::new(QueueError::ZeroPeriod, function));
         }
-        match periodic::spawn_every(&self.handle, type_name::<F>(), period, function) {
+        match periodic::spawn_every(&self.handle, ItemType::of::<F>(), period, function) {
             Ok((item, period)) => Ok(PeriodicHandle::new(Work { item }, period)),
             Err((error, function)) => Err(Refused::new(error, function)),
         }

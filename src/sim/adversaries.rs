@@ -6,6 +6,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::machine::PATIENT;
 use super::machine::{Config, Machine};
 use super::pool::{Gate, GateId, Pool};
 use super::prng::Prng;
@@ -153,7 +154,7 @@ fn config(seed: u64, trace: bool) -> Config {
         racy: seed % 2 == 0,
         yield_before_burn: false,
         yield_after_item: false,
-        patience: Some(Duration::from_millis(100)),
+        rules: PATIENT,
         trace,
     }
 }

@@ -25,6 +25,7 @@
 use std::time::Duration;
 
 use super::issuer::Costs;
+use super::machine::PATIENT;
 use super::machine::{Config, Machine};
 use super::pool::{Gate, Pool};
 use super::prng::Prng;
@@ -142,7 +143,7 @@ fn config() -> Config {
         racy: false,
         yield_before_burn: false,
         yield_after_item: false,
-        patience: Some(Duration::from_millis(100)),
+        rules: PATIENT,
         trace: false,
     }
 }

@@ -136,9 +136,8 @@ impl Machine {
     /// No count leaks: the word says what the workers do, and each reservation belongs to somebody.
     fn check_counts(&self, id: PoolId, pool: &Pool) {
         let is_counted = |worker: &&Worker| match worker.state.phase() {
-            Phase::Running => true,
             Phase::Uncounted => pool.word.target().is_none(),
-            _ => false,
+            phase => phase.is_counted(),
         };
         let counted = self.workers(pool).filter(is_counted).count() as u64;
         assert_eq!(pool.word.running(), counted, "running count of pool {id}");

@@ -15,9 +15,19 @@ use super::script::{Event, Item, ItemId, Op, What};
 use crate::policy::deadlines::Deadlines;
 use crate::policy::manager::Manager;
 use crate::policy::time::Time;
+use crate::policy::watch::Rules;
 
 /// No workload lasts so long, even if many creations fail.
 const ENDLESS: Time = Time::from_nanos(3_600_000_000_000);
+
+/// A pool that has had work and nobody on it for so long ends the run.
+pub(super) const PATIENT: Rules = Rules {
+    sleepers: false,
+    is_told: false,
+    hogs: None,
+    watchdog: None,
+    patience: Some(Duration::from_millis(100)),
+};
 
 /// How the machine behaves.
 #[derive(Clone, Debug)]
@@ -48,8 +58,8 @@ pub(super) struct Config {
     /// The documents let `w1` wake and finish at the instant when `w0` has finished, and only then start `w2`
     /// (c, t = 20). Without this the worker of `w0` goes on with `w2` before `w1` gets the CPU.
     pub(super) yield_after_item: bool,
-    /// How long the manager lets a pool have work and nobody on it.
-    pub(super) patience: Option<Duration>,
+    /// What the manager looks for in watched pools.
+    pub(super) rules: Rules,
     /// Print every step.
     pub(super) trace: bool,
 }
@@ -157,7 +167,7 @@ impl Machine {
             blocks: Blocks::default(),
             gates,
             items,
-            manager: Manager::new(config.patience),
+            manager: Manager::new(config.rules),
             rescuers: Vec::new(),
             manager_busy: false,
             cooling_until: Time::default(),

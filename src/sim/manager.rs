@@ -3,9 +3,12 @@
 #![forbid(unsafe_code)]
 
 use super::machine::{Machine, Timer};
-use super::pool::{Notice, PoolId, Thread, Worker};
+use super::pool::{Notice, PoolId, Thread, ThreadId, Worker};
 use super::script::Op;
-use crate::policy::manager::{CREATION_COOLDOWN, Duty, Look, Verdict, Watch};
+use crate::policy::crew::WorkerId;
+use crate::policy::manager::{CREATION_COOLDOWN, Duty};
+use crate::policy::suspect::Facts;
+use crate::policy::watch::{Look, Verdict, Watch};
 use crate::policy::worker::Phase;
 
 impl Machine {
@@ -83,18 +86,21 @@ impl Machine {
     }
 
     fn look(&mut self, pool: PoolId, watch: Watch) {
-        let running = self.pools[pool]
-            .workers
-            .values()
-            .filter(|thread| self.worker(**thread).state.phase() == Phase::Running)
-            .count();
-        let seen = Look {
-            pending: self.pools[pool].has_work(),
-            running,
-            help_coming: self.pools[pool].crew.is_help_coming(),
+        let of_pool = &self.pools[pool];
+        let word_of = |(id, thread): (&WorkerId, &ThreadId)| (*id, self.worker(*thread).state);
+        let workers: Vec<_> = of_pool.workers.iter().map(word_of).collect();
+        let look = Look {
+            pending: of_pool.has_work(),
+            running: workers.iter().any(|(_, word)| word.phase().is_counted()),
+            help_coming: of_pool.crew.is_help_coming(),
+            cpus: of_pool.word.target().map(|target| target as usize),
+            per_cpu: of_pool.seat.is_none(),
+            given: 0,
+            workers,
         };
-        match self.manager.looked(pool, watch, seen, self.now) {
-            Verdict::Watching => {}
+        let outcome = self.manager.looked(pool, watch, &look, &mut Nothing, self.now);
+        match outcome.verdict {
+            Verdict::Watching | Verdict::Stalled(_) => {}
             Verdict::Unwatch => {
                 self.seen.unwatched += 1;
                 self.pools[pool].word = self.pools[pool].word.unwatch();
@@ -103,5 +109,22 @@ impl Machine {
             }
             Verdict::Stuck(since) => panic!("pool {pool} has had work and nobody on it for {since:?}"),
         }
+    }
+}
+
+/// Nobody tells.
+struct Nothing;
+
+impl Facts for Nothing {
+    fn sleeps(&mut self, _: WorkerId) -> Option<bool> {
+        None
+    }
+
+    fn cpu_time(&mut self, _: WorkerId) -> Option<std::time::Duration> {
+        None
+    }
+
+    fn sleeps_so_far(&mut self, _: WorkerId) -> Option<u64> {
+        None
     }
 }

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use super::machine::PATIENT;
 use super::machine::{Config, Machine, Seen};
 use super::pool::{Gate, Pool, PoolId};
 use super::prng::Prng;
@@ -69,7 +70,7 @@ fn config(prng: &mut Prng, cpus: usize, trace: bool) -> Config {
         racy: prng.chance(50),
         yield_before_burn: false,
         yield_after_item: false,
-        patience: Some(Duration::from_millis(100)),
+        rules: PATIENT,
         trace,
         prng: None,
     }

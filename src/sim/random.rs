@@ -8,6 +8,7 @@
 use std::env;
 use std::time::Duration;
 
+use super::machine::PATIENT;
 use super::machine::{Config, Machine, Seen};
 use super::pool::{Gate, GateId, Pool, PoolId};
 use super::prng::Prng;
@@ -91,7 +92,7 @@ fn config(prng: &mut Prng, trace: bool) -> Config {
         racy: prng.chance(50),
         yield_before_burn: prng.chance(50),
         yield_after_item: prng.chance(50),
-        patience: Some(Duration::from_millis(100)),
+        rules: PATIENT,
         trace,
         prng: None,
     }

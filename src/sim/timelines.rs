@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use super::machine::PATIENT;
 use super::machine::{Config, Machine};
 use super::pool::{Gate, GateId, Pool};
 use super::script::What::{Finishes, Sleeps, Starts, Wakes};
@@ -30,7 +31,7 @@ fn config() -> Config {
         racy: false,
         yield_before_burn: true,
         yield_after_item: true,
-        patience: Some(Duration::from_millis(100)),
+        rules: PATIENT,
         trace: false,
     }
 }

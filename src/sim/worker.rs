@@ -37,7 +37,7 @@ impl Machine {
             }
             Op::Unblock => {
                 self.record_own(me, What::Wakes);
-                let (state, comes_back) = self.worker(me).state.unblock();
+                let (state, comes_back) = self.worker(me).state.unblock(false);
                 self.worker_mut(me).state = state;
                 if comes_back {
                     self.then(me, [Op::ComeBack]);
@@ -109,7 +109,7 @@ impl Machine {
         if started {
             self.check_permission(pool);
             self.worker_mut(me).counted = true;
-            self.worker_mut(me).set_phase(Phase::Running);
+            self.worker_mut(me).set_phase(Phase::Between);
             self.worker_mut(me).just_woken = true;
             self.then(me, [Op::Take]);
         } else {
@@ -187,10 +187,11 @@ impl Machine {
         let pool = self.worker(me).pool;
         let managed = self.pools[pool].word.target().is_some();
         let rescuer = self.worker(me).rescues.is_some();
-        let comes_back = managed && !rescuer && self.worker(me).state.phase() == Phase::Uncounted;
         let worker = self.worker_mut(me);
         let item = worker.item.take().expect("what ends is an item");
-        worker.set_phase(if rescuer { Phase::Uncounted } else { Phase::Running });
+        let (state, was_out) = worker.state.end_item();
+        worker.state = state;
+        let comes_back = managed && !rescuer && was_out;
         self.block_is_done(item);
         let gate = self.gate_of(item);
         self.then(me, [if rescuer { Op::Rescue } else { Op::Between { work: true } }]);

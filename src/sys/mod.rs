@@ -27,7 +27,6 @@ pub(crate) mod sync;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod thread;
 #[cfg(not(cmwq_loom))]
-#[allow(dead_code, unused_imports, reason = "the detector uses them")]
 pub(crate) mod thread_state;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod topology;

@@ -90,6 +90,23 @@ fn a_stack_that_cannot_be_had_is_an_error() {
     drop(builder("core:1 pu:1").0.stack_size(1 << 30).build().unwrap());
 }
 
+/// spec: S2, S4 (adjustable, 0 = off)
+#[test]
+fn thresholds_are_zero_or_long_enough_to_be_seen() {
+    let least = Duration::from_millis(1);
+    for short in [Duration::from_nanos(1), least - Duration::from_nanos(1)] {
+        let error = refused(|b| b.hog_threshold(short));
+        assert!(matches!(error, BuildExecutorError::HogThreshold(given) if given == short), "{error:?}");
+        assert!(error.to_string().contains(&format!("{short:?}; it must be at least 1ms")), "{error}");
+        let error = refused(|b| b.watchdog_threshold(short));
+        assert!(matches!(error, BuildExecutorError::WatchdogThreshold(given) if given == short), "{error:?}");
+        assert!(error.to_string().contains(&format!("{short:?}; it must be at least 1ms")), "{error}");
+    }
+    for fine in [Duration::ZERO, least, Duration::MAX] {
+        drop(builder("core:1 pu:1").0.hog_threshold(fine).watchdog_threshold(fine).build().unwrap());
+    }
+}
+
 /// spec: E2: a progress check without patience would keep the manager looking for ever.
 #[test]
 fn a_progress_check_without_patience_is_an_error() {

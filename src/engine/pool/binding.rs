@@ -156,7 +156,7 @@ impl Pool {
 
     /// Does anybody work here, or is about to? Not who waits inside a blocking guard: whoever returns from that says so.
     pub(crate) fn is_active(&self) -> bool {
-        let at_work = |phase| matches!(phase, Phase::Waking | Phase::Running | Phase::Uncounted);
+        let at_work = |phase| !matches!(phase, Phase::Idle | Phase::Blocked | Phase::Exiting);
         let is_served = || !self.binding.state.lock().guests.is_empty();
         self.state.lock().workers.iter().filter_map(Slot::phase).any(at_work) || is_served()
     }

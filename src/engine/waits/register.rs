@@ -32,6 +32,7 @@ use crate::sys::sync::{Mutex, MutexGuard};
 
 use super::super::context::Current;
 use super::super::entry::Entry;
+use super::super::item_type::ItemType;
 use super::super::refusal::WaitError;
 use super::super::shard::Gate;
 use super::super::worker::{self, WorkerThread};
@@ -46,13 +47,14 @@ static REGISTER: Mutex<BTreeMap<usize, Node>> = Mutex::new(BTreeMap::new());
 thread_local! {
     /// The item that this worker executes.
     static EXECUTING: Cell<Executing> = const {
-        Cell::new(Executing { type_name: "", gate: std::ptr::null(), half: Half::Even })
+        Cell::new(Executing { item_type: None, gate: std::ptr::null(), half: Half::Even })
     };
 }
 
 #[derive(Clone, Copy)]
 struct Executing {
-    type_name: &'static str,
+    /// `None` before the first one.
+    item_type: Option<&'static ItemType>,
     /// In which it holds a slot. For an item in a bh context, that is not its lane.
     gate: *const Gate,
     half: Half,
@@ -83,6 +85,12 @@ struct Members {
 /// Takes a wait out of the register.
 pub(crate) struct Registered(usize);
 
+impl Executing {
+    fn item_type(&self) -> &'static str {
+        self.item_type.map_or("", ItemType::name)
+    }
+}
+
 /// Takes a scope out of the register.
 pub(crate) struct OpenScope<'roll> {
     worker: Option<usize>,
@@ -91,15 +99,19 @@ pub(crate) struct OpenScope<'roll> {
 
 /// The calling worker begins to work for an entry.
 #[inline]
-pub(crate) fn begins(entry: &Entry, type_name: &'static str) {
+pub(crate) fn begins(entry: &Entry, item_type: &'static ItemType) {
     if KEPT {
-        EXECUTING.set(Executing { type_name, gate: entry.shard().gate(), half: entry.half() });
+        EXECUTING.set(Executing {
+            item_type: Some(item_type),
+            gate: entry.shard().gate(),
+            half: entry.half(),
+        });
     }
 }
 
 /// The type of the item that the calling worker executes, in a debug build.
 pub(crate) fn item_type() -> &'static str {
-    EXECUTING.get().type_name
+    EXECUTING.get().item_type()
 }
 
 /// Registers a wait without a timeout, unless it would never end.
@@ -277,7 +289,7 @@ impl Node {
     fn name(&self) -> String {
         // SAFETY: as above.
         let queue = unsafe { &*self.current.queue };
-        format!("{} of queue {:?}", self.executing.type_name, queue.name())
+        format!("{} of queue {:?}", self.executing.item_type(), queue.name())
     }
 
     fn needs(&self, nodes: &BTreeMap<usize, Self>) -> Vec<Need> {

@@ -1,19 +1,26 @@
 //! What others know of a worker, and may do with it.
+#![allow(unsafe_code, reason = "an item's type is known by address")]
 
 use std::thread::Thread;
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::WorkerId;
-use crate::policy::worker::Phase;
+use crate::policy::worker::{Phase, WorkerState};
+use crate::protocol::subject::SubjectCell;
 use crate::protocol::worker::WorkerCell;
 use crate::sys::affinity;
 use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+
+use super::super::item_type::ItemType;
+use super::super::shard;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) id: WorkerId,
     pub(crate) cell: WorkerCell,
+    /// Written by the owner, before it begins an item.
+    pub(super) subject: SubjectCell<ItemType>,
     /// The CPU on which it was seen last, if that can differ from another worker's of its pool. Written by the owner;
     /// a hint.
     cpu: AtomicUsize,
@@ -32,12 +39,24 @@ impl Worker {
         Self {
             id,
             cell: WorkerCell::new(phase),
+            subject: SubjectCell::new(),
             cpu: AtomicUsize::new(0),
             brought_home: AtomicBool::new(false),
             description: Mutex::new(None),
             thread: std::thread::current(),
             system: Mutex::new(Some(affinity::ThreadId::current())),
         }
+    }
+
+    /// Asks something about the thread, unless it works here no more: then its number may soon be another one's.
+    pub(crate) fn with_thread<R>(&self, ask: impl FnOnce(affinity::ThreadId) -> R) -> Option<R> {
+        let system = self.system.lock();
+        system.map(ask)
+    }
+
+    /// The name of its thread.
+    pub(crate) fn name(&self) -> &str {
+        self.thread.name().unwrap_or_default()
     }
 
     /// Binds the thread, unless it works here no more. That CPUs may have gone meanwhile is seen by the next look.
@@ -84,13 +103,29 @@ impl Worker {
         std::mem::replace(&mut *self.description.lock(), said)
     }
 
+    /// The type of the item that it had when its word was `seen`, as the compiler names it. `None` if it had none then, or
+    /// has another one by now.
+    pub(crate) fn item_type(&self, seen: WorkerState) -> Option<&'static str> {
+        let (item_type, _) = self.subject.of(&self.cell, seen)?;
+        // SAFETY: of a worker that has an item, it is what `work_for` has published: the address of something static.
+        Some(unsafe { item_type.as_ref() }?.name())
+    }
+
+    /// The name of that item's queue. Takes locks for a moment.
+    pub(crate) fn queue_name(&self, seen: WorkerState) -> Option<String> {
+        let (_, shard) = self.subject.of(&self.cell, seen)?;
+        let mut name = None;
+        shard::with_shard(shard, |shard| name = Some(shard.queue().name().to_owned()));
+        // An item keeps its shard in place: as long as the worker has it, the number was no other one's.
+        self.subject.of(&self.cell, seen).and(name)
+    }
+
     /// What the item that it executes has said of itself.
     pub(crate) fn description(&self) -> Option<String> {
         let state = self.cell.load();
         let description = self.description.lock();
         let (item, text) = description.as_ref()?;
-        let has_item = matches!(state.phase(), Phase::Running | Phase::Blocked | Phase::Uncounted);
-        (has_item && *item == state.sequence()).then(|| text.clone())
+        (state.phase().has_item() && *item == state.sequence()).then(|| text.clone())
     }
 
     /// Outside of the pool's lock: this is a system call.

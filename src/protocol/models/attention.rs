@@ -33,7 +33,7 @@ impl Executor {
 
     /// A worker returns from a guard.
     fn begin(&self, worker: usize) {
-        assert!(self.workers[worker].unblock());
+        assert!(self.workers[worker].unblock(false));
         if self.attention.active() {
             self.woken.fetch_add(1, Ordering::Relaxed);
         }

@@ -13,7 +13,7 @@ use super::{Data, List};
 use crate::policy::concurrency::{Kick, Next, Reserved, Running};
 use crate::policy::crew::{Crew, CrewLimits, Rest, Wake, WorkerId};
 use crate::policy::time::Time;
-use crate::policy::worker::Phase;
+use crate::policy::worker::{Finding, Phase, WorkerState};
 use crate::protocol::running::RunningCell;
 use crate::protocol::worker::WorkerCell;
 use crate::sys::sync::Mutex;
@@ -97,7 +97,7 @@ impl Pool {
     /// A worker with a reservation begins, or rests again.
     fn start(&self, id: WorkerId, reserved: Reserved) {
         if self.running.start(reserved) {
-            self.worker(id).cell.set_phase(Phase::Running);
+            self.worker(id).cell.set_phase(Phase::Between);
             self.worker(id).woken_just_now.write(|woken| *woken = true);
         } else {
             self.rest(id, false);
@@ -113,7 +113,7 @@ impl Pool {
                     let (reserved, _prepare) = self.crew.lock().woken();
                     self.start(id, reserved);
                 }
-                Phase::Running => {
+                Phase::Between => {
                     if self.list.pop() {
                         if self.worker(id).woken_just_now.write(std::mem::take) {
                             // The reservation is used up: a pool without a target goes on with the next
@@ -141,15 +141,26 @@ impl Pool {
         }
     }
 
-    /// A guard is left, or an item has ended.
+    /// A guard is left.
     pub(super) fn unblock(&self, id: WorkerId) {
-        if self.worker(id).cell.unblock() {
+        if self.worker(id).cell.unblock(false) {
             self.running.come_back();
         }
     }
 
+    /// The detector has read `seen`, then looked at the thread. True if the worker was moved.
+    pub(super) fn found(&self, id: WorkerId, seen: WorkerState, finding: Finding) -> bool {
+        let carried = self.worker(id).cell.carry_out(seen, finding, &self.running);
+        if carried.owes_look {
+            self.look();
+        }
+        carried.holds
+    }
+
     pub(super) fn item_ended(&self, id: WorkerId) {
-        self.unblock(id);
+        if self.worker(id).cell.end_item() {
+            self.running.come_back();
+        }
         if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.close();
         }

@@ -43,7 +43,7 @@ impl Pool {
         match kick {
             Kick::Enough | Kick::Offer => 0,
             Kick::Watch => 1,
-            Kick::Wake(_) | Kick::Offer => panic!("the pool is full, and has no siblings"),
+            Kick::Wake(_) => panic!("the pool is full"),
         }
     }
 }

@@ -47,7 +47,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    fn of_letter(letter: char) -> Self {
+    pub(crate) fn of_letter(letter: char) -> Self {
         match letter {
             'R' => Self::Runs,
             'S' => Self::Sleeps,

@@ -1,0 +1,99 @@
+//! An executor of one mode, and what can be seen of its threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use cmwq::{BuildExecutorError, Executor, WorkQueue, WorkQueueBuilder};
+
+use crate::mode::Mode;
+use crate::procfs;
+
+/// Longer than anything takes here.
+const LONG: Duration = Duration::from_secs(60);
+
+pub(crate) const UNLIMITED: &str = "the queue has no limit";
+pub(crate) const NO_PANIC: &str = "no item of this example panics";
+
+pub(crate) struct Bed {
+    pub(crate) mode: Mode,
+    pub(crate) executor: Executor,
+    prefix: String,
+    workers: Arc<Workers>,
+}
+
+#[derive(Default)]
+struct Workers {
+    now: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+impl Bed {
+    /// An executor whose threads can be told from those of all others.
+    pub(crate) fn new(mode: Mode) -> Result<Self, BuildExecutorError> {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        // Short: the system shows 15 characters of a thread's name.
+        let prefix = format!("u{}", NUMBER.fetch_add(1, Relaxed));
+        let workers = Arc::new(Workers::default());
+        let (starting, stopping) = (Arc::clone(&workers), Arc::clone(&workers));
+        let executor = Executor::builder()
+            .detection(mode.detection())
+            .thread_name_prefix(prefix.clone())
+            .on_thread_start(move || starting.started())
+            .on_thread_stop(move || stopping.stopped())
+            .build()?;
+        Ok(Self { mode, executor, prefix, workers })
+    }
+
+    pub(crate) fn queue(&self, queue: WorkQueueBuilder) -> WorkQueue {
+        queue.build_on(&self.executor).expect("the queue has a name and no limits, or good ones")
+    }
+
+    /// How many CPUs it can keep busy.
+    pub(crate) fn cpus(&self) -> usize {
+        self.executor.cpus().len()
+    }
+
+    pub(crate) fn first_cpu(&self) -> usize {
+        self.executor.cpus().first().expect("an executor has a CPU")
+    }
+
+    /// How long that much computing takes at least.
+    pub(crate) fn ideal(&self, work: Duration) -> Duration {
+        let cpus = self.cpus() as f64;
+        work.div_f64(self.executor.snapshot().cpu_quota.map_or(cpus, |quota| quota.min(cpus)))
+    }
+
+    /// The most threads that there ever were: workers, and the manager.
+    pub(crate) fn peak_threads(&self) -> usize {
+        self.workers.peak.load(Relaxed) + 1
+    }
+
+    /// The CPU time of the manager's thread, if the system tells.
+    pub(crate) fn manager_time(&self) -> Option<Duration> {
+        procfs::cpu_time(&format!("{}/manager", self.prefix))
+    }
+
+    /// How often threads of this executor left a CPU, if the system tells.
+    pub(crate) fn switches(&self) -> Option<u64> {
+        procfs::switches(&format!("{}/", self.prefix))
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        // What comes next has the machine for itself. Nothing of ours is left to do, and nobody asks.
+        drop(self.executor.shutdown(LONG));
+    }
+}
+
+impl Workers {
+    fn started(&self) {
+        let now = self.now.fetch_add(1, Relaxed) + 1;
+        self.peak.fetch_max(now, Relaxed);
+    }
+
+    fn stopped(&self) {
+        self.now.fetch_sub(1, Relaxed);
+    }
+}

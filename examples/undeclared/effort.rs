@@ -1,0 +1,52 @@
+//! How much is measured.
+
+use std::time::Duration;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Effort {
+    pub(crate) quick: bool,
+    /// How many blocks, and how many of them first, unmeasured, until all threads are there.
+    pub(crate) blocks: usize,
+    pub(crate) warm_up: usize,
+    /// Items of the mixed load and of the one that only computes.
+    pub(crate) items: usize,
+    /// Runs of the mixed load, of which the median counts.
+    pub(crate) runs: usize,
+    /// How often items wait for a later one.
+    pub(crate) dependencies: usize,
+    /// How long an idle executor is watched.
+    pub(crate) idle: Duration,
+    /// Crowds of spinning items.
+    pub(crate) crowds: usize,
+    pub(crate) hogs: usize,
+    /// Requests to the service.
+    pub(crate) requests: usize,
+}
+
+impl Effort {
+    pub(crate) const FULL: Self = Self {
+        quick: false,
+        blocks: 400,
+        warm_up: 10,
+        items: 4000,
+        runs: 3,
+        dependencies: 200,
+        idle: Duration::from_secs(10),
+        crowds: 5,
+        hogs: 40,
+        requests: 2000,
+    };
+
+    pub(crate) const QUICK: Self = Self {
+        quick: true,
+        blocks: 40,
+        warm_up: 3,
+        items: 400,
+        runs: 1,
+        dependencies: 20,
+        idle: Duration::from_secs(2),
+        crowds: 1,
+        hogs: 4,
+        requests: 200,
+    };
+}

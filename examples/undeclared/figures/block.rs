@@ -1,0 +1,72 @@
+//! How long the next item waits once the only running one, or one of as many as there are CPUs, sleeps.
+//!
+//! Each block begins at another moment of the manager's rounds: before it, the item computes for a random while.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use cmwq::{JoinHandle, WorkQueue};
+
+use crate::bed::{Bed, NO_PANIC, UNLIMITED};
+use crate::effort::Effort;
+use crate::figure::{Outcome, Times, Unit, Value};
+use crate::load::{Random, burn};
+use crate::mode::Mode;
+
+/// Longer than two rounds.
+const PHASE: Duration = Duration::from_millis(4);
+/// Who has not been missed by then has slept in peace.
+const SLEEP: Duration = Duration::from_millis(12);
+
+pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
+    let bed = Bed::new(mode)?;
+    let mut random = Random(5);
+    let mut series = |queue: &WorkQueue, cpu, blockers| {
+        let trials = (0..effort.warm_up + effort.blocks).map(|_| {
+            let phases = (0..blockers).map(|_| random.duration(PHASE)).collect();
+            trial(mode, queue, cpu, phases)
+        });
+        Times::new(trials.skip(effort.warm_up).collect())
+    };
+    let per_cpu = series(&bed.queue(WorkQueue::per_cpu("per-cpu")), Some(bed.first_cpu()), 1);
+    let default = series(&bed.queue(WorkQueue::new("default")), None, bed.cpus());
+    let value = |what, value| Value::new(what, Unit::Milliseconds, value);
+    Ok(Outcome::of(vec![
+        value("per-CPU queue, p50", per_cpu.percentile(50)).aims(mode, 2.0, 0.2),
+        value("per-CPU queue, p99", per_cpu.percentile(99)).aims(mode, 5.0, 1.0),
+        value("default queue, p50", default.percentile(50)).aims(mode, 2.0, 0.2),
+        value("default queue, p99", default.percentile(99)).aims(mode, 5.0, 1.0),
+    ]))
+}
+
+/// From the first block to the start of the item that waits behind.
+fn trial(mode: Mode, queue: &WorkQueue, cpu: Option<usize>, phases: Vec<Duration>) -> Duration {
+    let blockers: Vec<_> = phases
+        .into_iter()
+        .map(|phase| {
+            let block = move || {
+                burn(phase);
+                let begin = Instant::now();
+                mode.wait(|| std::thread::sleep(SLEEP));
+                begin
+            };
+            spawn(queue, cpu, block)
+        })
+        .collect();
+    let next = spawn(queue, cpu, Instant::now);
+    let queued = Instant::now();
+    let next = next.join().expect(NO_PANIC);
+    let blocked = blockers.into_iter().map(|blocker| blocker.join().expect(NO_PANIC)).min();
+    next.saturating_duration_since(blocked.expect("somebody blocks").max(queued))
+}
+
+fn spawn<T: Send + 'static>(
+    queue: &WorkQueue,
+    cpu: Option<usize>,
+    item: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    match cpu {
+        Some(cpu) => queue.spawn_on(cpu, item).expect(UNLIMITED),
+        None => queue.spawn(item).expect(UNLIMITED),
+    }
+}

@@ -1,0 +1,72 @@
+//! Items of a per-CPU queue spin until one behind them runs, on another queue of the same CPU. Not one thread for each
+//! of them helps: only as many as the queue lets be active.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use cmwq::WorkQueue;
+
+use crate::bed::{Bed, NO_PANIC, UNLIMITED};
+use crate::effort::Effort;
+use crate::figure::{Outcome, Times, Unit, Value, milliseconds};
+use crate::mode::Mode;
+
+const SPINNERS: usize = 200;
+const MAX_ACTIVE: usize = 4;
+/// Nobody is going to notice any more.
+const NEVER: Duration = Duration::from_secs(1);
+
+pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
+    let (mut times, mut threads, mut given_up) = (Vec::new(), 0, false);
+    for _ in 0..effort.crowds {
+        // Each with a pool that has no thread yet.
+        let bed = Bed::new(mode)?;
+        match crowd(&bed) {
+            Some(time) => times.push(time),
+            None => given_up = true,
+        }
+        threads = threads.max(pool_threads(&bed));
+        if given_up {
+            break;
+        }
+    }
+    let value = if given_up { milliseconds(NEVER) } else { Times::new(times).longest() };
+    Ok(Outcome::of(vec![
+        Value::new("until it runs", Unit::Milliseconds, value).given_up(given_up).aim(mode, 150.0),
+        Value::new("threads of that pool", Unit::Count, threads as f64).aim(mode, 7.0),
+    ]))
+}
+
+/// From queueing the item that all wait for until it runs. `None`: it had to be helped.
+fn crowd(bed: &Bed) -> Option<Duration> {
+    let cpu = bed.first_cpu();
+    let spinners = bed.queue(WorkQueue::per_cpu("spinners").max_active(MAX_ACTIVE));
+    let setters = bed.queue(WorkQueue::per_cpu("setters"));
+    let flag = Arc::new(AtomicBool::new(false));
+    for _ in 0..SPINNERS {
+        let flag = Arc::clone(&flag);
+        let spin = move || {
+            while !flag.load(Relaxed) {
+                std::hint::spin_loop();
+            }
+        };
+        drop(spinners.spawn_on(cpu, spin).expect(UNLIMITED));
+    }
+    let (begin, set) = (Instant::now(), Arc::clone(&flag));
+    let setter = move || {
+        set.store(true, Relaxed);
+        Instant::now()
+    };
+    let ran = setters.spawn_on(cpu, setter).expect(UNLIMITED).join_timeout(NEVER);
+    flag.store(true, Relaxed);
+    spinners.flush().expect("main is no item");
+    Some(ran.ok()?.expect(NO_PANIC) - begin)
+}
+
+/// Workers stay for minutes: those that there were are still there.
+fn pool_threads(bed: &Bed) -> usize {
+    let name = bed.first_cpu().to_string();
+    bed.executor.snapshot().pools.iter().find(|pool| pool.name == name).map_or(0, |pool| pool.workers)
+}

@@ -1,0 +1,42 @@
+//! An executor that has worked, and has nothing to do.
+
+use std::error::Error;
+use std::time::Duration;
+
+use cmwq::WorkQueue;
+
+use crate::bed::{Bed, UNLIMITED};
+use crate::effort::Effort;
+use crate::figure::{Outcome, Unit, Value};
+use crate::load::burn;
+use crate::mode::Mode;
+
+/// Longer than anybody goes on looking after the last item.
+const SETTLE: Duration = Duration::from_millis(2500);
+
+pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
+    let bed = Bed::new(mode)?;
+    // Whoever is to be watched has been.
+    for queue in [WorkQueue::new("default"), WorkQueue::per_cpu("per-cpu")] {
+        let queue = bed.queue(queue);
+        for _ in 0..20 * bed.cpus() {
+            let item = || {
+                burn(Duration::from_micros(200));
+                std::thread::sleep(Duration::from_millis(2));
+            };
+            drop(queue.spawn(item).expect(UNLIMITED));
+        }
+        queue.flush().expect("main is no item");
+    }
+    std::thread::sleep(SETTLE);
+
+    let before = bed.switches();
+    std::thread::sleep(effort.idle);
+    let what = if effort.quick { "in 2 s" } else { "in 10 s" };
+    Ok(Outcome::of(vec![match before.zip(bed.switches()) {
+        Some((before, after)) => {
+            Value::new(what, Unit::Count, after.saturating_sub(before) as f64).aim(mode, 0.0)
+        }
+        None => Value::unknown(what, Unit::Count),
+    }]))
+}

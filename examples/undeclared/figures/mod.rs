@@ -1,0 +1,76 @@
+//! Everything that is measured, in the order of the table.
+
+mod block;
+mod compute;
+mod crowd;
+mod dependency;
+mod hog;
+mod idle;
+mod mixed;
+mod service;
+
+use std::error::Error;
+
+use crate::effort::Effort;
+use crate::figure::Outcome;
+use crate::mode::Mode;
+
+pub(crate) struct Figure {
+    /// For `--only`.
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    /// Where it means something.
+    pub(crate) modes: &'static [Mode],
+    pub(crate) measure: fn(Mode, Effort) -> Result<Outcome, Box<dyn Error>>,
+}
+
+pub(crate) const FIGURES: &[Figure] = &[
+    Figure {
+        name: "block",
+        title: "an item blocks: until the next one starts",
+        modes: &Mode::ALL,
+        measure: block::measure,
+    },
+    Figure {
+        name: "mixed",
+        title: "items of 0.5 ms CPU, every 4th sleeps 5 ms",
+        modes: &Mode::ALL,
+        measure: mixed::measure,
+    },
+    Figure {
+        name: "dependency",
+        title: "as many items as CPUs wait for a later one",
+        modes: &Mode::ALL,
+        measure: dependency::measure,
+    },
+    Figure {
+        name: "compute",
+        title: "nothing blocks: the manager's CPU time, of the work's",
+        modes: &Mode::UNGUARDED,
+        measure: compute::measure,
+    },
+    Figure {
+        name: "idle",
+        title: "an idle executor: wake-ups of all its threads",
+        modes: &Mode::UNGUARDED,
+        measure: idle::measure,
+    },
+    Figure {
+        name: "crowd",
+        title: "200 items spin until one behind them runs",
+        modes: &Mode::UNGUARDED,
+        measure: crowd::measure,
+    },
+    Figure {
+        name: "hog",
+        title: "an item computes for 100 ms: until the next one starts",
+        modes: &Mode::UNGUARDED,
+        measure: hog::measure,
+    },
+    Figure {
+        name: "service",
+        title: "a service: until it has done what does not block",
+        modes: &Mode::ALL,
+        measure: service::measure,
+    },
+];

@@ -1,0 +1,79 @@
+//! A service for a few seconds: how long requests take that have nothing to wait for, and whom the executor lists.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cmwq::{JoinHandle, WorkQueue};
+
+use crate::bed::{Bed, NO_PANIC, UNLIMITED};
+use crate::effort::Effort;
+use crate::figure::{Outcome, Times, Unit, Value};
+use crate::mode::Mode;
+use crate::service::{self, Service};
+
+/// How often a request comes, on a machine of two CPUs.
+const EVERY: Duration = Duration::from_millis(1);
+/// With so many of them, the CPU of the housekeeping has something to do, and much.
+const NOTE: usize = 8;
+const REPORT: usize = 240;
+
+/// What is asked of the service, and what came of it.
+struct Desk {
+    service: Arc<Service>,
+    requests: WorkQueue,
+    /// Of one CPU.
+    housekeeping: WorkQueue,
+    cpu: usize,
+    images: Vec<JoinHandle<Duration>>,
+    notes: Vec<JoinHandle<Duration>>,
+}
+
+pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
+    let bed = Bed::new(mode)?;
+    let mut desk = Desk {
+        service: Arc::new(Service::new(mode)?),
+        requests: bed.queue(WorkQueue::new("requests")),
+        housekeeping: bed.queue(WorkQueue::per_cpu("housekeeping")),
+        cpu: bed.first_cpu(),
+        images: Vec::new(),
+        notes: Vec::new(),
+    };
+    let every = EVERY * 2 / bed.cpus() as u32;
+    let begin = Instant::now();
+    for number in 0..effort.requests {
+        let arrives = begin + every * number as u32;
+        std::thread::sleep(arrives.saturating_duration_since(Instant::now()));
+        desk.take(number, arrives);
+    }
+    desk.requests.flush().expect("main is no item");
+    let [images, notes] = [desk.images, desk.notes]
+        .map(|items| Times::new(items.into_iter().map(|item| item.join().expect(NO_PANIC)).collect()));
+    let value = |what, value| Value::new(what, Unit::Milliseconds, value);
+    let values = vec![
+        value("an image, p50", images.percentile(50)),
+        value("an image, p99", images.percentile(99)),
+        value("a note beside reports, p99", notes.percentile(99)),
+        Value::new("threads", Unit::Count, bed.peak_threads() as f64),
+    ];
+    Ok(Outcome::of(values).with_offenders_of(&bed.executor))
+}
+
+impl Desk {
+    fn take(&mut self, number: usize, arrives: Instant) {
+        let (service, queue) = (&self.service, &self.requests);
+        match number % 4 {
+            0 => drop(queue.spawn(service::ask_remote(service)).expect(UNLIMITED)),
+            1 => drop(queue.spawn(service::book(service)).expect(UNLIMITED)),
+            2 => drop(queue.spawn(service::send_page(service, number)).expect(UNLIMITED)),
+            _ => self.images.push(queue.spawn(service::shrink_image(arrives)).expect(UNLIMITED)),
+        }
+        if number % REPORT == 0 {
+            drop(self.housekeeping.spawn_on(self.cpu, service::write_report()).expect(UNLIMITED));
+        }
+        if number % NOTE == 0 {
+            let note = service::take_note(arrives);
+            self.notes.push(self.housekeeping.spawn_on(self.cpu, note).expect(UNLIMITED));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Items that block, spin and compute for long without a word to the executor, and what becomes of the others.
+//!
+//! ```text
+//! cargo run --release --example undeclared
+//! cargo run --release --example undeclared -- --quick --mode sampling
+//! cargo run --release --example undeclared -- --only service
+//! cargo run --release --example undeclared -- --check
+//! ```
+//!
+//! Each figure is measured without detection, with each way of detection that the system permits, and with guards. The
+//! last one is a small service, after which the executor's lists tell whose code a guard is missing from.
+//!
+//! | module | |
+//! |---|---|
+//! | `args`, `effort` | the command line, and how much is measured |
+//! | `mode` | off, sampling, switches, guards |
+//! | `bed` | an executor of one mode |
+//! | `figures` | what is measured, one file each |
+//! | `service`, `pages` | the service |
+//! | `load` | what items do |
+//! | `procfs`, `others` | what the system tells of threads, and of who else uses the machine |
+//! | `figure`, `report` | values, and what is aimed at |
+//! | `table`, `json` | two ways to show them |
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
+
+mod args;
+mod bed;
+mod effort;
+mod figure;
+mod figures;
+mod json;
+mod load;
+mod mode;
+mod others;
+mod pages;
+mod procfs;
+mod report;
+mod service;
+mod table;
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use args::{Args, Command};
+use cmwq::Executor;
+use indicatif::{ProgressBar, ProgressStyle};
+use mode::Mode;
+use others::Others;
+use report::Report;
+
+fn main() -> ExitCode {
+    let args = match Command::parse(lexopt::Parser::from_env()) {
+        Ok(Command::Run(args)) => args,
+        Ok(Command::Print(text)) => {
+            return finish(io::stdout().write_all(text.as_bytes()), ExitCode::SUCCESS);
+        }
+        Err(error) => {
+            eprintln!("undeclared: {error}\nTry 'undeclared --help' for more information.");
+            return ExitCode::from(2);
+        }
+    };
+    let report = match measure(&args) {
+        Ok(report) => report,
+        Err(error) => return fail(&*error),
+    };
+    let text = if args.json { json::text(&report) } else { table::text(&report) };
+    let failed = args.check && !report.missed().is_empty();
+    let verdict = if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    finish(io::stdout().write_all(text.as_bytes()), verdict)
+}
+
+fn measure(args: &Args) -> Result<Report, Box<dyn Error>> {
+    let mut report = Report {
+        cpus: Executor::builder().build()?.cpus().len(),
+        quick: args.effort.quick,
+        modes: args.modes.clone(),
+        denied: Vec::new(),
+        others: None,
+        figures: args.figures.clone(),
+        outcomes: Vec::new(),
+    };
+    for mode in &args.modes {
+        report.denied.extend(mode.denied()?.map(|reason| (*mode, reason)));
+    }
+    let permitted: Vec<Mode> = {
+        let denied = |mode: &Mode| report.denied.iter().any(|(denied, _)| denied == mode);
+        args.modes.iter().copied().filter(|mode| !denied(mode)).collect()
+    };
+    let plan: Vec<_> = args
+        .figures
+        .iter()
+        .flat_map(|figure| permitted.iter().map(move |mode| (*figure, *mode)))
+        .filter(|(figure, mode)| figure.modes.contains(mode))
+        .collect();
+    let others = Others::watch();
+    let progress = progress(plan.len() as u64);
+    for (figure, mode) in plan {
+        progress.set_message(format!("{}, {}", figure.name, mode.name()));
+        report.outcomes.push((figure.name, mode, (figure.measure)(mode, args.effort)?));
+        progress.inc(1);
+    }
+    report.others = others.share();
+    progress.finish_and_clear();
+    Ok(report)
+}
+
+/// On standard error, if that is a terminal. It moves once a second only: that takes CPU time, too.
+fn progress(steps: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len}: {msg}, {elapsed}");
+    let bar = ProgressBar::new(steps).with_style(style.expect("the template is well-formed"));
+    if !bar.is_hidden() {
+        bar.enable_steady_tick(Duration::from_secs(1));
+    }
+    bar
+}
+
+fn finish(written: io::Result<()>, verdict: ExitCode) -> ExitCode {
+    match written {
+        // A reader that has seen enough does not change what was found.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(&error),
+        _ => verdict,
+    }
+}
+
+fn fail(error: &dyn Error) -> ExitCode {
+    eprintln!("undeclared: {error}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,29 @@
+//! How much others use of the machine while we measure.
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::procfs;
+
+pub(crate) struct Others {
+    /// CPU time of all CPUs, how much of it nobody used, and how much was ours.
+    since: Option<(f64, f64, f64)>,
+}
+
+impl Others {
+    pub(crate) fn watch() -> Self {
+        Self { since: now() }
+    }
+
+    /// Their part of all CPU time, in percent; `None` where the system does not tell.
+    pub(crate) fn share(&self) -> Option<f64> {
+        let (since, now) = self.since.zip(now())?;
+        let (all, idle, ours) = (now.0 - since.0, now.1 - since.1, now.2 - since.2);
+        (all > 0.0).then(|| (100.0 * (all - idle - ours) / all).max(0.0))
+    }
+}
+
+fn now() -> Option<(f64, f64, f64)> {
+    let (all, idle) = procfs::machine()?;
+    let ours = clock_gettime(ClockId::ProcessCPUTime);
+    Some((all, idle, ours.tv_sec as f64 + ours.tv_nsec as f64 / 1e9))
+}

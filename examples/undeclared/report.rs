@@ -1,0 +1,50 @@
+//! Everything that was measured.
+
+use crate::figure::{Offenders, Outcome, Value};
+use crate::figures::Figure;
+use crate::mode::Mode;
+
+pub(crate) struct Report {
+    pub(crate) cpus: usize,
+    pub(crate) quick: bool,
+    /// Those asked for, also where the system does not permit them.
+    pub(crate) modes: Vec<Mode>,
+    pub(crate) denied: Vec<(Mode, String)>,
+    /// How much of all CPUs' time others used meanwhile, in percent, if the system tells.
+    pub(crate) others: Option<f64>,
+    pub(crate) figures: Vec<&'static Figure>,
+    /// By figure and mode.
+    pub(crate) outcomes: Vec<(&'static str, Mode, Outcome)>,
+}
+
+impl Report {
+    /// The values of a figure in a mode; none where it was not measured.
+    pub(crate) fn values(&self, figure: &Figure, mode: Mode) -> &[Value] {
+        let found = self.outcomes.iter().find(|(name, of, _)| *name == figure.name && *of == mode);
+        found.map_or(&[], |(_, _, outcome)| &outcome.values)
+    }
+
+    pub(crate) fn offenders(&self) -> impl Iterator<Item = (Mode, &Offenders)> {
+        self.outcomes.iter().filter_map(|(_, mode, outcome)| Some((*mode, outcome.offenders.as_ref()?)))
+    }
+
+    /// What is aimed at and not reached, in words.
+    pub(crate) fn missed(&self) -> Vec<String> {
+        let missed = self.outcomes.iter().flat_map(|(figure, mode, outcome)| {
+            let values = outcome.values.iter().filter(|value| value.is_missed());
+            values.map(move |value| {
+                let (unit, aim) = (value.unit, value.at_most.unwrap_or_default());
+                let space = if unit.name().is_empty() { "" } else { " " };
+                format!(
+                    "{figure}, {}: {} is {}{space}{}, may be {} at most",
+                    mode.name(),
+                    value.what,
+                    value.text().trim_end_matches(" !"),
+                    unit.name(),
+                    unit.text(aim)
+                )
+            })
+        });
+        missed.collect()
+    }
+}

@@ -1,0 +1,103 @@
+//! A small service, as somebody writes it who has not heard of guards: its items call `std::thread::sleep`,
+//! `Mutex::lock` and `File::read` like any code.
+//!
+//! Each kind of item comes from a function of its own, by whose name the executor knows it. Guards are entered in one mode
+//! only, to compare with.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::bed::NO_PANIC;
+use crate::load::burn;
+use crate::mode::Mode;
+use crate::pages::Pages;
+
+/// What a request computes.
+const REQUEST: Duration = Duration::from_micros(400);
+/// How long another service takes to answer.
+const REMOTE: Duration = Duration::from_millis(6);
+/// How long it takes to make an entry durable.
+const COMMIT: Duration = Duration::from_micros(2500);
+const NOTE: Duration = Duration::from_micros(20);
+/// What somebody should have divided, or given to a CPU-intensive queue.
+const REPORT: Duration = Duration::from_millis(40);
+
+pub(crate) struct Service {
+    mode: Mode,
+    ledger: Mutex<u64>,
+    pages: Pages,
+}
+
+impl Service {
+    /// # Errors
+    ///
+    /// If the pages cannot be written.
+    pub(crate) fn new(mode: Mode) -> io::Result<Self> {
+        Ok(Self { mode, ledger: Mutex::new(0), pages: Pages::write()? })
+    }
+}
+
+/// Asks another service, for which a sleep stands here.
+pub(crate) fn ask_remote(service: &Arc<Service>) -> impl FnOnce() + Send + 'static {
+    let mode = service.mode;
+    move || {
+        burn(REQUEST / 2);
+        mode.wait(|| sleep(REMOTE));
+        burn(REQUEST / 2);
+    }
+}
+
+/// Makes an entry in the ledger, which is locked until the entry is durable.
+pub(crate) fn book(service: &Arc<Service>) -> impl FnOnce() + Send + 'static {
+    let service = Arc::clone(service);
+    move || {
+        burn(REQUEST);
+        let mut ledger = service.mode.wait(|| service.ledger.lock()).expect(NO_PANIC);
+        *ledger += 1;
+        service.mode.wait(|| sleep(COMMIT));
+    }
+}
+
+/// Reads a page that is not in memory.
+pub(crate) fn send_page(
+    service: &Arc<Service>,
+    number: usize,
+) -> impl FnOnce() -> io::Result<usize> + Send + 'static {
+    let service = Arc::clone(service);
+    move || {
+        let mut file = service.pages.open(number)?;
+        let page = service.mode.wait(|| read(&mut file))?;
+        burn(REQUEST);
+        Ok(page.len())
+    }
+}
+
+fn read(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    file.read_to_end(&mut page)?;
+    Ok(page)
+}
+
+/// Computes, and nothing else. Returns how long that took since it was asked for.
+pub(crate) fn shrink_image(asked: Instant) -> impl FnOnce() -> Duration + Send + 'static {
+    move || {
+        burn(REQUEST);
+        asked.elapsed()
+    }
+}
+
+/// The same, of what is short.
+pub(crate) fn take_note(asked: Instant) -> impl FnOnce() -> Duration + Send + 'static {
+    move || {
+        burn(NOTE);
+        asked.elapsed()
+    }
+}
+
+/// Computes for long.
+pub(crate) fn write_report() -> impl FnOnce() + Send + 'static {
+    || burn(REPORT)
+}

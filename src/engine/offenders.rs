@@ -1,0 +1,159 @@
+//! Whose items keep a CPU busy for too long, and whose block without a guard.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::policy::offenders::is_told;
+use crate::policy::suspect::Found;
+use crate::policy::worker::Finding;
+use crate::sys::sync::Mutex;
+
+use super::worker::Worker;
+
+/// A type of items that has done more than once what it should not do at all.
+///
+/// See [`Executor::hogs`](crate::Executor::hogs) and
+/// [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers).
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let executor = cmwq::Executor::builder().build()?;
+/// for offender in executor.undeclared_blockers() {
+///     println!("{} has blocked without a guard {} times", offender.item_type, offender.count);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Offender {
+    /// The type of the item's closure, as the compiler names it.
+    pub item_type: &'static str,
+    /// How often that was noticed.
+    pub count: u64,
+}
+
+/// See the module. One for each executor.
+#[derive(Debug)]
+pub(crate) struct Offenders {
+    hog_threshold: Duration,
+    hogs: Table,
+    blockers: Table,
+}
+
+/// Counts by item type. There are no more of them than the program's text has closures that are queued, so the table
+/// needs no bound of its own.
+#[derive(Debug, Default)]
+struct Table(Mutex<HashMap<&'static str, u64>>);
+
+impl Offenders {
+    pub(crate) fn new(hog_threshold: Duration) -> Self {
+        Self { hog_threshold, hogs: Table::default(), blockers: Table::default() }
+    }
+
+    /// What was found out about a worker's item, which is of this type, was carried out.
+    pub(super) fn note(&self, worker: &Worker, item_type: &'static str, found: Found) {
+        let queue = || worker.queue_name(found.seen);
+        match found.finding {
+            Finding::Asleep => self.blocker(item_type, queue),
+            Finding::Hog => self.hog(item_type, queue),
+            // It has said so, or does nothing wrong.
+            Finding::Blocks | Finding::Runs => {}
+        }
+    }
+
+    /// An item has used the CPU for too long without blocking. `queue` finds the name of its queue, if that still
+    /// exists; it is asked if this is told. With no lock held: a logger is user code.
+    fn hog(&self, item_type: &'static str, queue: impl FnOnce() -> Option<String>) {
+        if let Some(count) = self.hogs.count(item_type) {
+            let queue = named(queue());
+            let threshold = self.hog_threshold;
+            log::warn!(target: "cmwq", "{item_type}{queue} used the CPU for more than {threshold:?} without \
+                blocking, {count} times: it stops counting as running then, and others of its pool start beside it; \
+                say `cpu_intensive`, take an unbound queue, or divide it into several items");
+        }
+    }
+
+    /// An item has blocked outside of any guard. Otherwise as [`hog`](Self::hog).
+    fn blocker(&self, item_type: &'static str, queue: impl FnOnce() -> Option<String>) {
+        if let Some(count) = self.blockers.count(item_type) {
+            let queue = named(queue());
+            log::debug!(target: "cmwq", "{item_type}{queue} blocked without a guard, {count} times: put \
+                `cmwq::blocking` around the call, or take one of the wrappers of `cmwq::blocking`, and nothing waits \
+                until that is noticed");
+        }
+    }
+
+    pub(crate) fn hogs(&self) -> Vec<Offender> {
+        self.hogs.sorted()
+    }
+
+    pub(crate) fn blockers(&self) -> Vec<Offender> {
+        self.blockers.sorted()
+    }
+}
+
+/// How a queue is spoken of, if it still has a name.
+fn named(queue: Option<String>) -> String {
+    queue.map(|name| format!(" of queue {name:?}")).unwrap_or_default()
+}
+
+impl Table {
+    /// Counts one more. How many there are now, if that is to be told.
+    fn count(&self, item_type: &'static str) -> Option<u64> {
+        let mut counts = self.0.lock();
+        let count = counts.entry(item_type).or_default();
+        *count = count.saturating_add(1);
+        Some(*count).filter(|count| is_told(*count))
+    }
+
+    /// The most frequent first, equals by name.
+    fn sorted(&self) -> Vec<Offender> {
+        let counts = self.0.lock();
+        let mut found: Vec<Offender> =
+            counts.iter().map(|(item_type, count)| Offender { item_type, count: *count }).collect();
+        drop(counts);
+        found.sort_unstable_by_key(|offender| (Reverse(offender.count), offender.item_type));
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// spec: S2, S3: counted by item type, and told ever more rarely.
+    #[test]
+    fn offenders_are_counted_by_type_and_the_most_frequent_comes_first() {
+        let offenders = Offenders::new(Duration::from_millis(10));
+        let mut asked = Vec::new();
+        for n in 1..=12 {
+            offenders.hog("busy", || {
+                asked.push(n);
+                Some("q".to_owned())
+            });
+        }
+        assert_eq!(asked, [4, 5, 7, 11], "a name is looked up when it is needed");
+        offenders.hog("also", || unreachable!());
+        offenders.hog("another", || unreachable!());
+        offenders.blocker("asleep", || unreachable!());
+        let listed = |offenders: Vec<Offender>| -> Vec<_> {
+            offenders.iter().map(|offender| (offender.item_type, offender.count)).collect()
+        };
+        assert_eq!(listed(offenders.hogs()), [("busy", 12), ("also", 1), ("another", 1)]);
+        assert_eq!(listed(offenders.blockers()), [("asleep", 1)]);
+    }
+
+    /// A logger, and whatever finds the queue's name, may ask for the list.
+    #[test]
+    fn nothing_is_locked_while_an_offender_is_told() {
+        let offenders = Offenders::new(Duration::from_millis(10));
+        for _ in 0..4 {
+            offenders.blocker("asleep", || Some(format!("{:?}", offenders.blockers())));
+        }
+        assert_eq!(offenders.blockers()[0].count, 4);
+    }
+}

@@ -1,0 +1,54 @@
+//! What the manager sees of a watched pool, and what it does to a worker about whom it has found something out.
+
+use std::sync::Arc;
+
+use crate::policy::suspect::Found;
+use crate::policy::watch::{Look, Rules};
+use crate::policy::worker::Phase;
+
+use super::super::core::Settings;
+use super::super::worker::Worker;
+use super::{Pool, PoolKind, PoolSpec, Slot};
+
+/// Is there anything to look for in such a pool? In one that counts who runs, always: an item may say that it may block.
+pub(super) fn is_watched(spec: &PoolSpec, settings: &Settings) -> bool {
+    let Rules { watchdog, patience, .. } = settings.rules(false);
+    spec.manages_concurrency() || watchdog.is_some() || patience.is_some()
+}
+
+impl Pool {
+    /// A look for the manager's watch, and the workers that it saw, likewise by number.
+    pub(crate) fn observe(&self) -> (Look, Vec<Arc<Worker>>) {
+        let counts = self.spec.manages_concurrency();
+        let at_work = |phase| match phase {
+            // Also between taking its reservation and beginning.
+            Phase::Waking | Phase::Between | Phase::Running | Phase::MayBlock => true,
+            Phase::Uncounted => !counts,
+            Phase::Idle | Phase::Blocked | Phase::Asleep | Phase::Exiting => false,
+        };
+        let state = self.state.lock();
+        let workers: Vec<_> = state.workers.iter().filter_map(Slot::worker).map(Arc::clone).collect();
+        let words: Vec<_> = workers.iter().map(|worker| (worker.id, worker.cell.load())).collect();
+        let target = self.running.load().target();
+        let look = Look {
+            pending: self.has_work(),
+            running: words.iter().any(|(_, word)| at_work(word.phase())),
+            help_coming: state.crew.is_help_coming(),
+            cpus: target.filter(|_| counts).map(|target| target as usize),
+            per_cpu: matches!(self.spec.kind, PoolKind::PerCpu { .. }),
+            given: state.given,
+            workers: words,
+        };
+        (look, workers)
+    }
+
+    /// Carries out what was found out about a worker. False if it does something else by now.
+    pub(crate) fn carry_out(&self, worker: &Worker, found: Found) -> bool {
+        let carried = worker.cell.carry_out(found.seen, found.finding, &self.running);
+        if carried.owes_look {
+            // The CPU that a sleeper has left is the manager's at the moment: the system would take it for busy.
+            self.look_near(worker.cpu());
+        }
+        carried.holds
+    }
+}

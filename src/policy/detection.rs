@@ -1,0 +1,81 @@
+//! How it is noticed that an item blocks without having said so.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+/// How an executor notices that an item blocks outside of any [guard](crate#guards).
+///
+/// Only pools with pending work and no free place are looked at; an idle executor does not look. What is in force, and
+/// why if that is not what was asked for: [`ExecutorSnapshot::detection`](crate::ExecutorSnapshot::detection) and
+/// [`detection_fallback`](crate::ExecutorSnapshot::detection_fallback).
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{Detection, Executor};
+///
+/// let executor = Executor::builder().detection(Detection::Sampling).build()?;
+/// println!("{}", executor.snapshot().detection);
+///
+/// let unwatched = Executor::builder().detection(Detection::Off).build()?;
+/// assert_eq!(unwatched.snapshot().detection, Detection::Off);
+/// # Ok(())
+/// # }
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum Detection {
+    /// Blocking is known from guards alone.
+    Off,
+    /// The states of threads are sampled: a block is noticed within milliseconds. Linux only; elsewhere it is
+    /// [`Off`](Self::Off).
+    Sampling,
+    /// The system's scheduler tells of each switch of a thread that is looked at: a block is noticed in a fraction of a
+    /// millisecond. Linux only, and only where `perf_event_open` is permitted; elsewhere it is
+    /// [`Sampling`](Self::Sampling).
+    #[doc(alias = "perf_event_paranoid")]
+    Switches,
+    /// The best of these that is permitted.
+    #[default]
+    Auto,
+}
+
+impl Detection {
+    /// What is in force, as far as it is known without asking the system whether it permits to be told of switches.
+    pub(crate) fn without_switches(self, portable: bool) -> Self {
+        match self {
+            Self::Off => Self::Off,
+            _ if portable => Self::Off,
+            Self::Sampling | Self::Switches | Self::Auto => Self::Sampling,
+        }
+    }
+}
+
+impl fmt::Display for Detection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::Sampling => "sampling",
+            Self::Switches => "switches",
+            Self::Auto => "auto",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// spec: S1 (choice on the builder)
+    #[test]
+    fn where_nothing_can_be_seen_nothing_is_in_force() {
+        use Detection::{Auto, Off, Sampling, Switches};
+        for (asked, on_linux) in [(Off, Off), (Sampling, Sampling), (Switches, Sampling), (Auto, Sampling)] {
+            assert_eq!(asked.without_switches(false), on_linux, "{asked}");
+            assert_eq!(asked.without_switches(true), Off, "{asked}");
+        }
+        assert_eq!(Detection::default(), Auto);
+    }
+}

@@ -1,0 +1,264 @@
+//! Who of a watched pool does not use the CPU that it counts for, or uses it for too long? What was seen of its workers,
+//! from look to look.
+//!
+//! A worker that counts as running keeps others from starting. One that sleeps without a guard keeps them from it for
+//! nothing, so it is taken out of the count, and put back when it is seen to run again. One that goes on without a
+//! pause has the CPU of its pool for itself, so it is taken out, too, for the rest of its item. Preemption is no sleep.
+//!
+//! Facts about threads cost system calls, so [`Facts`] is asked for those that make a difference only. What is found is
+//! found about a *word*, read before the facts were: it is carried out only if the word is still the same.
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::crew::WorkerId;
+use super::pace::{Pace, Why};
+use super::time::Time;
+use super::worker::{Finding, Phase, WorkerState};
+
+/// Who says that it may block is taken at its word after this time.
+pub(crate) const MAY_BLOCK: Duration = Duration::from_millis(1);
+
+/// Where the system does not tell whether a thread sleeps: one that has used no CPU time for so long does.
+pub(crate) const STILL: Duration = Duration::from_millis(3);
+
+/// What can be learnt about the thread of a worker; `None` if the system does not tell.
+pub(crate) trait Facts {
+    /// Does it sleep? Waiting for a CPU is no sleep.
+    fn sleeps(&mut self, worker: WorkerId) -> Option<bool>;
+    /// How much CPU time it has used.
+    fn cpu_time(&mut self, worker: WorkerId) -> Option<Duration>;
+    /// How often it has slept.
+    fn sleeps_so_far(&mut self, worker: WorkerId) -> Option<u64>;
+}
+
+/// What is looked for in a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scrutiny {
+    /// Whoever sleeps without a guard.
+    pub(crate) sleepers: bool,
+    /// Whoever uses so much CPU time without a break.
+    pub(crate) hogs: Option<Duration>,
+    /// How many CPUs the pool keeps busy.
+    pub(crate) cpus: usize,
+}
+
+/// Something was found out about a worker: to be carried out if its word is still this one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    pub(crate) worker: WorkerId,
+    pub(crate) seen: WorkerState,
+    pub(crate) finding: Finding,
+}
+
+/// What a look at the workers brought.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Findings {
+    pub(crate) found: Vec<Found>,
+    /// When the next finding can be made, if the period is longer.
+    pub(crate) next: Option<Time>,
+    /// Some worker has begun an item since the last look, or has come, or gone.
+    pub(crate) progress: bool,
+}
+
+/// The workers of a pool as they were seen last, by number.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Suspects {
+    sightings: Vec<Sighting>,
+    pace: Pace,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sighting {
+    worker: WorkerId,
+    word: WorkerState,
+    /// Since when it was this word.
+    since: Time,
+    /// Since when it was the same item, or none.
+    began: Time,
+    /// Of a stretch that runs, or sleeps.
+    clock: Option<Clock>,
+    /// It was found to be a hog in this item.
+    hog: bool,
+}
+
+/// The CPU time of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Clock {
+    /// When it was first looked at in this stretch, or when it was known to have slept last.
+    base: Duration,
+    /// How often it had slept by then, from the second look on.
+    sleeps: Option<u64>,
+    /// At the last look.
+    last: Duration,
+    /// Since when it is the same.
+    still_since: Time,
+}
+
+impl Suspects {
+    /// Looks at the workers of a pool, with their words. By number, lowest first.
+    pub(crate) fn look(
+        &mut self,
+        workers: &[(WorkerId, WorkerState)],
+        scrutiny: Scrutiny,
+        facts: &mut impl Facts,
+        now: Time,
+    ) -> Findings {
+        let known = std::mem::take(&mut self.sightings);
+        let mut look = Look::new(self.pace, workers, scrutiny, now);
+        for (worker, word) in workers.iter().copied() {
+            let before = known.binary_search_by_key(&worker, |known| known.worker).ok().map(|at| known[at]);
+            let same_item = before.is_some_and(|before| before.word.sequence() == word.sequence());
+            look.findings.progress |= !same_item;
+            let fresh = Sighting { worker, word, since: now, began: now, clock: None, hog: false };
+            let mut sighting = match before {
+                Some(before) if before.word == word => before,
+                Some(before) if same_item => Sighting { hog: before.hog, began: before.began, ..fresh },
+                _ => fresh,
+            };
+            look.hogs += usize::from(sighting.hog && word.phase() == Phase::Uncounted);
+            look.worker(&mut sighting, facts);
+            self.sightings.push(sighting);
+        }
+        look.findings.progress |= known.len() > workers.len();
+        self.pace = look.pace;
+        look.findings
+    }
+
+    /// Since when, at the latest, each worker has been at its present item, or idle.
+    pub(crate) fn began(&self) -> Vec<(WorkerId, Time)> {
+        self.sightings.iter().map(|known| (known.worker, known.began)).collect()
+    }
+}
+
+/// One look.
+struct Look {
+    findings: Findings,
+    pace: Pace,
+    scrutiny: Scrutiny,
+    now: Time,
+    /// How many are out because they sleep.
+    asleep: usize,
+    /// How many are out because they are hogs, of those that were looked at so far.
+    hogs: usize,
+}
+
+impl Look {
+    fn new(pace: Pace, workers: &[(WorkerId, WorkerState)], scrutiny: Scrutiny, now: Time) -> Self {
+        let asleep = workers.iter().filter(|(_, word)| word.phase() == Phase::Asleep).count();
+        Self { findings: Findings::default(), pace, scrutiny, now, asleep, hogs: 0 }
+    }
+
+    fn worker(&mut self, sighting: &mut Sighting, facts: &mut impl Facts) {
+        match sighting.word.phase() {
+            Phase::Running => self.running(sighting, facts),
+            Phase::Asleep => self.asleep(sighting, facts),
+            Phase::MayBlock => {
+                let at = sighting.since + MAY_BLOCK;
+                if at <= self.now { self.find(sighting, Finding::Blocks) } else { self.come_back(at) }
+            }
+            _ => {}
+        }
+    }
+
+    fn running(&mut self, sighting: &mut Sighting, facts: &mut impl Facts) {
+        let sleeps = if self.scrutiny.sleepers { facts.sleeps(sighting.worker) } else { Some(false) };
+        let asks_clock = self.scrutiny.hogs.is_some() || sleeps.is_none();
+        let cpu_time = if asks_clock { facts.cpu_time(sighting.worker) } else { None };
+        let clock = cpu_time.map(|time| Clock::read(sighting.clock, time, self.now));
+        let still_since = clock.filter(|_| sleeps.is_none()).map(|clock| clock.still_since);
+        let sleeps = sleeps.unwrap_or(still_since.is_some_and(|since| self.now.since(since) >= STILL));
+        if sleeps {
+            // Its CPU time is counted anew once it runs.
+            sighting.clock = clock.map(Clock::rebased);
+            return self.sleeper(sighting);
+        }
+        if let Some(since) = still_since {
+            self.come_back(since + STILL);
+        }
+        let was_known = sighting.clock.is_some();
+        sighting.clock = clock;
+        if let (Some(threshold), true) = (self.scrutiny.hogs, was_known) {
+            self.hog(sighting, threshold, facts);
+        }
+    }
+
+    fn sleeper(&mut self, sighting: &Sighting) {
+        let at = self.pace.next(Why::Asleep, self.asleep, self.scrutiny.cpus);
+        if at > self.now {
+            return self.come_back(at);
+        }
+        self.pace.took(Why::Asleep, self.now);
+        self.asleep += 1;
+        self.find(sighting, Finding::Asleep);
+    }
+
+    /// It runs, and its clock was read before.
+    fn hog(&mut self, sighting: &mut Sighting, threshold: Duration, facts: &mut impl Facts) {
+        let Some(clock) = &mut sighting.clock else { return };
+        let used = clock.last.saturating_sub(clock.base);
+        if used < threshold {
+            if clock.sleeps.is_none() {
+                clock.sleeps = facts.sleeps_so_far(sighting.worker);
+            }
+            return self.come_back(self.now + (threshold - used));
+        }
+        let sleeps = facts.sleeps_so_far(sighting.worker);
+        if sleeps != clock.sleeps && clock.sleeps.is_some() {
+            // It has slept between two looks.
+            (clock.base, clock.sleeps) = (clock.last, sleeps);
+            return;
+        }
+        let at = self.pace.next(Why::Hog, self.hogs, self.scrutiny.cpus);
+        if at > self.now {
+            return self.come_back(at);
+        }
+        self.pace.took(Why::Hog, self.now);
+        self.hogs += 1;
+        sighting.hog = true;
+        self.find(sighting, Finding::Hog);
+    }
+
+    fn asleep(&mut self, sighting: &mut Sighting, facts: &mut impl Facts) {
+        let cpu_time = facts.cpu_time(sighting.worker);
+        let before = sighting.clock.map(|clock| clock.last);
+        if cpu_time.is_some() && cpu_time == before {
+            return; // It has not run since, so it sleeps.
+        }
+        let clock = cpu_time.map(|time| Clock::read(sighting.clock, time, self.now));
+        // The word of a sleeper is another one than that of its last stretch, so this is its clock's first reading.
+        let has_run = before.is_some();
+        sighting.clock = clock;
+        if !facts.sleeps(sighting.worker).unwrap_or(!has_run) {
+            self.find(sighting, Finding::Runs);
+        }
+    }
+
+    fn find(&mut self, sighting: &Sighting, finding: Finding) {
+        let found = Found { worker: sighting.worker, seen: sighting.word, finding };
+        self.findings.found.push(found);
+    }
+
+    fn come_back(&mut self, at: Time) {
+        let next = self.findings.next;
+        self.findings.next = Some(next.map_or(at, |next| next.min(at)));
+    }
+}
+
+impl Clock {
+    fn read(before: Option<Self>, time: Duration, now: Time) -> Self {
+        match before {
+            None => Self { base: time, sleeps: None, last: time, still_since: now },
+            Some(clock) if clock.last == time => clock,
+            Some(clock) => Self { last: time, still_since: now, ..clock },
+        }
+    }
+
+    fn rebased(self) -> Self {
+        Self { base: self.last, sleeps: None, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests;

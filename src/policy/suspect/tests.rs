@@ -1,0 +1,223 @@
+use super::*;
+
+fn at(micros: u64) -> Time {
+    Time::default() + Duration::from_micros(micros)
+}
+
+fn running() -> WorkerState {
+    WorkerState::new(Phase::Between).begin_item(Phase::Running)
+}
+
+const BOTH: Scrutiny = Scrutiny { sleepers: true, hogs: Some(Duration::from_millis(10)), cpus: 1 };
+
+/// Threads as a test wants them to be. By worker: does it sleep, its CPU time, its sleeps so far.
+#[derive(Default)]
+struct Threads {
+    sleeps: Vec<Option<bool>>,
+    cpu_micros: Vec<Option<u64>>,
+    sleeps_so_far: u64,
+    asked: usize,
+}
+
+impl Threads {
+    fn of(sleeps: &[bool]) -> Self {
+        Self {
+            sleeps: sleeps.iter().copied().map(Some).collect(),
+            cpu_micros: vec![Some(0); sleeps.len()],
+            ..Self::default()
+        }
+    }
+}
+
+impl Facts for Threads {
+    fn sleeps(&mut self, worker: WorkerId) -> Option<bool> {
+        self.asked += 1;
+        self.sleeps[worker as usize]
+    }
+
+    fn cpu_time(&mut self, worker: WorkerId) -> Option<Duration> {
+        self.cpu_micros[worker as usize].map(Duration::from_micros)
+    }
+
+    fn sleeps_so_far(&mut self, _worker: WorkerId) -> Option<u64> {
+        Some(self.sleeps_so_far)
+    }
+}
+
+/// Looks, and carries out what is found.
+fn look(
+    suspects: &mut Suspects,
+    workers: &mut [(WorkerId, WorkerState)],
+    scrutiny: Scrutiny,
+    threads: &mut Threads,
+    now: Time,
+) -> (Vec<(WorkerId, Finding)>, Option<Time>) {
+    let findings = suspects.look(workers, scrutiny, threads, now);
+    for found in &findings.found {
+        let (_, word) = workers.iter_mut().find(|(id, _)| *id == found.worker).unwrap();
+        assert_eq!(*word, found.seen);
+        *word = word.found(found.finding).expect("it is about this phase");
+    }
+    (findings.found.iter().map(|found| (found.worker, found.finding)).collect(), findings.next)
+}
+
+/// spec: S1
+#[test]
+fn a_sleeper_is_found_at_the_first_look_and_put_back_when_it_runs() {
+    let mut workers = [(0, running())];
+    let mut suspects = Suspects::default();
+    let mut threads = Threads::of(&[true]);
+    assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(0)).0, [(0, Finding::Asleep)]);
+    assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(1000)).0, []);
+    let asked = threads.asked;
+    assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(2000)).0, []);
+    assert_eq!(threads.asked, asked, "whose CPU time has not changed sleeps");
+    (threads.sleeps[0], threads.cpu_micros[0]) = (Some(false), Some(10));
+    assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(3000)).0, [(0, Finding::Runs)]);
+    assert_eq!(workers[0].1.phase(), Phase::Running);
+}
+
+/// spec: S1 (a guard has said so already), C4
+#[test]
+fn nobody_asks_about_those_who_do_not_count_or_have_no_item() {
+    let blocked = running().block().0;
+    let intensive = running().uncount().0;
+    let mut workers = [(0, blocked), (1, intensive), (2, running().end_item().0)];
+    let mut threads = Threads::of(&[true; 3]);
+    let mut suspects = Suspects::default();
+    for now in [0, 20_000] {
+        assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(now)), (vec![], None));
+    }
+    assert_eq!(threads.asked, 0);
+}
+
+/// spec: S1 (everywhere on Linux: without /proc, by CPU time)
+#[test]
+fn where_the_state_is_unknown_a_thread_without_progress_sleeps() {
+    let mut workers = [(0, running()), (1, running())];
+    let mut threads = Threads::of(&[true, true]);
+    threads.sleeps = vec![None; 2];
+    let mut suspects = Suspects::default();
+    let two = Scrutiny { cpus: 2, ..BOTH };
+    for now in [0, 1000, 2000] {
+        threads.cpu_micros[1] = Some(now);
+        let (found, next) = look(&mut suspects, &mut workers, two, &mut threads, at(now));
+        assert_eq!((found, next), (vec![], Some(at(3000))));
+    }
+    threads.cpu_micros[1] = Some(3000);
+    assert_eq!(look(&mut suspects, &mut workers, two, &mut threads, at(3000)).0, [(0, Finding::Asleep)]);
+    assert_eq!(look(&mut suspects, &mut workers, two, &mut threads, at(4000)).0, []);
+    threads.cpu_micros = vec![Some(1), Some(4000)];
+    assert_eq!(look(&mut suspects, &mut workers, two, &mut threads, at(5000)).0, [(0, Finding::Runs)]);
+}
+
+#[test]
+fn where_nothing_is_known_nothing_is_found() {
+    let mut workers = [(0, running())];
+    let mut threads = Threads { sleeps: vec![None], cpu_micros: vec![None], ..Threads::default() };
+    let mut suspects = Suspects::default();
+    for now in (0..100_000).step_by(1000) {
+        assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(now)), (vec![], None));
+    }
+}
+
+/// spec: S2 (10 ms of CPU time without blocking)
+#[test]
+fn a_hog_is_found_when_it_has_used_the_threshold() {
+    let mut workers = [(0, running())];
+    let mut threads = Threads::of(&[false]);
+    let mut suspects = Suspects::default();
+    threads.cpu_micros[0] = Some(500);
+    assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(0)), (vec![], None));
+    // It shared its CPU: half of the time was its own.
+    threads.cpu_micros[0] = Some(5500);
+    assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(10_000)), (vec![], Some(at(15_000))));
+    threads.cpu_micros[0] = Some(10_500);
+    assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(15_000)).0, [(0, Finding::Hog)]);
+    assert_eq!(workers[0].1.phase(), Phase::Uncounted);
+    assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(16_000)), (vec![], None));
+}
+
+/// spec: S2 (without blocking)
+#[test]
+fn whoever_sleeps_in_between_is_no_hog() {
+    let mut threads = Threads::of(&[false]);
+    // Seen asleep, or in a guard: another stretch.
+    let mut workers = [(0, running())];
+    let mut suspects = Suspects::default();
+    for millis in 0..50 {
+        threads.cpu_micros[0] = Some(900 * millis);
+        let (found, _) = look(&mut suspects, &mut workers, BOTH, &mut threads, at(1000 * millis));
+        assert_eq!(found, []);
+        if millis % 5 == 4 {
+            workers[0].1 = workers[0].1.block().0.unblock(false).0;
+        }
+    }
+    // Never seen, only counted by the system.
+    let mut workers = [(0, running())];
+    let mut suspects = Suspects::default();
+    for millis in 0..50 {
+        (threads.cpu_micros[0], threads.sleeps_so_far) = (Some(900 * millis), millis);
+        let (found, _) = look(&mut suspects, &mut workers, BOTH, &mut threads, at(1000 * millis));
+        assert_eq!(found, []);
+    }
+}
+
+/// spec: C2 (`may_block`: 1 ms)
+#[test]
+fn who_may_block_is_given_a_millisecond() {
+    let mut workers = [(0, running().enter_may_block())];
+    let mut threads = Threads::of(&[true]);
+    let mut suspects = Suspects::default();
+    let off = Scrutiny { sleepers: false, hogs: None, cpus: 1 };
+    assert_eq!(look(&mut suspects, &mut workers, off, &mut threads, at(0)), (vec![], Some(at(1000))));
+    // Another one of the same item.
+    workers[0].1 = workers[0].1.leave_may_block().0.enter_may_block();
+    assert_eq!(look(&mut suspects, &mut workers, off, &mut threads, at(1000)), (vec![], Some(at(2000))));
+    assert_eq!(look(&mut suspects, &mut workers, off, &mut threads, at(2000)).0, [(0, Finding::Blocks)]);
+    assert_eq!(threads.asked, 0);
+}
+
+/// spec: S5 (paced)
+#[test]
+fn of_a_crowd_of_sleepers_a_few_are_taken_out_at_once() {
+    let mut workers: Vec<_> = (0..50).map(|id| (id, running())).collect();
+    let mut threads = Threads::of(&[true; 50]);
+    let mut suspects = Suspects::default();
+    let two = Scrutiny { cpus: 2, ..BOTH };
+    let (found, next) = look(&mut suspects, &mut workers, two, &mut threads, at(0));
+    assert_eq!(found, [(0, Finding::Asleep), (1, Finding::Asleep)]);
+    assert_eq!(next, Some(at(200)));
+    let (found, next) = look(&mut suspects, &mut workers, two, &mut threads, at(200));
+    assert_eq!((found, next), (vec![(2, Finding::Asleep)], Some(at(450))));
+}
+
+/// spec: S5 (spinning items make no crowd)
+#[test]
+fn hogs_are_paced_by_themselves() {
+    let mut workers: Vec<_> = (0..5).map(|id| (id, running())).collect();
+    let mut threads = Threads::of(&[false; 5]);
+    let mut suspects = Suspects::default();
+    let mut found_at = Vec::new();
+    for millis in 0..100 {
+        threads.cpu_micros.fill(Some(1000 * millis));
+        let (found, _) = look(&mut suspects, &mut workers, BOTH, &mut threads, at(1000 * millis));
+        found_at.extend(found.into_iter().map(|(id, finding)| (id, finding, millis)));
+    }
+    let hog = |id, millis| (id, Finding::Hog, millis);
+    assert_eq!(found_at, [hog(0, 10), hog(1, 20), hog(2, 35), hog(3, 58), hog(4, 92)]);
+}
+
+#[test]
+fn progress_is_a_new_item_or_another_worker() {
+    let mut threads = Threads::of(&[false; 3]);
+    let mut suspects = Suspects::default();
+    let mut progress =
+        |workers: &[(WorkerId, WorkerState)]| suspects.look(workers, BOTH, &mut threads, at(0)).progress;
+    assert!(progress(&[(0, running())]));
+    assert!(!progress(&[(0, running())]));
+    assert!(!progress(&[(0, running().block().0)]), "the same item");
+    assert!(progress(&[(0, running()), (2, running())]));
+    assert!(progress(&[(2, running())]), "one has left");
+    assert!(progress(&[(2, running().end_item().0.begin_item(Phase::Running))]));
+}

@@ -1,0 +1,356 @@
+//! What the manager does about a pool that is watched: one with pending work and no free place.
+//!
+//! Armed by the push that finds it so, looked at from time to time, and left alone again after some quiet looks.
+//!
+//! * Pools that count running workers are looked at within milliseconds: somebody may sleep who counts, or keep a CPU
+//!   for himself. The first look is at once, the next after a millisecond; nothing found, ever more rarely, something found,
+//!   more often, for a while.
+//! * In the others nobody keeps anybody from starting, unless threads are missing: looked at rarely, for the watchdog.
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::crew::WorkerId;
+use super::suspect::{Facts, Findings, Found, Scrutiny, Suspects};
+use super::time::Time;
+use super::watchdog::Watchdog;
+use super::worker::WorkerState;
+
+/// A watched pool that is quiet for so many looks is watched no more.
+const QUIET_LOOKS: u8 = 2;
+
+/// Between the first look and the second.
+const PERIOD: Duration = Duration::from_millis(1);
+/// Where one block was found, others may follow: so many looks come soon after each other before they become rare again.
+const ALERT_LOOKS: u8 = 8;
+/// The shortest and the longest time between two looks.
+const SHORTEST: Duration = Duration::from_micros(250);
+const LONGEST: Duration = Duration::from_millis(3);
+
+/// The same for pools that are looked at for the watchdog only.
+const WATCHDOG_PERIOD: Duration = Duration::from_millis(10);
+const WATCHDOG_LONGEST: Duration = Duration::from_secs(1);
+
+/// What is looked for, in all pools of an executor.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// Those who sleep without a guard.
+    pub(crate) sleepers: bool,
+    /// The system tells when they do: there is no need to look often.
+    pub(crate) is_told: bool,
+    /// Those who use so much CPU time.
+    pub(crate) hogs: Option<Duration>,
+    /// Pools that start nothing for so long.
+    pub(crate) watchdog: Option<Duration>,
+    /// Pools with work and nobody on it for so long: the executor itself is at fault.
+    pub(crate) patience: Option<Duration>,
+}
+
+/// What a look at a pool found, taken under the pool's mutex.
+#[derive(Clone, Debug)]
+pub(crate) struct Look {
+    /// Items lie on its worklist.
+    pub(crate) pending: bool,
+    /// Somebody works who counts, or is about to.
+    pub(crate) running: bool,
+    /// A worker is on its way or being made.
+    pub(crate) help_coming: bool,
+    /// How many CPUs it keeps busy, if it counts who runs.
+    pub(crate) cpus: Option<usize>,
+    /// Is it of one CPU? Hogs are looked for there only: in a pod, the others go on.
+    pub(crate) per_cpu: bool,
+    /// How many items others have taken from it: siblings and rescuers.
+    pub(crate) given: u64,
+    /// Its workers, by number, lowest first. Their words are read before anything is asked about their threads.
+    pub(crate) workers: Vec<(WorkerId, WorkerState)>,
+}
+
+/// What a look leads to.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// To be carried out, each if its word is still the same.
+    pub(crate) found: Vec<Found>,
+    pub(crate) verdict: Verdict,
+    /// If it has stalled: since when, at the latest, each of its workers has been at its item. By number, lowest first.
+    pub(crate) began: Vec<(WorkerId, Time)>,
+}
+
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It will be looked at again.
+    Watching,
+    /// Stop watching: clear the bit, then look at the work once more.
+    Unwatch,
+    /// It has started nothing for so long. Told once.
+    Stalled(Duration),
+    /// Work waits and nobody comes for it, for so long: the executor itself is at fault.
+    Stuck(Duration),
+}
+
+/// What has been seen of a watched pool so far.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Watch {
+    quiet_looks: u8,
+    /// Since when, without a break, there was work and nobody on it.
+    stuck_since: Option<Time>,
+    /// How long after the last look the next one comes.
+    period: Duration,
+    /// So many looks come soon after each other.
+    alert: u8,
+    suspects: Suspects,
+    watchdog: Watchdog,
+    /// [`Look::given`] at the last look.
+    given: u64,
+}
+
+impl Watch {
+    pub(crate) fn new(now: Time) -> Self {
+        Self {
+            quiet_looks: 0,
+            stuck_since: None,
+            period: Duration::ZERO,
+            alert: 0,
+            suspects: Suspects::default(),
+            watchdog: Watchdog::new(now),
+            given: 0,
+        }
+    }
+
+    /// The pool is looked at. With when to look again.
+    pub(crate) fn look(
+        &mut self,
+        look: &Look,
+        rules: Rules,
+        facts: &mut impl Facts,
+        now: Time,
+    ) -> (Outcome, Time) {
+        let findings = self.inspect(look, rules, facts, now);
+        if !findings.found.is_empty() && !rules.is_told {
+            self.alert = ALERT_LOOKS;
+        }
+        self.period = self.next_period(look, rules, &findings);
+        self.alert = self.alert.saturating_sub(1);
+        self.quiet_looks = if look.pending { 0 } else { self.quiet_looks + 1 };
+        let stuck = look.pending && !look.running && !look.help_coming;
+        self.stuck_since = if stuck { self.stuck_since.or(Some(now)) } else { None };
+        let stuck_for = self.stuck_since.map_or(Duration::ZERO, |since| now.since(since));
+        let progress = findings.progress || look.given != self.given;
+        self.given = look.given;
+        let stalled_for =
+            rules.watchdog.and_then(|threshold| self.watchdog.looked(look.pending, progress, threshold, now));
+        let verdict = match stalled_for {
+            _ if self.quiet_looks >= QUIET_LOOKS => Verdict::Unwatch,
+            _ if rules.patience.is_some_and(|patience| stuck_for > patience) => Verdict::Stuck(stuck_for),
+            Some(stalled_for) => Verdict::Stalled(stalled_for),
+            None => Verdict::Watching,
+        };
+        let began = if matches!(verdict, Verdict::Stalled(_)) { self.suspects.began() } else { Vec::new() };
+        let bark_at = rules.watchdog.and_then(|threshold| self.watchdog.next(threshold));
+        let soonest = findings.next.into_iter().chain(bark_at).min();
+        let shortest = now + SHORTEST;
+        let next = soonest.map_or(Time::NEVER, |at| at.max(shortest)).min(now + self.period);
+        (Outcome { found: findings.found, verdict, began }, next)
+    }
+
+    fn inspect(&mut self, look: &Look, rules: Rules, facts: &mut impl Facts, now: Time) -> Findings {
+        let counts = look.cpus.is_some() && look.pending;
+        let scrutiny = Scrutiny {
+            sleepers: counts && rules.sleepers,
+            hogs: rules.hogs.filter(|_| counts && look.per_cpu),
+            cpus: look.cpus.unwrap_or(1),
+        };
+        self.suspects.look(&look.workers, scrutiny, facts, now)
+    }
+
+    fn next_period(&self, look: &Look, rules: Rules, findings: &Findings) -> Duration {
+        let (first, longest) = match look.cpus {
+            Some(_) => (PERIOD, LONGEST),
+            None => (WATCHDOG_PERIOD, WATCHDOG_LONGEST),
+        };
+        let period = match self.period {
+            _ if self.alert > 0 => SHORTEST,
+            _ if !findings.found.is_empty() => PERIOD,
+            // Soon it is known whether it stays quiet, and nobody is woken for that any more.
+            _ if !look.pending => first,
+            Duration::ZERO => first,
+            last => longest.min(last * 2),
+        };
+        // Four looks within the patience: what is reported was seen stuck several times in a row.
+        rules.patience.map_or(period, |patience| period.min((patience / 4).max(SHORTEST)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::worker::Phase;
+    use super::*;
+
+    const STUCK: Look = Look {
+        pending: true,
+        running: false,
+        help_coming: false,
+        cpus: Some(1),
+        per_cpu: true,
+        given: 0,
+        workers: Vec::new(),
+    };
+
+    fn at(micros: u64) -> Time {
+        Time::default() + Duration::from_micros(micros)
+    }
+
+    /// All threads are alike.
+    struct Threads {
+        sleep: bool,
+    }
+
+    impl Facts for Threads {
+        fn sleeps(&mut self, _: WorkerId) -> Option<bool> {
+            Some(self.sleep)
+        }
+
+        fn cpu_time(&mut self, _: WorkerId) -> Option<Duration> {
+            Some(Duration::ZERO)
+        }
+
+        fn sleeps_so_far(&mut self, _: WorkerId) -> Option<u64> {
+            Some(0)
+        }
+    }
+
+    const RUN: Threads = Threads { sleep: false };
+
+    fn patient() -> Rules {
+        Rules { patience: Some(Duration::from_millis(100)), ..Rules::default() }
+    }
+
+    #[test]
+    fn work_without_anybody_on_it_is_reported_once_patience_runs_out() {
+        let mut watch = Watch::new(at(0));
+        for millis in [25, 50, 75, 100, 125] {
+            let (outcome, _) = watch.look(&STUCK, patient(), &mut { RUN }, at(1000 * millis));
+            assert_eq!(outcome.verdict, Verdict::Watching, "{millis}");
+        }
+        let (outcome, _) = watch.look(&STUCK, patient(), &mut { RUN }, at(150_000));
+        assert_eq!(outcome.verdict, Verdict::Stuck(Duration::from_millis(125)));
+    }
+
+    #[test]
+    fn help_and_progress_start_the_patience_anew() {
+        for relief in [Look { help_coming: true, ..STUCK }, Look { running: true, ..STUCK }] {
+            let mut watch = Watch::new(at(0));
+            for (millis, look) in [(90, &STUCK), (180, &relief), (270, &STUCK)] {
+                let (outcome, _) = watch.look(look, patient(), &mut { RUN }, at(1000 * millis));
+                assert_eq!(outcome.verdict, Verdict::Watching);
+            }
+        }
+    }
+
+    /// spec: S1 (an idle executor makes no wake-ups)
+    #[test]
+    fn a_quiet_pool_is_watched_no_more() {
+        let quiet = Look { pending: false, ..STUCK };
+        let mut watch = Watch::new(at(0));
+        let verdicts = [0, 1000].map(|now| watch.look(&quiet, patient(), &mut { RUN }, at(now)).0.verdict);
+        assert_eq!(verdicts, [Verdict::Watching, Verdict::Unwatch]);
+    }
+
+    fn running() -> WorkerState {
+        WorkerState::new(Phase::Between).begin_item(Phase::Running)
+    }
+
+    /// When the looks come, of a pool whose one worker goes from item to item, and sleeps from the sixth look to the
+    /// seventh.
+    fn looks(rules: Rules, cpus: Option<usize>) -> Vec<u64> {
+        let mut watch = Watch::new(at(0));
+        let (mut now, mut word, mut looks) = (at(0), running(), Vec::new());
+        for number in 1..=10 {
+            let sleep = number == 6;
+            let look = Look { running: true, cpus, workers: vec![(0, word)], ..STUCK };
+            let (outcome, next) = watch.look(&look, rules, &mut Threads { sleep }, now);
+            assert_eq!(outcome.found.is_empty(), !sleep || cpus.is_none(), "{number}");
+            word = word.end_item().0.begin_item(Phase::Running);
+            looks.push(next.since(now).as_micros() as u64);
+            now = next;
+        }
+        looks
+    }
+
+    /// spec: S1 (within 5 ms by sampling)
+    #[test]
+    fn nothing_found_looks_become_rare_something_found_frequent() {
+        let rules = Rules { sleepers: true, ..Rules::default() };
+        let expected = [1000, 2000, 3000, 3000, 3000, 250, 250, 250, 250, 250];
+        assert_eq!(looks(rules, Some(1)), expected);
+        let told = Rules { is_told: true, ..rules };
+        assert_eq!(looks(told, Some(1)), [1000, 2000, 3000, 3000, 3000, 1000, 2000, 3000, 3000, 3000]);
+    }
+
+    #[test]
+    fn a_pool_that_counts_nobody_is_looked_at_for_the_watchdog() {
+        let rules = Rules { sleepers: true, watchdog: Some(Duration::from_secs(30)), ..Rules::default() };
+        let looks = looks(rules, None);
+        assert_eq!(looks[..3], [10_000, 20_000, 40_000]);
+        assert_eq!(looks[9], 1_000_000);
+    }
+
+    /// spec: S1 (an idle executor makes no wake-ups): whatever it was looked at for, soon after it is idle.
+    #[test]
+    fn a_pool_that_becomes_quiet_is_soon_left_alone() {
+        let rules = Rules { watchdog: Some(Duration::from_secs(30)), ..Rules::default() };
+        for cpus in [None, Some(1)] {
+            let (mut watch, mut now, mut last) = (Watch::new(at(0)), at(0), None);
+            while last.is_none_or(|last| now.since(last) < Duration::from_secs(60)) {
+                let pending = now < at(10_000_000);
+                let look = Look { pending, running: true, cpus, ..STUCK };
+                let (outcome, next) = watch.look(&look, rules, &mut { RUN }, now);
+                last = Some(now);
+                if outcome.verdict == Verdict::Unwatch {
+                    break;
+                }
+                now = next;
+            }
+            assert!(now < at(11_100_000), "{now:?}");
+        }
+    }
+
+    /// spec: S4
+    #[test]
+    fn a_pool_that_starts_nothing_is_reported_once() {
+        let rules = Rules { watchdog: Some(Duration::from_millis(30)), ..Rules::default() };
+        let look = Look { running: true, workers: vec![(0, running())], ..STUCK };
+        let mut watch = Watch::new(at(0));
+        let (mut now, mut reports) = (at(0), Vec::new());
+        while now < at(200_000) {
+            let (outcome, next) = watch.look(&look, rules, &mut { RUN }, now);
+            match outcome.verdict {
+                Verdict::Stalled(since) => reports.push((now, since, outcome.began)),
+                _ => assert_eq!(outcome.began, []),
+            }
+            now = next;
+        }
+        assert_eq!(reports, [(at(30_000), Duration::from_millis(30), vec![(0, at(0))])]);
+    }
+
+    /// spec: S4
+    #[test]
+    fn what_siblings_and_rescuers_take_is_progress_and_an_item_is_as_old_as_it_is() {
+        let rules = Rules { watchdog: Some(Duration::from_millis(30)), ..Rules::default() };
+        let mut watch = Watch::new(at(0));
+        let mut told = Vec::new();
+        for millis in 0..100 {
+            // Its worker enters a guard, and leaves it.
+            let word = if millis % 2 == 0 { running() } else { running().block().0 };
+            let given = if millis < 50 { millis } else { 50 };
+            let look = Look { running: true, given, workers: vec![(3, word)], ..STUCK };
+            let outcome = watch.look(&look, rules, &mut { RUN }, at(1000 * millis)).0;
+            if let Verdict::Stalled(since) = outcome.verdict {
+                told.push((millis, since, outcome.began));
+            }
+        }
+        assert_eq!(told, [(80, Duration::from_millis(30), vec![(3, at(0))])]);
+    }
+}

@@ -1,0 +1,88 @@
+//! Has a pool had work for long, and started none of it?
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::time::Time;
+
+/// Of one watched pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Watchdog {
+    /// When it started something last, or had nothing to start.
+    since: Time,
+    /// This stall has been told.
+    told: bool,
+}
+
+impl Watchdog {
+    pub(crate) const fn new(now: Time) -> Self {
+        Self { since: now, told: false }
+    }
+
+    /// The pool was looked at: has it work, and has it started something since the last look? For how long it has stood
+    /// still, if that is to be told: once for each stall.
+    pub(crate) fn looked(
+        &mut self,
+        pending: bool,
+        progress: bool,
+        threshold: Duration,
+        now: Time,
+    ) -> Option<Duration> {
+        if progress || !pending {
+            *self = Self::new(now);
+        }
+        let stalled_for = now.since(self.since);
+        let tells = !self.told && stalled_for >= threshold;
+        self.told |= tells;
+        tells.then_some(stalled_for)
+    }
+
+    /// When the stall is to be told, unless it ends before that.
+    pub(crate) fn next(&self, threshold: Duration) -> Option<Time> {
+        (!self.told).then(|| self.since + threshold)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THRESHOLD: Duration = Duration::from_secs(30);
+
+    fn at(seconds: u64) -> Time {
+        Time::default() + Duration::from_secs(seconds)
+    }
+
+    /// spec: S4 (reported once)
+    #[test]
+    fn a_stall_is_told_once_and_the_next_one_again() {
+        let mut watchdog = Watchdog::new(at(0));
+        let table = [
+            // at, pending, progress, told
+            (29, true, false, None),
+            (31, true, false, Some(31)),
+            (90, true, false, None),
+            (100, true, true, None),
+            (129, true, false, None),
+            (130, true, false, Some(30)),
+            (140, false, false, None),
+            (169, true, false, None),
+            (171, true, false, Some(31)),
+        ];
+        for (now, pending, progress, told) in table {
+            let answer = watchdog.looked(pending, progress, THRESHOLD, at(now));
+            assert_eq!(answer, told.map(Duration::from_secs), "{now}");
+        }
+    }
+
+    #[test]
+    fn the_manager_comes_when_it_is_time() {
+        let mut watchdog = Watchdog::new(at(5));
+        assert_eq!(watchdog.next(THRESHOLD), Some(at(35)));
+        assert!(watchdog.looked(true, false, THRESHOLD, at(35)).is_some());
+        assert_eq!(watchdog.next(THRESHOLD), None);
+        assert!(watchdog.looked(true, true, THRESHOLD, at(40)).is_none());
+        assert_eq!(watchdog.next(THRESHOLD), Some(at(70)));
+    }
+}

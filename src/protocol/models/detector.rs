@@ -1,0 +1,176 @@
+//! Models of the detector, which looks at workers from outside and moves the same word as they do:
+//! [`WorkerCell`](crate::protocol::worker::WorkerCell) and [`RunningCell`](crate::protocol::running::RunningCell) together.
+//!
+//! It reads a word, looks at the thread, which takes long, and carries out what it found. Meanwhile the worker enters and
+//! leaves guards, ends its item, and begins another one. At the end nobody counts, nobody was counted twice, and a
+//! finding about one item was never carried out on another.
+//!
+//! Red under: `asleep-leaves-twice`, `end-item-forgets-asleep`, `end-item-in-two-steps`, `block-in-two-steps`,
+//! `may-block-in-two-steps`, `found-whatever-was-seen`, `counts-by-its-word-first`.
+
+use std::sync::Arc;
+
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+use super::pool::Pool;
+use super::{Event, check, check_all};
+use crate::policy::concurrency::Running;
+use crate::policy::crew::WorkerId;
+use crate::policy::worker::{Finding, Phase};
+
+fn pool(items: u64) -> Arc<Pool> {
+    Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, items))
+}
+
+/// A worker sleeps in its item, without a guard, until the item that is pushed meanwhile has run: the detector, or the
+/// push, sees to it that another one comes.
+#[test]
+fn who_sleeps_without_a_guard_is_replaced() {
+    check(2, || {
+        let pool = pool(2);
+        let event = Arc::new(Event::new());
+        let sleeper = pool.start_one();
+        let sleeps = {
+            let (pool, event) = (pool.clone(), event.clone());
+            thread::spawn(move || {
+                event.wait();
+                pool.item_ended(sleeper);
+                pool.work(sleeper, || event.set());
+            })
+        };
+        let other = {
+            let (pool, event) = (pool.clone(), event.clone());
+            thread::spawn(move || pool.work(1 - sleeper, || event.set()))
+        };
+        let detector = {
+            let pool = pool.clone();
+            thread::spawn(move || {
+                let seen = pool.worker(sleeper).cell.load();
+                pool.found(sleeper, seen, Finding::Asleep);
+            })
+        };
+        pool.push();
+        detector.join().unwrap();
+        sleeps.join().unwrap();
+        other.join().unwrap();
+        pool.assert_quiet();
+    });
+}
+
+/// A worker that has an item, and nobody to take its place: whoever leaves the count looks, and finds nothing.
+struct Alone(Arc<Pool>, WorkerId);
+
+impl Alone {
+    fn new() -> Self {
+        let pool = pool(1);
+        let id = pool.start_one();
+        Self(pool, id)
+    }
+
+    /// Looks once, or twice, and finds these.
+    fn detector(&self, findings: &'static [Finding]) -> thread::JoinHandle<()> {
+        let (pool, id) = (self.0.clone(), self.1);
+        let detect = move || {
+            for finding in findings {
+                pool.found(id, pool.worker(id).cell.load(), *finding);
+            }
+        };
+        thread::spawn(detect)
+    }
+
+    fn come_back(&self, comes: bool) {
+        if comes {
+            self.0.running.come_back();
+        }
+    }
+
+    fn ends_its_item(&self, detector: thread::JoinHandle<()>) {
+        let (running, cell) = (&self.0.running, &self.0.worker(self.1).cell);
+        self.come_back(cell.end_item());
+        assert_eq!(cell.load().phase(), Phase::Between);
+        running.leave();
+        assert!(running.load().running() <= 1, "who counts by its word may leave at any time");
+        detector.join().unwrap();
+        assert_eq!(running.load().running(), 0);
+    }
+}
+
+#[test]
+fn a_guard_and_the_detector_count_once() {
+    check_all(|| {
+        let alone = Alone::new();
+        let detector = alone.detector(&[Finding::Asleep, Finding::Runs]);
+        alone.0.block(alone.1);
+        alone.0.unblock(alone.1);
+        alone.ends_its_item(detector);
+    });
+}
+
+#[test]
+fn a_guard_that_may_block_and_the_detector_count_once() {
+    check_all(|| {
+        let alone = Alone::new();
+        let detector = alone.detector(&[Finding::Asleep, Finding::Blocks]);
+        let cell = &alone.0.worker(alone.1).cell;
+        cell.enter_may_block();
+        alone.come_back(cell.leave_may_block());
+        alone.ends_its_item(detector);
+    });
+}
+
+#[test]
+fn a_guard_inside_of_one_that_may_block_and_the_detector_count_once() {
+    check(3, || {
+        let alone = Alone::new();
+        let detector = alone.detector(&[Finding::Blocks]);
+        let cell = &alone.0.worker(alone.1).cell;
+        cell.enter_may_block();
+        alone.0.block(alone.1);
+        alone.come_back(cell.unblock(true));
+        alone.come_back(cell.leave_may_block());
+        alone.ends_its_item(detector);
+    });
+}
+
+/// The item ends while it is taken out, or put back.
+#[test]
+fn an_item_ends_under_the_eyes_of_the_detector() {
+    check_all(|| {
+        let alone = Alone::new();
+        let detector = alone.detector(&[Finding::Asleep, Finding::Runs, Finding::Hog]);
+        alone.ends_its_item(detector);
+    });
+}
+
+/// Two items, one after the other, and a look that may be stale by the time it is carried out. The worker knows at the end of an
+/// item whether it was moved: then the look was at this one.
+#[test]
+fn a_stale_look_never_hits_the_next_item() {
+    check(3, || {
+        let pool = pool(2);
+        let id = pool.start_one();
+        let looked_at = Arc::new(AtomicU64::new(0));
+        let detector = {
+            let (pool, looked_at) = (pool.clone(), looked_at.clone());
+            thread::spawn(move || {
+                let seen = pool.worker(id).cell.load();
+                looked_at.store(seen.sequence(), Ordering::SeqCst);
+                pool.found(id, seen, Finding::Hog);
+            })
+        };
+        let cell = &pool.worker(id).cell;
+        for number in 1..=2 {
+            if number == 2 {
+                cell.begin_item(Phase::Running);
+            }
+            assert_eq!(cell.load().sequence(), number);
+            if cell.end_item() {
+                pool.running.come_back();
+                assert_eq!(looked_at.load(Ordering::SeqCst), number, "another item was looked at");
+            }
+        }
+        detector.join().unwrap();
+        assert_eq!(pool.running.load().running(), 1, "it counts, between its items");
+    });
+}

@@ -1,0 +1,115 @@
+//! `examples/undeclared`: it measures what it is asked to, tells what the system denies, and lists whose items block.
+//!
+//! How fast anything is depends on the machine, so nothing is asserted of that.
+//!
+//! `cargo test` builds the examples; `cargo test --test undeclared` alone does not.
+#![cfg(target_os = "linux")]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const FIGURES: [&str; 8] = ["block", "mixed", "dependency", "compute", "idle", "crowd", "hog", "service"];
+
+/// Runs the example.
+fn undeclared(arguments: &[&str]) -> Output {
+    let test = std::env::current_exe().expect("a test knows where it is");
+    let built = test.ancestors().nth(2).expect("a test lies two levels deep");
+    let program = built.join("examples/undeclared");
+    assert!(program.exists(), "{} is missing: cargo build --example undeclared", program.display());
+    Command::new(program).args(arguments).output().expect("it runs")
+}
+
+fn measured(arguments: &[&str]) -> Value {
+    let output = undeclared(&[&["--quick", "--json"], arguments].concat());
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+fn list(json: &Value) -> &[Value] {
+    json.as_array().unwrap_or_else(|| panic!("{json} is a list"))
+}
+
+fn names<'a>(json: &'a Value, field: &str) -> Vec<&'a str> {
+    list(json).iter().map(|entry| entry[field].as_str().expect("a name")).collect()
+}
+
+/// Every figure has values in each mode where it means something, and each value is complete.
+#[test]
+fn it_measures_each_figure_in_each_mode() {
+    let report = measured(&[]);
+    assert!(report["cpus"].as_u64().is_some_and(|cpus| cpus > 0) && report["quick"] == true, "{report}");
+    assert_eq!(names(&report["modes"], "mode"), ["off", "sampling", "switches", "guards"]);
+    let permitted: Vec<&str> = {
+        let modes = list(&report["modes"]).iter().filter(|mode| mode["denied"].is_null());
+        modes.map(|mode| mode["mode"].as_str().expect("a name")).collect()
+    };
+    assert!(permitted.contains(&"sampling"), "every Linux shows the states of one's own threads: {report}");
+    assert_eq!(names(&report["figures"], "name"), FIGURES);
+    for figure in list(&report["figures"]) {
+        let guarded =
+            ["block", "mixed", "dependency", "service"].contains(&figure["name"].as_str().expect("a name"));
+        let expected = permitted.iter().copied().filter(|mode| guarded || *mode != "guards");
+        assert_eq!(names(&figure["results"], "mode"), expected.collect::<Vec<_>>(), "{figure}");
+        for value in list(&figure["results"]).iter().flat_map(|result| list(&result["values"])) {
+            let number = value["value"].as_f64().expect("the system tells all of it");
+            assert!(number.is_finite() && number >= 0.0, "{value}");
+            assert!(value["what"].is_string() && value["unit"].is_string(), "{value}");
+            assert!(value["given_up"].is_boolean() && value["missed"].is_boolean(), "{value}");
+        }
+    }
+    let missed = list(&report["figures"]).iter().flat_map(|figure| list(&figure["results"]));
+    let missed = missed.flat_map(|result| list(&result["values"])).filter(|value| value["missed"] == true);
+    assert_eq!(list(&report["missed"]).len(), missed.count(), "{report}");
+}
+
+/// spec: S3 (as a user sees it): the service's item types that sleep are listed by their names, and its hog.
+#[test]
+fn it_lists_whose_items_block() {
+    let report = measured(&["--only", "service", "--mode", "off", "--mode", "sampling"]);
+    let [off, sampling] = list(&report["offenders"]) else { panic!("two lists: {report}") };
+    assert_eq!((off["mode"].as_str(), sampling["mode"].as_str()), (Some("off"), Some("sampling")));
+    assert!(list(&off["undeclared_blockers"]).is_empty() && list(&off["hogs"]).is_empty(), "{off}");
+    let count = |of: &Value, item: &str| {
+        let item = format!("undeclared::service::{item}::");
+        let found = list(of)
+            .iter()
+            .find(|offender| offender["item_type"].as_str().is_some_and(|name| name.starts_with(&item)));
+        found.map_or(0, |offender| offender["count"].as_u64().expect("a number"))
+    };
+    assert!(count(&sampling["undeclared_blockers"], "ask_remote") > 0, "{sampling}");
+    assert!(count(&sampling["hogs"], "write_report") > 0, "{sampling}");
+    assert_eq!(count(&sampling["hogs"], "ask_remote"), 0, "{sampling}");
+    // Most frequent first.
+    for offenders in [&sampling["undeclared_blockers"], &sampling["hogs"]] {
+        let counts: Vec<_> = list(offenders).iter().map(|offender| offender["count"].as_u64()).collect();
+        assert!(counts.is_sorted_by(|one, next| one >= next), "{offenders}");
+    }
+}
+
+#[test]
+fn the_table_names_what_was_measured() {
+    let output = undeclared(&["--quick", "--only", "dependency", "--only", "block", "--mode", "sampling"]);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("it is text");
+    for part in
+        ["CPUs", "aim", "sampling", "an item blocks", "per-CPU queue, p99, ms", "wait for a later one"]
+    {
+        assert!(text.contains(part), "{part:?} is in {text}");
+    }
+    assert!(!text.contains("guards") && !text.contains("spin"), "{text}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for arguments in
+        [&["--mode", "auto"][..], &["--only", "nothing"], &["--mode"], &["extra"], &["--quick=3"]]
+    {
+        let output = undeclared(arguments);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let complaint = String::from_utf8(output.stderr).expect("it is text");
+        assert!(complaint.contains("undeclared --help") && output.stdout.is_empty(), "{complaint}");
+    }
+    let help = String::from_utf8(undeclared(&["--help"]).stdout).expect("it is text");
+    assert!(FIGURES.iter().all(|name| help.contains(name)), "{help}");
+}
