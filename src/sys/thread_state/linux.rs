@@ -89,7 +89,7 @@ fn no_such_line(expected: &str, found: &str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::thread::spawn;
+    use crate::sys::thread::{spawn, yield_now};
     use std::hint::spin_loop;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, mpsc};
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(cpu_time(other.id).unwrap(), before);
         other.while_it_runs(|| {
             while cpu_time(other.id).unwrap() < before + Duration::from_millis(2) {
-                std::thread::yield_now();
+                yield_now();
             }
         });
         let id = other.end();
@@ -209,7 +209,7 @@ mod tests {
             ("7 (a) Z 1", State::Gone),
             ("7 (a) P 1", State::Other('P')),
         ] {
-            assert_eq!(parse(line.as_bytes()).unwrap(), state, "{line}");
+            assert_eq!(parse(line.as_bytes()).unwrap(), Seen { state, cpu: None }, "{line}");
         }
         for line in ["", "7", "7 (a)", "7 (a) ", "7 (a) 1", "7 (a)  R"] {
             let error = parse(line.as_bytes()).unwrap_err();
