@@ -30,9 +30,6 @@ use super::worker::Worker;
 /// So many descriptors are kept open for states; of further workers, the state's file is opened for each look.
 const KEPT_EYES: usize = 64;
 
-/// Who was just begun to be listened to is looked at so many times soon after each other.
-const YOUNG: u8 = 8;
-
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Detector {
@@ -66,9 +63,9 @@ struct Sight {
 enum Ear {
     /// Not yet asked for.
     None,
-    /// `heeded`: the manager sleeps on it, too. `young`: for so many looks, the thread's first switches are still to be
-    /// expected, of which the ring cannot tell.
-    Opened { ring: Ring, heeded: bool, young: u8 },
+    /// `heeded`: the manager sleeps on it, too. `is_new`: it was opened after the last look, and the thread may have slept
+    /// in between.
+    Opened { ring: Ring, heeded: bool, is_new: bool },
     /// It cannot be had.
     Denied,
 }
@@ -179,9 +176,9 @@ impl Sight {
                     return Ok(());
                 };
                 self.ear = Ear::Denied;
-                self.ear = Ear::Opened { ring: ring?, heeded: true, young: YOUNG };
+                self.ear = Ear::Opened { ring: ring?, heeded: true, is_new: true };
             }
-            Ear::Opened { heeded, young, .. } => (*heeded, *young) = (true, young.saturating_sub(1)),
+            Ear::Opened { heeded, is_new, .. } => (*heeded, *is_new) = (true, false),
             Ear::Denied => {}
         }
         Ok(())
@@ -218,8 +215,8 @@ impl Ear {
     /// If the system may fail to tell when it sleeps next: after how long to look.
     fn may_miss(&self) -> Option<Duration> {
         match self {
+            Self::Opened { is_new: true, .. } => Some(SHORTEST),
             Self::Opened { ring, .. } if ring.is_primed() => None,
-            Self::Opened { young: 1.., .. } => Some(SHORTEST),
             _ => Some(PERIOD),
         }
     }

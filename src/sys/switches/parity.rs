@@ -4,7 +4,8 @@
 //! record, and another one when the listener sleeps, which wakes it again, for ever. So it must be woken only when a
 //! thread gives its CPU away. The kernel cannot be asked for that, but: records of a thread alternate, each has
 //! [`RECORD`] bytes, and a wake-up comes whenever the ring's end is more than [`WATERMARK`] bytes behind a *mark*, which
-//! then moves on by as much. So every second record wakes, counted from the third: the *outs*, if the first was one.
+//! then moves on by as much. So every second record wakes, counted from the third: the *outs*, if the first was one. (For the
+//! first, there is another ring, which wakes once, whatever comes.)
 //!
 //! If the first was an *in*, the ins wake. Then the ring is *choked*, until the next look: it looks full, and the kernel drops what
 //! comes. With the first record after that it writes a note that some were lost, which is as long as three records. So if an
