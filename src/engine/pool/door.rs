@@ -29,6 +29,13 @@ impl Pool {
         self.seek(if self.has_several_cpus() { affinity::current_cpu() } else { None });
     }
 
+    /// The same for one that has blocked on the CPU `near`.
+    pub(super) fn look_near(&self, near: usize) {
+        let near = Some(near).filter(|_| self.has_several_cpus());
+        self.perform(self.running.look(|| self.has_work()), near);
+        self.seek(near);
+    }
+
     /// The one door: wakes or makes a worker, or tells the manager, if that is what the word says.
     #[inline]
     pub(super) fn perform(&self, kick: Kick, near: Option<usize>) {

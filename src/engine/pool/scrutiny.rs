@@ -12,7 +12,7 @@ use super::{Pool, PoolKind, PoolSpec, Slot};
 
 /// Is there anything to look for in such a pool? In one that counts who runs, always: an item may say that it may block.
 pub(super) fn is_watched(spec: &PoolSpec, settings: &Settings) -> bool {
-    let Rules { watchdog, patience, .. } = settings.rules(false);
+    let Rules { watchdog, patience, .. } = settings.rules();
     spec.manages_concurrency() || watchdog.is_some() || patience.is_some()
 }
 
@@ -36,6 +36,7 @@ impl Pool {
             help_coming: state.crew.is_help_coming(),
             cpus: target.filter(|_| counts).map(|target| target as usize),
             per_cpu: matches!(self.spec.kind, PoolKind::PerCpu { .. }),
+            given: state.given,
             workers: words,
         };
         (look, workers)
@@ -43,15 +44,11 @@ impl Pool {
 
     /// Carries out what was found out about a worker. False if it does something else by now.
     pub(crate) fn carry_out(&self, worker: &Worker, found: Found) -> bool {
-        if !worker.cell.found(found.seen, found.finding) {
-            return false;
+        let carried = worker.cell.carry_out(found.seen, found.finding, &self.running);
+        if carried.owes_look {
+            // The CPU that a sleeper has left is the manager's at the moment: the system would take it for busy.
+            self.look_near(worker.cpu());
         }
-        if found.finding.takes_out() {
-            self.running.leave();
-            self.look();
-        } else {
-            self.running.come_back();
-        }
-        true
+        carried.holds
     }
 }

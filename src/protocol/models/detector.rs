@@ -5,8 +5,8 @@
 //! leaves guards, ends its item, and begins another one. At the end nobody counts, nobody was counted twice, and a
 //! finding about one item was never carried out on another.
 //!
-//! Red under: `asleep-leaves-twice`, `end-item-forgets-asleep`, `end-item-in-two-steps`, `block-may-in-two-steps`,
-//! `found-whatever-was-seen`, `found-runs-comes-back-twice`, `look-without-look`, `push-without-fence`.
+//! Red under: `asleep-leaves-twice`, `end-item-forgets-asleep`, `end-item-in-two-steps`, `block-in-two-steps`,
+//! `may-block-in-two-steps`, `found-whatever-was-seen`, `counts-by-its-word-first`.
 
 use std::sync::Arc;
 
@@ -86,11 +86,13 @@ impl Alone {
     }
 
     fn ends_its_item(&self, detector: thread::JoinHandle<()>) {
-        self.come_back(self.0.worker(self.1).cell.end_item());
+        let (running, cell) = (&self.0.running, &self.0.worker(self.1).cell);
+        self.come_back(cell.end_item());
+        assert_eq!(cell.load().phase(), Phase::Between);
+        running.leave();
+        assert!(running.load().running() <= 1, "who counts by its word may leave at any time");
         detector.join().unwrap();
-        let running = &self.0.running;
-        assert_eq!(running.load().running(), 1, "it counts, with no item");
-        assert_eq!(self.0.worker(self.1).cell.load().phase(), Phase::Between);
+        assert_eq!(running.load().running(), 0);
     }
 }
 

@@ -150,16 +150,11 @@ impl Pool {
 
     /// The detector has read `seen`, then looked at the thread. True if the worker was moved.
     pub(super) fn found(&self, id: WorkerId, seen: WorkerState, finding: Finding) -> bool {
-        let moved = self.worker(id).cell.found(seen, finding);
-        match (moved, finding.takes_out()) {
-            (false, _) => {}
-            (true, true) => {
-                self.running.leave();
-                self.look();
-            }
-            (true, false) => self.running.come_back(),
+        let carried = self.worker(id).cell.carry_out(seen, finding, &self.running);
+        if carried.owes_look {
+            self.look();
         }
-        moved
+        carried.holds
     }
 
     pub(super) fn item_ended(&self, id: WorkerId) {
