@@ -74,6 +74,9 @@ unsafe impl lock_api::RawMutex for RawMutex {
         self.raw().try_lock()
     }
 
+    /// # Safety
+    ///
+    /// As the trait says.
     #[inline]
     unsafe fn unlock(&self) {
         // SAFETY: the caller holds the lock.
@@ -88,6 +91,9 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
 // SAFETY: as above. `bump` is the trait's own, of these two.
 unsafe impl lock_api::RawMutexFair for RawMutex {
+    /// # Safety
+    ///
+    /// As the trait says.
     #[inline]
     unsafe fn unlock_fair(&self) {
         // SAFETY: the caller holds the lock.
