@@ -101,7 +101,7 @@ impl ExecutorBuilder {
     /// Otherwise at least 1 ms.
     ///
     /// Once for each stall: it is over when the pool starts something, or has nothing left to start. A report may come
-    /// late by as much as the threshold.
+    /// late by as much as a second, since pools are looked at from time to time.
     ///
     /// # Examples
     ///
