@@ -167,7 +167,9 @@ impl Sight {
         match &mut self.ear {
             Ear::None => {
                 // Nobody is there to listen to if it leaves.
-                let Some(ring) = self.worker.with_thread(|thread| probe.attach(thread)) else { return Ok(()) };
+                let Some(ring) = self.worker.with_thread(|thread| probe.attach(thread)) else {
+                    return Ok(());
+                };
                 self.ear = Ear::Denied;
                 self.ear = Ear::Opened { ring: ring?, heeded: true };
             }
