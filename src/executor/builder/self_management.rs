@@ -151,4 +151,14 @@ impl ExecutorBuilder {
         self.hooks.stall_handler = Some(Box::new(handler));
         self
     }
+
+    /// Aborts the process, with a dump on standard error, if a pool has work and nobody on it for longer than this.
+    /// At least one millisecond. Default: off.
+    ///
+    /// That is never the user's fault but a lost wake-up in this crate, so this is for tests; every test of the crate
+    /// runs with it. Watching costs the manager a few looks per pool and period while pools are saturated.
+    pub fn progress_check(mut self, patience: Duration) -> Self {
+        self.progress_check = Some(patience);
+        self
+    }
 }
