@@ -18,7 +18,7 @@ use crate::policy::suspect::Facts;
 use crate::policy::worker::{Phase, WorkerState};
 use crate::sys::probe::Probe;
 use crate::sys::switches::{Ring, Switch};
-use crate::sys::thread_state::Eye;
+use crate::sys::thread_state::{Eye, Seen};
 
 use super::detection::Shortfall;
 use super::pool::Pool;
@@ -237,30 +237,34 @@ impl PoolFacts<'_> {
         Some(&mut sights[at])
     }
 
-    /// The state, by the eye that is kept, or one for this look.
-    fn sees_asleep(&mut self, id: WorkerId) -> Option<io::Result<bool>> {
+    /// The thread, by the eye that is kept, or one for this look.
+    fn see(&mut self, id: WorkerId) -> Option<io::Result<Seen>> {
         let (probe, may_keep) = (self.probe, *self.kept < KEPT_EYES);
         let sight = self.sight(id)?;
         if let Some(eye) = &sight.eye {
-            return Some(eye.state().map(|state| state.is_blocked()));
+            return Some(eye.look());
         }
         let eye = match sight.worker.with_thread(|thread| probe.open(thread))? {
             Ok(eye) => eye,
             Err(error) => return Some(Err(error)),
         };
-        let state = eye.state();
+        let seen = eye.look();
         if may_keep {
             sight.eye = Some(eye);
             *self.kept += 1;
         }
-        Some(state.map(|state| state.is_blocked()))
+        Some(seen)
     }
 }
 
 impl Facts for PoolFacts<'_> {
     fn sleeps(&mut self, id: WorkerId) -> Option<bool> {
-        match self.sees_asleep(id)? {
-            Ok(sleeps) => Some(sleeps),
+        match self.see(id)? {
+            Ok(seen) => {
+                // Where the system has put it since it began its item: one that is woken must not go there.
+                seen.cpu.zip(self.worker(id)).inspect(|(cpu, worker)| worker.seen_on(*cpu));
+                Some(seen.state.is_blocked())
+            }
             Err(error) => {
                 let tell = || {
                     format!("the states of threads cannot be read ({error}): who makes no progress sleeps")
