@@ -48,10 +48,11 @@ pub(crate) struct Settings {
 impl Settings {
     /// What the manager looks for. `is_told`: by the system, when a thread sleeps.
     pub(crate) fn rules(&self, is_told: bool) -> Rules {
+        let looks = self.detection != Detection::Off;
         Rules {
-            sleepers: self.detection != Detection::Off,
+            sleepers: looks,
             is_told,
-            hogs: self.hog_threshold,
+            hogs: self.hog_threshold.filter(|_| looks),
             watchdog: self.watchdog_threshold,
             patience: self.progress_check.map(|check| check.patience),
         }
