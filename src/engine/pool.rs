@@ -73,6 +73,8 @@ struct State {
     crew: Crew,
     /// Entries that come before the worklist's: put back, or moved aside.
     sideline: Sideline,
+    /// How many entries others than its workers have taken.
+    given: u64,
     /// Those whom this pool woke and who have not come, if siblings are to know of that.
     stall: StallWatch,
     /// By number; a slot without a worker is free, or reserved for one that is being made.
@@ -116,6 +118,7 @@ impl Pool {
             state: Mutex::new(State {
                 crew,
                 sideline: Sideline::default(),
+                given: 0,
                 stall: StallWatch::default(),
                 workers: Vec::new(),
             }),

@@ -18,10 +18,10 @@ use super::watchdog::Watchdog;
 use super::worker::WorkerState;
 
 /// A watched pool that is quiet for so many looks is watched no more.
-const QUIET_LOOKS: u8 = 3;
+const QUIET_LOOKS: u8 = 2;
 
 /// Between the first look and the second.
-const PERIOD: Duration = Duration::from_millis(1);
+pub(crate) const PERIOD: Duration = Duration::from_millis(1);
 /// Where one block was found, others may follow: so many looks come soon after each other before they become rare again.
 const ALERT_LOOKS: u8 = 8;
 /// The shortest and the longest time between two looks.
@@ -60,6 +60,8 @@ pub(crate) struct Look {
     pub(crate) cpus: Option<usize>,
     /// Is it of one CPU? Hogs are looked for there only: in a pod, the others go on.
     pub(crate) per_cpu: bool,
+    /// How many items others have taken from it: siblings and rescuers.
+    pub(crate) given: u64,
     /// Its workers, by number, lowest first. Their words are read before anything is asked about their threads.
     pub(crate) workers: Vec<(WorkerId, WorkerState)>,
 }
@@ -71,6 +73,8 @@ pub(crate) struct Outcome {
     /// To be carried out, each if its word is still the same.
     pub(crate) found: Vec<Found>,
     pub(crate) verdict: Verdict,
+    /// If it has stalled: since when, at the latest, each of its workers has been at its item. By number, lowest first.
+    pub(crate) began: Vec<(WorkerId, Time)>,
 }
 
 #[must_use]
@@ -98,6 +102,8 @@ pub(crate) struct Watch {
     alert: u8,
     suspects: Suspects,
     watchdog: Watchdog,
+    /// [`Look::given`] at the last look.
+    given: u64,
 }
 
 impl Watch {
@@ -109,6 +115,7 @@ impl Watch {
             alert: 0,
             suspects: Suspects::default(),
             watchdog: Watchdog::new(now),
+            given: 0,
         }
     }
 
@@ -130,25 +137,22 @@ impl Watch {
         let stuck = look.pending && !look.running && !look.help_coming;
         self.stuck_since = if stuck { self.stuck_since.or(Some(now)) } else { None };
         let stuck_for = self.stuck_since.map_or(Duration::ZERO, |since| now.since(since));
-        let stalled_for = rules
-            .watchdog
-            .and_then(|threshold| self.watchdog.looked(look.pending, findings.progress, threshold, now));
+        let progress = findings.progress || look.given != self.given;
+        self.given = look.given;
+        let stalled_for =
+            rules.watchdog.and_then(|threshold| self.watchdog.looked(look.pending, progress, threshold, now));
         let verdict = match stalled_for {
             _ if self.quiet_looks >= QUIET_LOOKS => Verdict::Unwatch,
             _ if rules.patience.is_some_and(|patience| stuck_for > patience) => Verdict::Stuck(stuck_for),
             Some(stalled_for) => Verdict::Stalled(stalled_for),
             None => Verdict::Watching,
         };
+        let began = if matches!(verdict, Verdict::Stalled(_)) { self.suspects.began() } else { Vec::new() };
         let bark_at = rules.watchdog.and_then(|threshold| self.watchdog.next(threshold));
         let soonest = findings.next.into_iter().chain(bark_at).min();
         let shortest = now + SHORTEST;
         let next = soonest.map_or(Time::NEVER, |at| at.max(shortest)).min(now + self.period);
-        (Outcome { found: findings.found, verdict }, next)
-    }
-
-    /// For how long, at least, a worker has been at its present item.
-    pub(crate) fn seen_for(&self, worker: WorkerId, now: Time) -> Option<Duration> {
-        self.suspects.since(worker).map(|since| now.since(since))
+        (Outcome { found: findings.found, verdict, began }, next)
     }
 
     fn inspect(&mut self, look: &Look, rules: Rules, facts: &mut impl Facts, now: Time) -> Findings {
@@ -169,6 +173,8 @@ impl Watch {
         let period = match self.period {
             _ if self.alert > 0 => SHORTEST,
             _ if !findings.found.is_empty() => PERIOD,
+            // Soon it is known whether it stays quiet, and nobody is woken for that any more.
+            _ if !look.pending => first,
             Duration::ZERO => first,
             last => longest.min(last * 2),
         };
@@ -188,6 +194,7 @@ mod tests {
         help_coming: false,
         cpus: Some(1),
         per_cpu: true,
+        given: 0,
         workers: Vec::new(),
     };
 
@@ -247,9 +254,8 @@ mod tests {
     fn a_quiet_pool_is_watched_no_more() {
         let quiet = Look { pending: false, ..STUCK };
         let mut watch = Watch::new(at(0));
-        let verdicts =
-            [0, 1000, 2000].map(|now| watch.look(&quiet, patient(), &mut { RUN }, at(now)).0.verdict);
-        assert_eq!(verdicts, [Verdict::Watching, Verdict::Watching, Verdict::Unwatch]);
+        let verdicts = [0, 1000].map(|now| watch.look(&quiet, patient(), &mut { RUN }, at(now)).0.verdict);
+        assert_eq!(verdicts, [Verdict::Watching, Verdict::Unwatch]);
     }
 
     fn running() -> WorkerState {
@@ -291,6 +297,26 @@ mod tests {
         assert_eq!(looks[9], 1_000_000);
     }
 
+    /// spec: S1 (an idle executor makes no wake-ups): whatever it was looked at for, soon after it is idle.
+    #[test]
+    fn a_pool_that_becomes_quiet_is_soon_left_alone() {
+        let rules = Rules { watchdog: Some(Duration::from_secs(30)), ..Rules::default() };
+        for cpus in [None, Some(1)] {
+            let (mut watch, mut now, mut last) = (Watch::new(at(0)), at(0), None);
+            while last.is_none_or(|last| now.since(last) < Duration::from_secs(60)) {
+                let pending = now < at(10_000_000);
+                let look = Look { pending, running: true, cpus, ..STUCK };
+                let (outcome, next) = watch.look(&look, rules, &mut { RUN }, now);
+                last = Some(now);
+                if outcome.verdict == Verdict::Unwatch {
+                    break;
+                }
+                now = next;
+            }
+            assert!(now < at(11_100_000), "{now:?}");
+        }
+    }
+
     /// spec: S4
     #[test]
     fn a_pool_that_starts_nothing_is_reported_once() {
@@ -300,12 +326,31 @@ mod tests {
         let (mut now, mut reports) = (at(0), Vec::new());
         while now < at(200_000) {
             let (outcome, next) = watch.look(&look, rules, &mut { RUN }, now);
-            if let Verdict::Stalled(since) = outcome.verdict {
-                reports.push((now, since));
+            match outcome.verdict {
+                Verdict::Stalled(since) => reports.push((now, since, outcome.began)),
+                _ => assert_eq!(outcome.began, []),
             }
             now = next;
         }
-        assert_eq!(reports, [(at(30_000), Duration::from_millis(30))]);
-        assert_eq!(watch.seen_for(0, at(40_000)), Some(Duration::from_millis(40)));
+        assert_eq!(reports, [(at(30_000), Duration::from_millis(30), vec![(0, at(0))])]);
+    }
+
+    /// spec: S4
+    #[test]
+    fn what_siblings_and_rescuers_take_is_progress_and_an_item_is_as_old_as_it_is() {
+        let rules = Rules { watchdog: Some(Duration::from_millis(30)), ..Rules::default() };
+        let mut watch = Watch::new(at(0));
+        let mut told = Vec::new();
+        for millis in 0..100 {
+            // Its worker enters a guard, and leaves it.
+            let word = if millis % 2 == 0 { running() } else { running().block().0 };
+            let given = if millis < 50 { millis } else { 50 };
+            let look = Look { running: true, given, workers: vec![(3, word)], ..STUCK };
+            let outcome = watch.look(&look, rules, &mut { RUN }, at(1000 * millis)).0;
+            if let Verdict::Stalled(since) = outcome.verdict {
+                told.push((millis, since, outcome.began));
+            }
+        }
+        assert_eq!(told, [(80, Duration::from_millis(30), vec![(3, at(0))])]);
     }
 }

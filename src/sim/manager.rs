@@ -95,6 +95,7 @@ impl Machine {
             help_coming: of_pool.crew.is_help_coming(),
             cpus: of_pool.word.target().map(|target| target as usize),
             per_cpu: of_pool.seat.is_none(),
+            given: 0,
             workers,
         };
         let outcome = self.manager.looked(pool, watch, &look, &mut Nothing, self.now);

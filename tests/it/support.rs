@@ -179,6 +179,10 @@ impl Door {
         self.0.1.notify_all();
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        *self.0.0.lock().unwrap()
+    }
+
     pub(crate) fn wait(&self) {
         cmwq::blocking(|| self.wait_unguarded());
     }

@@ -65,6 +65,7 @@ impl Pool {
         }
         self.move_aside(&mut state);
         let entry = state.sideline.take_first(|entry| is_of(entry, rescuer));
+        state.given += u64::from(entry.is_some());
         self.note_sideline(&state);
         drop(state);
         self.moved_aside();

@@ -12,7 +12,7 @@ use super::{Pool, PoolKind, PoolSpec, Slot};
 
 /// Is there anything to look for in such a pool? In one that counts who runs, always: an item may say that it may block.
 pub(super) fn is_watched(spec: &PoolSpec, settings: &Settings) -> bool {
-    let Rules { watchdog, patience, .. } = settings.rules(false);
+    let Rules { watchdog, patience, .. } = settings.rules();
     spec.manages_concurrency() || watchdog.is_some() || patience.is_some()
 }
 
@@ -36,6 +36,7 @@ impl Pool {
             help_coming: state.crew.is_help_coming(),
             cpus: target.filter(|_| counts).map(|target| target as usize),
             per_cpu: matches!(self.spec.kind, PoolKind::PerCpu { .. }),
+            given: state.given,
             workers: words,
         };
         (look, workers)

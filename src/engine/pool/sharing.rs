@@ -123,6 +123,7 @@ impl Pool {
         if state.sideline.len() != self.sidelined.load(Ordering::Relaxed) {
             self.note_sideline(&state);
         }
+        state.given += u64::from(given.is_some());
         drop(state);
         if set_aside {
             self.moved_aside();

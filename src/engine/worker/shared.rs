@@ -54,6 +54,11 @@ impl Worker {
         system.map(ask)
     }
 
+    /// The name of its thread.
+    pub(crate) fn name(&self) -> &str {
+        self.thread.name().unwrap_or_default()
+    }
+
     /// Binds the thread, unless it works here no more. That CPUs may have gone meanwhile is seen by the next look.
     pub(crate) fn pin(&self, cpus: &CpuSet) {
         let system = self.system.lock();

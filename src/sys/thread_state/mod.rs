@@ -19,6 +19,7 @@ use std::fmt;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod linux;
 #[cfg(any(test, cmwq_portable, not(target_os = "linux")))]
+#[cfg_attr(test, allow(dead_code, reason = "what cannot be made cannot be used in a test"))]
 mod portable;
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
@@ -46,7 +47,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    fn of_letter(letter: char) -> Self {
+    pub(crate) fn of_letter(letter: char) -> Self {
         match letter {
             'R' => Self::Runs,
             'S' => Self::Sleeps,
