@@ -14,18 +14,24 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::policy::crew::WorkerId;
+use crate::policy::detection::Detection;
 use crate::policy::suspect::Facts;
+use crate::policy::watch::{PERIOD, SHORTEST};
 use crate::policy::worker::{Phase, WorkerState};
 use crate::sys::probe::Probe;
 use crate::sys::switches::{Ring, Switch};
-use crate::sys::thread_state::Eye;
+use crate::sys::thread_state::{Eye, Seen};
 
+use super::core::Settings;
 use super::detection::Shortfall;
 use super::pool::Pool;
 use super::worker::Worker;
 
 /// So many descriptors are kept open for states; of further workers, the state's file is opened for each look.
 const KEPT_EYES: usize = 64;
+
+/// Who was just begun to be listened to is looked at so many times soon after each other.
+const YOUNG: u8 = 8;
 
 /// See the module.
 #[derive(Debug)]
@@ -60,8 +66,9 @@ struct Sight {
 enum Ear {
     /// Not yet asked for.
     None,
-    /// `heeded`: the manager sleeps on it, too.
-    Opened { ring: Ring, heeded: bool },
+    /// `heeded`: the manager sleeps on it, too. `young`: for so many looks, the thread's first switches are still to be
+    /// expected, of which the ring cannot tell.
+    Opened { ring: Ring, heeded: bool, young: u8 },
     /// It cannot be had.
     Denied,
 }
@@ -76,8 +83,9 @@ pub(crate) struct PoolFacts<'a> {
 }
 
 impl Detector {
-    pub(crate) fn new(probe: Probe, listens: bool) -> Self {
-        Self { probe, listens, pools: Vec::new(), kept: 0 }
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let listens = settings.detection == Detection::Switches;
+        Self { probe: settings.probe, listens, pools: Vec::new(), kept: 0 }
     }
 
     /// The facts of a pool, of which these workers were seen, by number.
@@ -106,20 +114,20 @@ impl Detector {
         self.kept = self.pools.iter().map(Watched::kept).sum();
     }
 
-    /// The pool was looked at: listens to those who were at work then. True if the system may fail to tell of the next one
-    /// who sleeps: it is to be looked for in time.
+    /// The pool was looked at: listens to those who were at work then. If the system may fail to tell of the next one who
+    /// sleeps: after how long to look for that.
     pub(crate) fn listen(
         &mut self,
         pool: &Weak<Pool>,
         words: &[(WorkerId, WorkerState)],
         shortfall: &Shortfall,
-    ) -> bool {
-        let Some(at) = self.find(pool).filter(|_| self.listens) else { return false };
+    ) -> Option<Duration> {
+        let at = self.find(pool).filter(|_| self.listens)?;
         let watched = &mut self.pools[at];
         if std::mem::take(&mut watched.is_new) {
-            return true;
+            return Some(SHORTEST);
         }
-        let mut may_miss = false;
+        let mut look_in = None;
         for sight in &mut watched.sights {
             let word = words.binary_search_by_key(&sight.worker.id, |(id, _)| *id);
             let phase = word.map_or(Phase::Idle, |at| words[at].1.phase());
@@ -128,12 +136,12 @@ impl Detector {
                     shortfall
                         .note(|| format!("not every worker's context switches can be recorded: {error}"));
                 }
-                may_miss |= !sight.ear.tells_of_next();
+                look_in = look_in.into_iter().chain(sight.ear.may_miss()).min();
             } else {
                 sight.ignore();
             }
         }
-        may_miss
+        look_in
     }
 
     /// What the manager sleeps on.
@@ -167,11 +175,13 @@ impl Sight {
         match &mut self.ear {
             Ear::None => {
                 // Nobody is there to listen to if it leaves.
-                let Some(ring) = self.worker.with_thread(|thread| probe.attach(thread)) else { return Ok(()) };
+                let Some(ring) = self.worker.with_thread(|thread| probe.attach(thread)) else {
+                    return Ok(());
+                };
                 self.ear = Ear::Denied;
-                self.ear = Ear::Opened { ring: ring?, heeded: true };
+                self.ear = Ear::Opened { ring: ring?, heeded: true, young: YOUNG };
             }
-            Ear::Opened { heeded, .. } => *heeded = true,
+            Ear::Opened { heeded, young, .. } => (*heeded, *young) = (true, young.saturating_sub(1)),
             Ear::Denied => {}
         }
         Ok(())
@@ -205,14 +215,18 @@ impl Sight {
 }
 
 impl Ear {
-    /// Will the system tell when it sleeps next?
-    fn tells_of_next(&self) -> bool {
-        matches!(self, Self::Opened { ring, .. } if ring.is_primed())
+    /// If the system may fail to tell when it sleeps next: after how long to look.
+    fn may_miss(&self) -> Option<Duration> {
+        match self {
+            Self::Opened { ring, .. } if ring.is_primed() => None,
+            Self::Opened { young: 1.., .. } => Some(SHORTEST),
+            _ => Some(PERIOD),
+        }
     }
 
     fn ring(&self) -> Option<&Ring> {
         match self {
-            Self::Opened { ring, heeded: true } => Some(ring),
+            Self::Opened { ring, heeded: true, .. } => Some(ring),
             _ => None,
         }
     }
@@ -235,30 +249,34 @@ impl PoolFacts<'_> {
         Some(&mut sights[at])
     }
 
-    /// The state, by the eye that is kept, or one for this look.
-    fn sees_asleep(&mut self, id: WorkerId) -> Option<io::Result<bool>> {
+    /// The thread, by the eye that is kept, or one for this look.
+    fn see(&mut self, id: WorkerId) -> Option<io::Result<Seen>> {
         let (probe, may_keep) = (self.probe, *self.kept < KEPT_EYES);
         let sight = self.sight(id)?;
         if let Some(eye) = &sight.eye {
-            return Some(eye.state().map(|state| state.is_blocked()));
+            return Some(eye.look());
         }
         let eye = match sight.worker.with_thread(|thread| probe.open(thread))? {
             Ok(eye) => eye,
             Err(error) => return Some(Err(error)),
         };
-        let state = eye.state();
+        let seen = eye.look();
         if may_keep {
             sight.eye = Some(eye);
             *self.kept += 1;
         }
-        Some(state.map(|state| state.is_blocked()))
+        Some(seen)
     }
 }
 
 impl Facts for PoolFacts<'_> {
     fn sleeps(&mut self, id: WorkerId) -> Option<bool> {
-        match self.sees_asleep(id)? {
-            Ok(sleeps) => Some(sleeps),
+        match self.see(id)? {
+            Ok(seen) => {
+                // Where the system has put it since it began its item: one that is woken must not go there.
+                seen.cpu.zip(self.worker(id)).inspect(|(cpu, worker)| worker.seen_on(*cpu));
+                Some(seen.state.is_blocked())
+            }
             Err(error) => {
                 let tell = || {
                     format!("the states of threads cannot be read ({error}): who makes no progress sleeps")
