@@ -23,8 +23,8 @@ const QUIET_LOOKS: u8 = 3;
 /// Between the first look and the second.
 const PERIOD: Duration = Duration::from_millis(1);
 /// The shortest and the longest time between two looks.
-const SHORTEST: Duration = Duration::from_micros(250);
-const LONGEST: Duration = Duration::from_millis(3);
+pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
+pub(crate) const LONGEST: Duration = Duration::from_millis(3);
 
 /// The same for pools that are looked at for the watchdog only.
 const WATCHDOG_PERIOD: Duration = Duration::from_millis(10);

@@ -11,6 +11,7 @@ use super::machine::{Config, Machine};
 use super::pool::{Gate, GateId, Pool};
 use super::prng::Prng;
 use super::random::{micros, runs};
+use super::threads::Known;
 use super::script::{Event, Item, ItemId, Op, Step, What};
 use crate::policy::concurrency::Running;
 use crate::policy::crew::CrewLimits;
@@ -155,6 +156,8 @@ fn config(seed: u64, trace: bool) -> Config {
         yield_before_burn: false,
         yield_after_item: false,
         rules: PATIENT,
+        known: Known::States,
+        look_cost: Duration::ZERO,
         trace,
     }
 }

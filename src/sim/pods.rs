@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use super::machine::PATIENT;
 use super::machine::{Config, Machine, Seen};
 use super::pool::{Gate, Pool, PoolId};
 use super::prng::Prng;
-use super::random::{micros, runs};
+use super::random::{micros, rules, runs};
+use super::threads::Known;
 use super::script::{Item, ItemId, Op, Step};
 use crate::policy::concurrency::Running;
 use crate::policy::crew::CrewLimits;
@@ -70,7 +70,9 @@ fn config(prng: &mut Prng, cpus: usize, trace: bool) -> Config {
         racy: prng.chance(50),
         yield_before_burn: false,
         yield_after_item: false,
-        rules: PATIENT,
+        rules: rules(prng),
+        known: prng.pick(&[Known::States, Known::States, Known::States, Known::Clocks, Known::Nothing]),
+        look_cost: Duration::ZERO,
         trace,
         prng: None,
     }

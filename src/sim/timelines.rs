@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::machine::PATIENT;
 use super::machine::{Config, Machine};
 use super::pool::{Gate, GateId, Pool};
+use super::threads::Known;
 use super::script::What::{Finishes, Sleeps, Starts, Wakes};
 use super::script::{Event, Item, Step, What};
 use crate::policy::concurrency::Running;
@@ -32,6 +33,8 @@ fn config() -> Config {
         yield_before_burn: true,
         yield_after_item: true,
         rules: PATIENT,
+        known: Known::States,
+        look_cost: Duration::ZERO,
         trace: false,
     }
 }

@@ -43,15 +43,16 @@ impl Pool {
 
     /// Carries out what was found out about a worker. False if it does something else by now.
     pub(crate) fn carry_out(&self, worker: &Worker, found: Found) -> bool {
-        if !worker.cell.found(found.seen, found.finding) {
-            return false;
-        }
-        if found.finding.takes_out() {
-            self.running.leave();
-            self.look();
-        } else {
+        let takes_out = found.finding.takes_out();
+        // Before its word says that it counts: from then on it may leave the count.
+        if !takes_out {
             self.running.come_back();
         }
-        true
+        let changed = worker.cell.found(found.seen, found.finding);
+        if changed == takes_out {
+            self.running.leave();
+            self.look();
+        }
+        changed
     }
 }
