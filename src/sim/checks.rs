@@ -20,7 +20,8 @@ impl Machine {
         let on_their_way = self.waking(&self.pools[pool]) + self.pools[pool].owed.len() as u64;
         match self.pools[pool].word.target() {
             Some(target) => {
-                let counted = self.workers(&self.pools[pool]).filter(|worker| worker.is_counted()).count() as u64;
+                let counted =
+                    self.workers(&self.pools[pool]).filter(|worker| worker.is_counted()).count() as u64;
                 assert!(counted + on_their_way < target, "pool {pool} wakes one more than {target}");
             }
             None => assert_eq!(on_their_way, 0, "unmanaged pool {pool} wakes two at a time"),
@@ -140,6 +141,7 @@ impl Machine {
             phase => phase.is_counted(),
         };
         let counted = self.workers(pool).filter(is_counted).count() as u64;
+        let counted = counted + self.out_of_step(id);
         assert_eq!(pool.word.running(), counted, "running count of pool {id}");
         let waking = self.waking(pool);
         let owed = pool.owed.len() as u64;

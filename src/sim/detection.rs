@@ -120,9 +120,7 @@ impl Machine {
         let sleeps = self.sleeps(thread);
         match self.worker(thread).state.phase() {
             Phase::Running if !pool.has_work() || !counts => None,
-            Phase::Running if sleeps => {
-                (rules.sleepers && known != Known::Nothing).then_some(State::Sleeps)
-            }
+            Phase::Running if sleeps => (rules.sleepers && known != Known::Nothing).then_some(State::Sleeps),
             Phase::Running => {
                 let looks = rules.hogs.is_some() && pool.is_per_cpu() && known != Known::Nothing;
                 looks.then_some(State::Burns)

@@ -10,8 +10,8 @@ use super::machine::{Config, Machine, Seen};
 use super::pool::{Gate, Pool, PoolId};
 use super::prng::Prng;
 use super::random::{micros, rules, runs};
-use super::threads::Known;
 use super::script::{Item, ItemId, Op, Step};
+use super::threads::Known;
 use crate::policy::concurrency::Running;
 use crate::policy::crew::CrewLimits;
 use crate::policy::time::Time;
@@ -191,7 +191,8 @@ fn script(prng: &mut Prng, id: ItemId, longest: Duration, chained: &mut [bool]) 
     for _ in 0..prng.within(0..=3) {
         let step = match prng.below(10) {
             0..=5 => Step::Burn(prng.duration(longest)),
-            6..=7 => Step::Sleep(prng.duration(2 * longest)),
+            6..=7 if prng.chance(50) => Step::Sleep(prng.duration(2 * longest)),
+            6..=7 => Step::Nap(prng.duration(2 * longest)),
             _ => match (id + 1..chained.len()).find(|later| !chained[*later]) {
                 Some(later) => {
                     chained[later] = true;

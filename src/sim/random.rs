@@ -12,8 +12,8 @@ use super::machine::PATIENT;
 use super::machine::{Config, Machine, Seen};
 use super::pool::{Gate, GateId, Pool, PoolId};
 use super::prng::Prng;
-use super::threads::Known;
 use super::script::{Guard, Item, ItemId, Step};
+use super::threads::Known;
 use crate::policy::concurrency::Running;
 use crate::policy::crew::CrewLimits;
 use crate::policy::time::Time;
@@ -222,14 +222,8 @@ fn gates(prng: &mut Prng, cpus: usize, pools: &[Pool], classes: &[Class]) -> Vec
     gates
 }
 
-const GUARDS: [Guard; 6] = [
-    Guard::Block,
-    Guard::Unblock,
-    Guard::MayBlock,
-    Guard::MayBlock,
-    Guard::MayNotBlock,
-    Guard::MayNotBlock,
-];
+const GUARDS: [Guard; 6] =
+    [Guard::Block, Guard::Unblock, Guard::MayBlock, Guard::MayBlock, Guard::MayNotBlock, Guard::MayNotBlock];
 
 fn item(prng: &mut Prng, id: ItemId, gates: usize, longest: Duration, chained: &mut [bool]) -> Item {
     // Most items go to one gate, so that it fills up.

@@ -138,6 +138,16 @@ impl Machine {
         self.then_look([]);
     }
 
+    /// How many the manager is about to take out of the count whose word does not count: it is between two steps.
+    pub(super) fn out_of_step(&self, pool: PoolId) -> u64 {
+        let is = |step: &&LookStep| match step {
+            LookStep::TakeOut(of, _) => *of == pool,
+            LookStep::CarryOut(of, found, _) => *of == pool && !found.finding.takes_out(),
+            LookStep::Judge(..) | LookStep::PutBack(..) | LookStep::Settle(..) => false,
+        };
+        self.look.iter().filter(is).count() as u64
+    }
+
     /// Changes the word. False if it is not the one that was seen any more.
     fn change_word(&mut self, found: Found, subject: Subject) -> bool {
         let worker = self.worker(subject.thread);
