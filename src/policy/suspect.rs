@@ -107,6 +107,7 @@ impl Suspects {
     ) -> Findings {
         let known = std::mem::take(&mut self.sightings);
         let mut look = Look::new(self.pace, workers, scrutiny, now);
+        look.hogs = workers.iter().filter(|(worker, word)| is_hog(&known, *worker, *word)).count();
         for (worker, word) in workers.iter().copied() {
             let before = known.binary_search_by_key(&worker, |known| known.worker).ok().map(|at| known[at]);
             let same_item = before.is_some_and(|before| before.word.sequence() == word.sequence());
@@ -117,7 +118,6 @@ impl Suspects {
                 Some(before) if same_item => Sighting { hog: before.hog, began: before.began, ..fresh },
                 _ => fresh,
             };
-            look.hogs += usize::from(sighting.hog && word.phase() == Phase::Uncounted);
             look.worker(&mut sighting, facts);
             self.sightings.push(sighting);
         }
@@ -140,8 +140,15 @@ struct Look {
     now: Time,
     /// How many are out because they sleep.
     asleep: usize,
-    /// How many are out because they are hogs, of those that were looked at so far.
+    /// How many are out because they are hogs.
     hogs: usize,
+}
+
+/// Was it taken out for being a hog, in the item that it is still at?
+fn is_hog(known: &[Sighting], worker: WorkerId, word: WorkerState) -> bool {
+    let at = known.binary_search_by_key(&worker, |known| known.worker);
+    let same_item = |known: &Sighting| known.word.sequence() == word.sequence();
+    word.phase() == Phase::Uncounted && at.is_ok_and(|at| known[at].hog && same_item(&known[at]))
 }
 
 impl Look {

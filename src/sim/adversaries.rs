@@ -12,6 +12,7 @@ use super::pool::{Gate, GateId, Pool};
 use super::prng::Prng;
 use super::random::{micros, runs};
 use super::script::{Event, Item, ItemId, Op, Step, What};
+use super::threads::Known;
 use crate::policy::concurrency::Running;
 use crate::policy::crew::CrewLimits;
 use crate::policy::stall::STALL;
@@ -155,6 +156,8 @@ fn config(seed: u64, trace: bool) -> Config {
         yield_before_burn: false,
         yield_after_item: false,
         rules: PATIENT,
+        known: Known::States,
+        look_cost: Duration::ZERO,
         trace,
     }
 }

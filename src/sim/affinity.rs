@@ -29,6 +29,7 @@ use super::machine::PATIENT;
 use super::machine::{Config, Machine};
 use super::pool::{Gate, Pool};
 use super::prng::Prng;
+use super::threads::Known;
 use crate::policy::concurrency::Running;
 use crate::policy::crew::CrewLimits;
 use crate::policy::time::Time;
@@ -144,6 +145,8 @@ fn config() -> Config {
         yield_before_burn: false,
         yield_after_item: false,
         rules: PATIENT,
+        known: Known::States,
+        look_cost: Duration::ZERO,
         trace: false,
     }
 }

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::machine::Machine;
-use super::pool::{GateId, Pool, PoolId, Queueing, Worker};
+use super::pool::{GateId, Pool, PoolId, Queueing, ThreadId, Worker};
 use super::script::{ItemId, Op};
 use crate::policy::crew::WorkerId;
 use crate::policy::worker::Phase;
@@ -20,7 +20,8 @@ impl Machine {
         let on_their_way = self.waking(&self.pools[pool]) + self.pools[pool].owed.len() as u64;
         match self.pools[pool].word.target() {
             Some(target) => {
-                let counted = self.workers(&self.pools[pool]).filter(|worker| worker.counted).count() as u64;
+                let counted =
+                    self.workers(&self.pools[pool]).filter(|worker| worker.is_counted()).count() as u64;
                 assert!(counted + on_their_way < target, "pool {pool} wakes one more than {target}");
             }
             None => assert_eq!(on_their_way, 0, "unmanaged pool {pool} wakes two at a time"),
@@ -51,7 +52,7 @@ impl Machine {
 
     /// Items of `pool` that are counted; all of them want a CPU.
     fn counted_items(&self, pool: PoolId) -> u64 {
-        self.workers(&self.pools[pool]).filter(|worker| worker.counted && worker.item.is_some()).count()
+        self.workers(&self.pools[pool]).filter(|worker| worker.is_counted() && worker.item.is_some()).count()
             as u64
     }
 
@@ -140,6 +141,7 @@ impl Machine {
             phase => phase.is_counted(),
         };
         let counted = self.workers(pool).filter(is_counted).count() as u64;
+        let counted = counted + self.out_of_step(id);
         assert_eq!(pool.word.running(), counted, "running count of pool {id}");
         let waking = self.waking(pool);
         let owed = pool.owed.len() as u64;
@@ -169,12 +171,16 @@ impl Machine {
         let wanted = target.min(word.running() + pool.pending() as u64);
         assert!(word.running() + word.waking() >= wanted, "pool {id} has work and wakes too few: {word:?}");
         let immediate = self.config.wake_latency.is_zero() && self.config.creation_latency.is_zero();
-        let failing = pool.crew.is_starving() && self.now <= self.cooling_until;
+        // Nobody is made while the manager has lost its CPU.
+        let failing = pool.crew.is_starving() && (self.now <= self.cooling_until || self.manager_busy);
         if immediate && !failing {
             // Whoever is missing among the running is there and waits for a CPU, so no CPU idles.
             let of_pool = |cpu: &usize| pool.cpus & 1 << cpu != 0;
             let busy = (0..self.cpus.len()).filter(of_pool).filter(|cpu| self.cpus[*cpu].thread.is_some());
-            assert!(busy.count() as u64 >= wanted, "pool {id} has work and an idle CPU: {word:?}");
+            // Whoever sleeps without a guard is the detector's matter.
+            let sleeps = |thread: &&ThreadId| self.worker(**thread).is_counted() && self.sleeps(**thread);
+            let sleepers = pool.workers.values().filter(sleeps).count() as u64;
+            assert!(busy.count() as u64 + sleepers >= wanted, "pool {id} has work and an idle CPU: {word:?}");
         }
     }
 

@@ -188,7 +188,7 @@ impl Machine {
     }
 
     fn counted(&self, pool: &Pool) -> u64 {
-        self.workers(pool).filter(|worker| worker.counted).count() as u64
+        self.workers(pool).filter(|worker| worker.is_counted()).count() as u64
     }
 
     fn class_of(&self, pool: PoolId) -> Option<usize> {

@@ -92,6 +92,7 @@ impl Machine {
         self.cpus[cpu].burning = None;
         self.cpus[cpu].used += spent;
         let thread = self.cpus[cpu].thread.expect("a burning CPU has a thread");
+        self.threads[thread].used += spent;
         let Some(Op::Burn(left)) = self.threads[thread].todo.pop() else {
             unreachable!("thread {thread} burned for nothing");
         };
@@ -143,5 +144,12 @@ impl Machine {
             false => self.outsiders.retain(|outsider| *outsider != thread),
         }
         self.timers.set(self.now + duration, Timer::Resume(thread));
+        self.fell_asleep(thread);
+    }
+
+    /// How much CPU time this thread has used until now.
+    pub(super) fn cpu_time(&self, thread: ThreadId) -> Duration {
+        let burning = self.threads[thread].cpu.and_then(|cpu| self.cpus[cpu].burning);
+        self.threads[thread].used + burning.map_or(Duration::ZERO, |(_, since)| self.now.since(since))
     }
 }

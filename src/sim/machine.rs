@@ -2,16 +2,19 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::class::Class;
 use super::conserve::Ledger;
 use super::cpus::Cpu;
+use super::detection::Finds;
 use super::issuer::Blocks;
 use super::pool::{Gate, GateId, Notice, Pool, PoolId, Thread, ThreadId, Worker};
 use super::prng::Prng;
-use super::script::{Event, Item, ItemId, Op, What};
+use super::script::{Event, FlagId, Item, ItemId, Op, What};
+use super::scrutiny::LookStep;
+use super::threads::{Flag, Known};
 use crate::policy::deadlines::Deadlines;
 use crate::policy::manager::Manager;
 use crate::policy::time::Time;
@@ -60,6 +63,10 @@ pub(super) struct Config {
     pub(super) yield_after_item: bool,
     /// What the manager looks for in watched pools.
     pub(super) rules: Rules,
+    /// What the system tells about threads.
+    pub(super) known: Known,
+    /// The CPU time that the manager takes for a look at a pool.
+    pub(super) look_cost: Duration,
     /// Print every step.
     pub(super) trace: bool,
 }
@@ -91,6 +98,12 @@ pub(super) struct Seen {
     pub(super) at_home: usize,
     pub(super) away: usize,
     pub(super) put_off: usize,
+    pub(super) found_asleep: usize,
+    pub(super) found_hogs: usize,
+    pub(super) found_blocked: usize,
+    pub(super) found_running: usize,
+    pub(super) stale: usize,
+    pub(super) looks: usize,
 }
 
 /// Something that happens at a given time.
@@ -112,6 +125,10 @@ pub(super) enum Timer {
     Unparked(ThreadId),
     /// The manager has tried to make a worker.
     Tried(PoolId),
+    /// The manager goes on with a look.
+    GoesOn,
+    /// The system has told that somebody in this pool sleeps.
+    Told(PoolId),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -140,8 +157,12 @@ pub(super) struct Machine {
     /// Gates that have one, and its thread.
     pub(super) rescuers: Vec<(GateId, ThreadId)>,
     pub(super) manager: Manager<PoolId>,
-    /// The manager is making a thread.
+    /// The manager is making a thread, or the system lets others run.
     pub(super) manager_busy: bool,
+    /// What the manager does before it comes to its next duty.
+    pub(super) look: VecDeque<LookStep>,
+    pub(super) flags: BTreeMap<FlagId, Flag>,
+    pub(super) finds: Finds,
     /// Checkers only: until when no creation is tried.
     pub(super) cooling_until: Time,
     pub(super) log: Vec<Event>,
@@ -170,6 +191,9 @@ impl Machine {
             manager: Manager::new(config.rules),
             rescuers: Vec::new(),
             manager_busy: false,
+            look: VecDeque::new(),
+            flags: BTreeMap::new(),
+            finds: Finds::default(),
             cooling_until: Time::default(),
             log: Vec::new(),
             steps: 0,
@@ -208,6 +232,7 @@ impl Machine {
                 Some(at) if at <= self.now => continue,
                 Some(at) => {
                     self.check_instant();
+                    self.check_detection(at);
                     self.time_passes(at);
                     assert!(at < ENDLESS, "the run does not come to rest");
                     self.now = at;
@@ -235,6 +260,8 @@ impl Machine {
                 self.manager_busy = false;
                 self.tried_to_create(pool);
             }
+            Timer::GoesOn => self.manager_busy = false,
+            Timer::Told(pool) => self.told(pool),
         }
     }
 
@@ -245,7 +272,8 @@ impl Machine {
 
     /// Who takes the next step? Nobody, if all that is left costs time.
     fn choose(&mut self) -> Option<Actor> {
-        let manager_is_due = !self.manager_busy && self.manager.next_wake().is_some_and(|at| at <= self.now);
+        let is_due = !self.look.is_empty() || self.manager.next_wake().is_some_and(|at| at <= self.now);
+        let manager_is_due = !self.manager_busy && is_due;
         let manager = manager_is_due.then_some(Actor::Manager);
         let outsiders = self.outsiders.iter().map(|thread| Actor::Outsider(*thread));
         let cpus = (0..self.cpus.len()).filter(|cpu| self.has_free_step(*cpu)).map(Actor::Cpu);
@@ -258,7 +286,7 @@ impl Machine {
 
     fn act(&mut self, actor: Actor) {
         match actor {
-            Actor::Manager => self.do_duty(),
+            Actor::Manager => self.manage(),
             Actor::Outsider(thread) => {
                 self.advance(thread);
                 if self.threads[thread].todo.is_empty() {

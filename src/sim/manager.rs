@@ -3,17 +3,21 @@
 #![forbid(unsafe_code)]
 
 use super::machine::{Machine, Timer};
-use super::pool::{Notice, PoolId, Thread, ThreadId, Worker};
+use super::pool::{Notice, PoolId, Thread, Worker};
 use super::script::Op;
-use crate::policy::crew::WorkerId;
 use crate::policy::manager::{CREATION_COOLDOWN, Duty};
-use crate::policy::suspect::Facts;
-use crate::policy::watch::{Look, Verdict, Watch};
 use crate::policy::worker::Phase;
 
 impl Machine {
-    /// Does one thing that is due, if anything still is.
-    pub(super) fn do_duty(&mut self) {
+    /// Goes on with what it is at, or does one thing that is due, if anything still is.
+    pub(super) fn manage(&mut self) {
+        match self.look.pop_front() {
+            Some(step) => self.go_on_looking(step),
+            None => self.do_duty(),
+        }
+    }
+
+    fn do_duty(&mut self) {
         let Some(duty) = self.manager.take_due(self.now) else { return };
         if self.config.trace {
             eprintln!("{:>9} ns  manager    {duty:?}", self.now.as_nanos());
@@ -83,48 +87,5 @@ impl Machine {
         let thread = self.pools[pool].workers[&id];
         self.worker_mut(thread).set_phase(Phase::Exiting);
         self.unpark(pool, id, Notice::Leave);
-    }
-
-    fn look(&mut self, pool: PoolId, watch: Watch) {
-        let of_pool = &self.pools[pool];
-        let word_of = |(id, thread): (&WorkerId, &ThreadId)| (*id, self.worker(*thread).state);
-        let workers: Vec<_> = of_pool.workers.iter().map(word_of).collect();
-        let look = Look {
-            pending: of_pool.has_work(),
-            running: workers.iter().any(|(_, word)| word.phase().is_counted()),
-            help_coming: of_pool.crew.is_help_coming(),
-            cpus: of_pool.word.target().map(|target| target as usize),
-            per_cpu: of_pool.seat.is_none(),
-            given: 0,
-            workers,
-        };
-        let outcome = self.manager.looked(pool, watch, &look, &mut Nothing, self.now);
-        match outcome.verdict {
-            Verdict::Watching | Verdict::Stalled(_) => {}
-            Verdict::Unwatch => {
-                self.seen.unwatched += 1;
-                self.pools[pool].word = self.pools[pool].word.unwatch();
-                self.pools[pool].looked_at = false;
-                self.outsider(vec![Op::Look(pool)]);
-            }
-            Verdict::Stuck(since) => panic!("pool {pool} has had work and nobody on it for {since:?}"),
-        }
-    }
-}
-
-/// Nobody tells.
-struct Nothing;
-
-impl Facts for Nothing {
-    fn sleeps(&mut self, _: WorkerId) -> Option<bool> {
-        None
-    }
-
-    fn cpu_time(&mut self, _: WorkerId) -> Option<std::time::Duration> {
-        None
-    }
-
-    fn sleeps_so_far(&mut self, _: WorkerId) -> Option<u64> {
-        None
     }
 }

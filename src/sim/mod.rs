@@ -21,8 +21,12 @@
 //! | `rescuer` | the steps of a rescuer |
 //! | `issuer` | issuers that keep a window of blocks in flight |
 //! | `manager` | the steps of the manager |
+//! | `scrutiny` | its look at a watched pool, and what it does about what it finds |
+//! | `threads` | what can be learnt about threads; guards, and flags that items wait for |
 //! | `checks` | what must hold, whatever the workload |
 //! | `conserve` | for how long an item may wait while a CPU idles |
+//! | `detection` | for how long somebody may sleep or hog without being found, and how fast a pool may grow by it |
+//! | `undeclared` | figures: loads without a guard |
 //! | `timelines` | golden tests: the documented timelines |
 //! | `random` | random workloads on random machines, by seed |
 //! | `pods` | the same for pools that take each other's items |
@@ -37,6 +41,7 @@ mod checks;
 mod class;
 mod conserve;
 mod cpus;
+mod detection;
 mod issue;
 mod issuer;
 mod machine;
@@ -47,5 +52,8 @@ mod prng;
 mod random;
 mod rescuer;
 mod script;
+mod scrutiny;
+mod threads;
 mod timelines;
+mod undeclared;
 mod worker;

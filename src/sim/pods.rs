@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use super::machine::PATIENT;
 use super::machine::{Config, Machine, Seen};
 use super::pool::{Gate, Pool, PoolId};
 use super::prng::Prng;
-use super::random::{micros, runs};
+use super::random::{micros, rules, runs};
 use super::script::{Item, ItemId, Op, Step};
+use super::threads::Known;
 use crate::policy::concurrency::Running;
 use crate::policy::crew::CrewLimits;
 use crate::policy::time::Time;
@@ -70,7 +70,9 @@ fn config(prng: &mut Prng, cpus: usize, trace: bool) -> Config {
         racy: prng.chance(50),
         yield_before_burn: false,
         yield_after_item: false,
-        rules: PATIENT,
+        rules: rules(prng),
+        known: prng.pick(&[Known::States, Known::States, Known::States, Known::Clocks, Known::Nothing]),
+        look_cost: Duration::ZERO,
         trace,
         prng: None,
     }
@@ -189,7 +191,8 @@ fn script(prng: &mut Prng, id: ItemId, longest: Duration, chained: &mut [bool]) 
     for _ in 0..prng.within(0..=3) {
         let step = match prng.below(10) {
             0..=5 => Step::Burn(prng.duration(longest)),
-            6..=7 => Step::Sleep(prng.duration(2 * longest)),
+            6..=7 if prng.chance(50) => Step::Sleep(prng.duration(2 * longest)),
+            6..=7 => Step::Nap(prng.duration(2 * longest)),
             _ => match (id + 1..chained.len()).find(|later| !chained[*later]) {
                 Some(later) => {
                     chained[later] = true;

@@ -66,6 +66,11 @@ impl Pool {
         }
     }
 
+    /// Is it of one CPU, and of a class that stays there?
+    pub(super) fn is_per_cpu(&self) -> bool {
+        self.cpus.count_ones() == 1 && self.seat.is_none() && self.word.target().is_some()
+    }
+
     pub(super) fn has_work(&self) -> bool {
         self.pending() > 0
     }
@@ -174,12 +179,16 @@ pub(super) struct Thread {
     /// It takes a CPU from others, if none is idle.
     pub(super) claims: bool,
     pub(super) worker: Option<Worker>,
+    /// The CPU time that it has used, without the burn that it is at.
+    pub(super) used: Duration,
+    /// How often it has slept.
+    pub(super) slept: u64,
 }
 
 impl Thread {
     /// Somebody who needs no CPU.
     pub(super) fn outsider(todo: Vec<Op>) -> Self {
-        Self { todo, cpu: None, mask: 0, claims: false, worker: None }
+        Self { todo, cpu: None, mask: 0, claims: false, worker: None, used: Duration::ZERO, slept: 0 }
     }
 
     pub(super) fn worker(todo: Vec<Op>, mask: u64, worker: Worker) -> Self {
@@ -206,8 +215,16 @@ pub(super) struct Worker {
     pub(super) errand: Option<PodId>,
     /// Why it was unparked, until it looks.
     pub(super) notice: Option<Notice>,
-    /// Checkers only: it is one of the pool's running ones.
-    pub(super) counted: bool,
+    /// Guards that it is in.
+    pub(super) guards: u32,
+    /// Guards that it is in that say that its item may block.
+    pub(super) weak_guards: u32,
+    /// Checkers only: how often it is one of the pool's running ones: once or never, but for moments.
+    pub(super) counted: i32,
+    /// Checkers only: raised whenever something begins that is to be judged by itself.
+    pub(super) stretch: u64,
+    /// Checkers only: its CPU time when it began its item, or slept in it last.
+    pub(super) awake_from: Duration,
     /// Checkers only: since when it is on its way.
     pub(super) on_its_way: Option<Time>,
     /// Checkers only: when it became idle.
@@ -238,7 +255,11 @@ impl Worker {
             errand: None,
             on_its_way: None,
             notice: None,
-            counted: false,
+            guards: 0,
+            weak_guards: 0,
+            counted: 0,
+            stretch: 0,
+            awake_from: Duration::ZERO,
             idle_since: Time::default(),
             rescues: None,
             called: false,
@@ -250,6 +271,10 @@ impl Worker {
     pub(super) fn rescuer(pool: PoolId, gate: GateId) -> Self {
         let worker = Self::new(pool, WorkerId::MAX);
         Self { state: WorkerState::new(Phase::Uncounted), rescues: Some(gate), parked: true, ..worker }
+    }
+
+    pub(super) fn is_counted(&self) -> bool {
+        self.counted > 0
     }
 
     pub(super) fn set_phase(&mut self, phase: Phase) {

@@ -12,10 +12,12 @@ use super::machine::PATIENT;
 use super::machine::{Config, Machine, Seen};
 use super::pool::{Gate, GateId, Pool, PoolId};
 use super::prng::Prng;
-use super::script::{Item, ItemId, Step};
+use super::script::{Guard, Item, ItemId, Step};
+use super::threads::Known;
 use crate::policy::concurrency::Running;
 use crate::policy::crew::CrewLimits;
 use crate::policy::time::Time;
+use crate::policy::watch::Rules;
 
 const RUNS: u64 = 3000;
 
@@ -92,9 +94,21 @@ fn config(prng: &mut Prng, trace: bool) -> Config {
         racy: prng.chance(50),
         yield_before_burn: prng.chance(50),
         yield_after_item: prng.chance(50),
-        rules: PATIENT,
+        rules: rules(prng),
+        known: prng.pick(&[Known::States, Known::States, Known::States, Known::Clocks, Known::Nothing]),
+        look_cost: Duration::ZERO,
         trace,
         prng: None,
+    }
+}
+
+/// What is looked for in watched pools.
+pub(super) fn rules(prng: &mut Prng) -> Rules {
+    Rules {
+        sleepers: prng.chance(70),
+        is_told: prng.chance(30),
+        hogs: prng.pick(&[None, Some(micros(1000)), Some(micros(4000)), Some(micros(10_000))]),
+        ..PATIENT
     }
 }
 
@@ -208,14 +222,20 @@ fn gates(prng: &mut Prng, cpus: usize, pools: &[Pool], classes: &[Class]) -> Vec
     gates
 }
 
+const GUARDS: [Guard; 6] =
+    [Guard::Block, Guard::Unblock, Guard::MayBlock, Guard::MayBlock, Guard::MayNotBlock, Guard::MayNotBlock];
+
 fn item(prng: &mut Prng, id: ItemId, gates: usize, longest: Duration, chained: &mut [bool]) -> Item {
     // Most items go to one gate, so that it fills up.
     let gate: GateId = if prng.chance(40) { 0 } else { prng.below(gates) };
     let mut script = Vec::new();
     for _ in 0..prng.within(0..=5) {
-        let step = match prng.below(10) {
+        let step = match prng.below(14) {
             0..=4 => Step::Burn(prng.duration(longest)),
             5..=7 => Step::Sleep(prng.duration(2 * longest)),
+            8..=9 => Step::Nap(prng.duration(3 * longest)),
+            // In any order, and some are never left.
+            10..=11 => Step::Guard(prng.pick(&GUARDS)),
             // A later item that nobody has queued yet: a chain always ends.
             _ => match (id + 1..chained.len()).find(|later| !chained[*later]) {
                 Some(later) => {
@@ -256,6 +276,12 @@ impl Seen {
         self.at_home += other.at_home;
         self.away += other.away;
         self.put_off += other.put_off;
+        self.found_asleep += other.found_asleep;
+        self.found_hogs += other.found_hogs;
+        self.found_blocked += other.found_blocked;
+        self.found_running += other.found_running;
+        self.stale += other.stale;
+        self.looks += other.looks;
     }
 
     /// The rules are worth little if the rare paths are never taken.
@@ -274,6 +300,11 @@ impl Seen {
             self.maydays,
             self.rescued,
             self.stood_down,
+            self.found_asleep,
+            self.found_hogs,
+            self.found_blocked,
+            self.found_running,
+            self.stale,
         ];
         self.assert_taken(&paths, 50);
     }

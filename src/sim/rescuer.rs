@@ -60,6 +60,7 @@ impl Machine {
             self.then(me, [Op::Rescue]);
         } else {
             self.worker_mut(me).parked = true;
+            self.threads[me].slept += 1;
             self.give_up_cpu(me);
         }
     }

@@ -27,10 +27,32 @@ pub(super) enum Step {
     Burn(Duration),
     /// Block for so long, under a guard.
     Sleep(Duration),
+    /// Block for so long, and no guard says so.
+    Nap(Duration),
+    /// Enter or leave a guard, or one that says that the item may block.
+    Guard(Guard),
     /// Queue another item.
     Queue(ItemId),
+    /// Block until this flag is set, and no guard says so.
+    Await(FlagId),
+    /// Use the CPU until this flag is set.
+    Spin(FlagId),
+    /// Set this flag.
+    Set(FlagId),
     /// Use the CPU for as long as this block of an issuer takes here.
     Hash,
+}
+
+/// What items wait for in their functions.
+pub(super) type FlagId = usize;
+
+/// What an item does to its guards. It may do so in any order; those of a kind that it has not entered it cannot leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Guard {
+    Block,
+    Unblock,
+    MayBlock,
+    MayNotBlock,
 }
 
 /// Something that a timeline shows.
@@ -101,14 +123,22 @@ pub(super) enum Op {
     Burn(Duration),
     /// Go to the tail of the run queue.
     Yield,
-    /// Enter a guard.
-    Block,
+    /// Enter or leave a guard.
+    Guard(Guard),
     /// Leave the running count.
     Leave,
     /// Be off the CPU for so long.
     Sleep(Duration),
-    /// Leave the guard.
-    Unblock,
+    /// A sleep is over.
+    Awake,
+    /// Sleep until the flag is set.
+    Await(FlagId),
+    /// Use the CPU for a while more, unless the flag is set.
+    Spin(FlagId),
+    /// Set the flag.
+    Set(FlagId),
+    /// Guards that were not left end with the item.
+    EndGuards,
     /// Join the running count.
     ComeBack,
     /// The item's function returned.

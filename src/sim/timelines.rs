@@ -12,6 +12,7 @@ use super::machine::{Config, Machine};
 use super::pool::{Gate, GateId, Pool};
 use super::script::What::{Finishes, Sleeps, Starts, Wakes};
 use super::script::{Event, Item, Step, What};
+use super::threads::Known;
 use crate::policy::concurrency::Running;
 use crate::policy::crew::CrewLimits;
 use crate::policy::time::Time;
@@ -32,6 +33,8 @@ fn config() -> Config {
         yield_before_burn: true,
         yield_after_item: true,
         rules: PATIENT,
+        known: Known::States,
+        look_cost: Duration::ZERO,
         trace: false,
     }
 }

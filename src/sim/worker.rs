@@ -4,7 +4,7 @@
 
 use super::machine::Machine;
 use super::pool::{Notice, ThreadId};
-use super::script::{ItemId, Op, Step, What};
+use super::script::{Guard, ItemId, Op, Step, What};
 use crate::policy::concurrency::{Next, Reserved};
 use crate::policy::crew::{Prepare, Rest};
 use crate::policy::worker::Phase;
@@ -23,32 +23,16 @@ impl Machine {
                 self.give_up_cpu(me);
                 self.make_runnable(me);
             }
-            Op::Block => {
-                let pool = self.worker(me).pool;
-                let (state, leaves) = self.worker(me).state.block();
-                self.worker_mut(me).state = state;
-                if leaves {
-                    self.then(me, [Op::Leave, Op::Look(pool)]);
-                }
-            }
+            Op::Guard(guard) => self.guard(me, guard),
+            Op::EndGuards => self.end_guards(me),
             Op::Sleep(duration) if self.threads[me].worker.is_some() => {
                 self.record_own(me, What::Sleeps);
                 self.sleep(me, duration);
             }
-            Op::Unblock => {
-                self.record_own(me, What::Wakes);
-                let (state, comes_back) = self.worker(me).state.unblock(false);
-                self.worker_mut(me).state = state;
-                if comes_back {
-                    self.then(me, [Op::ComeBack]);
-                }
-            }
+            Op::Awake => self.record_own(me, What::Wakes),
+            Op::Await(_) | Op::Spin(_) | Op::Set(_) => self.use_flag(me, op),
             Op::Leave => self.leave(me),
-            Op::ComeBack => {
-                let pool = self.worker(me).pool;
-                self.pools[pool].word = self.pools[pool].word.come_back();
-                self.worker_mut(me).counted = true;
-            }
+            Op::ComeBack => self.count_again(me),
             Op::Finish => self.finish(me),
             Op::Between { work } => self.between_items(me, work),
             Op::Retire => {
@@ -108,7 +92,7 @@ impl Machine {
         self.pools[pool].word = word;
         if started {
             self.check_permission(pool);
-            self.worker_mut(me).counted = true;
+            self.worker_mut(me).counted += 1;
             self.worker_mut(me).set_phase(Phase::Between);
             self.worker_mut(me).just_woken = true;
             self.then(me, [Op::Take]);
@@ -154,9 +138,12 @@ impl Machine {
             self.check_begin(pool, item);
         }
         let phase = if managed && !intensive && !rescuer { Phase::Running } else { Phase::Uncounted };
+        let cpu_time = self.cpu_time(me);
         let worker = self.worker_mut(me);
+        worker.awake_from = cpu_time;
         worker.state = worker.state.begin_item(phase);
         worker.item = Some(item);
+        worker.stretch += 1;
         self.record(item, What::Starts);
         self.then(me, [Op::Script(0)]);
         if managed && intensive && !rescuer {
@@ -168,7 +155,7 @@ impl Machine {
     fn follow_script(&mut self, me: ThreadId, number: usize) {
         let item = self.worker(me).item.expect("a script belongs to an item");
         let Some(step) = self.items[item].script.get(number).copied() else {
-            return self.then(me, [Op::Finish]);
+            return self.then(me, [Op::EndGuards, Op::Finish]);
         };
         self.then(me, [Op::Script(number + 1)]);
         match step {
@@ -176,7 +163,15 @@ impl Machine {
                 self.then(me, [Op::Yield, Op::Burn(duration)]);
             }
             Step::Burn(duration) => self.then(me, [Op::Burn(duration)]),
-            Step::Sleep(duration) => self.then(me, [Op::Block, Op::Sleep(duration), Op::Unblock]),
+            Step::Sleep(duration) => {
+                let (block, unblock) = (Op::Guard(Guard::Block), Op::Guard(Guard::Unblock));
+                self.then(me, [block, Op::Sleep(duration), Op::Awake, unblock]);
+            }
+            Step::Nap(duration) => self.then(me, [Op::Sleep(duration), Op::Awake]),
+            Step::Guard(guard) => self.then(me, [Op::Guard(guard)]),
+            Step::Await(flag) => self.then(me, [Op::Await(flag)]),
+            Step::Spin(flag) => self.then(me, [Op::Spin(flag)]),
+            Step::Set(flag) => self.then(me, [Op::Set(flag)]),
             Step::Hash => self.hash(me, item),
             Step::Queue(other) => self.then(me, [Op::Admit(other)]),
         }
@@ -188,6 +183,7 @@ impl Machine {
         let managed = self.pools[pool].word.target().is_some();
         let rescuer = self.worker(me).rescues.is_some();
         let worker = self.worker_mut(me);
+        worker.stretch += 1;
         let item = worker.item.take().expect("what ends is an item");
         let (state, was_out) = worker.state.end_item();
         worker.state = state;
@@ -215,7 +211,7 @@ impl Machine {
             }
             Next::Shed => {
                 self.seen.shed += 1;
-                self.worker_mut(me).counted = false;
+                self.worker_mut(me).counted -= 1;
                 self.then(me, [Op::GoIdle]);
             }
             Next::Rest => {
@@ -225,10 +221,16 @@ impl Machine {
         }
     }
 
-    fn leave(&mut self, me: ThreadId) {
+    pub(super) fn count_again(&mut self, me: ThreadId) {
+        let pool = self.worker(me).pool;
+        self.pools[pool].word = self.pools[pool].word.come_back();
+        self.worker_mut(me).counted += 1;
+    }
+
+    pub(super) fn leave(&mut self, me: ThreadId) {
         let pool = self.worker(me).pool;
         self.pools[pool].word = self.pools[pool].word.leave();
-        self.worker_mut(me).counted = false;
+        self.worker_mut(me).counted -= 1;
     }
 
     fn rest(&mut self, me: ThreadId) -> Rest {
@@ -279,12 +281,13 @@ impl Machine {
             Some(Notice::Leave) => self.then(me, [Op::Exit]),
             None => {
                 self.worker_mut(me).parked = true;
+                self.threads[me].slept += 1;
                 self.give_up_cpu(me);
             }
         }
     }
 
-    fn record_own(&mut self, me: ThreadId, what: What) {
+    pub(super) fn record_own(&mut self, me: ThreadId, what: What) {
         let item = self.worker(me).item.expect("this happens inside an item");
         self.record(item, what);
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use cmwq::{Detection, Executor, WorkQueue, WorkQueueBuilder};
 
 use crate::support::{
-    Crowd, Door, SOON, builder, bump, burn, eventually, falls_quiet, pool, sleeps_of, time_limit,
+    Crowd, Door, SOON, builder, bump, burn, eventually, falls_quiet, sleeps_of, time_limit,
 };
 
 /// All that look.

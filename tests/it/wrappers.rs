@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use cmwq::blocking;
 use cmwq::blocking::{channel, process, thread};
-use cmwq::{Detection, Executor, WorkQueue};
+use cmwq::{Executor, WorkQueue};
 
 use crate::support::{Door, SOON, eventually, one_cpu_unseen, pool, time_limit};
 

@@ -221,3 +221,21 @@ fn progress_is_a_new_item_or_another_worker() {
     assert!(progress(&[(2, running())]), "one has left");
     assert!(progress(&[(2, running().end_item().0.begin_item(Phase::Running))]));
 }
+
+/// spec: S5 (also against those with higher numbers)
+#[test]
+fn a_hog_is_paced_by_all_that_are_out_whatever_its_number() {
+    let mut suspects = Suspects::default();
+    let mut threads = Threads::of(&[false; 2]);
+    let mut workers = vec![(1, running())];
+    let mut at_millis = |workers: &mut [(WorkerId, WorkerState)], millis: u64| {
+        threads.cpu_micros.fill(Some(1000 * millis));
+        look(&mut suspects, workers, BOTH, &mut threads, at(1000 * millis)).0
+    };
+    assert_eq!(at_millis(&mut workers, 0), []);
+    workers.insert(0, (0, running()));
+    assert_eq!(at_millis(&mut workers, 5), []);
+    assert_eq!(at_millis(&mut workers, 10), [(1, Finding::Hog)]);
+    assert_eq!(at_millis(&mut workers, 15), [], "five milliseconds after the last one");
+    assert_eq!(at_millis(&mut workers, 20), [(0, Finding::Hog)]);
+}

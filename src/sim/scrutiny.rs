@@ -1,0 +1,189 @@
+//! The manager's look at a watched pool: it reads the workers' words, then the facts about their threads, and carries out
+//! what policy finds. As `engine/pool/scrutiny.rs`.
+//!
+//! In a racy run anybody may come between these steps, and the manager may lose its CPU for a time: by then what it has
+//! seen may be of the past. That must do no harm.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::machine::{Machine, Timer};
+use super::pool::{PoolId, Thread, ThreadId};
+use super::random::micros;
+use super::script::Op;
+use crate::policy::crew::WorkerId;
+use crate::policy::suspect::Found;
+use crate::policy::watch::{Look, Verdict, Watch};
+use crate::policy::worker::{Finding, Phase, WorkerState};
+
+/// What the manager does next about a watched pool.
+#[derive(Debug)]
+pub(super) enum LookStep {
+    /// Learn the facts, and ask policy.
+    Judge(PoolId, Watch, Look, Seen),
+    /// Change the word, if it is still the one that was seen.
+    CarryOut(PoolId, Found, Subject),
+    /// It counts no more.
+    TakeOut(PoolId, ThreadId),
+    /// It counts again, before its word says so: if it did so first, and went idle, it would leave a count that it has
+    /// not joined.
+    PutBack(PoolId, Found, Subject),
+    Settle(PoolId, Verdict),
+}
+
+/// The workers that were seen.
+pub(super) type Seen = BTreeMap<WorkerId, Subject>;
+
+/// Whom a finding is about. Checkers only: at which stretch it was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject {
+    pub(super) thread: ThreadId,
+    stretch: u64,
+}
+
+impl Machine {
+    /// Begins to look.
+    pub(super) fn look(&mut self, pool: PoolId, watch: Watch) {
+        self.seen.looks += 1;
+        let of_pool = &self.pools[pool];
+        let counts = of_pool.word.target().is_some();
+        let at_work = |phase| match phase {
+            Phase::Waking | Phase::Between | Phase::Running | Phase::MayBlock => true,
+            Phase::Uncounted => !counts,
+            Phase::Idle | Phase::Blocked | Phase::Asleep | Phase::Exiting => false,
+        };
+        let word_of = |(id, thread): (&WorkerId, &ThreadId)| (*id, self.worker(*thread).state);
+        let workers: Vec<_> = of_pool.workers.iter().map(word_of).collect();
+        let look = Look {
+            given: 0,
+            pending: of_pool.has_work(),
+            running: workers.iter().any(|(_, word)| at_work(word.phase())),
+            help_coming: of_pool.crew.is_help_coming(),
+            cpus: of_pool.word.target().map(|target| target as usize),
+            per_cpu: of_pool.is_per_cpu(),
+            workers,
+        };
+        let subject = |(id, thread): (&WorkerId, &ThreadId)| {
+            (*id, Subject { thread: *thread, stretch: self.worker(*thread).stretch })
+        };
+        let seen = of_pool.workers.iter().map(subject).collect();
+        self.costs(self.config.look_cost);
+        self.then_look([LookStep::Judge(pool, watch, look, seen)]);
+    }
+
+    /// The manager uses this much CPU time. It comes before everybody else.
+    fn costs(&mut self, cost: Duration) {
+        if !cost.is_zero() {
+            let mask = (1 << self.config.cpus) - 1;
+            let burns = vec![Op::Burn(cost)];
+            self.threads.push(Thread { mask, claims: true, ..Thread::outsider(burns) });
+            self.make_runnable(self.threads.len() - 1);
+        }
+    }
+
+    fn then_look<const N: usize>(&mut self, steps: [LookStep; N]) {
+        steps.into_iter().rev().for_each(|step| self.look.push_front(step));
+        if !self.config.racy {
+            return while let Some(step) = self.look.pop_front() {
+                self.go_on_looking(step);
+            };
+        }
+        let Some(prng) = &mut self.config.prng else { return };
+        if prng.chance(10) {
+            let length = prng.pick(&[micros(20), micros(300), micros(2000)]);
+            self.manager_busy = true;
+            self.timers.set(self.now + length, Timer::GoesOn);
+        }
+    }
+
+    pub(super) fn go_on_looking(&mut self, step: LookStep) {
+        match step {
+            LookStep::Judge(pool, watch, look, seen) => self.judge(pool, watch, &look, &seen),
+            LookStep::CarryOut(pool, found, subject) => {
+                // Who was counted again, and has done something else meanwhile, is not.
+                if self.change_word(found, subject) == found.finding.takes_out() {
+                    self.then_look([LookStep::TakeOut(pool, subject.thread)]);
+                }
+            }
+            LookStep::TakeOut(pool, thread) => {
+                self.leave(thread);
+                self.outsider(vec![Op::Look(pool)]);
+            }
+            LookStep::PutBack(pool, found, subject) => {
+                self.count_again(subject.thread);
+                self.then_look([LookStep::CarryOut(pool, found, subject)]);
+            }
+            LookStep::Settle(pool, verdict) => self.settle(pool, verdict),
+        }
+    }
+
+    fn judge(&mut self, pool: PoolId, watch: Watch, look: &Look, seen: &Seen) {
+        let threads: BTreeMap<_, _> = seen.iter().map(|(id, subject)| (*id, subject.thread)).collect();
+        let mut facts = self.facts(&threads);
+        let outcome = self.manager.looked(pool, watch, look, &mut facts, self.now);
+        self.check_finds(pool, look, &outcome.found, seen);
+        if self.config.trace {
+            eprintln!("{:>9} ns  look       {pool} {look:?} {outcome:?}", self.now.as_nanos());
+        }
+        let steps = outcome.found.into_iter().map(|found| (found, seen[&found.worker]));
+        for (found, subject) in steps {
+            if found.finding.takes_out() {
+                self.look.push_back(LookStep::CarryOut(pool, found, subject));
+            } else {
+                self.look.push_back(LookStep::PutBack(pool, found, subject));
+            }
+        }
+        self.look.push_back(LookStep::Settle(pool, outcome.verdict));
+        self.then_look([]);
+    }
+
+    /// How many the manager is about to take out of the count whose word does not count: it is between two steps.
+    pub(super) fn out_of_step(&self, pool: PoolId) -> u64 {
+        let is = |step: &&LookStep| match step {
+            LookStep::TakeOut(of, _) => *of == pool,
+            LookStep::CarryOut(of, found, _) => *of == pool && !found.finding.takes_out(),
+            LookStep::Judge(..) | LookStep::PutBack(..) | LookStep::Settle(..) => false,
+        };
+        self.look.iter().filter(is).count() as u64
+    }
+
+    /// Changes the word. False if it is not the one that was seen any more.
+    fn change_word(&mut self, found: Found, subject: Subject) -> bool {
+        let worker = self.worker(subject.thread);
+        let (word, stretch) = (worker.state, worker.stretch);
+        let Some(next) = word.found(found.finding).filter(|_| word == found.seen) else {
+            self.seen.stale += 1;
+            return false;
+        };
+        assert_eq!(stretch, subject.stretch, "{found:?} is carried out on another stretch");
+        self.carried_out(found.finding, subject.thread, next);
+        true
+    }
+
+    fn carried_out(&mut self, finding: Finding, thread: ThreadId, next: WorkerState) {
+        self.worker_mut(thread).state = next;
+        self.worker_mut(thread).stretch += u64::from(finding == Finding::Runs);
+        *match finding {
+            Finding::Asleep => &mut self.seen.found_asleep,
+            Finding::Blocks => &mut self.seen.found_blocked,
+            Finding::Hog => &mut self.seen.found_hogs,
+            Finding::Runs => &mut self.seen.found_running,
+        } += 1;
+    }
+
+    fn settle(&mut self, pool: PoolId, verdict: Verdict) {
+        match verdict {
+            Verdict::Watching | Verdict::Stalled(_) => {}
+            Verdict::Unwatch => {
+                self.seen.unwatched += 1;
+                self.forget_finds(pool);
+                self.pools[pool].word = self.pools[pool].word.unwatch();
+                self.pools[pool].looked_at = false;
+                self.outsider(vec![Op::Look(pool)]);
+            }
+            Verdict::Stuck(since) => panic!("pool {pool} has had work and nobody on it for {since:?}"),
+        }
+    }
+}
