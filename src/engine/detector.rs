@@ -30,8 +30,9 @@ use super::worker::Worker;
 /// So many descriptors are kept open for states; of further workers, the state's file is opened for each look.
 const KEPT_EYES: usize = 64;
 
-/// After so many, a ring is heeded no more until the next look, and after the next one neither, until one was right.
+/// After so many, a ring is not heeded for so many looks.
 const FALSE_ALARMS: u8 = 4;
+const MISTRUST: u8 = 16;
 
 /// See the module.
 #[derive(Debug)]
@@ -80,6 +81,31 @@ struct Listening {
     is_new: bool,
     /// How often in a row it woke the manager for nothing: others take the thread's CPU.
     false_alarms: u8,
+    /// For so many looks it is not heeded for that.
+    mistrusted: u8,
+}
+
+impl Listening {
+    fn new(ring: Ring) -> Self {
+        Self { ring, heeded: true, is_new: true, false_alarms: 0, mistrusted: 0 }
+    }
+
+    /// The worker was at work at this look.
+    fn go_on(&mut self) {
+        self.is_new = false;
+        self.mistrusted = self.mistrusted.saturating_sub(1);
+        self.heeded = self.mistrusted == 0;
+    }
+
+    /// It has told something else than that the worker sleeps.
+    fn false_alarm(&mut self) {
+        self.false_alarms += 1;
+        if self.false_alarms == FALSE_ALARMS {
+            // One more chance after that.
+            (self.false_alarms, self.mistrusted) = (FALSE_ALARMS - 1, MISTRUST);
+            self.heeded = false;
+        }
+    }
 }
 
 /// What can be learnt of the workers of one pool.
@@ -188,14 +214,9 @@ impl Sight {
                     return Ok(());
                 };
                 self.ear = Ear::Denied;
-                self.ear = Ear::Opened(Box::new(Listening {
-                    ring: ring?,
-                    heeded: true,
-                    is_new: true,
-                    false_alarms: 0,
-                }));
+                self.ear = Ear::Opened(Box::new(Listening::new(ring?)));
             }
-            Ear::Opened(listening) => (listening.heeded, listening.is_new) = (true, false),
+            Ear::Opened(listening) => listening.go_on(),
             Ear::Denied => {}
         }
         Ok(())
@@ -221,10 +242,11 @@ impl Sight {
         let sleeps = slept && self.worker.cell.load().phase() == Phase::Running;
         if sleeps {
             listening.false_alarms = 0;
+        } else if slept {
+            // For a good reason: of no interest until it is at work again.
+            listening.heeded = false;
         } else if last.is_some() {
-            // It gets another chance at the next look.
-            listening.false_alarms = FALSE_ALARMS.min(listening.false_alarms + 1);
-            listening.heeded &= !slept && listening.false_alarms < FALSE_ALARMS;
+            listening.false_alarm();
         }
         sleeps
     }
@@ -235,7 +257,7 @@ impl Ear {
     fn may_miss(&self) -> Option<Duration> {
         match self {
             Self::Opened(listening) if listening.is_new => Some(SHORTEST),
-            Self::Opened(listening) if listening.false_alarms >= FALSE_ALARMS => Some(LONGEST),
+            Self::Opened(listening) if listening.mistrusted > 0 => Some(LONGEST),
             Self::Opened(listening) if listening.ring.is_primed() => None,
             _ => Some(PERIOD),
         }

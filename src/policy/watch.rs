@@ -29,7 +29,7 @@ pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
 pub(crate) const LONGEST: Duration = Duration::from_millis(3);
 
 /// The same where the system tells of those who sleep: hogs are looked for, and those who run again.
-const LONGEST_IF_TOLD: Duration = Duration::from_millis(10);
+const LONGEST_IF_TOLD: Duration = Duration::from_millis(5);
 
 /// The same for pools that are looked at for the watchdog only.
 const WATCHDOG_PERIOD: Duration = Duration::from_millis(10);
@@ -290,7 +290,7 @@ mod tests {
         let expected = [1000, 2000, 3000, 3000, 3000, 250, 250, 250, 250, 250];
         assert_eq!(looks(rules, Some(1)), expected);
         let told = Rules { is_told: true, ..rules };
-        assert_eq!(looks(told, Some(1)), [1000, 2000, 4000, 8000, 10_000, 1000, 2000, 4000, 8000, 10_000]);
+        assert_eq!(looks(told, Some(1)), [1000, 2000, 4000, 5000, 5000, 1000, 2000, 4000, 5000, 5000]);
     }
 
     #[test]
