@@ -15,7 +15,7 @@ use std::thread::ThreadId;
 use crate::policy::manager::{CREATION_COOLDOWN, Duty, Manager};
 use crate::policy::rescue::Call;
 use crate::policy::time::Time;
-use crate::policy::watch::{Verdict, Watch};
+use crate::policy::watch::{PERIOD, Verdict, Watch};
 use crate::sys::sync::Mutex;
 use crate::sys::{affinity, clock, thread};
 
@@ -170,8 +170,8 @@ fn spawn_manager(core: &Arc<Core>) -> io::Result<ThreadId> {
         drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
         drop(thread::set_nice(core.settings.nice));
         ManagerThread {
-            schedule: Manager::new(core.settings.rules(false)),
-            detector: Detector::default(),
+            schedule: Manager::new(core.settings.rules()),
+            detector: Detector::new(core.settings.probe, core.manager.bell.listens()),
             lookout: Lookout::new(),
             core,
         }
@@ -227,6 +227,9 @@ impl ManagerThread {
                 }
             }
             self.lookout.look(&self.core, now);
+            for told in self.detector.told() {
+                self.schedule.look_by(|pool| pool.ptr_eq(&told), now);
+            }
             while let Some(duty) = self.schedule.take_due(now) {
                 self.perform(duty, now);
             }
@@ -243,7 +246,7 @@ impl ManagerThread {
         let timers = self.core.timers.next();
         let duties = self.schedule.next_wake();
         let next = duties.into_iter().chain(timers).chain(self.lookout.next()).min();
-        self.core.manager.bell.sleep(next.map(|at| at.since(clock::now())), &[]);
+        self.core.manager.bell.sleep(next.map(|at| at.since(clock::now())), &self.detector.rings());
     }
 
     fn perform(&mut self, duty: Duty<Weak<Pool>>, now: Time) {
@@ -282,7 +285,7 @@ impl ManagerThread {
     fn look(&mut self, weak: &Weak<Pool>, watch: Watch) {
         let Some(pool) = weak.upgrade() else { return self.detector.forget(weak) };
         let (look, workers) = pool.observe();
-        let mut facts = self.detector.facts(weak, &workers);
+        let mut facts = self.detector.facts(weak, &workers, &self.core.shortfall);
         let now = clock::now();
         let outcome = self.schedule.looked(weak.clone(), watch, &look, &mut facts, now);
         let mut offences = Vec::new();
@@ -294,6 +297,9 @@ impl ManagerThread {
             if pool.carry_out(worker, found) {
                 offences.extend(item_type.map(|item_type| (worker, item_type, found)));
             }
+        }
+        if self.detector.listen(weak, &look.workers, &self.core.shortfall) {
+            self.schedule.look_by(|pool| pool.ptr_eq(weak), now + PERIOD);
         }
         // Last, since that may be told to a logger.
         for (worker, item_type, found) in offences {

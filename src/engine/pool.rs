@@ -46,6 +46,7 @@ use super::shutdown::give_up;
 use super::worker::Worker;
 
 use self::binding::Binding;
+use self::door::Near;
 use self::scrutiny::is_watched;
 use self::sideline::Sideline;
 pub(crate) use self::spec::{PoolKind, PoolSpec};
@@ -147,7 +148,7 @@ impl Pool {
     /// The second half, for the entry that this thread has pushed.
     #[inline]
     pub(crate) fn pushed(&self) {
-        self.perform(self.running.pushed(), None);
+        self.perform(self.running.pushed(), Near::Anywhere);
     }
 
     /// The second half, for so many entries: woken one by another, the last worker would come late.
@@ -173,7 +174,7 @@ impl Pool {
         state.sideline.push_front(entry);
         self.note_sideline(&state);
         drop(state);
-        self.perform(self.running.pushed(), None);
+        self.perform(self.running.pushed(), Near::Anywhere);
     }
 
     /// Takes the first entry.

@@ -117,7 +117,7 @@ impl StalledWorker {
     fn of(worker: &Worker, seen: WorkerState, busy_for: Duration) -> Option<Self> {
         let item_type = worker.item_type(seen)?;
         let thread = worker.with_thread(|thread| {
-            let state = Eye::open(thread).and_then(|eye| eye.state()).ok();
+            let state = Eye::open(thread).and_then(|eye| eye.look()).ok().map(|seen| seen.state);
             (state.map(State::letter), thread_state::wait_channel(thread))
         });
         let (state, wait_channel) = thread.unwrap_or_default();

@@ -21,7 +21,7 @@ use super::worker::WorkerState;
 const QUIET_LOOKS: u8 = 2;
 
 /// Between the first look and the second.
-const PERIOD: Duration = Duration::from_millis(1);
+pub(crate) const PERIOD: Duration = Duration::from_millis(1);
 /// Where one block was found, others may follow: so many looks come soon after each other before they become rare again.
 const ALERT_LOOKS: u8 = 8;
 /// The shortest and the longest time between two looks.

@@ -18,10 +18,8 @@ pub(crate) mod fork;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod pause;
 #[cfg(not(cmwq_loom))]
-#[allow(dead_code, unused_imports, reason = "the detector uses them")]
 pub(crate) mod probe;
 #[cfg(not(cmwq_loom))]
-#[allow(dead_code, unused_imports, reason = "the detector uses them")]
 pub(crate) mod switches;
 pub(crate) mod sync;
 #[cfg(not(cmwq_loom))]

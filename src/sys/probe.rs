@@ -87,7 +87,7 @@ mod tests {
     fn what_nothing_stands_against_is_seen() {
         let this = ThreadId::current();
         let probe = Probe::default();
-        assert!(!probe.open(this).unwrap().state().unwrap().is_blocked());
+        assert!(!probe.open(this).unwrap().look().unwrap().state.is_blocked());
         assert!(probe.cpu_time(this).unwrap() > Duration::ZERO);
         probe.voluntary_switches(this).unwrap();
         assert_eq!(probe.listening().is_ok(), probe.attach(this).is_ok());

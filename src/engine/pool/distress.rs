@@ -12,6 +12,7 @@ use crate::policy::rescue::Call;
 
 use super::super::rescuer::Rescuer;
 use super::super::shard::steal;
+use super::door::Near;
 use super::{Entry, Pool, State};
 
 impl Pool {
@@ -103,7 +104,7 @@ impl Pool {
     /// Whoever looked for work while entries were on their way from one list to the other may have seen none.
     pub(super) fn moved_aside(&self) {
         if self.has_work() {
-            self.perform(self.running.pushed(), None);
+            self.perform(self.running.pushed(), Near::Anywhere);
         }
     }
 }

@@ -12,7 +12,7 @@ use super::{Pool, PoolKind, PoolSpec, Slot};
 
 /// Is there anything to look for in such a pool? In one that counts who runs, always: an item may say that it may block.
 pub(super) fn is_watched(spec: &PoolSpec, settings: &Settings) -> bool {
-    let Rules { watchdog, patience, .. } = settings.rules(false);
+    let Rules { watchdog, patience, .. } = settings.rules();
     spec.manages_concurrency() || watchdog.is_some() || patience.is_some()
 }
 
@@ -46,9 +46,20 @@ impl Pool {
     pub(crate) fn carry_out(&self, worker: &Worker, found: Found) -> bool {
         let carried = worker.cell.carry_out(found.seen, found.finding, &self.running);
         if carried.owes_look {
-            // The CPU that a sleeper has left is the manager's at the moment: the system would take it for busy.
-            self.look_near(worker.cpu());
+            self.look_for_free(if self.has_several_cpus() { self.free_cpu(worker.cpu()) } else { None });
         }
         carried.holds
+    }
+
+    /// A CPU on which nobody counts who was seen there last: this one, if that is so.
+    fn free_cpu(&self, preferred: usize) -> Option<usize> {
+        let mut free = self.binding.cpus();
+        let state = self.state.lock();
+        for worker in state.workers.iter().filter_map(Slot::worker) {
+            if worker.cell.load().phase().is_counted() {
+                free.remove(worker.cpu());
+            }
+        }
+        if free.contains(preferred) { Some(preferred) } else { free.first() }
     }
 }

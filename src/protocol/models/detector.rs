@@ -30,7 +30,7 @@ fn who_sleeps_without_a_guard_is_replaced() {
     check(2, || {
         let pool = pool(2);
         let event = Arc::new(Event::new());
-        let sleeper = pool.start_one();
+        let sleeper = pool.start_in_item();
         let sleeps = {
             let (pool, event) = (pool.clone(), event.clone());
             thread::spawn(move || {
@@ -64,7 +64,7 @@ struct Alone(Arc<Pool>, WorkerId);
 impl Alone {
     fn new() -> Self {
         let pool = pool(1);
-        let id = pool.start_one();
+        let id = pool.start_in_item();
         Self(pool, id)
     }
 
@@ -149,7 +149,7 @@ fn an_item_ends_under_the_eyes_of_the_detector() {
 fn a_stale_look_never_hits_the_next_item() {
     check(3, || {
         let pool = pool(2);
-        let id = pool.start_one();
+        let id = pool.start_in_item();
         let looked_at = Arc::new(AtomicU64::new(0));
         let detector = {
             let (pool, looked_at) = (pool.clone(), looked_at.clone());

@@ -58,13 +58,20 @@ impl Pool {
         &self.workers[id as usize]
     }
 
+    /// The same, and it has an item.
+    pub(super) fn start_in_item(&self) -> WorkerId {
+        let id = self.start_one();
+        self.worker(id).cell.begin_item(Phase::Running);
+        id
+    }
+
     /// Before the threads of the model start: the most recently idle worker is running.
     pub(super) fn start_one(&self) -> WorkerId {
         let Kick::Wake(reserved) = self.running.pushed() else { panic!("the pool is full") };
         let mut crew = self.crew.lock();
         let Wake::Unpark(id) = crew.kick(reserved, None) else { panic!("nobody is idle") };
         assert!(self.running.start(crew.woken().0));
-        self.worker(id).cell.begin_item(Phase::Running);
+        self.worker(id).cell.set_phase(Phase::Between);
         id
     }
 

@@ -50,8 +50,8 @@ const CONTEXT_SWITCH: u32 = 26;
 
 const OPEN_CLOEXEC: c_ulong = 1 << 3;
 
-// Requests to an event. MIPS and PowerPC number requests in another way.
-const REQUEST: c_ulong = if cfg!(any(
+/// A request to an event. MIPS and PowerPC number requests in another way.
+const ENABLE: c_ulong = if cfg!(any(
     target_arch = "mips",
     target_arch = "mips64",
     target_arch = "powerpc",
@@ -61,8 +61,6 @@ const REQUEST: c_ulong = if cfg!(any(
 } else {
     0x2400
 };
-const ENABLE: c_ulong = REQUEST;
-const DISABLE: c_ulong = REQUEST + 1;
 
 // Where things are in the first page of a mapping.
 const HEAD: usize = 1024;
@@ -77,7 +75,6 @@ struct Header {
     size: u16,
 }
 
-const KIND_LOST: u32 = 2;
 const KIND_SWITCH: u32 = 14;
 const MISC_OUT: u16 = 1 << 13;
 const MISC_OUT_PREEMPTED: u16 = 1 << 14;
@@ -104,23 +101,9 @@ impl Ring {
         let (parity, over) = (Parity::default(), Cell::new(false));
         let mut ring = Self { event, pages: None, read: 0, parity, over };
         ring.renew()?;
-        ring.enable()?;
-        Ok(ring)
-    }
-
-    /// The ring stays as it is. If the thread runs, as it did when the ring was disabled, it goes on where it was.
-    pub(crate) fn enable(&mut self) -> io::Result<()> {
-        self.request(ENABLE)
-    }
-
-    pub(crate) fn disable(&mut self) -> io::Result<()> {
-        self.request(DISABLE)
-    }
-
-    fn request(&mut self, request: c_ulong) -> io::Result<()> {
-        // SAFETY: the descriptor is an event's, and these requests take no pointer.
-        let result = unsafe { libc::ioctl(self.event.as_raw_fd(), request as _, 0) };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        // SAFETY: the descriptor is an event's, and this request takes no pointer.
+        let enabled = unsafe { libc::ioctl(ring.event.as_raw_fd(), ENABLE as _, 0) };
+        if enabled == 0 { Ok(ring) } else { Err(io::Error::last_os_error()) }
     }
 
     pub(crate) fn is_primed(&self) -> bool {

@@ -2,11 +2,11 @@
 //!
 //! * `Ring::attach(thread) -> io::Result<Ring>`: from now on, what `thread` does is recorded. Fails if the system does
 //!   not permit it, has no such records, or runs out of descriptors or of memory that may be locked.
-//! * `Ring::disable()` and `Ring::enable()`: stops the records, and begins anew.
 //! * `Ring::drain(tell) -> io::Result<()>`: takes out what was recorded since, in order.
 //! * `Ring::is_primed()`: whoever waits for the ring's descriptor will be woken when the thread next gives its CPU away. As
 //!   long as it is not so, that may go unnoticed: the caller looks at the thread's state, and drains, once after
 //!   attaching and then every millisecond or so.
+//! * `Ring::is_over()`: the thread has ended, as somebody has seen who waited.
 //! * `permitted() -> io::Result<()>`: would attaching work, for the calling thread, now?
 //!
 //! A ring wakes whoever waits for its descriptor (with [`Bell`](super::bell)) when the thread gives its CPU away, and not

@@ -14,14 +14,6 @@ impl Ring {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(crate) fn enable(&mut self) -> io::Result<()> {
-        match *self {}
-    }
-
-    pub(crate) fn disable(&mut self) -> io::Result<()> {
-        match *self {}
-    }
-
     pub(crate) fn is_primed(&self) -> bool {
         match *self {}
     }

@@ -145,26 +145,6 @@ fn listening_to_a_thread_on_the_same_cpu_ends() {
     other.end();
 }
 
-#[test]
-fn nothing_is_recorded_while_disabled() {
-    let other = Other::new(|| (), || std::thread::sleep(Duration::from_micros(100)));
-    if let Some(mut ring) = attach(other.id) {
-        let some = |ring: &mut Ring| {
-            while drain(ring).is_empty() {
-                std::thread::sleep(Duration::from_micros(100));
-            }
-        };
-        some(&mut ring);
-        ring.disable().unwrap();
-        drain(&mut ring);
-        std::thread::sleep(Duration::from_millis(5));
-        assert_eq!(drain(&mut ring), []);
-        ring.enable().unwrap();
-        some(&mut ring);
-    }
-    other.end();
-}
-
 /// Which would wake for ever whoever listens.
 #[test]
 fn a_thread_that_has_ended_wakes_once() {
