@@ -21,11 +21,6 @@ impl Bell {
         Self { cell: BellCell::new(), pause }
     }
 
-    /// Anything but the bell and deadlines that the manager could be woken by?
-    pub(crate) fn listens(&self) -> bool {
-        self.pause.listens()
-    }
-
     /// By anybody. Costs a system call only if the manager sleeps.
     pub(crate) fn ring(&self) {
         if self.cell.ring() {

@@ -16,6 +16,7 @@ use crate::protocol::threads::ThreadsCell;
 use crate::sys;
 use crate::sys::fork::Origin;
 use crate::sys::probe::Probe;
+use crate::sys::switches::Readiness;
 use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::Until;
 
@@ -111,6 +112,8 @@ pub(crate) struct Core {
     pub(crate) denials: Denials,
     pub(crate) environment: Watch,
     pub(crate) shortfall: Shortfall,
+    /// Has the system ready to record switches.
+    _ready: Option<Readiness>,
     pub(crate) offenders: Offenders,
     threads: ThreadsCell,
     /// Inside of it, the locks of classes are taken.
@@ -138,11 +141,12 @@ impl Core {
         settings: Settings,
         first_unbound_id: usize,
         environment: Watch,
-        shortfall: Shortfall,
+        (shortfall, ready): (Shortfall, Option<Readiness>),
     ) -> Self {
         Self {
             origin: Origin::here(),
             shortfall,
+            _ready: ready,
             offenders: Offenders::new(settings.hog_threshold.unwrap_or_default()),
             settings,
             manager: ManagerHandle::new(Arc::clone(environment.bell())),

@@ -4,6 +4,7 @@ use crate::policy::detection::Detection;
 use crate::sys;
 use crate::sys::pause::Pause;
 use crate::sys::probe::Probe;
+use crate::sys::switches::Readiness;
 use crate::sys::sync::Mutex;
 
 /// What was chosen when the executor was made.
@@ -13,6 +14,8 @@ pub(crate) struct Choice {
     /// How the manager sleeps then.
     pub(crate) pause: Pause,
     pub(crate) shortfall: Shortfall,
+    /// Kept as long as the executor.
+    pub(crate) ready: Option<Readiness>,
 }
 
 /// Why the detection in force is not the best of what was asked for, or not everything is seen by it. The first reason that
@@ -28,13 +31,15 @@ pub(crate) fn choose(asked: Detection, probe: Probe) -> Choice {
         shortfall.note(|| "this system does not show what threads do".into());
     } else if matches!(asked, Detection::Auto | Detection::Switches) {
         match probe.listening() {
-            Ok(pause) => return Choice { mode: Detection::Switches, pause, shortfall },
+            Ok((pause, ready)) => {
+                return Choice { mode: Detection::Switches, pause, shortfall, ready: Some(ready) };
+            }
             Err(error) => {
                 shortfall.note(|| format!("the system permits no records of context switches: {error}"));
             }
         }
     }
-    Choice { mode, pause: Pause::parking(), shortfall }
+    Choice { mode, pause: Pause::parking(), shortfall, ready: None }
 }
 
 impl Shortfall {

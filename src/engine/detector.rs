@@ -14,12 +14,15 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::policy::crew::WorkerId;
+use crate::policy::detection::Detection;
 use crate::policy::suspect::Facts;
+use crate::policy::watch::{PERIOD, SHORTEST};
 use crate::policy::worker::{Phase, WorkerState};
 use crate::sys::probe::Probe;
 use crate::sys::switches::{Ring, Switch};
 use crate::sys::thread_state::{Eye, Seen};
 
+use super::core::Settings;
 use super::detection::Shortfall;
 use super::pool::Pool;
 use super::worker::Worker;
@@ -60,8 +63,9 @@ struct Sight {
 enum Ear {
     /// Not yet asked for.
     None,
-    /// `heeded`: the manager sleeps on it, too.
-    Opened { ring: Ring, heeded: bool },
+    /// `heeded`: the manager sleeps on it, too. `is_new`: it was opened after the last look, and the thread may have slept
+    /// in between.
+    Opened { ring: Ring, heeded: bool, is_new: bool },
     /// It cannot be had.
     Denied,
 }
@@ -76,8 +80,9 @@ pub(crate) struct PoolFacts<'a> {
 }
 
 impl Detector {
-    pub(crate) fn new(probe: Probe, listens: bool) -> Self {
-        Self { probe, listens, pools: Vec::new(), kept: 0 }
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let listens = settings.detection == Detection::Switches;
+        Self { probe: settings.probe, listens, pools: Vec::new(), kept: 0 }
     }
 
     /// The facts of a pool, of which these workers were seen, by number.
@@ -106,20 +111,20 @@ impl Detector {
         self.kept = self.pools.iter().map(Watched::kept).sum();
     }
 
-    /// The pool was looked at: listens to those who were at work then. True if the system may fail to tell of the next one
-    /// who sleeps: it is to be looked for in time.
+    /// The pool was looked at: listens to those who were at work then. If the system may fail to tell of the next one who
+    /// sleeps: after how long to look for that.
     pub(crate) fn listen(
         &mut self,
         pool: &Weak<Pool>,
         words: &[(WorkerId, WorkerState)],
         shortfall: &Shortfall,
-    ) -> bool {
-        let Some(at) = self.find(pool).filter(|_| self.listens) else { return false };
+    ) -> Option<Duration> {
+        let at = self.find(pool).filter(|_| self.listens)?;
         let watched = &mut self.pools[at];
         if std::mem::take(&mut watched.is_new) {
-            return true;
+            return Some(SHORTEST);
         }
-        let mut may_miss = false;
+        let mut look_in = None;
         for sight in &mut watched.sights {
             let word = words.binary_search_by_key(&sight.worker.id, |(id, _)| *id);
             let phase = word.map_or(Phase::Idle, |at| words[at].1.phase());
@@ -128,12 +133,12 @@ impl Detector {
                     shortfall
                         .note(|| format!("not every worker's context switches can be recorded: {error}"));
                 }
-                may_miss |= !sight.ear.tells_of_next();
+                look_in = look_in.into_iter().chain(sight.ear.may_miss()).min();
             } else {
                 sight.ignore();
             }
         }
-        may_miss
+        look_in
     }
 
     /// What the manager sleeps on.
@@ -171,9 +176,9 @@ impl Sight {
                     return Ok(());
                 };
                 self.ear = Ear::Denied;
-                self.ear = Ear::Opened { ring: ring?, heeded: true };
+                self.ear = Ear::Opened { ring: ring?, heeded: true, is_new: true };
             }
-            Ear::Opened { heeded, .. } => *heeded = true,
+            Ear::Opened { heeded, is_new, .. } => (*heeded, *is_new) = (true, false),
             Ear::Denied => {}
         }
         Ok(())
@@ -207,14 +212,18 @@ impl Sight {
 }
 
 impl Ear {
-    /// Will the system tell when it sleeps next?
-    fn tells_of_next(&self) -> bool {
-        matches!(self, Self::Opened { ring, .. } if ring.is_primed())
+    /// If the system may fail to tell when it sleeps next: after how long to look.
+    fn may_miss(&self) -> Option<Duration> {
+        match self {
+            Self::Opened { is_new: true, .. } => Some(SHORTEST),
+            Self::Opened { ring, .. } if ring.is_primed() => None,
+            _ => Some(PERIOD),
+        }
     }
 
     fn ring(&self) -> Option<&Ring> {
         match self {
-            Self::Opened { ring, heeded: true } => Some(ring),
+            Self::Opened { ring, heeded: true, .. } => Some(ring),
             _ => None,
         }
     }

@@ -15,7 +15,7 @@ use std::thread::ThreadId;
 use crate::policy::manager::{CREATION_COOLDOWN, Duty, Manager};
 use crate::policy::rescue::Call;
 use crate::policy::time::Time;
-use crate::policy::watch::{PERIOD, Verdict, Watch};
+use crate::policy::watch::{Verdict, Watch};
 use crate::sys::sync::Mutex;
 use crate::sys::{affinity, clock, thread};
 
@@ -171,7 +171,7 @@ fn spawn_manager(core: &Arc<Core>) -> io::Result<ThreadId> {
         drop(thread::set_nice(core.settings.nice));
         ManagerThread {
             schedule: Manager::new(core.settings.rules()),
-            detector: Detector::new(core.settings.probe, core.manager.bell.listens()),
+            detector: Detector::new(&core.settings),
             lookout: Lookout::new(),
             core,
         }
@@ -298,8 +298,8 @@ impl ManagerThread {
                 offences.extend(item_type.map(|item_type| (worker, item_type, found)));
             }
         }
-        if self.detector.listen(weak, &look.workers, &self.core.shortfall) {
-            self.schedule.look_by(|pool| pool.ptr_eq(weak), now + PERIOD);
+        if let Some(time) = self.detector.listen(weak, &look.workers, &self.core.shortfall) {
+            self.schedule.look_by(|pool| pool.ptr_eq(weak), now + time);
         }
         // Last, since that may be told to a logger.
         for (worker, item_type, found) in offences {

@@ -360,7 +360,12 @@ impl ExecutorBuilder {
         };
         let environment = Watch::new(&slots, Arc::new(Bell::new(detection.pause)));
         let placement = Placement::new(slots, self.random_placement);
-        let core = Arc::new(Core::new(settings, 2 * placement.slots(), environment, detection.shortfall));
+        let core = Arc::new(Core::new(
+            settings,
+            2 * placement.slots(),
+            environment,
+            (detection.shortfall, detection.ready),
+        ));
         let manager = ManagerHandle::start(&core);
         let parts = (placement, cpus, topology);
         let inner = ExecutorInner::new(core, parts, self.default_scope, nice, self.power_efficient);

@@ -25,7 +25,7 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(1);
 /// Where one block was found, others may follow: so many looks come soon after each other before they become rare again.
 const ALERT_LOOKS: u8 = 8;
 /// The shortest and the longest time between two looks.
-const SHORTEST: Duration = Duration::from_micros(250);
+pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
 const LONGEST: Duration = Duration::from_millis(3);
 
 /// The same for pools that are looked at for the watchdog only.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::affinity::ThreadId;
 use super::pause::Pause;
-use super::switches::{self, Ring};
+use super::switches::{self, Readiness, Ring};
 use super::thread_state::{self, Eye};
 
 /// What fails, as the system's number of the error. Nothing, unless a test says so.
@@ -49,9 +49,9 @@ impl Probe {
     }
 
     /// Can switches be recorded, and listened to? If so, by this.
-    pub(crate) fn listening(&self) -> io::Result<Pause> {
-        unless(self.faults.switches, switches::permitted)?;
-        unless(self.faults.listening, Pause::listening)
+    pub(crate) fn listening(&self) -> io::Result<(Pause, Readiness)> {
+        let ready = unless(self.faults.switches, switches::permitted)?;
+        Ok((unless(self.faults.listening, Pause::listening)?, ready))
     }
 }
 

@@ -50,10 +50,6 @@ impl Pause {
         Listener::new().map(|listener| Self(Kind::Listens(listener)))
     }
 
-    pub(crate) fn listens(&self) -> bool {
-        matches!(self.0, Kind::Listens(_))
-    }
-
     pub(crate) fn wake(&self) {
         match &self.0 {
             Kind::Parks(sleeper) => {

@@ -42,25 +42,12 @@ const TYPE_SOFTWARE: u32 = 1;
 const SOFTWARE_DUMMY: u64 = 9;
 
 // Bits of `flags`, by the order in which C declares them.
-const DISABLED: u32 = 0;
 const EXCLUDE_KERNEL: u32 = 5;
 const EXCLUDE_HYPERVISOR: u32 = 6;
 const WATERMARK_IS_BYTES: u32 = 14;
 const CONTEXT_SWITCH: u32 = 26;
 
 const OPEN_CLOEXEC: c_ulong = 1 << 3;
-
-/// A request to an event. MIPS and PowerPC number requests in another way.
-const ENABLE: c_ulong = if cfg!(any(
-    target_arch = "mips",
-    target_arch = "mips64",
-    target_arch = "powerpc",
-    target_arch = "powerpc64"
-)) {
-    0x2000_2400
-} else {
-    0x2400
-};
 
 // Where things are in the first page of a mapping.
 const HEAD: usize = 1024;
@@ -79,35 +66,34 @@ const KIND_SWITCH: u32 = 14;
 const MISC_OUT: u16 = 1 << 13;
 const MISC_OUT_PREEMPTED: u16 = 1 << 14;
 
-/// A tail that makes a ring of which nothing was written look full.
-const CHOKED: u64 = RECORD;
-
 /// The records of one thread.
 #[derive(Debug)]
 pub(crate) struct Ring {
     event: OwnedFd,
-    /// None after a failure.
-    pages: Option<Pages>,
+    pages: Pages,
     /// Up to where the records were read.
     read: u64,
     parity: Parity,
+    /// It looks full: what happens is not written.
+    choked: bool,
+    /// What wakes for the first record, of which the ring itself does not tell; until there is one. Dropped in this order.
+    first: Option<(Pages, OwnedFd)>,
     /// The thread has ended.
     over: Cell<bool>,
 }
 
 impl Ring {
     pub(crate) fn attach(thread: ThreadId) -> io::Result<Self> {
-        let event = open(thread)?;
+        let event = open(thread, WATERMARK as u32)?;
+        let pages = Pages::map(&event)?;
+        let first = open(thread, 1)?;
+        let first = Some((Pages::map(&first)?, first));
         let (parity, over) = (Parity::default(), Cell::new(false));
-        let mut ring = Self { event, pages: None, read: 0, parity, over };
-        ring.renew()?;
-        // SAFETY: the descriptor is an event's, and this request takes no pointer.
-        let enabled = unsafe { libc::ioctl(ring.event.as_raw_fd(), ENABLE as _, 0) };
-        if enabled == 0 { Ok(ring) } else { Err(io::Error::last_os_error()) }
+        Ok(Self { event, pages, read: 0, parity, choked: false, first, over })
     }
 
     pub(crate) fn is_primed(&self) -> bool {
-        self.parity.is_primed()
+        self.first.is_some() || !self.choked && self.parity.is_primed()
     }
 
     /// Has the thread ended, as somebody has seen who waited?
@@ -117,7 +103,8 @@ impl Ring {
 
     /// What a listener waits for, unless the thread has ended: that would wake it for ever.
     pub(in crate::sys) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        (!self.is_over()).then(|| self.event.as_fd())
+        let event = self.first.as_ref().map_or(&self.event, |(_, event)| event);
+        (!self.is_over()).then(|| event.as_fd())
     }
 
     pub(in crate::sys) fn ended(&self) {
@@ -125,8 +112,11 @@ impl Ring {
     }
 
     pub(crate) fn drain(&mut self, mut tell: impl FnMut(Switch)) -> io::Result<()> {
-        let pages = self.pages.as_ref().ok_or(ErrorKind::NotConnected)?;
+        let pages = &self.pages;
         let head = pages.head().load(Ordering::Acquire); // with the kernel's release
+        if self.read < head {
+            self.first = None;
+        }
         while self.read < head {
             let header = pages.header(self.read);
             if header.size == 0 || u64::from(header.size) % RECORD != 0 {
@@ -141,7 +131,7 @@ impl Ring {
                 }
                 (KIND_SWITCH, misc) => {
                     let preempted = misc & MISC_OUT_PREEMPTED != 0;
-                    self.parity.gave_away(preempted);
+                    self.parity.gave_away();
                     tell(if preempted { Switch::Preempted } else { Switch::Slept });
                 }
                 // Nothing else was asked for: some were lost.
@@ -149,32 +139,15 @@ impl Ring {
             }
         }
         // What was read, the kernel may overwrite: release. This opens a choked ring, too.
-        pages.tail().store(self.read, Ordering::Release);
-        match self.parity.remedy() {
-            Remedy::Nothing => Ok(()),
-            Remedy::Renew => self.renew(),
-            Remedy::Choke => {
-                self.renew()?;
-                let pages = self.pages.as_ref().ok_or(ErrorKind::NotConnected)?;
-                pages.tail().store(CHOKED, Ordering::Release);
-                Ok(())
-            }
-        }
-    }
-
-    /// A new ring, in which nothing was written.
-    fn renew(&mut self) -> io::Result<()> {
-        // An event has one ring at a time.
-        self.pages = None;
-        self.pages = Some(Pages::map(&self.event)?);
-        self.read = 0;
-        self.parity = Parity::default();
+        self.choked = !self.choked && self.parity.remedy() == Remedy::Choke;
+        let tail = if self.choked { self.read + RECORD } else { self.read };
+        pages.tail().store(tail, Ordering::Release);
         Ok(())
     }
 }
 
-fn open(thread: ThreadId) -> io::Result<OwnedFd> {
-    let flags = [DISABLED, EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR, WATERMARK_IS_BYTES, CONTEXT_SWITCH];
+fn open(thread: ThreadId, wakeup_watermark: u32) -> io::Result<OwnedFd> {
+    let flags = [EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR, WATERMARK_IS_BYTES, CONTEXT_SWITCH];
     // C's first bit is the highest one where the highest byte comes first.
     let bit = |bit: u32| if cfg!(target_endian = "big") { 1 << (63 - bit) } else { 1 << bit };
     let attributes = Attributes {
@@ -182,7 +155,7 @@ fn open(thread: ThreadId) -> io::Result<OwnedFd> {
         size: size_of::<Attributes>() as u32,
         config: SOFTWARE_DUMMY,
         flags: flags.into_iter().map(bit).sum(),
-        wakeup_watermark: WATERMARK as u32,
+        wakeup_watermark,
         ..Attributes::default()
     };
     let (any_cpu, no_group): (c_int, c_int) = (-1, -1);
@@ -198,8 +171,12 @@ fn open(thread: ThreadId) -> io::Result<OwnedFd> {
     }
 }
 
-pub(crate) fn permitted() -> io::Result<()> {
-    Ring::attach(ThreadId::current()).map(drop)
+/// An event of a thread that is not going to be recorded: it has no ring any more.
+#[derive(Debug)]
+pub(crate) struct Readiness(#[allow(dead_code, reason = "it is there to be there")] OwnedFd);
+
+pub(crate) fn permitted() -> io::Result<Readiness> {
+    Ring::attach(ThreadId::current()).map(|ring| Readiness(ring.event))
 }
 
 /// Two pages that are shared with the kernel: how far both are, and the records. A forked process has no such mapping.

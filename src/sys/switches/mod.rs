@@ -7,7 +7,8 @@
 //!   long as it is not so, that may go unnoticed: the caller looks at the thread's state, and drains, once after
 //!   attaching and then every millisecond or so.
 //! * `Ring::is_over()`: the thread has ended, as somebody has seen who waited.
-//! * `permitted() -> io::Result<()>`: would attaching work, for the calling thread, now?
+//! * `permitted() -> io::Result<Readiness>`: would attaching work, for the calling thread, now? As long as the answer is kept,
+//!   attaching is quick: a system that records switches of nobody needs milliseconds to begin with it.
 //!
 //! A ring wakes whoever waits for its descriptor (with [`Bell`](super::bell)) when the thread gives its CPU away, and not
 //! when it gets one. A thread that sleeps already when it is attached to leaves no record: look at its state once.
@@ -23,9 +24,9 @@ mod parity;
 mod portable;
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
-pub(crate) use linux::{Ring, permitted};
+pub(crate) use linux::{Readiness, Ring, permitted};
 #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
-pub(crate) use portable::{Ring, permitted};
+pub(crate) use portable::{Readiness, Ring, permitted};
 
 /// What happened to a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -209,7 +209,7 @@ mod tests {
             ("7 (a) Z 1", State::Gone),
             ("7 (a) P 1", State::Other('P')),
         ] {
-            assert_eq!(parse(line.as_bytes()).unwrap().state, state, "{line}");
+            assert_eq!(parse(line.as_bytes()).unwrap(), Seen { state, cpu: None }, "{line}");
         }
         // As the manual numbers the fields.
         let fields: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
