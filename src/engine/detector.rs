@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::policy::crew::WorkerId;
 use crate::policy::detection::Detection;
 use crate::policy::suspect::Facts;
-use crate::policy::watch::{PERIOD, SHORTEST};
+use crate::policy::watch::{LONGEST, PERIOD, SHORTEST};
 use crate::policy::worker::{Phase, WorkerState};
 use crate::sys::probe::Probe;
 use crate::sys::switches::{Ring, Switch};
@@ -29,6 +29,9 @@ use super::worker::Worker;
 
 /// So many descriptors are kept open for states; of further workers, the state's file is opened for each look.
 const KEPT_EYES: usize = 64;
+
+/// After so many, a ring is heeded no more until the next look, and after the next one neither, until one was right.
+const FALSE_ALARMS: u8 = 4;
 
 /// See the module.
 #[derive(Debug)]
@@ -63,11 +66,20 @@ struct Sight {
 enum Ear {
     /// Not yet asked for.
     None,
-    /// `heeded`: the manager sleeps on it, too. `is_new`: it was opened after the last look, and the thread may have slept
-    /// in between.
-    Opened { ring: Ring, heeded: bool, is_new: bool },
+    Opened(Box<Listening>),
     /// It cannot be had.
     Denied,
+}
+
+#[derive(Debug)]
+struct Listening {
+    ring: Ring,
+    /// The manager sleeps on it, too.
+    heeded: bool,
+    /// It was opened after the last look, and the thread may have slept in between.
+    is_new: bool,
+    /// How often in a row it woke the manager for nothing: others take the thread's CPU.
+    false_alarms: u8,
 }
 
 /// What can be learnt of the workers of one pool.
@@ -176,9 +188,14 @@ impl Sight {
                     return Ok(());
                 };
                 self.ear = Ear::Denied;
-                self.ear = Ear::Opened { ring: ring?, heeded: true, is_new: true };
+                self.ear = Ear::Opened(Box::new(Listening {
+                    ring: ring?,
+                    heeded: true,
+                    is_new: true,
+                    false_alarms: 0,
+                }));
             }
-            Ear::Opened { heeded, is_new, .. } => (*heeded, *is_new) = (true, false),
+            Ear::Opened(listening) => (listening.heeded, listening.is_new) = (true, false),
             Ear::Denied => {}
         }
         Ok(())
@@ -187,27 +204,29 @@ impl Sight {
     /// It sleeps for a good reason: what the ring tells of that is of no interest. It goes on, so that none of the records is
     /// missed by which it knows what comes next.
     fn ignore(&mut self) {
-        if let Ear::Opened { heeded, .. } = &mut self.ear {
-            *heeded = false;
+        if let Ear::Opened(listening) = &mut self.ear {
+            listening.heeded = false;
         }
     }
 
     /// Does the ring tell that it sleeps, and its word that it should not?
     fn has_slept(&mut self) -> bool {
-        let Ear::Opened { ring, .. } = &mut self.ear else { return false };
+        let Ear::Opened(listening) = &mut self.ear else { return false };
         let mut last = None;
-        if ring.drain(|switch| last = Some(switch)).is_err() {
+        if listening.ring.drain(|switch| last = Some(switch)).is_err() {
             self.ear = Ear::Denied;
             return false;
         }
-        if last != Some(Switch::Slept) {
-            return false;
+        let slept = last == Some(Switch::Slept);
+        let sleeps = slept && self.worker.cell.load().phase() == Phase::Running;
+        if sleeps {
+            listening.false_alarms = 0;
+        } else if last.is_some() {
+            // It gets another chance at the next look.
+            listening.false_alarms = FALSE_ALARMS.min(listening.false_alarms + 1);
+            listening.heeded &= !slept && listening.false_alarms < FALSE_ALARMS;
         }
-        let counts = self.worker.cell.load().phase() == Phase::Running;
-        if !counts {
-            self.ignore();
-        }
-        counts
+        sleeps
     }
 }
 
@@ -215,15 +234,16 @@ impl Ear {
     /// If the system may fail to tell when it sleeps next: after how long to look.
     fn may_miss(&self) -> Option<Duration> {
         match self {
-            Self::Opened { is_new: true, .. } => Some(SHORTEST),
-            Self::Opened { ring, .. } if ring.is_primed() => None,
+            Self::Opened(listening) if listening.is_new => Some(SHORTEST),
+            Self::Opened(listening) if listening.false_alarms >= FALSE_ALARMS => Some(LONGEST),
+            Self::Opened(listening) if listening.ring.is_primed() => None,
             _ => Some(PERIOD),
         }
     }
 
     fn ring(&self) -> Option<&Ring> {
         match self {
-            Self::Opened { ring, heeded: true, .. } => Some(ring),
+            Self::Opened(listening) if listening.heeded => Some(&listening.ring),
             _ => None,
         }
     }

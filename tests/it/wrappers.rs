@@ -12,9 +12,15 @@ use std::time::Duration;
 
 use cmwq::blocking;
 use cmwq::blocking::{channel, process, thread};
-use cmwq::{Executor, WorkQueue};
+use cmwq::{Detection, Executor, WorkQueue};
 
-use crate::support::{Door, SOON, eventually, one_cpu, pool, time_limit};
+use crate::support::{Door, SOON, builder, eventually, pool, time_limit};
+
+/// One CPU, where nothing but a guard lets another item start.
+fn one_cpu() -> Executor {
+    let builder = builder("core:1 pu:1").0.detection(Detection::Off).hog_threshold(Duration::ZERO);
+    builder.build().unwrap()
+}
 
 /// On one CPU, two items one behind the other, the first of which waits for what the second one does.
 #[track_caller]

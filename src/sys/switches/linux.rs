@@ -66,16 +66,18 @@ const KIND_SWITCH: u32 = 14;
 const MISC_OUT: u16 = 1 << 13;
 const MISC_OUT_PREEMPTED: u16 = 1 << 14;
 
-/// The records of one thread.
+/// A tail that makes a ring of which nothing was written look full.
+const CHOKED: u64 = RECORD;
+
+/// The records of one thread. The pages are dropped before the event.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    event: OwnedFd,
     pages: Pages,
+    event: OwnedFd,
     /// Up to where the records were read.
     read: u64,
+    thread: ThreadId,
     parity: Parity,
-    /// It looks full: what happens is not written.
-    choked: bool,
     /// What wakes for the first record, of which the ring itself does not tell; until there is one. Dropped in this order.
     first: Option<(Pages, OwnedFd)>,
     /// The thread has ended.
@@ -89,11 +91,11 @@ impl Ring {
         let first = open(thread, 1)?;
         let first = Some((Pages::map(&first)?, first));
         let (parity, over) = (Parity::default(), Cell::new(false));
-        Ok(Self { event, pages, read: 0, parity, choked: false, first, over })
+        Ok(Self { pages, event, read: 0, thread, parity, first, over })
     }
 
     pub(crate) fn is_primed(&self) -> bool {
-        self.first.is_some() || !self.choked && self.parity.is_primed()
+        self.first.is_some() || self.parity.is_primed()
     }
 
     /// Has the thread ended, as somebody has seen who waited?
@@ -131,7 +133,7 @@ impl Ring {
                 }
                 (KIND_SWITCH, misc) => {
                     let preempted = misc & MISC_OUT_PREEMPTED != 0;
-                    self.parity.gave_away();
+                    self.parity.gave_away(preempted);
                     tell(if preempted { Switch::Preempted } else { Switch::Slept });
                 }
                 // Nothing else was asked for: some were lost.
@@ -139,9 +141,25 @@ impl Ring {
             }
         }
         // What was read, the kernel may overwrite: release. This opens a choked ring, too.
-        self.choked = !self.choked && self.parity.remedy() == Remedy::Choke;
-        let tail = if self.choked { self.read + RECORD } else { self.read };
-        pages.tail().store(tail, Ordering::Release);
+        pages.tail().store(self.read, Ordering::Release);
+        match self.parity.remedy() {
+            Remedy::Nothing => Ok(()),
+            Remedy::Renew => self.renew(),
+            Remedy::Choke => {
+                self.renew()?;
+                self.pages.tail().store(CHOKED, Ordering::Release);
+                Ok(())
+            }
+        }
+    }
+
+    /// Another ring, in which nothing was written, and another event: who maps the same one anew waits for the kernel, for
+    /// milliseconds.
+    fn renew(&mut self) -> io::Result<()> {
+        let event = open(self.thread, WATERMARK as u32)?;
+        self.pages = Pages::map(&event)?;
+        self.event = event;
+        (self.read, self.parity) = (0, Parity::default());
         Ok(())
     }
 }

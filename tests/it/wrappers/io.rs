@@ -8,8 +8,8 @@ use std::os::unix::net::UnixStream;
 use cmwq::blocking::io::Blocking;
 use cmwq::{Executor, WorkQueue};
 
-use super::waits_for_the_next;
-use crate::support::{one_cpu, pool, time_limit};
+use super::{one_cpu, waits_for_the_next};
+use crate::support::{pool, time_limit};
 
 /// What is written to the second can be read from the first.
 pub(super) fn pipe() -> (OwnedFd, UnixStream) {
