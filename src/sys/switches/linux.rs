@@ -156,7 +156,13 @@ impl Ring {
     /// Another ring, in which nothing was written, and another event: who maps the same one anew waits for the kernel, for
     /// milliseconds.
     fn renew(&mut self) -> io::Result<()> {
-        let event = open(self.thread, WATERMARK as u32)?;
+        let event = match open(self.thread, WATERMARK as u32) {
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
+                self.ended();
+                return Ok(());
+            }
+            other => other?,
+        };
         self.pages = Pages::map(&event)?;
         self.event = event;
         (self.read, self.parity) = (0, Parity::default());
