@@ -34,8 +34,8 @@ impl<T> SubjectCell<T> {
 
     /// What the worker worked on when its word was `seen`. `None` if it had no item then, or has another one by now.
     pub(crate) fn of(&self, word: &WorkerCell, seen: WorkerState) -> Option<(*const T, ShardId)> {
-        let item_type = self.item_type.load(Ordering::Relaxed).cast_const();
-        let shard = ShardId::new(self.shard.load(Ordering::Relaxed));
+        let item_type = self.item_type.load(Ordering::Acquire).cast_const();
+        let shard = ShardId::new(self.shard.load(Ordering::Acquire));
         let now = word.load();
         let same = now.phase().has_item() && now.sequence() == seen.sequence();
         (seen.phase().has_item() && same).then_some((item_type, shard))
