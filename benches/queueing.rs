@@ -10,6 +10,7 @@
 //! | `queue a reusable item` | one `WorkQueue::queue` that returns true |
 //! | `spawn a one-shot` | one `WorkQueue::spawn` of a closure that captures 32 bytes, its handle dropped |
 //! | `guard` | entering and leaving a blocking guard |
+//! | `lock` | locking and unlocking a lock that is free, of `blocking::sync` and of parking_lot, on a worker |
 //! | `round trip` | `spawn` and `join` of a no-op |
 //! | `end to end` | 100 000 no-ops that capture 32 bytes, from one producer, until all have run |
 //! | `batches` | the same, queued one by one and by `WorkQueue::spawn_batch` of so many |
@@ -32,6 +33,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use cmwq::blocking::sync;
 use cmwq::{Attrs, BlockingGuard, CpuSet, Executor, JoinHandle, Work, WorkQueue, WorkQueueBuilder, blocking};
 use criterion::{Criterion, Throughput};
 use rustix::time::{ClockId, clock_gettime};
@@ -54,6 +56,7 @@ fn main() {
     reusable(&mut criterion, &figures);
     one_shots(&mut criterion, &figures);
     guards(&mut criterion, &figures);
+    locks(&mut criterion, &figures);
     round_trips(&mut criterion, &figures);
     end_to_end(&mut criterion, &figures);
     batches(&mut criterion, &figures);
@@ -220,6 +223,58 @@ fn guards(criterion: &mut Criterion, figures: &Figures) {
     }
     group.bench_function("on a thread that is no worker", |bencher| bencher.iter_custom(enter_and_leave));
     group.finish();
+}
+
+// Locks.
+
+fn locks(criterion: &mut Criterion, figures: &Figures) {
+    let mut group = criterion.benchmark_group("lock");
+    let cases: [(&str, fn(u64) -> Duration); 4] = [
+        ("mutex, parking_lot's", {
+            static LOCK: parking_lot::Mutex<u64> = parking_lot::Mutex::new(0);
+            |iterations| repeated(iterations, || *LOCK.lock() += 1)
+        }),
+        ("mutex", {
+            static LOCK: sync::Mutex<u64> = sync::Mutex::new(0);
+            |iterations| repeated(iterations, || *LOCK.lock() += 1)
+        }),
+        ("read and write lock, parking_lot's", {
+            static LOCK: parking_lot::RwLock<u64> = parking_lot::RwLock::new(0);
+            |iterations| {
+                repeated(iterations, || {
+                    let value = *LOCK.read();
+                    *LOCK.write() += value;
+                })
+            }
+        }),
+        ("read and write lock", {
+            static LOCK: sync::RwLock<u64> = sync::RwLock::new(0);
+            |iterations| {
+                repeated(iterations, || {
+                    let value = *LOCK.read();
+                    *LOCK.write() += value;
+                })
+            }
+        }),
+    ];
+    let queue = build(WorkQueue::new("locks"));
+    for (name, lock_and_unlock) in cases {
+        let figure = figures.add(format!("lock and unlock, free: {name}"), None);
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|iterations| {
+                let item = queue.spawn(move || lock_and_unlock(iterations)).expect(UNLIMITED);
+                figures.time(figure, item.join().expect(NO_PANIC), iterations)
+            });
+        });
+    }
+    group.finish();
+}
+
+/// How long `step` takes so many times.
+fn repeated(iterations: u64, step: impl Fn()) -> Duration {
+    let begin = Instant::now();
+    (0..iterations).for_each(|_| step());
+    begin.elapsed()
 }
 
 // Round trips.

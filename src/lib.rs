@@ -19,7 +19,7 @@
 //! # What it does for you
 //!
 //! * **Items may block.** A fixed pool loses a thread to each item that waits for a disk, a lock or another item, and
-//!   deadlocks when all of them do. Here an item that blocks under a guard ([`blocking`], [`BlockingGuard`]) stops
+//!   deadlocks when all of them do. Here an item that blocks under a guard ([`blocking()`], [`BlockingGuard`]) stops
 //!   counting, and another worker takes its place at once.
 //! * **Threads do not multiply.** However many items there are, and however many queues of a class, CPU work runs on as
 //!   many threads as there are CPUs (see [Classes](#classes) for what a class is). A thread more is made only when one
@@ -139,7 +139,7 @@
 //! A guard is a promise kept by hand: where one is missing, the pool takes the blocked worker for a running one, and
 //! whatever is queued behind it waits. Put a guard around each call that may sleep: file and network I/O, locks that are
 //! held for long, channels, joins of foreign threads. It costs about 14 ns. The waits of this crate bring their
-//! own.
+//! own, and so do the locks, channels, files, threads and processes of the module [`mod@blocking`].
 //!
 //! # Fork
 //!
@@ -216,7 +216,7 @@ mod protocol;
 mod sys;
 
 #[cfg(not(cmwq_loom))]
-mod blocking;
+pub mod blocking;
 #[cfg(not(cmwq_loom))]
 mod current;
 #[cfg(not(cmwq_loom))]
@@ -242,7 +242,7 @@ mod work;
 
 #[cfg(not(cmwq_loom))]
 pub use self::{
-    blocking::{BlockingGuard, MayBlockGuard, blocking, may_block},
+    blocking::guard::{BlockingGuard, MayBlockGuard, blocking, may_block},
     current::{current_queue, current_queue_name, current_work, is_rescuer, set_description},
     engine::core::PanicReport,
     engine::offenders::Offender,

@@ -20,8 +20,7 @@ take their places, how many threads that takes and what it costs, and list who d
       --only NAME   measure this only; may be repeated. Names:
 ";
 
-const HELP_END: &str = "\
-      --quick       measure less: figures are coarse, and nothing is proven
+const HELP_END: &str = "      --quick       measure less: figures are coarse, and nothing is proven
       --check       exit with 1 if a figure is missed
       --json        print JSON instead of tables
   -h, --help        print this help

@@ -15,11 +15,13 @@ use crate::policy::watch::Rules;
 use crate::protocol::threads::ThreadsCell;
 use crate::sys;
 use crate::sys::fork::Origin;
+use crate::sys::probe::Probe;
+use crate::sys::switches::Readiness;
 use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::Until;
 
 use super::class::{Class, ClassKey, ClassUser};
-use super::detection::InForce;
+use super::detection::Shortfall;
 use super::environment::Watch;
 use super::manager::{ManagerHandle, Request};
 use super::offenders::Offenders;
@@ -37,8 +39,9 @@ pub(crate) struct Settings {
     pub(crate) stack_size: Option<usize>,
     pub(crate) hooks: Hooks,
     pub(crate) progress_check: Option<ProgressCheck>,
-    /// What was asked for.
+    /// That in force, never [`Detection::Auto`].
     pub(crate) detection: Detection,
+    pub(crate) probe: Probe,
     /// CPU time; `None` if nobody looks for hogs.
     pub(crate) hog_threshold: Option<Duration>,
     /// `None` if there is no watchdog.
@@ -46,11 +49,11 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// What the manager looks for. `is_told`: by the system, when a thread sleeps.
-    pub(crate) fn rules(&self, is_told: bool) -> Rules {
+    /// What the manager looks for.
+    pub(crate) fn rules(&self) -> Rules {
         Rules {
             sleepers: self.detection != Detection::Off,
-            is_told,
+            is_told: self.detection == Detection::Switches,
             hogs: self.hog_threshold,
             watchdog: self.watchdog_threshold,
             patience: self.progress_check.map(|check| check.patience),
@@ -108,7 +111,9 @@ pub(crate) struct Core {
     pub(crate) timers: Timers,
     pub(crate) denials: Denials,
     pub(crate) environment: Watch,
-    pub(crate) detection: InForce,
+    pub(crate) shortfall: Shortfall,
+    /// Has the system ready to record switches.
+    _ready: Option<Readiness>,
     pub(crate) offenders: Offenders,
     threads: ThreadsCell,
     /// Inside of it, the locks of classes are taken.
@@ -132,13 +137,19 @@ pub(crate) struct Denials {
 
 impl Core {
     /// `first_unbound_id`: how many per-CPU pools come before the unbound ones in numbering.
-    pub(crate) fn new(settings: Settings, first_unbound_id: usize, environment: Watch) -> Self {
+    pub(crate) fn new(
+        settings: Settings,
+        first_unbound_id: usize,
+        environment: Watch,
+        (shortfall, ready): (Shortfall, Option<Readiness>),
+    ) -> Self {
         Self {
             origin: Origin::here(),
-            detection: InForce::new(settings.detection),
+            shortfall,
+            _ready: ready,
             offenders: Offenders::new(settings.hog_threshold.unwrap_or_default()),
             settings,
-            manager: ManagerHandle::new(),
+            manager: ManagerHandle::new(Arc::clone(environment.bell())),
             timers: Timers::new(),
             denials: Denials::default(),
             environment,
@@ -253,6 +264,13 @@ impl Hooks {
 
     pub(crate) fn panicked(&self, report: &PanicReport<'_>) {
         self.panic_handler.iter().for_each(|handler| contain(|| handler(report)));
+    }
+
+    pub(crate) fn stalled(&self, report: &StallReport<'_>) {
+        match &self.stall_handler {
+            Some(handler) => contain(|| handler(report)),
+            None => log::error!(target: "cmwq", "{report}"),
+        }
     }
 
     /// May a thread of this name be made?

@@ -1,35 +1,56 @@
-//! Which detection is in force.
+//! Which detection is in force, and why it is not a better one.
 
 use crate::policy::detection::Detection;
 use crate::sys;
+use crate::sys::pause::Pause;
+use crate::sys::probe::Probe;
+use crate::sys::switches::Readiness;
 use crate::sys::sync::Mutex;
 
-/// What the executor does at present to notice what nobody has told it.
-#[derive(Debug)]
-pub(crate) struct InForce(Mutex<Present>);
-
-#[derive(Clone, Debug)]
-pub(crate) struct Present {
+/// What was chosen when the executor was made.
+pub(crate) struct Choice {
     /// Never [`Detection::Auto`].
     pub(crate) mode: Detection,
-    /// Why it is not the best that was asked for.
-    pub(crate) fallback: Option<String>,
+    /// How the manager sleeps then.
+    pub(crate) pause: Pause,
+    pub(crate) shortfall: Shortfall,
+    /// Kept as long as the executor.
+    pub(crate) ready: Option<Readiness>,
 }
 
-impl InForce {
-    /// Before anybody has asked what the system permits.
-    pub(crate) fn new(asked: Detection) -> Self {
-        let portable = sys::PORTABLE && asked != Detection::Off;
-        let fallback = portable.then(|| "this system does not show what threads do".to_owned());
-        Self(Mutex::new(Present { mode: asked.without_switches(sys::PORTABLE), fallback }))
+/// Why the detection in force is not the best of what was asked for, or not everything is seen by it. The first reason that
+/// came up.
+#[derive(Debug, Default)]
+pub(crate) struct Shortfall(Mutex<Option<String>>);
+
+/// The best of what was asked for that the system permits.
+pub(crate) fn choose(asked: Detection, probe: Probe) -> Choice {
+    let mode = asked.without_switches(sys::PORTABLE);
+    let shortfall = Shortfall::default();
+    if sys::PORTABLE && asked != Detection::Off {
+        shortfall.note(|| "this system does not show what threads do".into());
+    } else if matches!(asked, Detection::Auto | Detection::Switches) {
+        match probe.listening() {
+            Ok((pause, ready)) => {
+                return Choice { mode: Detection::Switches, pause, shortfall, ready: Some(ready) };
+            }
+            Err(error) => {
+                shortfall.note(|| format!("the system permits no records of context switches: {error}"));
+            }
+        }
+    }
+    Choice { mode, pause: Pause::parking(), shortfall, ready: None }
+}
+
+impl Shortfall {
+    pub(crate) fn note(&self, reason: impl FnOnce() -> String) {
+        let mut noted = self.0.lock();
+        if noted.is_none() {
+            *noted = Some(reason());
+        }
     }
 
-    pub(crate) fn set(&self, mode: Detection, fallback: Option<String>) {
-        let former = std::mem::replace(&mut *self.0.lock(), Present { mode, fallback });
-        drop(former);
-    }
-
-    pub(crate) fn present(&self) -> Present {
+    pub(crate) fn reason(&self) -> Option<String> {
         self.0.lock().clone()
     }
 }

@@ -4,8 +4,7 @@
 //! has its workers bound. A pool that is being made meanwhile is found by the manager, or, registered later, asks once
 //! more and finds the change. The number keeps the older of two from coming last.
 
-use std::sync::{Arc, OnceLock};
-use std::thread::Thread;
+use std::sync::Arc;
 
 use crate::policy::environment::{Environment, Slot, Vigil};
 use crate::policy::time::Time;
@@ -14,13 +13,14 @@ use crate::sys::cgroup::CpuGroups;
 use crate::sys::sync::Mutex;
 use crate::sys::{affinity, clock};
 
+use super::bell::Bell;
 use super::core::Core;
 
 /// What an executor has of the machine, and who is told when somebody works there.
 #[derive(Debug)]
 pub(crate) struct Watch {
     attention: AttentionCell,
-    manager: OnceLock<Thread>,
+    bell: Arc<Bell>,
     present: Mutex<Present>,
 }
 
@@ -33,14 +33,10 @@ pub(crate) struct Present {
 }
 
 impl Watch {
-    pub(crate) fn new(slots: &[Slot]) -> Self {
+    pub(crate) fn new(slots: &[Slot], bell: Arc<Bell>) -> Self {
         let quota = CpuGroups::of_process().quota();
         let cpus = Arc::new(Environment::new(slots, affinity::watched_cpus(), quota));
-        Self {
-            attention: AttentionCell::new(),
-            manager: OnceLock::new(),
-            present: Mutex::new(Present { number: 0, cpus }),
-        }
+        Self { attention: AttentionCell::new(), bell, present: Mutex::new(Present { number: 0, cpus }) }
     }
 
     pub(crate) fn present(&self) -> Present {
@@ -57,21 +53,13 @@ impl Watch {
     #[inline]
     pub(crate) fn active(&self) {
         if self.attention.active() {
-            self.tell_manager();
+            self.bell.ring();
         }
     }
 
-    #[cold]
-    fn tell_manager(&self) {
-        // Workers are made by the manager, which has come here before.
-        if let Some(manager) = self.manager.get() {
-            manager.unpark();
-        }
-    }
-
-    /// By the manager, before it sleeps: did somebody begin meanwhile?
-    pub(crate) fn is_asked(&self) -> bool {
-        self.attention.is_asked()
+    /// Of the manager's door.
+    pub(crate) fn bell(&self) -> &Arc<Bell> {
+        &self.bell
     }
 }
 
@@ -83,9 +71,7 @@ pub(crate) struct Lookout {
 }
 
 impl Lookout {
-    /// For the calling thread, which is the manager.
-    pub(crate) fn new(core: &Core) -> Self {
-        core.environment.manager.get_or_init(std::thread::current);
+    pub(crate) fn new() -> Self {
         Self { vigil: Vigil::new(clock::now()), groups: CpuGroups::of_process() }
     }
 

@@ -10,7 +10,7 @@ mod missing;
 
 use std::io;
 use std::sync::{Arc, Weak};
-use std::thread::Thread;
+use std::thread::ThreadId;
 
 use crate::policy::manager::{CREATION_COOLDOWN, Duty, Manager};
 use crate::policy::rescue::Call;
@@ -19,11 +19,13 @@ use crate::policy::watch::{Verdict, Watch};
 use crate::sys::sync::Mutex;
 use crate::sys::{affinity, clock, thread};
 
+use super::bell::Bell;
 use super::core::Core;
 use super::detector::Detector;
 use super::environment::Lookout;
 use super::pool::Pool;
 use super::rescuer::Order;
+use super::watchdog;
 use super::worker;
 
 /// What is asked of the manager.
@@ -55,6 +57,7 @@ impl Request {
 #[derive(Debug)]
 pub(crate) struct ManagerHandle {
     inbox: Mutex<Inbox>,
+    bell: Arc<Bell>,
 }
 
 #[derive(Debug)]
@@ -69,15 +72,15 @@ enum ThreadState {
     /// Before the executor is complete.
     NotStarted,
     /// Made from here; `Weak`, because the core owns this handle.
-    Running(Thread),
+    Running(ThreadId),
     /// It could not be made.
     Missing { core: Weak<Core>, try_again: Time },
 }
 
 impl ManagerHandle {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(bell: Arc<Bell>) -> Self {
         let inbox = Inbox { requests: Vec::new(), stop: false, state: ThreadState::NotStarted };
-        Self { inbox: Mutex::new(inbox) }
+        Self { inbox: Mutex::new(inbox), bell }
     }
 
     /// Makes the manager's thread.
@@ -88,7 +91,7 @@ impl ManagerHandle {
     pub(crate) fn start(core: &Arc<Core>) -> io::Result<()> {
         let made = spawn_manager(core);
         let state = match &made {
-            Ok(thread) => ThreadState::Running(thread.clone()),
+            Ok(thread) => ThreadState::Running(*thread),
             Err(_) => ThreadState::Missing {
                 core: Arc::downgrade(core),
                 try_again: clock::now() + CREATION_COOLDOWN,
@@ -98,8 +101,8 @@ impl ManagerHandle {
         if made.is_err() {
             missing::register(core);
         }
-        // A request that came since it looked into the inbox found no thread to wake.
-        made.map(|thread| thread.unpark())
+        // A request that came since it looked into the inbox found nobody to ring for.
+        made.map(|_| core.manager.bell.ring())
     }
 
     /// Puts a request into the inbox. False if there is no manager and none can be made now: the request is gone.
@@ -110,11 +113,10 @@ impl ManagerHandle {
         }
         match &inbox.state {
             ThreadState::NotStarted => inbox.requests.push(request),
-            ThreadState::Running(thread) => {
-                let thread = thread.clone();
+            ThreadState::Running(_) => {
                 inbox.requests.push(request);
                 drop(inbox);
-                thread.unpark();
+                self.bell.ring();
             }
             ThreadState::Missing { .. } => {
                 drop(inbox);
@@ -129,10 +131,9 @@ impl ManagerHandle {
         let inbox = self.inbox.lock();
         match &inbox.state {
             ThreadState::NotStarted => {}
-            ThreadState::Running(thread) => {
-                let thread = thread.clone();
+            ThreadState::Running(_) => {
                 drop(inbox);
-                thread.unpark();
+                self.bell.ring();
             }
             ThreadState::Missing { .. } => {
                 drop(inbox);
@@ -144,7 +145,7 @@ impl ManagerHandle {
     /// Is this the manager's own thread? Hooks and loggers are user code that runs there.
     pub(crate) fn is_current_thread(&self) -> bool {
         match &self.inbox.lock().state {
-            ThreadState::Running(thread) => thread.id() == std::thread::current().id(),
+            ThreadState::Running(thread) => *thread == std::thread::current().id(),
             ThreadState::NotStarted | ThreadState::Missing { .. } => false,
         }
     }
@@ -153,15 +154,12 @@ impl ManagerHandle {
     pub(crate) fn stop(&self) {
         let mut inbox = self.inbox.lock();
         inbox.stop = true;
-        if let ThreadState::Running(thread) = &inbox.state {
-            let thread = thread.clone();
-            drop(inbox);
-            thread.unpark();
-        }
+        drop(inbox);
+        self.bell.ring();
     }
 }
 
-fn spawn_manager(core: &Arc<Core>) -> io::Result<Thread> {
+fn spawn_manager(core: &Arc<Core>) -> io::Result<ThreadId> {
     let name = format!("{}/manager", core.settings.name_prefix);
     core.settings.hooks.may_spawn(&name)?;
     let core = Arc::clone(core);
@@ -172,14 +170,14 @@ fn spawn_manager(core: &Arc<Core>) -> io::Result<Thread> {
         drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
         drop(thread::set_nice(core.settings.nice));
         ManagerThread {
-            schedule: Manager::new(core.settings.rules(false)),
-            detector: Detector::default(),
-            lookout: Lookout::new(&core),
+            schedule: Manager::new(core.settings.rules()),
+            detector: Detector::new(&core.settings),
+            lookout: Lookout::new(),
             core,
         }
         .live();
     })?;
-    Ok(handle.thread().clone())
+    Ok(handle.thread().id())
 }
 
 /// Says that the manager's thread is about to be made, and when it is gone, or could not be made.
@@ -229,6 +227,9 @@ impl ManagerThread {
                 }
             }
             self.lookout.look(&self.core, now);
+            for told in self.detector.told() {
+                self.schedule.look_by(|pool| pool.ptr_eq(&told), now);
+            }
             while let Some(duty) = self.schedule.take_due(now) {
                 self.perform(duty, now);
             }
@@ -239,29 +240,25 @@ impl ManagerThread {
         }
     }
 
-    /// Parks until there is something to do.
+    /// Sleeps until there is something to do. Whoever has something new for this thread since it looked has rung, or
+    /// does so when it sleeps.
     fn sleep(&self) {
-        // User code that ran on this thread (a hook, a logger) may have used up the token of a request. Whatever comes
-        // after this look leaves a new one, and no user code runs in between.
-        let inbox = self.core.manager.inbox.lock();
-        let asked = !inbox.requests.is_empty() || inbox.stop;
-        drop(inbox);
-        let asked = asked || self.core.environment.is_asked();
-        // A timer that is armed after this look, and comes before the others, leaves a token.
         let timers = self.core.timers.next();
         let duties = self.schedule.next_wake();
-        match duties.into_iter().chain(timers).chain(self.lookout.next()).min() {
-            _ if asked => {}
-            None => std::thread::park(),
-            Some(at) => std::thread::park_timeout(at.since(clock::now())),
-        }
+        let next = duties.into_iter().chain(timers).chain(self.lookout.next()).min();
+        self.core.manager.bell.sleep(next.map(|at| at.since(clock::now())), &self.detector.rings());
     }
 
     fn perform(&mut self, duty: Duty<Weak<Pool>>, now: Time) {
         match duty {
             Duty::Create(pool) => self.create(&pool, now),
             Duty::Unserved(pool) => {
-                if let Some(call) = pool.upgrade().and_then(|pool| pool.unserved()) {
+                let Some(shared) = pool.upgrade() else { return };
+                // Nobody may push again, and find that nobody watches.
+                if shared.has_work() && shared.running.watch() {
+                    self.schedule.watch(pool.clone(), now);
+                }
+                if let Some(call) = shared.unserved() {
                     self.schedule.call(pool, call, now);
                 }
             }
@@ -288,16 +285,25 @@ impl ManagerThread {
     fn look(&mut self, weak: &Weak<Pool>, watch: Watch) {
         let Some(pool) = weak.upgrade() else { return self.detector.forget(weak) };
         let (look, workers) = pool.observe();
-        let mut facts = self.detector.facts(weak, &workers);
-        let outcome = self.schedule.looked(weak.clone(), watch, &look, &mut facts, clock::now());
+        let mut facts = self.detector.facts(weak, &workers, &self.core.shortfall);
+        let now = clock::now();
+        let outcome = self.schedule.looked(weak.clone(), watch, &look, &mut facts, now);
+        let mut offences = Vec::new();
         for found in outcome.found {
             let Ok(at) = workers.binary_search_by_key(&found.worker, |worker| worker.id) else { continue };
             let worker = &workers[at];
-            // While the word is still the one that was looked at.
+            // Before: afterwards it may have another item.
             let item_type = worker.item_type(found.seen);
-            if let (true, Some(item_type)) = (pool.carry_out(worker, found), item_type) {
-                self.core.offenders.note(item_type, found, worker);
+            if pool.carry_out(worker, found) {
+                offences.extend(item_type.map(|item_type| (worker, item_type, found)));
             }
+        }
+        if let Some(time) = self.detector.listen(weak, &look.workers, &self.core.shortfall) {
+            self.schedule.look_by(|pool| pool.ptr_eq(weak), now + time);
+        }
+        // Last, since that may be told to a logger.
+        for (worker, item_type, found) in offences {
+            self.core.offenders.note(worker, item_type, found);
         }
         match outcome.verdict {
             Verdict::Watching => {}
@@ -306,7 +312,7 @@ impl ManagerThread {
                 pool.running.unwatch();
                 pool.look();
             }
-            Verdict::Stalled(_since) => {}
+            Verdict::Stalled(since) => watchdog::report(&pool, since, &look, &workers, &outcome.began, now),
             Verdict::Stuck(since) => {
                 if let Some(check) = self.core.settings.progress_check {
                     (check.stuck)(&self.core, &pool, since);

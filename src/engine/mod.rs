@@ -51,6 +51,7 @@
 
 pub(crate) mod attrs;
 pub(crate) mod batch;
+pub(crate) mod bell;
 mod bh;
 pub(crate) mod class;
 pub(crate) mod context;

@@ -54,12 +54,13 @@ impl Offenders {
         Self { hog_threshold, hogs: Table::default(), blockers: Table::default() }
     }
 
-    /// Something was found out about a worker, at this item, and carried out.
-    pub(crate) fn note(&self, item_type: &'static str, found: Found, worker: &Worker) {
-        let queue = || worker.queue_name(found.seen.found(found.finding)?);
+    /// What was found out about a worker's item, which is of this type, was carried out.
+    pub(super) fn note(&self, worker: &Worker, item_type: &'static str, found: Found) {
+        let queue = || worker.queue_name(found.seen);
         match found.finding {
             Finding::Asleep => self.blocker(item_type, queue),
             Finding::Hog => self.hog(item_type, queue),
+            // It has said so, or does nothing wrong.
             Finding::Blocks | Finding::Runs => {}
         }
     }

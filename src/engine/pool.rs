@@ -46,6 +46,7 @@ use super::shutdown::give_up;
 use super::worker::Worker;
 
 use self::binding::Binding;
+use self::door::Near;
 use self::scrutiny::is_watched;
 use self::sideline::Sideline;
 pub(crate) use self::spec::{PoolKind, PoolSpec};
@@ -73,6 +74,8 @@ struct State {
     crew: Crew,
     /// Entries that come before the worklist's: put back, or moved aside.
     sideline: Sideline,
+    /// How many entries others than its workers have taken.
+    given: u64,
     /// Those whom this pool woke and who have not come, if siblings are to know of that.
     stall: StallWatch,
     /// By number; a slot without a worker is free, or reserved for one that is being made.
@@ -116,6 +119,7 @@ impl Pool {
             state: Mutex::new(State {
                 crew,
                 sideline: Sideline::default(),
+                given: 0,
                 stall: StallWatch::default(),
                 workers: Vec::new(),
             }),
@@ -144,7 +148,7 @@ impl Pool {
     /// The second half, for the entry that this thread has pushed.
     #[inline]
     pub(crate) fn pushed(&self) {
-        self.perform(self.running.pushed(), None);
+        self.perform(self.running.pushed(), Near::Anywhere);
     }
 
     /// The second half, for so many entries: woken one by another, the last worker would come late.
@@ -170,7 +174,7 @@ impl Pool {
         state.sideline.push_front(entry);
         self.note_sideline(&state);
         drop(state);
-        self.perform(self.running.pushed(), None);
+        self.perform(self.running.pushed(), Near::Anywhere);
     }
 
     /// Takes the first entry.

@@ -1,9 +1,18 @@
 //! The report of a pool that has work and starts none of it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::policy::cpu_set::CpuSet;
+use crate::policy::crew::WorkerId;
+use crate::policy::time::Time;
+use crate::policy::watch::Look;
+use crate::policy::worker::{Phase, WorkerState};
+use crate::sys::thread_state::{self, Eye, State};
+
+use super::pool::Pool;
+use super::worker::Worker;
 
 /// A pool that has had work for a while and has started none of it, and what its workers are doing instead.
 ///
@@ -59,7 +68,8 @@ pub struct StalledWorker {
     pub description: Option<String>,
     /// At least for so long it has been at this item.
     pub busy_for: Duration,
-    /// It is inside of a [blocking guard](crate::BlockingGuard).
+    /// It is inside of a [guard](crate#guards). Not known, and false, in the pools of plain unbound, ordered and bh queues,
+    /// where guards change nothing.
     pub in_guard: bool,
     /// The state of its thread as Linux has it: `R` runs or could, `S` sleeps, `D` waits for a device. `None` if that
     /// cannot be read.
@@ -67,6 +77,61 @@ pub struct StalledWorker {
     /// In which function of the system its thread waits, if that can be read.
     #[doc(alias = "wchan")]
     pub wait_channel: Option<String>,
+}
+
+/// Tells of a pool that a look has found to be stalled, on the manager's thread, with no lock held. `workers`: those whom
+/// the look saw; `began`: since when, at the latest, each has been at its item.
+pub(super) fn report(
+    pool: &Pool,
+    stalled_for: Duration,
+    look: &Look,
+    workers: &[Arc<Worker>],
+    began: &[(WorkerId, Time)],
+    now: Time,
+) {
+    let core = &pool.core;
+    let busy_for = |id| {
+        let at = began.binary_search_by_key(&id, |(worker, _)| *worker).ok()?;
+        Some(now.since(began[at].1))
+    };
+    let seen = workers.iter().zip(&look.workers);
+    let name = pool.spec.kind.name();
+    core.settings.hooks.stalled(&StallReport {
+        pool: &name,
+        cpus: &pool.spec.cpus,
+        pending: pool.pending(),
+        stalled_for,
+        creating: look.help_coming,
+        at_thread_limit: core.threads() >= core.settings.max_threads,
+        workers: seen
+            .filter_map(|(worker, (id, word))| {
+                let busy_for = busy_for(*id).unwrap_or_default().max(stalled_for);
+                StalledWorker::of(worker, *word, busy_for)
+            })
+            .collect(),
+    });
+}
+
+impl StalledWorker {
+    /// `None` if it has no item, or another one than when its word was `seen`.
+    fn of(worker: &Worker, seen: WorkerState, busy_for: Duration) -> Option<Self> {
+        let item_type = worker.item_type(seen)?;
+        let thread = worker.with_thread(|thread| {
+            let state = Eye::open(thread).and_then(|eye| eye.look()).ok().map(|seen| seen.state);
+            (state.map(State::letter), thread_state::wait_channel(thread))
+        });
+        let (state, wait_channel) = thread.unwrap_or_default();
+        Some(Self {
+            thread: worker.name().to_owned(),
+            item_type,
+            queue: worker.queue_name(seen),
+            description: worker.description(),
+            busy_for,
+            in_guard: matches!(seen.phase(), Phase::Blocked | Phase::MayBlock),
+            state,
+            wait_channel,
+        })
+    }
 }
 
 impl fmt::Display for StallReport<'_> {
@@ -106,24 +171,12 @@ impl fmt::Display for StalledWorker {
             write!(f, ", blocked as declared")?;
         }
         if let Some(state) = self.state {
-            write!(f, ", {} ({state})", words(state))?;
+            write!(f, ", {} ({state})", State::of_letter(state).words())?;
         }
         match &self.wait_channel {
             Some(channel) => write!(f, " in {channel}"),
             None => Ok(()),
         }
-    }
-}
-
-/// What the letter of a thread state means.
-fn words(state: char) -> &'static str {
-    match state {
-        'R' => "running or ready to",
-        'S' => "asleep",
-        'D' => "waiting for a device",
-        'T' | 't' => "stopped",
-        'Z' | 'X' | 'x' => "dead",
-        _ => "in a state that has no name here",
     }
 }
 
@@ -157,7 +210,7 @@ mod tests {
         assert_eq!(
             report.to_string(),
             "pool[3] cpus=3 has pending=7 and has started nothing for 30.0s\n    \
-             cmwq/3:1 is in app::resize of queue \"thumbnails\" (cat.jpg) for 31.2s or more, asleep (S) in futex_wait\n    \
+             cmwq/3:1 is in app::resize of queue \"thumbnails\" (cat.jpg) for 31.2s or more, sleeping (S) in futex_wait\n    \
              it waits for a worker that is not there yet\n    \
              there are as many threads as `max_threads` permits"
         );

@@ -152,9 +152,9 @@ impl WorkerThread {
                     match self.park() {
                         Phase::Exiting => return,
                         _ => {
-                            if self.shared.was_brought_home() {
+                            if self.shared.was_placed() {
                                 self.pool.let_roam();
-                                self.repatriated.set(true);
+                                self.repatriated.set(self.pool.has_home());
                             }
                             let (reserved, prepare) = self.pool.woken();
                             self.prepare(reserved, prepare)

@@ -8,7 +8,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::engine::bell::Bell;
 use crate::engine::core::{Core, Hooks, PanicReport, ProgressCheck, Settings};
+use crate::engine::detection;
 use crate::engine::environment::Watch;
 use crate::engine::executor::{ExecutorInner, NiceLevels};
 use crate::engine::manager::ManagerHandle;
@@ -339,6 +341,8 @@ impl ExecutorBuilder {
     fn assemble_on(self, topology: Topology, cpus: CpuSet, slots: Vec<Slot>) -> (Executor, io::Result<()>) {
         let normal = self.nice_normal.unwrap_or_else(|| sys::thread::process_nice().unwrap_or(0));
         let nice = NiceLevels { normal, high: self.nice_high };
+        let probe = self.self_management.probe;
+        let detection = detection::choose(self.self_management.detection, probe);
         let settings = Settings {
             crew_limits: CrewLimits { idle_timeout: self.idle_timeout, idle_ratio: self.idle_ratio },
             max_threads: self.max_threads,
@@ -346,16 +350,22 @@ impl ExecutorBuilder {
             name_prefix: self.name_prefix,
             stack_size: self.stack_size,
             hooks: self.hooks,
-            detection: self.self_management.detection,
+            detection: detection.mode,
+            probe,
             hog_threshold: self.self_management.hog_threshold(),
             watchdog_threshold: self.self_management.watchdog_threshold(),
             progress_check: self
                 .progress_check
                 .map(|patience| ProgressCheck { patience, stuck: abort_with_dump }),
         };
-        let environment = Watch::new(&slots);
+        let environment = Watch::new(&slots, Arc::new(Bell::new(detection.pause)));
         let placement = Placement::new(slots, self.random_placement);
-        let core = Arc::new(Core::new(settings, 2 * placement.slots(), environment));
+        let core = Arc::new(Core::new(
+            settings,
+            2 * placement.slots(),
+            environment,
+            (detection.shortfall, detection.ready),
+        ));
         let manager = ManagerHandle::start(&core);
         let parts = (placement, cpus, topology);
         let inner = ExecutorInner::new(core, parts, self.default_scope, nice, self.power_efficient);

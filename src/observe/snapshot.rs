@@ -39,7 +39,7 @@ pub struct ExecutorSnapshot {
     #[doc(alias = "cpu.max")]
     #[doc(alias = "cfs_quota_us")]
     pub cpu_quota: Option<f64>,
-    /// How blocking without a guard, and hogs, are noticed: what is in force, never [`Detection::Auto`].
+    /// How blocking without a guard is noticed: what is in force, never [`Detection::Auto`].
     pub detection: Detection,
     /// Why that is not what [`ExecutorBuilder::detection`](crate::ExecutorBuilder::detection) asked for, or not the best
     /// for [`Detection::Auto`].
@@ -84,7 +84,6 @@ impl ExecutorSnapshot {
         // The locks of pools may be held for ever in this process.
         let pools = if forked { Vec::new() } else { core.pools() };
         let environment = (!forked).then(|| core.environment.present().cpus);
-        let detection = (!forked).then(|| core.detection.present());
         Self {
             forked,
             threads: if forked { 0 } else { core.threads() },
@@ -93,8 +92,8 @@ impl ExecutorSnapshot {
             affinity_denied: core.denials.affinity_denied(),
             lost_cpus: environment.as_ref().map_or_else(CpuSet::new, |environment| environment.lost()),
             cpu_quota: environment.and_then(|environment| Some(environment.quota()?.cpus())),
-            detection: detection.as_ref().map_or(Detection::Off, |present| present.mode),
-            detection_fallback: detection.and_then(|present| present.fallback),
+            detection: if forked { Detection::Off } else { core.settings.detection },
+            detection_fallback: if forked { None } else { core.shortfall.reason() },
             pools: pools
                 .iter()
                 .filter(|pool| pool.is_in_use())

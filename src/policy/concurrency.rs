@@ -289,6 +289,11 @@ impl Running {
         Self(self.0 & !(MASK << TARGET) | target << TARGET)
     }
 
+    /// The manager watches from now on. True if it did not so far.
+    pub(crate) const fn watch(self) -> (Self, bool) {
+        (Self(self.0 | WATCHED), !self.is_watched())
+    }
+
     /// The manager found the pool quiet and stops watching; it must look once more after this.
     pub(crate) const fn unwatch(self) -> Self {
         Self(self.0 & !WATCHED)
@@ -409,6 +414,7 @@ mod tests {
         assert_eq!(kick, Kick::Watch);
         assert_eq!(watched.kick(), (watched, Kick::Enough));
         assert_eq!(watched.unwatch(), full);
+        assert_eq!((full.watch(), watched.watch()), ((watched, true), (watched, false)));
     }
 
     /// spec: C5, A5 (targets follow the CPUs and their quota)

@@ -20,6 +20,12 @@ pub(crate) struct Deadline {
     sequence: u64,
 }
 
+impl Deadline {
+    pub(crate) fn at(self) -> Time {
+        self.at
+    }
+}
+
 impl<T> Deadlines<T> {
     pub(crate) const fn new() -> Self {
         Self { queue: BTreeMap::new(), set: 0 }

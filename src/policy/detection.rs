@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// How an executor notices that an item blocks outside of any guard, or keeps its CPU busy for long.
+/// How an executor notices that an item blocks outside of any [guard](crate#guards).
 ///
 /// Only pools with pending work and no free place are looked at; an idle executor does not look. What is in force, and
 /// why if that is not what was asked for: [`ExecutorSnapshot::detection`](crate::ExecutorSnapshot::detection) and
@@ -27,7 +27,7 @@ use std::fmt;
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum Detection {
-    /// Blocking is known from guards alone, and nobody looks for hogs.
+    /// Blocking is known from guards alone.
     Off,
     /// The states of threads are sampled: a block is noticed within milliseconds. Linux only; elsewhere it is
     /// [`Off`](Self::Off).

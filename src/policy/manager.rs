@@ -123,11 +123,11 @@ impl<P: Clone> Manager<P> {
         self.duties.set(now, Duty::Look(pool, Watch::new(now)));
     }
 
-    /// Something was told about a watched pool: it is looked at now. Costs O(duties).
-    pub(crate) fn look_now(&mut self, is_pool: impl Fn(&P) -> bool, now: Time) {
+    /// A watched pool is looked at by this time, if not sooner. Costs O(duties).
+    pub(crate) fn look_by(&mut self, is_pool: impl Fn(&P) -> bool, at: Time) {
         let is_meant = |duty: &Duty<P>| matches!(duty, Duty::Look(pool, _) if is_pool(pool));
-        for (_, look) in self.duties.take_all(is_meant) {
-            self.duties.set(now, look);
+        for (deadline, look) in self.duties.take_all(is_meant) {
+            self.duties.set(at.min(deadline.at()), look);
         }
     }
 

@@ -75,6 +75,8 @@ struct Sighting {
     word: WorkerState,
     /// Since when it was this word.
     since: Time,
+    /// Since when it was the same item, or none.
+    began: Time,
     /// Of a stretch that runs, or sleeps.
     clock: Option<Clock>,
     /// It was found to be a hog in this item.
@@ -110,10 +112,10 @@ impl Suspects {
             let before = known.binary_search_by_key(&worker, |known| known.worker).ok().map(|at| known[at]);
             let same_item = before.is_some_and(|before| before.word.sequence() == word.sequence());
             look.findings.progress |= !same_item;
-            let fresh = Sighting { worker, word, since: now, clock: None, hog: false };
+            let fresh = Sighting { worker, word, since: now, began: now, clock: None, hog: false };
             let mut sighting = match before {
                 Some(before) if before.word == word => before,
-                Some(before) if same_item => Sighting { hog: before.hog, ..fresh },
+                Some(before) if same_item => Sighting { hog: before.hog, began: before.began, ..fresh },
                 _ => fresh,
             };
             look.worker(&mut sighting, facts);
@@ -124,9 +126,9 @@ impl Suspects {
         look.findings
     }
 
-    /// For how long, at least, each worker has been at its present item, or idle.
-    pub(crate) fn since(&self, worker: WorkerId) -> Option<Time> {
-        self.sightings.iter().find(|known| known.worker == worker).map(|known| known.since)
+    /// Since when, at the latest, each worker has been at its present item, or idle.
+    pub(crate) fn began(&self) -> Vec<(WorkerId, Time)> {
+        self.sightings.iter().map(|known| (known.worker, known.began)).collect()
     }
 }
 

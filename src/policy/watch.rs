@@ -18,10 +18,12 @@ use super::watchdog::Watchdog;
 use super::worker::WorkerState;
 
 /// A watched pool that is quiet for so many looks is watched no more.
-const QUIET_LOOKS: u8 = 3;
+const QUIET_LOOKS: u8 = 2;
 
 /// Between the first look and the second.
-const PERIOD: Duration = Duration::from_millis(1);
+pub(crate) const PERIOD: Duration = Duration::from_millis(1);
+/// Where one block was found, others may follow: so many looks come soon after each other before they become rare again.
+const ALERT_LOOKS: u8 = 8;
 /// The shortest and the longest time between two looks.
 pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
 pub(crate) const LONGEST: Duration = Duration::from_millis(3);
@@ -58,6 +60,8 @@ pub(crate) struct Look {
     pub(crate) cpus: Option<usize>,
     /// Is it of one CPU? Hogs are looked for there only: in a pod, the others go on.
     pub(crate) per_cpu: bool,
+    /// How many items others have taken from it: siblings and rescuers.
+    pub(crate) given: u64,
     /// Its workers, by number, lowest first. Their words are read before anything is asked about their threads.
     pub(crate) workers: Vec<(WorkerId, WorkerState)>,
 }
@@ -69,6 +73,8 @@ pub(crate) struct Outcome {
     /// To be carried out, each if its word is still the same.
     pub(crate) found: Vec<Found>,
     pub(crate) verdict: Verdict,
+    /// If it has stalled: since when, at the latest, each of its workers has been at its item. By number, lowest first.
+    pub(crate) began: Vec<(WorkerId, Time)>,
 }
 
 #[must_use]
@@ -92,8 +98,12 @@ pub(crate) struct Watch {
     stuck_since: Option<Time>,
     /// How long after the last look the next one comes.
     period: Duration,
+    /// So many looks come soon after each other.
+    alert: u8,
     suspects: Suspects,
     watchdog: Watchdog,
+    /// [`Look::given`] at the last look.
+    given: u64,
 }
 
 impl Watch {
@@ -102,8 +112,10 @@ impl Watch {
             quiet_looks: 0,
             stuck_since: None,
             period: Duration::ZERO,
+            alert: 0,
             suspects: Suspects::default(),
             watchdog: Watchdog::new(now),
+            given: 0,
         }
     }
 
@@ -116,30 +128,31 @@ impl Watch {
         now: Time,
     ) -> (Outcome, Time) {
         let findings = self.inspect(look, rules, facts, now);
+        if !findings.found.is_empty() && !rules.is_told {
+            self.alert = ALERT_LOOKS;
+        }
         self.period = self.next_period(look, rules, &findings);
+        self.alert = self.alert.saturating_sub(1);
         self.quiet_looks = if look.pending { 0 } else { self.quiet_looks + 1 };
         let stuck = look.pending && !look.running && !look.help_coming;
         self.stuck_since = if stuck { self.stuck_since.or(Some(now)) } else { None };
         let stuck_for = self.stuck_since.map_or(Duration::ZERO, |since| now.since(since));
-        let stalled_for = rules
-            .watchdog
-            .and_then(|threshold| self.watchdog.looked(look.pending, findings.progress, threshold, now));
+        let progress = findings.progress || look.given != self.given;
+        self.given = look.given;
+        let stalled_for =
+            rules.watchdog.and_then(|threshold| self.watchdog.looked(look.pending, progress, threshold, now));
         let verdict = match stalled_for {
             _ if self.quiet_looks >= QUIET_LOOKS => Verdict::Unwatch,
             _ if rules.patience.is_some_and(|patience| stuck_for > patience) => Verdict::Stuck(stuck_for),
             Some(stalled_for) => Verdict::Stalled(stalled_for),
             None => Verdict::Watching,
         };
+        let began = if matches!(verdict, Verdict::Stalled(_)) { self.suspects.began() } else { Vec::new() };
         let bark_at = rules.watchdog.and_then(|threshold| self.watchdog.next(threshold));
         let soonest = findings.next.into_iter().chain(bark_at).min();
         let shortest = now + SHORTEST;
         let next = soonest.map_or(Time::NEVER, |at| at.max(shortest)).min(now + self.period);
-        (Outcome { found: findings.found, verdict }, next)
-    }
-
-    /// For how long, at least, a worker has been at its present item.
-    pub(crate) fn seen_for(&self, worker: WorkerId, now: Time) -> Option<Duration> {
-        self.suspects.since(worker).map(|since| now.since(since))
+        (Outcome { found: findings.found, verdict, began }, next)
     }
 
     fn inspect(&mut self, look: &Look, rules: Rules, facts: &mut impl Facts, now: Time) -> Findings {
@@ -158,8 +171,10 @@ impl Watch {
             None => (WATCHDOG_PERIOD, WATCHDOG_LONGEST),
         };
         let period = match self.period {
-            _ if !findings.found.is_empty() && !rules.is_told => SHORTEST,
+            _ if self.alert > 0 => SHORTEST,
             _ if !findings.found.is_empty() => PERIOD,
+            // Soon it is known whether it stays quiet, and nobody is woken for that any more.
+            _ if !look.pending => first,
             Duration::ZERO => first,
             last => longest.min(last * 2),
         };
@@ -179,6 +194,7 @@ mod tests {
         help_coming: false,
         cpus: Some(1),
         per_cpu: true,
+        given: 0,
         workers: Vec::new(),
     };
 
@@ -238,9 +254,8 @@ mod tests {
     fn a_quiet_pool_is_watched_no_more() {
         let quiet = Look { pending: false, ..STUCK };
         let mut watch = Watch::new(at(0));
-        let verdicts =
-            [0, 1000, 2000].map(|now| watch.look(&quiet, patient(), &mut { RUN }, at(now)).0.verdict);
-        assert_eq!(verdicts, [Verdict::Watching, Verdict::Watching, Verdict::Unwatch]);
+        let verdicts = [0, 1000].map(|now| watch.look(&quiet, patient(), &mut { RUN }, at(now)).0.verdict);
+        assert_eq!(verdicts, [Verdict::Watching, Verdict::Unwatch]);
     }
 
     fn running() -> WorkerState {
@@ -268,7 +283,7 @@ mod tests {
     #[test]
     fn nothing_found_looks_become_rare_something_found_frequent() {
         let rules = Rules { sleepers: true, ..Rules::default() };
-        let expected = [1000, 2000, 3000, 3000, 3000, 250, 500, 1000, 2000, 3000];
+        let expected = [1000, 2000, 3000, 3000, 3000, 250, 250, 250, 250, 250];
         assert_eq!(looks(rules, Some(1)), expected);
         let told = Rules { is_told: true, ..rules };
         assert_eq!(looks(told, Some(1)), [1000, 2000, 3000, 3000, 3000, 1000, 2000, 3000, 3000, 3000]);
@@ -282,6 +297,26 @@ mod tests {
         assert_eq!(looks[9], 1_000_000);
     }
 
+    /// spec: S1 (an idle executor makes no wake-ups): whatever it was looked at for, soon after it is idle.
+    #[test]
+    fn a_pool_that_becomes_quiet_is_soon_left_alone() {
+        let rules = Rules { watchdog: Some(Duration::from_secs(30)), ..Rules::default() };
+        for cpus in [None, Some(1)] {
+            let (mut watch, mut now, mut last) = (Watch::new(at(0)), at(0), None);
+            while last.is_none_or(|last| now.since(last) < Duration::from_secs(60)) {
+                let pending = now < at(10_000_000);
+                let look = Look { pending, running: true, cpus, ..STUCK };
+                let (outcome, next) = watch.look(&look, rules, &mut { RUN }, now);
+                last = Some(now);
+                if outcome.verdict == Verdict::Unwatch {
+                    break;
+                }
+                now = next;
+            }
+            assert!(now < at(11_100_000), "{now:?}");
+        }
+    }
+
     /// spec: S4
     #[test]
     fn a_pool_that_starts_nothing_is_reported_once() {
@@ -291,12 +326,31 @@ mod tests {
         let (mut now, mut reports) = (at(0), Vec::new());
         while now < at(200_000) {
             let (outcome, next) = watch.look(&look, rules, &mut { RUN }, now);
-            if let Verdict::Stalled(since) = outcome.verdict {
-                reports.push((now, since));
+            match outcome.verdict {
+                Verdict::Stalled(since) => reports.push((now, since, outcome.began)),
+                _ => assert_eq!(outcome.began, []),
             }
             now = next;
         }
-        assert_eq!(reports, [(at(30_000), Duration::from_millis(30))]);
-        assert_eq!(watch.seen_for(0, at(40_000)), Some(Duration::from_millis(40)));
+        assert_eq!(reports, [(at(30_000), Duration::from_millis(30), vec![(0, at(0))])]);
+    }
+
+    /// spec: S4
+    #[test]
+    fn what_siblings_and_rescuers_take_is_progress_and_an_item_is_as_old_as_it_is() {
+        let rules = Rules { watchdog: Some(Duration::from_millis(30)), ..Rules::default() };
+        let mut watch = Watch::new(at(0));
+        let mut told = Vec::new();
+        for millis in 0..100 {
+            // Its worker enters a guard, and leaves it.
+            let word = if millis % 2 == 0 { running() } else { running().block().0 };
+            let given = if millis < 50 { millis } else { 50 };
+            let look = Look { running: true, given, workers: vec![(3, word)], ..STUCK };
+            let outcome = watch.look(&look, rules, &mut { RUN }, at(1000 * millis)).0;
+            if let Verdict::Stalled(since) = outcome.verdict {
+                told.push((millis, since, outcome.began));
+            }
+        }
+        assert_eq!(told, [(80, Duration::from_millis(30), vec![(3, at(0))])]);
     }
 }

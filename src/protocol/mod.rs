@@ -5,6 +5,7 @@
 //! changes that must turn one of them red.
 
 pub(crate) mod attention;
+pub(crate) mod bell;
 pub(crate) mod drain;
 pub(crate) mod exchange;
 pub(crate) mod flush;

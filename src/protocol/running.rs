@@ -130,6 +130,11 @@ impl RunningCell {
         fence_after_update(); // with `pushed`
     }
 
+    /// The manager watches from now on. True if it did not so far.
+    pub(crate) fn watch(&self) -> bool {
+        self.update(Running::watch)
+    }
+
     /// The manager stops watching. It owes a [`look`](Self::look).
     pub(crate) fn unwatch(&self) {
         self.update(|word| (word.unwatch(), ()));

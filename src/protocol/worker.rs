@@ -10,10 +10,24 @@
 //! a store, since nobody else moves a worker that is blocked.
 //!
 //! Whoever moves the worker out of the pool's count then lowers that, fences, and looks at the work; who moves it back
-//! raises it. The count may be wrong by one in between. That is made up for by the look, and never in the word.
+//! raises it. The count may be one too high in between, which is made up for by the look, and never too low: somebody who
+//! counts, by his word, may leave the count at any time. The owner, which alone acts on its own word, may raise the count after
+//! the word; the detector raises it before.
 
 use crate::policy::worker::{Finding, Phase, WorkerState};
 use crate::sys::sync::{AtomicU64, Ordering};
+
+use super::running::RunningCell;
+
+/// What became of a finding.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Carried {
+    /// It was about the present word still, and was carried out.
+    pub(crate) holds: bool,
+    /// The count was lowered: the caller owes a [`look`](RunningCell::look).
+    pub(crate) owes_look: bool,
+}
 
 /// What a worker is doing.
 #[derive(Debug)]
@@ -79,9 +93,22 @@ impl WorkerCell {
         self.change(WorkerState::leave_may_block)
     }
 
-    /// By the detector, which has read `seen`, then looked at the thread. True if nothing has happened since: then it
-    /// changes the count.
-    pub(crate) fn found(&self, seen: WorkerState, finding: Finding) -> bool {
+    /// By the detector, which has read `seen`, then looked at the thread. It is carried out only if nothing has happened
+    /// since.
+    pub(crate) fn carry_out(&self, seen: WorkerState, finding: Finding, count: &RunningCell) -> Carried {
+        let puts_back = !finding.takes_out();
+        if puts_back {
+            count.come_back();
+        }
+        let holds = self.found(seen, finding);
+        let owes_look = puts_back != holds;
+        if owes_look {
+            count.leave();
+        }
+        Carried { holds, owes_look }
+    }
+
+    fn found(&self, seen: WorkerState, finding: Finding) -> bool {
         let change = |next: WorkerState| {
             let (seen, next) = (seen.into_bits(), next.into_bits());
             self.0.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()

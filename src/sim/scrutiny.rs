@@ -62,6 +62,8 @@ impl Machine {
             help_coming: of_pool.crew.is_help_coming(),
             cpus: of_pool.word.target().map(|target| target as usize),
             per_cpu: of_pool.is_per_cpu(),
+            // Nobody asks the simulator's watchdog.
+            given: 0,
             workers,
         };
         let subject = |(id, thread): (&WorkerId, &ThreadId)| {

@@ -15,6 +15,12 @@ pub(crate) mod cgroup;
 pub(crate) mod clock;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod fork;
+#[cfg(not(cmwq_loom))]
+pub(crate) mod pause;
+#[cfg(not(cmwq_loom))]
+pub(crate) mod probe;
+#[cfg(not(cmwq_loom))]
+pub(crate) mod switches;
 pub(crate) mod sync;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod thread;

@@ -12,7 +12,8 @@ use cmwq::{
 
 use crate::support::{
     Crowd, Door, Random, SOON, Spawns, builder, bump, counting, cpus, current_pool, eventually, falls_quiet,
-    no_thread_of, on_each_executor, one_cpu, own_nice, own_status, pool, stress, time_limit,
+    no_thread_of, on_each_executor, one_cpu, one_cpu_unseen, own_nice, own_status, pool, stress, time_limit,
+    unseen,
 };
 
 /// Attributes by a number, each different from its neighbours.
@@ -117,7 +118,7 @@ fn new_items_do_not_overtake_the_backlog_of_their_cpu() {
     let _limit = time_limit();
     for changes in [1, 2, 5] {
         for max_active in [1, 3, 256] {
-            let executor = one_cpu();
+            let executor = one_cpu_unseen();
             let queue = WorkQueue::new("q").max_active(max_active).build_on(&executor).unwrap();
             let (door, order) = (Door::default(), Arc::new(Mutex::new(Vec::new())));
             let (wait, began) = (door.clone(), Arc::new(AtomicBool::new(false)));
@@ -506,7 +507,7 @@ fn a_rescuer_comes_for_what_a_change_left_behind() {
 fn a_shutdown_gives_up_what_is_held_back() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:1 pu:1");
-    let executor = builder.build().unwrap();
+    let executor = unseen(builder).build().unwrap();
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
     let (door, began) = (Door::default(), Arc::new(AtomicBool::new(false)));
     let (wait, begins) = (door.clone(), Arc::clone(&began));

@@ -8,7 +8,7 @@ use cmwq::{QueueBatchError, QueueError, Work, WorkQueue};
 
 use crate::support::{
     Counted, Door, builder, bump, current_pool, eventually, on_each_executor, one_cpu, pool, stress,
-    time_limit,
+    time_limit, unseen,
 };
 
 /// spec: W8 (spawn_batch): the handles are in the order of the closures; also of none, and of more than are told of at
@@ -174,7 +174,7 @@ fn the_iterator_of_a_batch_is_user_code() {
 #[test]
 fn one_wake_up_brings_every_worker() {
     let _limit = time_limit();
-    let executor = builder("l3:1 core:8 pu:1").0.build().unwrap();
+    let executor = unseen(builder("l3:1 core:8 pu:1").0).build().unwrap();
     for (kind, workers) in [(WorkQueue::new as fn(&'static str) -> _, 8), (WorkQueue::unbound, 20)] {
         for _ in 0..stress(20) {
             let queue = kind("q").build_on(&executor).unwrap();

@@ -9,8 +9,8 @@ use std::time::Duration;
 use cmwq::{Executor, WorkQueue, blocking};
 
 use crate::support::{
-    Crowd, Door, builder, burn, cpus, current_pool, eventually, holds_within, on_each_executor, one_cpu,
-    pool, stress, time_limit,
+    Crowd, Door, builder, burn, current_pool, eventually, holds_within, on_each_executor,
+    on_each_executor_unseen, one_cpu, one_cpu_unseen, pool, stress, time_limit, unseen,
 };
 
 /// A crowd for each pool.
@@ -30,7 +30,7 @@ impl Crowds {
 /// spec: C1 (a per-CPU pool runs one item at a time while that item is runnable): over all queues that share it.
 #[test]
 fn a_per_cpu_pool_runs_one_item_at_a_time() {
-    on_each_executor(|executor| {
+    on_each_executor_unseen(|executor| {
         let queues =
             [WorkQueue::per_cpu("a"), WorkQueue::per_cpu("b").max_active(3), WorkQueue::per_cpu("c")];
         let queues = queues.map(|queue| queue.build_on(executor).unwrap());
@@ -145,7 +145,7 @@ fn a_warm_pool_makes_no_more_threads() {
 fn returning_workers_overshoot_and_are_shed() {
     let _limit = time_limit();
     for round in 0..stress(5) {
-        let executor = one_cpu();
+        let executor = one_cpu_unseen();
         let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
         let (door, inside) = (Door::default(), Arc::new(Crowd::default()));
         let blocked: Vec<_> = (0..8)
@@ -214,7 +214,7 @@ fn cpu_intensive_items_do_not_keep_others_from_running() {
 #[test]
 fn the_start_of_cpu_intensive_items_is_regulated() {
     let _limit = time_limit();
-    let executor = one_cpu();
+    let executor = one_cpu_unseen();
     let light = WorkQueue::per_cpu("light").build_on(&executor).unwrap();
     let heavy = WorkQueue::per_cpu("heavy").cpu_intensive().build_on(&executor).unwrap();
     let (door, begun) = (Door::default(), Door::default());
@@ -235,7 +235,7 @@ fn the_start_of_cpu_intensive_items_is_regulated() {
 /// spec: C5 (managed unbound: at most as many runnable items per pod as the pod has CPUs)
 #[test]
 fn a_managed_pod_runs_as_many_items_as_it_has_cpus() {
-    on_each_executor(|executor| {
+    on_each_executor_unseen(|executor| {
         let queue = WorkQueue::new("q").build_on(executor).unwrap();
         let crowds = Crowds::default();
         for n in 0..stress(1500) {
@@ -264,7 +264,10 @@ fn a_managed_pod_runs_as_many_items_as_it_has_cpus() {
 fn a_managed_pod_uses_all_of_its_cpus() {
     let _limit = time_limit();
     for count in [1, 2, 8] {
-        let executor = cpus(count);
+        let executor = unseen(builder(&format!("l3:1 core:{count} pu:1")).0)
+            .random_placement(count as u64)
+            .build()
+            .unwrap();
         let queue = WorkQueue::new("q").build_on(&executor).unwrap();
         let (door, blocked) = (Door::default(), Arc::new(Crowd::default()));
         let waiting: Vec<_> = (0..10)

@@ -8,8 +8,8 @@ use std::time::Duration;
 use cmwq::{BuildQueueError, Executor, WaitError, Work, WorkQueue, WorkQueueBuilder};
 
 use crate::support::{
-    Door, Random, begun_on, builder, bump, counting, cpus, current_pool, eventually, one_cpu, stress,
-    time_limit,
+    Door, Random, begun_on, builder, bump, counting, cpus, current_pool, eventually, one_cpu, one_cpu_unseen,
+    stress, time_limit,
 };
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
@@ -121,7 +121,7 @@ fn a_blocked_item_does_not_stall_the_batch_behind_it() {
 #[test]
 fn a_high_priority_item_runs_ahead_of_a_backlog() {
     let _limit = time_limit();
-    let executor = one_cpu();
+    let executor = one_cpu_unseen();
     for kind in [WorkQueue::new, WorkQueue::per_cpu] {
         let (normal, high) = (kind("normal"), kind("urgent").high_priority());
         let (normal, high) = (normal.build_on(&executor).unwrap(), high.build_on(&executor).unwrap());

@@ -1,4 +1,5 @@
-//! Blocking guards: nested, crossed, forgotten, kept, unwound, and where there is no worker.
+//! Blocking guards: nested, crossed, forgotten, kept, unwound, and where there is no worker. Undeclared blocking is not
+//! looked for, so that nothing but the guards lets others start.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +8,9 @@ use std::time::Duration;
 
 use cmwq::{BlockingGuard, Executor, WorkQueue, blocking};
 
-use crate::support::{Crowd, Door, builder, burn, eventually, no_thread_of, one_cpu, pool, time_limit};
+use crate::support::{
+    Crowd, Door, builder, burn, eventually, no_thread_of, one_cpu_unseen, pool, time_limit, unseen,
+};
 
 thread_local! {
     static KEPT: RefCell<Vec<BlockingGuard>> = const { RefCell::new(Vec::new()) };
@@ -47,7 +50,7 @@ fn check_count(executor: &Executor, queue: &WorkQueue) {
 #[test]
 fn a_guard_lets_another_item_start() {
     let _limit = time_limit();
-    let executor = one_cpu();
+    let executor = one_cpu_unseen();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let (send, receive) = mpsc::channel();
     let waits = queue.spawn(move || blocking(|| receive.recv().unwrap())).unwrap();
@@ -57,11 +60,11 @@ fn a_guard_lets_another_item_start() {
     check_count(&executor, &queue);
 }
 
-/// spec: C1 (only blocking that is told lets another start): without a guard, the CPU's other items wait.
+/// spec: C1, S1 (`Detection::Off`): without a guard, the CPU's other items wait.
 #[test]
 fn without_a_guard_the_next_item_waits() {
     let _limit = time_limit();
-    let executor = one_cpu();
+    let executor = one_cpu_unseen();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let door = Door::default();
     let wait = door.clone();
@@ -77,7 +80,7 @@ fn without_a_guard_the_next_item_waits() {
 #[test]
 fn guards_may_be_nested_and_left_in_any_order() {
     let _limit = time_limit();
-    let executor = one_cpu();
+    let executor = one_cpu_unseen();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let nested = || {
         blocking(|| blocking(|| drop(BlockingGuard::enter())));
@@ -109,7 +112,7 @@ fn guards_may_be_nested_and_left_in_any_order() {
 #[test]
 fn a_forgotten_guard_ends_with_its_item() {
     let _limit = time_limit();
-    let executor = one_cpu();
+    let executor = one_cpu_unseen();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     for panics in [false, true] {
         let forgets = move || {
@@ -126,7 +129,7 @@ fn a_forgotten_guard_ends_with_its_item() {
 fn a_guard_that_outlives_its_item_does_nothing() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:1 pu:1");
-    let executor = builder.build().unwrap();
+    let executor = unseen(builder).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let keep = || KEPT.with_borrow_mut(|kept| kept.push(BlockingGuard::enter()));
     let drop_all = || drop(KEPT.take());
@@ -155,7 +158,7 @@ fn a_guard_that_outlives_its_item_does_nothing() {
 #[test]
 fn a_panic_under_a_guard_leaves_it() {
     let _limit = time_limit();
-    let executor = one_cpu();
+    let executor = one_cpu_unseen();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     for _ in 0..5 {
         let error =
@@ -194,7 +197,7 @@ fn guards_in_hooks_are_harmless() {
     };
     let (builder, prefix) = builder("core:1 pu:1");
     let handler = guarded();
-    let builder = builder.on_thread_start(guarded()).on_thread_stop(guarded());
+    let builder = unseen(builder).on_thread_start(guarded()).on_thread_stop(guarded());
     let executor = builder.panic_handler(move |_| handler()).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     for _ in 0..3 {
@@ -217,7 +220,7 @@ fn guards_in_destructors_are_harmless() {
         }
     }
     let _limit = time_limit();
-    let executor = one_cpu();
+    let executor = one_cpu_unseen();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     for _ in 0..5 {
         let capture = Guarded;

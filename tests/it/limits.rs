@@ -7,7 +7,8 @@ use std::time::Duration;
 use cmwq::{Executor, JoinHandle, QueueError, SetMaxActiveError, WorkQueue};
 
 use crate::support::{
-    Crowd, Door, Random, builder, bump, cpus, eventually, on_each_executor, one_cpu, stress, time_limit,
+    Crowd, Door, Random, builder, bump, cpus, eventually, on_each_executor, one_cpu, one_cpu_unseen, stress,
+    time_limit,
 };
 
 /// Items that wait at a door, counted while they are inside.
@@ -59,7 +60,7 @@ fn raising_the_limit_starts_waiting_items() {
 fn raising_the_limit_keeps_the_order() {
     let _limit = time_limit();
     // One worker at a time, so that starts follow the worklist.
-    let queue = WorkQueue::per_cpu("q").max_active(1).build_on(&one_cpu()).unwrap();
+    let queue = WorkQueue::per_cpu("q").max_active(1).build_on(&one_cpu_unseen()).unwrap();
     let (door, order) = (Door::default(), Arc::new(Mutex::new(Vec::new())));
     let wait = door.clone();
     let first = queue.spawn(move || wait.wait_unguarded()).unwrap();

@@ -11,12 +11,13 @@ use cmwq::{AffinityScope, Attrs, Executor, JoinHandle, PoolSnapshot, WorkQueue, 
 
 use crate::support::{
     Door, SOON, builder, current_pool, eventually, falls_quiet, own_nice, own_status, pool, time_limit,
+    unseen,
 };
 
 /// Two pods of one CPU each, and the prefix of the threads' names.
 fn two_pods() -> (Executor, String) {
     let (builder, prefix) = builder("l3:2 core:1 pu:1");
-    (builder.build().unwrap(), prefix)
+    (unseen(builder).build().unwrap(), prefix)
 }
 
 fn queue(executor: &Executor, strict: bool) -> WorkQueue {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use cmwq::{JoinError, JoinHandle, Work, WorkQueue};
 
 use crate::support::{
-    Bomb, Counted, Door, SOON, builder, current_pool, eventually, on_each_executor, one_cpu, stress,
-    time_limit,
+    Bomb, Counted, Door, SOON, builder, current_pool, eventually, on_each_executor, one_cpu, one_cpu_unseen,
+    stress, time_limit,
 };
 
 /// An ordered queue on one CPU whose slot is taken until the door opens.
@@ -198,7 +198,7 @@ fn closure_and_result_are_dropped_exactly_once_on_every_path() {
 #[test]
 fn panicking_destructors_harm_nobody() {
     let _limit = time_limit();
-    let executor = one_cpu();
+    let executor = one_cpu_unseen();
     for queue in [WorkQueue::per_cpu("q"), WorkQueue::ordered("q"), WorkQueue::new("q")] {
         let queue = queue.max_pending(5).build_on(&executor).unwrap();
         for _ in 0..4 {
@@ -236,7 +236,7 @@ fn two_panicking_destructors_in_a_row_harm_nobody() {
             panic!("on purpose");
         }
     }
-    let queue = WorkQueue::per_cpu("q").build_on(&one_cpu()).unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&one_cpu_unseen()).unwrap();
     let capture = Relentless;
     let work = Work::new(move || {
         let _used = &capture;

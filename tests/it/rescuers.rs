@@ -9,7 +9,7 @@ use cmwq::{BuildQueueError, Executor, JoinError, Work, WorkQueue, WorkQueueBuild
 
 use crate::support::{
     Crowd, Door, SOON, Spawns, builder, bump, eventually, falls_quiet, no_thread_of, own_status, pool,
-    sleeps_of, stress, thread_id, threads_of, time_limit,
+    sleeps_of, stress, thread_id, threads_of, time_limit, unseen,
 };
 
 /// An executor that makes no worker, ever; its prefix; and who decides that.
@@ -273,7 +273,7 @@ fn panics_guards_and_counts_are_as_on_a_worker() {
     let panics = Arc::new(AtomicUsize::new(0));
     let spawns = Spawns::failing(..);
     let seen = Arc::clone(&panics);
-    let builder = builder("core:1 pu:1").0.before_spawn(spawns.hook());
+    let builder = unseen(builder("core:1 pu:1").0).before_spawn(spawns.hook());
     let executor = builder.panic_handler(move |_| bump(&seen)).build().unwrap();
     let intensive = WorkQueue::per_cpu("intensive").cpu_intensive().rescuer().build_on(&executor).unwrap();
     let plain = WorkQueue::per_cpu("plain").rescuer().build_on(&executor).unwrap();

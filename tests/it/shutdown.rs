@@ -11,7 +11,7 @@ use cmwq::{
 
 use crate::support::{
     Bomb, Counted, Door, Random, SOON, builder, bump, cpus, eventually, no_thread_of, on_each_executor,
-    stress, time_limit,
+    stress, time_limit, unseen,
 };
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
@@ -144,7 +144,7 @@ fn a_shutdown_that_runs_out_of_time_drops_what_has_not_begun() {
     for limit in [1, 256] {
         for (n, kind) in KINDS.into_iter().enumerate() {
             let (builder, prefix) = builder("core:1 pu:1");
-            let executor = builder.build().unwrap();
+            let executor = unseen(builder).build().unwrap();
             let queue = kind("stuck").max_pending(100).build_on(&executor).unwrap();
             // An unbound queue starts as many as there are slots.
             let _unless_ordered = queue.set_max_active(if n == 2 { 1 } else { limit });

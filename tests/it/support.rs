@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use cmwq::{Executor, ExecutorBuilder, PoolSnapshot, TopologySource, Work, WorkQueue};
+use cmwq::{Detection, Executor, ExecutorBuilder, PoolSnapshot, TopologySource, Work, WorkQueue};
 
 /// Long enough for anything that happens at all, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -47,9 +47,31 @@ pub(crate) fn cpus(cpus: usize) -> Executor {
     builder(&format!("l3:1 core:{cpus} pu:1")).0.random_placement(cpus as u64).build().unwrap()
 }
 
+/// Undeclared blocking and spinning stay unseen: for tests that hold a worker on purpose, that prove what a guard does, or
+/// that count who runs on each CPU to the last one.
+pub(crate) fn unseen(builder: ExecutorBuilder) -> ExecutorBuilder {
+    builder.detection(Detection::Off).hog_threshold(Duration::ZERO)
+}
+
+/// An executor of one CPU where an item has it until it ends or says that it blocks.
+pub(crate) fn one_cpu_unseen() -> Executor {
+    unseen(builder("core:1 pu:1").0).build().unwrap()
+}
+
 /// Runs `test` on an executor of every shape, with local and with random placement.
 #[track_caller]
 pub(crate) fn on_each_executor(test: impl Fn(&Executor)) {
+    on_each(|builder| builder, test);
+}
+
+/// The same, where undeclared blocking stays [`unseen`].
+#[track_caller]
+pub(crate) fn on_each_executor_unseen(test: impl Fn(&Executor)) {
+    on_each(unseen, test);
+}
+
+#[track_caller]
+fn on_each(settings: fn(ExecutorBuilder) -> ExecutorBuilder, test: impl Fn(&Executor)) {
     let _limit = time_limit();
     for shape in SHAPES {
         for random in [None, Some(7)] {
@@ -58,7 +80,7 @@ pub(crate) fn on_each_executor(test: impl Fn(&Executor)) {
                 Some(seed) => builder.random_placement(seed),
                 None => builder,
             };
-            let executor = builder.build().unwrap();
+            let executor = settings(builder).build().unwrap();
             let placement = if random.is_some() { "random" } else { "local" };
             let described = OnFailure(format!("on {shape:?} with {placement} placement"));
             test(&executor);
@@ -155,6 +177,10 @@ impl Door {
     pub(crate) fn open(&self) {
         *self.0.0.lock().unwrap() = true;
         self.0.1.notify_all();
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        *self.0.0.lock().unwrap()
     }
 
     pub(crate) fn wait(&self) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cmwq::{Executor, Work, WorkQueue, WorkQueueBuilder, blocking};
 
-use crate::support::{Door, SOON, builder, eventually, no_thread_of, threads_of, time_limit};
+use crate::support::{Door, SOON, builder, eventually, no_thread_of, threads_of, time_limit, unseen};
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
     [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
@@ -143,7 +143,7 @@ fn a_pool_that_is_given_up_takes_no_work_of_siblings() {
     }
     let _limit = time_limit();
     let (builder, prefix) = builder("l3:2 core:1 pu:1");
-    let executor = builder.build().unwrap();
+    let executor = unseen(builder).build().unwrap();
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
     let (halfway, blocks, end) = (Door::default(), Arc::new(AtomicBool::new(false)), Door::default());
     let (began, begun) = mpsc::channel();

@@ -23,6 +23,7 @@ use crate::sys::sync::Mutex;
 
 use super::super::environment::Present;
 use super::super::worker::Worker;
+use super::door::Near;
 use super::{Pool, PoolKind, Slot};
 
 /// The binding of a pool.
@@ -50,6 +51,11 @@ impl Binding {
         let share = present.cpus.share(reach);
         let state = State { number: present.number, cpus: share.binding, guests: Vec::new() };
         (Self { state: Mutex::new(state) }, share.target)
+    }
+
+    /// The real CPUs that its workers are bound to at present.
+    pub(super) fn cpus(&self) -> CpuSet {
+        self.state.lock().cpus.clone()
     }
 
     /// A rescuer begins to serve the pool.
@@ -102,7 +108,7 @@ impl Pool {
     fn bring_to(&self, home: &CpuSet, worker: &Worker) {
         let home = home.intersection(&self.binding.state.lock().cpus);
         if !home.is_empty() {
-            worker.bring_home(&home);
+            worker.place(&home);
         }
     }
 
@@ -115,7 +121,20 @@ impl Pool {
         }
     }
 
-    /// The calling worker was brought home, and may go wherever the pool's workers may from there.
+    /// Are its workers brought home when they are woken elsewhere?
+    pub(crate) fn has_home(&self) -> bool {
+        self.spec.home.is_some()
+    }
+
+    /// A worker that is about to be woken begins on this CPU, if the pool still has it. Where it ran last, the system would
+    /// put it behind whoever runs there, and leave this one idle.
+    pub(super) fn place_on(&self, cpu: usize, worker: &Worker) {
+        if self.binding.state.lock().cpus.contains(cpu) {
+            worker.place(&CpuSet::single(cpu));
+        }
+    }
+
+    /// The calling worker was placed, and may go wherever the pool's workers may from there.
     #[cold]
     pub(crate) fn let_roam(&self) {
         let bound = self.bind();
@@ -136,9 +155,9 @@ impl Pool {
             state.cpus = share.binding.clone();
             (self.running.retarget(share.target, || self.has_work()), state.guests.clone())
         };
-        self.perform(kick, None);
+        self.perform(kick, Near::Anywhere);
         // There may be room for the work of siblings.
-        self.seek(None);
+        self.seek(Near::Anywhere);
         threads.extend(self.workers());
         threads.iter().for_each(|worker| worker.pin(&share.binding));
     }

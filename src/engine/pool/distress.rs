@@ -12,6 +12,7 @@ use crate::policy::rescue::Call;
 
 use super::super::rescuer::Rescuer;
 use super::super::shard::steal;
+use super::door::Near;
 use super::{Entry, Pool, State};
 
 impl Pool {
@@ -65,6 +66,7 @@ impl Pool {
         }
         self.move_aside(&mut state);
         let entry = state.sideline.take_first(|entry| is_of(entry, rescuer));
+        state.given += u64::from(entry.is_some());
         self.note_sideline(&state);
         drop(state);
         self.moved_aside();
@@ -102,7 +104,7 @@ impl Pool {
     /// Whoever looked for work while entries were on their way from one list to the other may have seen none.
     pub(super) fn moved_aside(&self) {
         if self.has_work() {
-            self.perform(self.running.pushed(), None);
+            self.perform(self.running.pushed(), Near::Anywhere);
         }
     }
 }

@@ -10,28 +10,56 @@ use crate::sys::{affinity, clock};
 use super::super::manager::Request;
 use super::Pool;
 
+/// Where whoever is woken should run.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Near {
+    Anywhere,
+    /// The calling thread is about to leave this CPU.
+    Leaves(usize),
+    /// Nobody of the pool runs on this one.
+    Free(usize),
+}
+
+impl Near {
+    fn cpu(self) -> Option<usize> {
+        match self {
+            Self::Anywhere => None,
+            Self::Leaves(cpu) | Self::Free(cpu) => Some(cpu),
+        }
+    }
+}
+
 impl Pool {
     /// The caller gave up running, or used up a reservation, or cleared the watched bit: if there is work, sees to
     /// it that somebody comes for it.
     #[inline]
     pub(crate) fn look(&self) {
-        self.perform(self.running.look(|| self.has_work()), None);
-        self.seek(None);
+        self.perform(self.running.look(|| self.has_work()), Near::Anywhere);
+        self.seek(Near::Anywhere);
     }
 
     /// The same for a worker that is about to block on this CPU.
     #[inline]
     pub(crate) fn look_before_blocking(&self) {
         let kick = self.running.look(|| self.has_work());
+        let near = || affinity::current_cpu().map_or(Near::Anywhere, Near::Leaves);
         if kick != Kick::Enough {
-            self.perform(kick, affinity::current_cpu());
+            self.perform(kick, near());
         }
-        self.seek(if self.has_several_cpus() { affinity::current_cpu() } else { None });
+        self.seek(if self.has_several_cpus() { near() } else { Near::Anywhere });
+    }
+
+    /// The same for one that has blocked, which was found out by the manager. Whoever is woken begins on a CPU that is free:
+    /// the manager's own looks busy to the system at the moment.
+    pub(super) fn look_for_free(&self, free: Option<usize>) {
+        let near = free.map_or(Near::Anywhere, Near::Free);
+        self.perform(self.running.look(|| self.has_work()), near);
+        self.seek(near);
     }
 
     /// The one door: wakes or makes a worker, or tells the manager, if that is what the word says.
     #[inline]
-    pub(super) fn perform(&self, kick: Kick, near: Option<usize>) {
+    pub(super) fn perform(&self, kick: Kick, near: Near) {
         match kick {
             Kick::Enough => {}
             Kick::Wake(reserved) => self.wake(reserved, near),
@@ -44,7 +72,7 @@ impl Pool {
     }
 
     #[cold]
-    pub(super) fn wake(&self, reserved: Reserved, near: Option<usize>) {
+    pub(super) fn wake(&self, reserved: Reserved, near: Near) {
         let mut state = self.state.lock();
         if self.is_abandoned() {
             drop(state);
@@ -52,12 +80,15 @@ impl Pool {
             return self.give_up_worklist();
         }
         let look_at = if self.seat.is_some() { state.stall.woke(clock::now()) } else { None };
-        match state.crew.kick(reserved, near) {
+        match state.crew.kick(reserved, near.cpu()) {
             Wake::Unpark(id) => {
                 let worker = Arc::clone(state.worker(id));
                 worker.cell.set_phase(Phase::Waking);
                 drop(state);
-                self.bring_home(&worker);
+                match near {
+                    Near::Free(cpu) => self.place_on(cpu, &worker),
+                    Near::Anywhere | Near::Leaves(_) => self.bring_home(&worker),
+                }
                 worker.unpark();
             }
             Wake::Create => {

@@ -12,7 +12,7 @@ use super::{Pool, PoolKind, PoolSpec, Slot};
 
 /// Is there anything to look for in such a pool? In one that counts who runs, always: an item may say that it may block.
 pub(super) fn is_watched(spec: &PoolSpec, settings: &Settings) -> bool {
-    let Rules { watchdog, patience, .. } = settings.rules(false);
+    let Rules { watchdog, patience, .. } = settings.rules();
     spec.manages_concurrency() || watchdog.is_some() || patience.is_some()
 }
 
@@ -36,6 +36,7 @@ impl Pool {
             help_coming: state.crew.is_help_coming(),
             cpus: target.filter(|_| counts).map(|target| target as usize),
             per_cpu: matches!(self.spec.kind, PoolKind::PerCpu { .. }),
+            given: state.given,
             workers: words,
         };
         (look, workers)
@@ -43,16 +44,22 @@ impl Pool {
 
     /// Carries out what was found out about a worker. False if it does something else by now.
     pub(crate) fn carry_out(&self, worker: &Worker, found: Found) -> bool {
-        let takes_out = found.finding.takes_out();
-        // Before its word says that it counts: from then on it may leave the count.
-        if !takes_out {
-            self.running.come_back();
+        let carried = worker.cell.carry_out(found.seen, found.finding, &self.running);
+        if carried.owes_look {
+            self.look_for_free(if self.has_several_cpus() { self.free_cpu(worker.cpu()) } else { None });
         }
-        let changed = worker.cell.found(found.seen, found.finding);
-        if changed == takes_out {
-            self.running.leave();
-            self.look();
+        carried.holds
+    }
+
+    /// A CPU on which nobody counts who was seen there last: this one, if that is so.
+    fn free_cpu(&self, preferred: usize) -> Option<usize> {
+        let mut free = self.binding.cpus();
+        let state = self.state.lock();
+        for worker in state.workers.iter().filter_map(Slot::worker) {
+            if worker.cell.load().phase().is_counted() {
+                free.remove(worker.cpu());
+            }
         }
-        changed
+        if free.contains(preferred) { Some(preferred) } else { free.first() }
     }
 }

@@ -19,6 +19,7 @@ use super::super::entry::Entry;
 use super::super::manager::Request;
 use super::super::route;
 use super::super::shard::steal;
+use super::door::Near;
 use super::{Pool, State, abandon};
 
 impl Member for Pool {
@@ -61,19 +62,19 @@ impl Pool {
         let Some(seat) = &self.seat else { return };
         let sibling = |pod| seat.sibling(self, pod);
         while let Some((helper, reserved)) = seat.class.exchange.offer(seat.pod, self, sibling) {
-            helper.wake(reserved, None);
+            helper.wake(reserved, Near::Anywhere);
         }
     }
 
     /// The caller has lowered the count of this pool, which may have room now for what is too much elsewhere. `near`: the
     /// CPU that it is about to leave.
     #[inline]
-    pub(super) fn seek(&self, near: Option<usize>) {
+    pub(super) fn seek(&self, near: Near) {
         let Some(seat) = &self.seat else { return };
         let sibling = |pod| seat.sibling(self, pod);
         while let Some((other, reserved)) = seat.class.exchange.seek(seat.pod, self, sibling) {
             match other {
-                Some(other) => other.wake(reserved, None),
+                Some(other) => other.wake(reserved, Near::Anywhere),
                 None => self.wake(reserved, near),
             }
         }
@@ -123,6 +124,7 @@ impl Pool {
         if state.sideline.len() != self.sidelined.load(Ordering::Relaxed) {
             self.note_sideline(&state);
         }
+        state.given += u64::from(given.is_some());
         drop(state);
         if set_aside {
             self.moved_aside();

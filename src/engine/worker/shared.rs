@@ -24,8 +24,8 @@ pub(crate) struct Worker {
     /// The CPU on which it was seen last, if that can differ from another worker's of its pool. Written by the owner;
     /// a hint.
     cpu: AtomicUsize,
-    /// Whoever woke it has bound it to its pod: from there it may go where it likes again.
-    brought_home: AtomicBool,
+    /// Whoever woke it has bound it to where it is to begin: from there it may go where its pool's workers may.
+    placed: AtomicBool,
     /// What an item said of itself, and which: it is out of date once the worker has begun another one.
     description: Mutex<Option<(u64, String)>>,
     thread: Thread,
@@ -41,7 +41,7 @@ impl Worker {
             cell: WorkerCell::new(phase),
             subject: SubjectCell::new(),
             cpu: AtomicUsize::new(0),
-            brought_home: AtomicBool::new(false),
+            placed: AtomicBool::new(false),
             description: Mutex::new(None),
             thread: std::thread::current(),
             system: Mutex::new(Some(affinity::ThreadId::current())),
@@ -52,6 +52,11 @@ impl Worker {
     pub(crate) fn with_thread<R>(&self, ask: impl FnOnce(affinity::ThreadId) -> R) -> Option<R> {
         let system = self.system.lock();
         system.map(ask)
+    }
+
+    /// The name of its thread.
+    pub(crate) fn name(&self) -> &str {
+        self.thread.name().unwrap_or_default()
     }
 
     /// Binds the thread, unless it works here no more. That CPUs may have gone meanwhile is seen by the next look.
@@ -82,15 +87,20 @@ impl Worker {
         self.cpu.store(affinity::current_cpu().unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Binds a sleeping worker to its pod, where it is about to be woken.
-    pub(crate) fn bring_home(&self, pod: &CpuSet) {
-        self.pin(pod);
-        self.brought_home.store(true, Ordering::Release);
+    /// It was seen on this CPU by somebody else.
+    pub(crate) fn seen_on(&self, cpu: usize) {
+        self.cpu.store(cpu, Ordering::Relaxed);
     }
 
-    /// The owner has been woken: was it brought home?
-    pub(super) fn was_brought_home(&self) -> bool {
-        self.brought_home.swap(false, Ordering::Acquire)
+    /// Binds a sleeping worker to where it is about to be woken.
+    pub(crate) fn place(&self, cpus: &CpuSet) {
+        self.pin(cpus);
+        self.placed.store(true, Ordering::Release);
+    }
+
+    /// The owner has been woken: was it placed?
+    pub(super) fn was_placed(&self) -> bool {
+        self.placed.swap(false, Ordering::Acquire)
     }
 
     /// Keeps what the present item says of itself. Returns what it said before.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::engine::watchdog::StallReport;
 use crate::policy::detection::Detection;
+use crate::sys::probe::Probe;
 use crate::{BuildExecutorError, ExecutorBuilder};
 
 /// The shortest time after which somebody counts as a hog, or a pool as stalled: the manager looks once a millisecond.
@@ -12,6 +13,8 @@ const LEAST: Duration = Duration::from_millis(1);
 /// See the module.
 pub(super) struct SelfManagement {
     pub(super) detection: Detection,
+    /// What fails by order, in tests.
+    pub(super) probe: Probe,
     hog_threshold: Duration,
     watchdog_threshold: Duration,
 }
@@ -20,6 +23,7 @@ impl Default for SelfManagement {
     fn default() -> Self {
         Self {
             detection: Detection::Auto,
+            probe: Probe::default(),
             hog_threshold: Duration::from_millis(10),
             watchdog_threshold: Duration::from_secs(30),
         }
@@ -50,8 +54,7 @@ impl SelfManagement {
 }
 
 impl ExecutorBuilder {
-    /// How it is noticed that an item blocks without a guard, or keeps its CPU busy for long. Default:
-    /// [`Detection::Auto`].
+    /// How it is noticed that an item blocks without a guard. Default: [`Detection::Auto`].
     ///
     /// # Examples
     ///

@@ -20,7 +20,7 @@ fn block_against_push(preemptions: usize, later: u64) {
     check(preemptions, move || {
         let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, 1 + later));
         let event = Arc::new(Event::new());
-        let blocker = pool.start_one();
+        let blocker = pool.start_in_item();
         let blocked = {
             let (pool, event) = (pool.clone(), event.clone());
             thread::spawn(move || {

@@ -15,6 +15,7 @@
 
 mod abandon;
 mod attention;
+mod bell;
 mod block;
 mod close;
 mod detector;

@@ -58,13 +58,20 @@ impl Pool {
         &self.workers[id as usize]
     }
 
+    /// The same, and it has an item.
+    pub(super) fn start_in_item(&self) -> WorkerId {
+        let id = self.start_one();
+        self.worker(id).cell.begin_item(Phase::Running);
+        id
+    }
+
     /// Before the threads of the model start: the most recently idle worker is running.
     pub(super) fn start_one(&self) -> WorkerId {
         let Kick::Wake(reserved) = self.running.pushed() else { panic!("the pool is full") };
         let mut crew = self.crew.lock();
         let Wake::Unpark(id) = crew.kick(reserved, None) else { panic!("nobody is idle") };
         assert!(self.running.start(crew.woken().0));
-        self.worker(id).cell.begin_item(Phase::Running);
+        self.worker(id).cell.set_phase(Phase::Between);
         id
     }
 
@@ -150,16 +157,11 @@ impl Pool {
 
     /// The detector has read `seen`, then looked at the thread. True if the worker was moved.
     pub(super) fn found(&self, id: WorkerId, seen: WorkerState, finding: Finding) -> bool {
-        let moved = self.worker(id).cell.found(seen, finding);
-        match (moved, finding.takes_out()) {
-            (false, _) => {}
-            (true, true) => {
-                self.running.leave();
-                self.look();
-            }
-            (true, false) => self.running.come_back(),
+        let carried = self.worker(id).cell.carry_out(seen, finding, &self.running);
+        if carried.owes_look {
+            self.look();
         }
-        moved
+        carried.holds
     }
 
     pub(super) fn item_ended(&self, id: WorkerId) {

@@ -8,11 +8,14 @@ use std::mem::MaybeUninit;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use super::State;
+use super::{Seen, State};
 use crate::sys::affinity::ThreadId;
 
 /// In the kernel's numbering of clocks: what a thread has used, by the scheduler's account.
 const THREAD_SCHED: libc::clockid_t = 6;
+
+/// Where the CPU is in the line, counted from the state.
+const CPU_AFTER_STATE: usize = 36;
 
 /// The file in which one thread's state is read again and again.
 #[derive(Debug)]
@@ -23,23 +26,27 @@ impl Eye {
         File::open(path(thread, "stat")).map(Self)
     }
 
-    pub(crate) fn state(&self) -> io::Result<State> {
-        // The number, at most 64 bytes of name, the state.
-        let mut line = [0; 128];
+    pub(crate) fn look(&self) -> io::Result<Seen> {
+        // About fifty numbers, most of them small.
+        let mut line = [0; 1024];
         match self.0.read_at(&mut line, 0) {
             Ok(length) => parse(&line[..length]),
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(State::Gone),
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
+                Ok(Seen { state: State::Gone, cpu: None })
+            }
             Err(error) => Err(error),
         }
     }
 }
 
 /// The name, in parentheses, may contain parentheses and spaces itself; what follows it does not.
-fn parse(line: &[u8]) -> io::Result<State> {
+fn parse(line: &[u8]) -> io::Result<Seen> {
     let end = line.iter().rposition(|byte| *byte == b')');
     match end.map(|end| &line[end..]) {
-        Some(&[_, b' ', letter, ..]) if letter.is_ascii_alphabetic() => {
-            Ok(State::of_letter(char::from(letter)))
+        Some([_, b' ', letter, rest @ ..]) if letter.is_ascii_alphabetic() => {
+            let cpu = rest.split(|byte| *byte == b' ').nth(CPU_AFTER_STATE);
+            let cpu = cpu.and_then(|cpu| std::str::from_utf8(cpu).ok()?.parse().ok());
+            Ok(Seen { state: State::of_letter(char::from(*letter)), cpu })
         }
         _ => Err(no_such_line("(name) and a letter", &String::from_utf8_lossy(line))),
     }
@@ -82,7 +89,7 @@ fn no_such_line(expected: &str, found: &str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::thread::spawn;
+    use crate::sys::thread::{spawn, yield_now};
     use std::hint::spin_loop;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, mpsc};
@@ -128,7 +135,7 @@ mod tests {
 
     /// Looks until it sees that.
     fn see(eye: &Eye, state: State) {
-        while eye.state().unwrap() != state {
+        while eye.look().unwrap().state != state {
             std::thread::yield_now();
         }
     }
@@ -157,7 +164,7 @@ mod tests {
         assert_eq!(cpu_time(other.id).unwrap(), before);
         other.while_it_runs(|| {
             while cpu_time(other.id).unwrap() < before + Duration::from_millis(2) {
-                std::thread::yield_now();
+                yield_now();
             }
         });
         let id = other.end();
@@ -202,7 +209,7 @@ mod tests {
             ("7 (a) Z 1", State::Gone),
             ("7 (a) P 1", State::Other('P')),
         ] {
-            assert_eq!(parse(line.as_bytes()).unwrap(), state, "{line}");
+            assert_eq!(parse(line.as_bytes()).unwrap(), Seen { state, cpu: None }, "{line}");
         }
         for line in ["", "7", "7 (a)", "7 (a) ", "7 (a) 1", "7 (a)  R"] {
             let error = parse(line.as_bytes()).unwrap_err();

@@ -6,7 +6,7 @@
 //!
 //! * `Eye::open(thread) -> io::Result<Eye>`: keeps one descriptor open. Fails if there are no more, if the system shows
 //!   no threads, or not to everybody, and if the thread has ended.
-//! * `Eye::state() -> io::Result<State>`: one system call, no allocation.
+//! * `Eye::look() -> io::Result<Seen>`: one system call, no allocation.
 //! * `cpu_time(thread) -> io::Result<Duration>`: how long it has had a CPU in its life. Needs nothing but the clock.
 //! * `voluntary_switches(thread) -> io::Result<u64>`: how often it has given its CPU away because it waited.
 //! * `wait_channel(thread) -> Option<String>`: in which function of the kernel it waits, for people. `None` if it does
@@ -19,12 +19,21 @@ use std::fmt;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod linux;
 #[cfg(any(test, cmwq_portable, not(target_os = "linux")))]
+#[cfg_attr(test, allow(dead_code, reason = "what cannot be made cannot be used in a test"))]
 mod portable;
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 pub(crate) use linux::{Eye, cpu_time, voluntary_switches, wait_channel};
 #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
 pub(crate) use portable::{Eye, cpu_time, voluntary_switches, wait_channel};
+
+/// A thread at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Seen {
+    pub(crate) state: State,
+    /// The CPU on which it is, or was last, if that is told.
+    pub(crate) cpu: Option<usize>,
+}
 
 /// The state of a thread at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,7 +55,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    fn of_letter(letter: char) -> Self {
+    pub(crate) fn of_letter(letter: char) -> Self {
         match letter {
             'R' => Self::Runs,
             'S' => Self::Sleeps,

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::State;
+use super::Seen;
 use crate::sys::affinity::ThreadId;
 
 /// There is none.
@@ -15,7 +15,7 @@ impl Eye {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(crate) fn state(&self) -> io::Result<State> {
+    pub(crate) fn look(&self) -> io::Result<Seen> {
         match *self {}
     }
 }

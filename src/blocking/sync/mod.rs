@@ -1,0 +1,144 @@
+//! `Mutex`, `RwLock` and `Condvar`, as parking_lot's, whose waits let another item start.
+//!
+//! A lock that is free is taken as parking_lot takes it, and costs the same. If it cannot be had at once, the thread
+//! waits for it under a [guard](crate::BlockingGuard). There is no poisoning: a lock that was held during a panic is
+//! simply released.
+//!
+//! The types are [`lock_api`]'s, over the raw locks [`RawMutex`] and [`RawRwLock`]: mapped guards, upgradable reads, fair
+//! unlocks and timeouts are all there, and with its feature `arc_lock`, guards that keep their lock alive
+//! (`lock_api::ArcMutexGuard<RawMutex, T>`).
+//!
+//! An item that waits for a lock gives up its place, but not the lock's: whoever holds it goes on only if it has a CPU.
+//! Hold a lock for as long as the data is touched, and not across other waits.
+//!
+//! # Examples
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::blocking::sync::{Condvar, Mutex, RwLock};
+//! use std::sync::Arc;
+//!
+//! struct Shop {
+//!     prices: RwLock<Vec<u32>>,
+//!     sold: Mutex<usize>,
+//!     sale: Condvar,
+//! }
+//!
+//! let queue = cmwq::WorkQueue::new("shop").build()?;
+//! let shop =
+//!     Arc::new(Shop { prices: RwLock::new(vec![3, 5]), sold: Mutex::new(0), sale: Condvar::new() });
+//! let bookkeeper = {
+//!     let shop = Arc::clone(&shop);
+//!     queue.spawn(move || {
+//!         let mut sold = shop.sold.lock();
+//!         shop.sale.wait_while(&mut sold, |sold| *sold < 2); // others run meanwhile
+//!         shop.prices.read().iter().sum::<u32>()
+//!     })?
+//! };
+//! for _ in 0..2 {
+//!     let shop = Arc::clone(&shop);
+//!     queue
+//!         .spawn(move || {
+//!             *shop.sold.lock() += 1;
+//!             shop.sale.notify_one();
+//!         })?
+//!         .join()?;
+//! }
+//! assert_eq!(bookkeeper.join()?, 8);
+//! # Ok(())
+//! # }
+//! ```
+
+mod condvar;
+mod raw_mutex;
+mod raw_rwlock;
+
+pub use lock_api;
+
+pub use self::{
+    condvar::{Condvar, WaitTimeoutResult},
+    raw_mutex::RawMutex,
+    raw_rwlock::RawRwLock,
+};
+
+/// A mutual exclusion lock, whose waits let another item start. See [`lock_api::Mutex`] for what it can do.
+///
+/// Costs what parking_lot's costs as long as it is free; only a thread that has to wait enters a guard.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::blocking::sync::Mutex;
+///
+/// static TOTAL: Mutex<u64> = Mutex::new(0);
+///
+/// let queue = cmwq::WorkQueue::new("totals").build()?;
+/// let items: Vec<_> = (0..10).map(|n| queue.spawn(move || *TOTAL.lock() += n)).collect::<Result<_, _>>()?;
+/// for item in items {
+///     item.join()?;
+/// }
+/// assert_eq!(*TOTAL.lock(), 45);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "mutex_lock")]
+pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
+
+/// The lock of a [`Mutex`] is held while this exists.
+pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
+
+/// A [`MutexGuard`] of a part of the data: see [`lock_api::MutexGuard::map`].
+pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
+
+/// A lock with many readers or one writer, whose waits let another item start. See [`lock_api::RwLock`] for what it
+/// can do.
+///
+/// Costs what parking_lot's costs as long as nobody has to wait; only a thread that does enters a guard. A writer that
+/// waits keeps new readers out, so a thread that reads already must not lock again, but by
+/// [`read_recursive`](lock_api::RwLock::read_recursive).
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::blocking::sync::{RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
+///
+/// static NAMES: RwLock<Vec<&str>> = RwLock::new(Vec::new());
+///
+/// /// The number of this name, a new one if need be.
+/// fn number(name: &'static str) -> usize {
+///     let names = NAMES.upgradable_read(); // beside plain readers
+///     if let Some(number) = names.iter().position(|known| *known == name) {
+///         return number;
+///     }
+///     let mut names = RwLockUpgradableReadGuard::upgrade(names);
+///     names.push(name);
+///     RwLockWriteGuard::downgrade(names).len() - 1
+/// }
+///
+/// let queue = cmwq::WorkQueue::new("names").build()?;
+/// assert_eq!(queue.spawn(|| number("events"))?.join()?, 0);
+/// assert_eq!(queue.spawn(|| number("events"))?.join()?, 0);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "rwsem")]
+#[doc(alias = "down_read")]
+#[doc(alias = "down_write")]
+pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
+
+/// A shared lock of a [`RwLock`] is held while this exists.
+pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
+
+/// The exclusive lock of a [`RwLock`] is held while this exists.
+pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
+
+/// A shared lock of a [`RwLock`] that may become the exclusive one is held while this exists.
+pub type RwLockUpgradableReadGuard<'a, T> = lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
+
+/// A [`RwLockReadGuard`] of a part of the data: see [`lock_api::RwLockReadGuard::map`].
+pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLock, T>;
+
+/// A [`RwLockWriteGuard`] of a part of the data: see [`lock_api::RwLockWriteGuard::map`].
+pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;

@@ -1,0 +1,108 @@
+//! [`RawMutex`]: parking_lot's, waited for under a guard.
+#![allow(unsafe_code, reason = "the traits of lock_api are unsafe to implement")]
+
+use std::mem::ManuallyDrop;
+use std::time::{Duration, Instant};
+
+use lock_api::RawMutex as _;
+
+use crate::blocking::guard::blocking;
+
+/// What a [`Mutex`](super::Mutex) is made of: parking_lot's lock, which is waited for under a guard.
+///
+/// For lock types of one's own, by the traits of [`lock_api`].
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::blocking::sync::{RawMutex, lock_api};
+///
+/// let once: lock_api::Mutex<RawMutex, _> = lock_api::Mutex::new(Some("token"));
+/// assert_eq!(once.lock().take(), Some("token"));
+/// ```
+// Around the whole mutex, and not its raw lock alone, because parking_lot's condition variable takes nothing but a
+// guard of its own mutex.
+pub struct RawMutex(parking_lot::Mutex<()>);
+
+impl RawMutex {
+    #[inline]
+    fn raw(&self) -> &parking_lot::RawMutex {
+        // SAFETY: it is unlocked by the trait's functions only, whose callers hold the lock. Nobody has a guard of
+        // the inner mutex meanwhile, but for `with_guard`, which says why that is fine.
+        unsafe { self.0.raw() }
+    }
+
+    /// Calls `f` with a guard of the inner mutex, which it leaves locked.
+    ///
+    /// # Safety
+    ///
+    /// The calling thread holds the lock, and nothing else uses its right to unlock it until this has returned or
+    /// unwound. It holds the lock then, too.
+    pub(super) unsafe fn with_guard<R>(
+        &self,
+        f: impl FnOnce(&mut parking_lot::MutexGuard<'_, ()>) -> R,
+    ) -> R {
+        // SAFETY: the caller holds the lock. The guard is never dropped, so the lock stays the caller's.
+        let mut guard = ManuallyDrop::new(unsafe { self.0.make_guard_unchecked() });
+        f(&mut guard)
+    }
+
+    #[cold]
+    fn lock_contended(&self) {
+        blocking(|| self.raw().lock());
+    }
+}
+
+// SAFETY: each function ends in the one of parking_lot's raw lock that has the same contract.
+unsafe impl lock_api::RawMutex for RawMutex {
+    #[allow(clippy::declare_interior_mutable_const, reason = "each use makes a lock of its own")]
+    const INIT: Self = Self(parking_lot::const_mutex(()));
+
+    type GuardMarker = <parking_lot::RawMutex as lock_api::RawMutex>::GuardMarker;
+
+    #[inline]
+    fn lock(&self) {
+        if !self.try_lock() {
+            self.lock_contended();
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        self.raw().try_lock()
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        // SAFETY: the caller holds the lock.
+        unsafe { self.raw().unlock() }
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.raw().is_locked()
+    }
+}
+
+// SAFETY: as above. `bump` is the trait's own, of these two.
+unsafe impl lock_api::RawMutexFair for RawMutex {
+    #[inline]
+    unsafe fn unlock_fair(&self) {
+        // SAFETY: the caller holds the lock.
+        unsafe { self.raw().unlock_fair() }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawMutexTimed for RawMutex {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    fn try_lock_for(&self, timeout: Duration) -> bool {
+        self.try_lock() || blocking(|| self.raw().try_lock_for(timeout))
+    }
+
+    fn try_lock_until(&self, deadline: Instant) -> bool {
+        self.try_lock() || blocking(|| self.raw().try_lock_until(deadline))
+    }
+}

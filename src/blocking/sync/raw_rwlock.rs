@@ -1,0 +1,241 @@
+//! [`RawRwLock`]: parking_lot's, waited for under a guard.
+#![allow(unsafe_code, reason = "the traits of lock_api are unsafe to implement")]
+
+use std::time::{Duration, Instant};
+
+use lock_api::{RawRwLock as _, RawRwLockRecursive as _, RawRwLockUpgrade as _};
+
+use crate::blocking::guard::blocking;
+
+/// What a [`RwLock`](super::RwLock) is made of: parking_lot's lock, which is waited for under a guard.
+///
+/// For lock types of one's own, by the traits of [`lock_api`].
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::blocking::sync::{RawRwLock, lock_api};
+///
+/// let lock: lock_api::RwLock<RawRwLock, _> = lock_api::RwLock::new(5);
+/// assert_eq!(*lock.read(), 5);
+/// ```
+pub struct RawRwLock(parking_lot::RawRwLock);
+
+impl RawRwLock {
+    #[cold]
+    fn lock_shared_contended(&self) {
+        blocking(|| self.0.lock_shared());
+    }
+
+    #[cold]
+    fn lock_exclusive_contended(&self) {
+        blocking(|| self.0.lock_exclusive());
+    }
+}
+
+// SAFETY: each function ends in the one of parking_lot's raw lock that has the same contract.
+unsafe impl lock_api::RawRwLock for RawRwLock {
+    #[allow(clippy::declare_interior_mutable_const, reason = "each use makes a lock of its own")]
+    const INIT: Self = Self(parking_lot::RawRwLock::INIT);
+
+    type GuardMarker = <parking_lot::RawRwLock as lock_api::RawRwLock>::GuardMarker;
+
+    #[inline]
+    fn lock_shared(&self) {
+        if !self.try_lock_shared() {
+            self.lock_shared_contended();
+        }
+    }
+
+    #[inline]
+    fn try_lock_shared(&self) -> bool {
+        self.0.try_lock_shared()
+    }
+
+    #[inline]
+    unsafe fn unlock_shared(&self) {
+        // SAFETY: the caller holds a shared lock.
+        unsafe { self.0.unlock_shared() }
+    }
+
+    #[inline]
+    fn lock_exclusive(&self) {
+        if !self.try_lock_exclusive() {
+            self.lock_exclusive_contended();
+        }
+    }
+
+    #[inline]
+    fn try_lock_exclusive(&self) -> bool {
+        self.0.try_lock_exclusive()
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive(&self) {
+        // SAFETY: the caller holds the exclusive lock.
+        unsafe { self.0.unlock_exclusive() }
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.0.is_locked()
+    }
+
+    #[inline]
+    fn is_locked_exclusive(&self) -> bool {
+        self.0.is_locked_exclusive()
+    }
+}
+
+// SAFETY: as above. The `bump`s are the trait's own, of an unlock and a lock.
+unsafe impl lock_api::RawRwLockFair for RawRwLock {
+    #[inline]
+    unsafe fn unlock_shared_fair(&self) {
+        // SAFETY: the caller holds a shared lock.
+        unsafe { self.0.unlock_shared_fair() }
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive_fair(&self) {
+        // SAFETY: the caller holds the exclusive lock.
+        unsafe { self.0.unlock_exclusive_fair() }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
+    #[inline]
+    unsafe fn downgrade(&self) {
+        // SAFETY: the caller holds the exclusive lock.
+        unsafe { self.0.downgrade() }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawRwLockTimed for RawRwLock {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    fn try_lock_shared_for(&self, timeout: Duration) -> bool {
+        self.try_lock_shared() || blocking(|| self.0.try_lock_shared_for(timeout))
+    }
+
+    fn try_lock_shared_until(&self, deadline: Instant) -> bool {
+        self.try_lock_shared() || blocking(|| self.0.try_lock_shared_until(deadline))
+    }
+
+    fn try_lock_exclusive_for(&self, timeout: Duration) -> bool {
+        self.try_lock_exclusive() || blocking(|| self.0.try_lock_exclusive_for(timeout))
+    }
+
+    fn try_lock_exclusive_until(&self, deadline: Instant) -> bool {
+        self.try_lock_exclusive() || blocking(|| self.0.try_lock_exclusive_until(deadline))
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
+    #[inline]
+    fn lock_shared_recursive(&self) {
+        if !self.try_lock_shared_recursive() {
+            blocking(|| self.0.lock_shared_recursive());
+        }
+    }
+
+    #[inline]
+    fn try_lock_shared_recursive(&self) -> bool {
+        self.0.try_lock_shared_recursive()
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawRwLockRecursiveTimed for RawRwLock {
+    fn try_lock_shared_recursive_for(&self, timeout: Duration) -> bool {
+        self.try_lock_shared_recursive() || blocking(|| self.0.try_lock_shared_recursive_for(timeout))
+    }
+
+    fn try_lock_shared_recursive_until(&self, deadline: Instant) -> bool {
+        self.try_lock_shared_recursive() || blocking(|| self.0.try_lock_shared_recursive_until(deadline))
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
+    #[inline]
+    fn lock_upgradable(&self) {
+        if !self.try_lock_upgradable() {
+            blocking(|| self.0.lock_upgradable());
+        }
+    }
+
+    #[inline]
+    fn try_lock_upgradable(&self) -> bool {
+        self.0.try_lock_upgradable()
+    }
+
+    #[inline]
+    unsafe fn unlock_upgradable(&self) {
+        // SAFETY: the caller holds the upgradable lock.
+        unsafe { self.0.unlock_upgradable() }
+    }
+
+    #[inline]
+    unsafe fn upgrade(&self) {
+        // SAFETY: the caller holds the upgradable lock.
+        if unsafe { !self.0.try_upgrade() } {
+            // SAFETY: and still does: it was not upgraded.
+            blocking(|| unsafe { self.0.upgrade() });
+        }
+    }
+
+    #[inline]
+    unsafe fn try_upgrade(&self) -> bool {
+        // SAFETY: the caller holds the upgradable lock.
+        unsafe { self.0.try_upgrade() }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
+    #[inline]
+    unsafe fn unlock_upgradable_fair(&self) {
+        // SAFETY: the caller holds the upgradable lock.
+        unsafe { self.0.unlock_upgradable_fair() }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
+    #[inline]
+    unsafe fn downgrade_upgradable(&self) {
+        // SAFETY: the caller holds the upgradable lock.
+        unsafe { self.0.downgrade_upgradable() }
+    }
+
+    #[inline]
+    unsafe fn downgrade_to_upgradable(&self) {
+        // SAFETY: the caller holds the exclusive lock.
+        unsafe { self.0.downgrade_to_upgradable() }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
+    fn try_lock_upgradable_for(&self, timeout: Duration) -> bool {
+        self.try_lock_upgradable() || blocking(|| self.0.try_lock_upgradable_for(timeout))
+    }
+
+    fn try_lock_upgradable_until(&self, deadline: Instant) -> bool {
+        self.try_lock_upgradable() || blocking(|| self.0.try_lock_upgradable_until(deadline))
+    }
+
+    unsafe fn try_upgrade_for(&self, timeout: Duration) -> bool {
+        // SAFETY: the caller holds the upgradable lock, and keeps it if the first attempt fails.
+        unsafe { self.0.try_upgrade() || blocking(|| self.0.try_upgrade_for(timeout)) }
+    }
+
+    unsafe fn try_upgrade_until(&self, deadline: Instant) -> bool {
+        // SAFETY: the caller holds the upgradable lock, and keeps it if the first attempt fails.
+        unsafe { self.0.try_upgrade() || blocking(|| self.0.try_upgrade_until(deadline)) }
+    }
+}

@@ -1,0 +1,146 @@
+//! Sleeping, parking and joining threads, while another item may start.
+//!
+//! # Examples
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::blocking::thread;
+//! use std::time::Duration;
+//!
+//! let queue = cmwq::WorkQueue::new("naps").build()?;
+//! let nap = queue.spawn(|| {
+//!     thread::sleep(Duration::from_millis(1));
+//!     thread::spawn(|| "joined").join().expect("it does not panic")
+//! })?;
+//! assert_eq!(nap.join()?, "joined");
+//! # Ok(())
+//! # }
+//! ```
+#![allow(clippy::disallowed_methods, reason = "for the user's own sleeps and threads, not the executor's")]
+
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use super::guard::blocking;
+
+/// As [`std::thread::sleep`], under a guard.
+///
+/// What is to happen later needs no thread that sleeps for it: see [`WorkQueue::spawn_after`](crate::WorkQueue::spawn_after).
+///
+/// # Examples
+///
+/// ```
+/// cmwq::blocking::thread::sleep(std::time::Duration::from_millis(1));
+/// ```
+#[doc(alias = "msleep")]
+#[doc(alias = "schedule_timeout")]
+pub fn sleep(duration: Duration) {
+    blocking(|| thread::sleep(duration));
+}
+
+/// As [`std::thread::park`], under a guard: until [`Thread::unpark`] is called, or was, or for no reason at all.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::blocking::{channel, thread};
+///
+/// let queue = cmwq::WorkQueue::new("parked").build()?;
+/// let (send, receive) = channel::bounded(1);
+/// let parks = queue.spawn(move || {
+///     send.send(std::thread::current()).expect("it is received");
+///     thread::park();
+/// })?;
+/// receive.recv()?.unpark();
+/// parks.join()?;
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "schedule")]
+pub fn park() {
+    blocking(thread::park);
+}
+
+/// As [`park`], for so long at most.
+///
+/// # Examples
+///
+/// ```
+/// cmwq::blocking::thread::park_timeout(std::time::Duration::from_millis(1));
+/// ```
+pub fn park_timeout(timeout: Duration) {
+    blocking(|| thread::park_timeout(timeout));
+}
+
+/// As [`std::thread::spawn`], with a handle whose join lets another item start.
+///
+/// # Panics
+///
+/// If the system can make no thread. [`std::thread::Builder`] tells instead, and [`JoinHandle::from`] takes its handle.
+///
+/// # Examples
+///
+/// ```
+/// let thread = cmwq::blocking::thread::spawn(|| 7);
+/// assert_eq!(thread.join().expect("it does not panic"), 7);
+/// ```
+#[doc(alias = "kthread_run")]
+#[track_caller]
+pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    thread::spawn(f).into()
+}
+
+/// The handle of a thread, whose join lets another item start. Of an item, see [`crate::JoinHandle`].
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> std::io::Result<()> {
+/// use cmwq::blocking::thread::JoinHandle;
+///
+/// let named = std::thread::Builder::new().name("named".to_owned()).spawn(|| 3)?;
+/// let handle = JoinHandle::from(named);
+/// assert_eq!(handle.thread().name(), Some("named"));
+/// assert_eq!(handle.join().expect("it does not panic"), 3);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct JoinHandle<T>(thread::JoinHandle<T>);
+
+impl<T> JoinHandle<T> {
+    /// Waits for the end of the thread, under a guard.
+    ///
+    /// # Errors
+    ///
+    /// What the thread panicked with.
+    #[doc(alias = "kthread_stop")]
+    pub fn join(self) -> thread::Result<T> {
+        blocking(|| self.0.join())
+    }
+
+    /// Has its function returned? If so, a join does not take long.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// The thread that is to be joined.
+    #[must_use]
+    pub fn thread(&self) -> &Thread {
+        self.0.thread()
+    }
+
+    /// The handle of the standard library, without this wrapper.
+    #[must_use]
+    pub fn into_inner(self) -> thread::JoinHandle<T> {
+        self.0
+    }
+}
+
+impl<T> From<thread::JoinHandle<T>> for JoinHandle<T> {
+    fn from(handle: thread::JoinHandle<T>) -> Self {
+        Self(handle)
+    }
+}

@@ -1,0 +1,89 @@
+//! Sleeping on Linux until one of several descriptors tells something.
+
+#![allow(unsafe_code, reason = "libc's calls for descriptors take raw pointers")]
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::thread;
+use std::time::Duration;
+
+use libc::{POLLERR, POLLHUP, POLLIN, POLLNVAL, pollfd};
+
+use crate::sys::switches::Ring;
+
+/// How long to be still when the system refuses to wait.
+const REFUSED: Duration = Duration::from_millis(1);
+
+/// A number that the system keeps: what is not 0 ends a sleep, which makes it 0.
+#[derive(Debug)]
+pub(super) struct Listener(File);
+
+impl Listener {
+    pub(super) fn new() -> io::Result<Self> {
+        // SAFETY: the call takes plain numbers.
+        let number = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if number < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new, so it is nobody else's.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(number) }.into()))
+    }
+
+    pub(super) fn wake(&self) {
+        // It fails only if the number is about to overflow: then it is not 0.
+        let _full = (&self.0).write(&1_u64.to_ne_bytes());
+    }
+
+    pub(super) fn sleep(&self, timeout: Option<Duration>, rings: &[&Ring]) -> bool {
+        let mut waited = Vec::with_capacity(1 + rings.len());
+        waited.push(waiting_for(Some(self.0.as_fd())));
+        waited.extend(rings.iter().map(|ring| waiting_for(ring.descriptor())));
+        let told = match poll(&mut waited, timeout) {
+            // The process may have fewer descriptors now than there are rings: whoever has them looks at them in time.
+            Err(_) if waited.len() > 1 => {
+                poll(&mut waited[..1], Some(timeout.map_or(REFUSED, |some| some.min(REFUSED))))
+            }
+            told => told,
+        };
+        let Ok(told) = told else {
+            thread::park_timeout(REFUSED);
+            return true;
+        };
+        if waited[0].revents != 0 {
+            // Nothing is there if the system changed its mind.
+            let _nothing = (&self.0).read(&mut [0; 8]);
+        }
+        for (ring, waited) in rings.iter().zip(&waited[1..]) {
+            if waited.revents & (POLLHUP | POLLERR | POLLNVAL) != 0 {
+                ring.ended();
+            }
+        }
+        told
+    }
+}
+
+/// Of none, the system takes no notice.
+fn waiting_for(descriptor: Option<BorrowedFd<'_>>) -> pollfd {
+    pollfd { fd: descriptor.map_or(-1, |descriptor| descriptor.as_raw_fd()), events: POLLIN, revents: 0 }
+}
+
+/// False if the time ran out.
+fn poll(waited: &mut [pollfd], timeout: Option<Duration>) -> io::Result<bool> {
+    let timeout = timeout.map(|timeout| libc::timespec {
+        tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        // Below a billion, which every type of it holds.
+        tv_nsec: timeout.subsec_nanos() as _,
+    });
+    let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: the pointer and the length describe `waited`, and the time, if any, outlives the call; a null pointer asks
+    // for no other signal mask.
+    let told =
+        unsafe { libc::ppoll(waited.as_mut_ptr(), waited.len() as libc::nfds_t, timeout, ptr::null()) };
+    match io::Error::last_os_error() {
+        _ if told >= 0 => Ok(told > 0),
+        error if error.kind() == io::ErrorKind::Interrupted => Ok(true),
+        error => Err(error),
+    }
+}

@@ -1,0 +1,150 @@
+//! How one thread sleeps until it is woken, or something happens that the system tells by a descriptor.
+//!
+//! * `Pause::parking()`: the sleeper parks.
+//! * `Pause::listening() -> io::Result<Pause>`: it waits for descriptors, with one of the pause's own among them. Fails if
+//!   there are no more.
+//! * `wake()`, by anybody who knows that the sleeper sleeps, or has said yes when asked whether it may: it is woken. For
+//!   somebody who does not sleep any more, its next sleep may end at once.
+//! * `sleep(validate, timeout, rings) -> bool`, by one thread: sleeps only if `validate` still holds when it can be woken.
+//!   False if the time ran out. It may also end for nothing. No code of a user's runs between `validate` and the end.
+//!   While listening, each of `rings` may end it; those of threads that have ended say so afterwards. While parking,
+//!   there are none.
+//!
+//! The portable version parks.
+
+use std::io;
+use std::sync::OnceLock;
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use super::switches::Ring;
+
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
+mod linux;
+#[cfg(any(test, cmwq_portable, not(target_os = "linux")))]
+#[cfg_attr(test, allow(dead_code, reason = "what cannot be made cannot be used in a test"))]
+mod portable;
+
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
+use linux::Listener;
+#[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
+use portable::Listener;
+
+/// Where one thread sleeps.
+#[derive(Debug)]
+pub(crate) struct Pause(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    /// Whose sleep it is, once that has slept.
+    Parks(OnceLock<Thread>),
+    Listens(Listener),
+}
+
+impl Pause {
+    pub(crate) fn parking() -> Self {
+        Self(Kind::Parks(OnceLock::new()))
+    }
+
+    pub(crate) fn listening() -> io::Result<Self> {
+        Listener::new().map(|listener| Self(Kind::Listens(listener)))
+    }
+
+    pub(crate) fn wake(&self) {
+        match &self.0 {
+            Kind::Parks(sleeper) => {
+                if let Some(sleeper) = sleeper.get() {
+                    sleeper.unpark();
+                }
+            }
+            Kind::Listens(listener) => listener.wake(),
+        }
+    }
+
+    pub(crate) fn sleep(
+        &self,
+        validate: impl FnOnce() -> bool,
+        timeout: Option<Duration>,
+        rings: &[&Ring],
+    ) -> bool {
+        match &self.0 {
+            Kind::Parks(sleeper) => {
+                let sleeper = sleeper.get_or_init(thread::current);
+                debug_assert_eq!(sleeper.id(), thread::current().id(), "one thread sleeps here");
+                match timeout {
+                    _ if !validate() => true,
+                    None => {
+                        thread::park();
+                        true
+                    }
+                    Some(timeout) => park_timeout(timeout),
+                }
+            }
+            Kind::Listens(listener) => !validate() || listener.sleep(timeout, rings),
+        }
+    }
+}
+
+/// False if the time ran out.
+#[allow(clippy::disallowed_methods, reason = "a parked thread is not told why it was woken")]
+fn park_timeout(timeout: Duration) -> bool {
+    let start = std::time::Instant::now();
+    thread::park_timeout(timeout);
+    start.elapsed() < timeout
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::thread::spawn;
+    use std::sync::{Arc, mpsc};
+
+    const LONG: Option<Duration> = Some(Duration::from_secs(60));
+    const SHORT: Option<Duration> = Some(Duration::from_micros(1));
+
+    fn pauses() -> impl Iterator<Item = Pause> {
+        [Ok(Pause::parking()), Pause::listening()].into_iter().filter_map(|pause| match pause {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => None,
+            other => Some(other.unwrap()),
+        })
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_whenever_it_could_be() {
+        for pause in pauses() {
+            let pause = Arc::new(pause);
+            let (tell, told) = mpsc::channel();
+            let sleeper = {
+                let pause = pause.clone();
+                spawn("sleeper".to_owned(), None, move || {
+                    for _ in 0..100 {
+                        assert!(pause.sleep(|| tell.send(()).is_ok(), LONG, &[]));
+                    }
+                })
+            };
+            for () in told {
+                pause.wake();
+            }
+            sleeper.unwrap().join().unwrap();
+        }
+    }
+
+    #[test]
+    fn time_runs_out_and_what_does_not_hold_does_not_sleep() {
+        for pause in pauses() {
+            while pause.sleep(|| true, SHORT, &[]) {}
+            assert!(pause.sleep(|| false, None, &[]));
+        }
+    }
+
+    /// However often it was woken meanwhile.
+    #[test]
+    fn who_was_woken_before_it_slept_does_not_and_sleeps_then() {
+        for pause in pauses() {
+            while pause.sleep(|| true, SHORT, &[]) {}
+            (0..3).for_each(|_| pause.wake());
+            assert!(pause.sleep(|| true, LONG, &[]));
+            while pause.sleep(|| true, SHORT, &[]) {}
+        }
+    }
+}

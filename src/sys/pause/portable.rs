@@ -1,0 +1,35 @@
+//! Systems of which nothing is known that could be listened to.
+
+use std::io;
+use std::time::Duration;
+
+use crate::sys::switches::Ring;
+
+/// There is none.
+#[derive(Debug)]
+pub(super) enum Listener {}
+
+impl Listener {
+    pub(super) fn new() -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn wake(&self) {
+        match *self {}
+    }
+
+    pub(super) fn sleep(&self, _timeout: Option<Duration>, _rings: &[&Ring]) -> bool {
+        match *self {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// spec: X1
+    #[test]
+    fn nothing_can_be_listened_to() {
+        assert_eq!(Listener::new().unwrap_err().kind(), io::ErrorKind::Unsupported);
+    }
+}

@@ -1,0 +1,95 @@
+//! How an executor looks at its threads, and what the system refuses it in tests.
+
+use std::io;
+use std::time::Duration;
+
+use super::affinity::ThreadId;
+use super::pause::Pause;
+use super::switches::{self, Readiness, Ring};
+use super::thread_state::{self, Eye};
+
+/// What fails, as the system's number of the error. Nothing, unless a test says so.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Faults {
+    /// Looks at states, and counts of switches.
+    pub(crate) state: Option<i32>,
+    /// Looks at clocks.
+    pub(crate) cpu_time: Option<i32>,
+    /// Records of switches.
+    pub(crate) switches: Option<i32>,
+    /// Listening to records.
+    pub(crate) listening: Option<i32>,
+}
+
+/// The looks of [`thread_state`], [`switches`] and [`pause`](super::pause), which may fail by order.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Probe {
+    faults: Faults,
+}
+
+impl Probe {
+    pub(crate) fn with_faults(faults: Faults) -> Self {
+        Self { faults }
+    }
+
+    pub(crate) fn open(&self, thread: ThreadId) -> io::Result<Eye> {
+        unless(self.faults.state, || Eye::open(thread))
+    }
+
+    pub(crate) fn cpu_time(&self, thread: ThreadId) -> io::Result<Duration> {
+        unless(self.faults.cpu_time, || thread_state::cpu_time(thread))
+    }
+
+    pub(crate) fn voluntary_switches(&self, thread: ThreadId) -> io::Result<u64> {
+        unless(self.faults.state, || thread_state::voluntary_switches(thread))
+    }
+
+    pub(crate) fn attach(&self, thread: ThreadId) -> io::Result<Ring> {
+        unless(self.faults.switches, || Ring::attach(thread))
+    }
+
+    /// Can switches be recorded, and listened to? If so, by this.
+    pub(crate) fn listening(&self) -> io::Result<(Pause, Readiness)> {
+        let ready = unless(self.faults.switches, switches::permitted)?;
+        Ok((unless(self.faults.listening, Pause::listening)?, ready))
+    }
+}
+
+fn unless<T>(fault: Option<i32>, look: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    fault.map_or_else(look, |number| Err(io::Error::from_raw_os_error(number)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// spec: S1
+    #[test]
+    fn each_look_fails_by_order_and_by_itself() {
+        let this = ThreadId::current();
+        let all = Faults { state: Some(24), cpu_time: Some(22), switches: Some(1), listening: Some(13) };
+        let probe = Probe::with_faults(all);
+        let number = |error: io::Error| error.raw_os_error();
+        assert_eq!(number(probe.open(this).unwrap_err()), Some(24));
+        assert_eq!(number(probe.voluntary_switches(this).unwrap_err()), Some(24));
+        assert_eq!(number(probe.cpu_time(this).unwrap_err()), Some(22));
+        assert_eq!(number(probe.attach(this).unwrap_err()), Some(1));
+        assert_eq!(number(probe.listening().unwrap_err()), Some(1));
+        let probe = Probe::with_faults(Faults { switches: None, ..all });
+        if switches::permitted().is_ok() {
+            assert_eq!(number(probe.listening().unwrap_err()), Some(13));
+        }
+    }
+
+    /// spec: S1
+    #[cfg(all(target_os = "linux", not(cmwq_portable)))]
+    #[test]
+    fn what_nothing_stands_against_is_seen() {
+        let this = ThreadId::current();
+        let probe = Probe::default();
+        assert!(!probe.open(this).unwrap().look().unwrap().state.is_blocked());
+        assert!(probe.cpu_time(this).unwrap() > Duration::ZERO);
+        probe.voluntary_switches(this).unwrap();
+        assert_eq!(probe.listening().is_ok(), probe.attach(this).is_ok());
+    }
+}

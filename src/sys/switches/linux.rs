@@ -1,0 +1,233 @@
+//! Records of context switches by `perf_event_open`: an event that counts nothing, of one thread, on any CPU, with a
+//! ring of one page that the kernel writes and this reads.
+//!
+//! By hand, over libc: what the crates for it offer is much, on four to seven architectures, for what are a dozen
+//! numbers of a stable interface here. Nothing of the kernel is measured (`exclude_kernel`), so it is permitted as long as
+//! `perf_event_paranoid` is at most 2.
+
+#![allow(
+    unsafe_code,
+    reason = "system calls that libc has no functions for, and memory shared with the kernel"
+)]
+
+use std::cell::Cell;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::{self, NonNull};
+
+use libc::{c_int, c_ulong};
+
+use super::Switch;
+use super::parity::{Parity, RECORD, Remedy, WATERMARK};
+use crate::sys::affinity::ThreadId;
+use crate::sys::sync::{AtomicU64, Ordering};
+
+/// The first version of `struct perf_event_attr`, which every kernel knows.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_watermark: u32,
+    breakpoint_type: u32,
+    config1: u64,
+}
+
+const TYPE_SOFTWARE: u32 = 1;
+const SOFTWARE_DUMMY: u64 = 9;
+
+// Bits of `flags`, by the order in which C declares them.
+const EXCLUDE_KERNEL: u32 = 5;
+const EXCLUDE_HYPERVISOR: u32 = 6;
+const WATERMARK_IS_BYTES: u32 = 14;
+const CONTEXT_SWITCH: u32 = 26;
+
+const OPEN_CLOEXEC: c_ulong = 1 << 3;
+
+// Where things are in the first page of a mapping.
+const HEAD: usize = 1024;
+const TAIL: usize = 1032;
+
+/// What each record begins with.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Header {
+    kind: u32,
+    misc: u16,
+    size: u16,
+}
+
+const KIND_SWITCH: u32 = 14;
+const MISC_OUT: u16 = 1 << 13;
+const MISC_OUT_PREEMPTED: u16 = 1 << 14;
+
+/// The records of one thread.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    event: OwnedFd,
+    pages: Pages,
+    /// Up to where the records were read.
+    read: u64,
+    parity: Parity,
+    /// It looks full: what happens is not written.
+    choked: bool,
+    /// The thread has ended.
+    over: Cell<bool>,
+}
+
+impl Ring {
+    pub(crate) fn attach(thread: ThreadId) -> io::Result<Self> {
+        let event = open(thread)?;
+        let pages = Pages::map(&event)?;
+        Ok(Self { event, pages, read: 0, parity: Parity::default(), choked: false, over: Cell::new(false) })
+    }
+
+    pub(crate) fn is_primed(&self) -> bool {
+        !self.choked && self.parity.is_primed()
+    }
+
+    /// Has the thread ended, as somebody has seen who waited?
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.get()
+    }
+
+    /// What a listener waits for, unless the thread has ended: that would wake it for ever.
+    pub(in crate::sys) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        (!self.is_over()).then(|| self.event.as_fd())
+    }
+
+    pub(in crate::sys) fn ended(&self) {
+        self.over.set(true);
+    }
+
+    pub(crate) fn drain(&mut self, mut tell: impl FnMut(Switch)) -> io::Result<()> {
+        let pages = &self.pages;
+        let head = pages.head().load(Ordering::Acquire); // with the kernel's release
+        while self.read < head {
+            let header = pages.header(self.read);
+            if header.size == 0 || u64::from(header.size) % RECORD != 0 {
+                let message = format!("a record of kind {} with {} bytes", header.kind, header.size);
+                return Err(io::Error::new(ErrorKind::InvalidData, message));
+            }
+            self.read += u64::from(header.size);
+            match (header.kind, header.misc) {
+                (KIND_SWITCH, misc) if misc & MISC_OUT == 0 => {
+                    self.parity.resumed();
+                    tell(Switch::Resumed);
+                }
+                (KIND_SWITCH, misc) => {
+                    let preempted = misc & MISC_OUT_PREEMPTED != 0;
+                    self.parity.gave_away();
+                    tell(if preempted { Switch::Preempted } else { Switch::Slept });
+                }
+                // Nothing else was asked for: some were lost.
+                _ => self.parity.note(header.size.into()),
+            }
+        }
+        // What was read, the kernel may overwrite: release. This opens a choked ring, too.
+        self.choked = !self.choked && self.parity.remedy() == Remedy::Choke;
+        let tail = if self.choked { self.read + RECORD } else { self.read };
+        pages.tail().store(tail, Ordering::Release);
+        Ok(())
+    }
+}
+
+fn open(thread: ThreadId) -> io::Result<OwnedFd> {
+    let flags = [EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR, WATERMARK_IS_BYTES, CONTEXT_SWITCH];
+    // C's first bit is the highest one where the highest byte comes first.
+    let bit = |bit: u32| if cfg!(target_endian = "big") { 1 << (63 - bit) } else { 1 << bit };
+    let attributes = Attributes {
+        kind: TYPE_SOFTWARE,
+        size: size_of::<Attributes>() as u32,
+        config: SOFTWARE_DUMMY,
+        flags: flags.into_iter().map(bit).sum(),
+        wakeup_watermark: WATERMARK as u32,
+        ..Attributes::default()
+    };
+    let (any_cpu, no_group): (c_int, c_int) = (-1, -1);
+    // SAFETY: the pointer is to attributes as long as they say, which the call reads; the other arguments are numbers.
+    let event = unsafe {
+        let (attributes, thread) = (&raw const attributes, thread.number());
+        libc::syscall(libc::SYS_perf_event_open, attributes, thread, any_cpu, no_group, OPEN_CLOEXEC)
+    };
+    match RawFd::try_from(event) {
+        // SAFETY: the descriptor is new, so it is nobody else's.
+        Ok(event) if event >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(event) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// An event of a thread that is not going to be recorded: it has no ring any more.
+#[derive(Debug)]
+pub(crate) struct Readiness(#[allow(dead_code, reason = "it is there to be there")] OwnedFd);
+
+pub(crate) fn permitted() -> io::Result<Readiness> {
+    Ring::attach(ThreadId::current()).map(|ring| Readiness(ring.event))
+}
+
+/// Two pages that are shared with the kernel: how far both are, and the records. A forked process has no such mapping.
+#[derive(Debug)]
+struct Pages {
+    start: NonNull<u8>,
+    page: usize,
+}
+
+impl Pages {
+    fn map(event: &OwnedFd) -> io::Result<Self> {
+        // SAFETY: the call takes a number.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        let page = usize::try_from(page).map_err(|_| io::Error::last_os_error())?;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping, at an address that the system chooses.
+        let start = unsafe {
+            libc::mmap(ptr::null_mut(), 2 * page, protection, libc::MAP_SHARED, event.as_raw_fd(), 0)
+        };
+        match NonNull::new(start) {
+            Some(start) if start.as_ptr() != libc::MAP_FAILED => Ok(Self { start: start.cast(), page }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// How far the kernel has written.
+    fn head(&self) -> &AtomicU64 {
+        self.word(HEAD)
+    }
+
+    /// How far was read.
+    fn tail(&self) -> &AtomicU64 {
+        self.word(TAIL)
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        debug_assert!(offset + size_of::<AtomicU64>() <= self.page && offset % size_of::<AtomicU64>() == 0);
+        // SAFETY: the first page is mapped, readable and writable as long as `self` lives, begins with zeros, and is
+        // aligned to its size, which is more than the offset. Whoever writes there writes whole words.
+        unsafe { self.start.byte_add(offset).cast::<AtomicU64>().as_ref() }
+    }
+
+    /// What the record begins with that is so many bytes behind the first one.
+    fn header(&self, position: u64) -> Header {
+        let offset = (position % self.page as u64) as usize;
+        debug_assert_eq!(offset % size_of::<Header>(), 0, "the lengths of records are multiples of that");
+        // SAFETY: the second page is mapped, readable, and aligned to its size, of which the header's is a part, as all
+        // lengths are multiples of it. Every value is a valid header; the kernel writes there again, if at all, while
+        // this reads, so the compiler must not read it twice.
+        unsafe { self.start.byte_add(self.page + offset).cast::<Header>().read_volatile() }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: the pages were mapped by `map`, and no reference to them is left, since all borrow `self`.
+        let result = unsafe { libc::munmap(self.start.as_ptr().cast(), 2 * self.page) };
+        debug_assert_eq!(result, 0, "what was mapped can be unmapped");
+    }
+}
+
+#[cfg(test)]
+mod tests;

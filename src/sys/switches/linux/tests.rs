@@ -1,0 +1,178 @@
+//! The scheduler's own records, where they are permitted. Where not, attaching says so, and that is all.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "threads that sleep, and run for some time, are what is looked at"
+)]
+
+use super::*;
+use crate::sys::affinity::{current_cpu, pin_to_cpu, process_cpus};
+use crate::sys::pause::Pause;
+use crate::sys::thread::spawn;
+use std::hint::spin_loop;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// As whoever listens does as long as a ring is not primed.
+const LOOK: Option<Duration> = Some(Duration::from_millis(1));
+const LONG: Option<Duration> = Some(Duration::from_secs(60));
+
+/// A thread that does one thing again and again.
+struct Other {
+    id: ThreadId,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Other {
+    fn new(begin: impl FnOnce() + Send + 'static, again: impl Fn() + Send + 'static) -> Self {
+        let (tell, told) = mpsc::channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = spawn("switches".to_owned(), None, move || {
+            begin();
+            tell.send(ThreadId::current()).unwrap();
+            while !stopped.load(Ordering::Relaxed) {
+                again();
+            }
+        });
+        Self { id: told.recv().unwrap(), stop, thread: thread.unwrap() }
+    }
+
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+    }
+}
+
+/// None if the system does not permit it, and says so.
+fn attach(thread: ThreadId) -> Option<Ring> {
+    match Ring::attach(thread) {
+        Ok(ring) => Some(ring),
+        Err(error) => {
+            let known = [libc::EACCES, libc::EPERM, libc::ENOSYS, libc::EINVAL, libc::ENOENT];
+            assert!(known.contains(&error.raw_os_error().unwrap()), "{error}");
+            assert_eq!(permitted().unwrap_err().raw_os_error(), error.raw_os_error());
+            None
+        }
+    }
+}
+
+fn drain(ring: &mut Ring) -> Vec<Switch> {
+    let mut switches = Vec::new();
+    ring.drain(|switch| switches.push(switch)).unwrap();
+    switches
+}
+
+fn busy(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        spin_loop();
+    }
+}
+
+/// spec: S1
+#[test]
+fn who_listens_is_woken_when_a_thread_sleeps() {
+    let other = Other::new(
+        || (),
+        || {
+            busy(Duration::from_micros(300));
+            std::thread::sleep(Duration::from_millis(2));
+        },
+    );
+    if let Some(mut ring) = attach(other.id) {
+        let pause = Pause::listening().unwrap();
+        let mut found = 0;
+        while found < 20 {
+            let timeout = if ring.is_primed() { LONG } else { LOOK };
+            let woken = pause.sleep(|| true, timeout, &[&ring]);
+            assert!(woken || !ring.is_primed());
+            found += usize::from(drain(&mut ring).ends_with(&[Switch::Slept]) && woken);
+        }
+    }
+    other.end();
+}
+
+/// Two threads take one CPU from each other.
+///
+/// spec: S1
+#[test]
+fn who_was_preempted_did_not_sleep() {
+    let cpu = process_cpus().unwrap().first().unwrap();
+    let others = [0, 1].map(|_| Other::new(move || assert!(pin_to_cpu(cpu)), spin_loop));
+    if let Some(mut ring) = attach(others[0].id) {
+        let mut switches = Vec::new();
+        while switches.len() < 10 {
+            std::thread::sleep(Duration::from_millis(1));
+            switches.extend(drain(&mut ring));
+        }
+        assert!(!switches.contains(&Switch::Slept), "{switches:?}");
+        let alternate = |pair: &[Switch]| (pair[0] == Switch::Resumed) != (pair[1] == Switch::Resumed);
+        // What a choked ring misses are a few.
+        assert!(switches.windows(2).filter(|pair| !alternate(pair)).count() <= 3, "{switches:?}");
+    }
+    others.into_iter().for_each(Other::end);
+}
+
+/// Whoever listens wakes up on the CPU of a thread that never sleeps, and takes it away each time.
+///
+/// spec: S1
+#[test]
+fn listening_to_a_thread_on_the_same_cpu_ends() {
+    let cpu = process_cpus().unwrap().first().unwrap();
+    let other = Other::new(move || assert!(pin_to_cpu(cpu)), spin_loop);
+    let thread = other.id;
+    let listener = spawn("listener".to_owned(), None, move || {
+        assert!(pin_to_cpu(cpu));
+        let Some(mut ring) = attach(thread) else { return };
+        let pause = Pause::listening().unwrap();
+        let mut woken = 0;
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(200) {
+            let timeout = if ring.is_primed() { Some(Duration::from_millis(100)) } else { LOOK };
+            woken += u32::from(pause.sleep(|| true, timeout, &[&ring]));
+            drain(&mut ring);
+        }
+        // Others of this machine take the CPU a few times in each millisecond at most; else it were one wake-up after the
+        // other, several thousand.
+        assert!(woken < 1000, "woken {woken} times");
+        assert_eq!(current_cpu(), Some(cpu));
+    });
+    listener.unwrap().join().unwrap();
+    other.end();
+}
+
+/// Which would wake for ever whoever listens.
+#[test]
+fn a_thread_that_has_ended_wakes_once() {
+    let other = Other::new(|| (), || std::thread::sleep(Duration::from_micros(100)));
+    let thread = other.id;
+    let Some(mut ring) = attach(thread) else { return other.end() };
+    other.end();
+    let pause = Pause::listening().unwrap();
+    while !ring.is_over() {
+        assert!(pause.sleep(|| true, LONG, &[&ring]));
+    }
+    while pause.sleep(|| true, LOOK, &[&ring]) {}
+    drain(&mut ring);
+    assert_eq!(Ring::attach(thread).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+}
+
+/// More than the ring holds. The parity is computed on, whatever is missing.
+#[test]
+fn what_is_lost_is_not_missed() {
+    let other = Other::new(|| (), || std::thread::sleep(Duration::from_micros(1)));
+    if let Some(mut ring) = attach(other.id) {
+        std::thread::sleep(Duration::from_millis(150));
+        let kept = drain(&mut ring).len();
+        assert!(kept <= ring.pages.page / size_of::<Header>(), "{kept}");
+        while !ring.is_primed() {
+            std::thread::sleep(Duration::from_millis(1));
+            drain(&mut ring);
+        }
+    }
+    other.end();
+}

@@ -1,0 +1,156 @@
+//! Items that use their CPU for long, and items that block without a guard: who is listed.
+
+use std::time::Duration;
+
+use cmwq::{Detection, Executor, Offender, WorkQueue};
+
+use crate::support::{Door, builder, burn, eventually, time_limit};
+
+fn count(offenders: &[Offender], item_type: &str) -> u64 {
+    let of_type = offenders.iter().filter(|offender| offender.item_type.contains(item_type));
+    of_type.map(|offender| offender.count).sum()
+}
+
+/// Lists are sorted.
+fn check(offenders: &[Offender]) {
+    assert!(offenders.windows(2).all(|pair| pair[0].count >= pair[1].count), "{offenders:?}");
+}
+
+/// Nothing is found here, on systems that do not show what threads do.
+fn is_blind(executor: &Executor) -> bool {
+    executor.snapshot().portable
+}
+
+/// An item that uses more CPU time than it should.
+fn computes() {
+    burn(Duration::from_millis(60));
+}
+
+/// spec: S2 (stops counting, counted by type name)
+#[test]
+fn hogs_are_counted_by_type_and_let_others_start() {
+    let _limit = time_limit();
+    let executor = builder("core:1 pu:1").0.build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    if is_blind(&executor) {
+        return;
+    }
+    assert_eq!(executor.hogs(), []);
+    let (door, began) = (Door::default(), Door::default());
+    let endless = {
+        let (door, began) = (door.clone(), began.clone());
+        queue.spawn(move || {
+            began.open();
+            // It computes until somebody behind it has run.
+            let end = std::time::Instant::now() + crate::support::SOON;
+            while std::time::Instant::now() < end && !door.is_open() {
+                std::hint::spin_loop();
+            }
+            door.is_open()
+        })
+    };
+    began.wait_unguarded();
+    let opens = door.clone();
+    queue.spawn(move || opens.open()).unwrap().join().unwrap();
+    assert!(endless.unwrap().join().unwrap(), "the one behind it ran beside it");
+    assert_eq!(count(&executor.hogs(), "hogs_are_counted"), 1, "{:?}", executor.hogs());
+
+    let mut found = 0;
+    eventually("others are found", || {
+        let hogs = queue.spawn(computes).unwrap();
+        let waits = queue.spawn(|| ()).unwrap();
+        hogs.join().unwrap();
+        waits.join().unwrap();
+        found = count(&executor.hogs(), "computes");
+        found >= 2
+    });
+    let hogs = executor.hogs();
+    check(&hogs);
+    assert!(hogs[0].item_type.ends_with("computes"), "{hogs:?}");
+    assert_eq!(count(&executor.undeclared_blockers(), "computes"), 0, "to use the CPU is not to block");
+}
+
+/// spec: S2 (0 = off)
+#[test]
+fn without_a_threshold_nobody_is_a_hog() {
+    let _limit = time_limit();
+    let executor = builder("core:1 pu:1").0.hog_threshold(Duration::ZERO).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let items = [queue.spawn(computes).unwrap(), queue.spawn(computes).unwrap()];
+    items.into_iter().for_each(|item| item.join().unwrap());
+    assert_eq!(executor.hogs(), []);
+}
+
+fn sleeps() {
+    std::thread::sleep(Duration::from_millis(30));
+}
+
+fn sleeps_under_a_guard() {
+    cmwq::blocking(sleeps);
+}
+
+/// spec: S3 (counted per item type)
+#[test]
+fn undeclared_blockers_are_counted_by_type() {
+    let _limit = time_limit();
+    let executor = builder("core:1 pu:1").0.detection(Detection::Sampling).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    if is_blind(&executor) {
+        return;
+    }
+    eventually("both kinds were found", || {
+        let first = queue.spawn(sleeps).unwrap();
+        let second = queue.spawn(|| std::thread::sleep(Duration::from_millis(30))).unwrap();
+        let third = queue.spawn(sleeps_under_a_guard).unwrap();
+        let waits = queue.spawn(|| ()).unwrap();
+        first.join().unwrap();
+        second.join().unwrap();
+        third.join().unwrap();
+        waits.join().unwrap();
+        let blockers = executor.undeclared_blockers();
+        count(&blockers, "::sleeps") >= 2 && count(&blockers, "{{closure}}") >= 1
+    });
+    let blockers = executor.undeclared_blockers();
+    check(&blockers);
+    assert_eq!(count(&blockers, "sleeps_under_a_guard"), 0, "{blockers:?}");
+    assert_eq!(executor.hogs(), [], "to block is not to use the CPU");
+}
+
+/// spec: S3
+#[test]
+fn without_detection_nobody_blocks_undeclared() {
+    let _limit = time_limit();
+    let executor = builder("core:1 pu:1").0.detection(Detection::Off).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let items = [queue.spawn(sleeps).unwrap(), queue.spawn(sleeps).unwrap()];
+    items.into_iter().for_each(|item| item.join().unwrap());
+    assert_eq!(executor.undeclared_blockers(), []);
+    assert_eq!(executor.snapshot().detection, Detection::Off);
+    assert_eq!(executor.snapshot().detection_fallback, None, "that is what was asked for");
+}
+
+/// spec: S3: what an item captured may block when it is dropped: that is the item's, too.
+#[test]
+fn destructors_block_undeclared_as_well() {
+    let _limit = time_limit();
+    struct Slow;
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            sleeps();
+        }
+    }
+    let executor = builder("core:1 pu:1").0.build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    if is_blind(&executor) {
+        return;
+    }
+    fn leaves_something(slow: Slow) -> impl FnOnce() -> Slow + Send {
+        move || slow
+    }
+    eventually("it was found", || {
+        // Its result is dropped by the worker.
+        drop(queue.spawn(leaves_something(Slow)).unwrap());
+        queue.spawn(|| ()).unwrap().join().unwrap();
+        count(&executor.undeclared_blockers(), "leaves_something") > 0
+    });
+}

@@ -1,0 +1,244 @@
+//! The watchdog: pools that have work and start none of it.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::time::Duration;
+
+use cmwq::{Detection, Executor, ExecutorBuilder, JoinHandle, StallReport, WorkQueue};
+
+use crate::support::{Door, SOON, builder, eventually, falls_quiet, time_limit};
+
+/// Long for a worker that is to be woken, short for who waits for a report.
+const THRESHOLD: Duration = Duration::from_millis(150);
+
+/// Nobody but the watchdog notices who blocks.
+fn watched(shape: &str) -> (ExecutorBuilder, String) {
+    let (builder, prefix) = builder(shape);
+    let builder = builder.detection(Detection::Off).hog_threshold(Duration::ZERO);
+    (builder.watchdog_threshold(THRESHOLD), prefix)
+}
+
+/// What is kept of a report.
+#[derive(Debug)]
+struct Told {
+    pool: String,
+    cpus: String,
+    pending: usize,
+    stalled_for: Duration,
+    creating: bool,
+    at_thread_limit: bool,
+    workers: Vec<cmwq::StalledWorker>,
+    text: String,
+}
+
+/// A handler, and what it is told.
+fn told() -> (impl Fn(&StallReport<'_>) + Send + Sync + 'static, mpsc::Receiver<Told>) {
+    let (tell, told) = mpsc::channel();
+    let tell = Mutex::new(tell);
+    let handler = move |report: &StallReport<'_>| {
+        let told = Told {
+            pool: report.pool.to_owned(),
+            cpus: report.cpus.to_string(),
+            pending: report.pending,
+            stalled_for: report.stalled_for,
+            creating: report.creating,
+            at_thread_limit: report.at_thread_limit,
+            workers: report.workers.clone(),
+            text: report.to_string(),
+        };
+        drop(tell.lock().unwrap().send(told));
+    };
+    (handler, told)
+}
+
+/// An item that waits at a door, and has begun.
+fn waits_at_a_door(queue: &WorkQueue, door: &Door, guarded: bool) -> JoinHandle<()> {
+    let begun = Arc::new(AtomicBool::new(false));
+    let (begins, door) = (Arc::clone(&begun), door.clone());
+    let item = queue.spawn(move || {
+        cmwq::set_description("the cat");
+        begins.store(true, Ordering::SeqCst);
+        if guarded { door.wait() } else { door.wait_unguarded() }
+    });
+    eventually("it began", || begun.load(Ordering::SeqCst));
+    item.unwrap()
+}
+
+/// spec: S4 (reported once, with item, queue, how long, thread state and wait channel; again after progress)
+#[test]
+fn a_stall_is_told_once_with_all_that_is_known() {
+    let _limit = time_limit();
+    let (handler, told) = told();
+    let (builder, prefix) = watched("core:1 pu:1");
+    let executor = builder.stall_handler(handler).build().unwrap();
+    let queue = WorkQueue::per_cpu("thumbnails").build_on(&executor).unwrap();
+    for _ in 0..2 {
+        let door = Door::default();
+        let blocks = waits_at_a_door(&queue, &door, false);
+        let waits = [(); 3].map(|()| queue.spawn(|| ()).unwrap());
+        let report = told.recv_timeout(SOON).unwrap();
+        assert_eq!((&*report.pool, &*report.cpus, report.pending), ("0", "0", 3), "{report:?}");
+        assert!(report.stalled_for >= THRESHOLD, "{report:?}");
+        assert!(!report.at_thread_limit, "{report:?}");
+        let [worker] = &report.workers[..] else { panic!("one worker has an item: {report:?}") };
+        assert!(worker.thread.starts_with(&format!("{prefix}/0:")), "{worker:?}");
+        assert!(worker.item_type.contains("waits_at_a_door"), "{worker:?}");
+        assert_eq!(worker.queue.as_deref(), Some("thumbnails"));
+        assert_eq!(worker.description.as_deref(), Some("the cat"));
+        assert!(worker.busy_for >= THRESHOLD && !worker.in_guard, "{worker:?}");
+        if !executor.snapshot().portable {
+            assert_eq!(worker.state, Some('S'), "{worker:?}");
+            // The system may keep the wait channel to itself.
+            let channel = worker.wait_channel.as_deref().unwrap_or("futex");
+            assert!(channel.contains("futex"), "{worker:?}");
+        }
+        for part in ["pending=3", &worker.thread, worker.item_type, "\"thumbnails\"", "the cat"] {
+            assert!(report.text.contains(part), "{part}: {}", report.text);
+        }
+        assert!(told.recv_timeout(4 * THRESHOLD).is_err(), "each stall is told once");
+        door.open();
+        blocks.join().unwrap();
+        waits.into_iter().for_each(|item| item.join().unwrap());
+    }
+    drop(executor);
+}
+
+/// spec: S4 (0 = off), and what makes progress is no stall
+#[test]
+fn nothing_is_told_without_a_threshold_nor_of_a_pool_that_goes_on() {
+    let _limit = time_limit();
+    let (handler, told_of_blocked) = told();
+    let unwatched = watched("core:1 pu:1").0.watchdog_threshold(Duration::ZERO);
+    let unwatched = unwatched.stall_handler(handler).build().unwrap();
+    let (handler, told_of_busy) = told();
+    let busy = watched("core:1 pu:1").0.stall_handler(handler).build().unwrap();
+
+    let door = Door::default();
+    let queue = WorkQueue::per_cpu("unwatched").build_on(&unwatched).unwrap();
+    let blocks = waits_at_a_door(&queue, &door, false);
+    let waits = queue.spawn(|| ()).unwrap();
+    // Meanwhile there is always work on the other one, and some of it is started.
+    let queue = WorkQueue::per_cpu("busy").build_on(&busy).unwrap();
+    let nap = || std::thread::sleep(THRESHOLD / 30);
+    let items: Vec<_> = (0..120).map(|_| queue.spawn(nap).unwrap()).collect();
+    items.into_iter().for_each(|item| item.join().unwrap());
+    assert!(told_of_busy.try_recv().is_err());
+    assert!(told_of_blocked.try_recv().is_err());
+    door.open();
+    blocks.join().unwrap();
+    waits.join().unwrap();
+}
+
+/// spec: S4: the cap on threads may be what holds a pool up, also if nobody pushes a second time.
+#[test]
+fn a_pool_that_gets_no_thread_is_told_of() {
+    let _limit = time_limit();
+    for kind in [WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::new] {
+        let (handler, told) = told();
+        let executor = watched("core:1 pu:1").0.max_threads(1).stall_handler(handler).build().unwrap();
+        let queue = kind("writes").build_on(&executor).unwrap();
+        let door = Door::default();
+        let blocks = waits_at_a_door(&queue, &door, true);
+        let waits = queue.spawn(|| ()).unwrap();
+        let report = told.recv_timeout(SOON).unwrap();
+        assert!(report.at_thread_limit && report.creating, "{report:?}");
+        let [worker] = &report.workers[..] else { panic!("one worker has an item: {report:?}") };
+        let counts = !report.pool.starts_with('u') || executor.snapshot().pools[0].target.is_some();
+        assert_eq!(worker.in_guard, counts, "{report:?}");
+        assert_eq!(report.text.contains("blocked as declared"), counts, "{}", report.text);
+        door.open();
+        blocks.join().unwrap();
+        waits.join().unwrap();
+    }
+}
+
+/// spec: S4: a pool whose first thread cannot be made has no worker to name.
+#[test]
+fn a_pool_without_any_worker_is_told_of() {
+    let _limit = time_limit();
+    let (handler, told) = told();
+    let may = Arc::new(AtomicBool::new(false));
+    let allowed = Arc::clone(&may);
+    let only_managers = move |name: &str| match name.ends_with("manager") || allowed.load(Ordering::SeqCst) {
+        true => Ok(()),
+        false => Err(std::io::Error::other("no threads today")),
+    };
+    let executor = watched("core:1 pu:1").0.before_spawn(only_managers).stall_handler(handler);
+    let executor = executor.build().unwrap();
+    let item = WorkQueue::per_cpu("writes").build_on(&executor).unwrap().spawn(|| ()).unwrap();
+    let report = told.recv_timeout(SOON).unwrap();
+    assert!(report.workers.is_empty() && report.creating && report.pending == 1, "{report:?}");
+    assert!(report.text.contains("no worker has an item"), "{}", report.text);
+    may.store(true, Ordering::SeqCst);
+    item.join().unwrap();
+}
+
+/// spec: S4: the pools of unbound queues and bh contexts as well.
+#[test]
+fn pools_that_count_nobody_are_watched() {
+    let _limit = time_limit();
+    let (handler, told) = told();
+    let executor = watched("core:1 pu:1").0.stall_handler(handler).build().unwrap();
+    let queue = WorkQueue::bh("interrupts").build_on(&executor).unwrap();
+    let door = Door::default();
+    let blocks = waits_at_a_door(&queue, &door, false);
+    let waits = queue.spawn(|| ()).unwrap();
+    let report = told.recv_timeout(SOON).unwrap();
+    assert_eq!((&*report.pool, report.pending), ("bh0", 1), "{report:?}");
+    assert_eq!(report.workers[0].queue.as_deref(), Some("interrupts"));
+    door.open();
+    blocks.join().unwrap();
+    waits.join().unwrap();
+}
+
+/// spec: S4 (through a hook): it runs with no lock held, and a panic in it is contained.
+#[test]
+fn the_hook_may_use_the_executor_and_panic() {
+    let _limit = time_limit();
+    static HELD: OnceLock<(Executor, WorkQueue)> = OnceLock::new();
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    static HELPED: AtomicUsize = AtomicUsize::new(0);
+    let handler = |report: &StallReport<'_>| {
+        let (executor, elsewhere) = HELD.get().unwrap();
+        let pool = executor.snapshot().pools.into_iter().find(|pool| pool.name == report.pool);
+        assert_eq!(pool.unwrap().pending, report.pending);
+        drop(elsewhere.spawn(|| HELPED.fetch_add(1, Ordering::SeqCst)).unwrap());
+        CALLS.fetch_add(1, Ordering::SeqCst);
+        panic!("the hook has enough");
+    };
+    let (builder, prefix) = watched("core:1 pu:1");
+    let executor = builder.stall_handler(handler).build().unwrap();
+    let elsewhere = WorkQueue::unbound("elsewhere").build_on(&executor).unwrap();
+    assert!(HELD.set((executor.clone(), elsewhere)).is_ok());
+    let queue = WorkQueue::per_cpu("stalls").build_on(&executor).unwrap();
+    for stalls in 1..=2 {
+        let door = Door::default();
+        let blocks = waits_at_a_door(&queue, &door, false);
+        let waits = queue.spawn(|| ()).unwrap();
+        eventually("the hook was called", || CALLS.load(Ordering::SeqCst) == stalls);
+        eventually("what it queued ran", || HELPED.load(Ordering::SeqCst) == stalls);
+        door.open();
+        blocks.join().unwrap();
+        waits.join().unwrap();
+    }
+    falls_quiet(&prefix);
+}
+
+/// spec: S4: what a rescuer takes is progress.
+#[test]
+fn a_pool_that_rescuers_serve_has_not_stalled() {
+    let _limit = time_limit();
+    let (handler, told) = told();
+    let executor = watched("core:1 pu:1").0.max_threads(1).stall_handler(handler).build().unwrap();
+    let blocking = WorkQueue::per_cpu("blocking").build_on(&executor).unwrap();
+    let rescued = WorkQueue::per_cpu("rescued").rescuer().build_on(&executor).unwrap();
+    let door = Door::default();
+    let blocks = waits_at_a_door(&blocking, &door, true);
+    let nap = || std::thread::sleep(THRESHOLD / 10);
+    let items: Vec<_> = (0..40).map(|_| rescued.spawn(nap).unwrap()).collect();
+    items.into_iter().for_each(|item| item.join().unwrap());
+    let early: Vec<_> = told.try_iter().collect();
+    assert!(early.is_empty(), "{early:?}");
+    door.open();
+    blocks.join().unwrap();
+}

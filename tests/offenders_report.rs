@@ -1,0 +1,93 @@
+//! What is logged of hogs, of those who block without a guard, and of stalls that no hook is told of. In a process of
+//! its own, which has one logger.
+#![cfg(all(target_os = "linux", not(cmwq_portable)))]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests stand in for a user, who has the standard library"
+)]
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use cmwq::{Executor, WorkQueue};
+
+struct Lines(Mutex<Vec<(log::Level, String)>>);
+
+static LINES: Lines = Lines(Mutex::new(Vec::new()));
+
+impl log::Log for Lines {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if record.target() == "cmwq" {
+            self.0.lock().unwrap().push((record.level(), record.args().to_string()));
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// The lines that have all of these words.
+fn lines(level: log::Level, words: &[&str]) -> Vec<String> {
+    let lines = LINES.0.lock().unwrap();
+    let wanted =
+        lines.iter().filter(|(of, line)| *of == level && words.iter().all(|word| line.contains(word)));
+    wanted.map(|(_, line)| line.clone()).collect()
+}
+
+fn computes() {
+    let end = Instant::now() + Duration::from_millis(80);
+    while Instant::now() < end {
+        std::hint::spin_loop();
+    }
+}
+
+fn sleeps() {
+    std::thread::sleep(Duration::from_millis(30));
+}
+
+/// Runs this item, with another one behind it, until the count is 7; then a few of them.
+fn until_seven(queue: &WorkQueue, item: fn(), count: impl Fn() -> u64) {
+    let end = Instant::now() + Duration::from_secs(120);
+    while count() < 7 {
+        assert!(Instant::now() < end, "it is not found");
+        let item = queue.spawn(item).unwrap();
+        let waits = queue.spawn(|| ()).unwrap();
+        item.join().unwrap();
+        waits.join().unwrap();
+    }
+}
+
+/// spec: S2 (reported with its type name from the 4th time on, ever more rarely), S3, S4
+#[test]
+fn offenders_and_stalls_are_logged() {
+    log::set_logger(&LINES).unwrap();
+    log::set_max_level(log::LevelFilter::Debug);
+    let executor = Executor::builder().watchdog_threshold(Duration::from_millis(100)).build().unwrap();
+    let queue = WorkQueue::per_cpu("compute").build_on(&executor).unwrap();
+    // A function has a type of its own, and a pointer to it has not.
+    let of = |list: Vec<cmwq::Offender>| list.first().map_or(0, |offender| offender.count);
+    until_seven(&queue, computes, || of(executor.hogs()));
+    let told = lines(log::Level::Warn, &["fn()", "queue \"compute\"", "10ms", "cpu_intensive"]);
+    let times = ["4 times", "5 times", "7 times"];
+    assert!(told.iter().zip(times).all(|(line, times)| line.contains(times)), "{told:#?}");
+
+    let queue = WorkQueue::per_cpu("files").build_on(&executor).unwrap();
+    until_seven(&queue, sleeps, || of(executor.undeclared_blockers()));
+    let told = lines(log::Level::Debug, &["fn()", "queue \"files\"", "guard"]);
+    assert!(told.iter().zip(times).all(|(line, times)| line.contains(times)), "{told:#?}");
+
+    assert_eq!(lines(log::Level::Error, &[]), [""; 0]);
+    let patient = Executor::builder().watchdog_threshold(Duration::from_millis(20));
+    let patient = patient.detection(cmwq::Detection::Off).build().unwrap();
+    let queue = WorkQueue::bh("slow").build_on(&patient).unwrap();
+    let sleeps = queue.spawn(|| std::thread::sleep(Duration::from_millis(500))).unwrap();
+    let waits = queue.spawn(|| ()).unwrap();
+    sleeps.join().unwrap();
+    waits.join().unwrap();
+    let told = lines(log::Level::Error, &["pool[bh", "started nothing for", "queue \"slow\""]);
+    assert_eq!(told.len(), 1, "{told:#?}");
+}
