@@ -21,7 +21,7 @@ use crate::policy::watch::Rules;
 
 const RUNS: u64 = 3000;
 
-/// spec: C1, C3, C4, C5, C8, F8, Q3, Q4, P1, P2
+/// spec: C1, C3, C4, C5, C8, F8, Q3, Q4, P1, P2, S1, S2, S5
 #[test]
 fn every_rule_holds_in_random_runs() {
     let mut seen = Seen::default();
