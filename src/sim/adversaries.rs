@@ -157,6 +157,7 @@ fn config(seed: u64, trace: bool) -> Config {
         yield_after_item: false,
         rules: PATIENT,
         known: Known::States,
+        held_up: 0,
         look_cost: Duration::ZERO,
         trace,
     }

@@ -146,6 +146,7 @@ fn config() -> Config {
         yield_after_item: false,
         rules: PATIENT,
         known: Known::States,
+        held_up: 0,
         look_cost: Duration::ZERO,
         trace: false,
     }

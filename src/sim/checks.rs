@@ -40,12 +40,13 @@ impl Machine {
 
     /// A worker of `pool` begins an item.
     ///
-    /// spec: C1. On one CPU nothing comes between the permission and the start, so the rule holds here too.
+    /// spec: C1. On one CPU nothing comes between the permission and the start, so the rule holds here too; unless the
+    /// manager, who has a CPU of its own, puts somebody back into the count.
     pub(super) fn check_begin(&mut self, pool: PoolId, item: ItemId) {
         let home = self.gates[self.gate_of(item)].pool;
         *if pool == home { &mut self.seen.at_home } else { &mut self.seen.away } += 1;
         assert!(pool == home || self.pools[home].seat.is_some(), "item {item} of {home} starts in {pool}");
-        if self.pools[pool].cpus.count_ones() == 1 {
+        if self.pools[pool].cpus.count_ones() == 1 && !self.config.rules.sleepers {
             self.check_permission(pool);
         }
     }

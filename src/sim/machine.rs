@@ -65,6 +65,8 @@ pub(super) struct Config {
     pub(super) rules: Rules,
     /// What the system tells about threads.
     pub(super) known: Known,
+    /// So many of a hundred times the manager loses its CPU between two steps of a look, in a racy run.
+    pub(super) held_up: usize,
     /// The CPU time that the manager takes for a look at a pool.
     pub(super) look_cost: Duration,
     /// Print every step.

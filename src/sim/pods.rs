@@ -72,6 +72,7 @@ fn config(prng: &mut Prng, cpus: usize, trace: bool) -> Config {
         yield_after_item: false,
         rules: rules(prng),
         known: prng.pick(&[Known::States, Known::States, Known::States, Known::Clocks, Known::Nothing]),
+        held_up: 10,
         look_cost: Duration::ZERO,
         trace,
         prng: None,

@@ -96,6 +96,7 @@ fn config(prng: &mut Prng, trace: bool) -> Config {
         yield_after_item: prng.chance(50),
         rules: rules(prng),
         known: prng.pick(&[Known::States, Known::States, Known::States, Known::Clocks, Known::Nothing]),
+        held_up: 10,
         look_cost: Duration::ZERO,
         trace,
         prng: None,

@@ -92,7 +92,7 @@ impl Machine {
             };
         }
         let Some(prng) = &mut self.config.prng else { return };
-        if prng.chance(10) {
+        if prng.chance(self.config.held_up) {
             let length = prng.pick(&[micros(20), micros(300), micros(2000)]);
             self.manager_busy = true;
             self.timers.set(self.now + length, Timer::GoesOn);

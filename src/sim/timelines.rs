@@ -34,6 +34,7 @@ fn config() -> Config {
         yield_after_item: true,
         rules: PATIENT,
         known: Known::States,
+        held_up: 0,
         look_cost: Duration::ZERO,
         trace: false,
     }

@@ -44,6 +44,7 @@ fn config(cpus: usize, rules: Rules) -> Config {
         yield_after_item: false,
         rules,
         known: Known::States,
+        held_up: 0,
         look_cost: Duration::ZERO,
         trace: false,
     }
