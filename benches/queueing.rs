@@ -229,7 +229,8 @@ fn guards(criterion: &mut Criterion, figures: &Figures) {
 
 fn locks(criterion: &mut Criterion, figures: &Figures) {
     let mut group = criterion.benchmark_group("lock");
-    let cases: [(&str, fn(u64) -> Duration); 4] = [
+    type Case = (&'static str, fn(u64) -> Duration);
+    let cases: [Case; 4] = [
         ("mutex, parking_lot's", {
             static LOCK: parking_lot::Mutex<u64> = parking_lot::Mutex::new(0);
             |iterations| repeated(iterations, || *LOCK.lock() += 1)

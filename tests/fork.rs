@@ -472,6 +472,36 @@ fn a_scope_ends_in_the_child_without_its_items() {
     assert_eq!((ended, ran, status_of(child)), (Ok(()), true, 0));
 }
 
+/// spec: X2, S1: forked while an item sleeps that the manager has found, and while it looks for others: the child is not
+/// disturbed by what it has inherited, nor the parent's manager by the child.
+#[test]
+fn whoever_sleeps_is_found_before_and_after_a_fork() {
+    let _turn = my_turn();
+    let executor = executor();
+    if executor.snapshot().portable {
+        return;
+    }
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let cpu = executor.cpus().iter().next().unwrap();
+    let block = || {
+        let (release, wait) = mpsc::channel::<()>();
+        (release, queue.spawn_on(cpu, move || wait.recv().unwrap()).unwrap())
+    };
+    let (first, second) = (block(), block());
+    queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
+    in_a_child(|| {
+        assert!(executor.snapshot().forked);
+        assert!(queue.spawn(|| ()).is_err_and(|refused| refused.error == QueueError::Forked));
+    });
+    let third = block();
+    queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
+    for (release, item) in [first, second, third] {
+        release.send(()).unwrap();
+        item.join().unwrap();
+    }
+    wait_until_quiet(&executor);
+}
+
 /// Waits until every worker that has an item is blocked in it, so that none holds a lock.
 fn wait_until_blocked(executor: &Executor) {
     let end = Instant::now() + PATIENCE;

@@ -36,8 +36,8 @@ impl Bed {
         let prefix = format!("u{}", NUMBER.fetch_add(1, Relaxed));
         let workers = Arc::new(Workers::default());
         let (starting, stopping) = (Arc::clone(&workers), Arc::clone(&workers));
-        let executor = Executor::builder()
-            .detection(mode.detection())
+        let executor = mode
+            .set(Executor::builder())
             .thread_name_prefix(prefix.clone())
             .on_thread_start(move || starting.started())
             .on_thread_stop(move || stopping.stopped())

@@ -1,6 +1,8 @@
 //! How the executor learns that an item blocks.
 
-use cmwq::{BuildExecutorError, Detection, Executor};
+use std::time::Duration;
+
+use cmwq::{BuildExecutorError, Detection, Executor, ExecutorBuilder};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -26,23 +28,26 @@ impl Mode {
         }
     }
 
-    pub(crate) fn detection(self) -> Detection {
+    pub(crate) fn set(self, executor: ExecutorBuilder) -> ExecutorBuilder {
         match self {
-            Self::Off => Detection::Off,
-            Self::Sampling => Detection::Sampling,
-            Self::Switches => Detection::Switches,
-            Self::Guards => Detection::Auto,
+            // Nor of hogs.
+            Self::Off => executor.detection(Detection::Off).hog_threshold(Duration::ZERO),
+            Self::Sampling => executor.detection(Detection::Sampling),
+            Self::Switches => executor.detection(Detection::Switches),
+            Self::Guards => executor,
         }
     }
 
     /// Why the system does not let us have it, if so.
     pub(crate) fn denied(self) -> Result<Option<String>, BuildExecutorError> {
-        let executor = Executor::builder().detection(self.detection()).thread_name_prefix("probe").build()?;
-        let snapshot = executor.snapshot();
-        if self == Self::Guards || snapshot.detection == self.detection() {
-            return Ok(None);
-        }
-        Ok(Some(snapshot.detection_fallback.unwrap_or_else(|| "the executor does not say why".into())))
+        let snapshot = self.set(Executor::builder()).build()?.snapshot();
+        let denied = match self {
+            Self::Off | Self::Guards => false,
+            Self::Sampling => snapshot.detection != Detection::Sampling,
+            Self::Switches => snapshot.detection != Detection::Switches,
+        };
+        let why = || snapshot.detection_fallback.unwrap_or_else(|| "the executor does not say why".into());
+        Ok(denied.then(why))
     }
 
     /// Runs `f`, which may block, and says so if items say so in this mode.

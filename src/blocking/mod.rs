@@ -13,8 +13,8 @@
 //! | `thread::sleep`, `park`, `JoinHandle::join` | [`thread::sleep`], [`thread::park`], [`thread::JoinHandle`] | in each call |
 //! | `Child::wait`, `Command::output` | [`process::Child`], [`process::output`] | in each call |
 //!
-//! For everything else there is the function of the same name: [`blocking(|| …)`](crate::blocking()). One `use` brings
-//! both.
+//! For everything else there is the function of the same name: [`blocking(|| …)`](crate::blocking()). `use cmwq::blocking;`
+//! brings both.
 //!
 //! # Examples
 //!

@@ -51,10 +51,11 @@ pub(crate) struct Settings {
 impl Settings {
     /// What the manager looks for.
     pub(crate) fn rules(&self) -> Rules {
+        let looks = self.detection != Detection::Off;
         Rules {
-            sleepers: self.detection != Detection::Off,
+            sleepers: looks,
             is_told: self.detection == Detection::Switches,
-            hogs: self.hog_threshold,
+            hogs: self.hog_threshold.filter(|_| looks),
             watchdog: self.watchdog_threshold,
             patience: self.progress_check.map(|check| check.patience),
         }

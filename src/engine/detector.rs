@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::policy::crew::WorkerId;
 use crate::policy::detection::Detection;
 use crate::policy::suspect::Facts;
-use crate::policy::watch::{PERIOD, SHORTEST};
+use crate::policy::watch::{LONGEST, PERIOD, SHORTEST};
 use crate::policy::worker::{Phase, WorkerState};
 use crate::sys::probe::Probe;
 use crate::sys::switches::{Ring, Switch};
@@ -30,8 +30,9 @@ use super::worker::Worker;
 /// So many descriptors are kept open for states; of further workers, the state's file is opened for each look.
 const KEPT_EYES: usize = 64;
 
-/// Who was just begun to be listened to is looked at so many times soon after each other.
-const YOUNG: u8 = 8;
+/// After so many, a ring is not heeded for so many looks.
+const FALSE_ALARMS: u8 = 4;
+const MISTRUST: u8 = 16;
 
 /// See the module.
 #[derive(Debug)]
@@ -66,11 +67,45 @@ struct Sight {
 enum Ear {
     /// Not yet asked for.
     None,
-    /// `heeded`: the manager sleeps on it, too. `young`: for so many looks, the thread's first switches are still to be
-    /// expected, of which the ring cannot tell.
-    Opened { ring: Ring, heeded: bool, young: u8 },
+    Opened(Box<Listening>),
     /// It cannot be had.
     Denied,
+}
+
+#[derive(Debug)]
+struct Listening {
+    ring: Ring,
+    /// The manager sleeps on it, too.
+    heeded: bool,
+    /// It was opened after the last look, and the thread may have slept in between.
+    is_new: bool,
+    /// How often in a row it woke the manager for nothing: others take the thread's CPU.
+    false_alarms: u8,
+    /// For so many looks it is not heeded for that.
+    mistrusted: u8,
+}
+
+impl Listening {
+    fn new(ring: Ring) -> Self {
+        Self { ring, heeded: true, is_new: true, false_alarms: 0, mistrusted: 0 }
+    }
+
+    /// The worker was at work at this look.
+    fn go_on(&mut self) {
+        self.is_new = false;
+        self.mistrusted = self.mistrusted.saturating_sub(1);
+        self.heeded = self.mistrusted == 0;
+    }
+
+    /// It has told something else than that the worker sleeps.
+    fn false_alarm(&mut self) {
+        self.false_alarms += 1;
+        if self.false_alarms == FALSE_ALARMS {
+            // One more chance after that.
+            (self.false_alarms, self.mistrusted) = (FALSE_ALARMS - 1, MISTRUST);
+            self.heeded = false;
+        }
+    }
 }
 
 /// What can be learnt of the workers of one pool.
@@ -179,9 +214,9 @@ impl Sight {
                     return Ok(());
                 };
                 self.ear = Ear::Denied;
-                self.ear = Ear::Opened { ring: ring?, heeded: true, young: YOUNG };
+                self.ear = Ear::Opened(Box::new(Listening::new(ring?)));
             }
-            Ear::Opened { heeded, young, .. } => (*heeded, *young) = (true, young.saturating_sub(1)),
+            Ear::Opened(listening) => listening.go_on(),
             Ear::Denied => {}
         }
         Ok(())
@@ -190,27 +225,30 @@ impl Sight {
     /// It sleeps for a good reason: what the ring tells of that is of no interest. It goes on, so that none of the records is
     /// missed by which it knows what comes next.
     fn ignore(&mut self) {
-        if let Ear::Opened { heeded, .. } = &mut self.ear {
-            *heeded = false;
+        if let Ear::Opened(listening) = &mut self.ear {
+            listening.heeded = false;
         }
     }
 
     /// Does the ring tell that it sleeps, and its word that it should not?
     fn has_slept(&mut self) -> bool {
-        let Ear::Opened { ring, .. } = &mut self.ear else { return false };
+        let Ear::Opened(listening) = &mut self.ear else { return false };
         let mut last = None;
-        if ring.drain(|switch| last = Some(switch)).is_err() {
+        if listening.ring.drain(|switch| last = Some(switch)).is_err() {
             self.ear = Ear::Denied;
             return false;
         }
-        if last != Some(Switch::Slept) {
-            return false;
+        let slept = last == Some(Switch::Slept);
+        let sleeps = slept && self.worker.cell.load().phase() == Phase::Running;
+        if sleeps {
+            listening.false_alarms = 0;
+        } else if slept {
+            // For a good reason: of no interest until it is at work again.
+            listening.heeded = false;
+        } else if last.is_some() {
+            listening.false_alarm();
         }
-        let counts = self.worker.cell.load().phase() == Phase::Running;
-        if !counts {
-            self.ignore();
-        }
-        counts
+        sleeps
     }
 }
 
@@ -218,15 +256,16 @@ impl Ear {
     /// If the system may fail to tell when it sleeps next: after how long to look.
     fn may_miss(&self) -> Option<Duration> {
         match self {
-            Self::Opened { ring, .. } if ring.is_primed() => None,
-            Self::Opened { young: 1.., .. } => Some(SHORTEST),
+            Self::Opened(listening) if listening.is_new => Some(SHORTEST),
+            Self::Opened(listening) if listening.mistrusted > 0 => Some(LONGEST),
+            Self::Opened(listening) if listening.ring.is_primed() => None,
             _ => Some(PERIOD),
         }
     }
 
     fn ring(&self) -> Option<&Ring> {
         match self {
-            Self::Opened { ring, heeded: true, .. } => Some(ring),
+            Self::Opened(listening) if listening.heeded => Some(&listening.ring),
             _ => None,
         }
     }

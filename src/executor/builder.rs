@@ -260,16 +260,6 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Aborts the process, with a dump on standard error, if a pool has work and nobody on it for longer than this.
-    /// At least one millisecond. Default: off.
-    ///
-    /// That is never the user's fault but a lost wake-up in this crate, so this is for tests; every test of the crate
-    /// runs with it. Watching costs the manager a few looks per pool and period while pools are saturated.
-    pub fn progress_check(mut self, patience: Duration) -> Self {
-        self.progress_check = Some(patience);
-        self
-    }
-
     /// Queues items on CPUs drawn at random instead of the issuer's own, from this seed. For tests: it breaks every
     /// assumption about locality.
     #[doc(alias = "debug_force_rr_cpu")]

@@ -28,6 +28,9 @@ const ALERT_LOOKS: u8 = 8;
 pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
 pub(crate) const LONGEST: Duration = Duration::from_millis(3);
 
+/// The same where the system tells of those who sleep: hogs are looked for, and those who run again.
+pub(crate) const LONGEST_IF_TOLD: Duration = Duration::from_millis(5);
+
 /// The same for pools that are looked at for the watchdog only.
 const WATCHDOG_PERIOD: Duration = Duration::from_millis(10);
 const WATCHDOG_LONGEST: Duration = Duration::from_secs(1);
@@ -167,6 +170,7 @@ impl Watch {
 
     fn next_period(&self, look: &Look, rules: Rules, findings: &Findings) -> Duration {
         let (first, longest) = match look.cpus {
+            Some(_) if rules.is_told => (PERIOD, LONGEST_IF_TOLD),
             Some(_) => (PERIOD, LONGEST),
             None => (WATCHDOG_PERIOD, WATCHDOG_LONGEST),
         };
@@ -286,7 +290,7 @@ mod tests {
         let expected = [1000, 2000, 3000, 3000, 3000, 250, 250, 250, 250, 250];
         assert_eq!(looks(rules, Some(1)), expected);
         let told = Rules { is_told: true, ..rules };
-        assert_eq!(looks(told, Some(1)), [1000, 2000, 3000, 3000, 3000, 1000, 2000, 3000, 3000, 3000]);
+        assert_eq!(looks(told, Some(1)), [1000, 2000, 4000, 5000, 5000, 1000, 2000, 4000, 5000, 5000]);
     }
 
     #[test]

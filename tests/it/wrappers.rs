@@ -14,7 +14,7 @@ use cmwq::blocking;
 use cmwq::blocking::{channel, process, thread};
 use cmwq::{Executor, WorkQueue};
 
-use crate::support::{Door, SOON, eventually, one_cpu, pool, time_limit};
+use crate::support::{Door, SOON, eventually, one_cpu_unseen, pool, time_limit};
 
 /// On one CPU, two items one behind the other, the first of which waits for what the second one does.
 #[track_caller]
@@ -22,7 +22,7 @@ fn waits_for_the_next<R: Send + 'static>(
     waits: impl FnOnce() -> R + Send + 'static,
     next: impl FnOnce() + Send + 'static,
 ) -> R {
-    let executor = one_cpu();
+    let executor = one_cpu_unseen();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let waits = queue.spawn(waits).unwrap();
     let next = queue.spawn(next).unwrap();
@@ -44,7 +44,7 @@ fn at_rest(executor: &Executor) {
 /// On one CPU, runs `items` while another item is queued behind, which must not start before it ends.
 #[track_caller]
 fn keeps_the_next_waiting(item: impl FnOnce() + Send + 'static) {
-    let executor = one_cpu();
+    let executor = one_cpu_unseen();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let started = Arc::new(AtomicBool::new(false));
     let (next, starts) = (queue.clone(), Arc::clone(&started));

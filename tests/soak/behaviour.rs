@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use cmwq::{BlockingGuard, Work};
+use cmwq::{BlockingGuard, MayBlockGuard, Work};
 
 use crate::books::{Books, Cell, Exists, Ticket};
 use crate::operations;
@@ -73,8 +73,28 @@ pub(crate) fn behave(world: &Arc<World>, random: &mut Random) {
         8 => flush_another(world, random),
         9 => drop_what_it_can(world, random),
         10 => say_who_it_is(world, random),
+        11 => std::thread::sleep(random.micros(4000)),
+        12 => cmwq::may_block(|| std::thread::sleep(random.micros(4000))),
+        13 => cross_guards(random),
+        14 if random.once_in(8) => burn(random.micros(20_000)),
         _ => {}
     }
+}
+
+/// Guards that overlap, some of which are left to the end of the item.
+fn cross_guards(random: &mut Random) {
+    let (may, blocks) = (MayBlockGuard::enter(), BlockingGuard::enter());
+    std::thread::sleep(random.micros(1000));
+    if random.once_in(2) {
+        drop(may);
+        std::thread::sleep(random.micros(1000));
+        std::mem::forget(blocks);
+    } else {
+        drop(blocks);
+        std::thread::sleep(random.micros(3000));
+        std::mem::forget(may);
+    }
+    std::thread::sleep(random.micros(1000));
 }
 
 /// An item knows itself and its queue, as long as there are handles.

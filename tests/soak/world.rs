@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cmwq::{
-    AffinityScope, Attrs, BuildQueueError, Executor, SetMaxActiveError, TopologySource, Work, WorkQueue,
-    WorkQueueBuilder,
+    AffinityScope, Attrs, BuildQueueError, Detection, Executor, SetMaxActiveError, TopologySource, Work,
+    WorkQueue, WorkQueueBuilder,
 };
 
 use crate::behaviour;
@@ -28,6 +28,9 @@ pub(crate) const SCOPES: [AffinityScope; 4] =
 
 const SHAPES: [&str; 5] =
     ["core:1 pu:1", "core:2 pu:1", "l3:1 core:8 pu:1", "l3:2 core:2 pu:1", "numa:2 core:2 pu:2"];
+
+/// How undeclared blocking is noticed.
+const DETECTION: [Detection; 4] = [Detection::Off, Detection::Sampling, Detection::Switches, Detection::Auto];
 
 /// The queues that every executor has, the bh ones at the end.
 const SYSTEM: [fn(&Executor) -> &WorkQueue; 9] = [
@@ -203,6 +206,8 @@ impl World {
             .idle_timeout(Duration::from_millis(20))
             .power_efficient(random.once_in(2))
             .progress_check(PATIENCE)
+            .detection(*random.pick(&DETECTION))
+            .hog_threshold(Duration::from_millis(*random.pick(&[0, 2, 10])))
             .before_spawn(before_spawn);
         if random.once_in(2) {
             builder = builder.random_placement(random.next());

@@ -1,6 +1,6 @@
 //! `Mutex`, `RwLock` and `Condvar`, as parking_lot's, whose waits let another item start.
 //!
-//! A lock that is free is taken as parking_lot takes it, and costs the same. If it cannot be had at once, the thread
+//! A lock that is free is taken as parking_lot takes it, and costs the same. If it cannot be had in a moment, the thread
 //! waits for it under a [guard](crate::BlockingGuard). There is no poisoning: a lock that was held during a panic is
 //! simply released.
 //!

@@ -4,7 +4,7 @@
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
-use lock_api::RawMutex as _;
+use lock_api::{RawMutex as _, RawMutexTimed as _};
 
 use crate::blocking::guard::blocking;
 
@@ -62,7 +62,9 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     #[inline]
     fn lock(&self) {
-        if !self.try_lock() {
+        // All that parking_lot's `lock` does before it sleeps: one compare-and-swap if the lock is free, else a few
+        // more looks. `try_lock` would load first, which makes a free lock half as dear again.
+        if !self.raw().try_lock_for(Duration::ZERO) {
             self.lock_contended();
         }
     }
@@ -72,6 +74,9 @@ unsafe impl lock_api::RawMutex for RawMutex {
         self.raw().try_lock()
     }
 
+    /// # Safety
+    ///
+    /// As the trait says.
     #[inline]
     unsafe fn unlock(&self) {
         // SAFETY: the caller holds the lock.
@@ -86,6 +91,9 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
 // SAFETY: as above. `bump` is the trait's own, of these two.
 unsafe impl lock_api::RawMutexFair for RawMutex {
+    /// # Safety
+    ///
+    /// As the trait says.
     #[inline]
     unsafe fn unlock_fair(&self) {
         // SAFETY: the caller holds the lock.

@@ -52,6 +52,9 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
         self.0.try_lock_shared()
     }
 
+    /// # Safety
+    ///
+    /// As the trait says.
     #[inline]
     unsafe fn unlock_shared(&self) {
         // SAFETY: the caller holds a shared lock.
@@ -70,6 +73,9 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
         self.0.try_lock_exclusive()
     }
 
+    /// # Safety
+    ///
+    /// As the trait says.
     #[inline]
     unsafe fn unlock_exclusive(&self) {
         // SAFETY: the caller holds the exclusive lock.
@@ -89,12 +95,18 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
 // SAFETY: as above. The `bump`s are the trait's own, of an unlock and a lock.
 unsafe impl lock_api::RawRwLockFair for RawRwLock {
+    /// # Safety
+    ///
+    /// As the trait says.
     #[inline]
     unsafe fn unlock_shared_fair(&self) {
         // SAFETY: the caller holds a shared lock.
         unsafe { self.0.unlock_shared_fair() }
     }
 
+    /// # Safety
+    ///
+    /// As the trait says.
     #[inline]
     unsafe fn unlock_exclusive_fair(&self) {
         // SAFETY: the caller holds the exclusive lock.
@@ -104,6 +116,9 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
 
 // SAFETY: as above.
 unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
+    /// # Safety
+    ///
+    /// As the trait says.
     #[inline]
     unsafe fn downgrade(&self) {
         // SAFETY: the caller holds the exclusive lock.
@@ -173,12 +188,18 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
         self.0.try_lock_upgradable()
     }
 
+    /// # Safety
+    ///
+    /// As the trait says.
     #[inline]
     unsafe fn unlock_upgradable(&self) {
         // SAFETY: the caller holds the upgradable lock.
         unsafe { self.0.unlock_upgradable() }
     }
 
+    /// # Safety
+    ///
+    /// As the trait says.
     #[inline]
     unsafe fn upgrade(&self) {
         // SAFETY: the caller holds the upgradable lock.
@@ -188,6 +209,9 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
         }
     }
 
+    /// # Safety
+    ///
+    /// As the trait says.
     #[inline]
     unsafe fn try_upgrade(&self) -> bool {
         // SAFETY: the caller holds the upgradable lock.
@@ -197,6 +221,9 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
 
 // SAFETY: as above.
 unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
+    /// # Safety
+    ///
+    /// As the trait says.
     #[inline]
     unsafe fn unlock_upgradable_fair(&self) {
         // SAFETY: the caller holds the upgradable lock.
@@ -206,12 +233,18 @@ unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
 
 // SAFETY: as above.
 unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
+    /// # Safety
+    ///
+    /// As the trait says.
     #[inline]
     unsafe fn downgrade_upgradable(&self) {
         // SAFETY: the caller holds the upgradable lock.
         unsafe { self.0.downgrade_upgradable() }
     }
 
+    /// # Safety
+    ///
+    /// As the trait says.
     #[inline]
     unsafe fn downgrade_to_upgradable(&self) {
         // SAFETY: the caller holds the exclusive lock.
@@ -229,11 +262,17 @@ unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
         self.try_lock_upgradable() || blocking(|| self.0.try_lock_upgradable_until(deadline))
     }
 
+    /// # Safety
+    ///
+    /// As the trait says.
     unsafe fn try_upgrade_for(&self, timeout: Duration) -> bool {
         // SAFETY: the caller holds the upgradable lock, and keeps it if the first attempt fails.
         unsafe { self.0.try_upgrade() || blocking(|| self.0.try_upgrade_for(timeout)) }
     }
 
+    /// # Safety
+    ///
+    /// As the trait says.
     unsafe fn try_upgrade_until(&self, deadline: Instant) -> bool {
         // SAFETY: the caller holds the upgradable lock, and keeps it if the first attempt fails.
         unsafe { self.0.try_upgrade() || blocking(|| self.0.try_upgrade_until(deadline)) }

@@ -105,7 +105,7 @@ impl ExecutorBuilder {
     /// Otherwise at least 1 ms.
     ///
     /// Once for each stall: it is over when the pool starts something, or has nothing left to start. A report may come
-    /// late by as much as the threshold.
+    /// late by as much as a second, since pools are looked at from time to time.
     ///
     /// # Examples
     ///
@@ -149,6 +149,16 @@ impl ExecutorBuilder {
     /// ```
     pub fn stall_handler(mut self, handler: impl Fn(&StallReport<'_>) + Send + Sync + 'static) -> Self {
         self.hooks.stall_handler = Some(Box::new(handler));
+        self
+    }
+
+    /// Aborts the process, with a dump on standard error, if a pool has work and nobody on it for longer than this.
+    /// At least one millisecond. Default: off.
+    ///
+    /// That is never the user's fault but a lost wake-up in this crate, so this is for tests; every test of the crate
+    /// runs with it. Watching costs the manager a few looks per pool and period while pools are saturated.
+    pub fn progress_check(mut self, patience: Duration) -> Self {
+        self.progress_check = Some(patience);
         self
     }
 }

@@ -66,29 +66,36 @@ const KIND_SWITCH: u32 = 14;
 const MISC_OUT: u16 = 1 << 13;
 const MISC_OUT_PREEMPTED: u16 = 1 << 14;
 
-/// The records of one thread.
+/// A tail that makes a ring of which nothing was written look full.
+const CHOKED: u64 = RECORD;
+
+/// The records of one thread. The pages are dropped before the event.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    event: OwnedFd,
     pages: Pages,
+    event: OwnedFd,
     /// Up to where the records were read.
     read: u64,
+    thread: ThreadId,
     parity: Parity,
-    /// It looks full: what happens is not written.
-    choked: bool,
+    /// What wakes for the first record, of which the ring itself does not tell; until there is one. Dropped in this order.
+    first: Option<(Pages, OwnedFd)>,
     /// The thread has ended.
     over: Cell<bool>,
 }
 
 impl Ring {
     pub(crate) fn attach(thread: ThreadId) -> io::Result<Self> {
-        let event = open(thread)?;
+        let event = open(thread, WATERMARK as u32)?;
         let pages = Pages::map(&event)?;
-        Ok(Self { event, pages, read: 0, parity: Parity::default(), choked: false, over: Cell::new(false) })
+        let first = open(thread, 1)?;
+        let first = Some((Pages::map(&first)?, first));
+        let (parity, over) = (Parity::default(), Cell::new(false));
+        Ok(Self { pages, event, read: 0, thread, parity, first, over })
     }
 
     pub(crate) fn is_primed(&self) -> bool {
-        !self.choked && self.parity.is_primed()
+        self.first.is_some() || self.parity.is_primed()
     }
 
     /// Has the thread ended, as somebody has seen who waited?
@@ -98,7 +105,8 @@ impl Ring {
 
     /// What a listener waits for, unless the thread has ended: that would wake it for ever.
     pub(in crate::sys) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        (!self.is_over()).then(|| self.event.as_fd())
+        let event = self.first.as_ref().map_or(&self.event, |(_, event)| event);
+        (!self.is_over()).then(|| event.as_fd())
     }
 
     pub(in crate::sys) fn ended(&self) {
@@ -108,6 +116,9 @@ impl Ring {
     pub(crate) fn drain(&mut self, mut tell: impl FnMut(Switch)) -> io::Result<()> {
         let pages = &self.pages;
         let head = pages.head().load(Ordering::Acquire); // with the kernel's release
+        if self.read < head {
+            self.first = None;
+        }
         while self.read < head {
             let header = pages.header(self.read);
             if header.size == 0 || u64::from(header.size) % RECORD != 0 {
@@ -122,7 +133,7 @@ impl Ring {
                 }
                 (KIND_SWITCH, misc) => {
                     let preempted = misc & MISC_OUT_PREEMPTED != 0;
-                    self.parity.gave_away();
+                    self.parity.gave_away(preempted);
                     tell(if preempted { Switch::Preempted } else { Switch::Slept });
                 }
                 // Nothing else was asked for: some were lost.
@@ -130,14 +141,36 @@ impl Ring {
             }
         }
         // What was read, the kernel may overwrite: release. This opens a choked ring, too.
-        self.choked = !self.choked && self.parity.remedy() == Remedy::Choke;
-        let tail = if self.choked { self.read + RECORD } else { self.read };
-        pages.tail().store(tail, Ordering::Release);
+        pages.tail().store(self.read, Ordering::Release);
+        match self.parity.remedy() {
+            Remedy::Nothing => Ok(()),
+            Remedy::Renew => self.renew(),
+            Remedy::Choke => {
+                self.renew()?;
+                self.pages.tail().store(CHOKED, Ordering::Release);
+                Ok(())
+            }
+        }
+    }
+
+    /// Another ring, in which nothing was written, and another event: who maps the same one anew waits for the kernel, for
+    /// milliseconds.
+    fn renew(&mut self) -> io::Result<()> {
+        let event = match open(self.thread, WATERMARK as u32) {
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
+                self.ended();
+                return Ok(());
+            }
+            other => other?,
+        };
+        self.pages = Pages::map(&event)?;
+        self.event = event;
+        (self.read, self.parity) = (0, Parity::default());
         Ok(())
     }
 }
 
-fn open(thread: ThreadId) -> io::Result<OwnedFd> {
+fn open(thread: ThreadId, wakeup_watermark: u32) -> io::Result<OwnedFd> {
     let flags = [EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR, WATERMARK_IS_BYTES, CONTEXT_SWITCH];
     // C's first bit is the highest one where the highest byte comes first.
     let bit = |bit: u32| if cfg!(target_endian = "big") { 1 << (63 - bit) } else { 1 << bit };
@@ -146,7 +179,7 @@ fn open(thread: ThreadId) -> io::Result<OwnedFd> {
         size: size_of::<Attributes>() as u32,
         config: SOFTWARE_DUMMY,
         flags: flags.into_iter().map(bit).sum(),
-        wakeup_watermark: WATERMARK as u32,
+        wakeup_watermark,
         ..Attributes::default()
     };
     let (any_cpu, no_group): (c_int, c_int) = (-1, -1);

@@ -6,6 +6,7 @@
 //! * `Ring::is_primed()`: whoever waits for the ring's descriptor will be woken when the thread next gives its CPU away. As
 //!   long as it is not so, that may go unnoticed: the caller looks at the thread's state, and drains, once after
 //!   attaching and then every millisecond or so.
+//! * `Ring::is_over()`: the thread has ended, as somebody has seen who waited.
 //! * `permitted() -> io::Result<Readiness>`: would attaching work, for the calling thread, now? As long as the answer is kept,
 //!   attaching is quick: a system that records switches of nobody needs milliseconds to begin with it.
 //!

@@ -136,7 +136,7 @@ mod tests {
     /// Looks until it sees that.
     fn see(eye: &Eye, state: State) {
         while eye.look().unwrap().state != state {
-            std::thread::yield_now();
+            yield_now();
         }
     }
 
@@ -211,6 +211,10 @@ mod tests {
         ] {
             assert_eq!(parse(line.as_bytes()).unwrap(), Seen { state, cpu: None }, "{line}");
         }
+        // As the manual numbers the fields.
+        let fields: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
+        let line = format!("7 (a) R {}\n", fields.join(" "));
+        assert_eq!(parse(line.as_bytes()).unwrap().cpu, Some(39));
         for line in ["", "7", "7 (a)", "7 (a) ", "7 (a) 1", "7 (a)  R"] {
             let error = parse(line.as_bytes()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidData);

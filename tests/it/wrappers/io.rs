@@ -9,7 +9,7 @@ use cmwq::blocking::io::Blocking;
 use cmwq::{Executor, WorkQueue};
 
 use super::waits_for_the_next;
-use crate::support::{one_cpu, pool, time_limit};
+use crate::support::{one_cpu_unseen, pool, time_limit};
 
 /// What is written to the second can be read from the first.
 pub(super) fn pipe() -> (OwnedFd, UnixStream) {
@@ -176,7 +176,7 @@ impl Seek for Probe {
 #[test]
 fn each_call_goes_through_under_a_guard() {
     let _limit = time_limit();
-    let executor = one_cpu();
+    let executor = one_cpu_unseen();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let mut probe = Blocking::new(Probe { executor, calls: Vec::new() });
     let calls = queue.spawn(move || {

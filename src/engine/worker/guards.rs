@@ -1,0 +1,66 @@
+//! What guards do to the worker on whose thread they are entered and left.
+
+use super::super::{bh, waits};
+use super::WorkerThread;
+
+impl WorkerThread {
+    /// A blocking guard is entered. Returns the sequence of the item that it belongs to.
+    #[inline]
+    pub(crate) fn enter_guard(&self) -> u64 {
+        let depth = self.guards.get();
+        self.guards.set(depth + 1);
+        if depth == 0 && self.shared.cell.block() {
+            self.pool.running.leave();
+            self.pool.look_before_blocking();
+        } else if cfg!(debug_assertions) && depth == 0 && self.pool.spec.is_bh() {
+            bh::report_guard(waits::item_type());
+        }
+        self.sequence()
+    }
+
+    /// A guard of the item `sequence` is left. One that has outlived its item does nothing.
+    #[inline]
+    pub(crate) fn leave_guard(&self, sequence: u64) {
+        let depth = self.guards.get();
+        if depth == 0 || sequence != self.sequence() {
+            return;
+        }
+        self.guards.set(depth - 1);
+        if depth == 1 && self.shared.cell.unblock(self.weak_guards.get() > 0) {
+            self.come_back();
+        }
+    }
+
+    /// A guard that says that the item may block is entered. The pool is not looked at: if it has work that nobody comes
+    /// for, the manager watches it.
+    #[inline]
+    pub(crate) fn enter_may_block_guard(&self) -> u64 {
+        let depth = self.weak_guards.get();
+        self.weak_guards.set(depth + 1);
+        if depth == 0 && self.guards.get() == 0 {
+            self.shared.cell.enter_may_block();
+        }
+        self.sequence()
+    }
+
+    /// As [`leave_guard`](Self::leave_guard).
+    #[inline]
+    pub(crate) fn leave_may_block_guard(&self, sequence: u64) {
+        let depth = self.weak_guards.get();
+        if depth == 0 || sequence != self.sequence() {
+            return;
+        }
+        self.weak_guards.set(depth - 1);
+        // Inside of a blocking guard, that one's end settles it.
+        if depth == 1 && self.guards.get() == 0 {
+            self.leave_may_block();
+        }
+    }
+
+    #[inline]
+    pub(super) fn leave_may_block(&self) {
+        if self.shared.cell.leave_may_block() {
+            self.come_back();
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Blocking that nobody declares: it is noticed, whatever it is; it ends in the right count; and nothing else is taken for
+//! it.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use cmwq::{Detection, Executor, WorkQueue, WorkQueueBuilder};
+
+use crate::support::{
+    Crowd, Door, SOON, builder, bump, burn, eventually, falls_quiet, sleeps_of, time_limit,
+};
+
+/// All that look.
+pub(crate) const MODES: [Detection; 3] = [Detection::Sampling, Detection::Switches, Detection::Auto];
+
+/// An item that has to be found, and what ends it.
+pub(crate) type Blocker = (Box<dyn FnOnce() + Send>, Box<dyn FnOnce() + Send>);
+
+/// The ways in which items block.
+pub(crate) const WAYS: [(&str, fn() -> Blocker); 4] = [
+    ("sleep", || {
+        let over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&over);
+        let sleep = move || {
+            while !over.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        (Box::new(sleep), Box::new(move || ends.store(true, Ordering::SeqCst)))
+    }),
+    ("mutex", || {
+        let mutex = Arc::new(Mutex::new(()));
+        let (locked, is_locked) = mpsc::channel();
+        let (unlock, wait) = mpsc::channel();
+        let theirs = Arc::clone(&mutex);
+        let holder = std::thread::spawn(move || {
+            let guard = theirs.lock().unwrap();
+            locked.send(()).unwrap();
+            wait.recv().unwrap();
+            drop(guard);
+        });
+        is_locked.recv().unwrap();
+        let ends = move || {
+            unlock.send(()).unwrap();
+            holder.join().unwrap();
+        };
+        (Box::new(move || drop(mutex.lock().unwrap())), Box::new(ends))
+    }),
+    ("read", || {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        let read = move || ours.read_exact(&mut [0]).unwrap();
+        (Box::new(read), Box::new(move || theirs.write_all(&[1]).unwrap()))
+    }),
+    ("channel", || {
+        let (send, receive) = mpsc::channel();
+        (Box::new(move || receive.recv().unwrap()), Box::new(move || send.send(()).unwrap()))
+    }),
+];
+
+/// An executor of one CPU that looks in this mode; `None` where it cannot.
+pub(crate) fn looking(mode: Detection) -> Option<Executor> {
+    let executor = builder("core:1 pu:1").0.detection(mode).build().unwrap();
+    sees(&executor).then_some(executor)
+}
+
+/// Where threads are not shown, there is nothing to test.
+pub(crate) fn sees(executor: &Executor) -> bool {
+    !executor.snapshot().portable
+}
+
+/// The queues of which one item keeps the next one of its CPU waiting.
+fn kinds() -> [WorkQueueBuilder; 4] {
+    [
+        WorkQueue::per_cpu("per CPU"),
+        WorkQueue::new("managed"),
+        WorkQueue::per_cpu("urgent").high_priority(),
+        WorkQueue::new("urgent, managed").high_priority(),
+    ]
+}
+
+/// All is over and counted.
+#[track_caller]
+pub(crate) fn comes_to_rest(executor: &Executor) {
+    eventually("nobody counts, and all are idle", || {
+        let mut pools = executor.snapshot().pools.into_iter();
+        pools.all(|pool| {
+            pool.running == 0 && pool.waking == 0 && pool.idle == pool.workers && pool.pending == 0
+        })
+    });
+}
+
+/// The pool is at rest, and one item runs at a time; now and then one of them may really have slept.
+#[track_caller]
+pub(crate) fn check_count(executor: &Executor, queue: &WorkQueue) {
+    comes_to_rest(executor);
+    let one_at_a_time = |_| {
+        let crowd = Arc::new(Crowd::default());
+        let item = || {
+            let crowd = Arc::clone(&crowd);
+            move || {
+                crowd.enter();
+                burn(Duration::from_micros(20));
+                // If somebody else may run here, he does.
+                std::thread::yield_now();
+                crowd.leave();
+            }
+        };
+        let items: Vec<_> = (0..12).map(|_| queue.spawn(item()).unwrap()).collect();
+        items.into_iter().for_each(|item| item.join().unwrap());
+        crowd.peak() == 1
+    };
+    assert!((0..5).any(one_at_a_time), "several run at a time: {}", executor.snapshot());
+    comes_to_rest(executor);
+    let (door, behind) = (Door::default(), queue.clone());
+    let opens = door.clone();
+    let outer = queue.spawn(move || {
+        drop(behind.spawn(move || opens.open()).unwrap());
+        door.wait();
+    });
+    outer.unwrap().join().unwrap();
+}
+
+/// spec: S1: whatever an item waits for, the next one of its CPU starts, on every kind of queue that counts who runs.
+#[test]
+fn whoever_blocks_without_a_word_lets_the_next_item_start() {
+    let _limit = time_limit();
+    for mode in MODES {
+        let Some(executor) = looking(mode) else { return };
+        for kind in kinds() {
+            let queue = kind.build_on(&executor).unwrap();
+            for (way, start) in WAYS {
+                let (block, end) = start();
+                let first = queue.spawn(block).unwrap();
+                let second = queue.spawn(|| ()).unwrap();
+                let second = second.join_timeout(SOON);
+                assert!(second.is_ok(), "{mode}, {way}: {}", executor.snapshot());
+                end();
+                first.join().unwrap();
+            }
+            check_count(&executor, &queue);
+        }
+    }
+}
+
+/// spec: S1: as many block as the pod has CPUs, and then the next ones, and so on.
+#[test]
+fn a_pod_full_of_blocked_items_goes_on() {
+    let _limit = time_limit();
+    for mode in MODES {
+        let executor = builder("l3:1 core:4 pu:1").0.detection(mode).build().unwrap();
+        if !sees(&executor) {
+            return;
+        }
+        let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+        let door = Door::default();
+        let blocked: Vec<_> = (0..12)
+            .map(|_| {
+                let door = door.clone();
+                queue.spawn(move || door.wait_unguarded()).unwrap()
+            })
+            .collect();
+        let opens = queue.spawn(move || door.open()).unwrap();
+        assert!(opens.join_timeout(SOON).is_ok(), "{mode}: {}", executor.snapshot());
+        blocked.into_iter().for_each(|item| item.join().unwrap());
+        comes_to_rest(&executor);
+    }
+}
+
+/// spec: S1 (choice on the builder): what is in force is what was asked for, or the reason is told.
+#[test]
+fn the_mode_that_is_in_force_is_shown() {
+    let told = |asked| {
+        let executor = builder("core:1 pu:1").0.detection(asked).build().unwrap();
+        // Whatever the manager finds out, it has when it has made a worker.
+        let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+        queue.spawn(|| ()).unwrap().join().unwrap();
+        let snapshot = executor.snapshot();
+        (snapshot.detection, snapshot.detection_fallback, snapshot.portable)
+    };
+    assert_eq!(told(Detection::Off).0, Detection::Off);
+    assert_eq!(told(Detection::Off).1, None);
+    for asked in MODES {
+        let (mode, fallback, portable) = told(asked);
+        match mode {
+            Detection::Switches => assert!(asked != Detection::Sampling && fallback.is_none()),
+            Detection::Sampling => {
+                assert!(asked != Detection::Sampling || fallback.is_none(), "{fallback:?}")
+            }
+            Detection::Off => assert!(portable && fallback.is_some(), "{asked}"),
+            other => panic!("{other} is in force"),
+        }
+    }
+}
+
+/// spec: S1 (an idle executor makes no wake-ups): after much has been found, all of it ends.
+#[test]
+fn after_a_burst_of_blocking_all_is_quiet() {
+    let _limit = time_limit();
+    for mode in MODES {
+        let (builder, prefix) = builder("l3:2 core:2 pu:1");
+        let executor = builder.detection(mode).build().unwrap();
+        let queues = kinds().map(|kind| kind.build_on(&executor).unwrap());
+        let nap = || std::thread::sleep(Duration::from_millis(3));
+        for queue in &queues {
+            (0..20).for_each(|_| drop(queue.spawn(nap).unwrap()));
+        }
+        queues.iter().for_each(|queue| queue.flush().unwrap());
+        comes_to_rest(&executor);
+        falls_quiet(&prefix);
+        let before = sleeps_of(&prefix);
+        std::thread::sleep(Duration::from_secs(1));
+        assert_eq!(sleeps_of(&prefix), before, "{mode}: somebody woke up");
+    }
+}
+
+/// Waits without a word until the item that it queues has begun.
+fn wait_for_the_next(queue: &WorkQueue) {
+    let door = Door::default();
+    let opens = door.clone();
+    drop(queue.spawn(move || opens.open()).unwrap());
+    door.wait_unguarded();
+}
+
+/// spec: S1, W9: the destructor of a result, and the panic handler, are parts of the item, and block it, too.
+#[test]
+fn destructors_and_panic_handlers_that_block_are_found() {
+    struct Sleepy(WorkQueue);
+    impl Drop for Sleepy {
+        fn drop(&mut self) {
+            wait_for_the_next(&self.0);
+        }
+    }
+    let _limit = time_limit();
+    let queue = Arc::new(Mutex::new(None::<WorkQueue>));
+    let handled = Arc::new(AtomicUsize::new(0));
+    let (its_queue, count) = (Arc::clone(&queue), Arc::clone(&handled));
+    let handler = move |_: &cmwq::PanicReport<'_>| {
+        let queue = its_queue.lock().unwrap().clone();
+        queue.iter().for_each(wait_for_the_next);
+        bump(&count);
+    };
+    let executor = builder("core:1 pu:1").0.panic_handler(handler).build().unwrap();
+    if !sees(&executor) {
+        return;
+    }
+    let own = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    *queue.lock().unwrap() = Some(own.clone());
+    for n in 1..=5 {
+        let (sleepy, door) = (Sleepy(own.clone()), Door::default());
+        let wait = door.clone();
+        // Nobody takes the result, so the worker drops it.
+        drop(own.spawn(move || {
+            wait.wait();
+            sleepy
+        }));
+        door.open();
+        assert!(own.spawn(|| panic!("on purpose")).unwrap().join().is_err());
+        own.flush().unwrap();
+        assert_eq!(handled.load(Ordering::SeqCst), n);
+        check_count(&executor, &own);
+    }
+    // A handler that owns a queue would keep the executor alive.
+    queue.lock().unwrap().take();
+}

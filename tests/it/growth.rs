@@ -1,0 +1,159 @@
+//! Items that go on without a pause, and how far a pool grows for whoever holds it up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use cmwq::{Detection, Executor, WorkQueue, blocking, may_block};
+
+use crate::detection::{check_count, comes_to_rest};
+use crate::support::{Crowd, SOON, builder, bump, burn, eventually, pool, time_limit};
+
+/// An executor of one CPU, and how many workers it has made.
+fn counted(max_threads: Option<usize>) -> (Executor, Arc<AtomicUsize>) {
+    let made = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&made);
+    let (builder, _) = builder("core:1 pu:1");
+    let builder = builder.on_thread_start(move || bump(&count));
+    let builder = match max_threads {
+        Some(most) => builder.max_threads(most),
+        None => builder,
+    };
+    (builder.build().unwrap(), made)
+}
+
+/// Spins until the flag is up.
+fn spin(flag: &AtomicBool) {
+    let begin = Instant::now();
+    while !flag.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
+        assert!(begin.elapsed() < 6 * SOON, "nobody raised the flag");
+    }
+}
+
+/// spec: S2, S5: an item that spins until the next one of its CPU has run does not spin for ever.
+#[test]
+fn a_hog_lets_the_next_item_start() {
+    let _limit = time_limit();
+    for mode in [Detection::Sampling, Detection::Auto] {
+        let executor = builder("core:1 pu:1").0.detection(mode).build().unwrap();
+        if executor.snapshot().portable {
+            return;
+        }
+        for queue in [WorkQueue::per_cpu("q"), WorkQueue::per_cpu("h").high_priority()] {
+            let queue = queue.build_on(&executor).unwrap();
+            for guarded in [false, true] {
+                let flag = Arc::new(AtomicBool::new(false));
+                let raised = Arc::clone(&flag);
+                let hog = queue.spawn(move || {
+                    spin(&raised);
+                    // What it does from now on changes no count.
+                    if guarded {
+                        blocking(|| may_block(|| std::thread::sleep(Duration::from_millis(2))));
+                    }
+                    std::thread::sleep(Duration::from_millis(2));
+                });
+                let raises = queue.spawn(move || flag.store(true, Ordering::Relaxed)).unwrap();
+                assert!(raises.join_timeout(SOON).is_ok(), "{mode}: {}", executor.snapshot());
+                hog.unwrap().join().unwrap();
+                check_count(&executor, &queue);
+            }
+        }
+    }
+}
+
+/// spec: S2 (without blocking): who sleeps now and then is no hog, however long it goes on. It is a sleeper, each time.
+#[test]
+fn items_that_compute_and_sleep_by_turns_end_in_the_right_count() {
+    let _limit = time_limit();
+    let executor = builder("core:1 pu:1").0.build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let items: Vec<_> = (0..12)
+        .map(|_| {
+            let item = || {
+                for _ in 0..4 {
+                    burn(Duration::from_millis(4));
+                    std::thread::sleep(Duration::from_millis(3));
+                }
+            };
+            queue.spawn(item).unwrap()
+        })
+        .collect();
+    items.into_iter().for_each(|item| item.join().unwrap());
+    check_count(&executor, &queue);
+}
+
+/// spec: S5: the case. Four at a time spin on one flag, and its setter is queued behind two hundred on the same
+/// CPU: it runs, and they make no crowd.
+#[test]
+fn spinning_items_make_no_crowd() {
+    let _limit = time_limit();
+    let (executor, _) = counted(None);
+    if executor.snapshot().portable {
+        return;
+    }
+    let spinners = WorkQueue::per_cpu("spinners").max_active(4).build_on(&executor).unwrap();
+    let others = WorkQueue::per_cpu("others").build_on(&executor).unwrap();
+    let flag = Arc::new(AtomicBool::new(false));
+    let items: Vec<_> = (0..200)
+        .map(|_| {
+            let flag = Arc::clone(&flag);
+            spinners.spawn(move || spin(&flag)).unwrap()
+        })
+        .collect();
+    let raises = others.spawn(move || flag.store(true, Ordering::Relaxed)).unwrap();
+    assert!(raises.join_timeout(3 * SOON).is_ok(), "{}", executor.snapshot());
+    items.into_iter().for_each(|item| item.join().unwrap());
+    let workers = pool(&executor, "0").workers;
+    assert!(workers <= 7, "{workers} workers");
+    check_count(&executor, &others);
+}
+
+/// Two hundred items that sleep without a word. How many slept at once.
+fn sleep_together(executor: &Executor) -> usize {
+    let queue = WorkQueue::per_cpu("q").max_active(64).build_on(executor).unwrap();
+    let (crowd, runs) = (Arc::new(Crowd::default()), Arc::new(AtomicUsize::new(0)));
+    let items: Vec<_> = (0..200)
+        .map(|_| {
+            let (crowd, runs) = (Arc::clone(&crowd), Arc::clone(&runs));
+            let item = move || {
+                crowd.enter();
+                std::thread::sleep(Duration::from_millis(10));
+                crowd.leave();
+                bump(&runs);
+            };
+            queue.spawn(item).unwrap()
+        })
+        .collect();
+    items.into_iter().for_each(|item| item.join().unwrap());
+    assert_eq!(runs.load(Ordering::SeqCst), 200);
+    check_count(executor, &queue);
+    crowd.peak()
+}
+
+/// spec: S5 (capped by max_active): all run, several at a time, and never more than may be active.
+#[test]
+fn sleeping_items_grow_a_pool_up_to_max_active() {
+    let _limit = time_limit();
+    let (executor, made) = counted(None);
+    let peak = sleep_together(&executor);
+    let least = if executor.snapshot().portable { 1 } else { 2 };
+    assert!((least..=64).contains(&peak), "{peak} at once");
+    // One that keeps order, and one in reserve.
+    let made = made.load(Ordering::SeqCst);
+    assert!(made <= 66, "{made} workers");
+}
+
+/// spec: S5 (capped by max threads; reaching the cap degrades to waiting)
+#[test]
+fn at_the_cap_sleeping_items_degrade_to_waiting() {
+    let _limit = time_limit();
+    let (executor, made) = counted(Some(3));
+    let peak = sleep_together(&executor);
+    assert!(peak <= 3, "{peak} at once");
+    let threads = executor.snapshot().threads;
+    assert!(threads <= 3, "{threads} threads");
+    assert!(made.load(Ordering::SeqCst) <= 3);
+    eventually("nobody is being made", || executor.snapshot().pools.iter().all(|pool| !pool.creating));
+    comes_to_rest(&executor);
+}

@@ -1,0 +1,190 @@
+//! Who is not taken for a sleeper, or not looked at: where detection is off, who waits for a CPU, who keeps nobody
+//! waiting, and workers that do not count.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cmwq::{Detection, WorkQueue, blocking};
+
+use crate::detection::{MODES, WAYS, check_count, comes_to_rest, looking, sees};
+use crate::support::{Crowd, Door, Spawns, builder, burn, eventually, pool, sleeps_of, time_limit};
+
+/// What looks like no answer at all.
+const MOMENT: Duration = Duration::from_millis(50);
+
+/// spec: S1 (choice on the builder): nobody looks, neither for sleepers nor for hogs.
+#[test]
+fn where_nobody_looks_the_next_item_waits() {
+    let _limit = time_limit();
+    let executor = builder("core:1 pu:1").0.detection(Detection::Off).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    for (_, start) in WAYS {
+        let (block, end) = start();
+        let first = queue.spawn(block).unwrap();
+        let second = queue.spawn(|| ()).unwrap().join_timeout(MOMENT).unwrap_err();
+        end();
+        first.join().unwrap();
+        second.join().unwrap();
+    }
+    let over = Arc::new(AtomicBool::new(false));
+    let its_over = Arc::clone(&over);
+    let spins = move || {
+        while !its_over.load(Ordering::SeqCst) {
+            burn(Duration::from_millis(1));
+        }
+    };
+    let first = queue.spawn(spins).unwrap();
+    let second = queue.spawn(|| ()).unwrap().join_timeout(2 * MOMENT).unwrap_err();
+    over.store(true, Ordering::SeqCst);
+    first.join().unwrap();
+    second.join().unwrap();
+    check_count(&executor, &queue);
+}
+
+/// spec: S1 (preemption told apart): who waits for a CPU that others use does not sleep. Most of the time, since what
+/// looks like a computation may wait for a page.
+#[test]
+fn who_waits_for_a_cpu_is_not_taken_for_a_sleeper() {
+    let _limit = time_limit();
+    let Some(cpu) = core_affinity::get_core_ids().and_then(|cpus| cpus.into_iter().min_by_key(|cpu| cpu.id))
+    else {
+        return;
+    };
+    for mode in MODES {
+        let builder = builder("core:1 pu:1").0.detection(mode).hog_threshold(Duration::ZERO);
+        let executor = builder.build().unwrap();
+        if !sees(&executor) {
+            return;
+        }
+        let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+        let over = &AtomicBool::new(false);
+        let overtaken = std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(move || {
+                    let _where_it_may = core_affinity::set_for_current(cpu);
+                    while !over.load(Ordering::SeqCst) {
+                        burn(Duration::from_micros(100));
+                    }
+                });
+            }
+            let round = |_| {
+                let ended = Arc::new(AtomicBool::new(false));
+                let ends = Arc::clone(&ended);
+                let first = queue.spawn(move || {
+                    burn(Duration::from_millis(8));
+                    ends.store(true, Ordering::SeqCst);
+                });
+                let second = queue.spawn(move || !ended.load(Ordering::SeqCst)).unwrap();
+                first.unwrap().join().unwrap();
+                usize::from(second.join().unwrap())
+            };
+            let overtaken: usize = (0..10).map(round).sum();
+            over.store(true, Ordering::SeqCst);
+            overtaken
+        });
+        assert!(overtaken <= 3, "{mode}: {overtaken} of 10 were replaced while they had work to do");
+        check_count(&executor, &queue);
+    }
+}
+
+/// spec: S1 (only suspect pools are watched): items sleep, and nothing waits for their place.
+#[test]
+fn nobody_looks_at_a_sleeper_that_keeps_nobody_waiting() {
+    let _limit = time_limit();
+    for mode in MODES {
+        let (builder, prefix) = builder("core:2 pu:1");
+        let executor = builder.detection(mode).build().unwrap();
+        let doors: Vec<_> = [WorkQueue::per_cpu("p"), WorkQueue::new("n"), WorkQueue::unbound("u")]
+            .into_iter()
+            .map(|queue| {
+                let door = Door::default();
+                let wait = door.clone();
+                let item = queue.build_on(&executor).unwrap().spawn(move || wait.wait_unguarded()).unwrap();
+                (door, item)
+            })
+            .collect();
+        // While anybody works, the manager looks at the process's CPUs two or three times a second.
+        let mut before = sleeps_of(&prefix);
+        eventually(format_args!("{mode}: hardly anybody woke up for a second"), || {
+            std::thread::sleep(Duration::from_secs(1));
+            let now = sleeps_of(&prefix);
+            now - std::mem::replace(&mut before, now) <= 5
+        });
+        for (door, item) in doors {
+            door.open();
+            item.join().unwrap();
+        }
+    }
+}
+
+/// spec: S1, Q1 (bh: no concurrency management): who sleeps in a context holds it.
+#[test]
+fn nobody_takes_the_place_of_a_sleeper_in_a_bh_context() {
+    let _limit = time_limit();
+    let Some(executor) = looking(Detection::Auto) else { return };
+    let queue = WorkQueue::bh("q").build_on(&executor).unwrap();
+    let (block, end) = WAYS[3].1();
+    let first = queue.spawn(block).unwrap();
+    let second = queue.spawn(|| ()).unwrap().join_timeout(MOMENT).unwrap_err();
+    end();
+    first.join().unwrap();
+    second.join().unwrap();
+    comes_to_rest(&executor);
+}
+
+/// spec: S1, C4, C5: who counts anyway for nobody is left alone: items of plain unbound queues, CPU-intensive ones.
+#[test]
+fn sleepers_that_do_not_count_are_left_alone() {
+    let _limit = time_limit();
+    let Some(executor) = looking(Detection::Auto) else { return };
+    let managed = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let others =
+        [WorkQueue::unbound("u").max_active_total(2), WorkQueue::per_cpu("c").cpu_intensive().max_active(2)];
+    for queue in others.map(|queue| queue.build_on(&executor).unwrap()) {
+        for _ in 0..10 {
+            let crowd = Arc::new(Crowd::default());
+            let items: Vec<_> = (0..8)
+                .map(|_| {
+                    let crowd = Arc::clone(&crowd);
+                    let item = move || {
+                        crowd.enter();
+                        std::thread::sleep(Duration::from_millis(1));
+                        blocking(|| std::thread::sleep(Duration::from_millis(1)));
+                        crowd.leave();
+                    };
+                    queue.spawn(item).unwrap()
+                })
+                .collect();
+            items.into_iter().for_each(|item| item.join().unwrap());
+            assert!(crowd.peak() <= 2);
+        }
+        check_count(&executor, &managed);
+    }
+}
+
+/// spec: S1, P2: what a rescuer runs is one item after the other, sleep they or not, and the pool's count is right
+/// afterwards.
+#[test]
+fn rescuers_may_sleep() {
+    let _limit = time_limit();
+    let spawns = Spawns::failing(..);
+    let executor = builder("core:1 pu:1").0.before_spawn(spawns.hook()).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
+    let crowd = Arc::new(Crowd::default());
+    let nap = || {
+        let crowd = Arc::clone(&crowd);
+        move || {
+            crowd.enter();
+            std::thread::sleep(Duration::from_millis(10));
+            crowd.leave();
+        }
+    };
+    let items: Vec<_> = (0..5).map(|_| queue.spawn(nap()).unwrap()).collect();
+    items.into_iter().for_each(|item| item.join().unwrap());
+    assert_eq!((queue.rescued(), crowd.peak()), (5, 1));
+    spawns.recover();
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    eventually("a worker is there", || pool(&executor, "0").workers > 0);
+    check_count(&executor, &queue);
+}
