@@ -15,7 +15,6 @@
 //! *May be taken out*: fewer are out for that reason than the pool keeps CPUs busy, or the last one was found a gap ago,
 //! which is computed here by its own formula. All of that since the pool became watched: what was before is forgotten.
 //!
-//! Where the system tells of those who sleep, [`LONGEST_IF_TOLD`] stands for [`LONGEST`].
 //!
 //! The moments at which the manager makes a thread, or lost its own CPU, are not counted.
 
@@ -30,7 +29,7 @@ use super::scrutiny::Seen;
 use super::threads::Known;
 use crate::policy::suspect::{Found, MAY_BLOCK, STILL};
 use crate::policy::time::Time;
-use crate::policy::watch::{LONGEST, LONGEST_IF_TOLD, Look, SHORTEST};
+use crate::policy::watch::{LONGEST, Look, SHORTEST};
 use crate::policy::worker::{Finding, Phase, WorkerState};
 
 /// What was found so far.
@@ -151,9 +150,9 @@ impl Machine {
         };
         let clocks = if self.config.known == Known::Clocks { STILL + SHORTEST } else { Duration::ZERO };
         let (since, bound) = match entry.state {
-            State::Sleeps => (entry.since.max(permitted(Why::Asleep)), self.longest_period() + clocks),
-            State::MayBlock => (entry.since, self.longest_period() + MAY_BLOCK + SHORTEST),
-            State::RunsAgain => (entry.since, self.longest_period()),
+            State::Sleeps => (entry.since.max(permitted(Why::Asleep)), LONGEST + clocks),
+            State::MayBlock => (entry.since, LONGEST + MAY_BLOCK + SHORTEST),
+            State::RunsAgain => (entry.since, LONGEST),
             State::Burns => return self.check_burns(pool, thread, entry, permitted(Why::Hog), to),
         };
         let waited = to.saturating_sub(since);
@@ -170,20 +169,15 @@ impl Machine {
         to: Duration,
     ) -> Duration {
         let threshold = self.config.rules.hogs.unwrap_or(Duration::MAX);
-        let once = threshold.saturating_add(SHORTEST).max(self.longest_period() + SHORTEST);
+        let once = threshold.saturating_add(SHORTEST).max(LONGEST + SHORTEST);
         let burns = if entry.is_first { once } else { 2 * once };
         let used = self.cpu_time(thread) - entry.cpu_time;
-        let paced = to.saturating_sub(permitted) <= self.longest_period();
+        let paced = to.saturating_sub(permitted) <= LONGEST;
         // What it burned while the manager could not look.
         let unseen = self.finds.held_up - entry.held_up;
-        let bound = self.longest_period().saturating_add(burns).saturating_add(unseen);
+        let bound = LONGEST.saturating_add(burns).saturating_add(unseen);
         assert!(used <= bound || paced, "thread {thread} of pool {pool} burns {used:?} unseen: {entry:?}");
         used
-    }
-
-    /// The longest time between two looks.
-    fn longest_period(&self) -> Duration {
-        if self.config.rules.is_told { LONGEST_IF_TOLD } else { LONGEST }
     }
 
     /// How long ago it is that the run began, without the moments at which the manager could not look.
@@ -264,10 +258,7 @@ impl Machine {
         let used = self.cpu_time(thread) - self.worker(thread).awake_from;
         // A sleep between the first two looks of a stretch is not seen.
         let exact = self.config.known == Known::States && !self.config.racy;
-        assert!(
-            !exact || used + self.longest_period() >= threshold,
-            "thread {thread} is no hog after {used:?}"
-        );
+        assert!(!exact || used + LONGEST >= threshold, "thread {thread} is no hog after {used:?}");
     }
 }
 
