@@ -8,7 +8,7 @@
 //!
 //! | from | to | by |
 //! |---|---|---|
-//! | idle | waking, exiting | whoever takes it off the idle stack, under the pool's mutex |
+//! | idle | waking, exiting | whoever has taken it off the idle stack |
 //! | waking | between, idle | the worker |
 //! | between | running, uncounted, idle | the worker |
 //! | running | uncounted (a CPU-intensive item) | the worker |
