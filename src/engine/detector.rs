@@ -136,7 +136,10 @@ impl Detector {
         });
         let watched = &mut self.pools[at];
         // Who has left is another one, also if it had the same number.
-        let stays = |sight: &Sight| workers.iter().any(|worker| Arc::ptr_eq(worker, &sight.worker));
+        let stays = |sight: &Sight| {
+            let at = workers.binary_search_by_key(&sight.worker.id, |worker| worker.id);
+            at.is_ok_and(|at| Arc::ptr_eq(&workers[at], &sight.worker))
+        };
         let before = watched.kept();
         watched.sights.retain(stays);
         self.kept -= before - watched.kept();

@@ -153,9 +153,9 @@ impl WorkerThread {
                     match self.park() {
                         Phase::Exiting => return,
                         _ => {
-                            if self.shared.was_placed() {
+                            if let Some(brought_home) = self.shared.was_placed() {
                                 self.pool.let_roam();
-                                self.repatriated.set(self.pool.has_home());
+                                self.repatriated.set(brought_home);
                             }
                             let (reserved, prepare) = self.pool.woken();
                             self.prepare(reserved, prepare)

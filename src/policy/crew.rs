@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::concurrency::{PodId, Reserved};
+use super::cpu_set::CpuSet;
 use super::rescue::{Call, Distress};
 use super::time::Time;
 
@@ -380,6 +381,20 @@ impl Crew {
 pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clone) -> bool {
     let two_share = |(at, cpu)| others.clone().skip(at + 1).any(|other| other == cpu);
     others.clone().any(|cpu| cpu == mine) || !others.clone().enumerate().any(two_share)
+}
+
+/// Where a worker may begin beside those who run on the CPUs that are `taken`: on the CPU `preferred`, if that is free.
+/// `None` if none is. Of what a pool has `present`, only its home, if it has one there: who is woken begins in its pod.
+pub(crate) fn free_cpu(
+    present: &CpuSet,
+    home: Option<&CpuSet>,
+    taken: &CpuSet,
+    preferred: usize,
+) -> Option<usize> {
+    let at_home = home.map(|home| present.intersection(home)).filter(|at_home| !at_home.is_empty());
+    let free = |cpu: &usize| !taken.contains(*cpu);
+    let among = at_home.as_ref().unwrap_or(present);
+    Some(preferred).filter(|cpu| among.contains(*cpu) && free(cpu)).or_else(|| among.iter().find(free))
 }
 
 #[cfg(test)]

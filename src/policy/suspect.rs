@@ -204,7 +204,7 @@ impl Look {
             return self.come_back(self.now + (threshold - used));
         }
         let sleeps = facts.sleeps_so_far(sighting.worker);
-        if sleeps != clock.sleeps && clock.sleeps.is_some() {
+        if sleeps.zip(clock.sleeps).is_some_and(|(now, before)| now != before) {
             // It has slept between two looks.
             (clock.base, clock.sleeps) = (clock.last, sleeps);
             return;
@@ -247,9 +247,10 @@ impl Look {
 impl Clock {
     fn read(before: Option<Self>, time: Duration, now: Time) -> Self {
         match before {
-            None => Self { base: time, sleeps: None, last: time, still_since: now },
             Some(clock) if clock.last == time => clock,
-            Some(clock) => Self { last: time, still_since: now, ..clock },
+            Some(clock) if clock.last < time => Self { last: time, still_since: now, ..clock },
+            // Before that it was another thread's, if it was any: that one had the same number, and the same word.
+            _ => Self { base: time, sleeps: None, last: time, still_since: now },
         }
     }
 

@@ -98,9 +98,15 @@ impl Pool {
     /// The system may have put a worker, which is about to be woken, where it is not at home: then it begins at home.
     #[inline]
     pub(super) fn bring_home(&self, worker: &Worker) {
-        if let Some(home) = self.spec.home.as_ref().filter(|home| !home.contains(worker.cpu())) {
+        if let Some(home) = self.left_home(worker) {
             self.bring_to(home, worker);
         }
+    }
+
+    /// The home of a worker that was seen elsewhere.
+    #[inline]
+    fn left_home(&self, worker: &Worker) -> Option<&CpuSet> {
+        self.spec.home.as_ref().filter(|home| !home.contains(worker.cpu()))
     }
 
     /// Of its home, only what there is at present.
@@ -108,7 +114,7 @@ impl Pool {
     fn bring_to(&self, home: &CpuSet, worker: &Worker) {
         let home = home.intersection(&self.binding.state.lock().cpus);
         if !home.is_empty() {
-            worker.place(&home);
+            worker.place(&home, true);
         }
     }
 
@@ -121,16 +127,12 @@ impl Pool {
         }
     }
 
-    /// Are its workers brought home when they are woken elsewhere?
-    pub(crate) fn has_home(&self) -> bool {
-        self.spec.home.is_some()
-    }
-
     /// A worker that is about to be woken begins on this CPU, if the pool still has it. Where it ran last, the system would
     /// put it behind whoever runs there, and leave this one idle.
     pub(super) fn place_on(&self, cpu: usize, worker: &Worker) {
         if self.binding.state.lock().cpus.contains(cpu) {
-            worker.place(&CpuSet::single(cpu));
+            let comes_home = self.left_home(worker).is_some_and(|home| home.contains(cpu));
+            worker.place(&CpuSet::single(cpu), comes_home);
         }
     }
 

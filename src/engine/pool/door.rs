@@ -9,6 +9,7 @@ use crate::sys::{affinity, clock};
 
 use super::super::manager::Request;
 use super::Pool;
+use super::scrutiny::is_watched;
 
 /// Where whoever is woken should run.
 #[derive(Clone, Copy, Debug)]
@@ -139,6 +140,10 @@ impl Pool {
     pub(crate) fn manager_came(&self) {
         let look_at = self.state.lock().stall.next_look();
         self.ask_for_a_look(look_at);
+        if is_watched(&self.spec, &self.core.settings) {
+            // Whoever found the pool saturated had nobody to tell.
+            self.running.unwatch();
+        }
         self.look();
     }
 }

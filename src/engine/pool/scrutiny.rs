@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::policy::crew::free_cpu;
 use crate::policy::pace::Pace;
 use crate::policy::suspect::Found;
 use crate::policy::watch::{Look, Rules};
@@ -58,15 +59,13 @@ impl Pool {
         carried.holds
     }
 
-    /// A CPU on which nobody counts who was seen there last: this one, if that is so.
+    /// A CPU on which nobody counts who was seen there last: this one, if that is so. At home, if the pool has one.
     fn free_cpu(&self, preferred: usize) -> Option<usize> {
-        let mut free = self.binding.cpus();
+        let present = self.binding.cpus();
         let state = self.state.lock();
-        for worker in state.workers.iter().filter_map(Slot::worker) {
-            if worker.cell.load().phase().is_counted() {
-                free.remove(worker.cpu());
-            }
-        }
-        if free.contains(preferred) { Some(preferred) } else { free.first() }
+        let workers = state.workers.iter().filter_map(Slot::worker);
+        let counted = workers.filter(|worker| worker.cell.load().phase().is_counted());
+        let taken = counted.map(|worker| worker.cpu()).collect();
+        free_cpu(&present, self.spec.home.as_ref(), &taken, preferred)
     }
 }

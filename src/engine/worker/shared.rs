@@ -26,6 +26,8 @@ pub(crate) struct Worker {
     cpu: AtomicUsize,
     /// Whoever woke it has bound it to where it is to begin: from there it may go where its pool's workers may.
     placed: AtomicBool,
+    /// By that it came home.
+    brought_home: AtomicBool,
     /// What an item said of itself, and which: it is out of date once the worker has begun another one.
     description: Mutex<Option<(u64, String)>>,
     thread: Thread,
@@ -42,6 +44,7 @@ impl Worker {
             subject: SubjectCell::new(),
             cpu: AtomicUsize::new(0),
             placed: AtomicBool::new(false),
+            brought_home: AtomicBool::new(false),
             description: Mutex::new(None),
             thread: std::thread::current(),
             system: Mutex::new(Some(affinity::ThreadId::current())),
@@ -93,14 +96,16 @@ impl Worker {
     }
 
     /// Binds a sleeping worker to where it is about to be woken.
-    pub(crate) fn place(&self, cpus: &CpuSet) {
+    pub(crate) fn place(&self, cpus: &CpuSet, brings_home: bool) {
         self.pin(cpus);
+        self.brought_home.store(brings_home, Ordering::Relaxed);
         self.placed.store(true, Ordering::Release);
     }
 
-    /// The owner has been woken: was it placed?
-    pub(super) fn was_placed(&self) -> bool {
-        self.placed.swap(false, Ordering::Acquire)
+    /// The owner has been woken: was it placed, and brought home by that?
+    pub(super) fn was_placed(&self) -> Option<bool> {
+        let placed = self.placed.swap(false, Ordering::Acquire);
+        placed.then(|| self.brought_home.load(Ordering::Relaxed))
     }
 
     /// Keeps what the present item says of itself. Returns what it said before.

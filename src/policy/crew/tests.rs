@@ -112,6 +112,25 @@ fn of_too_many_workers_one_leaves_that_shares_its_cpu() {
     assert!(should_shed(0, [].into_iter()));
 }
 
+/// spec: A2 (in its pod, as long as that has a CPU), S1
+#[test]
+fn whoever_comes_for_a_sleeper_begins_on_a_free_cpu_at_home() {
+    let set = |cpus: &[usize]| cpus.iter().copied().collect::<CpuSet>();
+    let all = set(&[0, 1, 2, 3]);
+    let (no_home, second_half, lost) = (None, Some(set(&[2, 3])), Some(set(&[8])));
+    for (home, taken, preferred, cpu) in [
+        (&no_home, set(&[0, 2]), 3, Some(3)),
+        (&no_home, set(&[0, 2]), 2, Some(1)),
+        (&no_home, all.clone(), 2, None),
+        (&second_half, set(&[]), 3, Some(3)),
+        (&second_half, set(&[2]), 1, Some(3)),
+        (&second_half, set(&[2, 3]), 1, None),
+        (&lost, set(&[0]), 0, Some(1)),
+    ] {
+        assert_eq!(free_cpu(&all, home.as_ref(), &taken, preferred), cpu, "{home:?} {taken:?} {preferred}");
+    }
+}
+
 #[test]
 fn a_worker_that_becomes_idle_serves_who_waits_for_a_new_one() {
     let mut crew = idle_crew(1);

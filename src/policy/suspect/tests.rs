@@ -16,6 +16,7 @@ struct Threads {
     sleeps: Vec<Option<bool>>,
     cpu_micros: Vec<Option<u64>>,
     sleeps_so_far: u64,
+    hides_sleeps_so_far: bool,
     asked: usize,
     /// That of their pool.
     pace: Pace,
@@ -42,7 +43,7 @@ impl Facts for Threads {
     }
 
     fn sleeps_so_far(&mut self, _worker: WorkerId) -> Option<u64> {
-        Some(self.sleeps_so_far)
+        (!self.hides_sleeps_so_far).then_some(self.sleeps_so_far)
     }
 }
 
@@ -163,6 +164,33 @@ fn whoever_sleeps_in_between_is_no_hog() {
         (threads.cpu_micros[0], threads.sleeps_so_far) = (Some(900 * millis), millis);
         let (found, _) = look(&mut suspects, &mut workers, BOTH, &mut threads, at(1000 * millis));
         assert_eq!(found, []);
+    }
+}
+
+/// spec: S2: if it is not known any more how often it slept, its CPU time tells.
+#[test]
+fn a_look_that_fails_hides_no_hog() {
+    let mut workers = [(0, running())];
+    let mut threads = Threads::of(&[false]);
+    let mut suspects = Suspects::default();
+    for millis in [0, 5, 10] {
+        threads.cpu_micros[0] = Some(1000 * millis);
+        threads.hides_sleeps_so_far = millis == 10;
+        let (found, _) = look(&mut suspects, &mut workers, BOTH, &mut threads, at(1000 * millis));
+        assert_eq!(found.len(), usize::from(millis == 10));
+    }
+}
+
+/// spec: S2: whose number was another one's, at the same word, has nothing to do with that one's CPU time.
+#[test]
+fn a_clock_that_goes_back_is_another_threads() {
+    let mut workers = [(0, running())];
+    let mut threads = Threads::of(&[false]);
+    let mut suspects = Suspects::default();
+    for (millis, cpu_millis, hogs) in [(0, 9000, 0), (5, 0, 0), (10, 5, 0), (15, 10, 1)] {
+        threads.cpu_micros[0] = Some(1000 * cpu_millis);
+        let (found, _) = look(&mut suspects, &mut workers, BOTH, &mut threads, at(1000 * millis));
+        assert_eq!(found.len(), hogs, "{millis}");
     }
 }
 
