@@ -1,7 +1,5 @@
 //! How the executor learns that an item blocks.
 
-use std::time::Duration;
-
 use cmwq::{BuildExecutorError, Detection, Executor, ExecutorBuilder};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +28,7 @@ impl Mode {
 
     pub(crate) fn set(self, executor: ExecutorBuilder) -> ExecutorBuilder {
         match self {
-            // Nor of hogs.
-            Self::Off => executor.detection(Detection::Off).hog_threshold(Duration::ZERO),
+            Self::Off => executor.detection(Detection::Off),
             Self::Sampling => executor.detection(Detection::Sampling),
             Self::Switches => executor.detection(Detection::Switches),
             Self::Guards => executor,

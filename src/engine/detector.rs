@@ -189,10 +189,7 @@ impl Detector {
 
     /// In which pools somebody sleeps, as the rings tell, who should not.
     pub(crate) fn told(&mut self) -> Vec<Weak<Pool>> {
-        let told = |watched: &mut Watched| {
-            let someone = watched.sights.iter_mut().fold(false, |before, sight| sight.has_slept() || before);
-            someone.then(|| watched.pool.clone())
-        };
+        let told = |watched: &mut Watched| watched.has_sleepers().then(|| watched.pool.clone());
         self.pools.iter_mut().filter_map(told).collect()
     }
 
@@ -204,6 +201,15 @@ impl Detector {
 impl Watched {
     fn kept(&self) -> usize {
         self.sights.iter().filter(|sight| sight.eye.is_some()).count()
+    }
+
+    /// Empties all rings, whatever the first ones tell.
+    fn has_sleepers(&mut self) -> bool {
+        let mut slept = false;
+        for sight in &mut self.sights {
+            slept |= sight.has_slept();
+        }
+        slept
     }
 }
 

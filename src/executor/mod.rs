@@ -195,7 +195,7 @@ impl Executor {
 
     /// The types of items that used the CPU for longer than the
     /// [`hog_threshold`](crate::ExecutorBuilder::hog_threshold) without blocking, while others waited for their place:
-    /// the most frequent first. Empty in a forked process.
+    /// the most frequent first. Empty in a forked process, and with [`Detection::Off`](crate::Detection::Off).
     ///
     /// Such an item belongs on a [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive) or
     /// [unbound](crate::WorkQueue::unbound) queue, or is better divided into several.

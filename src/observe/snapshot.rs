@@ -42,7 +42,7 @@ pub struct ExecutorSnapshot {
     /// How blocking without a guard is noticed: what is in force, never [`Detection::Auto`].
     pub detection: Detection,
     /// Why that is not what [`ExecutorBuilder::detection`](crate::ExecutorBuilder::detection) asked for, or not the best
-    /// for [`Detection::Auto`].
+    /// for [`Detection::Auto`], or does not work as well as it should: the first thing that the system has refused.
     pub detection_fallback: Option<String>,
     /// The pools that have been made and not closed, and those that still finish what they have.
     pub pools: Vec<PoolSnapshot>,
@@ -143,7 +143,7 @@ impl fmt::Display for ExecutorSnapshot {
         }
         write!(f, "undeclared blocking: detection {}", self.detection)?;
         match &self.detection_fallback {
-            Some(why) => writeln!(f, ", because {why}")?,
+            Some(why) => writeln!(f, " ({why})")?,
             None => writeln!(f)?,
         }
         if self.portable {

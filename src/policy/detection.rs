@@ -27,7 +27,8 @@ use std::fmt;
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum Detection {
-    /// Blocking is known from guards alone.
+    /// Nobody looks at threads: blocking is known from guards alone, and nobody is taken for a
+    /// [hog](crate::ExecutorBuilder::hog_threshold).
     Off,
     /// The states of threads are sampled: a block is noticed within milliseconds. Linux only; elsewhere it is
     /// [`Off`](Self::Off).

@@ -15,10 +15,12 @@ pub(crate) struct Faults {
     pub(crate) state: Option<i32>,
     /// Looks at clocks.
     pub(crate) cpu_time: Option<i32>,
-    /// Records of switches.
+    /// Records of switches: the system permits none.
     pub(crate) switches: Option<i32>,
     /// Listening to records.
     pub(crate) listening: Option<i32>,
+    /// Records of one more thread, where the system permits them.
+    pub(crate) attaching: Option<i32>,
 }
 
 /// The looks of [`thread_state`], [`switches`] and [`pause`](super::pause), which may fail by order.
@@ -28,6 +30,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
+    #[cfg(test)]
     pub(crate) fn with_faults(faults: Faults) -> Self {
         Self { faults }
     }
@@ -45,7 +48,7 @@ impl Probe {
     }
 
     pub(crate) fn attach(&self, thread: ThreadId) -> io::Result<Ring> {
-        unless(self.faults.switches, || Ring::attach(thread))
+        unless(self.faults.switches.or(self.faults.attaching), || Ring::attach(thread))
     }
 
     /// Can switches be recorded, and listened to? If so, by this.
@@ -67,7 +70,13 @@ mod tests {
     #[test]
     fn each_look_fails_by_order_and_by_itself() {
         let this = ThreadId::current();
-        let all = Faults { state: Some(24), cpu_time: Some(22), switches: Some(1), listening: Some(13) };
+        let all = Faults {
+            state: Some(24),
+            cpu_time: Some(22),
+            switches: Some(1),
+            listening: Some(13),
+            attaching: Some(12),
+        };
         let probe = Probe::with_faults(all);
         let number = |error: io::Error| error.raw_os_error();
         assert_eq!(number(probe.open(this).unwrap_err()), Some(24));
@@ -76,6 +85,7 @@ mod tests {
         assert_eq!(number(probe.attach(this).unwrap_err()), Some(1));
         assert_eq!(number(probe.listening().unwrap_err()), Some(1));
         let probe = Probe::with_faults(Faults { switches: None, ..all });
+        assert_eq!(number(probe.attach(this).unwrap_err()), Some(12));
         if switches::permitted().is_ok() {
             assert_eq!(number(probe.listening().unwrap_err()), Some(13));
         }

@@ -1,1 +1,212 @@
+//! Executors that are refused what they look with: they fall back to what is left, say so, and go on in any case.
 
+use std::io;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::sys::probe::{Faults, Probe};
+use crate::sys::{PORTABLE, switches};
+use crate::{Detection, Executor, TopologySource, WorkQueue, blocking, may_block};
+
+/// Numbers of errors, as Linux has them.
+const EPERM: i32 = 1;
+const ENOENT: i32 = 2;
+const EACCES: i32 = 13;
+const EINVAL: i32 = 22;
+const EMFILE: i32 = 24;
+const ENOSYS: i32 = 38;
+
+/// Long enough for anything that happens at all, on a busy machine.
+const SOON: Duration = Duration::from_secs(20);
+/// Long enough to find whatever can be found, on a machine that is not busy.
+const A_WHILE: Duration = Duration::from_millis(30);
+
+/// An executor of one CPU, to which these looks are refused.
+fn refused(asked: Detection, faults: Faults) -> Executor {
+    let builder = Executor::builder()
+        .topology(TopologySource::Synthetic("core:1 pu:1".into()))
+        .progress_check(Duration::from_millis(500))
+        .detection(asked)
+        .probe(Probe::with_faults(faults));
+    builder.build().unwrap()
+}
+
+fn queues(executor: &Executor) -> [WorkQueue; 2] {
+    [WorkQueue::per_cpu("per CPU"), WorkQueue::new("managed")]
+        .map(|builder| builder.build_on(executor).unwrap())
+}
+
+/// As the error of this number reads in a dump.
+fn text(number: i32) -> String {
+    io::Error::from_raw_os_error(number).to_string()
+}
+
+/// One item waits until the next one of its CPU has begun.
+#[track_caller]
+fn goes_on(executor: &Executor, queue: &WorkQueue, wait: fn(&mpsc::Receiver<()>)) {
+    let (open, door) = mpsc::channel();
+    let first = queue.spawn(move || wait(&door)).unwrap();
+    let second = queue.spawn(move || open.send(()).unwrap()).unwrap();
+    assert!(second.join_timeout(SOON).is_ok(), "{}: {}", queue.name(), executor.snapshot());
+    first.join().unwrap();
+}
+
+fn without_a_guard(door: &mpsc::Receiver<()>) {
+    door.recv().unwrap();
+}
+
+/// Blocks are found on both kinds of queues, again and again.
+#[track_caller]
+fn blocks_are_found(executor: &Executor) {
+    for queue in queues(executor) {
+        for _ in 0..3 {
+            goes_on(executor, &queue, without_a_guard);
+        }
+    }
+    // Whoever is found is counted afterwards, when it may have gone on.
+    let found = || executor.undeclared_blockers().iter().map(|offender| offender.count).sum::<u64>();
+    let counted = (0..1000).any(|_| {
+        std::thread::park_timeout(Duration::from_millis(1));
+        found() >= 6
+    });
+    assert!(counted, "{:?}", executor.undeclared_blockers());
+}
+
+/// It is told in the snapshot and in the dump.
+#[track_caller]
+fn tells(executor: &Executor, words: &str, number: i32) {
+    let snapshot = executor.snapshot();
+    let told = snapshot.detection_fallback.clone().unwrap_or_default();
+    assert!(told.contains(words) && told.contains(&text(number)), "{told:?}");
+    assert!(snapshot.to_string().contains(&told), "{snapshot}");
+}
+
+/// spec: S1 (tolerates EMFILE, a missing /proc, hidepid): who uses no CPU time sleeps, then.
+#[test]
+fn where_states_cannot_be_read_clocks_tell() {
+    if PORTABLE {
+        return;
+    }
+    for number in [EMFILE, ENOENT, EACCES] {
+        for asked in [Detection::Sampling, Detection::Auto] {
+            let executor = refused(asked, Faults { state: Some(number), ..Faults::default() });
+            let before = executor.snapshot().detection_fallback;
+            blocks_are_found(&executor);
+            if before.is_none() {
+                tells(&executor, "the states of threads cannot be read", number);
+            }
+        }
+    }
+}
+
+/// spec: S1, S2: who works all the time is not taken for somebody who sleeps.
+#[test]
+fn by_clocks_too_who_works_does_not_sleep() {
+    if PORTABLE {
+        return;
+    }
+    let executor = refused(Detection::Sampling, Faults { state: Some(EMFILE), ..Faults::default() });
+    let [queue, _] = queues(&executor);
+    let work = || {
+        let start = crate::sys::clock::now();
+        while crate::sys::clock::now().since(start) < Duration::from_millis(20) {
+            std::hint::spin_loop();
+        }
+    };
+    let items: Vec<_> = (0..5).map(|_| queue.spawn(work).unwrap()).collect();
+    items.into_iter().for_each(|item| item.join().unwrap());
+    // Others may take its CPU for so long that it looks still.
+    let taken: u64 = executor.undeclared_blockers().iter().map(|offender| offender.count).sum();
+    assert!(taken < 5, "{:?}", executor.undeclared_blockers());
+    assert!(!executor.hogs().is_empty(), "their clocks are read");
+}
+
+/// spec: S1: states tell who sleeps, and who runs again.
+#[test]
+fn where_clocks_cannot_be_read_states_tell() {
+    if PORTABLE {
+        return;
+    }
+    for asked in [Detection::Sampling, Detection::Auto] {
+        let executor = refused(asked, Faults { cpu_time: Some(EINVAL), ..Faults::default() });
+        blocks_are_found(&executor);
+    }
+}
+
+/// spec: S1, C2: then only what is declared is known.
+#[test]
+fn where_nothing_can_be_read_nothing_is_found_and_guards_work() {
+    let faults = Faults { state: Some(ENOENT), cpu_time: Some(EINVAL), ..Faults::default() };
+    for asked in [Detection::Sampling, Detection::Auto] {
+        let executor = refused(asked, faults);
+        for queue in queues(&executor) {
+            let (open, door) = mpsc::channel();
+            let (open_guarded, guarded_door) = mpsc::channel();
+            let first = queue.spawn(move || {
+                without_a_guard(&door);
+                blocking(|| without_a_guard(&guarded_door));
+            });
+            let second = queue.spawn(|| ()).unwrap();
+            let Err(second) = second.join_timeout(A_WHILE) else { panic!("{}", executor.snapshot()) };
+            open.send(()).unwrap();
+            assert!(second.join_timeout(SOON).is_ok(), "{}", executor.snapshot());
+            open_guarded.send(()).unwrap();
+            first.unwrap().join().unwrap();
+            goes_on(&executor, &queue, |door| may_block(|| without_a_guard(door)));
+        }
+        assert!(executor.undeclared_blockers().is_empty() && executor.hogs().is_empty());
+    }
+}
+
+/// spec: S1 (EACCES, EPERM, ENOSYS, EMFILE fall back to sampling, told in the dump)
+#[test]
+fn where_switches_are_not_recorded_states_are_sampled() {
+    if PORTABLE {
+        return;
+    }
+    for number in [EACCES, EPERM, ENOSYS, EMFILE, EINVAL] {
+        let faults = Faults { switches: Some(number), ..Faults::default() };
+        for asked in [Detection::Auto, Detection::Switches] {
+            let executor = refused(asked, faults);
+            assert_eq!(executor.snapshot().detection, Detection::Sampling);
+            tells(&executor, "context switches", number);
+            blocks_are_found(&executor);
+            tells(&executor, "context switches", number);
+        }
+        let executor = refused(Detection::Sampling, faults);
+        assert_eq!(executor.snapshot().detection_fallback, None, "nobody asked for switches");
+        let executor = refused(Detection::Off, faults);
+        assert_eq!(executor.snapshot().detection, Detection::Off);
+        assert_eq!(executor.snapshot().detection_fallback, None);
+    }
+}
+
+/// spec: S1: the manager parks, then, and samples.
+#[test]
+fn where_nobody_can_listen_states_are_sampled() {
+    if PORTABLE {
+        return;
+    }
+    let executor = refused(Detection::Auto, Faults { listening: Some(EMFILE), ..Faults::default() });
+    assert_eq!(executor.snapshot().detection, Detection::Sampling);
+    if switches::permitted().is_ok() {
+        tells(&executor, "context switches", EMFILE);
+    }
+    blocks_are_found(&executor);
+}
+
+/// spec: S1: the descriptors may run out at any time.
+#[test]
+fn workers_whose_switches_cannot_be_recorded_are_sampled() {
+    if switches::permitted().is_err() {
+        return;
+    }
+    for (attaching, state) in [(EMFILE, None), (EMFILE, Some(EMFILE)), (EACCES, None)] {
+        let faults = Faults { attaching: Some(attaching), state, ..Faults::default() };
+        let executor = refused(Detection::Auto, faults);
+        assert_eq!(executor.snapshot().detection, Detection::Switches, "{:?}", executor.snapshot());
+        blocks_are_found(&executor);
+        let words = if state.is_some() { "cannot be" } else { "not every worker's context switches" };
+        tells(&executor, words, attaching);
+    }
+}

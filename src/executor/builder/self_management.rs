@@ -56,6 +56,8 @@ impl SelfManagement {
 impl ExecutorBuilder {
     /// How it is noticed that an item blocks without a guard. Default: [`Detection::Auto`].
     ///
+    /// With [`Detection::Off`] nobody looks at threads, for [hogs](Self::hog_threshold) neither.
+    ///
     /// # Examples
     ///
     /// ```
@@ -65,7 +67,7 @@ impl ExecutorBuilder {
     /// let executor = Executor::builder().detection(Detection::Auto).build()?;
     /// let snapshot = executor.snapshot();
     /// match snapshot.detection_fallback {
-    ///     Some(why) => println!("{}, because {why}", snapshot.detection),
+    ///     Some(why) => println!("{} ({why})", snapshot.detection),
     ///     None => println!("{}", snapshot.detection),
     /// }
     /// # Ok(())
@@ -80,7 +82,8 @@ impl ExecutorBuilder {
     /// as if its queue were [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive), so that others of its pool start
     /// beside it. Default: 10 ms. Zero: nobody looks for hogs. Otherwise at least 1 ms.
     ///
-    /// The threshold is a lower bound: hogs are looked for while work waits for their place. They are counted by type
+    /// The threshold is a lower bound: hogs are looked for while work waits for their place, on per-CPU queues, and with
+    /// [`Detection::Off`] not at all. They are counted by type
     /// ([`Executor::hogs`](crate::Executor::hogs)), and logged from the fourth time on, ever more rarely.
     ///
     /// # Examples

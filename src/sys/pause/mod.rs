@@ -24,15 +24,20 @@ mod linux;
 #[cfg(any(test, cmwq_portable, not(target_os = "linux")))]
 #[cfg_attr(test, allow(dead_code, reason = "what cannot be made cannot be used in a test"))]
 mod portable;
-
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
-use linux::Listener;
+mod slack;
+
 #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
-use portable::Listener;
+use portable::{Listener, Slack};
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
+use {linux::Listener, slack::Slack};
 
 /// Where one thread sleeps.
 #[derive(Debug)]
-pub(crate) struct Pause(Kind);
+pub(crate) struct Pause {
+    kind: Kind,
+    slack: Slack,
+}
 
 #[derive(Debug)]
 enum Kind {
@@ -43,15 +48,19 @@ enum Kind {
 
 impl Pause {
     pub(crate) fn parking() -> Self {
-        Self(Kind::Parks(OnceLock::new()))
+        Self::new(Kind::Parks(OnceLock::new()))
     }
 
     pub(crate) fn listening() -> io::Result<Self> {
-        Listener::new().map(|listener| Self(Kind::Listens(listener)))
+        Listener::new().map(|listener| Self::new(Kind::Listens(listener)))
+    }
+
+    fn new(kind: Kind) -> Self {
+        Self { kind, slack: Slack::new() }
     }
 
     pub(crate) fn wake(&self) {
-        match &self.0 {
+        match &self.kind {
             Kind::Parks(sleeper) => {
                 if let Some(sleeper) = sleeper.get() {
                     sleeper.unpark();
@@ -67,20 +76,21 @@ impl Pause {
         timeout: Option<Duration>,
         rings: &[&Ring],
     ) -> bool {
-        match &self.0 {
-            Kind::Parks(sleeper) => {
-                let sleeper = sleeper.get_or_init(thread::current);
-                debug_assert_eq!(sleeper.id(), thread::current().id(), "one thread sleeps here");
-                match timeout {
-                    _ if !validate() => true,
-                    None => {
-                        thread::park();
-                        true
-                    }
-                    Some(timeout) => park_timeout(timeout),
-                }
+        if let Kind::Parks(sleeper) = &self.kind {
+            let sleeper = sleeper.get_or_init(thread::current);
+            debug_assert_eq!(sleeper.id(), thread::current().id(), "one thread sleeps here");
+        }
+        if !validate() {
+            return true;
+        }
+        let _on_time = timeout.map(|_| self.slack.reduce());
+        match (&self.kind, timeout) {
+            (Kind::Listens(listener), _) => listener.sleep(timeout, rings),
+            (Kind::Parks(_), Some(timeout)) => park_timeout(timeout),
+            (Kind::Parks(_), None) => {
+                thread::park();
+                true
             }
-            Kind::Listens(listener) => !validate() || listener.sleep(timeout, rings),
         }
     }
 }

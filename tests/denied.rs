@@ -1,0 +1,227 @@
+//! What happens when the system itself refuses what undeclared blocking is found with: descriptors, files of `/proc`,
+//! records of context switches.
+//!
+//! Calls are refused by seccomp filters, which hold for a thread and those that it makes; where there are none, standard
+//! error says so. Descriptors are a limit of the process, so that test runs a process of its own, which is this very program.
+#![cfg(target_os = "linux")]
+#![allow(unsafe_code, reason = "filters are given to the system through libc")]
+#![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
+
+use std::io::{self, Write};
+use std::process::Command;
+use std::sync::Once;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cmwq::{Detection, Executor, ExecutorBuilder, TopologySource, WorkQueue};
+use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Tells the process that it is the limited one.
+const CHILD: &str = "CMWQ_TEST_DENIED";
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn builder(asked: Detection) -> ExecutorBuilder {
+    let topology = TopologySource::Synthetic("core:1 pu:1".into());
+    Executor::builder().topology(topology).progress_check(Duration::from_millis(500)).detection(asked)
+}
+
+/// The text of the system's error of this number.
+fn text(number: i32) -> String {
+    io::Error::from_raw_os_error(number).to_string()
+}
+
+fn fallback(executor: &Executor) -> String {
+    executor.snapshot().detection_fallback.unwrap_or_default()
+}
+
+/// Of several items of one CPU, each waits without a guard until the last one has begun.
+#[track_caller]
+fn blocks_are_found(executor: &Executor) {
+    let found = || executor.undeclared_blockers().iter().map(|offender| offender.count).sum::<u64>();
+    let before = found();
+    for builder in [WorkQueue::per_cpu("per CPU"), WorkQueue::new("managed")] {
+        let queue = builder.build_on(executor).unwrap();
+        let (doors, items): (Vec<_>, Vec<_>) = (0..4)
+            .map(|_| {
+                let (open, door) = mpsc::channel::<()>();
+                (open, queue.spawn(move || door.recv().unwrap()).unwrap())
+            })
+            .unzip();
+        let opens = queue.spawn(move || doors.iter().for_each(|door| door.send(()).unwrap())).unwrap();
+        assert!(opens.join_timeout(SOON).is_ok(), "{}", executor.snapshot());
+        items.into_iter().for_each(|item| item.join().unwrap());
+    }
+    // They are counted afterwards.
+    let end = Instant::now() + SOON;
+    while found() < before + 8 {
+        assert!(Instant::now() < end, "{:?}", executor.undeclared_blockers());
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// From now on, the system refuses this call of this thread, and of those that it makes, with this error.
+fn refuse(call: libc::c_long, number: i32) -> io::Result<()> {
+    let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    // The number of the call is what the system's description of it begins with.
+    let mut filter = [
+        statement(BPF_LD | BPF_W | BPF_ABS, 0),
+        libc::sock_filter { jf: 1, ..statement(BPF_JMP | BPF_JEQ | BPF_K, call as u32) },
+        statement(BPF_RET | BPF_K, libc::SECCOMP_RET_ERRNO | number as u32),
+        statement(BPF_RET | BPF_K, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: `program` describes `filter`, and both outlive the calls, which take numbers otherwise.
+    let refused = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1_u64, 0_u64, 0_u64, 0_u64) != 0
+            || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER as u64, &raw const program) != 0
+    };
+    if refused { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Are there filters? Asked on a thread of its own.
+fn can_refuse() -> bool {
+    match thread::spawn(|| refuse(libc::SYS_perf_event_open, libc::EPERM)).join().unwrap() {
+        Ok(()) => true,
+        Err(error) => {
+            // Not captured by the test harness, which shows nothing of a test that passes.
+            let _best_effort = writeln!(io::stderr(), "SKIPPED: no seccomp filter: {error}");
+            false
+        }
+    }
+}
+
+/// An executor whose threads are refused this call.
+fn refused(asked: Detection, call: libc::c_long, number: i32) -> Executor {
+    let build = move || {
+        refuse(call, number).unwrap();
+        builder(asked).build().unwrap()
+    };
+    thread::spawn(build).join().unwrap()
+}
+
+/// An executor whose manager is refused this call from the first worker on.
+fn refused_later(asked: Detection, call: libc::c_long, number: i32) -> Executor {
+    let once = Once::new();
+    let hook = move |_: &str| {
+        if thread::current().name().is_some_and(|name| name.ends_with("/manager")) {
+            once.call_once(|| refuse(call, number).unwrap());
+        }
+        Ok(())
+    };
+    builder(asked).before_spawn(hook).build().unwrap()
+}
+
+fn sees(executor: &Executor) -> bool {
+    !executor.snapshot().portable
+}
+
+/// spec: S1 (EACCES, EPERM, ENOSYS, EMFILE fall back to sampling, told in the dump)
+#[test]
+fn whoever_may_not_record_switches_samples() {
+    if !can_refuse() {
+        return;
+    }
+    let perf = libc::SYS_perf_event_open;
+    for (call, number) in [
+        (perf, libc::EACCES),
+        (perf, libc::EPERM),
+        (perf, libc::ENOSYS),
+        (perf, libc::EMFILE),
+        (libc::SYS_eventfd2, libc::EMFILE),
+    ] {
+        for asked in [Detection::Auto, Detection::Switches] {
+            let executor = refused(asked, call, number);
+            if !sees(&executor) {
+                return;
+            }
+            assert_eq!(executor.snapshot().detection, Detection::Sampling);
+            let told = fallback(&executor);
+            // Where records are not permitted anyway, nobody gets as far as to the other call.
+            assert!(told.contains(&text(number)) || call != perf && !told.is_empty(), "{told}");
+            assert!(executor.snapshot().to_string().contains(&told), "{}", executor.snapshot());
+            blocks_are_found(&executor);
+        }
+    }
+}
+
+/// spec: S1: what was permitted at the start may be refused afterwards.
+#[test]
+fn whose_switches_cannot_be_recorded_any_more_are_sampled() {
+    if !can_refuse() {
+        return;
+    }
+    for number in [libc::EMFILE, libc::EACCES] {
+        let executor = refused_later(Detection::Auto, libc::SYS_perf_event_open, number);
+        if !sees(&executor) {
+            return;
+        }
+        blocks_are_found(&executor);
+        let told = fallback(&executor);
+        let was_permitted = executor.snapshot().detection == Detection::Switches;
+        assert!(told.contains(&text(number)) || !was_permitted, "{told}");
+    }
+}
+
+/// spec: S1 (a missing /proc, hidepid, EMFILE): no file can be opened, so CPU clocks tell who makes no progress.
+#[test]
+fn where_proc_cannot_be_read_clocks_tell() {
+    if !can_refuse() {
+        return;
+    }
+    for number in [libc::ENOENT, libc::EACCES, libc::EMFILE] {
+        for asked in [Detection::Sampling, Detection::Auto] {
+            let executor = refused_later(asked, libc::SYS_openat, number);
+            if !sees(&executor) {
+                return;
+            }
+            let before = fallback(&executor);
+            blocks_are_found(&executor);
+            let told = fallback(&executor);
+            assert!(told.contains(&text(number)) || !before.is_empty(), "{asked}: {told}");
+        }
+    }
+}
+
+/// How many descriptors the process may have; what it has stays.
+fn limit_descriptors(soft: Option<u64>) {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: soft.or(maximum), maximum }).unwrap();
+}
+
+/// spec: S1 (tolerates EMFILE), P3: executors that were made before the descriptors ran out, and after.
+#[test]
+fn without_descriptors_all_goes_on() {
+    if std::env::var_os(CHILD).is_none() {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["without_descriptors_all_goes_on", "--exact", "--nocapture"]).env(CHILD, "1");
+        let output = child.output().unwrap();
+        let passed = String::from_utf8_lossy(&output.stdout).contains("1 passed");
+        assert!(output.status.success() && passed, "{output:?}");
+        return;
+    }
+    for asked in [Detection::Sampling, Detection::Switches, Detection::Auto] {
+        let before = builder(asked).build().unwrap();
+        if !sees(&before) {
+            return;
+        }
+        let in_use = builder(asked).build().unwrap();
+        // What it keeps open stays open.
+        blocks_are_found(&in_use);
+        limit_descriptors(Some(3));
+        let within = builder(asked).build().unwrap();
+        for executor in [&before, &in_use, &within] {
+            blocks_are_found(executor);
+        }
+        for executor in [&before, &within] {
+            assert!(fallback(executor).contains(&text(libc::EMFILE)), "{asked}: {}", executor.snapshot());
+        }
+        assert_eq!(within.snapshot().detection, Detection::Sampling);
+        limit_descriptors(None);
+        for executor in [&before, &in_use, &within] {
+            blocks_are_found(executor);
+        }
+    }
+}
