@@ -288,6 +288,9 @@ impl ManagerThread {
         let mut facts = self.detector.facts(weak, &workers, &self.core.shortfall);
         let now = clock::now();
         let outcome = self.schedule.looked(weak.clone(), watch, &look, &mut facts, now);
+        if outcome.pace != look.pace {
+            pool.keep_pace(outcome.pace);
+        }
         let mut offences = Vec::new();
         for found in outcome.found {
             let Ok(at) = workers.binary_search_by_key(&found.worker, |worker| worker.id) else { continue };

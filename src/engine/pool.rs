@@ -30,6 +30,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::policy::concurrency::{Reserved, Running};
 use crate::policy::crew::{Crew, Prepare, Rest, WorkerId, should_shed};
+use crate::policy::pace::Pace;
 use crate::policy::stall::StallWatch;
 use crate::policy::time::Time;
 use crate::policy::worker::Phase;
@@ -78,6 +79,8 @@ struct State {
     given: u64,
     /// Those whom this pool woke and who have not come, if siblings are to know of that.
     stall: StallWatch,
+    /// How fast the pool may grow by what the detector finds. Written by the manager.
+    pace: Pace,
     /// By number; a slot without a worker is free, or reserved for one that is being made.
     workers: Vec<Slot>,
 }
@@ -121,6 +124,7 @@ impl Pool {
                 sideline: Sideline::default(),
                 given: 0,
                 stall: StallWatch::default(),
+                pace: Pace::NEW,
                 workers: Vec::new(),
             }),
             this: this.clone(),

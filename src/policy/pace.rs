@@ -54,6 +54,9 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
+    /// Nobody was taken out so far.
+    pub(crate) const NEW: Self = Self { sleeper: None, hog: None };
+
     /// From when on one more may be taken out, if so many are out already of a pool of `cpus` CPUs.
     pub(crate) fn next(&self, why: Why, out: usize, cpus: usize) -> Time {
         let (last, gap) = match why {

@@ -56,6 +56,8 @@ pub(crate) struct Found {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
     pub(crate) found: Vec<Found>,
+    /// The pool's pace, after that.
+    pub(crate) pace: Pace,
     /// When the next finding can be made, if the period is longer.
     pub(crate) next: Option<Time>,
     /// Some worker has begun an item since the last look, or has come, or gone.
@@ -66,7 +68,6 @@ pub(crate) struct Findings {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Suspects {
     sightings: Vec<Sighting>,
-    pace: Pace,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +80,6 @@ struct Sighting {
     began: Time,
     /// Of a stretch that runs, or sleeps.
     clock: Option<Clock>,
-    /// It was found to be a hog in this item.
-    hog: bool,
 }
 
 /// The CPU time of a worker.
@@ -97,33 +96,32 @@ struct Clock {
 }
 
 impl Suspects {
-    /// Looks at the workers of a pool, with their words. By number, lowest first.
+    /// Looks at the workers of a pool, with their words. By number, lowest first. `pace`: that of the pool, also of watches
+    /// that have ended.
     pub(crate) fn look(
         &mut self,
         workers: &[(WorkerId, WorkerState)],
-        scrutiny: Scrutiny,
+        (scrutiny, pace): (Scrutiny, Pace),
         facts: &mut impl Facts,
         now: Time,
     ) -> Findings {
         let known = std::mem::take(&mut self.sightings);
-        let mut look = Look::new(self.pace, workers, scrutiny, now);
-        look.hogs = workers.iter().filter(|(worker, word)| is_hog(&known, *worker, *word)).count();
+        let mut look = Look::new(pace, workers, scrutiny, now);
         for (worker, word) in workers.iter().copied() {
             let before = known.binary_search_by_key(&worker, |known| known.worker).ok().map(|at| known[at]);
             let same_item = before.is_some_and(|before| before.word.sequence() == word.sequence());
             look.findings.progress |= !same_item;
-            let fresh = Sighting { worker, word, since: now, began: now, clock: None, hog: false };
+            let fresh = Sighting { worker, word, since: now, began: now, clock: None };
             let mut sighting = match before {
                 Some(before) if before.word == word => before,
-                Some(before) if same_item => Sighting { hog: before.hog, began: before.began, ..fresh },
+                Some(before) if same_item => Sighting { began: before.began, ..fresh },
                 _ => fresh,
             };
             look.worker(&mut sighting, facts);
             self.sightings.push(sighting);
         }
         look.findings.progress |= known.len() > workers.len();
-        self.pace = look.pace;
-        look.findings
+        Findings { pace: look.pace, ..look.findings }
     }
 
     /// Since when, at the latest, each worker has been at its present item, or idle.
@@ -144,17 +142,11 @@ struct Look {
     hogs: usize,
 }
 
-/// Was it taken out for being a hog, in the item that it is still at?
-fn is_hog(known: &[Sighting], worker: WorkerId, word: WorkerState) -> bool {
-    let at = known.binary_search_by_key(&worker, |known| known.worker);
-    let same_item = |known: &Sighting| known.word.sequence() == word.sequence();
-    word.phase() == Phase::Uncounted && at.is_ok_and(|at| known[at].hog && same_item(&known[at]))
-}
-
 impl Look {
     fn new(pace: Pace, workers: &[(WorkerId, WorkerState)], scrutiny: Scrutiny, now: Time) -> Self {
-        let asleep = workers.iter().filter(|(_, word)| word.phase() == Phase::Asleep).count();
-        Self { findings: Findings::default(), pace, scrutiny, now, asleep, hogs: 0 }
+        let out = |phase| workers.iter().filter(|(_, word)| word.phase() == phase).count();
+        let (asleep, hogs) = (out(Phase::Asleep), out(Phase::Hog));
+        Self { findings: Findings::default(), pace, scrutiny, now, asleep, hogs }
     }
 
     fn worker(&mut self, sighting: &mut Sighting, facts: &mut impl Facts) {
@@ -223,7 +215,6 @@ impl Look {
         }
         self.pace.took(Why::Hog, self.now);
         self.hogs += 1;
-        sighting.hog = true;
         self.find(sighting, Finding::Hog);
     }
 

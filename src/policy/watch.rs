@@ -12,6 +12,7 @@
 use std::time::Duration;
 
 use super::crew::WorkerId;
+use super::pace::Pace;
 use super::suspect::{Facts, Findings, Found, Scrutiny, Suspects};
 use super::time::Time;
 use super::watchdog::Watchdog;
@@ -60,6 +61,8 @@ pub(crate) struct Look {
     pub(crate) cpus: Option<usize>,
     /// Is it of one CPU? Hogs are looked for there only: in a pod, the others go on.
     pub(crate) per_cpu: bool,
+    /// How fast it may grow by what is found.
+    pub(crate) pace: Pace,
     /// How many items others have taken from it: siblings and rescuers.
     pub(crate) given: u64,
     /// Its workers, by number, lowest first. Their words are read before anything is asked about their threads.
@@ -72,6 +75,8 @@ pub(crate) struct Look {
 pub(crate) struct Outcome {
     /// To be carried out, each if its word is still the same.
     pub(crate) found: Vec<Found>,
+    /// That of the pool, afterwards: it outlives the watch.
+    pub(crate) pace: Pace,
     pub(crate) verdict: Verdict,
     /// If it has stalled: since when, at the latest, each of its workers has been at its item. By number, lowest first.
     pub(crate) began: Vec<(WorkerId, Time)>,
@@ -152,7 +157,7 @@ impl Watch {
         let soonest = findings.next.into_iter().chain(bark_at).min();
         let shortest = now + SHORTEST;
         let next = soonest.map_or(Time::NEVER, |at| at.max(shortest)).min(now + self.period);
-        (Outcome { found: findings.found, verdict, began }, next)
+        (Outcome { found: findings.found, pace: findings.pace, verdict, began }, next)
     }
 
     fn inspect(&mut self, look: &Look, rules: Rules, facts: &mut impl Facts, now: Time) -> Findings {
@@ -162,7 +167,7 @@ impl Watch {
             hogs: rules.hogs.filter(|_| counts && look.per_cpu),
             cpus: look.cpus.unwrap_or(1),
         };
-        self.suspects.look(&look.workers, scrutiny, facts, now)
+        self.suspects.look(&look.workers, (scrutiny, look.pace), facts, now)
     }
 
     fn next_period(&self, look: &Look, rules: Rules, findings: &Findings) -> Duration {
@@ -194,6 +199,7 @@ mod tests {
         help_coming: false,
         cpus: Some(1),
         per_cpu: true,
+        pace: Pace::NEW,
         given: 0,
         workers: Vec::new(),
     };

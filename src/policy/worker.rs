@@ -8,7 +8,7 @@
 //!
 //! | from | to | by |
 //! |---|---|---|
-//! | idle | waking, exiting | whoever takes it off the idle stack, under the pool's mutex |
+//! | idle | waking, exiting | whoever has taken it off the idle stack |
 //! | waking | between, idle | the worker |
 //! | between | running, uncounted, idle | the worker |
 //! | running | uncounted (a CPU-intensive item) | the worker |
@@ -16,10 +16,10 @@
 //! | asleep | blocked | its guard |
 //! | blocked | running, may block | its guard |
 //! | may block | running, blocked | its guards |
-//! | running | asleep, uncounted (a hog) | the detector |
+//! | running | asleep, hog | the detector |
 //! | asleep | running | the detector |
 //! | may block | blocked | the detector |
-//! | running, may block, blocked, asleep, uncounted | between | the worker, at the end of the item |
+//! | running, may block, blocked, asleep, uncounted, hog | between | the worker, at the end of the item |
 
 #![forbid(unsafe_code)]
 
@@ -53,10 +53,12 @@ pub(crate) enum Phase {
     Blocked = 5,
     /// Seen asleep, without a guard that says so: not counted.
     Asleep = 6,
-    /// Its item is CPU intensive, declared or found to be so, or its pool has no target: a block changes no count.
+    /// Its item is declared to be CPU intensive, or its pool has no target: a block changes no count.
     Uncounted = 7,
+    /// Its item was found to be CPU intensive: not counted until it ends.
+    Hog = 8,
     /// Told to leave.
-    Exiting = 8,
+    Exiting = 9,
 }
 
 /// What the detector has found out about a stretch of an item.
@@ -80,7 +82,10 @@ impl Phase {
 
     /// Has the worker an item?
     pub(crate) const fn has_item(self) -> bool {
-        matches!(self, Self::Running | Self::MayBlock | Self::Blocked | Self::Asleep | Self::Uncounted)
+        matches!(
+            self,
+            Self::Running | Self::MayBlock | Self::Blocked | Self::Asleep | Self::Uncounted | Self::Hog
+        )
     }
 }
 
@@ -106,6 +111,7 @@ impl WorkerState {
             5 => Phase::Blocked,
             6 => Phase::Asleep,
             7 => Phase::Uncounted,
+            8 => Phase::Hog,
             _ => Phase::Exiting,
         }
     }
@@ -176,7 +182,7 @@ impl WorkerState {
     pub(crate) const fn found(self, finding: Finding) -> Option<Self> {
         match (self.phase(), finding) {
             (Phase::Running, Finding::Asleep) => Some(self.with_phase(Phase::Asleep)),
-            (Phase::Running, Finding::Hog) => Some(self.with_phase(Phase::Uncounted)),
+            (Phase::Running, Finding::Hog) => Some(self.with_phase(Phase::Hog)),
             (Phase::MayBlock, Finding::Blocks) => Some(self.with_phase(Phase::Blocked)),
             (Phase::Asleep, Finding::Runs) => Some(self.returned(Phase::Running)),
             _ => None,
@@ -293,7 +299,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(reached.len(), 5, "{reached:?}");
+        assert_eq!(reached.len(), 6, "{reached:?}");
     }
 
     /// spec: S1 (a stale look never hits the next item, nor the next stretch of the same one)

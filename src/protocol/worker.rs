@@ -1,9 +1,9 @@
 //! The cell of a worker's [`WorkerState`].
 //!
 //! Outside of items one thread writes at a time, so a change is a load and a store and costs next to nothing: the
-//! owner, except that a worker on the idle stack is written to by whoever takes it off, under the pool's mutex. The
-//! owner enters the idle stack under that mutex too, and is unparked after the write. Release and acquire: a woken worker
-//! sees what its waker wrote, and an onlooker who sees a phase sees what the owner did before.
+//! owner, except that a worker on the idle stack is written to by whoever takes it off, which is done under the pool's
+//! mutex. The owner enters the idle stack under that mutex too, and is unparked after the write. Release and acquire: a woken
+//! worker sees what its waker wrote, and did before; and an onlooker who sees a phase sees what the owner did before.
 //!
 //! Inside of an item the detector writes as well, so what the owner changes in a phase that the detector may move it from
 //! is a read-modify-write: one at the end of each item, and one on the way into a guard. On the way out of a blocking guard it is

@@ -13,13 +13,14 @@
 //! And who was found asleep and uses the CPU again counts again after [`LONGEST`] at most.
 //!
 //! *May be taken out*: fewer are out for that reason than the pool keeps CPUs busy, or the last one was found a gap ago,
-//! which is computed here by its own formula. All of that since the pool became watched: what was before is forgotten.
+//! which is computed here by its own formula.
+//!
 //!
 //! The moments at which the manager makes a thread, or lost its own CPU, are not counted.
 
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::machine::Machine;
@@ -38,8 +39,6 @@ pub(super) struct Finds {
     held_up: Duration,
     /// When a sleeper or a hog of this pool was found last.
     last: BTreeMap<(PoolId, Why), Time>,
-    /// Threads that were found to be hogs, each in which item.
-    hogs: BTreeSet<(ThreadId, u64)>,
     overlooked: BTreeMap<ThreadId, Overlooked>,
     /// For how long, at most, a sleeper was overlooked.
     pub(super) longest: Duration,
@@ -187,19 +186,9 @@ impl Machine {
     /// From when on one more of the workers of a pool may be found.
     fn permitted_from(&self, pool: PoolId, why: Why) -> Time {
         let of_pool = &self.pools[pool];
-        let out = |thread: &&ThreadId| self.is_out(**thread, self.worker(**thread).state, why);
+        let out = |thread: &&ThreadId| is_out(self.worker(**thread).state, why);
         let out = of_pool.workers.values().filter(out).count();
         self.paced(pool, why, out)
-    }
-
-    fn is_out(&self, thread: ThreadId, word: WorkerState, why: Why) -> bool {
-        match why {
-            Why::Asleep => word.phase() == Phase::Asleep,
-            Why::Hog => {
-                let is_known = self.finds.hogs.contains(&(thread, word.sequence()));
-                word.phase() == Phase::Uncounted && is_known
-            }
-        }
     }
 
     /// The same, if so many are out.
@@ -218,15 +207,11 @@ impl Machine {
     pub(super) fn check_finds(&mut self, pool: PoolId, look: &Look, found: &[Found], seen: &Seen) {
         for why in [Why::Asleep, Why::Hog] {
             let words = look.workers.iter();
-            let mut out = words.filter(|(id, word)| self.is_out(seen[id].thread, *word, why)).count();
+            let mut out = words.filter(|(_, word)| is_out(*word, why)).count();
             for found in found {
                 match (found.finding, why) {
                     (Finding::Asleep, Why::Asleep) => self.check_sleeper(seen[&found.worker].thread),
-                    (Finding::Hog, Why::Hog) => {
-                        let thread = seen[&found.worker].thread;
-                        self.check_hog(pool, thread);
-                        self.finds.hogs.insert((thread, found.seen.sequence()));
-                    }
+                    (Finding::Hog, Why::Hog) => self.check_hog(pool, seen[&found.worker].thread),
                     _ => continue,
                 }
                 let permitted = self.paced(pool, why, out);
@@ -235,13 +220,6 @@ impl Machine {
                 out += 1;
             }
         }
-    }
-
-    /// The pool is watched no more.
-    pub(super) fn forget_finds(&mut self, pool: PoolId) {
-        let threads: Vec<_> = self.pools[pool].workers.values().copied().collect();
-        self.finds.hogs.retain(|(thread, _)| !threads.contains(thread));
-        self.finds.last.retain(|(of, _), _| *of != pool);
     }
 
     fn check_sleeper(&self, thread: ThreadId) {
@@ -269,4 +247,13 @@ fn gap(why: Why, beyond: usize) -> Duration {
     };
     let seconds = f64::min(longest, first * growth.powi(i32::try_from(beyond).unwrap_or(i32::MAX)));
     Duration::from_secs_f64(seconds).saturating_sub(Duration::from_micros(1))
+}
+
+/// Is somebody with this word out of the count for that?
+fn is_out(word: WorkerState, why: Why) -> bool {
+    word.phase()
+        == match why {
+            Why::Asleep => Phase::Asleep,
+            Why::Hog => Phase::Hog,
+        }
 }

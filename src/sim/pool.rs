@@ -9,6 +9,7 @@ use super::script::{ItemId, Op};
 use crate::policy::admission::Admission;
 use crate::policy::concurrency::{PodId, Running};
 use crate::policy::crew::{Crew, CrewLimits, WorkerId};
+use crate::policy::pace::Pace;
 use crate::policy::stall::StallWatch;
 use crate::policy::time::Time;
 use crate::policy::worker::{Phase, WorkerState};
@@ -29,6 +30,7 @@ pub(super) struct Pool {
     /// Its place among siblings that take each other's items.
     pub(super) seat: Option<Seat>,
     pub(super) stall: StallWatch,
+    pub(super) pace: Pace,
     /// The system makes no thread for it.
     pub(super) has_no_threads: bool,
     /// The CPUs that its workers may use, one bit each.
@@ -55,6 +57,7 @@ impl Pool {
             sideline: VecDeque::new(),
             seat: None,
             stall: StallWatch::default(),
+            pace: Pace::NEW,
             has_no_threads: false,
             cpus,
             workers: BTreeMap::new(),

@@ -52,7 +52,7 @@ impl Machine {
         let at_work = |phase| match phase {
             Phase::Waking | Phase::Between | Phase::Running | Phase::MayBlock => true,
             Phase::Uncounted => !counts,
-            Phase::Idle | Phase::Blocked | Phase::Asleep | Phase::Exiting => false,
+            Phase::Idle | Phase::Blocked | Phase::Asleep | Phase::Hog | Phase::Exiting => false,
         };
         let word_of = |(id, thread): (&WorkerId, &ThreadId)| (*id, self.worker(*thread).state);
         let workers: Vec<_> = of_pool.workers.iter().map(word_of).collect();
@@ -63,6 +63,7 @@ impl Machine {
             cpus: of_pool.word.target().map(|target| target as usize),
             per_cpu: of_pool.is_per_cpu(),
             // Nobody asks the simulator's watchdog.
+            pace: of_pool.pace,
             given: 0,
             workers,
         };
@@ -125,6 +126,7 @@ impl Machine {
         let mut facts = self.facts(&threads);
         let outcome = self.manager.looked(pool, watch, look, &mut facts, self.now);
         self.check_finds(pool, look, &outcome.found, seen);
+        self.pools[pool].pace = outcome.pace;
         if self.config.trace {
             eprintln!("{:>9} ns  look       {pool} {look:?} {outcome:?}", self.now.as_nanos());
         }
@@ -179,7 +181,6 @@ impl Machine {
             Verdict::Watching | Verdict::Stalled(_) => {}
             Verdict::Unwatch => {
                 self.seen.unwatched += 1;
-                self.forget_finds(pool);
                 self.pools[pool].word = self.pools[pool].word.unwatch();
                 self.pools[pool].looked_at = false;
                 self.outsider(vec![Op::Look(pool)]);

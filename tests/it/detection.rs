@@ -19,8 +19,11 @@ pub(crate) const MODES: [Detection; 3] = [Detection::Sampling, Detection::Switch
 /// An item that has to be found, and what ends it.
 pub(crate) type Blocker = (Box<dyn FnOnce() + Send>, Box<dyn FnOnce() + Send>);
 
+/// The name of a way in which items block, and what begins it.
+pub(crate) type Way = (&'static str, fn() -> Blocker);
+
 /// The ways in which items block.
-pub(crate) const WAYS: [(&str, fn() -> Blocker); 4] = [
+pub(crate) const WAYS: [Way; 4] = [
     ("sleep", || {
         let over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&over);
@@ -185,9 +188,11 @@ fn the_mode_that_is_in_force_is_shown() {
     for asked in MODES {
         let (mode, fallback, portable) = told(asked);
         match mode {
-            Detection::Switches => assert!(asked != Detection::Sampling && fallback.is_none()),
+            Detection::Switches => {
+                assert!(asked != Detection::Sampling && fallback.is_none(), "{asked}: {fallback:?}");
+            }
             Detection::Sampling => {
-                assert!(asked != Detection::Sampling || fallback.is_none(), "{fallback:?}")
+                assert_eq!(fallback.is_none(), asked == Detection::Sampling, "{asked}: {fallback:?}");
             }
             Detection::Off => assert!(portable && fallback.is_some(), "{asked}"),
             other => panic!("{other} is in force"),

@@ -94,7 +94,7 @@ fn guards_of_both_strengths_may_be_nested_and_crossed() {
             run(&executor, &queue, move || {
                 let wait = |when: bool| {
                     if when {
-                        wait_for_the_next(&own)
+                        wait_for_the_next(&own);
                     }
                 };
                 let outer = Guard::enter(bit(0));

@@ -83,12 +83,13 @@ impl Pool {
         match state.crew.kick(reserved, near.cpu()) {
             Wake::Unpark(id) => {
                 let worker = Arc::clone(state.worker(id));
-                worker.cell.set_phase(Phase::Waking);
                 drop(state);
                 match near {
                     Near::Free(cpu) => self.place_on(cpu, &worker),
                     Near::Anywhere | Near::Leaves(_) => self.bring_home(&worker),
                 }
+                // Last: whoever sees this begins, parked or not, and nobody would let it roam who is placed later.
+                worker.cell.set_phase(Phase::Waking);
                 worker.unpark();
             }
             Wake::Create => {

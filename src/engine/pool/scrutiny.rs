@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::policy::pace::Pace;
 use crate::policy::suspect::Found;
 use crate::policy::watch::{Look, Rules};
 use crate::policy::worker::Phase;
@@ -24,7 +25,7 @@ impl Pool {
             // Also between taking its reservation and beginning.
             Phase::Waking | Phase::Between | Phase::Running | Phase::MayBlock => true,
             Phase::Uncounted => !counts,
-            Phase::Idle | Phase::Blocked | Phase::Asleep | Phase::Exiting => false,
+            Phase::Idle | Phase::Blocked | Phase::Asleep | Phase::Hog | Phase::Exiting => false,
         };
         let state = self.state.lock();
         let workers: Vec<_> = state.workers.iter().filter_map(Slot::worker).map(Arc::clone).collect();
@@ -36,10 +37,16 @@ impl Pool {
             help_coming: state.crew.is_help_coming(),
             cpus: target.filter(|_| counts).map(|target| target as usize),
             per_cpu: matches!(self.spec.kind, PoolKind::PerCpu { .. }),
+            pace: state.pace,
             given: state.given,
             workers: words,
         };
         (look, workers)
+    }
+
+    /// What became of it after a look.
+    pub(crate) fn keep_pace(&self, pace: Pace) {
+        self.state.lock().pace = pace;
     }
 
     /// Carries out what was found out about a worker. False if it does something else by now.

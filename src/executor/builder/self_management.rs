@@ -161,4 +161,11 @@ impl ExecutorBuilder {
         self.progress_check = Some(patience);
         self
     }
+
+    /// How the executor looks at its threads, for tests of what the system may refuse it.
+    #[cfg(test)]
+    pub(crate) fn probe(mut self, probe: Probe) -> Self {
+        self.self_management.probe = probe;
+        self
+    }
 }

@@ -17,6 +17,8 @@ struct Threads {
     cpu_micros: Vec<Option<u64>>,
     sleeps_so_far: u64,
     asked: usize,
+    /// That of their pool.
+    pace: Pace,
 }
 
 impl Threads {
@@ -52,7 +54,8 @@ fn look(
     threads: &mut Threads,
     now: Time,
 ) -> (Vec<(WorkerId, Finding)>, Option<Time>) {
-    let findings = suspects.look(workers, scrutiny, threads, now);
+    let findings = suspects.look(workers, (scrutiny, threads.pace), threads, now);
+    threads.pace = findings.pace;
     for found in &findings.found {
         let (_, word) = workers.iter_mut().find(|(id, _)| *id == found.worker).unwrap();
         assert_eq!(*word, found.seen);
@@ -134,7 +137,7 @@ fn a_hog_is_found_when_it_has_used_the_threshold() {
     assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(10_000)), (vec![], Some(at(15_000))));
     threads.cpu_micros[0] = Some(10_500);
     assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(15_000)).0, [(0, Finding::Hog)]);
-    assert_eq!(workers[0].1.phase(), Phase::Uncounted);
+    assert_eq!(workers[0].1.phase(), Phase::Hog);
     assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(16_000)), (vec![], None));
 }
 
@@ -212,8 +215,9 @@ fn hogs_are_paced_by_themselves() {
 fn progress_is_a_new_item_or_another_worker() {
     let mut threads = Threads::of(&[false; 3]);
     let mut suspects = Suspects::default();
-    let mut progress =
-        |workers: &[(WorkerId, WorkerState)]| suspects.look(workers, BOTH, &mut threads, at(0)).progress;
+    let mut progress = |workers: &[(WorkerId, WorkerState)]| {
+        suspects.look(workers, (BOTH, Pace::NEW), &mut threads, at(0)).progress
+    };
     assert!(progress(&[(0, running())]));
     assert!(!progress(&[(0, running())]));
     assert!(!progress(&[(0, running().block().0)]), "the same item");
@@ -238,4 +242,22 @@ fn a_hog_is_paced_by_all_that_are_out_whatever_its_number() {
     assert_eq!(at_millis(&mut workers, 10), [(1, Finding::Hog)]);
     assert_eq!(at_millis(&mut workers, 15), [], "five milliseconds after the last one");
     assert_eq!(at_millis(&mut workers, 20), [(0, Finding::Hog)]);
+}
+
+/// spec: S5 (no crowd, also if the pool is quiet in between): who is out is known by the words, and since when by the pool.
+#[test]
+fn another_watch_goes_on_with_the_pace_of_the_last_one() {
+    let mut workers: Vec<_> = (0..3).map(|id| (id, running())).collect();
+    let mut threads = Threads::of(&[false; 3]);
+    let mut found_at = Vec::new();
+    let mut suspects = Suspects::default();
+    for millis in 0..60 {
+        if millis % 13 == 0 {
+            suspects = Suspects::default();
+        }
+        threads.cpu_micros.fill(Some(1000 * millis));
+        let (found, _) = look(&mut suspects, &mut workers, BOTH, &mut threads, at(1000 * millis));
+        found_at.extend(found.into_iter().map(|(id, _)| (id, millis)));
+    }
+    assert_eq!(found_at, [(0, 10), (1, 23), (2, 38)]);
 }

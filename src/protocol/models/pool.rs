@@ -33,6 +33,8 @@ pub(super) struct Worker {
     pub(super) cell: WorkerCell,
     /// What it parks on.
     bell: Notify,
+    /// Whoever wakes it decides first where it begins.
+    placed: Data<bool>,
     /// The owner's own: it has not begun an item since it was woken.
     woken_just_now: Data<bool>,
 }
@@ -84,12 +86,12 @@ impl Pool {
         let Kick::Wake(reserved) = kick else { return };
         let mut crew = self.crew.lock();
         let wake = crew.kick(reserved, None);
-        if let Wake::Unpark(id) = wake {
-            self.worker(id).cell.set_phase(Phase::Waking);
-        }
         drop(crew);
         if let Wake::Unpark(id) = wake {
-            self.worker(id).bell.notify();
+            let worker = self.worker(id);
+            worker.placed.write(|placed| *placed = true);
+            worker.cell.set_phase(Phase::Waking);
+            worker.bell.notify();
         }
     }
 
@@ -117,6 +119,7 @@ impl Pool {
             match self.worker(id).cell.load().phase() {
                 Phase::Idle => self.worker(id).bell.wait(),
                 Phase::Waking => {
+                    assert!(self.worker(id).placed.write(std::mem::take), "it began before it was placed");
                     let (reserved, _prepare) = self.crew.lock().woken();
                     self.start(id, reserved);
                 }
@@ -225,6 +228,11 @@ impl Pool {
 
 impl Worker {
     fn idle() -> Self {
-        Self { cell: WorkerCell::new(Phase::Idle), bell: Notify::new(), woken_just_now: Data::new(false) }
+        Self {
+            cell: WorkerCell::new(Phase::Idle),
+            bell: Notify::new(),
+            placed: Data::new(false),
+            woken_just_now: Data::new(false),
+        }
     }
 }

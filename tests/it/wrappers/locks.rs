@@ -287,6 +287,9 @@ fn a_panic_poisons_nothing() {
     }
 }
 
+/// Two numbers that differ while a writer is inside.
+type Pair = (usize, usize);
+
 /// spec: C7: a lock excludes, on workers and on other threads alike.
 #[test]
 fn locks_exclude() {
@@ -294,10 +297,9 @@ fn locks_exclude() {
     let executor = cpus(2);
     let queue = WorkQueue::new("q").max_active(16).build_on(&executor).unwrap();
     let rounds = stress(500);
-    // Two numbers that differ while a writer is inside.
     let shared = Arc::new((Mutex::new((0, 0)), RwLock::new((0, 0)), AtomicUsize::new(0)));
-    let body = move |shared: &(Mutex<(usize, usize)>, RwLock<(usize, usize)>, AtomicUsize)| {
-        let write = |pair: &mut (usize, usize)| {
+    let body = move |shared: &(Mutex<Pair>, RwLock<Pair>, AtomicUsize)| {
+        let write = |pair: &mut Pair| {
             assert_eq!(pair.0, pair.1);
             pair.0 += 1;
             std::hint::black_box(&pair);

@@ -1,0 +1,45 @@
+//! Which CPUs an executor gets.
+
+use std::io;
+
+use crate::engine::placement::Slot;
+use crate::policy::topology::Topology;
+use crate::{BuildExecutorError, CpuSet, ExecutorBuilder, TopologySource};
+
+impl ExecutorBuilder {
+    /// Which of the topology's CPUs are used, and which real ones serve them.
+    pub(super) fn choose_cpus(
+        &mut self,
+        topology: &Topology,
+        real: io::Result<CpuSet>,
+    ) -> Result<(CpuSet, Vec<Slot>), BuildExecutorError> {
+        let known: CpuSet = topology.cpus().iter().map(|cpu| cpu.id).collect();
+        let of_this_machine = matches!(self.topology, TopologySource::Probe);
+        let cpus = match (self.cpus.take(), &real) {
+            (Some(cpus), _) => cpus,
+            (None, Ok(process)) if of_this_machine => {
+                let common = process.intersection(&known);
+                if common.is_empty() {
+                    return Err(BuildExecutorError::NoCommonCpu { process: process.clone(), known });
+                }
+                common
+            }
+            (None, Err(_)) if of_this_machine => return Err(BuildExecutorError::Cpus(real.unwrap_err())),
+            (None, _) => known.clone(),
+        };
+        if cpus.is_empty() {
+            return Err(BuildExecutorError::NoCpu);
+        }
+        if let Some(cpu) = cpus.iter().find(|cpu| !known.contains(*cpu)) {
+            return Err(BuildExecutorError::UnknownCpu { cpu, known });
+        }
+        let slots = if of_this_machine {
+            cpus.iter().map(|cpu| Slot { cpu, real: cpu }).collect()
+        } else {
+            let real: Vec<usize> = real.map_err(BuildExecutorError::Cpus)?.iter().collect();
+            let turn = real.iter().cycle();
+            cpus.iter().zip(turn).map(|(cpu, real)| Slot { cpu, real: *real }).collect()
+        };
+        Ok((cpus, slots))
+    }
+}
