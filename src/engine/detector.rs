@@ -214,7 +214,8 @@ impl Sight {
                     return Ok(());
                 };
                 self.ear = Ear::Denied;
-                self.ear = Ear::Opened(Box::new(Listening::new(ring?)));
+                let listening = ring.map(Listening::new)?;
+                self.ear = Ear::Opened(Box::new(listening));
             }
             Ear::Opened(listening) => listening.go_on(),
             Ear::Denied => {}
