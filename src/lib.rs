@@ -20,7 +20,8 @@
 //!
 //! * **Items may block.** A fixed pool loses a thread to each item that waits for a disk, a lock or another item, and
 //!   deadlocks when all of them do. Here an item that blocks under a guard ([`blocking()`], [`BlockingGuard`]) stops
-//!   counting, and another worker takes its place at once.
+//!   counting, and another worker takes its place at once. Where a guard is missing, that is
+//!   [noticed](#what-nobody-has-said), and takes a moment longer.
 //! * **Threads do not multiply.** However many items there are, and however many queues of a class, CPU work runs on as
 //!   many threads as there are CPUs (see [Classes](#classes) for what a class is). A thread more is made only when one
 //!   blocks and work is pending, and leaves when it was idle for long.
@@ -136,10 +137,27 @@
 //!
 //! # Guards
 //!
-//! A guard is a promise kept by hand: where one is missing, the pool takes the blocked worker for a running one, and
-//! whatever is queued behind it waits. Put a guard around each call that may sleep: file and network I/O, locks that are
-//! held for long, channels, joins of foreign threads. It costs about 14 ns. The waits of this crate bring their
-//! own, and so do the locks, channels, files, threads and processes of the module [`mod@blocking`].
+//! Put a guard around each call that may sleep: file and network I/O, locks that are held for long, channels, joins of
+//! foreign threads. It costs about 14 ns, and whatever is queued behind starts at once. [`may_block()`] is for what is mostly
+//! over in a moment. The waits of this crate bring their own, and so do the locks, channels, files, threads and processes
+//! of the module [`mod@blocking`].
+//!
+//! # What nobody has said
+//!
+//! A guard that somebody forgot makes others wait for a while, but not for good. While items wait for a place, the
+//! executor's manager looks at the threads of those who have one; an idle executor does not look.
+//!
+//! * Who sleeps outside of any guard is replaced after some milliseconds at most, on a machine with a CPU to spare; after a
+//!   fraction of one where the system tells of it: [`Detection`] says how, and [`ExecutorBuilder::detection`] chooses.
+//!   Preemption is no sleep. [`Executor::undeclared_blockers`] lists the types of such items: there a guard is missing.
+//! * Who keeps the CPU of a per-CPU queue for 10 ms ([`ExecutorBuilder::hog_threshold`]) counts as
+//!   [CPU intensive](WorkQueueBuilder::cpu_intensive) from then on. [`Executor::hogs`] lists them; they are logged, too.
+//! * They cannot make a crowd of threads: as many of them as the pool has CPUs are replaced at once, and each further one
+//!   after a longer gap. Blocks under a guard are not slowed down.
+//! * A pool that has work and starts none of it for 30 s ([`ExecutorBuilder::watchdog_threshold`]) is reported once, with
+//!   what its workers are at: in the log, or to a [`stall_handler`](ExecutorBuilder::stall_handler).
+//!
+//! So it is on Linux. Elsewhere, threads cannot be looked at: guards are all there is, and the watchdog.
 //!
 //! # Fork
 //!
@@ -162,8 +180,9 @@
 //! The documentation of each item has the kernel's names as aliases: search it for `queue_work_on`. What is different
 //! here:
 //!
-//! * **Blocking is told, not seen.** The kernel's scheduler tells a pool that a worker sleeps; here a [guard](#guards)
-//!   does. Nor is an item noticed that keeps its CPU busy for long: say [`cpu_intensive`](WorkQueueBuilder::cpu_intensive).
+//! * **Blocking is told, or seen later.** The kernel's scheduler tells a pool at once that a worker sleeps; here a
+//!   [guard](#guards) does. Without one, the manager [finds out](#what-nobody-has-said), while work waits, and what it finds
+//!   is replaced at a limited pace. An item that keeps its CPU busy is found in the same way.
 //! * **Managed queues** ([`WorkQueue::new`]) are an addition: unbound, and yet no more runnable items than CPUs.
 //! * **Refusals are typed errors, and change nothing.** The kernel warns, answers true, and drops an item that is queued to
 //!   a queue being drained; here that is [`QueueError::Draining`], and the item or closure is as it was. A disabled item

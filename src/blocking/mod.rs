@@ -6,7 +6,7 @@
 //!
 //! | instead of | write | the guard is entered |
 //! |---|---|---|
-//! | `parking_lot`'s `Mutex`, `RwLock` | [`sync::Mutex`], [`sync::RwLock`] | if the lock cannot be had at once |
+//! | `parking_lot`'s `Mutex`, `RwLock` | [`sync::Mutex`], [`sync::RwLock`] | if the lock cannot be had in a moment |
 //! | `parking_lot`'s `Condvar` | [`sync::Condvar`] | in each wait |
 //! | `crossbeam_channel`, `std::sync::mpsc` | [`channel`] | if the channel is full, or empty |
 //! | reading and writing files, pipes, sockets | [`io::Blocking`] around them | in each call |

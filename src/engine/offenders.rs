@@ -11,7 +11,7 @@ use crate::sys::sync::Mutex;
 
 use super::worker::Worker;
 
-/// A type of items that has done more than once what it should not do at all.
+/// A type of items that has kept others waiting, and how often.
 ///
 /// See [`Executor::hogs`](crate::Executor::hogs) and
 /// [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers).

@@ -6,7 +6,9 @@ use std::fmt;
 
 /// How an executor notices that an item blocks outside of any [guard](crate#guards).
 ///
-/// Only pools with pending work and no free place are looked at; an idle executor does not look. What is in force, and
+/// Only pools with pending work and no free place are looked at; an idle executor does not look. Guards,
+/// [`may_block`](crate::may_block) and the [watchdog](crate::ExecutorBuilder::watchdog_threshold) work in each of these modes.
+/// What is in force, and
 /// why if that is not what was asked for: [`ExecutorSnapshot::detection`](crate::ExecutorSnapshot::detection) and
 /// [`detection_fallback`](crate::ExecutorSnapshot::detection_fallback).
 ///
@@ -30,8 +32,9 @@ pub enum Detection {
     /// Nobody looks at threads: blocking is known from guards alone, and nobody is taken for a
     /// [hog](crate::ExecutorBuilder::hog_threshold).
     Off,
-    /// The states of threads are sampled: a block is noticed within milliseconds. Linux only; elsewhere it is
-    /// [`Off`](Self::Off).
+    /// The states of threads are sampled, every 0.25 to 3 ms: a block is noticed within milliseconds. Linux only; elsewhere
+    /// it is [`Off`](Self::Off). Where `/proc` cannot be read, a thread whose CPU time stands still for 3 ms is taken for
+    /// one that sleeps.
     Sampling,
     /// The system's scheduler tells of each switch of a thread that is looked at: a block is noticed in a fraction of a
     /// millisecond. Linux only, and only where `perf_event_open` is permitted; elsewhere it is

@@ -20,7 +20,10 @@ pub(crate) mod pause;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod probe;
 #[cfg(not(cmwq_loom))]
-#[cfg_attr(any(cmwq_portable, not(target_os = "linux")), allow(dead_code, reason = "nobody has records there"))]
+#[cfg_attr(
+    any(cmwq_portable, not(target_os = "linux")),
+    allow(dead_code, reason = "nobody has records there")
+)]
 pub(crate) mod switches;
 pub(crate) mod sync;
 #[cfg(not(cmwq_loom))]

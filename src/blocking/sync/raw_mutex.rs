@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lock_api::{RawMutex as _, RawMutexTimed as _};
 
-use crate::blocking::guard::blocking;
+use super::contended;
 
 /// What a [`Mutex`](super::Mutex) is made of: parking_lot's lock, which is waited for under a guard.
 ///
@@ -47,9 +47,14 @@ impl RawMutex {
         f(&mut guard)
     }
 
-    #[cold]
-    fn lock_contended(&self) {
-        blocking(|| self.raw().lock());
+    fn lock_contended(&self, deadline: Option<Instant>) -> bool {
+        contended::wait(deadline, |until| match until {
+            Some(until) => self.raw().try_lock_until(until),
+            None => {
+                self.raw().lock();
+                true
+            }
+        })
     }
 }
 
@@ -65,7 +70,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
         // All that parking_lot's `lock` does before it sleeps: one compare-and-swap if the lock is free, else a few
         // more looks. `try_lock` would load first, which makes a free lock half as dear again.
         if !self.raw().try_lock_for(Duration::ZERO) {
-            self.lock_contended();
+            self.lock_contended(None);
         }
     }
 
@@ -107,10 +112,10 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     type Instant = Instant;
 
     fn try_lock_for(&self, timeout: Duration) -> bool {
-        self.try_lock() || blocking(|| self.raw().try_lock_for(timeout))
+        self.try_lock() || self.lock_contended(contended::deadline(timeout))
     }
 
     fn try_lock_until(&self, deadline: Instant) -> bool {
-        self.try_lock() || blocking(|| self.raw().try_lock_until(deadline))
+        self.try_lock() || self.lock_contended(Some(deadline))
     }
 }

@@ -3,9 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use lock_api::{RawRwLock as _, RawRwLockRecursive as _, RawRwLockUpgrade as _};
+use lock_api::{
+    RawRwLock as _, RawRwLockRecursive as _, RawRwLockRecursiveTimed as _, RawRwLockTimed as _,
+    RawRwLockUpgrade as _, RawRwLockUpgradeTimed as _,
+};
 
-use crate::blocking::guard::blocking;
+use super::contended;
 
 /// What a [`RwLock`](super::RwLock) is made of: parking_lot's lock, which is waited for under a guard.
 ///
@@ -22,14 +25,59 @@ use crate::blocking::guard::blocking;
 pub struct RawRwLock(parking_lot::RawRwLock);
 
 impl RawRwLock {
-    #[cold]
-    fn lock_shared_contended(&self) {
-        blocking(|| self.0.lock_shared());
+    fn lock_shared_contended(&self, deadline: Option<Instant>) -> bool {
+        contended::wait(deadline, |until| match until {
+            Some(until) => self.0.try_lock_shared_until(until),
+            None => {
+                self.0.lock_shared();
+                true
+            }
+        })
     }
 
-    #[cold]
-    fn lock_exclusive_contended(&self) {
-        blocking(|| self.0.lock_exclusive());
+    fn lock_exclusive_contended(&self, deadline: Option<Instant>) -> bool {
+        contended::wait(deadline, |until| match until {
+            Some(until) => self.0.try_lock_exclusive_until(until),
+            None => {
+                self.0.lock_exclusive();
+                true
+            }
+        })
+    }
+
+    fn lock_shared_recursive_contended(&self, deadline: Option<Instant>) -> bool {
+        contended::wait(deadline, |until| match until {
+            Some(until) => self.0.try_lock_shared_recursive_until(until),
+            None => {
+                self.0.lock_shared_recursive();
+                true
+            }
+        })
+    }
+
+    fn lock_upgradable_contended(&self, deadline: Option<Instant>) -> bool {
+        contended::wait(deadline, |until| match until {
+            Some(until) => self.0.try_lock_upgradable_until(until),
+            None => {
+                self.0.lock_upgradable();
+                true
+            }
+        })
+    }
+
+    /// # Safety
+    ///
+    /// The caller holds the upgradable lock.
+    unsafe fn upgrade_contended(&self, deadline: Option<Instant>) -> bool {
+        contended::wait(deadline, |until| match until {
+            // SAFETY: the caller holds the upgradable lock, and keeps it if an attempt fails; none follows one that did not.
+            Some(until) => unsafe { self.0.try_upgrade_until(until) },
+            None => {
+                // SAFETY: as above.
+                unsafe { self.0.upgrade() };
+                true
+            }
+        })
     }
 }
 
@@ -43,7 +91,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     #[inline]
     fn lock_shared(&self) {
         if !self.try_lock_shared() {
-            self.lock_shared_contended();
+            self.lock_shared_contended(None);
         }
     }
 
@@ -64,7 +112,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     #[inline]
     fn lock_exclusive(&self) {
         if !self.try_lock_exclusive() {
-            self.lock_exclusive_contended();
+            self.lock_exclusive_contended(None);
         }
     }
 
@@ -132,19 +180,19 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLock {
     type Instant = Instant;
 
     fn try_lock_shared_for(&self, timeout: Duration) -> bool {
-        self.try_lock_shared() || blocking(|| self.0.try_lock_shared_for(timeout))
+        self.try_lock_shared() || self.lock_shared_contended(contended::deadline(timeout))
     }
 
     fn try_lock_shared_until(&self, deadline: Instant) -> bool {
-        self.try_lock_shared() || blocking(|| self.0.try_lock_shared_until(deadline))
+        self.try_lock_shared() || self.lock_shared_contended(Some(deadline))
     }
 
     fn try_lock_exclusive_for(&self, timeout: Duration) -> bool {
-        self.try_lock_exclusive() || blocking(|| self.0.try_lock_exclusive_for(timeout))
+        self.try_lock_exclusive() || self.lock_exclusive_contended(contended::deadline(timeout))
     }
 
     fn try_lock_exclusive_until(&self, deadline: Instant) -> bool {
-        self.try_lock_exclusive() || blocking(|| self.0.try_lock_exclusive_until(deadline))
+        self.try_lock_exclusive() || self.lock_exclusive_contended(Some(deadline))
     }
 }
 
@@ -153,7 +201,7 @@ unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
     #[inline]
     fn lock_shared_recursive(&self) {
         if !self.try_lock_shared_recursive() {
-            blocking(|| self.0.lock_shared_recursive());
+            self.lock_shared_recursive_contended(None);
         }
     }
 
@@ -166,11 +214,11 @@ unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
 // SAFETY: as above.
 unsafe impl lock_api::RawRwLockRecursiveTimed for RawRwLock {
     fn try_lock_shared_recursive_for(&self, timeout: Duration) -> bool {
-        self.try_lock_shared_recursive() || blocking(|| self.0.try_lock_shared_recursive_for(timeout))
+        self.try_lock_shared_recursive() || self.lock_shared_recursive_contended(contended::deadline(timeout))
     }
 
     fn try_lock_shared_recursive_until(&self, deadline: Instant) -> bool {
-        self.try_lock_shared_recursive() || blocking(|| self.0.try_lock_shared_recursive_until(deadline))
+        self.try_lock_shared_recursive() || self.lock_shared_recursive_contended(Some(deadline))
     }
 }
 
@@ -179,7 +227,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     #[inline]
     fn lock_upgradable(&self) {
         if !self.try_lock_upgradable() {
-            blocking(|| self.0.lock_upgradable());
+            self.lock_upgradable_contended(None);
         }
     }
 
@@ -205,7 +253,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
         // SAFETY: the caller holds the upgradable lock.
         if unsafe { !self.0.try_upgrade() } {
             // SAFETY: and still does: it was not upgraded.
-            blocking(|| unsafe { self.0.upgrade() });
+            unsafe { self.upgrade_contended(None) };
         }
     }
 
@@ -255,11 +303,11 @@ unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
 // SAFETY: as above.
 unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
     fn try_lock_upgradable_for(&self, timeout: Duration) -> bool {
-        self.try_lock_upgradable() || blocking(|| self.0.try_lock_upgradable_for(timeout))
+        self.try_lock_upgradable() || self.lock_upgradable_contended(contended::deadline(timeout))
     }
 
     fn try_lock_upgradable_until(&self, deadline: Instant) -> bool {
-        self.try_lock_upgradable() || blocking(|| self.0.try_lock_upgradable_until(deadline))
+        self.try_lock_upgradable() || self.lock_upgradable_contended(Some(deadline))
     }
 
     /// # Safety
@@ -267,7 +315,7 @@ unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
     /// As the trait says.
     unsafe fn try_upgrade_for(&self, timeout: Duration) -> bool {
         // SAFETY: the caller holds the upgradable lock, and keeps it if the first attempt fails.
-        unsafe { self.0.try_upgrade() || blocking(|| self.0.try_upgrade_for(timeout)) }
+        unsafe { self.0.try_upgrade() || self.upgrade_contended(contended::deadline(timeout)) }
     }
 
     /// # Safety
@@ -275,6 +323,6 @@ unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
     /// As the trait says.
     unsafe fn try_upgrade_until(&self, deadline: Instant) -> bool {
         // SAFETY: the caller holds the upgradable lock, and keeps it if the first attempt fails.
-        unsafe { self.0.try_upgrade() || blocking(|| self.0.try_upgrade_until(deadline)) }
+        unsafe { self.0.try_upgrade() || self.upgrade_contended(Some(deadline)) }
     }
 }

@@ -82,8 +82,8 @@ impl ExecutorBuilder {
     /// as if its queue were [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive), so that others of its pool start
     /// beside it. Default: 10 ms. Zero: nobody looks for hogs. Otherwise at least 1 ms.
     ///
-    /// The threshold is a lower bound: hogs are looked for while work waits for their place, on per-CPU queues, and with
-    /// [`Detection::Off`] not at all. They are counted by type
+    /// The threshold is a lower bound: hogs are looked for while work waits for their place, in pools of one CPU (in
+    /// others, the rest of their CPUs go on), and not at all with [`Detection::Off`]. They are counted by type
     /// ([`Executor::hogs`](crate::Executor::hogs)), and logged from the fourth time on, ever more rarely.
     ///
     /// # Examples

@@ -1,0 +1,104 @@
+//! How a lock that somebody else holds is waited for.
+#![allow(clippy::disallowed_methods, reason = "it is the clock that the lock's own deadline is read from")]
+
+use std::time::{Duration, Instant};
+
+use crate::blocking::guard::{blocking, may_block};
+use crate::engine::worker;
+
+/// So long an item that waits for a lock keeps its place (and for the slack that the system adds to short sleeps, 50 µs
+/// as a rule). Most locks are held for less: if each wait let another item start, that one would soon want the same
+/// lock, and a crowd of threads would queue for it. Short enough to be no delay for those behind an item that waits
+/// in earnest.
+const MOMENT: Duration = Duration::from_micros(20);
+
+/// Takes a lock by `lock`, which waits until the given moment at most and tells whether it has the lock, or without an
+/// end. First for a moment as an item that may block, then under a guard.
+#[cold]
+pub(super) fn wait(deadline: Option<Instant>, lock: impl Fn(Option<Instant>) -> bool) -> bool {
+    if worker::with_current(|worker| worker.is_some()) {
+        let moment = Instant::now() + MOMENT;
+        if deadline.is_some_and(|deadline| deadline <= moment) {
+            return may_block(|| lock(deadline));
+        }
+        if may_block(|| lock(Some(moment))) {
+            return true;
+        }
+    }
+    blocking(|| lock(deadline))
+}
+
+/// When a wait of this length ends. What lies beyond the clock's range never comes.
+pub(super) fn deadline(timeout: Duration) -> Option<Instant> {
+    Instant::now().checked_add(timeout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Executor, WorkQueue};
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Calls [`wait`] in an item. What `lock` was asked for, each time, and the state of its worker then.
+    fn asked(deadline: Option<Instant>, answers: bool) -> (bool, Vec<(Option<Instant>, String)>) {
+        let executor = Executor::builder().build().unwrap();
+        let queue = WorkQueue::new("waits").build_on(&executor).unwrap();
+        let wait = move || {
+            let asked = std::cell::RefCell::new(Vec::new());
+            let has_it = wait(deadline, |until| {
+                let pools = executor.snapshot().pools;
+                let states = pools.into_iter().flat_map(|pool| pool.worker_states);
+                asked.borrow_mut().push((until, states.collect::<String>()));
+                answers || until.is_none()
+            });
+            (has_it, asked.into_inner())
+        };
+        queue.spawn(wait).unwrap().join().unwrap()
+    }
+
+    /// spec: C7 (guarded when contended)
+    #[test]
+    fn first_it_may_block_for_a_moment_and_then_it_blocks() {
+        let (has_it, asked) = asked(None, false);
+        assert!(has_it);
+        let [(Some(moment), first), (None, then)] = &asked[..] else { panic!("{asked:?}") };
+        assert!(*moment < Instant::now());
+        assert!(first.contains("MayBlock") && then.contains("Blocked"), "{asked:?}");
+    }
+
+    /// spec: C7 (guarded when contended)
+    #[test]
+    fn what_is_had_in_a_moment_is_no_block() {
+        let (has_it, asked) = asked(None, true);
+        assert!(has_it);
+        assert!(matches!(&asked[..], [(Some(_), state)] if state.contains("MayBlock")), "{asked:?}");
+    }
+
+    /// spec: C7: timeouts are those that were asked for.
+    #[test]
+    fn deadlines_are_kept() {
+        let (soon, late) = (Instant::now(), Instant::now() + LONG);
+        let times = |(has_it, asked): (bool, Vec<(Option<Instant>, String)>)| {
+            assert!(!has_it);
+            asked.into_iter().map(|(until, _)| until.unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(times(asked(Some(soon), false)), [soon]);
+        let [moment, end] = times(asked(Some(late), false))[..] else { panic!("it is asked for twice") };
+        assert!(moment < late && end == late);
+        assert_eq!(deadline(Duration::MAX), None);
+    }
+
+    /// spec: C7: on a thread that is no worker, nothing is added.
+    #[test]
+    fn elsewhere_it_waits_once() {
+        for deadline in [None, Some(Instant::now() + LONG)] {
+            let asked = std::cell::Cell::new(0);
+            assert!(wait(deadline, |until| {
+                asked.set(asked.get() + 1);
+                until == deadline
+            }));
+            assert_eq!(asked.get(), 1);
+        }
+    }
+}
