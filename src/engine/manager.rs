@@ -228,7 +228,7 @@ impl ManagerThread {
             }
             self.lookout.look(&self.core, now);
             for told in self.detector.told() {
-                self.schedule.look_by(|pool| pool.ptr_eq(&told), now);
+                self.schedule.told(|pool| pool.ptr_eq(&told), now);
             }
             while let Some(duty) = self.schedule.take_due(now) {
                 self.perform(duty, now);

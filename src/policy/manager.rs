@@ -123,6 +123,17 @@ impl<P: Clone> Manager<P> {
         self.duties.set(now, Duty::Look(pool, Watch::new(now)));
     }
 
+    /// The system tells that somebody sleeps in a watched pool: it is looked at now. Costs O(duties).
+    pub(crate) fn told(&mut self, is_pool: impl Fn(&P) -> bool, now: Time) {
+        let is_meant = |duty: &Duty<P>| matches!(duty, Duty::Look(pool, _) if is_pool(pool));
+        for (_, mut look) in self.duties.take_all(is_meant) {
+            if let Duty::Look(_, watch) = &mut look {
+                watch.tell();
+            }
+            self.duties.set(now, look);
+        }
+    }
+
     /// A watched pool is looked at by this time, if not sooner. Costs O(duties).
     pub(crate) fn look_by(&mut self, is_pool: impl Fn(&P) -> bool, at: Time) {
         let is_meant = |duty: &Duty<P>| matches!(duty, Duty::Look(pool, _) if is_pool(pool));

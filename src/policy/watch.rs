@@ -38,7 +38,7 @@ const WATCHDOG_LONGEST: Duration = Duration::from_secs(1);
 pub(crate) struct Rules {
     /// Those who sleep without a guard.
     pub(crate) sleepers: bool,
-    /// The system tells when they do: there is no need to look often.
+    /// The system tells when they do, mostly.
     pub(crate) is_told: bool,
     /// Those who use so much CPU time.
     pub(crate) hogs: Option<Duration>,
@@ -105,6 +105,8 @@ pub(crate) struct Watch {
     period: Duration,
     /// So many looks come soon after each other.
     alert: u8,
+    /// The system has told of somebody who sleeps, so the next look comes.
+    told: bool,
     suspects: Suspects,
     watchdog: Watchdog,
     /// [`Look::given`] at the last look.
@@ -118,10 +120,16 @@ impl Watch {
             stuck_since: None,
             period: Duration::ZERO,
             alert: 0,
+            told: false,
             suspects: Suspects::default(),
             watchdog: Watchdog::new(now),
             given: 0,
         }
+    }
+
+    /// The system tells that somebody sleeps.
+    pub(crate) fn tell(&mut self) {
+        self.told = true;
     }
 
     /// The pool is looked at. With when to look again.
@@ -133,7 +141,9 @@ impl Watch {
         now: Time,
     ) -> (Outcome, Time) {
         let findings = self.inspect(look, rules, facts, now);
-        if !findings.found.is_empty() && !rules.is_told {
+        // What the system has told of is no reason to look often; what it should have told of is.
+        let told = std::mem::take(&mut self.told) && rules.is_told;
+        if !findings.found.is_empty() && !told {
             self.alert = ALERT_LOOKS;
         }
         self.period = self.next_period(look, rules, &findings);
@@ -292,7 +302,20 @@ mod tests {
         let expected = [1000, 2000, 3000, 3000, 3000, 250, 250, 250, 250, 250];
         assert_eq!(looks(rules, Some(1)), expected);
         let told = Rules { is_told: true, ..rules };
-        assert_eq!(looks(told, Some(1)), [1000, 2000, 3000, 3000, 3000, 1000, 2000, 3000, 3000, 3000]);
+        assert_eq!(looks(told, Some(1)), expected, "what it should have told of, and has not");
+    }
+
+    /// spec: S1 (by the scheduler's own records)
+    #[test]
+    fn what_the_system_has_told_of_is_no_reason_to_look_often() {
+        let rules = Rules { sleepers: true, is_told: true, ..Rules::default() };
+        let look = Look { running: true, workers: vec![(0, running())], ..STUCK };
+        let mut watch = Watch::new(at(0));
+        let (_, next) = watch.look(&look, rules, &mut { RUN }, at(0));
+        assert_eq!(next, at(1000));
+        watch.tell();
+        let (outcome, next) = watch.look(&look, rules, &mut Threads { sleep: true }, at(500));
+        assert_eq!((outcome.found.len(), next), (1, at(1500)));
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Machine {
 
     pub(super) fn told(&mut self, pool: PoolId) {
         if self.look.is_empty() {
-            self.manager.look_by(|looked_at| *looked_at == pool, self.now);
+            self.manager.told(|looked_at| *looked_at == pool, self.now);
         } else {
             // It learns of it after the look that it is at.
             self.timers.set(self.now + SOON, Timer::Told(pool));
