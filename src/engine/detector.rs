@@ -30,8 +30,11 @@ use super::worker::Worker;
 /// So many descriptors are kept open for states; of further workers, the state's file is opened for each look.
 const KEPT_EYES: usize = 64;
 
+/// So many workers are listened to: each takes two descriptors, and the process may have a thousand.
+const KEPT_RINGS: usize = 64;
+
 /// After so many, a ring is not heeded for so many looks.
-const FALSE_ALARMS: u8 = 4;
+const FALSE_ALARMS: u8 = 16;
 const MISTRUST: u8 = 16;
 
 /// See the module.
@@ -161,6 +164,7 @@ impl Detector {
         shortfall: &Shortfall,
     ) -> Option<Duration> {
         let at = self.find(pool).filter(|_| self.listens)?;
+        let mut room = KEPT_RINGS.saturating_sub(self.pools.iter().map(Watched::rings).sum());
         let watched = &mut self.pools[at];
         if std::mem::take(&mut watched.is_new) {
             return Some(SHORTEST);
@@ -170,10 +174,14 @@ impl Detector {
             let word = words.binary_search_by_key(&sight.worker.id, |(id, _)| *id);
             let phase = word.map_or(Phase::Idle, |at| words[at].1.phase());
             if matches!(phase, Phase::Running | Phase::Asleep) {
-                if let Err(error) = sight.listen(self.probe) {
+                let is_there = !matches!(sight.ear, Ear::None);
+                if !is_there && room == 0 {
+                    // It is looked for by its state alone.
+                } else if let Err(error) = sight.listen(self.probe) {
                     shortfall
                         .note(|| format!("not every worker's context switches can be recorded: {error}"));
                 }
+                room -= usize::from(!is_there && sight.ear.ring().is_some());
                 look_in = look_in.into_iter().chain(sight.ear.may_miss()).min();
             } else {
                 sight.ignore();
@@ -199,6 +207,10 @@ impl Detector {
 }
 
 impl Watched {
+    fn rings(&self) -> usize {
+        self.sights.iter().filter(|sight| matches!(sight.ear, Ear::Opened(_))).count()
+    }
+
     fn kept(&self) -> usize {
         self.sights.iter().filter(|sight| sight.eye.is_some()).count()
     }

@@ -133,6 +133,8 @@ impl Pool {
         if self.binding.state.lock().cpus.contains(cpu) {
             let comes_home = self.left_home(worker).is_some_and(|home| home.contains(cpu));
             worker.place(&CpuSet::single(cpu), comes_home);
+            // Until it has begun, too, that CPU is taken.
+            worker.seen_on(cpu);
         }
     }
 

@@ -59,13 +59,15 @@ impl Pool {
         carried.holds
     }
 
-    /// A CPU on which nobody counts who was seen there last: this one, if that is so. At home, if the pool has one.
+    /// A CPU on which nobody counts, or is on the way, who was seen there last: this one, if that is so. At home, if the pool
+    /// has one.
     fn free_cpu(&self, preferred: usize) -> Option<usize> {
         let present = self.binding.cpus();
         let state = self.state.lock();
         let workers = state.workers.iter().filter_map(Slot::worker);
-        let counted = workers.filter(|worker| worker.cell.load().phase().is_counted());
-        let taken = counted.map(|worker| worker.cpu()).collect();
+        let uses = |phase: Phase| phase.is_counted() || phase == Phase::Waking;
+        let taken =
+            workers.filter(|worker| uses(worker.cell.load().phase())).map(|worker| worker.cpu()).collect();
         free_cpu(&present, self.spec.home.as_ref(), &taken, preferred)
     }
 }
