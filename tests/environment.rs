@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use cmwq::{AffinityScope, Attrs, CpuSet, Executor, TopologySource, WorkQueue};
+use cmwq::{AffinityScope, Attrs, CpuSet, Detection, Executor, TopologySource, WorkQueue};
 use rustix::process::{Pid, getpid};
 
 /// Tells the process that it is the one whose CPUs change; with a cgroup, also which.
@@ -395,6 +395,7 @@ fn managed_pools_follow_the_quota_of_the_process() {
         .thread_name_prefix(PREFIX)
         .topology(TopologySource::Synthetic("l3:1 core:8 pu:1".into()))
         .progress_check(Duration::from_secs(1))
+        .detection(Detection::Off)
         .build()
         .unwrap();
     assert_eq!(executor.snapshot().cpu_quota, Some(1.5));
