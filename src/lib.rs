@@ -138,7 +138,7 @@
 //! # Guards
 //!
 //! Put a guard around each call that may sleep: file and network I/O, locks that are held for long, channels, joins of
-//! foreign threads. It costs 20 to 45 ns, and whatever is queued behind starts at once. [`may_block()`] is for what is mostly
+//! foreign threads. It costs some 30 to 45 ns, and whatever is queued behind starts at once. [`may_block()`] is for what is mostly
 //! over in a moment. The waits of this crate bring their own, and so do the locks, channels, files, threads and processes
 //! of the module [`mod@blocking`].
 //!

@@ -10,7 +10,8 @@ use std::time::Duration;
 use cmwq::{Detection, Executor, WorkQueue, WorkQueueBuilder};
 
 use crate::support::{
-    Crowd, Door, SOON, builder, bump, burn, eventually, falls_quiet, sleeps_of, time_limit,
+    Crowd, Door, SOON, a_blocked_item_lets_another_one_in, builder, bump, burn, eventually, falls_quiet,
+    sleeps_of, time_limit,
 };
 
 /// All that look.
@@ -117,13 +118,7 @@ pub(crate) fn check_count(executor: &Executor, queue: &WorkQueue) {
     };
     assert!((0..5).any(one_at_a_time), "several run at a time: {}", executor.snapshot());
     comes_to_rest(executor);
-    let (door, behind) = (Door::default(), queue.clone());
-    let opens = door.clone();
-    let outer = queue.spawn(move || {
-        drop(behind.spawn(move || opens.open()).unwrap());
-        door.wait();
-    });
-    outer.unwrap().join().unwrap();
+    a_blocked_item_lets_another_one_in(queue);
 }
 
 /// spec: S1: whatever an item waits for, the next one of its CPU starts, on every kind of queue that counts who runs.

@@ -9,7 +9,8 @@ use std::time::Duration;
 use cmwq::{BlockingGuard, Executor, WorkQueue, blocking};
 
 use crate::support::{
-    Crowd, Door, builder, burn, eventually, no_thread_of, one_cpu_unseen, pool, time_limit, unseen,
+    Crowd, Door, a_blocked_item_lets_another_one_in, builder, burn, eventually, no_thread_of, one_cpu_unseen,
+    pool, time_limit, unseen,
 };
 
 thread_local! {
@@ -36,14 +37,7 @@ fn check_count(executor: &Executor, queue: &WorkQueue) {
         let pool = pool(executor, "0");
         pool.running == 0 && pool.waking == 0 && pool.idle == pool.workers
     });
-    // A blocked item still lets another one in.
-    let (door, behind) = (Door::default(), queue.clone());
-    let opens = door.clone();
-    let outer = queue.spawn(move || {
-        drop(behind.spawn(move || opens.open()).unwrap());
-        door.wait();
-    });
-    outer.unwrap().join().unwrap();
+    a_blocked_item_lets_another_one_in(queue);
 }
 
 /// spec: C2

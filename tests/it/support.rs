@@ -58,6 +58,17 @@ pub(crate) fn one_cpu_unseen() -> Executor {
     unseen(builder("core:1 pu:1").0).build().unwrap()
 }
 
+/// An item that blocks under a guard waits for one that it has queued behind itself.
+pub(crate) fn a_blocked_item_lets_another_one_in(queue: &WorkQueue) {
+    let (door, behind) = (Door::default(), queue.clone());
+    let opens = door.clone();
+    let outer = queue.spawn(move || {
+        drop(behind.spawn(move || opens.open()).unwrap());
+        door.wait();
+    });
+    outer.unwrap().join().unwrap();
+}
+
 /// Runs `test` on an executor of every shape, with local and with random placement.
 #[track_caller]
 pub(crate) fn on_each_executor(test: impl Fn(&Executor)) {
