@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::policy::rescue::gives_way;
-use crate::sys::sync::{AtomicU64, Condvar, Mutex, Ordering};
+use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::thread;
 
 use super::core::Core;
@@ -26,10 +26,6 @@ use super::worker::{self, WorkerThread};
 pub(crate) struct Rescuer {
     calls: Mutex<Calls>,
     called: Condvar,
-    /// How often a pool has called.
-    maydays: AtomicU64,
-    /// How many entries it has executed.
-    rescued: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -123,8 +119,6 @@ impl Order {
         let rescuer = Arc::new(Rescuer {
             calls: Mutex::new(Calls { pools: VecDeque::new(), stop: false }),
             called: Condvar::new(),
-            maydays: AtomicU64::new(0),
-            rescued: AtomicU64::new(0),
         });
         let (shared, its_core, nice) = (Arc::clone(&rescuer), Arc::clone(core), self.nice);
         thread::spawn(self.name.clone(), core.settings.stack_size, move || shared.live(&its_core, nice))?;
@@ -134,24 +128,14 @@ impl Order {
 }
 
 impl Rescuer {
-    pub(crate) fn maydays(&self) -> u64 {
-        self.maydays.load(Ordering::Relaxed)
+    /// A pool has listed itself.
+    pub(crate) fn call(&self) {
+        self.called.notify_all();
     }
 
-    pub(crate) fn rescued(&self) -> u64 {
-        self.rescued.load(Ordering::Relaxed)
-    }
-
-    /// A pool in distress has work of the queue. Told once until the rescuer comes.
-    pub(crate) fn call(&self, pool: &Arc<Pool>) {
-        if self.list(pool) {
-            self.maydays.fetch_add(1, Ordering::Relaxed);
-            self.called.notify_all();
-        }
-    }
-
-    /// False if the pool waits for the rescuer already, or nobody will come any more.
-    fn list(&self, pool: &Arc<Pool>) -> bool {
+    /// A pool in distress has work of the queue: it is served in its turn, if the rescuer is [called](Self::call) or awake.
+    /// False if it waits for the rescuer already, or nobody will come any more.
+    pub(crate) fn list(&self, pool: &Arc<Pool>) -> bool {
         let mut calls = self.calls.lock();
         let new = !calls.stop && !calls.pools.iter().any(|listed| Arc::ptr_eq(listed, pool));
         if new {
@@ -193,7 +177,7 @@ impl Rescuer {
     fn serve(self: &Arc<Self>, worker: &WorkerThread) {
         let mut rescued = 0;
         while let Some(entry) = worker.pool.take_for(self) {
-            self.rescued.fetch_add(1, Ordering::Relaxed);
+            entry.shard().events.rescued.raise();
             worker.execute(entry);
             rescued += 1;
             if gives_way(rescued, self.others_wait()) {

@@ -123,7 +123,7 @@ impl Queue {
         } else {
             self.take_back(shard, half, has_slot);
         }
-        answer(queued)
+        answer(queued, shard)
     }
 
     /// Queues a reusable item later. False if it was pending already; `again`: then it is queued later in place of
@@ -180,11 +180,11 @@ impl Queue {
     fn queue_without_entry(&self, shard: &Shard, work: &WorkHandle) -> Option<Result<bool, QueueError>> {
         let target = shard.target();
         match self.may_revive(shard.gate()) {
-            Ok(()) => work.cell.queue_without_entry(target).map(answer),
+            Ok(()) => work.cell.queue_without_entry(target).map(|queued| answer(queued, shard)),
             Err(refusal) => {
                 // As to an ordered queue: no entry is revived.
                 let pending = work.cell.queue_without_entry(Target { ordered: true, ..target });
-                Some(pending.map_or(Err(refusal), answer))
+                Some(pending.map_or(Err(refusal), |queued| answer(queued, shard)))
             }
         }
     }
@@ -204,7 +204,8 @@ impl Queue {
                     enqueue(shard, Entry::new(item, shard, half, timer.bound), has_slot, Shard::submit);
                 }
                 // It is no longer meant, or an entry lies there already.
-                None | Some(_) => {
+                other => {
+                    let _answer = other.map(|queued| answer(queued, shard));
                     self.take_back(shard, half, has_slot);
                     contain(|| drop(work));
                 }
@@ -228,9 +229,14 @@ impl Queue {
     }
 }
 
-fn answer(queued: Queued) -> Result<bool, QueueError> {
+fn answer(queued: Queued, shard: &Shard) -> Result<bool, QueueError> {
     match queued {
-        Queued::Push | Queued::Revived => Ok(true),
+        Queued::Push => Ok(true),
+        Queued::Revived => {
+            // This one has the place of a queueing that was taken back.
+            shard.events.cancelled.raise();
+            Ok(true)
+        }
         Queued::Coalesced => Ok(false),
         Queued::Refused => Err(QueueError::Disabled),
     }
