@@ -245,6 +245,7 @@ fn answer(queued: Queued, shard: &Shard) -> Result<bool, QueueError> {
 /// The caller holds a handle of the shard's queue, which keeps shard and pool in place.
 #[inline]
 fn enqueue<'q>(shard: &'q Shard, entry: Entry, has_slot: bool, submit: impl FnOnce(&'q Shard, Entry)) {
+    entry.stamp();
     if has_slot {
         submit(shard, entry);
     } else if let Some(first) = shard.gate().wait(entry) {
