@@ -273,13 +273,19 @@ impl<'q> Seen<'q> {
 fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapshot {
     let Seen { queue, facts, parts } = seen;
     let spec = &queue.spec;
-    let words: Vec<_> = queue.gates().map(|gate| gate.cell.load()).collect();
-    let active = words.iter().map(|word| word.active() as usize).sum();
-    let inactive = words.iter().map(|word| word.waiting() as usize).sum();
     let cpu = |slot| queue.executor.placement.slot_info(slot).cpu;
     let id = |pool: &Pool| ids.get(&PoolKey::of(pool)).copied();
     let shard =
         |(slot, shard, pool): &(usize, &Shard, Arc<Pool>)| Some(shard_snapshot(cpu(*slot), id(pool)?, shard));
+    let shards: Vec<ShardSnapshot> = parts.iter().filter_map(shard).collect();
+    // Each word is read once, so that sums agree.
+    let (active, inactive) = match queue.shared_gate().map(|gate| gate.cell.load()) {
+        Some(word) => (word.active() as usize, word.waiting() as usize),
+        None => (
+            shards.iter().filter_map(|shard| shard.active).sum(),
+            shards.iter().filter_map(|shard| shard.inactive).sum(),
+        ),
+    };
     QueueSnapshot {
         number: queue.number(),
         name: queue.name().to_owned(),
@@ -299,7 +305,7 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapsh
         inactive,
         counters: counters_of(queue),
         latency: None,
-        shards: parts.iter().filter_map(shard).collect(),
+        shards,
         rescuer: queue.rescuer().map(|rescuer| rescuer_snapshot(rescuer)),
         default_pool: facts.default_pool.as_deref().and_then(id),
     }
