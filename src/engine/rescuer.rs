@@ -11,6 +11,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::policy::rescue::gives_way;
+use crate::sys::affinity::ThreadId;
 use crate::sys::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::sys::thread;
 
@@ -29,6 +30,9 @@ pub(crate) struct Rescuer {
     called: Condvar,
     /// The name of its queue.
     queue: String,
+    name: String,
+    /// Its thread, as long as that lives.
+    system: Mutex<Option<ThreadId>>,
     /// How often a pool has called.
     maydays: AtomicU64,
     /// How many entries it has executed.
@@ -133,6 +137,8 @@ impl Order {
             calls: Mutex::new(Calls { pools: VecDeque::new(), stop: false }),
             called: Condvar::new(),
             queue: self.queue.clone(),
+            name: self.name.clone(),
+            system: Mutex::new(None),
             maydays: AtomicU64::new(0),
             rescued: AtomicU64::new(0),
         });
@@ -150,6 +156,16 @@ impl Rescuer {
 
     pub(crate) fn rescued(&self) -> u64 {
         self.rescued.load(Ordering::Relaxed)
+    }
+
+    /// The name of its thread.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Asks something about its thread, if that lives.
+    pub(crate) fn with_thread<R>(&self, ask: impl FnOnce(ThreadId) -> R) -> Option<R> {
+        self.system.lock().map(ask)
     }
 
     /// A pool in distress has work of the queue. Told once until the rescuer comes.
@@ -177,12 +193,14 @@ impl Rescuer {
 
     /// The whole life of the thread.
     fn live(self: Arc<Self>, core: &Core, nice: i32) {
+        *self.system.lock() = Some(ThreadId::current());
         worker::set_nice(core, nice);
         core.settings.hooks.started();
         while let Some(pool) = self.next_call() {
             worker::lend(pool, &self, |worker| self.serve(worker));
         }
         core.settings.hooks.stopped();
+        *self.system.lock() = None;
         core.rescuer_left();
     }
 
