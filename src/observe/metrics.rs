@@ -29,13 +29,17 @@ struct Metric<T, V> {
 
 const COUNTERS: [Metric<Counters, u64>; 13] = [
     count("cmwq_items_started_total", "Runs that have begun", |counters| counters.started),
-    count("cmwq_items_completed_total", "Runs that have ended, by a panic too", |counters| counters.completed),
+    count("cmwq_items_completed_total", "Runs that have ended, by a panic too", |counters| {
+        counters.completed
+    }),
     count("cmwq_items_panicked_total", "Runs that have panicked", |counters| counters.panicked),
     count("cmwq_items_cancelled_total", "Items that were cancelled before they began", |counters| {
         counters.cancelled
     }),
     count("cmwq_items_away_total", "Runs that have begun outside of their pod", |counters| counters.away),
-    count("cmwq_items_stolen_total", "Runs that another pod's workers have begun", |counters| counters.stolen),
+    count("cmwq_items_stolen_total", "Runs that another pod's workers have begun", |counters| {
+        counters.stolen
+    }),
     count("cmwq_items_rescued_total", "Runs on the queue's rescuer", |counters| counters.rescued),
     Metric {
         unit: Unit::Microseconds,
@@ -62,9 +66,11 @@ const QUEUE_GAUGES: [Metric<QueueSnapshot, f64>; 4] = [
         queue.active as f64
     }),
     level("cmwq_queue_inactive_items", "Items that wait for a slot", |queue| queue.inactive as f64),
-    level("cmwq_queue_max_active", "The limit of active items, per CPU or as a whole; 0 if there is none", |queue| {
-        queue.max_active.unwrap_or(0) as f64
-    }),
+    level(
+        "cmwq_queue_max_active",
+        "The limit of active items, per CPU or as a whole; 0 if there is none",
+        |queue| queue.max_active.unwrap_or(0) as f64,
+    ),
 ];
 
 const POOL_GAUGES: [Metric<PoolSnapshot, f64>; 5] = [
@@ -74,9 +80,11 @@ const POOL_GAUGES: [Metric<PoolSnapshot, f64>; 5] = [
     level("cmwq_pool_pending_items", "Entries on the worklist", |pool| pool.pending as f64),
     Metric {
         unit: Unit::Seconds,
-        ..level("cmwq_pool_stalled_seconds", "For how long it has had work and started none; 0 if it has", |pool| {
-            pool.stalled_for.unwrap_or_default().as_secs_f64()
-        })
+        ..level(
+            "cmwq_pool_stalled_seconds",
+            "For how long it has had work and started none; 0 if it has",
+            |pool| pool.stalled_for.unwrap_or_default().as_secs_f64(),
+        )
     },
 ];
 
@@ -96,6 +104,7 @@ const fn level<T>(name: &'static str, what: &'static str, read: fn(&T) -> f64) -
 /// See the module.
 pub(crate) struct Publisher {
     executor: Weak<ExecutorInner>,
+    labels: Labels,
     described: bool,
     /// What each queue's numbers were the last time, by its own number.
     seen: HashMap<u64, Seen>,
@@ -120,6 +129,7 @@ impl Publisher {
     pub(crate) fn new(executor: &Arc<ExecutorInner>) -> Self {
         Self {
             executor: Arc::downgrade(executor),
+            labels: Labels { executor: executor.core.settings.name_prefix.clone() },
             described: false,
             seen: HashMap::new(),
             totals: HashMap::new(),
@@ -128,21 +138,28 @@ impl Publisher {
         }
     }
 
-    /// Tells the recorder how things are. Of an executor that is gone, nothing.
+    /// Tells the recorder how things are. One that is gone has nothing.
     pub(crate) fn publish(&mut self) {
         if !std::mem::replace(&mut self.described, true) {
             describe();
         }
-        let Some(executor) = self.executor.upgrade().filter(|executor| !executor.origin.is_forked()) else { return };
-        let snapshot = Snapshot::take(&executor);
-        let labels = Labels { executor: snapshot.prefix.clone() };
-        gauge!(THREADS, labels.of_executor()).set(snapshot.threads as f64);
-        counter!(STALLS, labels.of_executor()).absolute(snapshot.stalls);
-        self.publish_queues(&snapshot.queues, &labels);
-        self.publish_pools(&snapshot.pools, &labels);
+        let executor = self.executor.upgrade();
+        let (threads, queues, pools) = match &executor {
+            None => (0, Vec::new(), Vec::new()),
+            Some(executor) if executor.origin.is_forked() => return,
+            Some(executor) => {
+                let Snapshot { threads, stalls, queues, pools, .. } = Snapshot::take(executor);
+                counter!(STALLS, self.labels.of_executor()).absolute(stalls);
+                (threads, queues, pools)
+            }
+        };
+        gauge!(THREADS, self.labels.of_executor()).set(threads as f64);
+        self.publish_queues(&queues);
+        self.publish_pools(&pools);
     }
 
-    fn publish_queues(&mut self, queues: &[QueueSnapshot], labels: &Labels) {
+    fn publish_queues(&mut self, queues: &[QueueSnapshot]) {
+        let labels = &self.labels;
         let mut before = std::mem::take(&mut self.seen);
         let mut levels: BTreeMap<&str, [f64; QUEUE_GAUGES.len()]> = BTreeMap::new();
         for queue in queues {
@@ -179,7 +196,8 @@ impl Publisher {
         self.queues = names;
     }
 
-    fn publish_pools(&mut self, pools: &[PoolSnapshot], labels: &Labels) {
+    fn publish_pools(&mut self, pools: &[PoolSnapshot]) {
+        let labels = &self.labels;
         for pool in pools {
             for metric in &POOL_GAUGES {
                 gauge!(metric.name, labels.of_pool(&pool.name)).set((metric.read)(pool));
@@ -232,7 +250,12 @@ impl Labels {
 impl Seen {
     fn of(queue: &QueueSnapshot) -> Self {
         let buckets = |of: fn(&Latency) -> &Histogram| {
-            queue.latency.iter().flat_map(|latency| of(latency).buckets()).map(|(range, n)| (range.start, n)).collect()
+            queue
+                .latency
+                .iter()
+                .flat_map(|latency| of(latency).buckets())
+                .map(|(range, n)| (range.start, n))
+                .collect()
         };
         Self {
             counts: COUNTERS.map(|metric| (metric.read)(&queue.counters)),
@@ -284,8 +307,12 @@ mod tests {
 
     #[test]
     fn names_are_of_one_form_and_none_comes_twice() {
-        let names = COUNTERS.iter().map(|metric| metric.name).chain(QUEUE_GAUGES.iter().map(|metric| metric.name));
-        let mut names: Vec<_> = names.chain(POOL_GAUGES.iter().map(|metric| metric.name)).chain([THREADS, STALLS, WAIT, RUN]).collect();
+        let names =
+            COUNTERS.iter().map(|metric| metric.name).chain(QUEUE_GAUGES.iter().map(|metric| metric.name));
+        let mut names: Vec<_> = names
+            .chain(POOL_GAUGES.iter().map(|metric| metric.name))
+            .chain([THREADS, STALLS, WAIT, RUN])
+            .collect();
         let all = names.len();
         names.sort_unstable();
         names.dedup();
