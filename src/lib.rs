@@ -219,7 +219,7 @@
 //! # Platform
 //!
 //! Linux on x86-64 and aarch64. Elsewhere workers are not bound to CPUs and have no nice levels
-//! ([`portable`](ExecutorSnapshot::portable) in a snapshot), and per-CPU queues spread what threads queue over the CPUs.
+//! ([`portable`](observe::Snapshot::portable) in a snapshot), and per-CPU queues spread what threads queue over the CPUs.
 //! On Linux, `RUSTFLAGS="--cfg cmwq_portable"` shows how that is. The minimum supported Rust version is 1.85.
 //!
 //! # Features
@@ -251,7 +251,7 @@ mod executor;
 #[cfg(not(cmwq_loom))]
 mod join;
 #[cfg(not(cmwq_loom))]
-mod observe;
+pub mod observe;
 #[cfg(not(cmwq_loom))]
 mod periodic;
 #[cfg(not(cmwq_loom))]
@@ -280,12 +280,11 @@ pub use self::{
     },
     executor::{Executor, ExecutorBuilder, QueueReport, ShutdownReport},
     join::JoinHandle,
-    observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
     periodic::PeriodicHandle,
-    queue::{EffectiveAttrs, ScopedJoinHandle, WorkQueue, WorkQueueBuilder},
+    queue::{ScopedJoinHandle, WorkQueue, WorkQueueBuilder},
     work::Work,
 };
-pub use policy::attrs::Attrs;
+pub use policy::attrs::{Attrs, EffectiveAttrs};
 pub use policy::cpu_set::{CpuSet, ParseCpuSetError};
 pub use policy::detection::Detection;
 pub use policy::pods::{AffinityScope, ParseAffinityScopeError};

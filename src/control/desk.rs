@@ -14,7 +14,8 @@ use crate::executor::WeakExecutor;
 
 use super::attribute::Attribute;
 use super::protocol::{
-    Answer, ErrorKind, Hello, NamedValue, PROTOCOL, Request, RequestError, line_of, shortened,
+    Answer, ErrorKind, Hello, NamedValue, PROTOCOL, Request, RequestError, StalledPool, WatchdogReport,
+    line_of, shortened,
 };
 use super::values;
 
@@ -51,6 +52,8 @@ impl Desk {
     fn carry_out(&self, request: Request) -> Result<Vec<u8>, RequestError> {
         match request {
             Request::Hello {} => Ok(said(&self.hello)),
+            Request::Dump {} => Ok(said(&self.executor()?.dump())),
+            Request::Watchdog {} => Ok(said(&watchdog(&self.executor()?))),
             Request::Attributes { queue } => {
                 let values = values::all(&*self.queue(&queue)?);
                 let named = values
@@ -94,6 +97,21 @@ impl Desk {
                 Err(RequestError::new(ErrorKind::AmbiguousQueue, message))
             }
         }
+    }
+}
+
+fn watchdog(executor: &Executor) -> WatchdogReport {
+    let seen = executor.dump();
+    let stalled = seen.pools.into_iter().filter_map(|pool| {
+        let stalled_for = pool.stalled_for?;
+        Some(StalledPool { pool: pool.name, cpus: pool.cpus, pending: pool.pending, stalled_for })
+    });
+    WatchdogReport {
+        threshold: executor.inner.core.settings.watchdog_threshold,
+        stalls: seen.stalls,
+        stalled: stalled.collect(),
+        hogs: seen.hogs,
+        undeclared_blockers: seen.undeclared_blockers,
     }
 }
 

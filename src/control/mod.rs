@@ -14,5 +14,7 @@ pub use self::attribute::{Attribute, ParseAttributeError};
 pub use self::client::Client;
 pub use self::error::{ClientError, ServeError};
 pub use self::path::{Process, processes};
-pub use self::protocol::{ErrorKind, Hello, MAX_REQUEST, PROTOCOL, RequestError};
+pub use self::protocol::{
+    ErrorKind, Hello, MAX_REQUEST, PROTOCOL, RequestError, StalledPool, WatchdogReport,
+};
 pub use self::server::{MAX_CONNECTIONS, Server};

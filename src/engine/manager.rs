@@ -288,8 +288,8 @@ impl ManagerThread {
         let mut facts = self.detector.facts(weak, &workers, &self.core.shortfall);
         let now = clock::now();
         let outcome = self.schedule.looked(weak.clone(), watch, &look, &mut facts, now);
-        if outcome.pace != look.pace {
-            pool.keep_pace(outcome.pace);
+        if (outcome.pace, outcome.stalled_since) != (look.pace, look.stalled_since) {
+            pool.keep(outcome.pace, outcome.stalled_since);
         }
         let mut offences = Vec::new();
         for found in outcome.found {

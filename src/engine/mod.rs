@@ -29,6 +29,7 @@
 //! | `manager` | the one thread that makes threads and keeps deadlines |
 //! | `environment` | the manager's looks at the CPUs that the process may use, and what follows for the pools |
 //! | `detection` | which detection of undeclared blocking is in force |
+//! | `facts` | what a queue and a pool tell of themselves to whoever prints them |
 //! | `offenders` | whose items keep a CPU busy for too long, and whose block without a guard |
 //! | `watchdog` | the report of a pool that has work and starts none of it |
 //! | `core` | what all of them share: settings, the manager's inbox, the register of pools |
@@ -62,6 +63,7 @@ pub(crate) mod drain;
 pub(crate) mod entry;
 pub(crate) mod environment;
 pub(crate) mod executor;
+pub(crate) mod facts;
 pub(crate) mod flush;
 pub(crate) mod item_type;
 pub(crate) mod limits;

@@ -11,6 +11,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::policy::rescue::gives_way;
+use crate::sys::affinity::ThreadId;
 use crate::sys::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::sys::thread;
 
@@ -26,6 +27,9 @@ use super::worker::{self, WorkerThread};
 pub(crate) struct Rescuer {
     calls: Mutex<Calls>,
     called: Condvar,
+    name: String,
+    /// Its thread, as long as that lives.
+    system: Mutex<Option<ThreadId>>,
     /// How often a pool has called.
     maydays: AtomicU64,
     /// How many entries it has executed.
@@ -123,6 +127,8 @@ impl Order {
         let rescuer = Arc::new(Rescuer {
             calls: Mutex::new(Calls { pools: VecDeque::new(), stop: false }),
             called: Condvar::new(),
+            name: self.name.clone(),
+            system: Mutex::new(None),
             maydays: AtomicU64::new(0),
             rescued: AtomicU64::new(0),
         });
@@ -140,6 +146,16 @@ impl Rescuer {
 
     pub(crate) fn rescued(&self) -> u64 {
         self.rescued.load(Ordering::Relaxed)
+    }
+
+    /// The name of its thread.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Asks something about its thread, if that lives.
+    pub(crate) fn with_thread<R>(&self, ask: impl FnOnce(ThreadId) -> R) -> Option<R> {
+        self.system.lock().map(ask)
     }
 
     /// A pool in distress has work of the queue. Told once until the rescuer comes.
@@ -166,12 +182,14 @@ impl Rescuer {
 
     /// The whole life of the thread.
     fn live(self: Arc<Self>, core: &Core, nice: i32) {
+        *self.system.lock() = Some(ThreadId::current());
         worker::set_nice(core, nice);
         core.settings.hooks.started();
         while let Some(pool) = self.next_call() {
             worker::lend(pool, &self, |worker| self.serve(worker));
         }
         core.settings.hooks.stopped();
+        *self.system.lock() = None;
         core.rescuer_left();
     }
 

@@ -14,7 +14,7 @@ use std::sync::Weak;
 use crate::CpuSet;
 use crate::engine::executor::ExecutorInner;
 use crate::engine::offenders::{Offender, Offenders};
-use crate::observe::snapshot::ExecutorSnapshot;
+use crate::observe::Snapshot;
 use crate::sys::fork::PerProcess;
 
 pub use self::builder::ExecutorBuilder;
@@ -134,7 +134,7 @@ impl Executor {
     }
 
     /// The CPUs that it uses, by the numbers of its topology. Those that the process has lost for now are among them:
-    /// [`ExecutorSnapshot::lost_cpus`](crate::ExecutorSnapshot::lost_cpus).
+    /// [`Snapshot::lost_cpus`](crate::observe::Snapshot::lost_cpus).
     #[must_use]
     pub fn cpus(&self) -> &CpuSet {
         &self.inner.cpus
@@ -207,16 +207,16 @@ impl Executor {
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let executor = cmwq::Executor::builder().build()?;
-    /// assert_eq!(executor.snapshot().threads, 0, "no work, no workers");
-    /// println!("{}", executor.snapshot());
+    /// assert_eq!(executor.dump().threads, 0, "no work, no workers");
+    /// println!("{}", executor.dump());
     /// # Ok(())
     /// # }
     /// ```
     #[doc(alias = "wq_dump")]
     #[doc(alias = "show_all_workqueues")]
     #[must_use]
-    pub fn snapshot(&self) -> ExecutorSnapshot {
-        ExecutorSnapshot::take(&self.inner.core)
+    pub fn dump(&self) -> Snapshot {
+        Snapshot::take(&self.inner)
     }
 
     /// The types of items that used the CPU for longer than the

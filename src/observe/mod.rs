@@ -1,3 +1,13 @@
 //! What can be seen of an executor from outside.
 
-pub(crate) mod snapshot;
+mod dump;
+mod snapshot;
+mod take;
+
+pub use crate::policy::counters::Counters;
+pub use crate::policy::histogram::{Histogram, Latency};
+
+pub use self::snapshot::{
+    PodSnapshot, PoolSnapshot, QueueKind, QueueSnapshot, RescuerSnapshot, RunningItem, ScopeSnapshot,
+    ShardSnapshot, Snapshot, WorkerSnapshot, WorkerState,
+};

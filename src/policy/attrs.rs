@@ -183,6 +183,32 @@ impl PoolAttrs {
     }
 }
 
+/// The attributes of a queue that hold at the moment: what was [asked for](Attrs), and the executor's where that says
+/// nothing.
+///
+/// Made by [`WorkQueue::attrs`](crate::WorkQueue::attrs).
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct EffectiveAttrs {
+    /// The nice level. What workers have instead where that was denied:
+    /// [`nice_denied`](crate::observe::Snapshot::nice_denied).
+    pub nice: i32,
+    /// The CPUs that items may run on.
+    pub cpus: CpuSet,
+    /// How near to their issuer items run. Never [`AffinityScope::Default`].
+    pub scope: AffinityScope,
+    /// Do items stay in the pod of their issuer, even if CPUs of other pods have nothing to do?
+    pub strict: bool,
+}
+
+impl EffectiveAttrs {
+    pub(crate) fn of(attrs: PoolAttrs) -> Self {
+        let PoolAttrs { managed: _, scope, strict, nice, cpus } = attrs;
+        Self { nice, cpus, scope, strict }
+    }
+}
+
 /// spec: A4
 #[cfg(test)]
 mod tests {

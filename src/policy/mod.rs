@@ -8,13 +8,17 @@ pub(crate) mod admission;
 pub(crate) mod attrs;
 pub(crate) mod budget;
 pub(crate) mod concurrency;
+pub(crate) mod counters;
 pub(crate) mod cpu_set;
 pub(crate) mod crew;
 pub(crate) mod deadlines;
 pub(crate) mod detection;
 pub(crate) mod environment;
+pub(crate) mod histogram;
 pub(crate) mod item;
 pub(crate) mod manager;
+#[cfg(feature = "serde")]
+pub(crate) mod nanos;
 pub(crate) mod nearby;
 pub(crate) mod neighbours;
 pub(crate) mod offenders;

@@ -1,26 +1,8 @@
 //! Attributes of a queue that is in use.
 
 use crate::engine::queue::Queue;
-use crate::policy::attrs::PoolAttrs;
-use crate::{AffinityScope, ApplyAttrsError, Attrs, CpuSet, WorkQueue};
-
-/// The attributes of a queue that hold at the moment: what was [asked for](Attrs), and the executor's where that says
-/// nothing.
-///
-/// Made by [`WorkQueue::attrs`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct EffectiveAttrs {
-    /// The nice level. What workers have instead where that was denied:
-    /// [`nice_denied`](crate::ExecutorSnapshot::nice_denied).
-    pub nice: i32,
-    /// The CPUs that items may run on.
-    pub cpus: CpuSet,
-    /// How near to their issuer items run. Never [`AffinityScope::Default`].
-    pub scope: AffinityScope,
-    /// Do items stay in the pod of their issuer, even if CPUs of other pods have nothing to do?
-    pub strict: bool,
-}
+use crate::policy::attrs::EffectiveAttrs;
+use crate::{ApplyAttrsError, Attrs, WorkQueue};
 
 impl WorkQueue {
     /// Gives the queue other attributes, in place of all that it has. Does not wait, so an item may call it, too.
@@ -98,11 +80,4 @@ pub(crate) fn change_attrs(
         return Err(ApplyAttrsError::of_attrs(fault, known));
     }
     queue.change_attrs(change).map_err(ApplyAttrsError::of_refusal)
-}
-
-impl EffectiveAttrs {
-    fn of(attrs: PoolAttrs) -> Self {
-        let PoolAttrs { managed: _, scope, strict, nice, cpus } = attrs;
-        Self { nice, cpus, scope, strict }
-    }
 }

@@ -253,6 +253,7 @@ impl WorkQueueBuilder {
             is_bh: self.kind == Kind::Bh,
             name: self.name.into(),
             max_pending: self.max_pending,
+            high_priority: self.high_priority,
             cpu_intensive: self.cpu_intensive,
             ordered: matches!(self.kind, Kind::Ordered | Kind::Bh),
             freezable: self.freezable,

@@ -19,7 +19,6 @@ use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
 use crate::sys::wait::Until;
 use crate::{JoinHandle, QueueError, Refused, SetMaxActiveError, WaitError, Work};
 
-pub use self::attrs::EffectiveAttrs;
 use self::builder::Kind;
 pub use self::builder::WorkQueueBuilder;
 pub use self::scope::ScopedJoinHandle;

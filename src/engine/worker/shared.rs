@@ -12,6 +12,7 @@ use crate::sys::affinity;
 use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
 use super::super::item_type::ItemType;
+use super::super::queue::Queue;
 use super::super::shard;
 
 /// See the module.
@@ -123,19 +124,28 @@ impl Worker {
 
     /// The name of that item's queue. Takes locks for a moment.
     pub(crate) fn queue_name(&self, seen: WorkerState) -> Option<String> {
+        self.with_queue(seen, |queue| queue.name().to_owned())
+    }
+
+    /// Looks at that item's queue, which is kept in place meanwhile. Takes locks for a moment.
+    pub(crate) fn with_queue<R>(&self, seen: WorkerState, look: impl FnOnce(&Queue) -> R) -> Option<R> {
         let (_, shard) = self.subject.of(&self.cell, seen)?;
-        let mut name = None;
-        shard::with_shard(shard, |shard| name = Some(shard.queue().name().to_owned()));
+        let mut found = None;
+        shard::with_shard(shard, |shard| found = Some(look(shard.queue())));
         // An item keeps its shard in place: as long as the worker has it, the number was no other one's.
-        self.subject.of(&self.cell, seen).and(name)
+        self.subject.of(&self.cell, seen).and(found)
     }
 
     /// What the item that it executes has said of itself.
     pub(crate) fn description(&self) -> Option<String> {
-        let state = self.cell.load();
+        self.description_of(self.cell.load())
+    }
+
+    /// What the item that it had when its word was `seen` has said of itself so far.
+    pub(crate) fn description_of(&self, seen: WorkerState) -> Option<String> {
         let description = self.description.lock();
         let (item, text) = description.as_ref()?;
-        (state.phase().has_item() && *item == state.sequence()).then(|| text.clone())
+        (seen.phase().has_item() && *item == seen.sequence()).then(|| text.clone())
     }
 
     /// Outside of the pool's lock: this is a system call.
