@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::process;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use crate::engine::core::Core;
 use crate::engine::executor::ExecutorInner;
@@ -24,6 +25,7 @@ use crate::policy::worker::{Phase, WorkerState as Word};
 use crate::sys::sync::Ordering;
 use crate::sys::{self, clock};
 
+use super::monitor::MonitorRow;
 use super::snapshot::{
     PodSnapshot, PoolSnapshot, QueueKind, QueueSnapshot, RescuerSnapshot, RunningItem, ScopeSnapshot,
     ShardSnapshot, Snapshot, WorkerSnapshot, WorkerState,
@@ -63,6 +65,7 @@ impl Snapshot {
             format: Self::FORMAT,
             pid: process::id(),
             prefix: core.settings.name_prefix.clone(),
+            time: since_epoch(),
             forked,
             threads: here.map_or(0, Core::threads),
             portable: sys::PORTABLE,
@@ -82,6 +85,11 @@ impl Snapshot {
             undeclared_blockers: here.map_or_else(Vec::new, |core| core.offenders.blockers()),
         }
     }
+}
+
+/// How late it is.
+pub(super) fn since_epoch() -> Duration {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
 // Pods. -----------------------------------------------------------------------------------------------------------
@@ -235,6 +243,17 @@ impl From<Phase> for WorkerState {
 }
 
 // Queues. ---------------------------------------------------------------------------------------------------------
+
+/// What a queue has done so far.
+pub(super) fn row(queue: &Queue) -> MonitorRow {
+    MonitorRow {
+        number: queue.number(),
+        name: queue.name().to_owned(),
+        kind: kind_of(queue),
+        rescuer: queue.rescuer().is_some(),
+        counters: counters_of(queue),
+    }
+}
 
 /// A queue, and where its items went at one moment.
 struct Seen<'q> {
