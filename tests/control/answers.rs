@@ -70,6 +70,9 @@ fn a_dump_is_that_of_the_executor() {
         let (here, there) = (served.executor.dump(), client.dump().unwrap());
         let controlled: Vec<bool> = there.queues.iter().map(|queue| queue.control).collect();
         assert_eq!(controlled, [true, false, false, false]);
+        let monitored = client.monitor().unwrap().queues;
+        assert_eq!(monitored.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c", "d"]);
+        assert!(monitored.iter().all(|row| row.counters.started == 1));
         here.queues == there.queues && here.scopes == there.scopes && here.prefix == there.prefix
     });
 }
