@@ -214,7 +214,7 @@
 //!   may move it, late. Here, an item of a managed queue that its pod cannot take starts in another one that can: see
 //!   [Locality](#locality). The default is `cache`; Linux since 7.1 divides large caches, as
 //!   [`AffinityScope::CacheShard`] does.
-//! * **There is no** RCU work, `WQ_SYSFS`, or `execute_in_process_context`.
+//! * **There is no** RCU work or `execute_in_process_context`, and in place of sysfs a socket: `cmwq::control`.
 //!
 //! # Platform
 //!
@@ -241,6 +241,9 @@ mod sys;
 
 #[cfg(not(cmwq_loom))]
 pub mod blocking;
+#[cfg(all(unix, feature = "control", not(cmwq_loom)))]
+#[cfg_attr(docsrs, doc(cfg(all(unix, feature = "control"))))]
+pub mod control;
 #[cfg(not(cmwq_loom))]
 mod current;
 #[cfg(not(cmwq_loom))]
