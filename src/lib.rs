@@ -214,7 +214,7 @@
 //!   may move it, late. Here, an item of a managed queue that its pod cannot take starts in another one that can: see
 //!   [Locality](#locality). The default is `cache`; Linux since 7.1 divides large caches, as
 //!   [`AffinityScope::CacheShard`] does.
-//! * **There is no** RCU work, `WQ_SYSFS`, or `execute_in_process_context`.
+//! * **There is no** RCU work or `execute_in_process_context`, and in place of sysfs a socket: `cmwq::control`.
 //!
 //! # Platform
 //!
@@ -227,7 +227,12 @@
 //! * `hwloc`, on by default: caches, cores and nodes are read by the C library hwloc, on every system that it knows, and
 //!   [`TopologySource::Xml`] can be. Needs libhwloc 2 with its headers, and pkg-config. Without it, nothing but Rust is
 //!   needed: Linux is asked through `/sys`, which leads to the same pods, and elsewhere all CPUs count as equals.
+//! * `metrics`: the numbers of queues and pools are told to the recorder of `metrics`, for Prometheus and others. The
+//!   module `metrics` tells their names.
+//! * `tracing`: what becomes of each item is told to subscribers of `tracing`, the kernel's four events and ours, with a
+//!   span around each run. The module `trace` tells names, levels and fields.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "the models use a part of the crate"))]
 
 mod policy;
@@ -236,6 +241,9 @@ mod sys;
 
 #[cfg(not(cmwq_loom))]
 pub mod blocking;
+#[cfg(all(unix, feature = "control", not(cmwq_loom)))]
+#[cfg_attr(docsrs, doc(cfg(all(unix, feature = "control"))))]
+pub mod control;
 #[cfg(not(cmwq_loom))]
 mod current;
 #[cfg(not(cmwq_loom))]
@@ -246,6 +254,9 @@ mod error;
 mod executor;
 #[cfg(not(cmwq_loom))]
 mod join;
+#[cfg(all(feature = "metrics", not(cmwq_loom)))]
+#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+pub mod metrics;
 #[cfg(not(cmwq_loom))]
 pub mod observe;
 #[cfg(not(cmwq_loom))]
@@ -256,6 +267,9 @@ mod queue;
 mod sim;
 #[cfg(not(cmwq_loom))]
 pub mod system;
+#[cfg(all(feature = "tracing", not(cmwq_loom)))]
+#[cfg_attr(docsrs, doc(cfg(feature = "tracing")))]
+pub mod trace;
 #[cfg(not(cmwq_loom))]
 mod work;
 
