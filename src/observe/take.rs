@@ -12,7 +12,7 @@ use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::queue::{Limit, Queue, Unbound};
 use crate::engine::rescuer::Rescuer;
 use crate::engine::shard::Shard;
-use crate::engine::starts::StartCounts;
+use crate::engine::tally::Reading;
 use crate::engine::worker::Worker;
 use crate::policy::attrs::EffectiveAttrs;
 use crate::policy::counters::Counters;
@@ -35,7 +35,10 @@ impl Snapshot {
     pub(crate) fn take(executor: &ExecutorInner) -> Self {
         let mut snapshot = Self::without_pools(&executor.core);
         snapshot.cpus = executor.cpus.clone();
-        let Some(defaults) = executor.defaults() else { return snapshot };
+        // Neither in a forked process.
+        let (Some(defaults), Some(reading)) = (executor.defaults(), executor.core.read_tallies()) else {
+            return snapshot;
+        };
         snapshot.scopes = scopes(&executor.topology, &executor.cpus, defaults.scope);
         snapshot.unbound_cpus = defaults.cpus;
         let pins = executor.queues.pins();
@@ -43,7 +46,7 @@ impl Snapshot {
         let pools = Pools::of(&executor.core, &queues);
         let ids = pools.ids();
         snapshot.pools = pools.snapshots();
-        snapshot.queues = queues.iter().map(|seen| queue_snapshot(seen, &ids)).collect();
+        snapshot.queues = queues.iter().map(|seen| queue_snapshot(seen, &ids, &reading)).collect();
         snapshot
     }
 
@@ -178,9 +181,9 @@ impl PoolKey {
 
 fn pool_snapshot(id: usize, pool: &Pool, uses: Uses, now: Time) -> PoolSnapshot {
     let (counts, workers) = pool.counts();
-    let own = workers.iter().map(|(worker, word)| worker_snapshot(worker, *word, false, now));
+    let own = workers.iter().map(|(worker, word)| worker_snapshot(worker, *word, false));
     let guests = pool.binding.guests();
-    let guests = guests.iter().map(|guest| worker_snapshot(guest, guest.cell.load(), true, now));
+    let guests = guests.iter().map(|guest| worker_snapshot(guest, guest.cell.load(), true));
     PoolSnapshot {
         id,
         name: pool.spec.kind.name(),
@@ -203,7 +206,7 @@ fn pool_snapshot(id: usize, pool: &Pool, uses: Uses, now: Time) -> PoolSnapshot 
     }
 }
 
-fn worker_snapshot(worker: &Worker, word: Word, is_rescuer: bool, _now: Time) -> WorkerSnapshot {
+fn worker_snapshot(worker: &Worker, word: Word, is_rescuer: bool) -> WorkerSnapshot {
     let item = worker.item_type(word).map(|item_type| {
         let queue = worker.with_queue(word, |queue| (queue.name().to_owned(), queue.number()));
         let (queue, queue_number) = queue.unzip();
@@ -212,7 +215,7 @@ fn worker_snapshot(worker: &Worker, word: Word, is_rescuer: bool, _now: Time) ->
             queue_number,
             item_type: item_type.to_owned(),
             description: worker.description_of(word),
-            age: None,
+            age: worker.age(word),
         }
     });
     WorkerSnapshot {
@@ -245,13 +248,13 @@ impl From<Phase> for WorkerState {
 // Queues. ---------------------------------------------------------------------------------------------------------
 
 /// What a queue has done so far.
-pub(super) fn row(queue: &Queue) -> MonitorRow {
+pub(super) fn row(queue: &Queue, reading: &Reading) -> MonitorRow {
     MonitorRow {
         number: queue.number(),
         name: queue.name().to_owned(),
         kind: kind_of(queue),
         rescuer: queue.rescuer().is_some(),
-        counters: counters_of(queue),
+        counters: queue.parts().map(|(_, shard)| reading.counters(shard)).sum(),
     }
 }
 
@@ -270,13 +273,14 @@ impl<'q> Seen<'q> {
     }
 }
 
-fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapshot {
+fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>, reading: &Reading) -> QueueSnapshot {
     let Seen { queue, facts, parts } = seen;
     let spec = &queue.spec;
     let cpu = |slot| queue.executor.placement.slot_info(slot).cpu;
     let id = |pool: &Pool| ids.get(&PoolKey::of(pool)).copied();
-    let shard =
-        |(slot, shard, pool): &(usize, &Shard, Arc<Pool>)| Some(shard_snapshot(cpu(*slot), id(pool)?, shard));
+    let shard = |(slot, shard, pool): &(usize, &Shard, Arc<Pool>)| {
+        Some(shard_snapshot(cpu(*slot), id(pool)?, shard, reading.counters(shard)))
+    };
     let shards: Vec<ShardSnapshot> = parts.iter().filter_map(shard).collect();
     // Each word is read once, so that sums agree.
     let (active, inactive) = match queue.shared_gate().map(|gate| gate.cell.load()) {
@@ -303,7 +307,7 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapsh
         len: active + inactive,
         active,
         inactive,
-        counters: counters_of(queue),
+        counters: shards.iter().map(|shard| shard.counters).sum(),
         latency: None,
         shards,
         rescuer: queue.rescuer().map(|rescuer| rescuer_snapshot(rescuer)),
@@ -311,14 +315,8 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapsh
     }
 }
 
-fn shard_snapshot(cpu: usize, pool: usize, shard: &Shard) -> ShardSnapshot {
+fn shard_snapshot(cpu: usize, pool: usize, shard: &Shard, counters: Counters) -> ShardSnapshot {
     let word = shard.own_gate().map(|gate| gate.cell.load());
-    let mut counters = Counters::default();
-    if let Some(gate) = shard.own_gate() {
-        let mut starts = StartCounts::default();
-        gate.starts.add_to(&mut starts);
-        counters = started(starts);
-    }
     ShardSnapshot {
         cpu,
         pool,
@@ -326,19 +324,6 @@ fn shard_snapshot(cpu: usize, pool: usize, shard: &Shard) -> ShardSnapshot {
         inactive: word.map(|word| word.waiting() as usize),
         counters,
     }
-}
-
-fn counters_of(queue: &Queue) -> Counters {
-    Counters {
-        maydays: queue.rescuer().map_or(0, |rescuer| rescuer.maydays()),
-        rescued: queue.rescuer().map_or(0, |rescuer| rescuer.rescued()),
-        ..started(queue.starts())
-    }
-}
-
-fn started(starts: StartCounts) -> Counters {
-    let StartCounts { home, away, stolen, repatriated } = starts;
-    Counters { started: home + away + stolen, away, stolen, repatriated, ..Counters::default() }
 }
 
 fn kind_of(queue: &Queue) -> QueueKind {
