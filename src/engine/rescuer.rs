@@ -146,7 +146,7 @@ impl Order {
 }
 
 impl Rescuer {
-    /// A pool has listed itself.
+    /// This pool has listed itself.
     pub(crate) fn call(&self, pool: &Pool) {
         self.called.notify_all();
         trace::mayday(&self.queue, pool);

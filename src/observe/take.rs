@@ -35,10 +35,7 @@ impl Snapshot {
     pub(crate) fn take(executor: &ExecutorInner) -> Self {
         let mut snapshot = Self::without_pools(&executor.core);
         snapshot.cpus = executor.cpus.clone();
-        // Neither in a forked process.
-        let (Some(defaults), Some(reading)) = (executor.defaults(), executor.core.read_tallies()) else {
-            return snapshot;
-        };
+        let Some(defaults) = executor.defaults() else { return snapshot };
         snapshot.scopes = scopes(&executor.topology, &executor.cpus, defaults.scope);
         snapshot.unbound_cpus = defaults.cpus;
         let pins = executor.queues.pins();
@@ -46,6 +43,8 @@ impl Snapshot {
         let pools = Pools::of(&executor.core, &queues);
         let ids = pools.ids();
         snapshot.pools = pools.snapshots();
+        // Not forked: there are defaults.
+        let Some(reading) = executor.core.read_tallies() else { return snapshot };
         snapshot.queues = queues.iter().map(|seen| queue_snapshot(seen, &ids, &reading)).collect();
         snapshot
     }

@@ -128,7 +128,9 @@ fn a_blocked_item_is_shown_with_type_description_and_age() {
             assert_eq!(running.description.as_deref(), Some("waits at a door"));
             assert_eq!(running.queue_number, Some(busy.queue.number));
             if let Some(age) = running.age {
-                assert!((Duration::from_millis(25)..=begin.elapsed()).contains(&age), "{age:?}: {report}");
+                // Read by a coarse clock: some milliseconds off.
+                let longest = begin.elapsed() + Duration::from_millis(100);
+                assert!((Duration::from_millis(20)..=longest).contains(&age), "{age:?}: {report}");
             }
             assert_eq!(worker.thread_id.is_some(), !dump.portable);
             assert!(matches!(worker.state, WorkerState::Blocked | WorkerState::Uncounted), "{worker:?}");

@@ -130,7 +130,7 @@ impl Worker {
 
     /// The name of that item's queue. Takes locks for a moment.
     pub(crate) fn queue_name(&self, seen: WorkerState) -> Option<String> {
-        self.with_shard(seen, |shard| shard.queue().name().to_owned())
+        self.with_queue(seen, |queue| queue.name().to_owned())
     }
 
     /// Looks at that item's queue, which is kept in place meanwhile. Takes locks for a moment.
