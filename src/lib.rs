@@ -214,7 +214,7 @@
 //!   may move it, late. Here, an item of a managed queue that its pod cannot take starts in another one that can: see
 //!   [Locality](#locality). The default is `cache`; Linux since 7.1 divides large caches, as
 //!   [`AffinityScope::CacheShard`] does.
-//! * **There is no** RCU work, `WQ_SYSFS`, or `execute_in_process_context`.
+//! * **There is no** RCU work or `execute_in_process_context`, and in place of sysfs a socket: `cmwq::control`.
 //!
 //! # Platform
 //!
@@ -231,6 +231,8 @@
 //!   module `metrics` tells their names.
 //! * `tracing`: what becomes of each item is told to subscribers of `tracing`, the kernel's four events and ours, with a
 //!   span around each run. The module `trace` tells names, levels and fields.
+//! * `control`: a running process is looked at, and its queues are changed, through a Unix socket: the module `control`.
+//!   Brings `serde`, `serde_json` and `rustix`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "the models use a part of the crate"))]
@@ -241,6 +243,9 @@ mod sys;
 
 #[cfg(not(cmwq_loom))]
 pub mod blocking;
+#[cfg(all(unix, feature = "control", not(cmwq_loom)))]
+#[cfg_attr(docsrs, doc(cfg(all(unix, feature = "control"))))]
+pub mod control;
 #[cfg(not(cmwq_loom))]
 mod current;
 #[cfg(not(cmwq_loom))]
