@@ -29,7 +29,7 @@
 //!   ```
 //! * **A clean end.** On SIGTERM (or SIGINT) it stops accepting, and `Executor::shutdown` finishes what was accepted. What
 //!   takes longer than `--grace` is dropped and reported; a request that is dropped is answered with 500.
-#![allow(clippy::disallowed_methods, reason = "stands in for a user of the crate")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 mod args;
 mod jobs;
