@@ -238,6 +238,8 @@
 //! * `serde`: what can be seen of an executor serialises, and comes back; [`observe`] tells the form.
 //! * `tracing`: what becomes of each item is told to subscribers of `tracing`, the kernel's four events and ours, with a
 //!   span around each run. The module `trace` tells names, levels and fields.
+//! * `control`: a running process is looked at, and its queues are changed, through a Unix socket: the module `control`.
+//!   Brings `serde`, `serde_json` and `rustix`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "the models use a part of the crate"))]
