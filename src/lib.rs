@@ -229,6 +229,10 @@
 //!   needed: Linux is asked through `/sys`, which leads to the same pods, and elsewhere all CPUs count as equals.
 //! * `control`: a running process is looked at, and its queues are changed, through a Unix socket: the module `control`.
 //!   Brings `serde`, `serde_json` and `rustix`.
+//! * `metrics`: the numbers of queues and pools are told to the recorder of `metrics`, for Prometheus and others. The
+//!   module `metrics` tells their names.
+//! * `tracing`: what becomes of each item is told to subscribers of `tracing`, the kernel's four events and ours, with a
+//!   span around each run. The module `trace` tells names, levels and fields.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "the models use a part of the crate"))]
@@ -252,6 +256,9 @@ mod error;
 mod executor;
 #[cfg(not(cmwq_loom))]
 mod join;
+#[cfg(all(feature = "metrics", not(cmwq_loom)))]
+#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+pub mod metrics;
 #[cfg(not(cmwq_loom))]
 pub mod observe;
 #[cfg(not(cmwq_loom))]
@@ -262,6 +269,9 @@ mod queue;
 mod sim;
 #[cfg(not(cmwq_loom))]
 pub mod system;
+#[cfg(all(feature = "tracing", not(cmwq_loom)))]
+#[cfg_attr(docsrs, doc(cfg(feature = "tracing")))]
+pub mod trace;
 #[cfg(not(cmwq_loom))]
 mod work;
 
