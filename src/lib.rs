@@ -228,6 +228,7 @@
 //!   [`TopologySource::Xml`] can be. Needs libhwloc 2 with its headers, and pkg-config. Without it, nothing but Rust is
 //!   needed: Linux is asked through `/sys`, which leads to the same pods, and elsewhere all CPUs count as equals.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "the models use a part of the crate"))]
 
 mod policy;
@@ -236,6 +237,9 @@ mod sys;
 
 #[cfg(not(cmwq_loom))]
 pub mod blocking;
+#[cfg(all(unix, feature = "control", not(cmwq_loom)))]
+#[cfg_attr(docsrs, doc(cfg(all(unix, feature = "control"))))]
+pub mod control;
 #[cfg(not(cmwq_loom))]
 mod current;
 #[cfg(not(cmwq_loom))]

@@ -1,0 +1,13 @@
+//! A running process, seen and changed from outside through a Unix socket.
+
+mod attribute;
+mod client;
+mod error;
+mod path;
+mod protocol;
+
+pub use self::attribute::{Attribute, ParseAttributeError};
+pub use self::client::Client;
+pub use self::error::{ClientError, ServeError};
+pub use self::path::{Process, processes};
+pub use self::protocol::{ErrorKind, Hello, MAX_REQUEST, PROTOCOL, RequestError};
