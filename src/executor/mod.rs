@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::CpuSet;
 use crate::engine::executor::ExecutorInner;
 use crate::engine::offenders::{Offender, Offenders};
-use crate::observe::Snapshot;
+use crate::observe::{Monitor, Snapshot};
 use crate::sys::fork::PerProcess;
 
 pub use self::builder::ExecutorBuilder;
@@ -174,7 +174,10 @@ impl Executor {
         self.inner.freeze(false);
     }
 
-    /// Its pools at this moment (the kernel's `wq_dump`).
+    /// All of it at this moment: pods, pools, workers and queues (the kernel's `wq_dump`). What is going on right now is
+    /// told by [`busy`](Snapshot::busy), and what queues have done so far by a [`monitor`](Self::monitor).
+    ///
+    /// Nothing is stopped. Costs O(queues × CPUs + threads), some microseconds for each queue.
     ///
     /// # Examples
     ///
@@ -191,6 +194,22 @@ impl Executor {
     #[must_use]
     pub fn dump(&self) -> Snapshot {
         Snapshot::take(&self.inner)
+    }
+
+    /// What takes samples of what its queues have done so far (the kernel's `wq_monitor`).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let executor = cmwq::Executor::builder().build()?;
+    /// print!("{}", executor.monitor().sample());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "wq_monitor")]
+    pub fn monitor(&self) -> Monitor {
+        Monitor::new(&self.inner)
     }
 
     /// The types of items that used the CPU for longer than the

@@ -24,6 +24,7 @@ use crate::policy::worker::{Phase, WorkerState as Word};
 use crate::sys::sync::Ordering;
 use crate::sys::{self, clock};
 
+use super::monitor::MonitorRow;
 use super::snapshot::{
     PodSnapshot, PoolSnapshot, QueueKind, QueueSnapshot, RescuerSnapshot, RunningItem, ScopeSnapshot,
     ShardSnapshot, Snapshot, WorkerSnapshot, WorkerState,
@@ -235,6 +236,17 @@ impl From<Phase> for WorkerState {
 }
 
 // Queues. ---------------------------------------------------------------------------------------------------------
+
+/// What a queue has done so far.
+pub(super) fn row(queue: &Queue) -> MonitorRow {
+    MonitorRow {
+        number: queue.number(),
+        name: queue.name().to_owned(),
+        kind: kind_of(queue),
+        rescuer: queue.rescuer().is_some(),
+        counters: counters_of(queue),
+    }
+}
 
 /// A queue, and where its items went at one moment.
 struct Seen<'q> {
