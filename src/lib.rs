@@ -214,7 +214,7 @@
 //!   may move it, late. Here, an item of a managed queue that its pod cannot take starts in another one that can: see
 //!   [Locality](#locality). The default is `cache`; Linux since 7.1 divides large caches, as
 //!   [`AffinityScope::CacheShard`] does.
-//! * **There is no** RCU work, `WQ_SYSFS`, or `execute_in_process_context`.
+//! * **There is no** RCU work or `execute_in_process_context`, and in place of sysfs a socket: `cmwq::control`.
 //!
 //! # Platform
 //!

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
+use crate::observe::Snapshot;
 use crate::policy::time::Time;
 use crate::sys::{clock, socket};
 
 use super::attribute::Attribute;
 use super::error::ClientError;
 use super::path;
-use super::protocol::{Answer, Hello, MAX_REQUEST, NamedValue, Request, line_of, shortened};
+use super::protocol::{Answer, Hello, MAX_REQUEST, NamedValue, Request, WatchdogReport, line_of, shortened};
 
 /// How long [`Client::connect`] and its requests wait.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -107,6 +108,24 @@ impl Client {
     /// If there is no answer.
     pub fn hello(&mut self) -> Result<Hello, ClientError> {
         self.ask(&Request::Hello {})
+    }
+
+    /// All that is seen of the executor, as by [`Executor::dump`](crate::Executor::dump) there.
+    ///
+    /// # Errors
+    ///
+    /// If the executor is gone ([`ErrorKind::Ended`](super::ErrorKind::Ended)), or there is no answer.
+    pub fn dump(&mut self) -> Result<Snapshot, ClientError> {
+        self.ask(&Request::Dump {})
+    }
+
+    /// Which pools have stalled, and whose items kept others waiting.
+    ///
+    /// # Errors
+    ///
+    /// As [`dump`](Self::dump).
+    pub fn watchdog(&mut self) -> Result<WatchdogReport, ClientError> {
+        self.ask(&Request::Watchdog {})
     }
 
     /// Reads an attribute of a queue: what holds now. A queue is named by its name, or by name and number (`mail#7`)

@@ -1,8 +1,11 @@
 //! What is said over the socket: requests and answers, one JSON object per line.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use crate::{CpuSet, Offender};
 
 /// The version of the protocol that this crate speaks. It goes up when something that there was changes its meaning.
 pub const PROTOCOL: u32 = 1;
@@ -17,6 +20,8 @@ pub const MAX_REQUEST: usize = 64 * 1024;
 #[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Request {
     Hello {},
+    Dump {},
+    Watchdog {},
     Attributes { queue: String },
     Get { queue: String, attribute: String },
     Set { queue: String, attribute: String, value: String },
@@ -47,6 +52,41 @@ pub struct Hello {
     pub prefix: String,
     /// The version of this crate that it was built with.
     pub crate_version: String,
+}
+
+/// What an executor's watchdogs have noticed.
+///
+/// See [`Client::watchdog`](super::Client::watchdog).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct WatchdogReport {
+    /// The [`watchdog_threshold`](crate::ExecutorBuilder::watchdog_threshold); `None` if there is no watchdog. In JSON
+    /// `threshold_ns`.
+    #[serde(rename = "threshold_ns", with = "crate::policy::nanos::option")]
+    pub threshold: Option<Duration>,
+    /// How many stalls of pools it has told so far.
+    pub stalls: u64,
+    /// The pools among these that have started nothing since.
+    pub stalled: Vec<StalledPool>,
+    /// As [`Executor::hogs`](crate::Executor::hogs) tells them.
+    pub hogs: Vec<Offender>,
+    /// As [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) tells them.
+    pub undeclared_blockers: Vec<Offender>,
+}
+
+/// A pool that has work and starts none of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct StalledPool {
+    /// The name that its workers share, as in their thread names: `0`, `0H`, `bh0`, `u4`.
+    pub pool: String,
+    /// The CPUs that it serves.
+    pub cpus: CpuSet,
+    /// Entries on its worklist, cancelled ones included.
+    pub pending: usize,
+    /// At least for so long it has started nothing. In JSON `stalled_for_ns`.
+    #[serde(rename = "stalled_for_ns", with = "crate::policy::nanos")]
+    pub stalled_for: Duration,
 }
 
 /// One attribute of a queue, and its value as text.

@@ -40,6 +40,8 @@ pub(crate) struct QueueSpec {
     /// Its items run in queueing order.
     pub(crate) ordered: bool,
     pub(crate) freezable: bool,
+    /// It may be changed from outside of the process.
+    pub(crate) control: bool,
     /// Ends with the queue.
     pub(crate) rescuer: Option<OwnedRescuer>,
 }

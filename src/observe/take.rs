@@ -280,7 +280,7 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapsh
         high_priority: spec.high_priority,
         cpu_intensive: spec.cpu_intensive,
         freezable: spec.freezable,
-        control: false,
+        control: queue.spec.control,
         frozen: facts.frozen,
         draining: facts.draining,
         max_active: (!spec.is_bh).then_some(facts.max_active),

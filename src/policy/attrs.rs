@@ -71,6 +71,32 @@ impl Attrs {
         self.nice.is_some()
     }
 
+    #[cfg_attr(
+        not(all(unix, feature = "control")),
+        allow(dead_code, reason = "asked for over the control socket")
+    )]
+    pub(crate) fn names_no_scope(&self) -> bool {
+        self.scope == AffinityScope::Default
+    }
+
+    /// The same, but with the executor's nice level.
+    #[cfg_attr(
+        not(all(unix, feature = "control")),
+        allow(dead_code, reason = "asked for over the control socket")
+    )]
+    pub(crate) fn without_nice(self) -> Self {
+        Self { nice: None, ..self }
+    }
+
+    /// The same, but on all CPUs that the executor allows.
+    #[cfg_attr(
+        not(all(unix, feature = "control")),
+        allow(dead_code, reason = "asked for over the control socket")
+    )]
+    pub(crate) fn without_cpus(self) -> Self {
+        Self { cpus: None, ..self }
+    }
+
     /// What is wrong with them, in an executor that uses these CPUs.
     pub(crate) fn fault(&self, known: &CpuSet) -> Option<AttrsFault> {
         let level = self.nice.filter(|level| !(-20..=19).contains(level));

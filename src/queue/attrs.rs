@@ -1,5 +1,6 @@
 //! Attributes of a queue that is in use.
 
+use crate::engine::queue::Queue;
 use crate::policy::attrs::EffectiveAttrs;
 use crate::{ApplyAttrsError, Attrs, WorkQueue};
 
@@ -37,18 +38,7 @@ impl WorkQueue {
     /// nothing was changed.
     #[doc(alias = "apply_workqueue_attrs")]
     pub fn apply_attrs(&self, attrs: Attrs) -> Result<(), ApplyAttrsError> {
-        let queue = self.handle.queue();
-        if queue.spec.is_bh {
-            return Err(ApplyAttrsError::Bh);
-        }
-        if queue.spec.unbound.is_none() {
-            return Err(ApplyAttrsError::PerCpu);
-        }
-        let known = &queue.executor.cpus;
-        if let Some(fault) = attrs.fault(known) {
-            return Err(ApplyAttrsError::of_attrs(fault, known));
-        }
-        queue.apply_attrs(attrs).map_err(ApplyAttrsError::of_refusal)
+        change_attrs(self.handle.queue(), &attrs, |_| attrs.clone())
     }
 
     /// The attributes that hold at the moment. `None` for per-CPU and bh queues, which have none, and in a forked child.
@@ -70,4 +60,24 @@ impl WorkQueue {
     pub fn attrs(&self) -> Option<EffectiveAttrs> {
         self.handle.queue().pool_attrs().map(EffectiveAttrs::of)
     }
+}
+
+/// Changes what was asked for, if the queue has attributes, and these, which name what is new in the others, are without
+/// fault. The caller keeps the queue in place.
+pub(crate) fn change_attrs(
+    queue: &Queue,
+    new: &Attrs,
+    change: impl FnOnce(Attrs) -> Attrs,
+) -> Result<(), ApplyAttrsError> {
+    if queue.spec.is_bh {
+        return Err(ApplyAttrsError::Bh);
+    }
+    if queue.spec.unbound.is_none() {
+        return Err(ApplyAttrsError::PerCpu);
+    }
+    let known = &queue.executor.cpus;
+    if let Some(fault) = new.fault(known) {
+        return Err(ApplyAttrsError::of_attrs(fault, known));
+    }
+    queue.change_attrs(change).map_err(ApplyAttrsError::of_refusal)
 }
