@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use crate::observe::Snapshot;
+use crate::observe::{MonitorReport, Snapshot};
 use crate::policy::time::Time;
 use crate::sys::{clock, socket};
 
@@ -117,6 +117,15 @@ impl Client {
     /// If the executor is gone ([`ErrorKind::Ended`](super::ErrorKind::Ended)), or there is no answer.
     pub fn dump(&mut self) -> Result<Snapshot, ClientError> {
         self.ask(&Request::Dump {})
+    }
+
+    /// What its queues have done so far, as [`Monitor::sample`](crate::observe::Monitor::sample) tells it there.
+    ///
+    /// # Errors
+    ///
+    /// As [`dump`](Self::dump).
+    pub fn monitor(&mut self) -> Result<MonitorReport, ClientError> {
+        self.ask(&Request::Monitor {})
     }
 
     /// Which pools have stalled, and whose items kept others waiting.

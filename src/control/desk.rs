@@ -53,6 +53,7 @@ impl Desk {
         match request {
             Request::Hello {} => Ok(said(&self.hello)),
             Request::Dump {} => Ok(said(&self.executor()?.dump())),
+            Request::Monitor {} => Ok(said(&self.executor()?.monitor().sample())),
             Request::Watchdog {} => Ok(said(&watchdog(&self.executor()?))),
             Request::Attributes { queue } => {
                 let values = values::all(&*self.queue(&queue)?);

@@ -21,6 +21,7 @@ pub const MAX_REQUEST: usize = 64 * 1024;
 pub(super) enum Request {
     Hello {},
     Dump {},
+    Monitor {},
     Watchdog {},
     Attributes { queue: String },
     Get { queue: String, attribute: String },
