@@ -95,7 +95,7 @@ pub(crate) struct Service {
     pub(crate) mail: WorkQueue,
     /// Not changeable, per CPU.
     pub(crate) events: WorkQueue,
-    _server: Server,
+    server: Option<Server>,
 }
 
 impl Service {
@@ -106,10 +106,19 @@ impl Service {
             thumbnails: WorkQueue::new("thumbnails").max_active(16).control().build_on(&executor).unwrap(),
             mail: WorkQueue::ordered("mail").build_on(&executor).unwrap(),
             events: WorkQueue::per_cpu("events").build_on(&executor).unwrap(),
-            _server: Server::start_at(&executor, folder.socket(1)).unwrap(),
+            server: Some(Server::start_at(&executor, folder.socket(1)).unwrap()),
             executor,
             folder,
         }
+    }
+
+    /// Nobody can see it any more.
+    pub(crate) fn stop(&mut self) {
+        self.server = None;
+    }
+
+    pub(crate) fn start(&mut self) {
+        self.server = Some(Server::start_at(&self.executor, self.folder.socket(1)).unwrap());
     }
 
     pub(crate) fn socket(&self) -> String {

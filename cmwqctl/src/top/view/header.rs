@@ -18,7 +18,7 @@ pub(super) fn draw(model: &Model, theme: Theme, frame: &mut Frame<'_>, area: Rec
 
 fn first(model: &Model, theme: Theme) -> Vec<Span<'static>> {
     let mut spans = vec![
-        Span::styled(format!(" {}", model.hello.program), theme.title()),
+        Span::styled(format!(" {}", format::fit(&model.hello.program, 20)), theme.title()),
         Span::raw(format!("  pid {}", model.hello.pid)),
     ];
     if let Some(now) = &model.now {
