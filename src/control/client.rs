@@ -119,7 +119,7 @@ impl Client {
         self.ask(&Request::Dump {})
     }
 
-    /// What its queues have done so far, as [`Monitor::sample`](crate::observe::Monitor::sample) tells it there.
+    /// What the executor's queues have done so far, as by [`Executor::monitor`](crate::Executor::monitor) there.
     ///
     /// # Errors
     ///

@@ -4,13 +4,15 @@
 //! dropped meanwhile, or only finishes what it has, is as good as any.
 
 use std::fmt::Write as _;
+use std::sync::{Arc, Weak};
 
 use serde::Serialize;
 
 use crate::Executor;
+use crate::engine::executor::ExecutorInner;
 use crate::engine::queue::Queue;
 use crate::engine::register::Pin;
-use crate::executor::WeakExecutor;
+use crate::observe::{Monitor, Snapshot};
 
 use super::attribute::Attribute;
 use super::protocol::{
@@ -25,7 +27,7 @@ const LISTED: usize = 20;
 /// See the module.
 #[derive(Clone)]
 pub(super) struct Desk {
-    executor: WeakExecutor,
+    executor: Weak<ExecutorInner>,
     hello: Hello,
 }
 
@@ -40,7 +42,7 @@ impl Desk {
             prefix: executor.inner.core.settings.name_prefix.clone(),
             crate_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        Self { executor: executor.downgrade(), hello }
+        Self { executor: Arc::downgrade(&executor.inner), hello }
     }
 
     /// The answer to a line, as a line.
@@ -52,9 +54,9 @@ impl Desk {
     fn carry_out(&self, request: Request) -> Result<Vec<u8>, RequestError> {
         match request {
             Request::Hello {} => Ok(said(&self.hello)),
-            Request::Dump {} => Ok(said(&self.executor()?.dump())),
-            Request::Monitor {} => Ok(said(&self.executor()?.monitor().sample())),
-            Request::Watchdog {} => Ok(said(&watchdog(&self.executor()?))),
+            Request::Dump {} => Ok(said(&Snapshot::take(&*self.executor()?))),
+            Request::Monitor {} => Ok(said(&Monitor::new(&self.executor()?).sample())),
+            Request::Watchdog {} => Ok(said(&watchdog(&*self.executor()?))),
             Request::Attributes { queue } => {
                 let values = values::all(&*self.queue(&queue)?);
                 let named = values
@@ -73,7 +75,7 @@ impl Desk {
         }
     }
 
-    fn executor(&self) -> Result<Executor, RequestError> {
+    fn executor(&self) -> Result<Arc<ExecutorInner>, RequestError> {
         self.executor.upgrade().ok_or_else(|| {
             let message = "the executor is gone: the process has dropped its handles and all of its queues";
             RequestError::new(ErrorKind::Ended, message)
@@ -83,7 +85,7 @@ impl Desk {
     /// The queue of this name, or of this name and number.
     fn queue(&self, wanted: &str) -> Result<Pin, RequestError> {
         let executor = self.executor()?;
-        let queues = &executor.inner.queues;
+        let queues = &executor.queues;
         let mut found = queues.find(|_, queue| queue.name() == wanted);
         if let (0, Some((name, number))) = (found.len(), numbered(wanted)) {
             found = queues.find(|known, queue| known == number && queue.name() == name);
@@ -101,14 +103,14 @@ impl Desk {
     }
 }
 
-fn watchdog(executor: &Executor) -> WatchdogReport {
-    let seen = executor.dump();
+fn watchdog(executor: &ExecutorInner) -> WatchdogReport {
+    let seen = Snapshot::take(executor);
     let stalled = seen.pools.into_iter().filter_map(|pool| {
         let stalled_for = pool.stalled_for?;
         Some(StalledPool { pool: pool.name, cpus: pool.cpus, pending: pool.pending, stalled_for })
     });
     WatchdogReport {
-        threshold: executor.inner.core.settings.watchdog_threshold,
+        threshold: executor.core.settings.watchdog_threshold,
         stalls: seen.stalls,
         stalled: stalled.collect(),
         hogs: seen.hogs,
@@ -130,11 +132,11 @@ fn numbered(wanted: &str) -> Option<(&str, u64)> {
     Some((name, number.parse().ok()?))
 }
 
-fn unknown(executor: &Executor, wanted: &str) -> RequestError {
+fn unknown(executor: &ExecutorInner, wanted: &str) -> RequestError {
     let mut names = Vec::new();
     let mut number = 0;
     // The names are copied, and not the queues kept in place, which may be many.
-    executor.inner.queues.any(|queue: &Queue| {
+    executor.queues.any(|queue: &Queue| {
         number += 1;
         if names.len() < LISTED && !names.iter().any(|name| name == queue.name()) {
             names.push(queue.name().to_owned());

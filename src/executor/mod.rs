@@ -8,8 +8,6 @@ mod system;
 
 use std::fmt;
 use std::sync::Arc;
-#[cfg(all(unix, feature = "control"))]
-use std::sync::Weak;
 
 use crate::CpuSet;
 use crate::engine::executor::ExecutorInner;
@@ -64,31 +62,7 @@ impl Drop for Handles {
     }
 }
 
-/// An executor that may come to its end while this is there.
-#[cfg(all(unix, feature = "control"))]
-#[derive(Clone)]
-pub(crate) struct WeakExecutor {
-    inner: Weak<ExecutorInner>,
-    handles: Weak<Handles>,
-}
-
-#[cfg(all(unix, feature = "control"))]
-impl WeakExecutor {
-    /// As long as it has a handle or a queue.
-    pub(crate) fn upgrade(&self) -> Option<Executor> {
-        let inner = self.inner.upgrade()?;
-        // Without handles it is thawed, and stays so.
-        let no_handles = || Arc::new(Handles { inner: Arc::clone(&inner), system: SystemQueues::default() });
-        Some(Executor { handles: self.handles.upgrade().unwrap_or_else(no_handles), inner })
-    }
-}
-
 impl Executor {
-    #[cfg(all(unix, feature = "control"))]
-    pub(crate) fn downgrade(&self) -> WeakExecutor {
-        WeakExecutor { inner: Arc::downgrade(&self.inner), handles: Arc::downgrade(&self.handles) }
-    }
-
     fn from_inner(inner: ExecutorInner) -> Self {
         let inner = Arc::new(inner);
         let handles = Handles { inner: Arc::clone(&inner), system: SystemQueues::default() };

@@ -7,6 +7,9 @@ mod snapshot;
 mod take;
 mod text;
 
+#[cfg(test)]
+mod tests;
+
 pub use crate::policy::counters::Counters;
 pub use crate::policy::histogram::{Histogram, Latency};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::engine::executor::ExecutorInner;
 use crate::policy::counters::Counters;
@@ -119,13 +119,8 @@ impl Monitor {
 
 impl MonitorReport {
     fn new(queues: Vec<MonitorRow>) -> Self {
-        Self { format: Snapshot::FORMAT, pid: std::process::id(), time: since_epoch(), queues }
+        Self { format: Snapshot::FORMAT, pid: std::process::id(), time: take::since_epoch(), queues }
     }
-}
-
-/// How late it is.
-fn since_epoch() -> Duration {
-    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
 impl fmt::Display for MonitorReport {

@@ -43,6 +43,9 @@ pub struct Snapshot {
     pub pid: u32,
     /// What the names of its threads begin with.
     pub prefix: String,
+    /// When it was taken, since the beginning of 1970.
+    #[cfg_attr(feature = "serde", serde(rename = "time_ns", with = "crate::policy::nanos"))]
+    pub time: Duration,
     /// The executor belongs to the process that this one was forked from: nothing of it is here, and nothing else is
     /// told.
     pub forked: bool,

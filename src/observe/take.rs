@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::process;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use crate::engine::core::Core;
 use crate::engine::executor::ExecutorInner;
@@ -64,6 +65,7 @@ impl Snapshot {
             format: Self::FORMAT,
             pid: process::id(),
             prefix: core.settings.name_prefix.clone(),
+            time: since_epoch(),
             forked,
             threads: here.map_or(0, Core::threads),
             portable: sys::PORTABLE,
@@ -83,6 +85,11 @@ impl Snapshot {
             undeclared_blockers: here.map_or_else(Vec::new, |core| core.offenders.blockers()),
         }
     }
+}
+
+/// How late it is.
+pub(super) fn since_epoch() -> Duration {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
 // Pods. -----------------------------------------------------------------------------------------------------------
