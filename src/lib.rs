@@ -227,6 +227,8 @@
 //! * `hwloc`, on by default: caches, cores and nodes are read by the C library hwloc, on every system that it knows, and
 //!   [`TopologySource::Xml`] can be. Needs libhwloc 2 with its headers, and pkg-config. Without it, nothing but Rust is
 //!   needed: Linux is asked through `/sys`, which leads to the same pods, and elsewhere all CPUs count as equals.
+//! * `tracing`: what becomes of each item is told to subscribers of `tracing`, the kernel's four events and ours, with a
+//!   span around each run. The module `trace` tells names, levels and fields.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "the models use a part of the crate"))]
@@ -260,6 +262,9 @@ mod queue;
 mod sim;
 #[cfg(not(cmwq_loom))]
 pub mod system;
+#[cfg(all(feature = "tracing", not(cmwq_loom)))]
+#[cfg_attr(docsrs, doc(cfg(feature = "tracing")))]
+pub mod trace;
 #[cfg(not(cmwq_loom))]
 mod work;
 

@@ -25,6 +25,7 @@ use super::detector::Detector;
 use super::environment::Lookout;
 use super::pool::Pool;
 use super::rescuer::Order;
+use super::trace;
 use super::watchdog;
 use super::worker;
 
@@ -304,8 +305,9 @@ impl ManagerThread {
         if let Some(time) = self.detector.listen(weak, &look.workers, &self.core.shortfall) {
             self.schedule.look_by(|pool| pool.ptr_eq(weak), now + time);
         }
-        // Last, since that may be told to a logger.
+        // Last, since that may be told to a subscriber and to a logger.
         for (worker, item_type, found) in offences {
+            trace::found(&pool, worker, item_type, found);
             self.core.offenders.note(worker, item_type, found);
         }
         match outcome.verdict {

@@ -36,6 +36,7 @@
 //! | `placement` | which CPU an item is queued on |
 //! | `register` | the queues of one executor, for what is asked of all of them |
 //! | `item_type` | what an item's type is called |
+//! | `trace` | everything that is told to `tracing` |
 //! | `entry` | what lies on a list |
 //! | `refusal` | why a queue does not accept an item, and why a wait does not wait |
 //!
@@ -84,6 +85,7 @@ pub(crate) mod shutdown;
 pub(crate) mod starts;
 pub(crate) mod submit;
 pub(crate) mod timers;
+pub(crate) mod trace;
 pub(crate) mod waits;
 pub(crate) mod watchdog;
 pub(crate) mod work_item;

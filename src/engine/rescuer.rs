@@ -20,6 +20,7 @@ use super::entry::Entry;
 use super::manager::Request;
 use super::pool::Pool;
 use super::route;
+use super::trace;
 use super::worker::{self, WorkerThread};
 
 /// What the thread, its queue and pools in distress share.
@@ -27,9 +28,12 @@ use super::worker::{self, WorkerThread};
 pub(crate) struct Rescuer {
     calls: Mutex<Calls>,
     called: Condvar,
+    /// The name of its thread.
     name: String,
     /// Its thread, as long as that lives.
     system: Mutex<Option<ThreadId>>,
+    /// The name of its queue.
+    queue: String,
     /// How often a pool has called.
     maydays: AtomicU64,
     /// How many entries it has executed.
@@ -50,7 +54,9 @@ pub(crate) struct OwnedRescuer(Arc<Rescuer>);
 /// A rescuer that somebody waits for.
 #[derive(Debug)]
 pub(crate) struct Order {
+    /// The name of its thread.
     name: String,
+    queue: String,
     nice: i32,
     result: Mutex<Option<io::Result<OwnedRescuer>>>,
     done: Condvar,
@@ -68,8 +74,13 @@ impl OwnedRescuer {
             let because = "a hook on the manager's thread cannot wait for a thread that the manager makes";
             return Err(io::Error::new(io::ErrorKind::Deadlock, because));
         }
-        let name = thread_name(&core.settings.name_prefix, name);
-        let order = Arc::new(Order { name, nice, result: Mutex::new(None), done: Condvar::new() });
+        let order = Arc::new(Order {
+            name: thread_name(&core.settings.name_prefix, name),
+            queue: name.to_owned(),
+            nice,
+            result: Mutex::new(None),
+            done: Condvar::new(),
+        });
         if !core.manager.ask(Request::Rescuer(Arc::clone(&order))) {
             return Err(io::Error::other("the manager's thread cannot be made"));
         }
@@ -129,6 +140,7 @@ impl Order {
             called: Condvar::new(),
             name: self.name.clone(),
             system: Mutex::new(None),
+            queue: self.queue.clone(),
             maydays: AtomicU64::new(0),
             rescued: AtomicU64::new(0),
         });
@@ -163,6 +175,7 @@ impl Rescuer {
         if self.list(pool) {
             self.maydays.fetch_add(1, Ordering::Relaxed);
             self.called.notify_all();
+            trace::mayday(&self.queue, pool);
         }
     }
 
@@ -212,6 +225,7 @@ impl Rescuer {
         let mut rescued = 0;
         while let Some(entry) = worker.pool.take_for(self) {
             self.rescued.fetch_add(1, Ordering::Relaxed);
+            trace::rescued(&entry, &worker.pool);
             worker.execute(entry);
             rescued += 1;
             if gives_way(rescued, self.others_wait()) {

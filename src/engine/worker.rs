@@ -31,6 +31,7 @@ use super::rescuer::Rescuer;
 use super::route;
 use super::shard::{self, Shard};
 use super::starts::Start;
+use super::trace;
 use super::waits;
 use super::work_item::WorkItem;
 
@@ -249,12 +250,14 @@ impl WorkerThread {
         function: impl FnOnce() -> R,
     ) -> std::thread::Result<R> {
         self.begin(entry, item_type, work);
+        let execution = trace::execute_start(entry, item_type, &self.pool);
         let result = catch_unwind(AssertUnwindSafe(function));
         if self.origin.is_forked() {
             // The item has forked, and this is the child: it has come back to where it has no business. What there is
             // to do next is the parent's.
             fork::end_process(if result.is_ok() { 0 } else { STATUS_OF_A_PANIC });
         }
+        trace::execute_end(execution, entry, item_type, &self.pool, result.is_err());
         self.end();
         if let Err(payload) = &result {
             self.report_panic(entry.shard().queue(), item_type, payload.as_ref());
