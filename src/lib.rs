@@ -227,6 +227,8 @@
 //! * `hwloc`, on by default: caches, cores and nodes are read by the C library hwloc, on every system that it knows, and
 //!   [`TopologySource::Xml`] can be. Needs libhwloc 2 with its headers, and pkg-config. Without it, nothing but Rust is
 //!   needed: Linux is asked through `/sys`, which leads to the same pods, and elsewhere all CPUs count as equals.
+//! * `metrics`: the numbers of queues and pools are told to the recorder of `metrics`, for Prometheus and others. The
+//!   module `metrics` tells their names.
 //! * `tracing`: what becomes of each item is told to subscribers of `tracing`, the kernel's four events and ours, with a
 //!   span around each run. The module `trace` tells names, levels and fields.
 
@@ -252,6 +254,9 @@ mod error;
 mod executor;
 #[cfg(not(cmwq_loom))]
 mod join;
+#[cfg(all(feature = "metrics", not(cmwq_loom)))]
+#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+pub mod metrics;
 #[cfg(not(cmwq_loom))]
 pub mod observe;
 #[cfg(not(cmwq_loom))]

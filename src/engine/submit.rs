@@ -259,8 +259,8 @@ fn answer(queued: Queued) -> Result<bool, QueueError> {
 /// An item that was queued without a new entry is told of here, if it was.
 #[inline]
 fn note_revived(queued: Queued, shard: &Shard, work: &WorkHandle) {
-    if queued == Queued::Revived {
-        trace::queue_work(work.item(), || work.item_type, shard, None);
+    if queued == Queued::Revived && trace::listens() {
+        trace::queue_work(work.item(), work.item_type, shard, None);
     }
 }
 
@@ -274,9 +274,13 @@ fn enqueue<'q>(
     has_slot: bool,
     submit: impl FnOnce(&'q Shard, Entry),
 ) {
-    trace::queue_work(entry.item(), || entry.item_type(), shard, named);
+    if trace::listens() {
+        trace::queue_work(entry.item(), entry.item_type(), shard, named);
+        if has_slot {
+            trace::activate_work(&entry);
+        }
+    }
     if has_slot {
-        trace::activate_work(&entry);
         submit(shard, entry);
     } else if let Some(first) = shard.gate().wait(entry) {
         route::submit(first);

@@ -69,7 +69,7 @@ fn told(tell: impl FnOnce()) {
     });
 }
 
-/// Might a subscriber be called for items that are queued?
+/// Might a subscriber be called for items that are queued? Asked once before what is told of them.
 #[inline]
 pub(super) fn listens() -> bool {
     #[cfg(feature = "tracing")]
@@ -79,16 +79,16 @@ pub(super) fn listens() -> bool {
 }
 
 /// An item is queued, and may have to wait for a slot. `named`: the slot on which its issuer wants it.
-#[inline]
+#[cold]
 pub(super) fn queue_work(
     item: NonNull<Header>,
-    item_type: impl FnOnce() -> &'static ItemType,
+    item_type: &'static ItemType,
     shard: &Shard,
     named: Option<usize>,
 ) {
     tell!(TRACE, "queue_work", {
         work = item.addr().get(),
-        function = item_type().name(),
+        function = item_type.name(),
         workqueue = shard.queue().name(),
         req_cpu = named.map(|slot| shard.queue().executor.placement.slot_info(slot).cpu),
         cpu = cpu_of(shard.pool()),
@@ -108,50 +108,21 @@ pub(super) fn activate_work(entry: &Entry) {
     });
 }
 
-/// An item that is being executed.
+/// An item that is being executed, if somebody listened when it began.
 #[must_use]
 pub(super) struct Execution {
-    /// Entered on the calling thread.
+    /// Entered on the calling thread. In a box: what nobody needs is a word.
     #[cfg(feature = "tracing")]
-    span: Option<Span>,
+    span: Option<Box<Span>>,
 }
 
 /// A worker of this pool, or a rescuer for it, begins an item.
 #[inline]
 pub(super) fn execute_start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Execution {
-    tell!(TRACE, "execute_start", {
-        work = entry.item().addr().get(),
-        function = item_type.name(),
-        workqueue = entry.shard().queue().name(),
-        cpu = cpu_of(pool),
-        pool = pool.spec.kind.name().as_str(),
-    });
     Execution {
         #[cfg(feature = "tracing")]
-        span: if is_on(Level::TRACE) { enter(entry, item_type, pool) } else { None },
+        span: if is_on(Level::TRACE) { Some(start(entry, item_type, pool)) } else { None },
     }
-}
-
-#[cfg(feature = "tracing")]
-#[cold]
-fn enter(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Option<Span> {
-    let mut made = None;
-    told(|| {
-        // Whatever an item before has left entered, this one does not lie in it.
-        let span = tracing::trace_span!(
-            target: TARGET,
-            parent: None,
-            "execute",
-            work = entry.item().addr().get(),
-            function = item_type.name(),
-            workqueue = entry.shard().queue().name(),
-            cpu = cpu_of(pool),
-            pool = pool.spec.kind.name().as_str(),
-        );
-        let span = made.insert(span);
-        span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
-    });
-    made
 }
 
 /// The item has ended, by a panic or not.
@@ -165,8 +136,46 @@ pub(super) fn execute_end(
 ) {
     #[cfg(feature = "tracing")]
     if let Some(span) = execution.span {
-        leave(span);
+        end(*span, entry, item_type, pool, panicked);
     }
+}
+
+#[cfg(feature = "tracing")]
+#[cold]
+fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Box<Span> {
+    tell!(TRACE, "execute_start", {
+        work = entry.item().addr().get(),
+        function = item_type.name(),
+        workqueue = entry.shard().queue().name(),
+        cpu = cpu_of(pool),
+        pool = pool.spec.kind.name().as_str(),
+    });
+    let mut span = Box::new(Span::none());
+    told(|| {
+        // Whatever an item before has left entered, this one does not lie in it.
+        *span = tracing::trace_span!(
+            target: TARGET,
+            parent: None,
+            "execute",
+            work = entry.item().addr().get(),
+            function = item_type.name(),
+            workqueue = entry.shard().queue().name(),
+            cpu = cpu_of(pool),
+            pool = pool.spec.kind.name().as_str(),
+        );
+        span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
+    });
+    span
+}
+
+#[cfg(feature = "tracing")]
+#[cold]
+fn end(span: Span, entry: &Entry, item_type: &'static ItemType, pool: &Pool, panicked: bool) {
+    // Twice the subscriber's code, which may panic twice.
+    told(|| {
+        span.with_subscriber(|(id, subscriber)| subscriber.exit(id));
+    });
+    told(|| drop(span));
     tell!(TRACE, "execute_end", {
         work = entry.item().addr().get(),
         function = item_type.name(),
@@ -175,16 +184,6 @@ pub(super) fn execute_end(
         pool = pool.spec.kind.name().as_str(),
         panicked,
     });
-}
-
-#[cfg(feature = "tracing")]
-#[cold]
-fn leave(span: Span) {
-    // Twice the subscriber's code, which may panic twice.
-    told(|| {
-        span.with_subscriber(|(id, subscriber)| subscriber.exit(id));
-    });
-    told(|| drop(span));
 }
 
 /// A pool that cannot have a worker has called the rescuer of this queue.

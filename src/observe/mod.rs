@@ -2,6 +2,8 @@
 
 mod busy;
 mod dump;
+#[cfg(feature = "metrics")]
+pub(crate) mod metrics;
 mod monitor;
 mod snapshot;
 mod take;
