@@ -37,7 +37,7 @@ help:
 	@echo "make soak-tsan     the same under ThreadSanitizer, for information: it does not know fences"
 	@echo "make nightly       all of these as deep as a night is long: hours"
 	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
-	@echo "make screenshot    draw cmwqctl/top.svg anew, from cmwqctl top and a service under load"
+	@echo "make screenshot    draw the pictures in cmwqctl anew, from the tool itself"
 	@echo "make setup         install hwloc's headers and pkg-config, where that can be done"
 
 # hwlocality links hwloc statically described, which asks for libudev as well.
@@ -117,11 +117,9 @@ bench: setup
 	$(CARGO) bench --bench timers -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench affinity_scopes -- $(if $(QUICK),--quick)
 
-# With the library not yet in the registry at this version, the tool's package cannot be verified against it.
 package: setup
-	$(CARGO) package
-	$(CARGO) package -p cmwqctl --list
+	$(CARGO) package --workspace
 
 screenshot: setup
 	$(CARGO) build --release --workspace --all-features --bins --examples
-	target/release/examples/screenshot target/release/cmwqctl cmwqctl/top.svg
+	target/release/examples/screenshot target/release/cmwqctl cmwqctl

@@ -1,4 +1,5 @@
 //! A program in a terminal of its own, whose screen can be looked at.
+#![allow(dead_code, reason = "not every program needs all of it")]
 
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
