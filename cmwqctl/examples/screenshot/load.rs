@@ -31,7 +31,7 @@ impl Load {
         });
         let mail = on(WorkQueue::ordered("mail").control().max_pending(500));
         load.every(ms(30), 2, mail, || cmwq::blocking(|| thread::sleep(Duration::from_millis(6))));
-        let checksums = on(WorkQueue::new("checksums").cpu_intensive().control());
+        let checksums = on(WorkQueue::new("checksums").control());
         load.every(ms(100), 3, checksums, || spin(Duration::from_millis(4)));
         let index = on(WorkQueue::per_cpu("index"));
         load.every(ms(700), 1, index, rebuild_index);
