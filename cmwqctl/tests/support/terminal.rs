@@ -67,7 +67,12 @@ impl Terminal {
                 return found;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "{what} is not shown:\n{}", parser.screen().contents());
+            if left.is_zero() {
+                let contents = parser.screen().contents();
+                // Who reads the terminal goes on.
+                drop(parser);
+                panic!("{what} is not shown:\n{contents}");
+            }
             parser = self.shared.1.wait_timeout(parser, left).unwrap().0;
         }
     }

@@ -23,18 +23,18 @@ fn first(model: &Model, theme: Theme) -> Vec<Span<'static>> {
     ];
     if let Some(now) = &model.now {
         let snapshot = &now.snapshot;
-        spans.push(Span::raw(format!(
-            "  {} threads  CPUs {}  detection {}",
-            snapshot.threads,
-            format::fit(&snapshot.cpus.to_string(), 20),
-            snapshot.detection
-        )));
+        spans.push(Span::raw(format!("  {} threads", snapshot.threads)));
         let stalled = snapshot.pools.iter().filter(|pool| pool.stalled_for.is_some()).count();
         spans.push(match (stalled, snapshot.stalls) {
             (0, 0) => Span::styled("  no stalls", theme.good()),
             (0, past) => Span::styled(format!("  {past} stalls so far"), theme.warn()),
             (now, _) => Span::styled(format!("  {now} STALLED"), theme.bad()),
         });
+        spans.push(Span::raw(format!(
+            "  CPUs {}  detection {}",
+            format::fit(&snapshot.cpus.to_string(), 20),
+            snapshot.detection
+        )));
     }
     spans
 }
