@@ -83,7 +83,7 @@
 //! * Plain [`unbound`](WorkQueue::unbound) queues start what comes at once. Their workers begin in the pod; the system may
 //!   move them.
 //!
-//! [`WorkQueue::starts`] counts what began where. [`WorkQueue::apply_attrs`], [`Executor::set_default_scope`] and
+//! [`WorkQueue::counters`] tells how many items began where. [`WorkQueue::apply_attrs`], [`Executor::set_default_scope`] and
 //! [`Executor::set_unbound_cpus`] change all of this while queues are in use.
 //!
 //! # Items
@@ -207,7 +207,7 @@
 //! * **bh** is a pinned thread for each CPU and priority, not a softirq. An item that blocks holds up those behind it and
 //!   nothing else; in debug builds, a guard in one is reported.
 //! * **A rescuer** helps where threads cannot be made, whatever the reason: a limit, no memory, the cap. It has the nice
-//!   level of its queue's workers. Its counts are the queue's, and outlive the pools.
+//!   level of its queue's workers.
 //! * **Freezing** twice is the same as once, and an executor that nobody can thaw any more thaws by itself.
 //! * **Panics are contained**, and everything is accounted for as if the item had returned.
 //! * **Scopes conserve work.** In the kernel, a worker of a scope that is not strict starts in its pod, and the scheduler
@@ -283,7 +283,6 @@ pub use self::{
     engine::offenders::Offender,
     engine::refusal::{QueueError, WaitError},
     engine::scope::Scope,
-    engine::starts::StartCounts,
     engine::watchdog::{StallReport, StalledWorker},
     error::{
         ApplyAttrsError, BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload,
@@ -297,6 +296,7 @@ pub use self::{
     work::Work,
 };
 pub use policy::attrs::{Attrs, EffectiveAttrs};
+pub use policy::counters::Counters;
 pub use policy::cpu_set::{CpuSet, ParseCpuSetError};
 pub use policy::detection::Detection;
 pub use policy::pods::{AffinityScope, ParseAffinityScopeError};

@@ -285,7 +285,7 @@ fn rescuers_follow_the_affinity_of_the_process() {
     }
     end.send(()).unwrap();
     assert_eq!(item.join().unwrap(), Ok(()));
-    assert_eq!(queue.rescued(), 1);
+    assert_eq!(queue.counters().rescued, 1);
 }
 
 /// spec: A5, A2 (plain unbound: threads move): workers are brought home to CPUs that there are, and to no others.
@@ -311,12 +311,12 @@ fn nobody_is_brought_home_to_a_lost_cpu() {
         allowed_of_threads().iter().all(|(name, cpus)| is_left(name, cpus))
     };
     soon("they follow", &executor, follow);
-    let brought = queue.starts().repatriated;
+    let brought = queue.counters().repatriated;
     for _ in 0..10 {
         soon("it rests", &executor, || executor.dump().pools.iter().all(|pool| pool.idle == pool.workers));
         queue.spawn_on(first, || ()).unwrap().join().unwrap();
     }
-    assert_eq!(queue.starts().repatriated, brought, "{:?}", queue.starts());
+    assert_eq!(queue.counters().repatriated, brought, "{:?}", queue.counters());
 }
 
 // At rest. --------------------------------------------------------------------------------------------------------

@@ -157,7 +157,7 @@ fn work_goes_on(limit: impl Fn(Option<usize>)) {
     for (n, item) in items.into_iter().enumerate() {
         assert_eq!(item.join().unwrap(), (n, true));
     }
-    assert_eq!(rescued.rescued(), 50);
+    assert_eq!(rescued.counters().rescued, 50);
     assert_eq!(plain.flush_timeout(Duration::from_millis(50)), Err(WaitError::TimedOut));
     assert_eq!(executor.dump().threads, 0);
 

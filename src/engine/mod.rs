@@ -18,7 +18,7 @@
 //! | `shard` | a queue's part on one CPU: its gate and its pool |
 //! | `route` | to which pool a shard's items go, and in which order while that changes |
 //! | `class` | the unbound pools of one set of attributes, one for each pod |
-//! | `starts` | where the items of a queue have started |
+//! | `tally` | the counters of queues, and the CPU time of workers |
 //! | `flush` | waiting for what was queued before |
 //! | `waits` | the one door to every wait |
 //! | `worker` | a worker thread's main loop, and the thread-local worker |
@@ -47,9 +47,9 @@
 //! that of the pool inside that the route leaves); an executor's `defaults`; a class's `members` (pools being made, opened
 //! and closed; takes that of the register of pools, those of its pools, and that of what may be used, inside); the
 //! register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`;
-//! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an
+//! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls` (taken inside a pool's `state` by who calls it); a flush's `turn`; an
 //! item's ledger (takes that of the timers inside); a worker's `description`; which detection is
-//! in force; the counts of offenders; in debug builds, the register of `waits` (takes those of a flush, an item and a scope's roll inside).
+//! in force; the counts of offenders; the lists of `tally` (tables, numbers, which worker has a table); in debug builds, the register of `waits` (takes those of a flush, an item and a scope's roll inside).
 
 pub(crate) mod attrs;
 pub(crate) mod batch;
@@ -82,8 +82,8 @@ pub(crate) mod route;
 pub(crate) mod scope;
 pub(crate) mod shard;
 pub(crate) mod shutdown;
-pub(crate) mod starts;
 pub(crate) mod submit;
+pub(crate) mod tally;
 pub(crate) mod timers;
 pub(crate) mod trace;
 pub(crate) mod waits;

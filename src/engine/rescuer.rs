@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::policy::rescue::gives_way;
 use crate::sys::affinity::ThreadId;
-use crate::sys::sync::{AtomicU64, Condvar, Mutex, Ordering};
+use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::thread;
 
 use super::core::Core;
@@ -34,10 +34,6 @@ pub(crate) struct Rescuer {
     system: Mutex<Option<ThreadId>>,
     /// The name of its queue.
     queue: String,
-    /// How often a pool has called.
-    maydays: AtomicU64,
-    /// How many entries it has executed.
-    rescued: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -141,8 +137,6 @@ impl Order {
             name: self.name.clone(),
             system: Mutex::new(None),
             queue: self.queue.clone(),
-            maydays: AtomicU64::new(0),
-            rescued: AtomicU64::new(0),
         });
         let (shared, its_core, nice) = (Arc::clone(&rescuer), Arc::clone(core), self.nice);
         thread::spawn(self.name.clone(), core.settings.stack_size, move || shared.live(&its_core, nice))?;
@@ -152,12 +146,10 @@ impl Order {
 }
 
 impl Rescuer {
-    pub(crate) fn maydays(&self) -> u64 {
-        self.maydays.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn rescued(&self) -> u64 {
-        self.rescued.load(Ordering::Relaxed)
+    /// This pool has listed itself.
+    pub(crate) fn call(&self, pool: &Pool) {
+        self.called.notify_all();
+        trace::mayday(&self.queue, pool);
     }
 
     /// The name of its thread.
@@ -170,17 +162,9 @@ impl Rescuer {
         self.system.lock().map(ask)
     }
 
-    /// A pool in distress has work of the queue. Told once until the rescuer comes.
-    pub(crate) fn call(&self, pool: &Arc<Pool>) {
-        if self.list(pool) {
-            self.maydays.fetch_add(1, Ordering::Relaxed);
-            self.called.notify_all();
-            trace::mayday(&self.queue, pool);
-        }
-    }
-
-    /// False if the pool waits for the rescuer already, or nobody will come any more.
-    fn list(&self, pool: &Arc<Pool>) -> bool {
+    /// A pool in distress has work of the queue: it is served in its turn, if the rescuer is [called](Self::call) or awake.
+    /// False if it waits for the rescuer already, or nobody will come any more.
+    pub(crate) fn list(&self, pool: &Arc<Pool>) -> bool {
         let mut calls = self.calls.lock();
         let new = !calls.stop && !calls.pools.iter().any(|listed| Arc::ptr_eq(listed, pool));
         if new {
@@ -224,7 +208,7 @@ impl Rescuer {
     fn serve(self: &Arc<Self>, worker: &WorkerThread) {
         let mut rescued = 0;
         while let Some(entry) = worker.pool.take_for(self) {
-            self.rescued.fetch_add(1, Ordering::Relaxed);
+            entry.shard().events.rescued.raise();
             trace::rescued(&entry, &worker.pool);
             worker.execute(entry);
             rescued += 1;

@@ -2,7 +2,6 @@
 //! that they go to.
 #![allow(unsafe_code, reason = "a shard points at its queue, which owns it")]
 
-use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -22,31 +21,15 @@ use super::executor::PoolChoice;
 use super::flush::Flush;
 use super::pool::Pool;
 use super::queue::Queue;
-use super::starts::Starts;
+use super::tally::{Events, OwnedTallyId, TallyId};
 use super::trace;
 use super::worker::Current;
 
 /// The slots of one CPU's part of a queue, or of a whole queue, and the items that wait for one.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    counted: CachePadded<Counted>,
+    pub(crate) cell: CachePadded<GateCell>,
     waiting: Injector<Entry>,
-}
-
-/// What is written for each item, on one cache line.
-#[derive(Debug)]
-pub(crate) struct Counted {
-    pub(crate) cell: GateCell,
-    pub(crate) starts: Starts,
-}
-
-impl Deref for Gate {
-    type Target = Counted;
-
-    #[inline]
-    fn deref(&self) -> &Counted {
-        &self.counted
-    }
 }
 
 /// See the module.
@@ -61,7 +44,9 @@ pub(crate) struct Shard {
     own_gate: Option<Gate>,
     /// Whether its items stop counting as running when they start: they are CPU intensive, in a managed pool.
     pub(crate) cpu_intensive: bool,
+    pub(super) tally: OwnedTallyId,
     queue: NonNull<Queue>,
+    pub(crate) events: Events,
 }
 
 // SAFETY: the pointer leads to the queue, which is shared by all threads and outlives its shards; the context is an
@@ -74,8 +59,7 @@ impl Gate {
     /// A gate of a queue that stands like this.
     pub(crate) fn new(standing: Standing) -> Self {
         let word = Admission::new(standing.max()).with_door(standing.door());
-        let counted = Counted { cell: GateCell::new(word), starts: Starts::new() };
-        Self { counted: CachePadded::new(counted), waiting: Injector::new() }
+        Self { cell: CachePadded::new(GateCell::new(word)), waiting: Injector::new() }
     }
 
     /// Puts an entry that was admitted to wait onto the list. Returns the one that the caller must start, if any.
@@ -114,13 +98,20 @@ impl Shard {
     ) -> Self {
         let context = context_of(&choice.pool);
         let id = OwnedId::new(context);
+        let tally = choice.pool.core.tallies.enlist();
         let route = RouteCell::new(Arc::as_ptr(&choice.pool), choice);
-        Self { id, route, context, own_gate, cpu_intensive, queue }
+        Self { id, route, context, own_gate, cpu_intensive, tally, queue, events: Events::default() }
     }
 
     #[inline]
     pub(crate) fn id(&self) -> ShardId {
         self.id.0
+    }
+
+    /// Where workers count what they do for it.
+    #[inline]
+    pub(super) fn tally(&self) -> TallyId {
+        self.tally.id
     }
 
     /// What an item is queued to.

@@ -131,7 +131,7 @@ impl Queue {
             self.take_back(shard, half, has_slot);
             note_revived(queued, shard, work);
         }
-        answer(queued)
+        answer(queued, shard)
     }
 
     /// Queues a reusable item later. False if it was pending already; `again`: then it is queued later in place of
@@ -191,12 +191,12 @@ impl Queue {
             Ok(()) => {
                 let queued = work.cell.queue_without_entry(target)?;
                 note_revived(queued, shard, work);
-                Some(answer(queued))
+                Some(answer(queued, shard))
             }
             Err(refusal) => {
                 // As to an ordered queue: no entry is revived.
                 let pending = work.cell.queue_without_entry(Target { ordered: true, ..target });
-                Some(pending.map_or(Err(refusal), answer))
+                Some(pending.map_or(Err(refusal), |queued| answer(queued, shard)))
             }
         }
     }
@@ -223,7 +223,8 @@ impl Queue {
                     );
                 }
                 // It is no longer meant, or an entry lies there already.
-                None | Some(_) => {
+                other => {
+                    let _answer = other.map(|queued| answer(queued, shard));
                     self.take_back(shard, half, has_slot);
                     contain(|| drop(work));
                 }
@@ -248,9 +249,14 @@ impl Queue {
     }
 }
 
-fn answer(queued: Queued) -> Result<bool, QueueError> {
+fn answer(queued: Queued, shard: &Shard) -> Result<bool, QueueError> {
     match queued {
-        Queued::Push | Queued::Revived => Ok(true),
+        Queued::Push => Ok(true),
+        Queued::Revived => {
+            // This one has the place of a queueing that was taken back.
+            shard.events.cancelled.raise();
+            Ok(true)
+        }
         Queued::Coalesced => Ok(false),
         Queued::Refused => Err(QueueError::Disabled),
     }

@@ -184,6 +184,7 @@ impl WorkItem {
     pub(crate) fn complete_taken_back(&self, taken: TakenBack<Entry, TimerName>) -> bool {
         if let Some(entry) = taken.kept {
             // It had been popped, so no worker will come for it.
+            entry.shard().events.cancelled.raise();
             entry.shard().queue().left_pending();
             if let Some(next) = shard::complete(entry) {
                 route::submit(next);

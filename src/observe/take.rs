@@ -12,10 +12,9 @@ use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::queue::{Limit, Queue, Unbound};
 use crate::engine::rescuer::Rescuer;
 use crate::engine::shard::Shard;
-use crate::engine::starts::StartCounts;
+use crate::engine::tally::Reading;
 use crate::engine::worker::Worker;
 use crate::policy::attrs::EffectiveAttrs;
-use crate::policy::counters::Counters;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::detection::Detection;
 use crate::policy::pods::{AffinityScope, Pods};
@@ -43,7 +42,9 @@ impl Snapshot {
         let pools = Pools::of(&executor.core, &queues);
         let ids = pools.ids();
         snapshot.pools = pools.snapshots();
-        snapshot.queues = queues.iter().map(|seen| queue_snapshot(seen, &ids)).collect();
+        // Not forked: there are defaults.
+        let Some(tallies) = executor.core.read_tallies() else { return snapshot };
+        snapshot.queues = queues.iter().map(|seen| queue_snapshot(seen, &ids, &tallies)).collect();
         snapshot
     }
 
@@ -178,9 +179,9 @@ impl PoolKey {
 
 fn pool_snapshot(id: usize, pool: &Pool, uses: Uses, now: Time) -> PoolSnapshot {
     let (counts, workers) = pool.counts();
-    let own = workers.iter().map(|(worker, word)| worker_snapshot(worker, *word, false, now));
+    let own = workers.iter().map(|(worker, word)| worker_snapshot(worker, *word, false));
     let guests = pool.binding.guests();
-    let guests = guests.iter().map(|guest| worker_snapshot(guest, guest.cell.load(), true, now));
+    let guests = guests.iter().map(|guest| worker_snapshot(guest, guest.cell.load(), true));
     PoolSnapshot {
         id,
         name: pool.spec.kind.name(),
@@ -204,7 +205,7 @@ fn pool_snapshot(id: usize, pool: &Pool, uses: Uses, now: Time) -> PoolSnapshot 
     }
 }
 
-fn worker_snapshot(worker: &Worker, word: Word, is_rescuer: bool, _now: Time) -> WorkerSnapshot {
+fn worker_snapshot(worker: &Worker, word: Word, is_rescuer: bool) -> WorkerSnapshot {
     let item = worker.item_type(word).map(|item_type| {
         let queue = worker.with_queue(word, |queue| (queue.name().to_owned(), queue.number()));
         let (queue, queue_number) = queue.unzip();
@@ -213,7 +214,7 @@ fn worker_snapshot(worker: &Worker, word: Word, is_rescuer: bool, _now: Time) ->
             queue_number,
             item_type: item_type.to_owned(),
             description: worker.description_of(word),
-            age: None,
+            age: worker.age(word),
         }
     });
     WorkerSnapshot {
@@ -252,7 +253,7 @@ pub(super) fn row(queue: &Queue) -> MonitorRow {
         name: queue.name().to_owned(),
         kind: kind_of(queue),
         rescuer: queue.rescuer().is_some(),
-        counters: counters_of(queue),
+        counters: queue.counters(),
     }
 }
 
@@ -271,16 +272,23 @@ impl<'q> Seen<'q> {
     }
 }
 
-fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapshot {
+fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>, tallies: &Reading) -> QueueSnapshot {
     let Seen { queue, facts, parts } = seen;
     let spec = &queue.spec;
-    let words: Vec<_> = queue.gates().map(|gate| gate.cell.load()).collect();
-    let active = words.iter().map(|word| word.active() as usize).sum();
-    let inactive = words.iter().map(|word| word.waiting() as usize).sum();
     let cpu = |slot| queue.executor.placement.slot_info(slot).cpu;
     let id = |pool: &Pool| ids.get(&PoolKey::of(pool)).copied();
-    let shard =
-        |(slot, shard, pool): &(usize, &Shard, Arc<Pool>)| Some(shard_snapshot(cpu(*slot), id(pool)?, shard));
+    let shard = |(slot, shard, pool): &(usize, &Shard, Arc<Pool>)| {
+        Some(shard_snapshot(cpu(*slot), id(pool)?, shard, tallies))
+    };
+    let shards: Vec<ShardSnapshot> = parts.iter().filter_map(shard).collect();
+    // Each word is read once, so that sums agree.
+    let (active, inactive) = match queue.shared_gate().map(|gate| gate.cell.load()) {
+        Some(word) => (word.active() as usize, word.waiting() as usize),
+        None => (
+            shards.iter().filter_map(|shard| shard.active).sum(),
+            shards.iter().filter_map(|shard| shard.inactive).sum(),
+        ),
+    };
     QueueSnapshot {
         number: queue.number(),
         name: queue.name().to_owned(),
@@ -298,42 +306,23 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapsh
         len: active + inactive,
         active,
         inactive,
-        counters: counters_of(queue),
+        counters: shards.iter().map(|shard| shard.counters).sum(),
         latency: None,
-        shards: parts.iter().filter_map(shard).collect(),
+        shards,
         rescuer: queue.rescuer().map(|rescuer| rescuer_snapshot(rescuer)),
         default_pool: facts.default_pool.as_deref().and_then(id),
     }
 }
 
-fn shard_snapshot(cpu: usize, pool: usize, shard: &Shard) -> ShardSnapshot {
+fn shard_snapshot(cpu: usize, pool: usize, shard: &Shard, tallies: &Reading) -> ShardSnapshot {
     let word = shard.own_gate().map(|gate| gate.cell.load());
-    let mut counters = Counters::default();
-    if let Some(gate) = shard.own_gate() {
-        let mut starts = StartCounts::default();
-        gate.starts.add_to(&mut starts);
-        counters = started(starts);
-    }
     ShardSnapshot {
         cpu,
         pool,
         active: word.map(|word| word.active() as usize),
         inactive: word.map(|word| word.waiting() as usize),
-        counters,
+        counters: tallies.counters(shard),
     }
-}
-
-fn counters_of(queue: &Queue) -> Counters {
-    Counters {
-        maydays: queue.rescuer().map_or(0, |rescuer| rescuer.maydays()),
-        rescued: queue.rescuer().map_or(0, |rescuer| rescuer.rescued()),
-        ..started(queue.starts())
-    }
-}
-
-fn started(starts: StartCounts) -> Counters {
-    let StartCounts { home, away, stolen, repatriated } = starts;
-    Counters { started: home + away + stolen, away, stolen, repatriated, ..Counters::default() }
 }
 
 fn kind_of(queue: &Queue) -> QueueKind {

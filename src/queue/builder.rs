@@ -129,7 +129,7 @@ impl WorkQueueBuilder {
     /// let executor = cmwq::Executor::builder().before_spawn(refuse).build()?;
     /// let queue = cmwq::WorkQueue::new("writeback").rescuer().build_on(&executor)?;
     /// assert_eq!(queue.spawn(cmwq::is_rescuer)?.join()?, true);
-    /// assert_eq!((queue.maydays(), queue.rescued()), (1, 1));
+    /// assert_eq!((queue.counters().maydays, queue.counters().rescued), (1, 1));
     /// # Ok(())
     /// # }
     /// ```

@@ -223,9 +223,9 @@ fn while_creations_fail_at_random_every_item_is_accounted_for() {
         assert_eq!(ran.load(Ordering::SeqCst), accepted - cancelled);
         assert_eq!(ordered.peak(), 1);
         // What was cancelled is rescued as well, without a run.
-        let counted: u64 = queues.iter().map(WorkQueue::rescued).sum();
+        let counted: u64 = queues.iter().map(|queue| queue.counters().rescued).sum();
         assert!(counted >= rescued.load(Ordering::SeqCst) as u64);
-        assert_eq!(queues[5].rescued(), 0);
+        assert_eq!(queues[5].counters().rescued, 0);
         drop((queues, executor));
         eventually("all threads ended", || no_thread_of(&prefix));
     }

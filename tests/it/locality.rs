@@ -88,8 +88,8 @@ fn an_item_starts_at_home_while_its_pod_is_free() {
             };
             (0..50).map(round).sum::<u64>()
         });
-        let starts = queue.starts();
-        assert_eq!((starts.home, starts.away, starts.stolen), (50 - elsewhere, 0, elsewhere));
+        let counters = queue.counters();
+        assert_eq!((counters.home(), counters.away, counters.stolen), (50 - elsewhere, 0, elsewhere));
     }
 }
 
@@ -112,7 +112,7 @@ fn an_item_behind_one_that_waits_for_it_starts_in_the_other_pod() {
         });
         let second = second.join().unwrap();
         first.join().unwrap();
-        assert!(second == "1" || queue.starts().stolen >= round, "it could not start in the full pod 0");
+        assert!(second == "1" || queue.counters().stolen >= round, "it could not start in the full pod 0");
     }
 }
 
@@ -131,7 +131,7 @@ fn a_strict_item_waits_for_its_pod() {
         first.join().unwrap();
     });
     queue.flush().unwrap();
-    assert_eq!((queue.starts().home, queue.starts().stolen), (2, 0));
+    assert_eq!((queue.counters().home(), queue.counters().stolen), (2, 0));
 }
 
 /// spec: A3: both pods are full when the item comes, and then one of them has room: since its item ends, or blocks.
@@ -173,7 +173,7 @@ fn a_pod_that_gets_room_takes_what_waits_elsewhere() {
         held.0.join().unwrap();
         held.1.join().unwrap();
     }
-    assert!(queue.starts().stolen >= 2);
+    assert!(queue.counters().stolen >= 2);
 }
 
 /// spec: A3: a worker was woken for the item, and finds the pod full of what has returned from a block.
@@ -294,7 +294,7 @@ fn an_item_of_an_issuer_that_goes_on_spinning_starts_elsewhere() {
         waited.sort();
         waited
     });
-    println!("waited {:?} (median), {:?} at most; {:?}", waited[15], waited[29], queue.starts());
+    println!("waited {:?} (median), {:?} at most; {:?}", waited[15], waited[29], queue.counters());
     assert!(waited[3] <= Duration::from_millis(10), "{waited:?}");
 }
 
@@ -328,7 +328,7 @@ fn an_item_whose_cpu_is_taken_by_others_starts_elsewhere() {
         waited
     });
     waited.sort();
-    println!("waited {:?} (median), {:?} at most; {:?}", waited[15], waited[29], queue.starts());
+    println!("waited {:?} (median), {:?} at most; {:?}", waited[15], waited[29], queue.counters());
     assert!(waited[3] <= Duration::from_millis(10), "{waited:?}");
 }
 
@@ -380,9 +380,9 @@ fn a_worker_that_the_system_has_moved_begins_at_home() {
             assert_eq!(now, "0-1", "it was let go again");
         }
     });
-    let starts = queue.starts();
-    assert!(starts.repatriated >= 1 && starts.stolen == 0, "{starts:?}");
-    assert_eq!(starts.home + starts.away, 11);
+    let counters = queue.counters();
+    assert!(counters.repatriated >= 1 && counters.stolen == 0, "{counters:?}");
+    assert_eq!(counters.started, 11);
 }
 
 /// spec: S1 (an idle executor makes no wake-ups): not for siblings either.

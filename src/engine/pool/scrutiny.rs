@@ -55,11 +55,21 @@ impl Pool {
 
     /// Carries out what was found out about a worker. False if it does something else by now.
     pub(crate) fn carry_out(&self, worker: &Worker, found: Found) -> bool {
-        let carried = worker.cell.carry_out(found.seen, found.finding, &self.running);
-        if carried.owes_look {
-            self.look_for_free(if self.has_several_cpus() { self.free_cpu(worker.cpu()) } else { None });
-        }
-        carried.holds
+        // It is credited with what is found, also if the item is over by then.
+        let carried_out = worker.with_shard(found.seen, |shard| {
+            let carried = worker.cell.carry_out(found.seen, found.finding, &self.running);
+            if carried.holds {
+                shard.events.found(found.finding);
+            }
+            if carried.owes_look {
+                let free = if self.has_several_cpus() { self.free_cpu(worker.cpu()) } else { None };
+                if self.look_for_free(free) && carried.holds && found.finding.blocks() {
+                    shard.events.concurrency_wakeups.raise();
+                }
+            }
+            carried.holds
+        });
+        carried_out.unwrap_or(false)
     }
 
     /// A CPU on which nobody counts, or is on the way, who was seen there last: this one, if that is so. At home, if the pool
