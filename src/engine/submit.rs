@@ -280,13 +280,13 @@ fn enqueue<'q>(
     has_slot: bool,
     submit: impl FnOnce(&'q Shard, Entry),
 ) {
+    entry.stamp();
     if trace::listens() {
         trace::queue_work(entry.item(), entry.item_type(), shard, named);
         if has_slot {
             trace::activate_work(&entry);
         }
     }
-    entry.stamp();
     if has_slot {
         submit(shard, entry);
     } else if let Some(first) = shard.gate().wait(entry) {

@@ -5,9 +5,6 @@
 
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "serde")]
-mod wire;
-
 use std::iter::Sum;
 use std::ops::{AddAssign, Range};
 use std::time::Duration;
@@ -61,8 +58,11 @@ const fn range_of(bucket: usize) -> Range<u64> {
 /// # }
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(from = "wire::Form", into = "wire::Form"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(from = "wire::Wire", into = "wire::Wire")
+)]
 pub struct Histogram {
     /// Those that are not empty, in order.
     buckets: Vec<(u16, u64)>,
@@ -96,7 +96,7 @@ impl Histogram {
     /// left out.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.buckets.iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count))
+        self.buckets.iter().map(|(_, count)| count).sum()
     }
 
     /// Nothing was timed so far.
@@ -113,9 +113,9 @@ impl Histogram {
         let count = self.count();
         // Also where `part` is no number.
         let rank = ((part * count as f64).ceil() as u64).clamp(1, count.max(1));
-        let mut seen = 0_u64;
+        let mut seen = 0;
         let found = self.buckets.iter().find(|(_, count)| {
-            seen = seen.saturating_add(*count);
+            seen += count;
             seen >= rank
         });
         let nanos = match found {
@@ -161,7 +161,7 @@ impl AddAssign<&Self> for Histogram {
     fn add_assign(&mut self, other: &Self) {
         for (bucket, count) in &other.buckets {
             match self.buckets.binary_search_by_key(bucket, |(bucket, _)| *bucket) {
-                Ok(at) => self.buckets[at].1 = self.buckets[at].1.saturating_add(*count),
+                Ok(at) => self.buckets[at].1 += count,
                 Err(at) => self.buckets.insert(at, (*bucket, *count)),
             }
         }
@@ -185,6 +185,9 @@ impl Sum for Latency {
         })
     }
 }
+
+#[cfg(feature = "serde")]
+mod wire;
 
 #[cfg(test)]
 mod tests {
