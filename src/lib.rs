@@ -233,13 +233,13 @@
 //! * `hwloc`, on by default: caches, cores and nodes are read by the C library hwloc, on every system that it knows, and
 //!   [`TopologySource::Xml`] can be. Needs libhwloc 2 with its headers, and pkg-config. Without it, nothing but Rust is
 //!   needed: Linux is asked through `/sys`, which leads to the same pods, and elsewhere all CPUs count as equals.
+//! * `control`: a running process is looked at, and its queues are changed, through a Unix socket: the module `control`.
+//!   Brings `serde`, `serde_json` and `rustix`.
 //! * `metrics`: the numbers of queues and pools are told to the recorder of `metrics`, for Prometheus and others. The
 //!   module `metrics` tells their names.
 //! * `serde`: what can be seen of an executor serialises, and comes back; [`observe`] tells the form.
 //! * `tracing`: what becomes of each item is told to subscribers of `tracing`, the kernel's four events and ours, with a
 //!   span around each run. The module `trace` tells names, levels and fields.
-//! * `control`: a running process is looked at, and its queues are changed, through a Unix socket: the module `control`.
-//!   Brings `serde`, `serde_json` and `rustix`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "the models use a part of the crate"))]

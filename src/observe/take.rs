@@ -200,7 +200,8 @@ fn pool_snapshot(id: usize, pool: &Pool, uses: Uses, now: Time) -> PoolSnapshot 
         idle: counts.idle,
         pending: counts.pending,
         creating: counts.creating,
-        stalled_for: counts.stalled_since.map(|since| now.since(since)),
+        // Whoever has taken the last entry has ended the stall, before the manager looks again.
+        stalled_for: counts.stalled_since.filter(|_| counts.pending > 0).map(|since| now.since(since)),
         crew: own.chain(guests).collect(),
     }
 }
