@@ -286,6 +286,7 @@ fn enqueue<'q>(
             trace::activate_work(&entry);
         }
     }
+    entry.stamp();
     if has_slot {
         submit(shard, entry);
     } else if let Some(first) = shard.gate().wait(entry) {
