@@ -71,7 +71,13 @@ impl Bench {
         let executor = Executor::builder().cpus(CpuSet::single(cpu)).build().expect("it can be made");
         let queue = |name| kind(name).max_active(MAX_ACTIVE).histograms(histograms).build_on(&executor);
         let queues = ["even", "odd"].map(|name| queue(name).expect("a queue can be made"));
-        let works = (0..BATCH).map(|_| Work::new(|| drop(black_box(0)))).collect();
+        let works = (0..BATCH)
+            .map(|_| {
+                Work::new(|| {
+                    black_box(0);
+                })
+            })
+            .collect();
         Self { items, queues, works }
     }
 

@@ -166,6 +166,12 @@
 //! worker is read in batches. [`WorkQueue::latency`] tells how long items waited and ran, if they are
 //! [timed](WorkQueueBuilder::histograms).
 //!
+//! # What can be seen
+//!
+//! [`Executor::dump`] shows all of an executor at one moment, in the form of the kernel's `wq_dump`; its
+//! [`busy`](observe::Snapshot::busy) report tells what runs and what waits, and [`Executor::monitor`] what queues have done so
+//! far, in `wq_monitor`'s columns. See [`observe`].
+//!
 //! # Fork
 //!
 //! A forked process has none of its parent's threads. There, everything that the parent made answers at once instead of
@@ -221,12 +227,12 @@
 //!   may move it, late. Here, an item of a managed queue that its pod cannot take starts in another one that can: see
 //!   [Locality](#locality). The default is `cache`; Linux since 7.1 divides large caches, as
 //!   [`AffinityScope::CacheShard`] does.
-//! * **There is no** RCU work, `WQ_SYSFS`, or `execute_in_process_context`.
+//! * **There is no** RCU work or `execute_in_process_context`, and in place of sysfs a socket: `cmwq::control`.
 //!
 //! # Platform
 //!
 //! Linux on x86-64 and aarch64. Elsewhere workers are not bound to CPUs and have no nice levels
-//! ([`portable`](ExecutorSnapshot::portable) in a snapshot), and per-CPU queues spread what threads queue over the CPUs.
+//! ([`portable`](observe::Snapshot::portable) in a snapshot), and per-CPU queues spread what threads queue over the CPUs.
 //! On Linux, `RUSTFLAGS="--cfg cmwq_portable"` shows how that is. The minimum supported Rust version is 1.85.
 //!
 //! # Features
@@ -234,7 +240,15 @@
 //! * `hwloc`, on by default: caches, cores and nodes are read by the C library hwloc, on every system that it knows, and
 //!   [`TopologySource::Xml`] can be. Needs libhwloc 2 with its headers, and pkg-config. Without it, nothing but Rust is
 //!   needed: Linux is asked through `/sys`, which leads to the same pods, and elsewhere all CPUs count as equals.
+//! * `control`: a running process is looked at, and its queues are changed, through a Unix socket: the module `control`.
+//!   Brings `serde`, `serde_json` and `rustix`.
+//! * `metrics`: the numbers of queues and pools are told to the recorder of `metrics`, for Prometheus and others. The
+//!   module `metrics` tells their names.
+//! * `serde`: what can be seen of an executor serialises, and comes back; [`observe`] tells the form.
+//! * `tracing`: what becomes of each item is told to subscribers of `tracing`, the kernel's four events and ours, with a
+//!   span around each run. The module `trace` tells names, levels and fields.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "the models use a part of the crate"))]
 
 mod policy;
@@ -243,6 +257,9 @@ mod sys;
 
 #[cfg(not(cmwq_loom))]
 pub mod blocking;
+#[cfg(all(unix, feature = "control", not(cmwq_loom)))]
+#[cfg_attr(docsrs, doc(cfg(all(unix, feature = "control"))))]
+pub mod control;
 #[cfg(not(cmwq_loom))]
 mod current;
 #[cfg(not(cmwq_loom))]
@@ -253,8 +270,11 @@ mod error;
 mod executor;
 #[cfg(not(cmwq_loom))]
 mod join;
+#[cfg(all(feature = "metrics", not(cmwq_loom)))]
+#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+pub mod metrics;
 #[cfg(not(cmwq_loom))]
-mod observe;
+pub mod observe;
 #[cfg(not(cmwq_loom))]
 mod periodic;
 #[cfg(not(cmwq_loom))]
@@ -263,6 +283,9 @@ mod queue;
 mod sim;
 #[cfg(not(cmwq_loom))]
 pub mod system;
+#[cfg(all(feature = "tracing", not(cmwq_loom)))]
+#[cfg_attr(docsrs, doc(cfg(feature = "tracing")))]
+pub mod trace;
 #[cfg(not(cmwq_loom))]
 mod work;
 
@@ -282,12 +305,11 @@ pub use self::{
     },
     executor::{Executor, ExecutorBuilder, QueueReport, ShutdownReport},
     join::JoinHandle,
-    observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
     periodic::PeriodicHandle,
-    queue::{EffectiveAttrs, ScopedJoinHandle, WorkQueue, WorkQueueBuilder},
+    queue::{ScopedJoinHandle, WorkQueue, WorkQueueBuilder},
     work::Work,
 };
-pub use policy::attrs::Attrs;
+pub use policy::attrs::{Attrs, EffectiveAttrs};
 pub use policy::counters::Counters;
 pub use policy::cpu_set::{CpuSet, ParseCpuSetError};
 pub use policy::detection::Detection;

@@ -17,7 +17,7 @@ use crate::sys;
 use crate::sys::fork::Origin;
 use crate::sys::probe::Probe;
 use crate::sys::switches::Readiness;
-use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use crate::sys::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::Until;
 
 use super::class::{Class, ClassKey, ClassUser};
@@ -117,6 +117,8 @@ pub(crate) struct Core {
     /// Has the system ready to record switches.
     _ready: Option<Readiness>,
     pub(crate) offenders: Offenders,
+    /// How many stalls the watchdog has told.
+    pub(crate) stalls: AtomicU64,
     pub(super) tallies: Arc<Tallies>,
     threads: ThreadsCell,
     /// Inside of it, the locks of classes are taken.
@@ -153,6 +155,7 @@ impl Core {
             offenders: Offenders::new(settings.hog_threshold.unwrap_or_default()),
             tallies: Arc::default(),
             settings,
+            stalls: AtomicU64::new(0),
             manager: ManagerHandle::new(Arc::clone(environment.bell())),
             timers: Timers::new(),
             denials: Denials::default(),

@@ -97,7 +97,7 @@ impl Gate {
     /// Starts listed items for which there are slots. The caller keeps the gate in place.
     fn start_listed(&self) {
         while self.cell.start_listed() {
-            route::submit(self.first_waiting());
+            route::submit(self.next_active());
         }
     }
 }

@@ -30,12 +30,14 @@
 //! | `manager` | the one thread that makes threads and keeps deadlines |
 //! | `environment` | the manager's looks at the CPUs that the process may use, and what follows for the pools |
 //! | `detection` | which detection of undeclared blocking is in force |
+//! | `facts` | what a queue and a pool tell of themselves to whoever prints them |
 //! | `offenders` | whose items keep a CPU busy for too long, and whose block without a guard |
 //! | `watchdog` | the report of a pool that has work and starts none of it |
 //! | `core` | what all of them share: settings, the manager's inbox, the register of pools |
 //! | `placement` | which CPU an item is queued on |
 //! | `register` | the queues of one executor, for what is asked of all of them |
 //! | `item_type` | what an item's type is called |
+//! | `trace` | everything that is told to `tracing` |
 //! | `entry` | what lies on a list |
 //! | `refusal` | why a queue does not accept an item, and why a wait does not wait |
 //!
@@ -63,6 +65,7 @@ pub(crate) mod drain;
 pub(crate) mod entry;
 pub(crate) mod environment;
 pub(crate) mod executor;
+pub(crate) mod facts;
 pub(crate) mod flush;
 pub(crate) mod item_type;
 pub(crate) mod latency;
@@ -84,6 +87,7 @@ pub(crate) mod shutdown;
 pub(crate) mod submit;
 pub(crate) mod tally;
 pub(crate) mod timers;
+pub(crate) mod trace;
 pub(crate) mod waits;
 pub(crate) mod watchdog;
 pub(crate) mod work_item;

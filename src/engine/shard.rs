@@ -23,6 +23,7 @@ use super::latency::Timing;
 use super::pool::Pool;
 use super::queue::Queue;
 use super::tally::{Events, OwnedTallyId, TallyId};
+use super::trace;
 use super::worker::Current;
 
 /// The slots of one CPU's part of a queue, or of a whole queue, and the items that wait for one.
@@ -66,15 +67,22 @@ impl Gate {
     /// Puts an entry that was admitted to wait onto the list. Returns the one that the caller must start, if any.
     pub(crate) fn wait(&self, entry: Entry) -> Option<Entry> {
         self.waiting.push(entry);
-        self.cell.list().then(|| self.first_waiting())
+        self.cell.list().then(|| self.next_active())
     }
 
     /// Gives a slot back that was not used. The caller has a handle of the queue, so the gate is not closed.
     pub(crate) fn give_back(&self, half: Half, flush: &Flush) -> Option<Entry> {
         match self.cell.complete(half, || flush.report()) {
-            Slot::Handed => Some(self.first_waiting()),
+            Slot::Handed => Some(self.next_active()),
             Slot::Free | Slot::Last => None,
         }
+    }
+
+    /// Takes the first entry of the list, to which a slot was given, to be started.
+    pub(super) fn next_active(&self) -> Entry {
+        let next = self.first_waiting();
+        trace::activate_work(&next);
+        next
     }
 
     /// Takes the first entry of the list, to which a slot was given.
@@ -237,7 +245,7 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
     let queue = shard.queue;
     let gate = shard.gate();
     match gate.cell.complete(entry.half(), || shard.queue().flush.report()) {
-        Slot::Handed => Some(gate.first_waiting()),
+        Slot::Handed => Some(gate.next_active()),
         Slot::Free => None,
         Slot::Last => {
             // SAFETY: the gate is closed and this entry was its last one.

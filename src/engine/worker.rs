@@ -32,6 +32,7 @@ use super::rescuer::Rescuer;
 use super::route;
 use super::shard::{self, Shard};
 use super::tally::{Course, Meter};
+use super::trace;
 use super::waits;
 use super::work_item::WorkItem;
 
@@ -255,6 +256,7 @@ impl WorkerThread {
         function: impl FnOnce() -> R,
     ) -> std::thread::Result<R> {
         let tally = self.begin(entry, item_type, work);
+        let execution = trace::execute_start(entry, item_type, &self.pool);
         let timed = entry.begins();
         let result = catch_unwind(AssertUnwindSafe(function));
         if self.origin.is_forked() {
@@ -265,6 +267,7 @@ impl WorkerThread {
         if let Some(begun) = &timed {
             entry.shard().timing.ends(begun);
         }
+        trace::execute_end(execution, entry, item_type, &self.pool, result.is_err());
         self.end();
         self.meter.ended(tally, || self.course());
         if let Err(payload) = &result {

@@ -28,6 +28,7 @@ use std::time::Duration;
 /// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Counters {
     /// Items that a worker, or the [rescuer](crate::WorkQueueBuilder::rescuer), has begun.
@@ -40,6 +41,7 @@ pub struct Counters {
     /// worker goes to and fro between queues whose items take a few microseconds, it is divided between these by samples,
     /// and right on average. Zero where the system tells no CPU time of threads: everywhere but on Linux.
     #[doc(alias = "PWQ_STAT_CPU_TIME")]
+    #[cfg_attr(feature = "serde", serde(rename = "cpu_time_ns", with = "super::nanos"))]
     pub cpu_time: Duration,
     /// Items that were found to keep a CPU busy for longer than the
     /// [threshold](crate::ExecutorBuilder::hog_threshold).

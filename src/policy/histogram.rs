@@ -58,6 +58,11 @@ const fn range_of(bucket: usize) -> Range<u64> {
 /// # }
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(from = "wire::Wire", into = "wire::Wire")
+)]
 pub struct Histogram {
     /// Those that are not empty, in order.
     buckets: Vec<(u16, u64)>,
@@ -71,6 +76,7 @@ pub struct Histogram {
 ///
 /// From [`WorkQueue::latency`](crate::WorkQueue::latency).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Latency {
     /// From being queued until a worker began them.
@@ -179,6 +185,9 @@ impl Sum for Latency {
         })
     }
 }
+
+#[cfg(feature = "serde")]
+mod wire;
 
 #[cfg(test)]
 mod tests {

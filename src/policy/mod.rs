@@ -18,6 +18,8 @@ pub(crate) mod histogram;
 pub(crate) mod item;
 pub(crate) mod manager;
 pub(crate) mod metering;
+#[cfg(feature = "serde")]
+pub(crate) mod nanos;
 pub(crate) mod nearby;
 pub(crate) mod neighbours;
 pub(crate) mod offenders;

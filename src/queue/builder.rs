@@ -45,6 +45,7 @@ pub struct WorkQueueBuilder {
     power_efficient: bool,
     freezable: bool,
     rescuer: bool,
+    control: bool,
     histograms: Option<bool>,
     max_active: Option<usize>,
     max_active_total: Option<usize>,
@@ -62,6 +63,7 @@ impl WorkQueueBuilder {
             power_efficient: false,
             freezable: false,
             rescuer: false,
+            control: false,
             histograms: None,
             max_active: None,
             max_active_total: None,
@@ -136,6 +138,24 @@ impl WorkQueueBuilder {
     #[doc(alias = "WQ_MEM_RECLAIM")]
     pub fn rescuer(mut self) -> Self {
         self.rescuer = true;
+        self
+    }
+
+    /// The queue's attributes and limit may be changed from outside of the process, through the control socket that its
+    /// user may open: `cmwq::control`, with the feature `control`. Without this, they can only be looked at there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("thumbnails").control().build()?;
+    /// # drop(queue);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "WQ_SYSFS")]
+    pub fn control(mut self) -> Self {
+        self.control = true;
         self
     }
 
@@ -244,9 +264,11 @@ impl WorkQueueBuilder {
             is_bh: self.kind == Kind::Bh,
             name: self.name.into(),
             max_pending: self.max_pending,
+            high_priority: self.high_priority,
             cpu_intensive: self.cpu_intensive,
             ordered: matches!(self.kind, Kind::Ordered | Kind::Bh),
             freezable: self.freezable,
+            control: self.control,
         };
         let histograms = self.histograms.unwrap_or(executor.inner.times_items);
         let (handle, in_time) =

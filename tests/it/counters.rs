@@ -157,7 +157,7 @@ fn who_blocks_and_is_replaced_is_credited() {
 fn what_the_detector_finds_is_credited_to_the_queue() {
     let _limit = time_limit();
     let executor = builder("core:1 pu:1").0.build().unwrap();
-    if executor.snapshot().portable {
+    if executor.dump().portable {
         return;
     }
     let queues =
@@ -292,7 +292,7 @@ fn numbers_only_grow_and_agree_while_work_goes_on() {
 
 /// Does the system tell what CPU time threads use?
 fn knows_cpu_time(executor: &Executor) -> bool {
-    !executor.snapshot().portable
+    !executor.dump().portable
 }
 
 /// spec: O1 (CPU time): while an item runs, and afterwards.

@@ -37,7 +37,7 @@ fn assert_work_is_done(executor: &Executor) {
     for (n, handle) in handles.into_iter().enumerate() {
         match handle.join_timeout(SOON) {
             Ok(result) => assert_eq!(result.unwrap(), n),
-            Err(_) => panic!("item {n} never ran: {}", executor.snapshot()),
+            Err(_) => panic!("item {n} never ran: {}", executor.dump()),
         }
     }
     queues.iter().for_each(|queue| queue.flush_timeout(SOON).unwrap());
@@ -105,7 +105,7 @@ fn without_any_worker_work_waits_and_then_runs() {
     let cancelled = queue.spawn(|| ()).unwrap();
     assert!(cancelled.cancel());
     assert_eq!(queue.flush_timeout(Duration::from_millis(30)), Err(cmwq::WaitError::TimedOut));
-    assert_eq!((count.load(Ordering::SeqCst), executor.snapshot().threads), (0, 0));
+    assert_eq!((count.load(Ordering::SeqCst), executor.dump().threads), (0, 0));
     let patient = queue.spawn(|| 7).unwrap();
     spawns.recover();
     assert_eq!(patient.join().unwrap(), 7);

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use cmwq::{AffinityScope, Attrs, Executor, JoinHandle, PoolSnapshot, WorkQueue, blocking};
+use cmwq::observe::PoolSnapshot;
+use cmwq::{AffinityScope, Attrs, Executor, JoinHandle, WorkQueue, blocking};
 
 use crate::support::{
     Door, SOON, builder, current_pool, eventually, falls_quiet, own_nice, own_status, pool, time_limit,
@@ -39,7 +40,7 @@ fn at_home<R: Send>(issuer: impl FnOnce() -> R + Send) -> R {
 /// is it this one?
 fn is_at_home() -> bool {
     let (probe, _) = two_pods();
-    if probe.snapshot().portable {
+    if probe.dump().portable {
         let strict = queue(&probe, true);
         let name = strict.spawn(current_pool).unwrap().join().unwrap();
         return pool(&probe, &name).cpus.to_string() == "0";
@@ -76,9 +77,7 @@ fn an_item_starts_at_home_while_its_pod_is_free() {
         let elsewhere = at_home(|| {
             let round = |_| {
                 let rests = |pool: &PoolSnapshot| pool.waking == 0 && pool.idle == pool.workers;
-                eventually("nobody is about to look for work", || {
-                    executor.snapshot().pools.iter().all(rests)
-                });
+                eventually("nobody is about to look for work", || executor.dump().pools.iter().all(rests));
                 let executor = executor.clone();
                 let queued = Instant::now();
                 let item = queue.spawn(move || (queued.elapsed(), here(&executor))).unwrap();
@@ -361,7 +360,7 @@ fn a_worker_that_the_system_has_moved_begins_at_home() {
     let cpus = core_affinity::get_core_ids().unwrap_or_default();
     let _limit = time_limit();
     let (executor, _) = two_pods();
-    if cpus.len() < 2 || executor.snapshot().portable {
+    if cpus.len() < 2 || executor.dump().portable {
         return println!("SKIPPED: one CPU, or a system that binds nobody, has no elsewhere");
     }
     let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
@@ -376,7 +375,7 @@ fn a_worker_that_the_system_has_moved_begins_at_home() {
                 core_affinity::set_for_current(there.unwrap())
             });
             assert!(elsewhere.unwrap().join().unwrap());
-            eventually("it rests", || executor.snapshot().pools.iter().all(|pool| pool.idle == pool.workers));
+            eventually("it rests", || executor.dump().pools.iter().all(|pool| pool.idle == pool.workers));
             let now = queue.spawn(allowed).unwrap().join().unwrap();
             assert_eq!(now, "0-1", "it was let go again");
         }

@@ -124,7 +124,7 @@ fn the_thread_is_made_with_the_queue_and_ends_with_it() {
     let name: String = format!("{prefix}/R-a-rather-long-name").chars().take(15).collect();
     eventually("the rescuer has its name", || threads_of(&prefix).contains(&name));
     assert_eq!(threads_of(&prefix).len(), 2, "that and the manager: {:?}", threads_of(&prefix));
-    assert_eq!(executor.snapshot().threads, 0, "workers are counted there");
+    assert_eq!(executor.dump().threads, 0, "workers are counted there");
     let clone = queue.clone();
     drop(queue);
     assert!(threads_of(&prefix).contains(&name), "a handle is left");
@@ -231,7 +231,7 @@ fn a_rescuer_takes_turns_among_pools_in_distress() {
     }
     queue.flush_timeout(SOON).unwrap();
     let served = served.lock().unwrap();
-    if cpus < 2 || executor.snapshot().portable {
+    if cpus < 2 || executor.dump().portable {
         eprintln!("SKIPPED in part: with one CPU, or without pinning, the place does not tell the pool");
         return;
     }
@@ -254,12 +254,12 @@ fn at_the_cap_on_threads_a_rescuer_helps() {
     // The only worker waits for items that need another one.
     let held = queue.spawn(move || inside.wait()).unwrap();
     eventually("it holds the only thread", || {
-        executor.snapshot().pools.iter().any(|pool| (pool.workers, pool.idle) == (1, 0))
+        executor.dump().pools.iter().any(|pool| (pool.workers, pool.idle) == (1, 0))
     });
     for _ in 0..5 {
         assert!(queue.spawn(is_rescuer).unwrap().join().unwrap());
     }
-    assert_eq!(executor.snapshot().threads, 1);
+    assert_eq!(executor.dump().threads, 1);
     door.open();
     held.join().unwrap();
     assert!(!queue.spawn(is_rescuer).unwrap().join().unwrap(), "the worker is back");

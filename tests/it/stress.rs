@@ -199,7 +199,7 @@ fn ten_thousand_queues_come_and_go_with_work_in_them() {
     }
     eventually("all ran", || runs.load(Ordering::Relaxed) == 3 * count);
     // Items of unmanaged queues start as soon as possible, each on a thread of its own.
-    for pool in executor.snapshot().pools {
+    for pool in executor.dump().pools {
         assert!(pool.target.is_none_or(|target| pool.workers <= target + 2), "{pool}");
     }
 }

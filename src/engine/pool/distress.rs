@@ -53,7 +53,7 @@ impl Pool {
             let called = state.list_with_rescuers(self);
             drop(state);
             self.moved_aside();
-            called.iter().for_each(|rescuer| rescuer.call());
+            called.iter().for_each(|rescuer| rescuer.call(self));
         }
         true
     }

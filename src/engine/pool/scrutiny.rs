@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::policy::crew::free_cpu;
 use crate::policy::pace::Pace;
 use crate::policy::suspect::Found;
+use crate::policy::time::Time;
 use crate::policy::watch::{Look, Rules};
 use crate::policy::worker::Phase;
 
@@ -39,6 +40,7 @@ impl Pool {
             cpus: target.filter(|_| counts).map(|target| target as usize),
             per_cpu: matches!(self.spec.kind, PoolKind::PerCpu { .. }),
             pace: state.pace,
+            stalled_since: state.stalled_since,
             given: state.given,
             workers: words,
         };
@@ -46,8 +48,9 @@ impl Pool {
     }
 
     /// What became of it after a look.
-    pub(crate) fn keep_pace(&self, pace: Pace) {
-        self.state.lock().pace = pace;
+    pub(crate) fn keep(&self, pace: Pace, stalled_since: Option<Time>) {
+        let mut state = self.state.lock();
+        (state.pace, state.stalled_since) = (pace, stalled_since);
     }
 
     /// Carries out what was found out about a worker. False if it does something else by now.

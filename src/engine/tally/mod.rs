@@ -220,7 +220,7 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// The counters of a shard, which the caller keeps in place.
-    pub(super) fn counters(&self, shard: &Shard) -> Counters {
+    pub(crate) fn counters(&self, shard: &Shard) -> Counters {
         let (events, id) = (&shard.events, shard.tally.id);
         let mut counters = Counters {
             cpu_hogs: events.cpu_hogs.load(),

@@ -16,6 +16,7 @@ use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::sys::{affinity, clock, thread_state};
 
 use super::super::item_type::ItemType;
+use super::super::queue::Queue;
 use super::super::shard::{self, Shard};
 use super::super::tally::as_nanos;
 
@@ -131,7 +132,12 @@ impl Worker {
 
     /// The name of that item's queue. Takes locks for a moment.
     pub(crate) fn queue_name(&self, seen: WorkerState) -> Option<String> {
-        self.with_shard(seen, |shard| shard.queue().name().to_owned())
+        self.with_queue(seen, |queue| queue.name().to_owned())
+    }
+
+    /// Looks at that item's queue, which is kept in place meanwhile. Takes locks for a moment.
+    pub(crate) fn with_queue<R>(&self, seen: WorkerState, look: impl FnOnce(&Queue) -> R) -> Option<R> {
+        self.with_shard(seen, |shard| look(shard.queue()))
     }
 
     /// Calls `act` with the shard of that item, which is kept in place meanwhile, as is its queue.
@@ -151,16 +157,9 @@ impl Worker {
         result
     }
 
-    /// How many items it has begun.
-    #[allow(dead_code, reason = "for dumps")]
-    pub(crate) fn items(&self) -> u64 {
-        self.cell.load().sequence()
-    }
-
     /// For how long it has been at the item that it had when its word was `seen`. `None` if it had none then, or has another
     /// one by now. Among items of microseconds, also what those before have taken; otherwise some milliseconds too much at
     /// most.
-    #[allow(dead_code, reason = "for dumps")]
     pub(crate) fn age(&self, seen: WorkerState) -> Option<Duration> {
         // What was published when is older than the word that is found unchanged afterwards.
         let age = clock::now().since(self.reading.time());
@@ -184,10 +183,14 @@ impl Worker {
 
     /// What the item that it executes has said of itself.
     pub(crate) fn description(&self) -> Option<String> {
-        let state = self.cell.load();
+        self.description_of(self.cell.load())
+    }
+
+    /// What the item that it had when its word was `seen` has said of itself so far.
+    pub(crate) fn description_of(&self, seen: WorkerState) -> Option<String> {
         let description = self.description.lock();
         let (item, text) = description.as_ref()?;
-        (state.phase().has_item() && *item == state.sequence()).then(|| text.clone())
+        (seen.phase().has_item() && *item == seen.sequence()).then(|| text.clone())
     }
 
     /// Outside of the pool's lock: this is a system call.
