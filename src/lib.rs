@@ -159,6 +159,13 @@
 //!
 //! So it is on Linux. Elsewhere, threads cannot be looked at: guards are all there is, and the watchdog.
 //!
+//! # Counting
+//!
+//! [`WorkQueue::counters`] tells what has become of a queue's items: [`Counters`] has what the kernel counts, and what
+//! panicked, was cancelled, or blocked without a word. It costs a few plain stores for each item, and the CPU clock of a
+//! worker is read in batches. [`WorkQueue::latency`] tells how long items waited and ran, if they are
+//! [timed](WorkQueueBuilder::histograms).
+//!
 //! # What can be seen
 //!
 //! [`Executor::dump`] shows all of an executor at one moment, in the form of the kernel's `wq_dump`; its

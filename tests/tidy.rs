@@ -14,7 +14,7 @@ const ROWS: &[&str] = &[
     "E1", "E2", "E3", "E4", "E5", "Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "W1", "W2", "W3", "W4", "W5", "W6",
     "W7", "W8", "W9", "W10", "C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "F0", "F1", "F2", "F3", "F4",
     "F5", "F6", "F7", "F8", "A1", "A2", "A3", "A4", "A5", "A6", "P1", "P2", "P3", "S1", "S2", "S3", "S4",
-    "S5", "X1", "X2", "X3",
+    "S5", "O1", "X1", "X2", "X3",
 ];
 
 /// A file, by its path from the root of the package, and its text.

@@ -155,7 +155,6 @@ impl ReadingCell {
     }
 
     /// When that was.
-    #[allow(dead_code, reason = "for dumps")]
     pub(crate) fn time(&self) -> Time {
         Time::from_nanos(self.time.load(Ordering::Relaxed))
     }

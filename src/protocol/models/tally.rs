@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::check_all;
+use super::{check, check_all};
 use crate::protocol::tally::{ReadingCell, Start, TallyCell};
 
 /// spec: O1 (started − completed = in flight)
 #[test]
 fn an_end_is_never_seen_without_its_beginning() {
-    check_all(|| {
+    check(3, || {
         let cell = Arc::new(TallyCell::new());
         let owner = {
             let cell = cell.clone();
