@@ -159,6 +159,12 @@
 //!
 //! So it is on Linux. Elsewhere, threads cannot be looked at: guards are all there is, and the watchdog.
 //!
+//! # What can be seen
+//!
+//! [`Executor::dump`] shows all of an executor at one moment, in the form of the kernel's `wq_dump`; its
+//! [`busy`](observe::Snapshot::busy) report tells what runs and what waits, and [`Executor::monitor`] what queues have done so
+//! far, in `wq_monitor`'s columns. See [`observe`].
+//!
 //! # Fork
 //!
 //! A forked process has none of its parent's threads. There, everything that the parent made answers at once instead of
@@ -231,6 +237,7 @@
 //!   Brings `serde`, `serde_json` and `rustix`.
 //! * `metrics`: the numbers of queues and pools are told to the recorder of `metrics`, for Prometheus and others. The
 //!   module `metrics` tells their names.
+//! * `serde`: what can be seen of an executor serialises, and comes back; [`observe`] tells the form.
 //! * `tracing`: what becomes of each item is told to subscribers of `tracing`, the kernel's four events and ours, with a
 //!   span around each run. The module `trace` tells names, levels and fields.
 

@@ -20,6 +20,7 @@ mod creation;
 mod delayed;
 mod detection;
 mod drain;
+mod dump;
 mod environment;
 mod executors;
 mod flush;
