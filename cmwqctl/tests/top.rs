@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use cmwq::control::Attribute;
 use portable_pty::CommandBuilder;
 use vt100::Color;
 
@@ -137,6 +138,29 @@ fn attributes_are_changed_in_place() {
     assert_eq!(service.thumbnails.max_active(), 4);
     // Ctrl-C ends it as well.
     terminal.press("\x03");
+    assert_restored(terminal);
+}
+
+/// spec: O1 (histograms are switched on in a running process, and drawn)
+#[test]
+fn the_times_of_items_are_recorded_and_drawn() {
+    // Without them in the library, the key does nothing.
+    if Attribute::ALL.iter().all(|attribute| attribute.name() != "histograms") {
+        return;
+    }
+    let service = Service::new();
+    let _load = Load::on(&service);
+    let mut terminal = top(&service, "");
+    terminal.wait_for("thumbnails *");
+    terminal.press("/thumb\r\r");
+    terminal.wait_for("press h to record them");
+    terminal.press("h");
+    let screen = terminal.wait_for("queued to start");
+    assert!(screen.contains("run time") && screen.contains("p99.9"), "{screen}");
+    terminal.wait_for("█");
+    terminal.press("h");
+    terminal.wait_for("press h to record them");
+    terminal.press("q");
     assert_restored(terminal);
 }
 
