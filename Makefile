@@ -20,8 +20,8 @@ SANITIZE = RUSTFLAGS="-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer" CA
 # How many seeds `make yields` goes through.
 SEEDS ?= 3
 
-.PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly bench package \
-	screenshot
+.PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly bench \
+	bench-counters package screenshot
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
@@ -37,6 +37,7 @@ help:
 	@echo "make soak-tsan     the same under ThreadSanitizer, for information: it does not know fences"
 	@echo "make nightly       all of these as deep as a night is long: hours"
 	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
+	@echo "make bench-counters  what counting costs, against a build without, both in turns for ROUNDS=9 rounds"
 	@echo "make screenshot    draw the pictures in cmwqctl anew, from the tool itself"
 	@echo "make setup         install hwloc's headers and pkg-config, where that can be done"
 
@@ -114,8 +115,18 @@ soak-tsan: setup
 bench: setup
 	$(CARGO) bench --bench timelines -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench queueing -- $(if $(QUICK),--quick)
+	$(CARGO) bench --bench counters -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench timers -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench affinity_scopes -- $(if $(QUICK),--quick)
+	$(CARGO) bench --bench dump -- $(if $(QUICK),--quick)
+
+UNCOUNTED = RUSTFLAGS="--cfg cmwq_uncounted" CARGO_TARGET_DIR=target/uncounted
+OTHER_BENCH = sed -n 's/.*Executable .*(\(.*\))$$/\1/p'
+
+bench-counters: setup
+	$(UNCOUNTED) $(CARGO) bench --bench counters --no-run
+	other=$$($(UNCOUNTED) $(CARGO) bench --bench counters --no-run 2>&1 | $(OTHER_BENCH)) && \
+		$(CARGO) bench --bench counters -- --against "$$PWD/$$other"
 
 package: setup
 	$(CARGO) package --workspace

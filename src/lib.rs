@@ -306,6 +306,7 @@ pub use policy::attrs::{Attrs, EffectiveAttrs};
 pub use policy::counters::Counters;
 pub use policy::cpu_set::{CpuSet, ParseCpuSetError};
 pub use policy::detection::Detection;
+pub use policy::histogram::{Histogram, Latency};
 pub use policy::pods::{AffinityScope, ParseAffinityScopeError};
 #[cfg(not(cmwq_loom))]
 pub use sys::topology::{TopologyError, TopologySource};

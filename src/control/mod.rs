@@ -83,7 +83,7 @@
 //! → {"request":"set","queue":"mail","attribute":"affinity_scope","value":"numa"}
 //! ← {"ok":"numa"}
 //! → {"request":"attributes","queue":"acks"}
-//! ← {"ok":[{"attribute":"max_active","value":"256"}]}
+//! ← {"ok":[{"attribute":"max_active","value":"256"},{"attribute":"histograms","value":"0"}]}
 //! → {"request":"watchdog"}
 //! ← {"ok":{"threshold_ns":30000000000,"stalls":0,"stalled":[],"hogs":[],"undeclared_blockers":[]}}
 //! → {"request":"get","queue":"mial","attribute":"max_active"}

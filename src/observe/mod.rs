@@ -23,6 +23,8 @@
 //! * A [`CpuSet`](crate::CpuSet) is a string: `"0-3,8"`.
 //! * An enum is a string, as its `Display` writes it: kinds of queues are `managed`, `percpu`, `unbound`, `ordered` and
 //!   `bh`, scopes `cpu` to `system`, states of workers `idle` to `exiting`, detection `off`, `sampling` or `switches`.
+//! * A [`Histogram`] is `{"total_ns": …, "max_ns": …, "buckets": [[from, to, count], …]}`: what took from so many
+//!   nanoseconds to less than so many, of buckets that are not empty, shortest first.
 //! * Counts are integers. The CPU quota is the only number with a fraction.
 //! * What there is not is `null`, and its key is there.
 //!

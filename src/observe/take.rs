@@ -308,7 +308,7 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>, reading: &Read
         active,
         inactive,
         counters: shards.iter().map(|shard| shard.counters).sum(),
-        latency: None,
+        latency: queue.latency(),
         shards,
         rescuer: queue.rescuer().map(|rescuer| rescuer_snapshot(rescuer)),
         default_pool: facts.default_pool.as_deref().and_then(id),

@@ -123,13 +123,6 @@ impl Drop for DirectoryLock {
     }
 }
 
-/// Is it a lack of descriptors or memory, which may pass?
-pub(crate) fn is_shortage(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-    error.raw_os_error().is_some_and(|code| shortages.iter().any(|errno| errno.raw_os_error() == code))
-}
-
 /// Sleeps for so long, where waiting for anything has failed.
 pub(crate) fn pause(time: Duration) {
     std::thread::park_timeout(time);

@@ -320,7 +320,8 @@ fn a_stall_is_shown_until_it_ends() {
     assert!(dump.pools[0].stalled_for.unwrap() >= threshold, "{dump}");
     assert!(dump.to_string().contains(" stalled=") && dump.busy().to_string().contains(" hung="), "{dump}");
     door.open();
-    (first.unwrap().join().unwrap(), second.join().unwrap());
+    first.unwrap().join().unwrap();
+    second.join().unwrap();
     eventually("it is over", || executor.dump().pools.iter().all(|pool| pool.stalled_for.is_none()));
     assert_eq!(executor.dump().stalls, 1);
 }
