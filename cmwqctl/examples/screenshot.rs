@@ -47,7 +47,7 @@ fn draw(tool: &Path, folder: &Path, socket: &Path) {
     write(&terminal, &folder.join("top.svg"));
     // Its details, with the times of its items.
     terminal.press("/thumb\r\rh");
-    terminal.wait_for("cancelled");
+    terminal.wait_for("queued to start");
     thread::sleep(WARM_UP);
     write(&terminal, &folder.join("detail.svg"));
     terminal.press("q");

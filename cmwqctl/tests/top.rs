@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use cmwq::control::Attribute;
 use portable_pty::CommandBuilder;
 use vt100::Color;
 
@@ -144,10 +143,6 @@ fn attributes_are_changed_in_place() {
 /// spec: O1 (histograms are switched on in a running process, and drawn)
 #[test]
 fn the_times_of_items_are_recorded_and_drawn() {
-    // Without them in the library, the key does nothing.
-    if Attribute::ALL.iter().all(|attribute| attribute.name() != "histograms") {
-        return;
-    }
     let service = Service::new();
     let _load = Load::on(&service);
     let mut terminal = top(&service, "");
