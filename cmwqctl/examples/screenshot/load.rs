@@ -27,7 +27,7 @@ impl Load {
         let thumbnails = on(WorkQueue::new("thumbnails").control().max_active(32));
         load.every(ms(60), 140, thumbnails, || {
             cmwq::blocking(|| thread::sleep(Duration::from_micros(900)));
-            spin(Duration::from_micros(500));
+            spin(Duration::from_micros(300));
         });
         let mail = on(WorkQueue::ordered("mail").control().max_pending(500));
         load.every(ms(30), 2, mail, || cmwq::blocking(|| thread::sleep(Duration::from_millis(6))));
