@@ -94,13 +94,17 @@ impl Bench {
                     Items::InTurn => drop(queues[n % 2].queue(work).expect(UNLIMITED)),
                     Items::OneShot => {
                         let captured = [n as u64; 4];
-                        let no_op = move || drop(black_box(captured));
+                        let no_op = move || {
+                            black_box(captured);
+                        };
                         drop(queues[0].spawn(no_op).expect(UNLIMITED));
                     }
                 }
             }
             // It comes last, and lets everybody else go on only then.
-            let last = move || drop(tell.send(begin.elapsed()));
+            let last = move || {
+                let _heard = tell.send(begin.elapsed());
+            };
             drop(queues[0].spawn(last).expect(UNLIMITED));
         };
         drop(first.spawn(issue).expect(UNLIMITED));
@@ -158,7 +162,9 @@ fn once() {
     for (name, items, kind) in CASES {
         // Slices of both in turn.
         let benches = SETTINGS.map(|(_, histograms)| Bench::new(items, kind, histograms));
-        benches.iter().for_each(|bench| drop(bench.nanos(SLICE / 10)));
+        benches.iter().for_each(|bench| {
+            bench.nanos(SLICE / 10);
+        });
         let mut slices = [Vec::new(), Vec::new()];
         for _ in 0..4 {
             for (bench, slices) in benches.iter().zip(&mut slices) {

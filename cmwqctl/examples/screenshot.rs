@@ -45,8 +45,10 @@ fn draw(tool: &Path, folder: &Path, socket: &Path) {
     terminal.wait_for("thumbnails");
     thread::sleep(WARM_UP);
     write(&terminal, &folder.join("top.svg"));
-    terminal.press("/thumb\r\r");
+    // Its details, with the times of its items.
+    terminal.press("/thumb\r\rh");
     terminal.wait_for("queued to start");
+    thread::sleep(WARM_UP);
     write(&terminal, &folder.join("detail.svg"));
     terminal.press("q");
     let (code, screen) = terminal.end();

@@ -140,6 +140,25 @@ fn attributes_are_changed_in_place() {
     assert_restored(terminal);
 }
 
+/// spec: O1 (histograms are switched on in a running process, and drawn)
+#[test]
+fn the_times_of_items_are_recorded_and_drawn() {
+    let service = Service::new();
+    let _load = Load::on(&service);
+    let mut terminal = top(&service, "");
+    terminal.wait_for("thumbnails *");
+    terminal.press("/thumb\r\r");
+    terminal.wait_for("press h to record them");
+    terminal.press("h");
+    let screen = terminal.wait_for("queued to start");
+    assert!(screen.contains("run time") && screen.contains("p99.9"), "{screen}");
+    terminal.wait_for("█");
+    terminal.press("h");
+    terminal.wait_for("press h to record them");
+    terminal.press("q");
+    assert_restored(terminal);
+}
+
 #[test]
 fn a_signal_ends_it_with_the_terminal_as_it_was() {
     let service = Service::new();

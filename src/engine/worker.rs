@@ -443,10 +443,4 @@ impl WorkerThread {
     pub(crate) fn current(&self) -> Option<Current> {
         self.current.get()
     }
-
-    /// The present item says what it does.
-    pub(super) fn describe(&self, text: String) {
-        let said = self.current.get().map(|_| (self.sequence(), text));
-        drop(self.shared.describe(said));
-    }
 }

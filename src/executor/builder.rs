@@ -130,7 +130,7 @@ impl ExecutorBuilder {
     ///
     /// Without the privilege to raise their priority, workers run at the executor's normal level or, if that is denied
     /// as well, at the level of the thread that made the executor. That is logged once and shown by
-    /// [`Executor::snapshot`].
+    /// [`Executor::dump`].
     #[doc(alias = "HIGHPRI_NICE_LEVEL")]
     pub fn high_priority_nice(mut self, level: i32) -> Self {
         self.nice_high = level;

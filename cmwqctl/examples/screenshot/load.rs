@@ -24,10 +24,10 @@ impl Load {
         let ms = Duration::from_millis;
         let on = |queue: cmwq::WorkQueueBuilder| queue.build_on(&executor).expect("a queue");
 
-        let thumbnails = on(recorded(WorkQueue::new("thumbnails").control().max_active(32)));
-        load.every(ms(20), 40, thumbnails, || {
+        let thumbnails = on(WorkQueue::new("thumbnails").control().max_active(32));
+        load.every(ms(60), 140, thumbnails, || {
             cmwq::blocking(|| thread::sleep(Duration::from_micros(900)));
-            spin(Duration::from_micros(250));
+            spin(Duration::from_micros(300));
         });
         let mail = on(WorkQueue::ordered("mail").control().max_pending(500));
         load.every(ms(30), 2, mail, || cmwq::blocking(|| thread::sleep(Duration::from_millis(6))));
@@ -35,7 +35,7 @@ impl Load {
         load.every(ms(100), 3, checksums, || spin(Duration::from_millis(4)));
         let index = on(WorkQueue::per_cpu("index"));
         load.every(ms(700), 1, index, rebuild_index);
-        let uploads = on(WorkQueue::unbound("uploads").max_active(8));
+        let uploads = on(WorkQueue::new("uploads").max_active(8));
         load.every(ms(50), 6, uploads, forget_the_guard);
         let audio = on(WorkQueue::new("audio").high_priority());
         load.every(ms(10), 2, audio, || spin(Duration::from_micros(40)));
@@ -61,13 +61,8 @@ impl Load {
     }
 }
 
-/// With the times of its items, if this build of the library records them.
-fn recorded(queue: cmwq::WorkQueueBuilder) -> cmwq::WorkQueueBuilder {
-    queue
-}
-
 fn rebuild_index() {
-    spin(Duration::from_millis(25));
+    spin(Duration::from_millis(80));
 }
 
 fn forget_the_guard() {

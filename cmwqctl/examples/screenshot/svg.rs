@@ -87,18 +87,24 @@ fn run(svg: &mut String, cells: &[&Cell], look: &Look, start: usize, y: u16) {
         rectangle(svg, (left(start), top, cells.len() as f64 * WIDTH, HEIGHT), paper);
     }
     let mut text = String::new();
+    let mut bars: Vec<(usize, f64)> = Vec::new();
     for (n, cell) in cells.iter().enumerate() {
         match cell.contents().chars().next() {
-            // Eighths of a block: fonts leave gaps between them.
+            // Eighths of a block, as one bar with those before it: fonts leave gaps.
             Some(block @ '█'..='▏') => {
                 let eighths = f64::from(8 - (u32::from(block) - u32::from('█')));
-                let bar = (left(start + n), top + 2.0, WIDTH * eighths / 8.0 + 0.2, HEIGHT - 4.0);
-                rectangle(svg, bar, &look.ink);
+                match bars.last_mut() {
+                    Some((first, length)) if *first as f64 + *length == n as f64 => *length += eighths / 8.0,
+                    _ => bars.push((n, eighths / 8.0)),
+                }
                 text.push(' ');
             }
             Some(_) => text.push_str(cell.contents()),
             None => text.push(' '),
         }
+    }
+    for (first, length) in bars {
+        rectangle(svg, (left(start + first), top + 2.0, WIDTH * length, HEIGHT - 4.0), &look.ink);
     }
     // Words apart from each other: so they keep their columns whatever the font.
     let mut at = 0;

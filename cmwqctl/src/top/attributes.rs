@@ -12,7 +12,7 @@ pub(crate) fn value(queue: &QueueSnapshot, attribute: Attribute) -> Option<Strin
         Attribute::CpuMask => attrs.map(|attrs| attrs.cpus.to_string()),
         Attribute::Nice => attrs.map(|attrs| attrs.nice.to_string()),
         Attribute::MaxActive => queue.max_active.map(|limit| limit.to_string()),
-        other if Some(other) == histograms() => Some(u8::from(queue.latency.is_some()).to_string()),
+        Attribute::Histograms => Some(u8::from(queue.latency.is_some()).to_string()),
         _ => None,
     }
 }
@@ -25,12 +25,7 @@ pub(crate) fn possible(attribute: Attribute) -> &'static str {
         Attribute::CpuMask => "a list of CPUs, 0-3,8, a mask, 0xf, or default",
         Attribute::Nice => "-20 to 19, or default",
         Attribute::MaxActive => "items in flight at once: 1 to 512, or 0 for the default",
-        other if Some(other) == histograms() => "0: off; 1: times of items are recorded",
+        Attribute::Histograms => "0: off; 1: times of items are recorded",
         _ => "",
     }
-}
-
-/// The attribute that switches histograms.
-pub(crate) fn histograms() -> Option<Attribute> {
-    Attribute::ALL.into_iter().find(|attribute| attribute.name() == "histograms")
 }

@@ -157,7 +157,7 @@ impl Model {
         let value = if self.queue(number)?.latency.is_some() { "0" } else { "1" };
         Some(Action::Set {
             queue: self.address(number)?,
-            attribute: attributes::histograms()?,
+            attribute: Attribute::Histograms,
             value: value.into(),
         })
     }

@@ -161,7 +161,7 @@ fn an_attribute_is_chosen_typed_and_sent() {
     assert!(frame(&model, 80, 24).contains("thumbnails: max_active is 84 now"));
     model.answered("thumbnails", Attribute::MaxActive, Err("1 to 512 are possible".into()));
     assert!(frame(&model, 80, 24).contains("1 to 512 are possible"));
-    let Some(histograms) = super::attributes::histograms() else { return };
+    let histograms = Attribute::Histograms;
     assert_eq!(press(&mut model, "h"), set("thumbnails", histograms, "0"));
     // Of two queues with one name, the number says which one is meant.
     assert_eq!(press(&mut model, "↓↓↓h"), set("mail#5", histograms, "1"));
