@@ -6,9 +6,10 @@
 
 use std::cell::Cell;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use crate::policy::histogram::{BUCKETS, Histogram, Latency, bucket_of};
-use crate::policy::sampling::{Rate, Stamp};
+use crate::policy::sampling::{FIRST_MEAN, Rate, Stamp, mean_after};
 use crate::policy::time::Time;
 use crate::sys::clock;
 use crate::sys::sync::{AtomicU64, Ordering};
@@ -20,6 +21,8 @@ use super::tally::COUNTED;
 pub(crate) struct Timing {
     /// A [`Rate`].
     rate: AtomicU64,
+    /// How long items run in the mean: a hint, which two who write it at once may get a little wrong.
+    mean: AtomicU64,
     /// Made when the first item was timed.
     found: OnceLock<Box<Found>>,
 }
@@ -73,7 +76,8 @@ fn seed() -> u32 {
 
 impl Timing {
     pub(crate) fn new(on: bool) -> Self {
-        let timing = Self { rate: AtomicU64::new(0), found: OnceLock::new() };
+        let timing =
+            Self { rate: AtomicU64::new(0), mean: AtomicU64::new(FIRST_MEAN), found: OnceLock::new() };
         timing.set(on);
         timing
     }
@@ -116,7 +120,9 @@ impl Timing {
     pub(super) fn ends(&self, begun: &Begun) {
         let now = clock::now();
         self.found.get_or_init(Box::default).run.record(begun.at, now, begun.stamp.weight());
-        let (known, next) = (self.rate(), Rate::after(now.since(begun.at)));
+        let mean = mean_after(self.mean.load(Ordering::Relaxed), now.since(begun.at), begun.stamp.weight());
+        self.mean.store(mean, Ordering::Relaxed);
+        let (known, next) = (self.rate(), Rate::of(Duration::from_nanos(mean)));
         if known != next && known != Rate::Never {
             // It fails if they are switched off, or on, meanwhile.
             let [known, next] = [known, next].map(Rate::into_bits);

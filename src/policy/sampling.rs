@@ -3,6 +3,9 @@
 //! To time an item takes the clock three times, which is more than a short item takes. So of short ones only some are
 //! timed, each of which stands for as many as its *weight*. Which ones is drawn, so that no pattern of items is missed or
 //! favoured; and the weight is known before the item is, so that sums are right on average, whatever comes.
+//!
+//! How many, follows from how long items run in the *mean*, which is what the cost is compared with. A single long item at
+//! the end of a burst says nothing of the next burst.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +15,8 @@ use super::time::Time;
 
 /// Items that run for so long are all timed: that costs a few per cent of them.
 const LONG: Duration = Duration::from_micros(4);
+/// The mean goes back over about so many items.
+const MEMORY: u64 = 256;
 /// The greatest weight, as a power of two.
 const RAREST: u32 = 5;
 
@@ -27,9 +32,9 @@ impl Rate {
     /// Each one.
     pub(crate) const ALWAYS: Self = Self::OneOf(0);
 
-    /// After an item that was timed has run for so long.
-    pub(crate) fn after(run: Duration) -> Self {
-        let times = LONG.as_nanos() / run.as_nanos().max(1);
+    /// Of items that run for so long in the mean.
+    pub(crate) fn of(mean: Duration) -> Self {
+        let times = LONG.as_nanos() / mean.as_nanos().max(1);
         Self::OneOf((times + 1).next_power_of_two().trailing_zeros().saturating_sub(1).min(RAREST))
     }
 
@@ -57,6 +62,17 @@ impl Rate {
             bits => Self::OneOf(bits as u32 - 1),
         }
     }
+}
+
+/// How long items run in the mean, in nanoseconds, before any was timed.
+pub(crate) const FIRST_MEAN: u64 = LONG.as_nanos() as u64;
+
+/// The same after one more that stands for so many.
+pub(crate) fn mean_after(mean: u64, run: Duration, weight: u64) -> u64 {
+    // An hour, so that nothing overflows.
+    let run = run.min(Duration::from_secs(3600)).as_nanos() as u64;
+    let weight = weight.min(MEMORY);
+    (mean * (MEMORY - weight) + run * weight) / MEMORY
 }
 
 /// When an item was queued that is timed, and for how many it stands.
@@ -115,9 +131,24 @@ mod tests {
             (nanos(4_000), 1),
             (Duration::from_secs(3600), 1),
         ] {
-            let Rate::OneOf(power) = Rate::after(run) else { panic!("always some") };
+            let Rate::OneOf(power) = Rate::of(run) else { panic!("always some") };
             assert_eq!(1 << power, one_of, "{run:?}");
         }
+    }
+
+    /// Bursts are queued at the rate that the last timed item of the one before has left.
+    #[test]
+    fn a_long_item_at_the_end_of_a_burst_does_not_make_the_next_one_dear() {
+        let nanos = Duration::from_nanos;
+        let mut mean = FIRST_MEAN;
+        for _ in 0..4 {
+            (0..500).for_each(|_| mean = mean_after(mean, nanos(60), 1));
+            mean = mean_after(mean, nanos(10_000), 1);
+        }
+        assert_eq!(Rate::of(nanos(mean)), Rate::OneOf(RAREST), "a mean of {mean} ns");
+        (0..3).for_each(|_| mean = mean_after(mean, Duration::from_millis(1), 32));
+        assert_eq!(Rate::of(nanos(mean)), Rate::ALWAYS, "where many are long, all are timed");
+        assert!(mean_after(u64::MAX >> 9, Duration::MAX, 1 << RAREST) > 0);
     }
 
     #[test]
@@ -141,7 +172,7 @@ mod tests {
             random ^= random << 17;
             (random >> 32) as u32
         };
-        let (mut rate, mut counts) = (Rate::ALWAYS, vec![0; BUCKETS]);
+        let (mut rate, mut mean, mut counts) = (Rate::ALWAYS, FIRST_MEAN, vec![0; BUCKETS]);
         let mut nanos = 0;
         for item in 0..items {
             if item % run_length == 0 {
@@ -149,7 +180,8 @@ mod tests {
             }
             if let Some(stamp) = Stamp::new(Time::default(), rate).filter(|_| rate.draws(draw())) {
                 counts[bucket_of(nanos)] += stamp.weight();
-                rate = Rate::after(Duration::from_nanos(nanos));
+                mean = mean_after(mean, Duration::from_nanos(nanos), stamp.weight());
+                rate = Rate::of(Duration::from_nanos(mean));
             }
         }
         Histogram::new(counts.into_iter(), 0, 1_000_000)
