@@ -38,7 +38,7 @@ help:
 	@echo "make nightly       all of these as deep as a night is long: hours"
 	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
 	@echo "make bench-counters  what counting costs, against a build without, both in turns for ROUNDS=9 rounds"
-	@echo "make screenshot    draw the pictures in cmwqctl anew, from the tool itself"
+	@echo "make screenshot    draw the pictures in docs anew, from the tool itself"
 	@echo "make setup         install hwloc's headers and pkg-config, where that can be done"
 
 # hwlocality links hwloc statically described, which asks for libudev as well.
@@ -133,4 +133,4 @@ package: setup
 
 screenshot: setup
 	$(CARGO) build --release --workspace --all-features --bins --examples
-	target/release/examples/screenshot target/release/cmwqctl cmwqctl
+	target/release/examples/screenshot target/release/cmwqctl docs

@@ -1,9 +1,9 @@
 //! When a worker reads its clocks, and whose the CPU time is that it has used.
 //!
 //! A reading of the thread's CPU clock costs as much as several short items, one of the coarse clock a tenth of one. So
-//! items are taken together into *windows*, at the end of which the clock is read: as many items as use some ten
+//! items are taken together into *windows*, at the end of which the clock is read: as many items as use some thirty
 //! microseconds, by the last window; one, if they are longer. A window also ends where a tick of the coarse clock has
-//! passed, for which every eighth item looks, and everyone that follows one of another queue; so an item that is longer
+//! passed, for which every sixteenth item looks, and everyone that follows one of another queue; so an item that is longer
 //! than a tick shares its window with what came before it only. And it ends with an item that was interrupted: one that
 //! slept may have been long without any CPU time.
 //!
@@ -15,12 +15,12 @@
 
 use std::time::Duration;
 
-/// What a window is to use, so that its reading costs a few per cent of it.
-const WINDOW: Duration = Duration::from_micros(12);
+/// What a window is to use, so that its reading costs one per cent of it or so.
+const WINDOW: Duration = Duration::from_micros(30);
 /// The most items of a window.
-const MOST_ITEMS: u32 = 256;
+const MOST_ITEMS: u32 = 512;
 /// So often the coarse clock is looked at while items are short.
-const STRIDE: u32 = 8;
+const STRIDE: u32 = 16;
 /// An item that was not the first of its window has used what is not yet accounted for, if that is more than all windows
 /// before it may have left.
 const SURELY_OWN: Duration = Duration::from_millis(10);
@@ -107,10 +107,10 @@ mod tests {
     fn short_items_are_taken_together() {
         let nanos = Duration::from_nanos;
         for (item, expected) in [
-            (nanos(0), (256, 32)),
-            (nanos(60), (200, 25)),
-            (nanos(1000), (12, 2)),
-            (nanos(5000), (2, 1)),
+            (nanos(0), (512, 32)),
+            (nanos(60), (500, 32)),
+            (nanos(1000), (30, 2)),
+            (nanos(5000), (6, 1)),
             (nanos(20_000), (1, 1)),
             (nanos(u64::MAX), (1, 1)),
         ] {
