@@ -5,6 +5,8 @@ use std::io;
 
 use anstyle::{AnsiColor, Style};
 
+use crate::text;
+
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 /// Why the tool ends with something else than 0.
@@ -55,9 +57,9 @@ impl Failure {
             return;
         }
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
-        anstream::eprintln!("{red}cmwqctl:{red:#} {self}");
+        anstream::eprintln!("{red}cmwqctl:{red:#} {}", text::lines(&self.to_string()));
         if let Self::Usage { hint, .. } | Self::Unreachable { hint, .. } = self {
-            for line in hint.lines() {
+            for line in text::lines(hint).lines() {
                 anstream::eprintln!("  {line}");
             }
         }

@@ -5,6 +5,7 @@ mod commands;
 mod failure;
 mod process;
 mod table;
+mod text;
 mod top;
 
 use std::process::ExitCode;

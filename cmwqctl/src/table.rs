@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use anstyle::Style;
 
+use crate::text;
+
 /// How a column is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
@@ -24,7 +26,7 @@ impl<const N: usize> Table<N> {
     }
 
     pub(crate) fn row(&mut self, cells: [String; N]) {
-        self.rows.push(cells);
+        self.rows.push(cells.map(|cell| text::word(&cell)));
     }
 
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {

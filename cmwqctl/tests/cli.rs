@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -237,6 +237,43 @@ fn a_connection_that_is_lost_is_3() {
     closes.join().unwrap();
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.err.starts_with("cmwqctl: "), "{ran:?}");
+}
+
+/// What a process says is shown, and nothing of it obeyed.
+#[test]
+fn a_process_says_nothing_to_the_terminal() {
+    let folder = Folder::new();
+    let listener = UnixListener::bind(folder.socket(1)).unwrap();
+    let answers = std::thread::spawn(move || {
+        for answer in [r#"{"ok":"\u001b[2J"}"#, r#"{"error":{"kind":"other","message":"\u009b2J\u0007"}}"#] {
+            let (mut stream, _) = listener.accept().unwrap();
+            BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+            stream.write_all(format!("{answer}\n").as_bytes()).unwrap();
+        }
+    });
+    let socket = folder.socket(1);
+    let args = ["-s", socket.to_str().unwrap(), "--color", "always", "set", "mail", "nice", "1"];
+    assert_eq!(folder.run(&args).good(), "\u{FFFD}[2J\n");
+    let ran = folder.run(&args);
+    assert!(ran.code == Some(1) && ran.err.ends_with(" \u{FFFD}2J\u{FFFD}\n"), "{ran:?}");
+    answers.join().unwrap();
+
+    let service = Service::new();
+    let name = "red\x1b[31m\u{9b}1m";
+    let queue = WorkQueue::new(name).control().build_on(&service.executor).unwrap();
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let item = queue.spawn(move || {
+        cmwq::set_description("\x1b[2J");
+        cmwq::blocking(|| wait.recv().is_ok())
+    });
+    for args in [&["dump"][..], &["dump", "--busy"], &["monitor", "-n", "1"], &["get", name], &["watchdog"]] {
+        let text = service.run(args).good();
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{args:?}: {text:?}");
+    }
+    let ran = service.run(&["set", name, "nice", "\x1b[2J"]);
+    assert!(ran.code == Some(1) && !ran.err.contains('\x1b'), "{ran:?}");
+    go.send(()).unwrap();
+    item.unwrap().join().unwrap();
 }
 
 /// spec: S4 (stalled pools can be asked for)

@@ -20,8 +20,10 @@ use super::protocol::{Answer, Hello, MAX_REQUEST, NamedValue, Request, WatchdogR
 /// How long [`Client::connect`] and its requests wait.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// More than any answer has.
-const MAX_ANSWER: usize = 1 << 30;
+/// More than a dump of any executor has.
+const MAX_DUMP: usize = 1 << 30;
+/// More than any other answer has.
+const MAX_ANSWER: usize = 1 << 24;
 
 /// A connection to a process that serves its control socket.
 ///
@@ -176,7 +178,11 @@ impl Client {
             return Err(ClientError::TooLong { bytes: line.len() });
         }
         let until = clock::now() + self.timeout;
-        let answer = self.exchange(&line, until)?;
+        let limit = match request {
+            Request::Dump {} | Request::Monitor {} => MAX_DUMP,
+            _ => MAX_ANSWER,
+        };
+        let answer = self.exchange(&line, until, limit)?;
         match serde_json::from_slice(&answer) {
             Ok(Answer::Ok(answer)) => Ok(answer),
             Ok(Answer::Error(error)) => Err(ClientError::Answer(error)),
@@ -186,11 +192,11 @@ impl Client {
 
     /// Sends a line, and waits for that which comes back. After a failure, the next one connects anew: the answer may
     /// come late.
-    fn exchange(&mut self, line: &[u8], until: Time) -> Result<Vec<u8>, ClientError> {
+    fn exchange(&mut self, line: &[u8], until: Time, limit: usize) -> Result<Vec<u8>, ClientError> {
         let known = self.connection.take().filter(Connection::is_open);
         let open = || Connection::open(&self.path, until.since(clock::now()));
         let mut connection = known.map_or_else(open, Ok)?;
-        let answer = connection.exchange(line, until)?;
+        let answer = connection.exchange(line, until, limit)?;
         self.connection = Some(connection);
         Ok(answer)
     }
@@ -217,12 +223,12 @@ impl Connection {
         looked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    fn exchange(&mut self, line: &[u8], until: Time) -> Result<Vec<u8>, ClientError> {
+    fn exchange(&mut self, line: &[u8], until: Time, limit: usize) -> Result<Vec<u8>, ClientError> {
         match self.send(line, until).map_err(ClientError::from) {
             // A server that closes a connection says why first.
-            Err(ClientError::Closed) => self.receive(until).map_err(|_| ClientError::Closed),
+            Err(ClientError::Closed) => self.receive(until, limit).map_err(|_| ClientError::Closed),
             Err(error) => Err(error),
-            Ok(()) => self.receive(until),
+            Ok(()) => self.receive(until, limit),
         }
     }
 
@@ -238,7 +244,7 @@ impl Connection {
         Ok(())
     }
 
-    fn receive(&mut self, until: Time) -> Result<Vec<u8>, ClientError> {
+    fn receive(&mut self, until: Time, limit: usize) -> Result<Vec<u8>, ClientError> {
         let (mut answer, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
         loop {
             self.0.set_read_timeout(Some(left(until)?))?;
@@ -251,8 +257,8 @@ impl Connection {
             if answer.last() == Some(&b'\n') {
                 return Ok(answer);
             }
-            if answer.len() > MAX_ANSWER {
-                return Err(ClientError::Malformed(format!("it is longer than {MAX_ANSWER} bytes")));
+            if answer.len() > limit {
+                return Err(ClientError::Malformed(format!("it is longer than {limit} bytes")));
             }
         }
     }

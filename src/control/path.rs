@@ -39,7 +39,8 @@ pub struct Process {
 }
 
 /// The processes that serve a control socket in the default directories, by number. Waits for each of them to answer, for
-/// a second at most; what does not is left out. Sockets whose process is gone are removed.
+/// a second at most; what does not is left out. Sockets whose process is gone are removed. A directory that belongs to
+/// another user is passed over.
 ///
 /// # Examples
 ///
@@ -54,7 +55,7 @@ pub struct Process {
 ///
 /// # Errors
 ///
-/// If a directory that is there cannot be read.
+/// If a directory that belongs to the user cannot be read.
 pub fn processes() -> io::Result<Vec<Process>> {
     let mut found = Vec::new();
     for directory in searched() {
@@ -107,15 +108,16 @@ pub(super) fn sockets(directories: &[PathBuf]) -> Vec<(u32, PathBuf)> {
     directories.iter().flat_map(|directory| sockets_in(directory).unwrap_or_default()).collect()
 }
 
-/// What is named as a socket of ours, by process and executor.
+/// What is named as a socket of ours, by process and executor. Nothing in a directory that no server of this user takes:
+/// who made it decides what is found there, how long it takes, and where a link leads.
 fn sockets_in(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
-    let entries = match fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
+    let is_own = fs::symlink_metadata(directory)
+        .is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == socket::user());
+    if !is_own {
+        return Ok(Vec::new());
+    }
     let mut found = Vec::new();
-    for entry in entries {
+    for entry in fs::read_dir(directory)? {
         let name = entry?.file_name();
         if let Some(numbers) = name.to_str().and_then(numbers_of) {
             found.push((numbers, directory.join(name)));

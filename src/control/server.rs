@@ -158,6 +158,10 @@ impl Drop for Server {
         self.place.remove();
         // To say it, since a forked process may keep the other end from noticing that this one is closed.
         let _ended_already = socket::send(&self.stop, &[0]);
+        if thread.thread().id() == std::thread::current().id() {
+            // Something that it has dropped had the server: a hook, with the last of the executor. It ends after this.
+            return;
+        }
         if blocking(|| thread.join()).is_err() {
             log::error!(target: "cmwq", "the thread of the control socket has panicked");
         }

@@ -3,12 +3,12 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cmwq::WorkQueue;
-use cmwq::control::{Client, ErrorKind, MAX_CONNECTIONS, MAX_REQUEST};
+use cmwq::control::{Attribute, Client, ClientError, ErrorKind, MAX_CONNECTIONS, MAX_REQUEST};
 
 use super::{SOON, Served, eventually, refused_as};
 
@@ -166,6 +166,26 @@ fn one_connection_too_many_is_told_so() {
     held.pop();
     eventually("there is room again", || served.client().hello().is_ok());
     held.iter_mut().for_each(|client| drop(client.hello().unwrap()));
+}
+
+/// spec: O5: nor is a client's memory filled by whom it asks.
+#[test]
+fn an_answer_without_end_is_not_kept() {
+    let folder = super::Folder::new();
+    let listener = UnixListener::bind(folder.join("socket")).unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut sent = 0_usize;
+        // Until the client has enough.
+        while let Ok(bytes) = stream.write(&[b'x'; 1 << 16]) {
+            sent += bytes;
+        }
+        sent
+    });
+    let mut client = Client::connect_timeout(folder.join("socket"), SOON).unwrap();
+    let error = client.get("mail", Attribute::Nice).unwrap_err();
+    assert!(matches!(&error, ClientError::Malformed(why) if why.starts_with("it is longer than")), "{error}");
+    assert!(server.join().unwrap() < 1 << 25);
 }
 
 /// How often this thread has gone to sleep.

@@ -143,6 +143,43 @@ fn what_a_killed_process_has_left_is_removed_and_nothing_else() {
     assert!(parent.exists());
 }
 
+/// spec: O5: what others have put where sockets are looked for does not hide one's own, and nothing is removed there.
+#[test]
+fn a_directory_that_is_not_ones_own_is_passed_over() {
+    const TEST: &str = "places::a_directory_that_is_not_ones_own_is_passed_over";
+    if told().is_none() {
+        let folder = Folder::new();
+        let mut child = child(TEST, "yes");
+        return assert_passed(
+            &child.env("XDG_RUNTIME_DIR", "/dev/null").env("TMPDIR", &folder.0).output().unwrap(),
+        );
+    }
+    let folder = std::env::temp_dir();
+    let place = folder.join(format!("cmwq-{}", rustix::process::geteuid().as_raw()));
+    // No process has this number.
+    let (elsewhere, number) = (folder.join("elsewhere"), i32::MAX.to_string());
+    fs::create_dir(&elsewhere).unwrap();
+    drop(UnixListener::bind(elsewhere.join(&number)).unwrap());
+    let stale = || elsewhere.join(&number).exists();
+
+    std::os::unix::fs::symlink(&elsewhere, &place).unwrap();
+    processes().unwrap();
+    assert!(stale(), "behind a link");
+    fs::remove_file(&place).unwrap();
+    fs::write(&place, "a file").unwrap();
+    processes().unwrap();
+    fs::remove_file(&place).unwrap();
+    fs::rename(&elsewhere, &place).unwrap();
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&place, Some(3_141_592), None).unwrap();
+        processes().unwrap();
+        assert!(place.join(&number).exists(), "of another user");
+        std::os::unix::fs::chown(&place, Some(0), None).unwrap();
+    }
+    processes().unwrap();
+    assert!(!place.join(&number).exists(), "one's own");
+}
+
 /// spec: O5
 #[test]
 fn a_place_that_is_taken_is_left_alone_and_a_stale_one_replaced() {

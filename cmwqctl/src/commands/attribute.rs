@@ -7,13 +7,17 @@ use cmwq::control::Client;
 use crate::args::{Get, Set};
 use crate::failure::Result;
 use crate::process::failure;
+use crate::text;
 
 pub(crate) fn get(args: &Get, client: &mut Client, out: &mut dyn Write) -> Result<()> {
     match args.attribute {
-        Some(attribute) => writeln!(out, "{}", client.get(&args.queue, attribute).map_err(failure)?)?,
+        Some(attribute) => {
+            let value = client.get(&args.queue, attribute).map_err(failure)?;
+            writeln!(out, "{}", text::word(&value))?;
+        }
         None => {
             for (attribute, value) in client.attributes(&args.queue).map_err(failure)? {
-                writeln!(out, "{:<16} {value}", attribute.name())?;
+                writeln!(out, "{:<16} {}", attribute.name(), text::word(&value))?;
             }
         }
     }
@@ -22,6 +26,6 @@ pub(crate) fn get(args: &Get, client: &mut Client, out: &mut dyn Write) -> Resul
 
 pub(crate) fn set(args: &Set, client: &mut Client, out: &mut dyn Write) -> Result<()> {
     let holds = client.set(&args.queue, args.attribute, &args.value).map_err(failure)?;
-    writeln!(out, "{holds}")?;
+    writeln!(out, "{}", text::word(&holds))?;
     Ok(())
 }

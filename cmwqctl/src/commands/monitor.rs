@@ -9,6 +9,7 @@ use regex_lite::Regex;
 use crate::args::{Monitor, Target};
 use crate::failure::{Failure, Result};
 use crate::process::{self, failure};
+use crate::text;
 
 pub(crate) fn run(args: &Monitor, target: &Target, out: &mut dyn Write) -> Result<()> {
     let names = patterns(&args.names)?;
@@ -24,7 +25,7 @@ pub(crate) fn run(args: &Monitor, target: &Target, out: &mut dyn Write) -> Resul
             if sampled > 0 {
                 writeln!(out)?;
             }
-            write!(out, "{report}")?;
+            write!(out, "{}", text::lines(&report.to_string()))?;
             out.flush()?;
         }
         sampled += 1;

@@ -9,6 +9,7 @@ use cmwq::control::{Client, WatchdogReport};
 
 use crate::failure::{Failure, Result};
 use crate::process::failure;
+use crate::text;
 
 pub(crate) fn run(json: bool, client: &mut Client, out: &mut dyn Write) -> Result<()> {
     let report = client.watchdog().map_err(failure)?;
@@ -35,7 +36,7 @@ fn write(report: &WatchdogReport, out: &mut dyn Write) -> Result<()> {
         writeln!(
             out,
             "stalled    {red}pool {}{red:#} (CPUs {}) has started nothing for {}, {} pending",
-            pool.pool,
+            text::word(&pool.pool),
             pool.cpus,
             seconds(pool.stalled_for),
             pool.pending
@@ -55,7 +56,8 @@ fn offenders(title: &str, offenders: &[Offender], out: &mut dyn Write) -> Result
         writeln!(out, "{title:<10} none")?;
     }
     for offender in offenders {
-        writeln!(out, "{title:<10} {yellow}{:>8}{yellow:#}  {}", offender.count, offender.item_type)?;
+        let item_type = text::word(&offender.item_type);
+        writeln!(out, "{title:<10} {yellow}{:>8}{yellow:#}  {item_type}", offender.count)?;
     }
     Ok(())
 }

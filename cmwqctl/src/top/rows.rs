@@ -87,11 +87,7 @@ pub(crate) fn queues(now: &Sample, before: Option<&Sample>) -> Vec<QueueRow> {
     let elapsed = before.map_or(Duration::ZERO, |before| now.at.saturating_duration_since(before.at));
     let queues = now.snapshot.queues.iter();
     queues
-        .map(|queue| {
-            let before = before.and_then(|before| before.queue(queue.number));
-            // A queue that is new began with nothing.
-            QueueRow::new(queue, before, elapsed)
-        })
+        .map(|queue| QueueRow::new(queue, before.and_then(|before| before.queue(queue.number)), elapsed))
         .collect()
 }
 
@@ -151,7 +147,9 @@ pub(crate) fn offenders(now: &Sample, before: Option<&Sample>) -> Vec<OffenderRo
     for ((list, old), offence) in lists(now).into_iter().zip(old).zip(offences) {
         rows.extend(list.into_iter().map(|offender| {
             let was = old.iter().find(|old| old.item_type == offender.item_type);
-            let more = was.map_or(0, |was| offender.count.saturating_sub(was.count));
+            // One that was not there yet had offended nobody; without a sample before, nothing is known.
+            let was = was.map_or(if before.is_some() { 0 } else { offender.count }, |was| was.count);
+            let more = offender.count.saturating_sub(was);
             OffenderRow { item_type: offender.item_type.to_string(), offence, count: offender.count, more }
         }));
     }

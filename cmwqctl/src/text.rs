@@ -1,0 +1,25 @@
+//! Texts of other processes on this terminal.
+
+/// What a process calls itself, its queues and items is its own affair; here it says nothing to the terminal. Ends of lines
+/// stay: who writes only one line uses [`word`].
+pub(crate) fn lines(text: &str) -> String {
+    let shown = |c: char| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c };
+    text.chars().map(shown).collect()
+}
+
+/// The same, as part of a line.
+pub(crate) fn word(text: &str) -> String {
+    lines(text).replace('\n', "\u{FFFD}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_that_a_terminal_obeys() {
+        let hostile = "a\x1b]0;title\x07\r\n\u{9b}2J\x7fé…";
+        assert_eq!(lines(hostile), "a\u{FFFD}]0;title\u{FFFD}\u{FFFD}\n\u{FFFD}2J\u{FFFD}é…");
+        assert!(!word(hostile).contains(char::is_control));
+    }
+}
