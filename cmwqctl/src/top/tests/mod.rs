@@ -117,6 +117,21 @@ fn rates_are_differences_over_the_time_between_samples() {
 }
 
 #[test]
+fn offenders_that_are_new_count_as_new() {
+    let mut model = model();
+    let news = |model: &Model| -> Vec<u64> { model.offenders().iter().map(|row| row.more).collect() };
+    assert_eq!(news(&model), [3, 0]);
+    let now = model.now.take().unwrap();
+    model.before = None;
+    model.sampled(now.clone());
+    assert_eq!(news(&model), [0, 0], "nothing is known of before");
+    let mut earlier = now.clone();
+    earlier.snapshot.hogs.clear();
+    model.before = Some(earlier);
+    assert_eq!(news(&model), [0, 4]);
+}
+
+#[test]
 fn rows_are_sorted_by_every_column_in_both_directions() {
     let mut model = model();
     assert_eq!(names(&model), ["thumbnails#4", "events#1", "mail#6", "mail#5"], "the busiest first");
