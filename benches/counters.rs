@@ -40,7 +40,9 @@ const MAX_ACTIVE: usize = 512;
 const SLICE: Duration = Duration::from_millis(250);
 const ROUNDS: usize = 9;
 
-const CASES: [(&str, Items, fn(&'static str) -> WorkQueueBuilder); 5] = [
+type NewQueue = fn(&'static str) -> WorkQueueBuilder;
+
+const CASES: [(&str, Items, NewQueue); 5] = [
     ("reusable, per-CPU queue", Items::Reusable, |name| WorkQueue::per_cpu(name)),
     ("reusable, default queue", Items::Reusable, |name| WorkQueue::new(name)),
     ("one-shot, per-CPU queue", Items::OneShot, |name| WorkQueue::per_cpu(name)),
@@ -66,7 +68,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(items: Items, kind: fn(&'static str) -> WorkQueueBuilder, histograms: bool) -> Self {
+    fn new(items: Items, kind: NewQueue, histograms: bool) -> Self {
         let cpu = Executor::global().cpus().first().expect("an executor has a CPU");
         let executor = Executor::builder().cpus(CpuSet::single(cpu)).build().expect("it can be made");
         let queue = |name| kind(name).max_active(MAX_ACTIVE).histograms(histograms).build_on(&executor);

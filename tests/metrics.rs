@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use cmwq::metrics::Collector;
+use cmwq::observe::Snapshot;
 use cmwq::{Executor, TopologySource, WorkQueue};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use tiny_http::{Response, Server};
@@ -135,6 +136,15 @@ fn the_numbers_that_are_scraped_are_those_of_what_ran() {
     assert_eq!(samples.of("cmwq_queue_items", labels), 1.0);
     assert_eq!(samples.of("cmwq_queue_active_items", labels), 1.0);
     assert_eq!(samples.of("cmwq_queue_inactive_items", labels), 0.0);
+    // A spare worker may come between two looks.
+    let crews =
+        |dump: &Snapshot| (dump.threads, dump.pools.iter().map(|pool| pool.workers).collect::<Vec<_>>());
+    let (dump, samples) = loop {
+        let (before, samples, after) = (executor.dump(), scraped.samples(), executor.dump());
+        if crews(&before) == crews(&after) {
+            break (after, samples);
+        }
+    };
     for pool in &dump.pools {
         let labels = format!("executor=\"scraped\",pool=\"{}\"", pool.name);
         assert_eq!(samples.of("cmwq_pool_workers", &labels), pool.workers as f64, "{}", pool.name);
