@@ -159,18 +159,23 @@
 //!
 //! So it is on Linux. Elsewhere, threads cannot be looked at: guards are all there is, and the watchdog.
 //!
-//! # Counting
+//! # Observation
 //!
-//! [`WorkQueue::counters`] tells what has become of a queue's items: [`Counters`] has what the kernel counts, and what
-//! panicked, was cancelled, or blocked without a word. It costs a few plain stores for each item, and the CPU clock of a
-//! worker is read in batches. [`WorkQueue::latency`] tells how long items waited and ran, if they are
-//! [timed](WorkQueueBuilder::histograms).
+//! | to see | |
+//! |---|---|
+//! | what has become of a queue's items: started, completed, CPU time, away, cancelled, and what else the kernel counts | [`WorkQueue::counters`], a [`Counters`] |
+//! | how long they waited and ran | [`WorkQueue::latency`], while [histograms](WorkQueueBuilder::histograms) are on |
+//! | everything at one moment: scopes, pools, workers, queues, rescuers | [`Executor::dump`], a [`Snapshot`](observe::Snapshot), whose text is the kernel's `wq_dump` |
+//! | what runs, for how long, and what waits | its [`busy`](observe::Snapshot::busy) report, as the kernel's `show_all_workqueues` |
+//! | what queues do, again and again | [`Executor::monitor`], in `wq_monitor`'s columns |
+//! | who needs a guard | [`Executor::undeclared_blockers`] and [`Executor::hogs`] |
+//! | each item's way, in a log or a picture | the feature `tracing`, and the module `trace` |
+//! | curves of a service, by Prometheus and others | the feature `metrics`, and the module `metrics` |
+//! | all of this from outside, and change it | the feature `control`, the module `control`, and the tool `cmwqctl` |
 //!
-//! # What can be seen
-//!
-//! [`Executor::dump`] shows all of an executor at one moment, in the form of the kernel's `wq_dump`; its
-//! [`busy`](observe::Snapshot::busy) report tells what runs and what waits, and [`Executor::monitor`] what queues have done so
-//! far, in `wq_monitor`'s columns. See [`observe`].
+//! Counting costs a few plain stores for each item, and the CPU clock of a worker is read in batches. Histograms are off
+//! unless asked for, and can be switched while items run. Nothing is stopped when somebody looks. With the feature `serde`,
+//! what [`observe`] has serialises.
 //!
 //! # Fork
 //!
@@ -227,6 +232,8 @@
 //!   may move it, late. Here, an item of a managed queue that its pod cannot take starts in another one that can: see
 //!   [Locality](#locality). The default is `cache`; Linux since 7.1 divides large caches, as
 //!   [`AffinityScope::CacheShard`] does.
+//! * **What is seen** has the form of the kernel's tools, with CPU lists in place of masks, and columns more for what the
+//!   kernel does not count. CPU time is measured, not counted in ticks.
 //! * **There is no** RCU work or `execute_in_process_context`, and in place of sysfs a socket: `cmwq::control`.
 //!
 //! # Platform

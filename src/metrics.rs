@@ -50,7 +50,9 @@
 //! And with the label `executor`: the gauge `cmwq_threads` (workers that exist or are being made), and the counter
 //! `cmwq_stalls_total` (pools that the watchdog has reported).
 //!
-//! Gauges of a queue or pool that is gone are 0; its counters stay where they are.
+//! Gauges of a queue or pool that is gone are 0; its counters stay where they are. What a queue has done between the last
+//! time and its end is not told. A name that is new each time is a new series each time: recorders keep them, and so does
+//! the collector.
 
 use std::fmt;
 
@@ -95,7 +97,8 @@ impl Collector {
     /// Tells the recorder how things are now, and, the first time, what the names mean. Costs as much as a
     /// [`dump`](Executor::dump); nothing is stopped. In a forked process, nothing is told.
     ///
-    /// The recorder is the calling thread's, if that has one of its own, and else the process's.
+    /// The recorder is the calling thread's, if that has one of its own, and else the process's. Install it before: the
+    /// meanings, and durations, are told once, and if nobody is there, to nobody.
     pub fn collect(&mut self) {
         self.0.publish();
     }

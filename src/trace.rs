@@ -34,9 +34,10 @@
 //! logs lies in that span, and tools that draw spans show items as slices, on the threads that they ran on. The four events
 //! lie outside of it.
 //!
-//! The events of one item come in the order of the table. Two exceptions: an item that was cancelled, and is queued again
-//! while its entry still lies on its list, may have its `queue_work` told after it has begun, and is not activated anew; and
-//! what is cancelled while it waits is activated and never executed.
+//! For each time that an item is queued, the first four come in this order, and `rescued` right before `execute_start`. Two
+//! exceptions: an item that was cancelled, and is queued again while its entry still lies on its list, may have its
+//! `queue_work` told after it has begun, and is not activated anew; and what is cancelled while it waits is activated (and
+//! rescued, if a rescuer meets it) and never executed.
 //!
 //! # What subscribers may do
 //!
@@ -50,8 +51,10 @@
 //!
 //! # What it costs
 //!
-//! Nothing without the feature. With it, and without a subscriber that asks for this target and level, an item costs some
-//! comparisons of a word (see the table of benchmarks in the README).
+//! Nothing without the feature. With it, and as long as no subscriber of the process asks for level TRACE of any target, an
+//! item costs some comparisons of a word: `tracing` keeps one level for all targets, and no more is asked. With one that
+//! asks for TRACE elsewhere, each event costs what `tracing` takes to find that out. `cargo bench --bench tracing` measures
+//! the former.
 //!
 //! # A picture of a run
 //!

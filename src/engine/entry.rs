@@ -11,7 +11,7 @@ use crate::policy::item::ShardId;
 use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::item_type::ItemType;
-use super::latency::Begun;
+use super::latency::{Begun, Timing};
 use super::shard::Shard;
 use super::worker::WorkerThread;
 
@@ -20,7 +20,8 @@ use super::worker::WorkerThread;
 pub(crate) struct Header {
     pub(crate) operations: &'static ItemOperations,
     /// The [`Stamp`](crate::policy::sampling::Stamp) of the item's last queueing, if it is timed; 0 otherwise. Written
-    /// before the entry is pushed, and by the worker that has popped it.
+    /// before the entry is pushed, and by the worker that has popped it. An item that is queued again just as it begins may
+    /// lose a stamp, or begin with that of the next time: a sample less, or a wait that looks shorter.
     stamp: AtomicU64,
 }
 
@@ -28,6 +29,12 @@ impl Header {
     #[inline]
     pub(crate) const fn new(operations: &'static ItemOperations) -> Self {
         Self { operations, stamp: AtomicU64::new(0) }
+    }
+
+    /// The item is being queued: it is timed, or not.
+    #[inline]
+    pub(super) fn stamp(&self, timing: &Timing) {
+        self.stamp.store(timing.stamp(), Ordering::Relaxed);
     }
 }
 
@@ -114,7 +121,7 @@ impl Entry {
     #[inline]
     pub(super) fn stamp(&self) {
         // SAFETY: the item is in place, since the entry owns its share of it.
-        unsafe { self.item.as_ref() }.stamp.store(self.shard().timing.stamp(), Ordering::Relaxed);
+        unsafe { self.item.as_ref() }.stamp(&self.shard().timing);
     }
 
     /// The item is about to run. If it is timed, that begins.

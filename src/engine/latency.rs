@@ -155,16 +155,18 @@ impl Default for Recorder {
 impl Recorder {
     fn record(&self, from: Time, to: Time, weight: u64) {
         let nanos = to.as_nanos().saturating_sub(from.as_nanos());
-        self.counts[bucket_of(nanos)].fetch_add(weight, Ordering::Relaxed);
         self.total.fetch_add(nanos.saturating_mul(weight), Ordering::Relaxed);
         if nanos > self.max.load(Ordering::Relaxed) {
             self.max.fetch_max(nanos, Ordering::Relaxed);
         }
+        // Last: whoever finds it counted finds no smaller maximum.
+        self.counts[bucket_of(nanos)].fetch_add(weight, Ordering::Release);
     }
 
     fn load(&self) -> Histogram {
-        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Histogram::new(self.counts.iter().map(count), count(&self.total), count(&self.max))
+        let counts: Vec<u64> = self.counts.iter().map(|count| count.load(Ordering::Acquire)).collect();
+        let (total, max) = (self.total.load(Ordering::Relaxed), self.max.load(Ordering::Relaxed));
+        Histogram::new(counts.into_iter(), total, max)
     }
 }
 

@@ -208,8 +208,10 @@ impl Rescuer {
     fn serve(self: &Arc<Self>, worker: &WorkerThread) {
         let mut rescued = 0;
         while let Some(entry) = worker.pool.take_for(self) {
-            entry.shard().events.rescued.raise();
-            trace::rescued(&entry, &worker.pool);
+            if !route::is_marker(&entry) {
+                entry.shard().events.rescued.raise();
+                trace::rescued(&entry, &worker.pool);
+            }
             worker.execute(entry);
             rescued += 1;
             if gives_way(rescued, self.others_wait()) {

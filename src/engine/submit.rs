@@ -129,9 +129,8 @@ impl Queue {
             );
         } else {
             self.take_back(shard, half, has_slot);
-            note_revived(queued, shard, work);
         }
-        answer(queued, shard)
+        answer(queued, shard, work)
     }
 
     /// Queues a reusable item later. False if it was pending already; `again`: then it is queued later in place of
@@ -188,15 +187,11 @@ impl Queue {
     fn queue_without_entry(&self, shard: &Shard, work: &WorkHandle) -> Option<Result<bool, QueueError>> {
         let target = shard.target();
         match self.may_revive(shard.gate()) {
-            Ok(()) => {
-                let queued = work.cell.queue_without_entry(target)?;
-                note_revived(queued, shard, work);
-                Some(answer(queued, shard))
-            }
+            Ok(()) => work.cell.queue_without_entry(target).map(|queued| answer(queued, shard, work)),
             Err(refusal) => {
                 // As to an ordered queue: no entry is revived.
                 let pending = work.cell.queue_without_entry(Target { ordered: true, ..target });
-                Some(pending.map_or(Err(refusal), |queued| answer(queued, shard)))
+                Some(pending.map_or(Err(refusal), |queued| answer(queued, shard, work)))
             }
         }
     }
@@ -224,7 +219,7 @@ impl Queue {
                 }
                 // It is no longer meant, or an entry lies there already.
                 other => {
-                    let _answer = other.map(|queued| answer(queued, shard));
+                    let _answer = other.map(|queued| answer(queued, shard, &work));
                     self.take_back(shard, half, has_slot);
                     contain(|| drop(work));
                 }
@@ -249,12 +244,11 @@ impl Queue {
     }
 }
 
-fn answer(queued: Queued, shard: &Shard) -> Result<bool, QueueError> {
+fn answer(queued: Queued, shard: &Shard, work: &WorkHandle) -> Result<bool, QueueError> {
     match queued {
         Queued::Push => Ok(true),
         Queued::Revived => {
-            // This one has the place of a queueing that was taken back.
-            shard.events.cancelled.raise();
+            revived(shard, work);
             Ok(true)
         }
         Queued::Coalesced => Ok(false),
@@ -262,10 +256,13 @@ fn answer(queued: Queued, shard: &Shard) -> Result<bool, QueueError> {
     }
 }
 
-/// An item that was queued without a new entry is told of here, if it was.
-#[inline]
-fn note_revived(queued: Queued, shard: &Shard, work: &WorkHandle) {
-    if queued == Queued::Revived && trace::listens() {
+/// The item was queued without a new entry: it has the place of a queueing that was taken back.
+#[cold]
+fn revived(shard: &Shard, work: &WorkHandle) {
+    shard.events.cancelled.raise();
+    // It may have begun by now: then this is written over by the next queueing.
+    work.header.stamp(&shard.timing);
+    if trace::listens() {
         trace::queue_work(work.item(), work.item_type, shard, None);
     }
 }

@@ -111,9 +111,10 @@ pub(super) fn activate_work(entry: &Entry) {
 /// An item that is being executed, if somebody listened when it began.
 #[must_use]
 pub(super) struct Execution {
-    /// Entered on the calling thread. In a box: what nobody needs is a word.
+    /// `Some(None)`: somebody listened, and not to spans. One that is wanted was entered on the calling thread. In a box:
+    /// what nobody needs is small.
     #[cfg(feature = "tracing")]
-    span: Option<Box<Span>>,
+    span: Option<Option<Box<Span>>>,
 }
 
 /// A worker of this pool, or a rescuer for it, begins an item.
@@ -136,13 +137,13 @@ pub(super) fn execute_end(
 ) {
     #[cfg(feature = "tracing")]
     if let Some(span) = execution.span {
-        end(*span, entry, item_type, pool, panicked);
+        end(span, entry, item_type, pool, panicked);
     }
 }
 
 #[cfg(feature = "tracing")]
 #[cold]
-fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Box<Span> {
+fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Option<Box<Span>> {
     tell!(TRACE, "execute_start", {
         work = entry.item().addr().get(),
         function = item_type.name(),
@@ -150,10 +151,10 @@ fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Box<Span> 
         cpu = cpu_of(pool),
         pool = pool.spec.kind.name().as_str(),
     });
-    let mut span = Box::new(Span::none());
+    let mut entered = None;
     told(|| {
         // Whatever an item before has left entered, this one does not lie in it.
-        *span = tracing::trace_span!(
+        let span = tracing::trace_span!(
             target: TARGET,
             parent: None,
             "execute",
@@ -163,19 +164,25 @@ fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Box<Span> 
             cpu = cpu_of(pool),
             pool = pool.spec.kind.name().as_str(),
         );
-        span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
+        if !span.is_disabled() {
+            // Kept first: entering it may panic.
+            let span: &Span = entered.insert(Box::new(span));
+            span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
+        }
     });
-    span
+    entered
 }
 
 #[cfg(feature = "tracing")]
 #[cold]
-fn end(span: Span, entry: &Entry, item_type: &'static ItemType, pool: &Pool, panicked: bool) {
-    // Twice the subscriber's code, which may panic twice.
-    told(|| {
-        span.with_subscriber(|(id, subscriber)| subscriber.exit(id));
-    });
-    told(|| drop(span));
+fn end(span: Option<Box<Span>>, entry: &Entry, item_type: &'static ItemType, pool: &Pool, panicked: bool) {
+    if let Some(span) = span {
+        // Twice the subscriber's code, which may panic twice.
+        told(|| {
+            span.with_subscriber(|(id, subscriber)| subscriber.exit(id));
+        });
+        told(|| drop(span));
+    }
     tell!(TRACE, "execute_end", {
         work = entry.item().addr().get(),
         function = item_type.name(),

@@ -29,7 +29,7 @@ use super::worker::WorkerThread;
 /// See the module. `repr(C)`: a pointer to the item is one to its header.
 #[repr(C)]
 pub(crate) struct WorkItem {
-    header: Header,
+    pub(super) header: Header,
     pub(crate) cell: ItemCell<Entry, TimerName>,
     /// The process in which it was made: it can be queued, and waited for, in no other.
     pub(crate) origin: Origin,

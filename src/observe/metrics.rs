@@ -118,6 +118,7 @@ pub(crate) struct Publisher {
 }
 
 /// A queue as it was.
+#[derive(Default)]
 struct Seen {
     counts: [u64; COUNTERS.len()],
     wait: Buckets,
@@ -165,22 +166,25 @@ impl Publisher {
         let mut before = std::mem::take(&mut self.seen);
         let mut levels: BTreeMap<&str, [f64; QUEUE_GAUGES.len()]> = BTreeMap::new();
         for queue in queues {
-            let before = before.remove(&queue.number);
-            let seen = Seen::of(queue);
-            let known = before.as_ref().map_or([0; COUNTERS.len()], |seen| seen.counts);
+            let before = before.remove(&queue.number).unwrap_or_default();
+            let counts = COUNTERS.map(|metric| (metric.read)(&queue.counters));
             let totals = self.totals.entry(queue.name.clone()).or_default();
-            for ((total, count), known) in totals.iter_mut().zip(seen.counts).zip(known) {
+            for ((total, count), known) in totals.iter_mut().zip(counts).zip(before.counts) {
                 *total += count.saturating_sub(known);
             }
             let of_name = levels.entry(&queue.name).or_default();
             for (level, metric) in of_name.iter_mut().zip(&QUEUE_GAUGES) {
                 *level += (metric.read)(queue);
             }
-            if let Some(Latency { queue_to_start, run, .. }) = &queue.latency {
-                let before = before.as_ref();
-                record(WAIT, labels.of_queue(&queue.name), queue_to_start, before.map(|seen| &seen.wait));
-                record(RUN, labels.of_queue(&queue.name), run, before.map(|seen| &seen.run));
-            }
+            let seen = match &queue.latency {
+                Some(Latency { queue_to_start, run, .. }) => {
+                    record(WAIT, labels.of_queue(&queue.name), queue_to_start, &before.wait);
+                    record(RUN, labels.of_queue(&queue.name), run, &before.run);
+                    Seen { counts, wait: buckets_of(queue_to_start), run: buckets_of(run) }
+                }
+                // Switched off, and what was recorded is there again when they are on.
+                None => Seen { counts, ..before },
+            };
             self.seen.insert(queue.number, seen);
         }
         for (name, levels) in &levels {
@@ -249,27 +253,13 @@ impl Labels {
     }
 }
 
-impl Seen {
-    fn of(queue: &QueueSnapshot) -> Self {
-        let buckets = |of: fn(&Latency) -> &Histogram| {
-            queue
-                .latency
-                .iter()
-                .flat_map(|latency| of(latency).buckets())
-                .map(|(range, n)| (range.start, n))
-                .collect()
-        };
-        Self {
-            counts: COUNTERS.map(|metric| (metric.read)(&queue.counters)),
-            wait: buckets(|latency| &latency.queue_to_start),
-            run: buckets(|latency| &latency.run),
-        }
-    }
+fn buckets_of(histogram: &Histogram) -> Buckets {
+    histogram.buckets().map(|(range, count)| (range.start, count)).collect()
 }
 
 /// Records the durations that have come since.
-fn record(name: &'static str, labels: Vec<Label>, now: &Histogram, before: Option<&Buckets>) {
-    let known = |start| before.and_then(|before| before.get(&start)).copied().unwrap_or(0);
+fn record(name: &'static str, labels: Vec<Label>, now: &Histogram, before: &Buckets) {
+    let known = |start| before.get(&start).copied().unwrap_or(0);
     let new: Vec<(f64, u64)> = now
         .buckets()
         .map(|(range, count)| {

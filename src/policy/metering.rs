@@ -9,7 +9,7 @@
 //!
 //! Most windows are of one queue. If there are several in one, all of it goes to the one whose item a tick met last, as
 //! the kernel's does, if it has a part in the window; so each has its share on average. What ends by a tick goes to whom
-//! that met.
+//! that met. An item that was interrupted is met by none; what is more than such windows use is its own.
 
 #![forbid(unsafe_code)]
 
@@ -69,6 +69,11 @@ impl Metering {
         let span = (WINDOW.as_nanos() / each).clamp(1, most) as u32;
         *self = Self { items: 0, left: span.min(STRIDE), span };
     }
+}
+
+/// Is what a window has used that of its last item, which was interrupted? Those before it were taken to be short.
+pub(crate) fn is_of_the_interrupted(used: Duration) -> bool {
+    used >= 2 * WINDOW
 }
 
 /// How much of what a worker has used since its last reading is surely its present item's. `is_first`: the window began

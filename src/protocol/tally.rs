@@ -133,12 +133,11 @@ impl ReadingCell {
         self.cpu_time.store(cpu_time, Ordering::Relaxed);
     }
 
-    /// By the owner: it has used so much in all; what is new of it goes to this cell. Returns how much that is.
-    pub(crate) fn charge(&self, cpu_time: u64, cell: &TallyCell) -> u64 {
-        let used = cpu_time.saturating_sub(self.cpu_time.load(Ordering::Relaxed));
+    /// By the owner: it has used so much in all; what is new of it goes to this cell.
+    pub(crate) fn charge(&self, cpu_time: u64, cell: &TallyCell) {
+        let used = self.since(cpu_time);
         self.cpu_time.store(cpu_time, Ordering::Relaxed);
         add(&cell.cpu_time, used, Ordering::Release);
-        used
     }
 
     /// By the owner: the time is known before the item of this sequence.
@@ -147,11 +146,15 @@ impl ReadingCell {
         self.before.store(before, Ordering::Release);
     }
 
-    /// Of what the thread has used in all, what it has used since. Was the item of this sequence the next one? Whoever adds
-    /// that to cells has loaded them before it has asked the clock.
-    pub(crate) fn since(&self, cpu_time: u64, item: u64) -> (u64, bool) {
-        let is_first = self.before.load(Ordering::Acquire) == item;
-        (cpu_time.saturating_sub(self.cpu_time.load(Ordering::Relaxed)), is_first)
+    /// Of what the thread has used in all, what it has used since. Whoever adds that to cells has loaded them before it has
+    /// asked the clock.
+    pub(crate) fn since(&self, cpu_time: u64) -> u64 {
+        cpu_time.saturating_sub(self.cpu_time.load(Ordering::Relaxed))
+    }
+
+    /// Was the item of this sequence the next one? Asked before [`since`](Self::since).
+    pub(crate) fn was_before(&self, item: u64) -> bool {
+        self.before.load(Ordering::Acquire) == item
     }
 
     /// When that was.

@@ -321,6 +321,22 @@ fn cpu_time_is_seen_while_it_is_used() {
     }
 }
 
+/// spec: O1 (CPU time): read when the worker rests, at the latest.
+#[test]
+fn a_worker_that_rests_has_told_what_it_has_used() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queues = [WorkQueue::per_cpu("short"), WorkQueue::unbound("short")]
+        .map(|queue| queue.build_on(&executor).unwrap());
+    for queue in queues.iter().filter(|_| knows_cpu_time(&executor)) {
+        for n in 1..=5 {
+            queue.spawn(|| burn(Duration::from_micros(100))).unwrap().join().unwrap();
+            let used = n * Duration::from_micros(100);
+            eventually("nothing more comes, and it is told", || queue.counters().cpu_time >= used);
+        }
+    }
+}
+
 /// spec: O1 (CPU time): what is slept is not used.
 #[test]
 fn sleepers_use_none() {
@@ -376,6 +392,40 @@ fn queues_that_alternate_are_told_apart() {
         let share = for_long / (for_long + for_short);
         println!("items of {long} and {short} us: {for_long:.4} s and {for_short:.4} s");
         assert!(share > 0.6, "{share:.3} for items of {long} us, and not {short}");
+    }
+}
+
+/// spec: O1 (CPU time): also of an item that is found to be long, or that blocks at its end, after a few short ones.
+#[test]
+fn who_was_interrupted_has_used_it_itself() {
+    let _limit = time_limit();
+    let executor = one_cpu_unseen();
+    let ends_of: [fn(); 2] = [|| cmwq::blocking(|| ()), || cmwq::may_block(|| ())];
+    for ends in ends_of {
+        let [longs, shorts] =
+            ["longs", "shorts"].map(|name| WorkQueue::per_cpu(name).build_on(&executor).unwrap());
+        for _ in 0..60 {
+            // All of them wait for the worker, so that it goes from one to the other without a rest.
+            let (_holder, door) = held(&shorts);
+            for _ in 0..100 {
+                drop(shorts.spawn(|| spin(Duration::from_micros(1))).unwrap());
+            }
+            let long = move || {
+                spin(Duration::from_millis(2));
+                ends();
+            };
+            drop(longs.spawn(long).unwrap());
+            door.open();
+            longs.flush().unwrap();
+            shorts.flush().unwrap();
+        }
+        if !knows_cpu_time(&executor) {
+            return;
+        }
+        let used = || [&longs, &shorts].map(|queue| queue.counters().cpu_time.as_secs_f64());
+        eventually("the worker rests", || used().iter().sum::<f64>() > 0.06);
+        let [for_long, for_short] = used();
+        assert!(for_long > 0.6 * (for_long + for_short), "{for_long} s, and {for_short} s");
     }
 }
 

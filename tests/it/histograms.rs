@@ -101,6 +101,25 @@ fn an_item_is_timed_for_its_own_queueing() {
     assert!(waited.max() < Duration::from_millis(50), "{waited:?}");
 }
 
+/// spec: O1: nor has it the time of the queueing that was taken back, whose place it has.
+#[test]
+fn who_comes_back_to_a_place_has_not_waited_there() {
+    let _limit = time_limit();
+    let executor = one_cpu_unseen();
+    let queue = WorkQueue::per_cpu("q").histograms(true).build_on(&executor).unwrap();
+    let (_holder, door) = held(&queue);
+    let works = [Work::new(|| ()), Work::new(|| ())];
+    works.iter().for_each(|work| assert!(queue.queue(work).unwrap() && work.cancel()));
+    std::thread::sleep(Duration::from_millis(200));
+    queue.queue(&works[0]).unwrap();
+    queue.mod_delayed(&works[1], Duration::ZERO).unwrap();
+    door.open();
+    queue.flush().unwrap();
+    let waited = queue.latency().unwrap().queue_to_start;
+    assert_eq!(waited.count(), 3, "the holder, and both");
+    assert!(waited.max() < Duration::from_millis(200), "{waited:?}");
+}
+
 /// spec: O1 (sampled for short items): they stand for all; switched to and fro meanwhile without harm.
 #[test]
 fn samples_stand_for_all() {

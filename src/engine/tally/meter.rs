@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::policy::metering::Metering;
+use crate::policy::metering::{Metering, is_of_the_interrupted};
 use crate::policy::time::Time;
 use crate::protocol::tally::{Start, TallyCell};
 use crate::sys::{clock, thread_state};
@@ -81,9 +81,9 @@ impl Meter {
             let is_full = self.goes_on.get() == 0;
             if now != self.tick.get() {
                 self.meets(last);
-                self.end_window(last, now);
+                self.end_window(last, now, Course::Straight);
             } else if is_full {
-                self.end_window(last, now);
+                self.end_window(last, now, Course::Straight);
             } else {
                 self.is_mixed.set(true);
             }
@@ -122,10 +122,10 @@ impl Meter {
         let ticked = now != self.tick.get();
         if course == Course::Interrupted {
             // Ticks do not meet who sleeps.
-            self.end_window(last, now);
+            self.end_window(last, now, course);
         } else if ticked {
             self.meets(last);
-            self.end_window(last, now);
+            self.end_window(last, now, course);
         } else {
             let mut metering = self.metering.get();
             if metering.looked() {
@@ -145,7 +145,7 @@ impl Meter {
     /// The worker has nothing to do.
     pub(crate) fn rests(&self) {
         if COUNTED && !self.metering.get().is_empty() {
-            self.end_window(self.last.get(), clock::coarse());
+            self.end_window(self.last.get(), clock::coarse(), Course::Straight);
         }
     }
 
@@ -157,19 +157,21 @@ impl Meter {
     }
 
     /// Reads the CPU clock. What was used since the last time goes to the one that began last, unless the window is mixed.
-    fn end_window(&self, last: TallyId, now: Time) {
-        let met = self.met.get().filter(|(shard, before)| {
-            let begun = self.table.cell(shard.number).last_start();
-            self.is_mixed.get() && begun.0 == shard.serial && begun != *before
-        });
-        let whose = met.map_or(last, |(shard, _)| shard);
-        let used = match thread_state::own_cpu_time() {
-            Some(used) => {
-                let cell = self.table.cell(whose.number);
-                Duration::from_nanos(self.worker.reading.charge(as_nanos(used), cell))
-            }
+    /// `course`: of the last item, if the window ends with it.
+    fn end_window(&self, last: TallyId, now: Time, course: Course) {
+        let total = thread_state::own_cpu_time().map(as_nanos);
+        let used = match total {
+            Some(total) => Duration::from_nanos(self.worker.reading.since(total)),
             None => now.since(self.tick.get()),
         };
+        let whose = if course == Course::Interrupted && is_of_the_interrupted(used) {
+            last
+        } else {
+            self.whose(last)
+        };
+        if let Some(total) = total {
+            self.worker.reading.charge(total, self.table.cell(whose.number));
+        }
         let mut metering = self.metering.get();
         metering.ended(used);
         self.metering.set(metering);
@@ -178,6 +180,15 @@ impl Meter {
         let begun = |(shard, _): (TallyId, _)| (shard, self.table.cell(shard.number).last_start());
         self.met.set(self.met.get().map(begun));
         self.publish_time(now);
+    }
+
+    /// The one that a tick has met, if it has a part in a mixed window; otherwise the last one.
+    fn whose(&self, last: TallyId) -> TallyId {
+        let met = self.met.get().filter(|(shard, before)| {
+            let begun = self.table.cell(shard.number).last_start();
+            self.is_mixed.get() && begun.0 == shard.serial && begun != *before
+        });
+        met.map_or(last, |(shard, _)| shard)
     }
 
     /// A window begins with the worker's next item.

@@ -169,7 +169,8 @@ impl Worker {
     /// How much CPU time that item has surely used, and is in no count yet.
     pub(crate) fn cpu_time(&self, seen: WorkerState) -> Option<Duration> {
         let used = self.with_thread(thread_state::cpu_time)?.ok()?;
-        let (since, is_first) = self.reading.since(as_nanos(used), seen.sequence());
+        let is_first = self.reading.was_before(seen.sequence());
+        let since = self.reading.since(as_nanos(used));
         let own = surely_own(Duration::from_nanos(since), is_first);
         self.subject.of(&self.cell, seen).map(|_| own)
     }
