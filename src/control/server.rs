@@ -119,6 +119,7 @@ impl Server {
         let name = format!("{}/control", core.settings.name_prefix);
         let (place, listener) = take()?;
         let made = UnixStream::pair().and_then(|(stop, stopped)| {
+            stopped.set_nonblocking(true)?;
             let desk = Desk::new(executor);
             let service = Service { listener, stopped, desk, connections: Vec::new(), short_until: None };
             let thread = thread::spawn(name, None, move || {
@@ -209,6 +210,9 @@ impl Service {
                     // The system is short of memory, or permits fewer descriptors than are open.
                     self.connections.clear();
                     socket::pause(SHORTAGE);
+                    if self.is_stopped() {
+                        return;
+                    }
                     continue;
                 }
             };
@@ -253,6 +257,12 @@ impl Service {
                 .map(|interest| interest.is_none() || ready.next().unwrap_or(false))
                 .collect(),
         })
+    }
+
+    /// Is it to end? Where that cannot be waited for.
+    fn is_stopped(&self) -> bool {
+        let heard = (&self.stopped).read(&mut [0]);
+        !heard.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
     fn accept(&mut self, now: Time) {

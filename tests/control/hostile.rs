@@ -253,4 +253,19 @@ fn without_descriptors_it_waits_for_better_times() {
     waits.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"{\"ok\":");
     served.is_well();
+
+    // Not even waiting is permitted: it still ends.
+    let mut raw = served.raw();
+    raw.ask(HELLO);
+    let Served { server, executor, folder } = served;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(1), maximum }).unwrap();
+    raw.ask(HELLO);
+    let (ended, ends) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        drop(server);
+        ended.send(()).unwrap();
+    });
+    assert_eq!(ends.recv_timeout(SOON), Ok(()), "it hangs");
+    setrlimit(Resource::Nofile, Rlimit { current: Some(few), maximum }).unwrap();
+    drop((executor, folder));
 }
