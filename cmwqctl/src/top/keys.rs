@@ -98,6 +98,8 @@ impl Model {
         } else {
             let selected = &mut self.selected[self.page.number()];
             *selected = selected.saturating_add_signed(rows);
+            self.keep_selection_in_range();
+            self.mark_selected();
         }
     }
 

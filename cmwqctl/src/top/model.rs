@@ -87,6 +87,9 @@ pub(crate) struct Model {
     pub(crate) page: Page,
     /// The selected row, of each page.
     pub(crate) selected: [usize; 3],
+    /// The queue to which the selection was moved: it stays there when the order changes. `None` at the top, where it
+    /// shows whatever comes first.
+    pub(crate) marked: Option<u64>,
     pub(crate) sorts: [Sort; 3],
     pub(crate) filter: String,
     /// The queue whose details are shown.
@@ -108,6 +111,7 @@ impl Model {
             paused: false,
             page: Page::Queues,
             selected: [0; 3],
+            marked: None,
             // The busiest first, pools by name, the most frequent offenders first.
             sorts: [Sort::by(rows::QUEUES, 2), Sort::by(rows::POOLS, 0), Sort::by(rows::OFFENDERS, 2)],
             filter: String::new(),
@@ -123,7 +127,7 @@ impl Model {
         self.link = Link::Connected;
         if !self.paused {
             self.before = self.now.replace(sample);
-            self.keep_selection_in_range();
+            self.follow_marked();
         }
     }
 
@@ -134,6 +138,7 @@ impl Model {
             self.before = None;
             self.detail = None;
             self.dialog = None;
+            self.marked = None;
         }
         self.hello = hello;
         self.link = Link::Connected;
@@ -201,6 +206,25 @@ impl Model {
         let last = self.len().saturating_sub(1);
         let selected = &mut self.selected[self.page.number()];
         *selected = (*selected).min(last);
+    }
+
+    /// The selection was moved by hand.
+    pub(crate) fn mark_selected(&mut self) {
+        if self.page == Page::Queues {
+            let selected = self.selected[Page::Queues.number()];
+            let row = self.queues().into_iter().nth(selected).filter(|_| selected > 0);
+            self.marked = row.map(|row| row.number);
+        }
+    }
+
+    /// The order of queues may have changed.
+    fn follow_marked(&mut self) {
+        if let Some(marked) = self.marked {
+            if let Some(place) = self.queues().iter().position(|row| row.number == marked) {
+                self.selected[Page::Queues.number()] = place;
+            }
+        }
+        self.keep_selection_in_range();
     }
 
     pub(crate) fn queue(&self, number: u64) -> Option<&QueueSnapshot> {

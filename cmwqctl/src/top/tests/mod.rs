@@ -193,6 +193,28 @@ fn a_queue_without_control_is_not_changed() {
     assert!(frame(&model, 80, 24).contains("choose a queue first"));
 }
 
+/// What is pressed next is about the queue that was chosen, whatever the order is by then.
+#[test]
+fn the_selection_stays_with_its_queue() {
+    let mut model = model();
+    let chosen = |model: &Model| model.queues()[model.selected()].number;
+    let first = chosen(&model);
+    press(&mut model, "↓");
+    let moved_to = chosen(&model);
+    assert_ne!(moved_to, first);
+    let at = model.now.as_ref().unwrap().at;
+    for second in 1..=2 {
+        // The queues have done nothing since, and something again: other rates, another order.
+        model.sampled(Sample { at: at + Duration::from_secs(second), snapshot: snapshot(1) });
+        press(&mut model, "r");
+        model.sampled(Sample { at: at + Duration::from_secs(second + 1), snapshot: snapshot(1) });
+        assert_eq!(chosen(&model), moved_to);
+    }
+    press(&mut model, "g");
+    model.sampled(Sample { at: at + Duration::from_secs(9), snapshot: snapshot(1) });
+    assert_eq!(model.selected(), 0, "the top stays the top");
+}
+
 #[test]
 fn a_pause_keeps_what_is_shown() {
     let mut model = model();
