@@ -16,11 +16,13 @@
 use std::time::Duration;
 
 /// What a window is to use, so that its reading costs one per cent of it or so.
-const WINDOW: Duration = Duration::from_micros(30);
+const WINDOW: Duration = Duration::from_micros(100);
 /// The most items of a window.
-const MOST_ITEMS: u32 = 512;
+const MOST_ITEMS: u32 = 1024;
 /// So often the coarse clock is looked at while items are short.
 const STRIDE: u32 = 16;
+/// What is not worth to be told apart.
+const LITTLE: Duration = Duration::from_micros(5);
 /// An item that was not the first of its window has used what is not yet accounted for, if that is more than all windows
 /// before it may have left.
 const SURELY_OWN: Duration = Duration::from_millis(10);
@@ -60,6 +62,13 @@ impl Metering {
         self.items == 0
     }
 
+    /// So much was used in a window that ends with an item that was interrupted: is it that item's? Yes if those before it
+    /// would have to be more than twice as long as those of the window before.
+    pub(crate) fn is_of_the_interrupted(self, used: Duration) -> bool {
+        let before = self.items.saturating_sub(1);
+        used >= LITTLE + 2 * WINDOW * before / self.span
+    }
+
     /// The window has ended, in which so much CPU time was used.
     pub(crate) fn ended(&mut self, used: Duration) {
         let items = self.items.max(1);
@@ -69,11 +78,6 @@ impl Metering {
         let span = (WINDOW.as_nanos() / each).clamp(1, most) as u32;
         *self = Self { items: 0, left: span.min(STRIDE), span };
     }
-}
-
-/// Is what a window has used that of its last item, which was interrupted? Those before it were taken to be short.
-pub(crate) fn is_of_the_interrupted(used: Duration) -> bool {
-    used >= 2 * WINDOW
 }
 
 /// How much of what a worker has used since its last reading is surely its present item's. `is_first`: the window began
@@ -112,11 +116,11 @@ mod tests {
     fn short_items_are_taken_together() {
         let nanos = Duration::from_nanos;
         for (item, expected) in [
-            (nanos(0), (512, 32)),
-            (nanos(60), (500, 32)),
-            (nanos(1000), (30, 2)),
-            (nanos(5000), (6, 1)),
-            (nanos(20_000), (1, 1)),
+            (nanos(0), (1024, 64)),
+            (nanos(60), (1024, 64)),
+            (nanos(1000), (100, 7)),
+            (nanos(20_000), (5, 1)),
+            (nanos(60_000), (1, 1)),
             (nanos(u64::MAX), (1, 1)),
         ] {
             assert_eq!(settled(item), expected, "{item:?}");
@@ -138,6 +142,20 @@ mod tests {
         metering.ended(Duration::ZERO);
         assert!(metering.is_empty());
         assert_eq!(metering.span, 2, "slowly up");
+    }
+
+    #[test]
+    fn what_short_items_cannot_have_used_is_the_interrupted_ones() {
+        let (micros, mut metering) = (Duration::from_micros, Metering::new());
+        metering.item_ended();
+        assert!(metering.is_of_the_interrupted(micros(6)), "there is nobody else");
+        for _ in 0..20 {
+            while !(metering.item_ended() && metering.looked()) {}
+            metering.ended(Duration::from_micros(1) * metering.items);
+        }
+        (0..11).for_each(|_| drop(metering.item_ended()));
+        assert!(!metering.is_of_the_interrupted(micros(20)), "ten items of a microsecond, and a little");
+        assert!(metering.is_of_the_interrupted(micros(40)));
     }
 
     #[test]

@@ -3,12 +3,17 @@
 //! When clocks are read, and who is charged, says [`policy::metering`](crate::policy::metering). Up to where the CPU clock
 //! was read, and since when the present window goes on, is published for whoever asks about the present item: its CPU
 //! time so far, and its age.
+#![allow(
+    unsafe_code,
+    reason = "the cell of the shard that a worker works for is found once, and kept by its address"
+)]
 
 use std::cell::Cell;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::policy::metering::{Metering, is_of_the_interrupted};
+use crate::policy::metering::Metering;
 use crate::policy::time::Time;
 use crate::protocol::tally::{Start, TallyCell};
 use crate::sys::{clock, thread_state};
@@ -34,6 +39,8 @@ pub(crate) struct Meter {
     metering: Cell<Metering>,
     /// Whose item has begun last.
     last: Cell<TallyId>,
+    /// The cell of that one in the table, which never moves and is as old as this.
+    place: Cell<NonNull<TallyCell>>,
     /// The serial of that one; 0 if the next item ends the window whose ever it is.
     goes_on: Cell<u64>,
     /// The window has items of several shards.
@@ -46,8 +53,10 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn new(table: OwnedTable, worker: Arc<Worker>) -> Self {
+        let place = Cell::new(NonNull::from(table.cell(0)));
         let meter = Self {
             table,
+            place,
             worker,
             metering: Cell::new(Metering::new()),
             last: Cell::new(TallyId { number: 0, serial: 0 }),
@@ -76,6 +85,7 @@ impl Meter {
     #[inline(never)]
     fn turns_to(&self, shard: TallyId) {
         let last = self.last.replace(shard);
+        self.place.set(NonNull::from(self.table.cell(shard.number)));
         if !self.metering.get().is_empty() {
             let now = clock::coarse();
             let is_full = self.goes_on.get() == 0;
@@ -91,13 +101,14 @@ impl Meter {
         self.goes_on.set(shard.serial);
     }
 
-    /// It begins. The cell is for when it has ended.
+    /// It begins, after it was [approached](Self::approaches). The cell is for when it has ended.
     #[inline]
     pub(crate) fn begins(&self, shard: TallyId, start: impl FnOnce() -> Start) -> Option<&TallyCell> {
         if !COUNTED {
             return None;
         }
-        let cell = self.table.cell(shard.number);
+        // SAFETY: the cell is one of the table's, which keeps it in place as long as this has the table.
+        let cell = unsafe { self.place.get().as_ref() };
         cell.start(shard.serial, start());
         Some(cell)
     }
@@ -164,7 +175,8 @@ impl Meter {
             Some(total) => Duration::from_nanos(self.worker.reading.since(total)),
             None => now.since(self.tick.get()),
         };
-        let whose = if course == Course::Interrupted && is_of_the_interrupted(used) {
+        let mut metering = self.metering.get();
+        let whose = if course == Course::Interrupted && metering.is_of_the_interrupted(used) {
             last
         } else {
             self.whose(last)
@@ -172,7 +184,6 @@ impl Meter {
         if let Some(total) = total {
             self.worker.reading.charge(total, self.table.cell(whose.number));
         }
-        let mut metering = self.metering.get();
         metering.ended(used);
         self.metering.set(metering);
         self.is_mixed.set(false);
