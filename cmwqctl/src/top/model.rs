@@ -219,10 +219,10 @@ impl Model {
 
     /// The order of queues may have changed.
     fn follow_marked(&mut self) {
-        if let Some(marked) = self.marked {
-            if let Some(place) = self.queues().iter().position(|row| row.number == marked) {
-                self.selected[Page::Queues.number()] = place;
-            }
+        let marked = self.marked;
+        let place = marked.and_then(|marked| self.queues().iter().position(|row| row.number == marked));
+        if let Some(place) = place {
+            self.selected[Page::Queues.number()] = place;
         }
         self.keep_selection_in_range();
     }
