@@ -153,7 +153,9 @@ mod tests {
             while !(metering.item_ended() && metering.looked()) {}
             metering.ended(Duration::from_micros(1) * metering.items);
         }
-        (0..11).for_each(|_| drop(metering.item_ended()));
+        for _ in 0..11 {
+            metering.item_ended();
+        }
         assert!(!metering.is_of_the_interrupted(micros(20)), "ten items of a microsecond, and a little");
         assert!(metering.is_of_the_interrupted(micros(40)));
     }
