@@ -149,12 +149,15 @@ mod tests {
         let (micros, mut metering) = (Duration::from_micros, Metering::new());
         metering.item_ended();
         assert!(metering.is_of_the_interrupted(micros(6)), "there is nobody else");
+        metering.ended(micros(6));
         for _ in 0..20 {
             while !(metering.item_ended() && metering.looked()) {}
             metering.ended(Duration::from_micros(1) * metering.items);
         }
         for _ in 0..11 {
-            metering.item_ended();
+            if metering.item_ended() {
+                metering.looked();
+            }
         }
         assert!(!metering.is_of_the_interrupted(micros(20)), "ten items of a microsecond, and a little");
         assert!(metering.is_of_the_interrupted(micros(40)));
