@@ -1,11 +1,11 @@
 //! When a worker reads its clocks, and whose the CPU time is that it has used.
 //!
 //! A reading of the thread's CPU clock costs as much as several short items, one of the coarse clock a tenth of one. So
-//! items are taken together into *windows*, at the end of which the clock is read: as many items as use some thirty
-//! microseconds, by the last window; one, if they are longer. A window also ends where a tick of the coarse clock has
+//! items are taken together into *windows*, at the end of which the clock is read: as many items as use a tenth of a
+//! millisecond, by the last window; one, if they are longer. A window also ends where a tick of the coarse clock has
 //! passed, for which every sixteenth item looks, and everyone that follows one of another queue; so an item that is longer
-//! than a tick shares its window with what came before it only. And it ends with an item that was interrupted: one that
-//! slept may have been long without any CPU time.
+//! than a tick shares its window with what came before it only. And it ends with an item that was interrupted (one that
+//! slept may have been long without any CPU time), after which the next item has a window of its own.
 //!
 //! Most windows are of one queue. If there are several in one, all of it goes to the one whose item a tick met last, as
 //! the kernel's does, if it has a part in the window; so each has its share on average. What ends by a tick goes to whom

@@ -184,7 +184,12 @@ impl Meter {
         if let Some(total) = total {
             self.worker.reading.charge(total, self.table.cell(whose.number));
         }
-        metering.ended(used);
+        if course == Course::Interrupted {
+            // What comes next is told apart from it, whatever it is.
+            metering = Metering::new();
+        } else {
+            metering.ended(used);
+        }
         self.metering.set(metering);
         self.is_mixed.set(false);
         self.goes_on.set(self.last.get().serial);
