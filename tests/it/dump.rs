@@ -36,7 +36,8 @@ fn check(snapshot: &Snapshot) {
     for pool in &snapshot.pools {
         assert!(pool.idle <= pool.workers, "{pool}");
         let parked = pool.crew.iter().filter(|worker| worker.state == WorkerState::Idle).count();
-        assert!(parked <= pool.idle, "who parks is on the idle stack: {pool}");
+        // Who is being woken leaves the stack first.
+        assert!(parked <= pool.idle + pool.waking, "who parks is on the idle stack: {pool}");
         let leads = |queue: &QueueSnapshot| queue.shards.iter().filter(|shard| shard.pool == pool.id).count();
         assert_eq!(pool.users, snapshot.queues.iter().map(leads).sum::<usize>(), "{snapshot}");
         for worker in &pool.crew {
