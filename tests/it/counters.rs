@@ -425,7 +425,8 @@ fn who_was_interrupted_has_used_it_itself() {
         let used = || [&longs, &shorts].map(|queue| queue.counters().cpu_time.as_secs_f64());
         eventually("the worker rests", || used().iter().sum::<f64>() > 0.06);
         let [for_long, for_short] = used();
-        assert!(for_long > 0.6 * (for_long + for_short), "{for_long} s, and {for_short} s");
+        // It is about 0.2 if it goes to others; short items are longer where yields are put into them.
+        assert!(for_long > 0.4 * (for_long + for_short), "{for_long} s, and {for_short} s");
     }
 }
 
