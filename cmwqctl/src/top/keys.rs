@@ -63,7 +63,7 @@ impl Model {
             _ if self.detail.is_none() => self.key_of_table(code),
             _ => {}
         }
-        self.keep_selection_in_range();
+        self.follow_marked();
         None
     }
 

@@ -218,7 +218,7 @@ impl Model {
     }
 
     /// The order of queues may have changed.
-    fn follow_marked(&mut self) {
+    pub(crate) fn follow_marked(&mut self) {
         let marked = self.marked;
         let place = marked.and_then(|marked| self.queues().iter().position(|row| row.number == marked));
         if let Some(place) = place {

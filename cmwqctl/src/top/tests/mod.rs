@@ -207,6 +207,7 @@ fn the_selection_stays_with_its_queue() {
         // The queues have done nothing since, and something again: other rates, another order.
         model.sampled(Sample { at: at + Duration::from_secs(second), snapshot: snapshot(1) });
         press(&mut model, "r");
+        assert_eq!(chosen(&model), moved_to, "at once");
         model.sampled(Sample { at: at + Duration::from_secs(second + 1), snapshot: snapshot(1) });
         assert_eq!(chosen(&model), moved_to);
     }
