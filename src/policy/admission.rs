@@ -9,6 +9,10 @@
 //! belongs to. A slot is handed over to listed items only, so whoever gets one finds an item on the list. A slot
 //! that becomes free while items are only coming is taken by the first of them when it is listed.
 //!
+//! The counts name nobody: a slot that is handed to a listed item takes whatever lies first on the list, which may be
+//! the item of somebody who has pushed it and not counted it as listed yet. Then what remains on the list is counted as
+//! coming only. So whoever comes stays behind coming items as behind listed ones.
+//!
 //! The limit may change at any time. Lowering it lets active items finish. After raising it there are free slots
 //! beside listed items, until whoever raised it has started these one by one ([`Admission::start_listed`]); what comes
 //! meanwhile waits behind them.
@@ -40,7 +44,8 @@ const HALF: u64 = 1 << 20;
 const CLOSED: u64 = 1 << 21;
 const COMING: u32 = 22;
 const COMING_MASK: u64 = (1 << 12) - 1;
-/// The door lies next to the count of listed items, so that one look tells that nothing keeps a newcomer back.
+/// The door lies between the counts of coming and listed items, so that one look tells that nothing keeps a newcomer
+/// back.
 const DOOR: u32 = 34;
 const DOOR_MASK: u64 = (1 << 2) - 1;
 const LISTED: u32 = 36;
@@ -165,8 +170,8 @@ impl Admission {
     #[inline]
     pub(crate) const fn admit(self) -> (Self, Admit) {
         debug_assert!(!self.is_closed(), "an item came to a queue that has no handle");
-        // Nothing is listed, and the door is open.
-        if self.0 >> DOOR == 0 && self.active() < self.max() {
+        // Nothing is coming or listed, and the door is open.
+        if self.0 >> COMING == 0 && self.active() < self.max() {
             (self.plus(ACTIVE), Admit::Start(self.half()))
         } else if self.0 >> DOOR & DOOR_MASK != 0 {
             (self, Admit::Refused)
@@ -179,7 +184,7 @@ impl Admission {
     pub(crate) const fn admit_chained(self) -> (Self, Admit) {
         match self.door() {
             Door::Shut => (self, Admit::Refused),
-            _ if self.listed() == 0 && self.active() < self.max() => {
+            _ if self.listed() + self.coming() == 0 && self.active() < self.max() => {
                 (self.plus(ACTIVE), Admit::Start(self.half()))
             }
             _ => self.wait_or_pass(),
@@ -387,6 +392,17 @@ mod tests {
         assert_eq!((slot, word.active(), word.listed()), (Slot::Handed, 1, 0));
     }
 
+    /// spec: Q2: two were pushed, one of them counted as listed, and the other one took that slot and is done.
+    #[test]
+    fn who_comes_stays_behind_what_is_pushed_and_not_listed() {
+        let word = Admission::new(1).admit().0.admit().0.admit().0.list().0;
+        let (word, first) = word.complete();
+        let (word, second) = word.complete();
+        assert_eq!((first, second, word.active(), word.coming()), (Slot::Handed, Slot::Free, 0, 1));
+        assert_eq!(word.admit().1, Admit::Wait(Half::Even));
+        assert_eq!(word.admit_chained().1, Admit::Wait(Half::Even));
+    }
+
     /// A frozen gate (max 0) hands nothing over.
     #[test]
     fn a_gate_without_slots_holds_everything_back() {
@@ -476,6 +492,9 @@ mod tests {
         Come {
             chained: bool,
         },
+        /// One of those who were told to wait puts his item onto the list.
+        Push,
+        /// One of those who did counts it as listed.
         List,
         Complete,
         Flip,
@@ -490,6 +509,7 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             6 => any::<bool>().prop_map(|chained| Step::Come { chained }),
+            6 => Just(Step::Push),
             6 => Just(Step::List),
             8 => Just(Step::Complete),
             2 => Just(Step::Flip),
@@ -513,7 +533,9 @@ mod tests {
         #[test]
         fn agrees_with_a_model_of_lists(max in 0usize..4, steps in prop::collection::vec(step(), 0..80)) {
             let mut word = Admission::new(max);
-            let (mut max, mut active, mut coming, mut list) = (max, 0, 0, VecDeque::new());
+            let (mut max, mut active, mut list) = (max, 0, VecDeque::new());
+            // Told to wait; and with an item on the list that was not counted as listed.
+            let (mut coming, mut pushed) = (0, 0);
             let (mut door, mut raising) = (Door::Open, false);
             let mut items = 0..;
             for step in steps {
@@ -533,9 +555,13 @@ mod tests {
                             Admit::Again => prop_assert!(false, "full"),
                         }
                     }
-                    Step::List => if coming > 0 {
+                    Step::Push => if coming > 0 {
                         coming -= 1;
+                        pushed += 1;
                         list.push_back(items.next());
+                    },
+                    Step::List => if pushed > 0 {
+                        pushed -= 1;
                         let (next, slot) = word.list();
                         word = next;
                         if slot == Slot::Handed {
@@ -584,18 +610,22 @@ mod tests {
                     Step::Recall => if door == Door::Shut {
                         let (next, slot) = word.recall();
                         word = next;
-                        prop_assert_eq!(slot == Slot::Handed, list.pop_front().is_some());
-                        active += usize::from(slot == Slot::Handed);
+                        prop_assert_eq!(slot == Slot::Handed, list.len() > pushed);
+                        if slot == Slot::Handed {
+                            list.pop_front();
+                            active += 1;
+                        }
                     },
                 }
                 prop_assert_eq!(word.active() as usize, active);
-                prop_assert_eq!(word.coming() as usize, coming);
-                prop_assert_eq!(word.listed() as usize, list.len());
+                prop_assert_eq!(word.coming() as usize, coming + pushed);
+                prop_assert_eq!(word.listed() as usize, list.len() - pushed);
                 prop_assert_eq!((word.max() as usize, word.door()), (max, door));
                 // What is taken off the list behind a shut door counts as active until it is given up.
                 let shut = door == Door::Shut;
                 prop_assert!(active <= max.max(before) || shut, "{:?}", word);
-                prop_assert!(list.is_empty() || active >= max || raising || shut, "a slot idles: {:?}", word);
+                let expected = pushed > 0 || raising || shut;
+                prop_assert!(list.is_empty() || active >= max || expected, "a slot idles: {:?}", word);
             }
         }
     }

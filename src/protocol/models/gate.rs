@@ -5,7 +5,7 @@
 //! the end all have run and the word is empty.
 //!
 //! Red under: `gate-without-acquire`, `gate-without-release`, `list-leaves-free-slot`,
-//! `complete-hands-to-coming`, `admit-in-two-steps`.
+//! `complete-hands-to-coming`, `admit-in-two-steps`, `admit-overtakes-coming`.
 
 use std::sync::Arc;
 
@@ -135,5 +135,81 @@ fn items_of_one_issuer_follow_each_other() {
         queue.run();
         issuer.join().unwrap();
         queue.assert_done(3);
+    });
+}
+
+/// A list of numbered items in one word, the first one in the lowest digit. Otherwise as [`List`].
+struct Line(AtomicU64);
+
+impl Line {
+    fn push(&self, item: u64) {
+        self.change(Ordering::Release, |line| match line {
+            0 => item,
+            _ => line | item << (4 * (line.ilog2() / 4 + 1)),
+        });
+    }
+
+    /// Takes the first one; 0 if the list looks empty.
+    fn pop(&self) -> u64 {
+        self.change(Ordering::Acquire, |line| line >> 4) & 0xf
+    }
+
+    fn change(&self, success: Ordering, change: impl Fn(u64) -> u64) -> u64 {
+        self.0.fetch_update(success, Ordering::Relaxed, |line| Some(change(line))).unwrap()
+    }
+}
+
+/// The same with items that are told apart: 1 and 2 of one issuer, 3 of another. The first one that has a slot is 0.
+struct InOrder {
+    gate: GateCell,
+    waiting: Line,
+    /// Relaxed: it orders nothing that the gate should order.
+    seen: AtomicU64,
+}
+
+impl InOrder {
+    fn come(&self, item: u64) {
+        let (_half, has_slot) = self.gate.admit().unwrap();
+        if has_slot {
+            return self.run(item);
+        }
+        self.waiting.push(item);
+        if self.gate.list() {
+            self.run(self.waiting.pop());
+        }
+    }
+
+    fn run(&self, mut item: u64) {
+        loop {
+            let before = self.seen.fetch_or(1 << item, Ordering::Relaxed);
+            assert!(item != 2 || before & 1 << 1 != 0, "the second item has overtaken the first");
+            match self.gate.complete(Half::Even, || panic!("nobody flushes")) {
+                Slot::Handed => item = self.waiting.pop(),
+                Slot::Free => return,
+                Slot::Last => panic!("the gate is not closed"),
+            }
+        }
+    }
+}
+
+/// Two issuers, of whom one may be late to count his item as listed: the slot that is handed to the other's takes it.
+#[test]
+fn items_of_one_issuer_keep_their_order_beside_another() {
+    check(3, || {
+        let queue = Arc::new(InOrder {
+            gate: GateCell::new(Admission::new(1)),
+            waiting: Line(AtomicU64::new(0)),
+            seen: AtomicU64::new(0),
+        });
+        let _admitted = queue.gate.admit();
+        let issuers = [vec![1, 2], vec![3]].map(|items| {
+            let queue = queue.clone();
+            thread::spawn(move || items.into_iter().for_each(|item| queue.come(item)))
+        });
+        queue.run(0);
+        for issuer in issuers {
+            issuer.join().unwrap();
+        }
+        assert_eq!((queue.seen.load(Ordering::Relaxed), queue.gate.load().in_flight()), (0b1111, 0));
     });
 }
