@@ -1,7 +1,7 @@
 //! Whatever comes from the other end, the executor and the other connections go on.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead as _, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -259,7 +259,9 @@ fn without_descriptors_it_waits_for_better_times() {
     raw.ask(HELLO);
     let Served { server, executor, folder } = served;
     setrlimit(Resource::Nofile, Rlimit { current: Some(1), maximum }).unwrap();
-    raw.ask(HELLO);
+    // It is answered, or left: then the connection ends, or is reset, if the request was not read before.
+    raw.say(HELLO.as_bytes()).say(b"\n");
+    let _answer_or_error = raw.0.read_line(&mut String::new());
     let (ended, ends) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         drop(server);
