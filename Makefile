@@ -16,7 +16,7 @@ SANITIZE = RUSTFLAGS="-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer" CA
 # How many seeds `make yields` goes through.
 SEEDS ?= 3
 
-.PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly bench package
+.PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly bench rivals package
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
@@ -32,6 +32,7 @@ help:
 	@echo "make soak-tsan     the same under ThreadSanitizer, for information: it does not know fences"
 	@echo "make nightly       all of these as deep as a night is long: hours"
 	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
+	@echo "make rivals        cmwq and what would be picked instead on the same work (QUICK=1 for a first look)"
 	@echo "make setup         install hwloc's headers and pkg-config, where that can be done"
 
 # hwlocality links hwloc statically described, which asks for libudev as well.
@@ -105,6 +106,10 @@ bench: setup
 	$(CARGO) bench --bench queueing -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench timers -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench affinity_scopes -- $(if $(QUICK),--quick)
+
+# A first look is not written down.
+rivals: setup
+	$(CARGO) run --release -p rivals -- $(if $(QUICK),--quick,--write docs/benchmarks.md)
 
 package: setup
 	$(CARGO) package
