@@ -90,7 +90,7 @@ pub fn current_queue_name() -> Option<String> {
 /// let queue = cmwq::WorkQueue::new("thumbnails").build()?;
 /// let snapshot = queue.spawn(|| {
 ///     cmwq::set_description(format_args!("resizing {}", "cat.jpg"));
-///     executor.snapshot().to_string()
+///     executor.dump().to_string()
 /// })?;
 /// assert!(snapshot.join()?.contains("resizing cat.jpg"));
 /// # Ok(())

@@ -83,7 +83,7 @@
 //! * Plain [`unbound`](WorkQueue::unbound) queues start what comes at once. Their workers begin in the pod; the system may
 //!   move them.
 //!
-//! [`WorkQueue::starts`] counts what began where. [`WorkQueue::apply_attrs`], [`Executor::set_default_scope`] and
+//! [`WorkQueue::counters`] tells how many items began where. [`WorkQueue::apply_attrs`], [`Executor::set_default_scope`] and
 //! [`Executor::set_unbound_cpus`] change all of this while queues are in use.
 //!
 //! # Items
@@ -207,19 +207,19 @@
 //! * **bh** is a pinned thread for each CPU and priority, not a softirq. An item that blocks holds up those behind it and
 //!   nothing else; in debug builds, a guard in one is reported.
 //! * **A rescuer** helps where threads cannot be made, whatever the reason: a limit, no memory, the cap. It has the nice
-//!   level of its queue's workers. Its counts are the queue's, and outlive the pools.
+//!   level of its queue's workers.
 //! * **Freezing** twice is the same as once, and an executor that nobody can thaw any more thaws by itself.
 //! * **Panics are contained**, and everything is accounted for as if the item had returned.
 //! * **Scopes conserve work.** In the kernel, a worker of a scope that is not strict starts in its pod, and the scheduler
 //!   may move it, late. Here, an item of a managed queue that its pod cannot take starts in another one that can: see
 //!   [Locality](#locality). The default is `cache`; Linux since 7.1 divides large caches, as
 //!   [`AffinityScope::CacheShard`] does.
-//! * **There is no** RCU work, `WQ_SYSFS`, or `execute_in_process_context`.
+//! * **There is no** RCU work or `execute_in_process_context`, and in place of sysfs a socket: `cmwq::control`.
 //!
 //! # Platform
 //!
 //! Linux on x86-64 and aarch64. Elsewhere workers are not bound to CPUs and have no nice levels
-//! ([`portable`](ExecutorSnapshot::portable) in a snapshot), and per-CPU queues spread what threads queue over the CPUs.
+//! ([`portable`](observe::Snapshot::portable) in a snapshot), and per-CPU queues spread what threads queue over the CPUs.
 //! On Linux, `RUSTFLAGS="--cfg cmwq_portable"` shows how that is. The minimum supported Rust version is 1.85.
 //!
 //! # Features
@@ -227,7 +227,12 @@
 //! * `hwloc`, on by default: caches, cores and nodes are read by the C library hwloc, on every system that it knows, and
 //!   [`TopologySource::Xml`] can be. Needs libhwloc 2 with its headers, and pkg-config. Without it, nothing but Rust is
 //!   needed: Linux is asked through `/sys`, which leads to the same pods, and elsewhere all CPUs count as equals.
+//! * `metrics`: the numbers of queues and pools are told to the recorder of `metrics`, for Prometheus and others. The
+//!   module `metrics` tells their names.
+//! * `tracing`: what becomes of each item is told to subscribers of `tracing`, the kernel's four events and ours, with a
+//!   span around each run. The module `trace` tells names, levels and fields.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "the models use a part of the crate"))]
 
 mod policy;
@@ -236,6 +241,9 @@ mod sys;
 
 #[cfg(not(cmwq_loom))]
 pub mod blocking;
+#[cfg(all(unix, feature = "control", not(cmwq_loom)))]
+#[cfg_attr(docsrs, doc(cfg(all(unix, feature = "control"))))]
+pub mod control;
 #[cfg(not(cmwq_loom))]
 mod current;
 #[cfg(not(cmwq_loom))]
@@ -246,8 +254,11 @@ mod error;
 mod executor;
 #[cfg(not(cmwq_loom))]
 mod join;
+#[cfg(all(feature = "metrics", not(cmwq_loom)))]
+#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+pub mod metrics;
 #[cfg(not(cmwq_loom))]
-mod observe;
+pub mod observe;
 #[cfg(not(cmwq_loom))]
 mod periodic;
 #[cfg(not(cmwq_loom))]
@@ -256,6 +267,9 @@ mod queue;
 mod sim;
 #[cfg(not(cmwq_loom))]
 pub mod system;
+#[cfg(all(feature = "tracing", not(cmwq_loom)))]
+#[cfg_attr(docsrs, doc(cfg(feature = "tracing")))]
+pub mod trace;
 #[cfg(not(cmwq_loom))]
 mod work;
 
@@ -267,7 +281,6 @@ pub use self::{
     engine::offenders::Offender,
     engine::refusal::{QueueError, WaitError},
     engine::scope::Scope,
-    engine::starts::StartCounts,
     engine::watchdog::{StallReport, StalledWorker},
     error::{
         ApplyAttrsError, BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload,
@@ -276,12 +289,12 @@ pub use self::{
     },
     executor::{Executor, ExecutorBuilder, QueueReport, ShutdownReport},
     join::JoinHandle,
-    observe::snapshot::{ExecutorSnapshot, PoolSnapshot},
     periodic::PeriodicHandle,
-    queue::{EffectiveAttrs, ScopedJoinHandle, WorkQueue, WorkQueueBuilder},
+    queue::{ScopedJoinHandle, WorkQueue, WorkQueueBuilder},
     work::Work,
 };
-pub use policy::attrs::Attrs;
+pub use policy::attrs::{Attrs, EffectiveAttrs};
+pub use policy::counters::Counters;
 pub use policy::cpu_set::{CpuSet, ParseCpuSetError};
 pub use policy::detection::Detection;
 pub use policy::pods::{AffinityScope, ParseAffinityScopeError};

@@ -34,7 +34,7 @@ fn text(number: i32) -> String {
 }
 
 fn fallback(executor: &Executor) -> String {
-    executor.snapshot().detection_fallback.unwrap_or_default()
+    executor.dump().detection_fallback.unwrap_or_default()
 }
 
 /// Of several items of one CPU, each waits without a guard until the last one has begun.
@@ -51,7 +51,7 @@ fn blocks_are_found(executor: &Executor) {
             })
             .unzip();
         let opens = queue.spawn(move || doors.iter().for_each(|door| door.send(()).unwrap())).unwrap();
-        assert!(opens.join_timeout(SOON).is_ok(), "{}", executor.snapshot());
+        assert!(opens.join_timeout(SOON).is_ok(), "{}", executor.dump());
         items.into_iter().for_each(|item| item.join().unwrap());
     }
     // They are counted afterwards.
@@ -115,7 +115,7 @@ fn refused_later(asked: Detection, call: libc::c_long, number: i32) -> Executor 
 }
 
 fn sees(executor: &Executor) -> bool {
-    !executor.snapshot().portable
+    !executor.dump().portable
 }
 
 /// spec: S1 (EACCES, EPERM, ENOSYS, EMFILE fall back to sampling, told in the dump)
@@ -137,11 +137,11 @@ fn whoever_may_not_record_switches_samples() {
             if !sees(&executor) {
                 return;
             }
-            assert_eq!(executor.snapshot().detection, Detection::Sampling);
+            assert_eq!(executor.dump().detection, Detection::Sampling);
             let told = fallback(&executor);
             // Where records are not permitted anyway, nobody gets as far as to the other call.
             assert!(told.contains(&text(number)) || call != perf && !told.is_empty(), "{told}");
-            assert!(executor.snapshot().to_string().contains(&told), "{}", executor.snapshot());
+            assert!(executor.dump().to_string().contains(&told), "{}", executor.dump());
             blocks_are_found(&executor);
         }
     }
@@ -160,7 +160,7 @@ fn whose_switches_cannot_be_recorded_any_more_are_sampled() {
         }
         blocks_are_found(&executor);
         let told = fallback(&executor);
-        let was_permitted = executor.snapshot().detection == Detection::Switches;
+        let was_permitted = executor.dump().detection == Detection::Switches;
         assert!(told.contains(&text(number)) || !was_permitted, "{told}");
     }
 }
@@ -216,9 +216,9 @@ fn without_descriptors_all_goes_on() {
             blocks_are_found(executor);
         }
         for executor in [&before, &within] {
-            assert!(fallback(executor).contains(&text(libc::EMFILE)), "{asked}: {}", executor.snapshot());
+            assert!(fallback(executor).contains(&text(libc::EMFILE)), "{asked}: {}", executor.dump());
         }
-        assert_eq!(within.snapshot().detection, Detection::Sampling);
+        assert_eq!(within.dump().detection, Detection::Sampling);
         limit_descriptors(None);
         for executor in [&before, &in_use, &within] {
             blocks_are_found(executor);

@@ -58,7 +58,7 @@ fn passes_in_a_process(test: &str, told: &Path) {
 fn soon(what: impl fmt::Display, executor: &Executor, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + NOTICED;
     while !condition() {
-        let now = format!("{}{:?}", executor.snapshot(), allowed_of_threads());
+        let now = format!("{}{:?}", executor.dump(), allowed_of_threads());
         assert!(Instant::now() < end, "this never happened: {what}\n{now}");
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -169,7 +169,7 @@ impl Load {
 
 /// The targets of managed pools with so many CPUs.
 fn targets(executor: &Executor, cpus: usize) -> Vec<usize> {
-    let pools = executor.snapshot().pools.into_iter().filter(|pool| pool.cpus.len() == cpus);
+    let pools = executor.dump().pools.into_iter().filter(|pool| pool.cpus.len() == cpus);
     pools.filter_map(|pool| pool.target).collect()
 }
 
@@ -192,7 +192,7 @@ fn workers_follow(topology: TopologySource, set: impl Fn(&CpuSet)) {
         let began = Instant::now();
         set(allowed);
         let lost: CpuSet = cpus.iter().copied().filter(|cpu| !allowed.contains(real[cpu])).collect();
-        soon("lost CPUs are noticed", &executor, || executor.snapshot().lost_cpus == lost);
+        soon("lost CPUs are noticed", &executor, || executor.dump().lost_cpus == lost);
         let _best_effort = writeln!(io::stderr(), "{allowed} noticed after {:?}", began.elapsed());
         let binding = |worker: &str| match cpu_of(worker) {
             Some(cpu) if !lost.contains(cpu) => CpuSet::single(real[&cpu]),
@@ -209,7 +209,7 @@ fn workers_follow(topology: TopologySource, set: impl Fn(&CpuSet)) {
     }
     assert!(allowed_of_threads().keys().filter(|name| cpu_of(name).is_some()).count() >= cpus.len());
     load.ends();
-    assert!(!executor.snapshot().affinity_denied);
+    assert!(!executor.dump().affinity_denied);
 }
 
 /// spec: A5 (`sched_setaffinity`: noticed; workers of a lost CPU serve its items elsewhere, nothing is lost; bound again)
@@ -285,7 +285,7 @@ fn rescuers_follow_the_affinity_of_the_process() {
     }
     end.send(()).unwrap();
     assert_eq!(item.join().unwrap(), Ok(()));
-    assert_eq!(queue.rescued(), 1);
+    assert_eq!(queue.counters().rescued, 1);
 }
 
 /// spec: A5, A2 (plain unbound: threads move): workers are brought home to CPUs that there are, and to no others.
@@ -311,14 +311,12 @@ fn nobody_is_brought_home_to_a_lost_cpu() {
         allowed_of_threads().iter().all(|(name, cpus)| is_left(name, cpus))
     };
     soon("they follow", &executor, follow);
-    let brought = queue.starts().repatriated;
+    let brought = queue.counters().repatriated;
     for _ in 0..10 {
-        soon("it rests", &executor, || {
-            executor.snapshot().pools.iter().all(|pool| pool.idle == pool.workers)
-        });
+        soon("it rests", &executor, || executor.dump().pools.iter().all(|pool| pool.idle == pool.workers));
         queue.spawn_on(first, || ()).unwrap().join().unwrap();
     }
-    assert_eq!(queue.starts().repatriated, brought, "{:?}", queue.starts());
+    assert_eq!(queue.counters().repatriated, brought, "{:?}", queue.counters());
 }
 
 // At rest. --------------------------------------------------------------------------------------------------------
@@ -351,10 +349,10 @@ fn an_idle_executor_does_not_look_at_its_cpus() {
 
     // The item that has waited is active again: that is enough.
     let lost: CpuSet = all.iter().filter(|cpu| !changed.contains(*cpu)).collect();
-    assert_eq!(executor.snapshot().lost_cpus, CpuSet::new());
+    assert_eq!(executor.dump().lost_cpus, CpuSet::new());
     go.send(()).unwrap();
     assert_eq!(waits.join().unwrap(), Ok(()));
-    soon("the change is noticed", &executor, || executor.snapshot().lost_cpus == lost);
+    soon("the change is noticed", &executor, || executor.dump().lost_cpus == lost);
 
     std::thread::sleep(A_WHILE);
     let before = sleeps();
@@ -362,7 +360,7 @@ fn an_idle_executor_does_not_look_at_its_cpus() {
     std::thread::sleep(A_WHILE);
     assert_eq!(sleeps(), before);
     queue.spawn(|| ()).unwrap().join().unwrap();
-    soon("the change is noticed", &executor, || executor.snapshot().lost_cpus == CpuSet::new());
+    soon("the change is noticed", &executor, || executor.dump().lost_cpus == CpuSet::new());
 }
 
 // Quotas. ---------------------------------------------------------------------------------------------------------
@@ -398,7 +396,7 @@ fn managed_pools_follow_the_quota_of_the_process() {
         .detection(Detection::Off)
         .build()
         .unwrap();
-    assert_eq!(executor.snapshot().cpu_quota, Some(1.5));
+    assert_eq!(executor.dump().cpu_quota, Some(1.5));
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
     let per_cpu = WorkQueue::per_cpu("per_cpu").build_on(&executor).unwrap();
     per_cpu.spawn(|| ()).unwrap().join().unwrap();
@@ -423,7 +421,7 @@ fn managed_pools_follow_the_quota_of_the_process() {
     assert_eq!(begun.load(Ordering::SeqCst), 1);
     set_quota(&group, Some(400)).unwrap();
     items.into_iter().for_each(|item| item.join().unwrap());
-    assert_eq!((targets(&executor, 8), executor.snapshot().cpu_quota), (vec![4], Some(4.0)));
+    assert_eq!((targets(&executor, 8), executor.dump().cpu_quota), (vec![4], Some(4.0)));
 
     // Too many run when it is lowered: they are shed.
     let (over, running, most) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
@@ -447,7 +445,7 @@ fn managed_pools_follow_the_quota_of_the_process() {
     assert_eq!(shared.2.load(Ordering::SeqCst), 4);
     shared.0.store(true, Ordering::SeqCst);
     items.into_iter().for_each(|item| item.unwrap().join().unwrap());
-    soon("it is quiet", &executor, || executor.snapshot().pools.iter().all(|pool| pool.running == 0));
+    soon("it is quiet", &executor, || executor.dump().pools.iter().all(|pool| pool.running == 0));
     assert_eq!(targets(&executor, 1), [1], "per-CPU pools run one item each");
 
     set_quota(&group, None).unwrap();
@@ -455,7 +453,7 @@ fn managed_pools_follow_the_quota_of_the_process() {
         queue.spawn(|| ()).unwrap().join().unwrap();
         targets(&executor, 8) == [8]
     });
-    assert_eq!(executor.snapshot().cpu_quota, None);
+    assert_eq!(executor.dump().cpu_quota, None);
 }
 
 /// A cgroup of this test's own.

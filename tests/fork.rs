@@ -93,12 +93,12 @@ fn in_a_child(child: impl FnOnce()) {
 /// Waits until no worker does anything, so that none holds a lock.
 fn wait_until_quiet(executor: &Executor) {
     let quiet = || {
-        let pools = executor.snapshot().pools;
+        let pools = executor.dump().pools;
         pools.iter().all(|pool| pool.idle == pool.workers && pool.waking == 0 && !pool.creating)
     };
     let end = Instant::now() + PATIENCE;
     while !quiet() {
-        assert!(Instant::now() < end, "it never became quiet: {}", executor.snapshot());
+        assert!(Instant::now() < end, "it never became quiet: {}", executor.dump());
         std::thread::sleep(Duration::from_millis(1));
     }
     // They are parked when they have counted themselves idle, and a little later.
@@ -166,7 +166,7 @@ fn in_a_child_everything_of_the_parents_answers_at_once() {
             for refused in [executor.run_on_cpu(0, || ()), executor.schedule_on_each_cpu(|_| ())] {
                 assert!(matches!(refused, Err(RunOnCpuError::Refused(QueueError::Forked))));
             }
-            let snapshot = executor.snapshot();
+            let snapshot = executor.dump();
             assert!(snapshot.forked && snapshot.pools.is_empty() && snapshot.threads == 0);
         });
         assert_eq!(status_of(id), 0, "the child failed");
@@ -178,7 +178,7 @@ fn in_a_child_everything_of_the_parents_answers_at_once() {
         assert_eq!(results, [1, 2, 3, 4]);
         queue.flush().unwrap();
         assert_eq!(runs.load(Ordering::SeqCst), 1);
-        assert!(!executor.snapshot().forked);
+        assert!(!executor.dump().forked);
     }
 }
 
@@ -352,7 +352,7 @@ fn a_child_of_a_quiet_parent_has_executors_of_its_own() {
     wait_until_quiet(Executor::global());
     let global = Executor::global();
     in_a_child(|| {
-        assert!(global.snapshot().forked && !Executor::global().snapshot().forked);
+        assert!(global.dump().forked && !Executor::global().dump().forked);
         let queue = WorkQueue::new("childs").build().unwrap();
         assert_eq!(queue.spawn(|| 2).unwrap().join().unwrap(), 2);
         assert!(Executor::builder().build_global().is_err(), "there is one now");
@@ -478,7 +478,7 @@ fn a_scope_ends_in_the_child_without_its_items() {
 fn whoever_sleeps_is_found_before_and_after_a_fork() {
     let _turn = my_turn();
     let executor = executor();
-    if executor.snapshot().portable {
+    if executor.dump().portable {
         return;
     }
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
@@ -490,7 +490,7 @@ fn whoever_sleeps_is_found_before_and_after_a_fork() {
     let (first, second) = (block(), block());
     queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
     in_a_child(|| {
-        assert!(executor.snapshot().forked);
+        assert!(executor.dump().forked);
         assert!(queue.spawn(|| ()).is_err_and(|refused| refused.error == QueueError::Forked));
     });
     let third = block();
@@ -505,8 +505,8 @@ fn whoever_sleeps_is_found_before_and_after_a_fork() {
 /// Waits until every worker that has an item is blocked in it, so that none holds a lock.
 fn wait_until_blocked(executor: &Executor) {
     let end = Instant::now() + PATIENCE;
-    while executor.snapshot().pools.iter().any(|pool| pool.running > 0 || pool.waking > 0 || pool.creating) {
-        assert!(Instant::now() < end, "it never became quiet: {}", executor.snapshot());
+    while executor.dump().pools.iter().any(|pool| pool.running > 0 || pool.waking > 0 || pool.creating) {
+        assert!(Instant::now() < end, "it never became quiet: {}", executor.dump());
         std::thread::sleep(Duration::from_millis(1));
     }
 }

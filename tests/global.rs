@@ -25,6 +25,6 @@ fn the_global_executor_is_configured_once_and_used_by_default() {
     let queue = WorkQueue::new("q").build().unwrap();
     let name = queue.spawn(|| std::thread::current().name().unwrap().to_owned()).unwrap().join().unwrap();
     assert!(name.starts_with("glob/u"), "{name}");
-    assert!(Executor::global().snapshot().threads > 0);
+    assert!(Executor::global().dump().threads > 0);
     assert!(std::ptr::eq(Executor::global(), Executor::global()));
 }

@@ -157,9 +157,9 @@ fn work_goes_on(limit: impl Fn(Option<usize>)) {
     for (n, item) in items.into_iter().enumerate() {
         assert_eq!(item.join().unwrap(), (n, true));
     }
-    assert_eq!(rescued.rescued(), 50);
+    assert_eq!(rescued.counters().rescued, 50);
     assert_eq!(plain.flush_timeout(Duration::from_millis(50)), Err(WaitError::TimedOut));
-    assert_eq!(executor.snapshot().threads, 0);
+    assert_eq!(executor.dump().threads, 0);
 
     // What needs a thread at once is told.
     let error = WorkQueue::new("late").rescuer().build_on(&executor).unwrap_err();
@@ -178,7 +178,7 @@ fn work_goes_on(limit: impl Fn(Option<usize>)) {
     for (n, item) in waiting.into_iter().enumerate() {
         match item.join_timeout(SOON) {
             Ok(result) => assert_eq!(result.unwrap(), (n, false)),
-            Err(_) => panic!("item {n} never ran: {}", executor.snapshot()),
+            Err(_) => panic!("item {n} never ran: {}", executor.dump()),
         }
     }
     let behind = WorkQueue::new("behind").rescuer().build_on(&executor);

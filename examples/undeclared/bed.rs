@@ -61,7 +61,7 @@ impl Bed {
     /// How long that much computing takes at least.
     pub(crate) fn ideal(&self, work: Duration) -> Duration {
         let cpus = self.cpus() as f64;
-        work.div_f64(self.executor.snapshot().cpu_quota.map_or(cpus, |quota| quota.min(cpus)))
+        work.div_f64(self.executor.dump().cpu_quota.map_or(cpus, |quota| quota.min(cpus)))
     }
 
     /// The most threads that there ever were: workers, and the manager.

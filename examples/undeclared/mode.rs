@@ -37,7 +37,7 @@ impl Mode {
 
     /// Why the system does not let us have it, if so.
     pub(crate) fn denied(self) -> Result<Option<String>, BuildExecutorError> {
-        let snapshot = self.set(Executor::builder()).build()?.snapshot();
+        let snapshot = self.set(Executor::builder()).build()?.dump();
         let denied = match self {
             Self::Off | Self::Guards => false,
             Self::Sampling => snapshot.detection != Detection::Sampling,

@@ -15,9 +15,9 @@ use super::refusal::QueueError;
 use super::route::Turn;
 
 impl Queue {
-    /// Its items have these attributes from now on, which are without fault. The queue is an unbound one, and the caller
-    /// keeps it in place.
-    pub(crate) fn apply_attrs(&self, attrs: Attrs) -> Result<(), QueueError> {
+    /// Its items have the attributes from now on that are made of those which its user asked for last. They are without
+    /// fault. The queue is an unbound one, and the caller keeps it in place.
+    pub(crate) fn change_attrs(&self, change: impl FnOnce(Attrs) -> Attrs) -> Result<(), QueueError> {
         if self.executor.origin.is_forked() {
             return Err(QueueError::Forked);
         }
@@ -25,7 +25,7 @@ impl Queue {
         if self.executor.is_shut_down() {
             return Err(QueueError::ShutDown);
         }
-        making.attrs = attrs;
+        making.attrs = change(std::mem::take(&mut making.attrs));
         self.turn_routes(making);
         Ok(())
     }
@@ -67,6 +67,15 @@ impl Queue {
             QueueKind::Unbound(attrs) => Some(attrs.clone()),
             QueueKind::PerCpu { .. } | QueueKind::Bh { .. } => None,
         }
+    }
+
+    /// Does its scope follow the executor's default? Not for a forked process.
+    #[cfg_attr(
+        not(all(unix, feature = "control")),
+        allow(dead_code, reason = "asked for over the control socket")
+    )]
+    pub(crate) fn has_default_scope(&self) -> bool {
+        self.making.lock().attrs.names_no_scope()
     }
 }
 

@@ -10,6 +10,7 @@ use super::pool::Pool;
 use super::queue::Queue;
 use super::refusal::QueueError;
 use super::shard::Shard;
+use super::trace;
 use super::work_item::WorkHandle;
 
 /// So many items are pushed before the pool is told of them: a long batch runs while it is still being queued.
@@ -90,7 +91,8 @@ struct Kick<'a> {
 
 impl<'a> Kick<'a> {
     fn push(&mut self, shard: &'a Shard, entry: Entry) {
-        let open = shard.open_pool();
+        // A subscriber, which is user code, is called between the entries of a batch.
+        let open = if trace::listens() { None } else { shard.open_pool() };
         let Some(pool) = open.filter(|pool| self.to.is_none_or(|(_, known)| std::ptr::eq(known, *pool)))
         else {
             // What was pushed may have come late; if so, this one waits behind it.

@@ -123,6 +123,13 @@ impl Division {
         pod as PodId
     }
 
+    /// The pool for items of no pod, or of the only one, if it was made.
+    pub(super) fn default_pool(&self) -> Option<Arc<Pool>> {
+        let pods = self.pods.pods().len();
+        let at = if self.key.outside { pods } else { (pods == 1).then_some(0)? };
+        self.class.upgrade()?.pools[at].get()?.upgrade()
+    }
+
     /// Uses its class: that which was found last, as long as anybody keeps it.
     pub(super) fn user(&mut self, find: impl FnOnce(ClassKey) -> ClassUser) -> ClassUser {
         let known = self.class.upgrade();

@@ -8,7 +8,7 @@ use crate::policy::item::ShardId;
 
 use super::entry::{Entry, Header};
 use super::queue::{Queue, QueueHandle};
-use super::shard::Gate;
+use super::shard::{Gate, Shard};
 use super::work_item::{WorkHandle, WorkItem};
 use super::worker;
 
@@ -17,6 +17,7 @@ use super::worker;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {
     pub(crate) queue: *const Queue,
+    pub(super) shard: *const Shard,
     /// By [`Shard::lane`].
     pub(crate) gate: *const Gate,
     /// It is on a bh context, which it holds alone.
@@ -34,6 +35,13 @@ impl Current {
         // SAFETY: the item's entry is in flight in the gate until this is taken back, on this thread.
         let only = unsafe { self.only_slot.as_ref() };
         self.in_context || only.is_some_and(|gate| gate.cell.load().max() <= 1)
+    }
+
+    /// The part of the queue through which it came.
+    pub(super) fn shard(&self) -> &Shard {
+        // SAFETY: until the entry is completed, it keeps its queue and so the shard in place; this is taken back before
+        // that, on this thread.
+        unsafe { &*self.shard }
     }
 
     /// The shard on which the running item is pending once more: it runs there when it has returned. A timer is on none.

@@ -17,7 +17,7 @@ use crate::sys;
 use crate::sys::fork::Origin;
 use crate::sys::probe::Probe;
 use crate::sys::switches::Readiness;
-use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use crate::sys::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::Until;
 
 use super::class::{Class, ClassKey, ClassUser};
@@ -26,6 +26,7 @@ use super::environment::Watch;
 use super::manager::{ManagerHandle, Request};
 use super::offenders::Offenders;
 use super::pool::Pool;
+use super::tally::{Reading, Tallies};
 use super::timers::Timers;
 use super::watchdog::StallReport;
 
@@ -116,6 +117,9 @@ pub(crate) struct Core {
     /// Has the system ready to record switches.
     _ready: Option<Readiness>,
     pub(crate) offenders: Offenders,
+    /// How many stalls the watchdog has told.
+    pub(crate) stalls: AtomicU64,
+    pub(super) tallies: Arc<Tallies>,
     threads: ThreadsCell,
     /// Inside of it, the locks of classes are taken.
     register: Mutex<Register>,
@@ -149,7 +153,9 @@ impl Core {
             shortfall,
             _ready: ready,
             offenders: Offenders::new(settings.hog_threshold.unwrap_or_default()),
+            tallies: Arc::default(),
             settings,
+            stalls: AtomicU64::new(0),
             manager: ManagerHandle::new(Arc::clone(environment.bell())),
             timers: Timers::new(),
             denials: Denials::default(),
@@ -222,6 +228,12 @@ impl Core {
     /// Without any, nobody is called.
     pub(crate) fn has_rescuers(&self) -> bool {
         self.threads.load().rescuers() > 0
+    }
+
+    /// What the counters of shards are read from. `None` in a forked process, where nothing is counted and the lock may
+    /// have been held in the parent.
+    pub(crate) fn read_tallies(&self) -> Option<Reading> {
+        (!self.origin.is_forked()).then(|| self.tallies.read())
     }
 
     /// Workers that exist or are being made.

@@ -184,7 +184,7 @@ impl Queue {
 
     fn were_empty(queues: &[impl AsRef<Self>]) -> bool {
         let chained = || queues.iter().map(|queue| queue.as_ref().chained.load()).fold(0, u64::wrapping_add);
-        were_empty(chained, queues.iter().flat_map(|queue| queue.as_ref().gates()).map(|gate| &gate.cell))
+        were_empty(chained, queues.iter().flat_map(|queue| queue.as_ref().gates()).map(|gate| &*gate.cell))
     }
 }
 

@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use crate::policy::admission::Half;
 use crate::policy::item::ShardId;
 
+use super::item_type::ItemType;
 use super::shard::Shard;
 use super::worker::WorkerThread;
 
@@ -30,6 +31,8 @@ pub(crate) struct ItemOperations {
     /// owner is told. `None`: it was on no list yet. The entry's share of the item is given up; the entry itself is
     /// still to be completed. True if that was a queueing that would have run.
     pub(crate) abandon: unsafe fn(NonNull<Header>, Option<ShardId>) -> bool,
+    /// What the item's type is called.
+    pub(crate) item_type: unsafe fn(NonNull<Header>) -> &'static ItemType,
 }
 
 /// One queueing of an item, on a worklist, on a waiting list, or in the hands of a worker.
@@ -85,6 +88,14 @@ impl Entry {
         // flight in any of its gates, nor anybody has a pin; so the shard outlives the entry, to which the reference is
         // bound.
         unsafe { &*shard }
+    }
+
+    /// The type of the item.
+    pub(crate) fn item_type(&self) -> &'static ItemType {
+        // SAFETY: the item is in place, since the entry owns its share of it.
+        let operations = unsafe { self.item.as_ref() }.operations;
+        // SAFETY: whoever made the item put the functions for its own type into the header.
+        unsafe { (operations.item_type)(self.item) }
     }
 
     /// Executes the item.

@@ -32,7 +32,7 @@ pub(crate) struct ExecutorInner {
     pub(crate) nice: NiceLevels,
     pub(crate) power_efficient: bool,
     pub(crate) queues: Register,
-    topology: Topology,
+    pub(crate) topology: Topology,
     /// Who serves a CPU or node that is named; derived when first used.
     nearby: OnceLock<Nearby>,
     /// Counts items for nodes that their issuers are not on, which take turns among the node's CPUs.

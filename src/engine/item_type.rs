@@ -12,6 +12,9 @@ impl ItemType {
     /// What runs on a worker after its item, on behalf of that: a destructor.
     pub(crate) const LEFT_BEHIND: &'static Self = &Self { name: || "what an item left behind" };
 
+    /// What lies on a list and is no item.
+    pub(crate) const MARKER: &'static Self = &Self { name: || "a marker" };
+
     /// Of items whose function this is.
     pub(crate) const fn of<F>() -> &'static Self {
         const { &Self { name: type_name::<F> } }

@@ -1,12 +1,13 @@
 //! What a queue's gates are told at run time, and how much is in them.
 
+use crate::policy::counters::Counters;
 use crate::policy::standing::Wishes;
 
 use super::executor::ExecutorInner;
 use super::queue::{Limit, Queue};
 use super::route;
 use super::shard::Gate;
-use super::starts::StartCounts;
+use super::tally::Reading;
 
 impl Queue {
     /// The limit that was asked for, also while the queue is frozen.
@@ -47,11 +48,15 @@ impl Queue {
         self.gates().map(|gate| gate.cell.load().in_flight() as usize).sum()
     }
 
-    /// Where its items have started so far.
-    pub(crate) fn starts(&self) -> StartCounts {
-        let mut counts = StartCounts::default();
-        self.gates().for_each(|gate| gate.starts.add_to(&mut counts));
-        counts
+    /// What has become of its items. The caller keeps it in place.
+    pub(crate) fn counters(&self) -> Counters {
+        let Some(reading) = self.executor.core.read_tallies() else { return Counters::default() };
+        self.counters_by_slot(&reading).map(|(_, counters)| counters).sum()
+    }
+
+    /// The same for its part on each CPU, by slot, that has been used.
+    pub(crate) fn counters_by_slot(&self, reading: &Reading) -> impl Iterator<Item = (usize, Counters)> {
+        self.shards_by_slot().map(|(slot, shard)| (slot, reading.counters(shard)))
     }
 
     /// Do items that were queued on the CPU of this slot wait for a slot of the queue's? A look.
@@ -65,7 +70,7 @@ impl Gate {
     /// Starts listed items for which there are slots. The caller keeps the gate in place.
     fn start_listed(&self) {
         while self.cell.start_listed() {
-            route::submit(self.first_waiting());
+            route::submit(self.next_active());
         }
     }
 }

@@ -25,6 +25,7 @@ use super::detector::Detector;
 use super::environment::Lookout;
 use super::pool::Pool;
 use super::rescuer::Order;
+use super::trace;
 use super::watchdog;
 use super::worker;
 
@@ -288,8 +289,8 @@ impl ManagerThread {
         let mut facts = self.detector.facts(weak, &workers, &self.core.shortfall);
         let now = clock::now();
         let outcome = self.schedule.looked(weak.clone(), watch, &look, &mut facts, now);
-        if outcome.pace != look.pace {
-            pool.keep_pace(outcome.pace);
+        if (outcome.pace, outcome.stalled_since) != (look.pace, look.stalled_since) {
+            pool.keep(outcome.pace, outcome.stalled_since);
         }
         let mut offences = Vec::new();
         for found in outcome.found {
@@ -304,8 +305,9 @@ impl ManagerThread {
         if let Some(time) = self.detector.listen(weak, &look.workers, &self.core.shortfall) {
             self.schedule.look_by(|pool| pool.ptr_eq(weak), now + time);
         }
-        // Last, since that may be told to a logger.
+        // Last, since that may be told to a subscriber and to a logger.
         for (worker, item_type, found) in offences {
+            trace::found(&pool, worker, item_type, found);
             self.core.offenders.note(worker, item_type, found);
         }
         match outcome.verdict {

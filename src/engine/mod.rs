@@ -18,7 +18,7 @@
 //! | `shard` | a queue's part on one CPU: its gate and its pool |
 //! | `route` | to which pool a shard's items go, and in which order while that changes |
 //! | `class` | the unbound pools of one set of attributes, one for each pod |
-//! | `starts` | where the items of a queue have started |
+//! | `tally` | the counters of queues, and the CPU time of workers |
 //! | `flush` | waiting for what was queued before |
 //! | `waits` | the one door to every wait |
 //! | `worker` | a worker thread's main loop, and the thread-local worker |
@@ -29,12 +29,14 @@
 //! | `manager` | the one thread that makes threads and keeps deadlines |
 //! | `environment` | the manager's looks at the CPUs that the process may use, and what follows for the pools |
 //! | `detection` | which detection of undeclared blocking is in force |
+//! | `facts` | what a queue and a pool tell of themselves to whoever prints them |
 //! | `offenders` | whose items keep a CPU busy for too long, and whose block without a guard |
 //! | `watchdog` | the report of a pool that has work and starts none of it |
 //! | `core` | what all of them share: settings, the manager's inbox, the register of pools |
 //! | `placement` | which CPU an item is queued on |
 //! | `register` | the queues of one executor, for what is asked of all of them |
 //! | `item_type` | what an item's type is called |
+//! | `trace` | everything that is told to `tracing` |
 //! | `entry` | what lies on a list |
 //! | `refusal` | why a queue does not accept an item, and why a wait does not wait |
 //!
@@ -45,9 +47,9 @@
 //! that of the pool inside that the route leaves); an executor's `defaults`; a class's `members` (pools being made, opened
 //! and closed; takes that of the register of pools, those of its pools, and that of what may be used, inside); the
 //! register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`;
-//! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls`; a flush's `turn`; an
+//! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls` (taken inside a pool's `state` by who calls it); a flush's `turn`; an
 //! item's ledger (takes that of the timers inside); a worker's `description`; which detection is
-//! in force; the counts of offenders; in debug builds, the register of `waits` (takes those of a flush, an item and a scope's roll inside).
+//! in force; the counts of offenders; the lists of `tally` (tables, numbers, which worker has a table); in debug builds, the register of `waits` (takes those of a flush, an item and a scope's roll inside).
 
 pub(crate) mod attrs;
 pub(crate) mod batch;
@@ -62,6 +64,7 @@ pub(crate) mod drain;
 pub(crate) mod entry;
 pub(crate) mod environment;
 pub(crate) mod executor;
+pub(crate) mod facts;
 pub(crate) mod flush;
 pub(crate) mod item_type;
 pub(crate) mod limits;
@@ -79,9 +82,10 @@ pub(crate) mod route;
 pub(crate) mod scope;
 pub(crate) mod shard;
 pub(crate) mod shutdown;
-pub(crate) mod starts;
 pub(crate) mod submit;
+pub(crate) mod tally;
 pub(crate) mod timers;
+pub(crate) mod trace;
 pub(crate) mod waits;
 pub(crate) mod watchdog;
 pub(crate) mod work_item;

@@ -1,5 +1,6 @@
 //! Whose items keep a CPU busy for too long, and whose block without a guard.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -27,11 +28,12 @@ use super::worker::Worker;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Offender {
     /// The type of the item's closure, as the compiler names it.
-    pub item_type: &'static str,
+    pub item_type: Cow<'static, str>,
     /// How often that was noticed.
     pub count: u64,
 }
@@ -113,11 +115,10 @@ impl Table {
     /// The most frequent first, equals by name.
     fn sorted(&self) -> Vec<Offender> {
         let counts = self.0.lock();
-        let mut found: Vec<Offender> =
-            counts.iter().map(|(item_type, count)| Offender { item_type, count: *count }).collect();
+        let mut found: Vec<(&'static str, u64)> = counts.iter().map(|(of, count)| (*of, *count)).collect();
         drop(counts);
-        found.sort_unstable_by_key(|offender| (Reverse(offender.count), offender.item_type));
-        found
+        found.sort_unstable_by_key(|(of, count)| (Reverse(*count), *of));
+        found.into_iter().map(|(of, count)| Offender { item_type: Cow::Borrowed(of), count }).collect()
     }
 }
 
@@ -141,10 +142,11 @@ mod tests {
         offenders.hog("another", || unreachable!());
         offenders.blocker("asleep", || unreachable!());
         let listed = |offenders: Vec<Offender>| -> Vec<_> {
-            offenders.iter().map(|offender| (offender.item_type, offender.count)).collect()
+            offenders.into_iter().map(|offender| (offender.item_type, offender.count)).collect()
         };
-        assert_eq!(listed(offenders.hogs()), [("busy", 12), ("also", 1), ("another", 1)]);
-        assert_eq!(listed(offenders.blockers()), [("asleep", 1)]);
+        let expected = [("busy", 12), ("also", 1), ("another", 1)];
+        assert_eq!(listed(offenders.hogs()), expected.map(|(of, count)| (Cow::Borrowed(of), count)));
+        assert_eq!(listed(offenders.blockers()), [("asleep".into(), 1)]);
     }
 
     /// A logger, and whatever finds the queue's name, may ask for the list.

@@ -140,7 +140,13 @@ where
     T: Send,
     O: Owner,
 {
-    let item = const { &ItemOperations { execute: execute::<F, T, O>, abandon: abandon::<F, T, O> } };
+    let item = const {
+        &ItemOperations {
+            execute: execute::<F, T, O>,
+            abandon: abandon::<F, T, O>,
+            item_type: |_| ItemType::of::<F>(),
+        }
+    };
     let cell = Box::new(OneShot {
         head: Head { header: Header { operations: item }, cell: OneShotCell::new() },
         stage: UnsafeCell::new(Stage::<F, T, O>::Closure(function, owner)),

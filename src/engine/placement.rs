@@ -38,6 +38,15 @@ impl Place {
     pub(crate) fn is_bound(self) -> bool {
         matches!(self, Self::Slot(_))
     }
+
+    /// The slot that was named.
+    #[inline]
+    pub(super) fn named(self) -> Option<usize> {
+        match self {
+            Self::Slot(slot) => Some(slot),
+            Self::Here | Self::Near(_) => None,
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -33,7 +33,7 @@ use crate::policy::crew::{Crew, Prepare, Rest, WorkerId, should_shed};
 use crate::policy::pace::Pace;
 use crate::policy::stall::StallWatch;
 use crate::policy::time::Time;
-use crate::policy::worker::Phase;
+use crate::policy::worker::{Phase, WorkerState};
 use crate::protocol::route::Departures;
 use crate::protocol::running::RunningCell;
 use crate::sys::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
@@ -81,6 +81,8 @@ struct State {
     stall: StallWatch,
     /// How fast the pool may grow by what the detector finds. Written by the manager.
     pace: Pace,
+    /// Since when it has started nothing, if that was told. Written by the manager.
+    stalled_since: Option<Time>,
     /// By number; a slot without a worker is free, or reserved for one that is being made.
     workers: Vec<Slot>,
 }
@@ -91,7 +93,7 @@ enum Slot {
     Worker(Arc<Worker>),
 }
 
-/// A pool as it was at one moment, for dumps and tests.
+/// A pool as it was at one moment, for dumps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolCounts {
     pub(crate) running: Running,
@@ -99,6 +101,8 @@ pub(crate) struct PoolCounts {
     pub(crate) idle: usize,
     pub(crate) creating: bool,
     pub(crate) pending: usize,
+    /// Since when it has started nothing, if that was told.
+    pub(crate) stalled_since: Option<Time>,
 }
 
 impl Pool {
@@ -125,6 +129,7 @@ impl Pool {
                 given: 0,
                 stall: StallWatch::default(),
                 pace: Pace::NEW,
+                stalled_since: None,
                 workers: Vec::new(),
             }),
             this: this.clone(),
@@ -348,18 +353,23 @@ impl Pool {
         true
     }
 
-    pub(crate) fn counts(&self) -> PoolCounts {
+    /// What it is like, and its workers at that moment, each with its word.
+    pub(crate) fn counts(&self) -> (PoolCounts, Vec<(Arc<Worker>, WorkerState)>) {
         let state = self.state.lock();
-        PoolCounts {
+        let workers = state.workers.iter().filter_map(Slot::worker);
+        let workers = workers.map(|worker| (Arc::clone(worker), worker.cell.load())).collect();
+        let counts = PoolCounts {
             running: self.running.load(),
             workers: state.crew.alive(),
             idle: state.crew.idle(),
             creating: state.crew.is_creating(),
             pending: self.worklist.len() + state.sideline.len(),
-        }
+            stalled_since: state.stalled_since,
+        };
+        (counts, workers)
     }
 
-    /// Its workers, for the dump.
+    /// Its workers.
     pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
         self.state.lock().workers.iter().filter_map(Slot::worker).map(Arc::clone).collect()
     }

@@ -35,10 +35,13 @@ pub(crate) struct QueueSpec {
     pub(crate) is_bh: bool,
     pub(crate) limit: Limit,
     pub(crate) max_pending: Option<usize>,
+    pub(crate) high_priority: bool,
     pub(crate) cpu_intensive: bool,
     /// Its items run in queueing order.
     pub(crate) ordered: bool,
     pub(crate) freezable: bool,
+    /// It may be changed from outside of the process.
+    pub(crate) control: bool,
     /// Ends with the queue.
     pub(crate) rescuer: Option<OwnedRescuer>,
 }
@@ -88,7 +91,7 @@ pub(crate) struct Queue {
     /// Who keeps it in place: the handles together, pins, and, when the last handle goes, gates that have not finished.
     holds: HoldCount,
     /// In the executor's register; 0 if it came too late to enter.
-    number: u64,
+    pub(super) number: u64,
     /// Itself, as it came from its box: who frees it, frees it by this pointer.
     this: NonNull<Self>,
     /// What its handles share, as long as there is one.
@@ -103,7 +106,7 @@ pub(super) struct Making {
     /// Which pools its items go to from now on.
     pub(super) kind: QueueKind,
     /// How its attributes divide the CPUs, as far as that was asked.
-    division: Option<Division>,
+    pub(super) division: Option<Division>,
     /// The classes of pools that its routes have led to, each once.
     pub(super) used: Vec<KeptClass>,
     /// What the queue's user asked for.

@@ -106,6 +106,19 @@ impl Register {
         (pins, state.entered)
     }
 
+    /// Those of which it holds, with their numbers. `look` only looks.
+    #[cfg_attr(
+        not(all(unix, feature = "control")),
+        allow(dead_code, reason = "asked for over the control socket")
+    )]
+    pub(crate) fn find(&self, mut look: impl FnMut(u64, &Queue) -> bool) -> Vec<(u64, Pin)> {
+        let state = self.0.lock();
+        // SAFETY: a queue leaves under this lock before it is freed.
+        let found = state.queues.iter().filter(|(number, known)| look(**number, unsafe { known.0.as_ref() }));
+        // SAFETY: as above.
+        found.filter_map(|(number, known)| Some((*number, unsafe { Pin::new(known.0) }?))).collect()
+    }
+
     /// Does it hold of one of the queues? `look` only looks.
     pub(crate) fn any(&self, mut look: impl FnMut(&Queue) -> bool) -> bool {
         let state = self.0.lock();

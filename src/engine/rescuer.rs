@@ -11,7 +11,8 @@ use std::io;
 use std::sync::Arc;
 
 use crate::policy::rescue::gives_way;
-use crate::sys::sync::{AtomicU64, Condvar, Mutex, Ordering};
+use crate::sys::affinity::ThreadId;
+use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::thread;
 
 use super::core::Core;
@@ -19,6 +20,7 @@ use super::entry::Entry;
 use super::manager::Request;
 use super::pool::Pool;
 use super::route;
+use super::trace;
 use super::worker::{self, WorkerThread};
 
 /// What the thread, its queue and pools in distress share.
@@ -26,10 +28,12 @@ use super::worker::{self, WorkerThread};
 pub(crate) struct Rescuer {
     calls: Mutex<Calls>,
     called: Condvar,
-    /// How often a pool has called.
-    maydays: AtomicU64,
-    /// How many entries it has executed.
-    rescued: AtomicU64,
+    /// The name of its thread.
+    name: String,
+    /// Its thread, as long as that lives.
+    system: Mutex<Option<ThreadId>>,
+    /// The name of its queue.
+    queue: String,
 }
 
 #[derive(Debug)]
@@ -46,7 +50,9 @@ pub(crate) struct OwnedRescuer(Arc<Rescuer>);
 /// A rescuer that somebody waits for.
 #[derive(Debug)]
 pub(crate) struct Order {
+    /// The name of its thread.
     name: String,
+    queue: String,
     nice: i32,
     result: Mutex<Option<io::Result<OwnedRescuer>>>,
     done: Condvar,
@@ -64,8 +70,13 @@ impl OwnedRescuer {
             let because = "a hook on the manager's thread cannot wait for a thread that the manager makes";
             return Err(io::Error::new(io::ErrorKind::Deadlock, because));
         }
-        let name = thread_name(&core.settings.name_prefix, name);
-        let order = Arc::new(Order { name, nice, result: Mutex::new(None), done: Condvar::new() });
+        let order = Arc::new(Order {
+            name: thread_name(&core.settings.name_prefix, name),
+            queue: name.to_owned(),
+            nice,
+            result: Mutex::new(None),
+            done: Condvar::new(),
+        });
         if !core.manager.ask(Request::Rescuer(Arc::clone(&order))) {
             return Err(io::Error::other("the manager's thread cannot be made"));
         }
@@ -123,8 +134,9 @@ impl Order {
         let rescuer = Arc::new(Rescuer {
             calls: Mutex::new(Calls { pools: VecDeque::new(), stop: false }),
             called: Condvar::new(),
-            maydays: AtomicU64::new(0),
-            rescued: AtomicU64::new(0),
+            name: self.name.clone(),
+            system: Mutex::new(None),
+            queue: self.queue.clone(),
         });
         let (shared, its_core, nice) = (Arc::clone(&rescuer), Arc::clone(core), self.nice);
         thread::spawn(self.name.clone(), core.settings.stack_size, move || shared.live(&its_core, nice))?;
@@ -134,24 +146,25 @@ impl Order {
 }
 
 impl Rescuer {
-    pub(crate) fn maydays(&self) -> u64 {
-        self.maydays.load(Ordering::Relaxed)
+    /// This pool has listed itself.
+    pub(crate) fn call(&self, pool: &Pool) {
+        self.called.notify_all();
+        trace::mayday(&self.queue, pool);
     }
 
-    pub(crate) fn rescued(&self) -> u64 {
-        self.rescued.load(Ordering::Relaxed)
+    /// The name of its thread.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
-    /// A pool in distress has work of the queue. Told once until the rescuer comes.
-    pub(crate) fn call(&self, pool: &Arc<Pool>) {
-        if self.list(pool) {
-            self.maydays.fetch_add(1, Ordering::Relaxed);
-            self.called.notify_all();
-        }
+    /// Asks something about its thread, if that lives.
+    pub(crate) fn with_thread<R>(&self, ask: impl FnOnce(ThreadId) -> R) -> Option<R> {
+        self.system.lock().map(ask)
     }
 
-    /// False if the pool waits for the rescuer already, or nobody will come any more.
-    fn list(&self, pool: &Arc<Pool>) -> bool {
+    /// A pool in distress has work of the queue: it is served in its turn, if the rescuer is [called](Self::call) or awake.
+    /// False if it waits for the rescuer already, or nobody will come any more.
+    pub(crate) fn list(&self, pool: &Arc<Pool>) -> bool {
         let mut calls = self.calls.lock();
         let new = !calls.stop && !calls.pools.iter().any(|listed| Arc::ptr_eq(listed, pool));
         if new {
@@ -166,12 +179,14 @@ impl Rescuer {
 
     /// The whole life of the thread.
     fn live(self: Arc<Self>, core: &Core, nice: i32) {
+        *self.system.lock() = Some(ThreadId::current());
         worker::set_nice(core, nice);
         core.settings.hooks.started();
         while let Some(pool) = self.next_call() {
             worker::lend(pool, &self, |worker| self.serve(worker));
         }
         core.settings.hooks.stopped();
+        *self.system.lock() = None;
         core.rescuer_left();
     }
 
@@ -193,7 +208,8 @@ impl Rescuer {
     fn serve(self: &Arc<Self>, worker: &WorkerThread) {
         let mut rescued = 0;
         while let Some(entry) = worker.pool.take_for(self) {
-            self.rescued.fetch_add(1, Ordering::Relaxed);
+            entry.shard().events.rescued.raise();
+            trace::rescued(&entry, &worker.pool);
             worker.execute(entry);
             rescued += 1;
             if gives_way(rescued, self.others_wait()) {

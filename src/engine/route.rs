@@ -24,12 +24,13 @@ use crate::protocol::route::Turned;
 use super::class::Class;
 use super::entry::{Entry, Header, ItemOperations};
 use super::executor::PoolChoice;
+use super::item_type::ItemType;
 use super::pool::Pool;
 use super::register::Pin;
 use super::shard::Shard;
 use super::worker::WorkerThread;
 
-static MARKER: Header = Header { operations: &ItemOperations { execute, abandon } };
+static MARKER: Header = Header { operations: &ItemOperations { execute, abandon, item_type } };
 
 /// What is left to do about a route that was turned, once no lock is held.
 #[must_use]
@@ -221,4 +222,11 @@ unsafe fn execute(marker: Entry, _worker: &WorkerThread) {
 /// None: this does nothing.
 unsafe fn abandon(_item: NonNull<Header>, _shard: Option<crate::policy::item::ShardId>) -> bool {
     false
+}
+
+/// # Safety
+///
+/// None: a marker has no type.
+unsafe fn item_type(_item: NonNull<Header>) -> &'static ItemType {
+    ItemType::MARKER
 }

@@ -2,7 +2,6 @@
 //! that they go to.
 #![allow(unsafe_code, reason = "a shard points at its queue, which owns it")]
 
-use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -22,30 +21,15 @@ use super::executor::PoolChoice;
 use super::flush::Flush;
 use super::pool::Pool;
 use super::queue::Queue;
-use super::starts::Starts;
+use super::tally::{Events, OwnedTallyId, TallyId};
+use super::trace;
 use super::worker::Current;
 
 /// The slots of one CPU's part of a queue, or of a whole queue, and the items that wait for one.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    counted: CachePadded<Counted>,
+    pub(crate) cell: CachePadded<GateCell>,
     waiting: Injector<Entry>,
-}
-
-/// What is written for each item, on one cache line.
-#[derive(Debug)]
-pub(crate) struct Counted {
-    pub(crate) cell: GateCell,
-    pub(crate) starts: Starts,
-}
-
-impl Deref for Gate {
-    type Target = Counted;
-
-    #[inline]
-    fn deref(&self) -> &Counted {
-        &self.counted
-    }
 }
 
 /// See the module.
@@ -60,7 +44,9 @@ pub(crate) struct Shard {
     own_gate: Option<Gate>,
     /// Whether its items stop counting as running when they start: they are CPU intensive, in a managed pool.
     pub(crate) cpu_intensive: bool,
+    pub(super) tally: OwnedTallyId,
     queue: NonNull<Queue>,
+    pub(crate) events: Events,
 }
 
 // SAFETY: the pointer leads to the queue, which is shared by all threads and outlives its shards; the context is an
@@ -73,22 +59,28 @@ impl Gate {
     /// A gate of a queue that stands like this.
     pub(crate) fn new(standing: Standing) -> Self {
         let word = Admission::new(standing.max()).with_door(standing.door());
-        let counted = Counted { cell: GateCell::new(word), starts: Starts::new() };
-        Self { counted: CachePadded::new(counted), waiting: Injector::new() }
+        Self { cell: CachePadded::new(GateCell::new(word)), waiting: Injector::new() }
     }
 
     /// Puts an entry that was admitted to wait onto the list. Returns the one that the caller must start, if any.
     pub(crate) fn wait(&self, entry: Entry) -> Option<Entry> {
         self.waiting.push(entry);
-        self.cell.list().then(|| self.first_waiting())
+        self.cell.list().then(|| self.next_active())
     }
 
     /// Gives a slot back that was not used. The caller has a handle of the queue, so the gate is not closed.
     pub(crate) fn give_back(&self, half: Half, flush: &Flush) -> Option<Entry> {
         match self.cell.complete(half, || flush.report()) {
-            Slot::Handed => Some(self.first_waiting()),
+            Slot::Handed => Some(self.next_active()),
             Slot::Free | Slot::Last => None,
         }
+    }
+
+    /// Takes the first entry of the list, to which a slot was given, to be started.
+    pub(super) fn next_active(&self) -> Entry {
+        let next = self.first_waiting();
+        trace::activate_work(&next);
+        next
     }
 
     /// Takes the first entry of the list, to which a slot was given.
@@ -106,13 +98,20 @@ impl Shard {
     ) -> Self {
         let context = context_of(&choice.pool);
         let id = OwnedId::new(context);
+        let tally = choice.pool.core.tallies.enlist();
         let route = RouteCell::new(Arc::as_ptr(&choice.pool), choice);
-        Self { id, route, context, own_gate, cpu_intensive, queue }
+        Self { id, route, context, own_gate, cpu_intensive, tally, queue, events: Events::default() }
     }
 
     #[inline]
     pub(crate) fn id(&self) -> ShardId {
         self.id.0
+    }
+
+    /// Where workers count what they do for it.
+    #[inline]
+    pub(super) fn tally(&self) -> TallyId {
+        self.tally.id
     }
 
     /// What an item is queued to.
@@ -243,7 +242,7 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
     let queue = shard.queue;
     let gate = shard.gate();
     match gate.cell.complete(entry.half(), || shard.queue().flush.report()) {
-        Slot::Handed => Some(gate.first_waiting()),
+        Slot::Handed => Some(gate.next_active()),
         Slot::Free => None,
         Slot::Last => {
             // SAFETY: the gate is closed and this entry was its last one.

@@ -148,6 +148,8 @@ pub(super) fn give_up(entry: Entry) {
         queue.left_pending();
         if would_have_run {
             queue.dropped.fetch_add(1, Ordering::Release);
+        } else {
+            entry.shard().events.cancelled.raise();
         }
         next = shard::complete(entry);
     }

@@ -17,6 +17,7 @@ use super::refusal::QueueError;
 use super::route;
 use super::shard::{Gate, Shard};
 use super::timers::{Later, Timer, TimerName};
+use super::trace;
 use super::work_item::WorkHandle;
 
 impl Queue {
@@ -75,7 +76,7 @@ impl Queue {
         };
         let (item, handle) =
             make(function, shard.lane()).inspect_err(|_| self.take_back(shard, half, has_slot))?;
-        enqueue(shard, Entry::new(item, shard, half, place.is_bound()), has_slot, submit);
+        enqueue(shard, Entry::new(item, shard, half, place.is_bound()), place.named(), has_slot, submit);
         Ok(handle)
     }
 
@@ -119,11 +120,18 @@ impl Queue {
         };
         let queued = work.cell.queue(target);
         if queued == Queued::Push {
-            enqueue(shard, Entry::new(work.item(), shard, half, place.is_bound()), has_slot, submit);
+            enqueue(
+                shard,
+                Entry::new(work.item(), shard, half, place.is_bound()),
+                place.named(),
+                has_slot,
+                submit,
+            );
         } else {
             self.take_back(shard, half, has_slot);
+            note_revived(queued, shard, work);
         }
-        answer(queued)
+        answer(queued, shard)
     }
 
     /// Queues a reusable item later. False if it was pending already; `again`: then it is queued later in place of
@@ -180,11 +188,15 @@ impl Queue {
     fn queue_without_entry(&self, shard: &Shard, work: &WorkHandle) -> Option<Result<bool, QueueError>> {
         let target = shard.target();
         match self.may_revive(shard.gate()) {
-            Ok(()) => work.cell.queue_without_entry(target).map(answer),
+            Ok(()) => {
+                let queued = work.cell.queue_without_entry(target)?;
+                note_revived(queued, shard, work);
+                Some(answer(queued, shard))
+            }
             Err(refusal) => {
                 // As to an ordered queue: no entry is revived.
                 let pending = work.cell.queue_without_entry(Target { ordered: true, ..target });
-                Some(pending.map_or(Err(refusal), answer))
+                Some(pending.map_or(Err(refusal), |queued| answer(queued, shard)))
             }
         }
     }
@@ -194,6 +206,7 @@ impl Queue {
         let shard = self.shard(timer.slot);
         let Some((timer, half, has_slot)) = self.admit_fired(shard.gate(), timer, name) else { return };
         self.comes_anyway();
+        let named = timer.bound.then_some(timer.slot);
         match timer.what {
             Later::Work(work) => match work.cell.fire(name, shard.target()) {
                 Some(Queued::Push) => {
@@ -201,16 +214,24 @@ impl Queue {
                     // it: a worker is, and calls the user's destructor.
                     let item = work.item();
                     drop(work);
-                    enqueue(shard, Entry::new(item, shard, half, timer.bound), has_slot, Shard::submit);
+                    enqueue(
+                        shard,
+                        Entry::new(item, shard, half, timer.bound),
+                        named,
+                        has_slot,
+                        Shard::submit,
+                    );
                 }
                 // It is no longer meant, or an entry lies there already.
-                None | Some(_) => {
+                other => {
+                    let _answer = other.map(|queued| answer(queued, shard));
                     self.take_back(shard, half, has_slot);
                     contain(|| drop(work));
                 }
             },
             Later::OneShot(item) => {
-                enqueue(shard, Entry::new(item.list(), shard, half, timer.bound), has_slot, Shard::submit);
+                let entry = Entry::new(item.list(), shard, half, timer.bound);
+                enqueue(shard, entry, named, has_slot, Shard::submit);
             }
         }
     }
@@ -228,17 +249,43 @@ impl Queue {
     }
 }
 
-fn answer(queued: Queued) -> Result<bool, QueueError> {
+fn answer(queued: Queued, shard: &Shard) -> Result<bool, QueueError> {
     match queued {
-        Queued::Push | Queued::Revived => Ok(true),
+        Queued::Push => Ok(true),
+        Queued::Revived => {
+            // This one has the place of a queueing that was taken back.
+            shard.events.cancelled.raise();
+            Ok(true)
+        }
         Queued::Coalesced => Ok(false),
         Queued::Refused => Err(QueueError::Disabled),
     }
 }
 
-/// The caller holds a handle of the shard's queue, which keeps shard and pool in place.
+/// An item that was queued without a new entry is told of here, if it was.
 #[inline]
-fn enqueue<'q>(shard: &'q Shard, entry: Entry, has_slot: bool, submit: impl FnOnce(&'q Shard, Entry)) {
+fn note_revived(queued: Queued, shard: &Shard, work: &WorkHandle) {
+    if queued == Queued::Revived && trace::listens() {
+        trace::queue_work(work.item(), work.item_type, shard, None);
+    }
+}
+
+/// The caller holds a handle of the shard's queue, which keeps shard and pool in place. `named`: the slot on which the
+/// issuer wants it.
+#[inline]
+fn enqueue<'q>(
+    shard: &'q Shard,
+    entry: Entry,
+    named: Option<usize>,
+    has_slot: bool,
+    submit: impl FnOnce(&'q Shard, Entry),
+) {
+    if trace::listens() {
+        trace::queue_work(entry.item(), entry.item_type(), shard, named);
+        if has_slot {
+            trace::activate_work(&entry);
+        }
+    }
     if has_slot {
         submit(shard, entry);
     } else if let Some(first) = shard.gate().wait(entry) {

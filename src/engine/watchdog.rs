@@ -9,6 +9,7 @@ use crate::policy::crew::WorkerId;
 use crate::policy::time::Time;
 use crate::policy::watch::Look;
 use crate::policy::worker::{Phase, WorkerState};
+use crate::sys::sync::Ordering;
 use crate::sys::thread_state::{self, Eye, State};
 
 use super::pool::Pool;
@@ -90,6 +91,7 @@ pub(super) fn report(
     now: Time,
 ) {
     let core = &pool.core;
+    core.stalls.fetch_add(1, Ordering::Relaxed);
     let busy_for = |id| {
         let at = began.binary_search_by_key(&id, |(worker, _)| *worker).ok()?;
         Some(now.since(began[at].1))

@@ -33,11 +33,11 @@ pub(crate) struct WorkItem {
     pub(crate) cell: ItemCell<Entry, TimerName>,
     /// The process in which it was made: it can be queued, and waited for, in no other.
     pub(crate) origin: Origin,
-    item_type: &'static ItemType,
+    pub(super) item_type: &'static ItemType,
     function: Box<Function>,
 }
 
-static OPERATIONS: ItemOperations = ItemOperations { execute, abandon };
+static OPERATIONS: ItemOperations = ItemOperations { execute, abandon, item_type };
 
 pub(crate) type Function = dyn Fn(&WorkHandle) + Send + Sync;
 
@@ -184,6 +184,7 @@ impl WorkItem {
     pub(crate) fn complete_taken_back(&self, taken: TakenBack<Entry, TimerName>) -> bool {
         if let Some(entry) = taken.kept {
             // It had been popped, so no worker will come for it.
+            entry.shard().events.cancelled.raise();
             entry.shard().queue().left_pending();
             if let Some(next) = shard::complete(entry) {
                 route::submit(next);
@@ -254,6 +255,14 @@ unsafe fn abandon(item: NonNull<Header>, shard: Option<ShardId>) -> bool {
         contain(|| unsafe { free(item) });
     }
     would_have_run
+}
+
+/// # Safety
+///
+/// The item is a reusable one, and the caller has an entry of it.
+unsafe fn item_type(item: NonNull<Header>) -> &'static ItemType {
+    // SAFETY: the item's word counts the entry, which keeps it in place.
+    unsafe { item.cast::<WorkItem>().as_ref() }.item_type
 }
 
 impl fmt::Debug for WorkHandle {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::policy::concurrency::{Next, PodId, Reserved};
 use crate::policy::crew::{Prepare, Rest, WorkerId};
 use crate::policy::worker::Phase;
+use crate::protocol::tally::{Start, TallyCell};
 use crate::sys::fork::{self, Origin};
 use crate::sys::{self, affinity};
 
@@ -30,7 +31,8 @@ use super::queue::Queue;
 use super::rescuer::Rescuer;
 use super::route;
 use super::shard::{self, Shard};
-use super::starts::Start;
+use super::tally::{Course, Meter};
+use super::trace;
 use super::waits;
 use super::work_item::WorkItem;
 
@@ -56,6 +58,7 @@ pub(crate) struct WorkerThread {
     current: Cell<Option<Current>>,
     /// An entry that was given a slot by the last completion, and that nothing else comes before.
     in_hand: Cell<Option<Entry>>,
+    meter: Meter,
     /// It was brought home to its pod since the last item.
     repatriated: Cell<bool>,
     /// If it is a rescuer: it is not of the pool's crew.
@@ -120,6 +123,7 @@ pub(super) fn set_nice(core: &Core, nice: i32) {
 impl WorkerThread {
     fn new(pool: Arc<Pool>, shared: Arc<Worker>, rescuer: Option<Arc<Rescuer>>) -> Self {
         let uncounted = rescuer.is_some() || !pool.spec.manages_concurrency();
+        let meter = Meter::new(pool.core.tallies.take(&shared), Arc::clone(&shared));
         Self {
             origin: pool.core.origin,
             pool,
@@ -128,6 +132,7 @@ impl WorkerThread {
             weak_guards: Cell::new(0),
             current: Cell::new(None),
             in_hand: Cell::new(None),
+            meter,
             repatriated: Cell::new(false),
             rescuer,
             uncounted,
@@ -153,6 +158,7 @@ impl WorkerThread {
                     match self.park() {
                         Phase::Exiting => return,
                         _ => {
+                            self.meter.wakes();
                             if let Some(brought_home) = self.shared.was_placed() {
                                 self.pool.let_roam();
                                 self.repatriated.set(brought_home);
@@ -168,6 +174,7 @@ impl WorkerThread {
             rest = if self.pool.running.start(reserved) {
                 self.shared.cell.set_phase(Phase::Between);
                 let counted = self.work(errand);
+                self.meter.rests();
                 self.pool.rest(&self.shared, counted)
             } else {
                 self.pool.end_errand(errand);
@@ -248,15 +255,19 @@ impl WorkerThread {
         work: Option<&WorkItem>,
         function: impl FnOnce() -> R,
     ) -> std::thread::Result<R> {
-        self.begin(entry, item_type, work);
+        let tally = self.begin(entry, item_type, work);
+        let execution = trace::execute_start(entry, item_type, &self.pool);
         let result = catch_unwind(AssertUnwindSafe(function));
         if self.origin.is_forked() {
             // The item has forked, and this is the child: it has come back to where it has no business. What there is
             // to do next is the parent's.
             fork::end_process(if result.is_ok() { 0 } else { STATUS_OF_A_PANIC });
         }
+        trace::execute_end(execution, entry, item_type, &self.pool, result.is_err());
         self.end();
+        self.meter.ended(tally, || self.course());
         if let Err(payload) = &result {
+            entry.shard().events.panicked.raise();
             self.report_panic(entry.shard().queue(), item_type, payload.as_ref());
         }
         result
@@ -287,6 +298,7 @@ impl WorkerThread {
         let gate = entry.shard().gate();
         self.current.set(Some(Current {
             queue: entry.shard().queue(),
+            shard: entry.shard(),
             gate: entry.shard().lane(),
             in_context: self.pool.spec.is_bh(),
             only_slot: if gate.cell.load().max() == 1 { gate } else { std::ptr::null() },
@@ -299,13 +311,22 @@ impl WorkerThread {
     }
 
     #[inline]
-    fn begin(&self, entry: &Entry, item_type: &'static ItemType, work: Option<&WorkItem>) {
-        self.work_for(entry, item_type, work);
+    fn begin(
+        &self,
+        entry: &Entry,
+        item_type: &'static ItemType,
+        work: Option<&WorkItem>,
+    ) -> Option<&TallyCell> {
         let shard = entry.shard();
+        self.meter.approaches(shard.tally());
+        self.work_for(entry, item_type, work);
         shard.queue().left_pending();
-        shard.gate().starts.count(self.start_of(shard), self.repatriated.take());
+        let tally = self.meter.begins(shard.tally(), || self.start_of(shard));
+        if self.repatriated.take() {
+            shard.events.repatriated.raise();
+        }
         if self.uncounted {
-            return;
+            return tally;
         }
         if shard.cpu_intensive {
             if self.shared.cell.uncount() {
@@ -315,6 +336,7 @@ impl WorkerThread {
         } else {
             self.note_cpu();
         }
+        tally
     }
 
     #[inline]
@@ -325,6 +347,17 @@ impl WorkerThread {
             Start::Home
         } else {
             Start::Away
+        }
+    }
+
+    /// How the item went whose function has ended.
+    #[inline]
+    fn course(&self) -> Course {
+        let word = self.shared.cell.load();
+        match word.phase() {
+            Phase::Uncounted => Course::Unknown,
+            _ if word.was_interrupted() => Course::Interrupted,
+            _ => Course::Straight,
         }
     }
 
@@ -379,8 +412,9 @@ impl WorkerThread {
         }
     }
 
-    /// The entry is done without a run.
+    /// The entry is done without a run: its queueing was taken back.
     pub(crate) fn pass_over(&self, entry: Entry) {
+        entry.shard().events.cancelled.raise();
         entry.shard().queue().left_pending();
         self.complete(entry);
     }

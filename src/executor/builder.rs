@@ -17,7 +17,7 @@ use crate::engine::executor::{ExecutorInner, NiceLevels};
 use crate::engine::manager::ManagerHandle;
 use crate::engine::placement::{Placement, Slot};
 use crate::engine::pool::Pool;
-use crate::observe::snapshot::ExecutorSnapshot;
+use crate::observe::Snapshot;
 use crate::policy::crew::CrewLimits;
 use crate::policy::topology::Topology;
 use crate::sys;
@@ -389,7 +389,7 @@ impl ExecutorBuilder {
 
 /// A wake-up was lost: only where somebody asked for the check.
 fn abort_with_dump(core: &Core, pool: &Pool, since: Duration) {
-    let snapshot = ExecutorSnapshot::take(core);
+    let snapshot = Snapshot::of_pools(core);
     let text =
         format!("cmwq: {:?} has had work and nobody on it for {since:?}\n{snapshot}\n", pool.spec.kind);
     // Not `eprintln`, which a test harness captures, and loses when the process aborts.

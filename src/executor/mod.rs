@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::CpuSet;
 use crate::engine::executor::ExecutorInner;
 use crate::engine::offenders::{Offender, Offenders};
-use crate::observe::snapshot::ExecutorSnapshot;
+use crate::observe::{Monitor, Snapshot};
 use crate::sys::fork::PerProcess;
 
 pub use self::builder::ExecutorBuilder;
@@ -108,7 +108,7 @@ impl Executor {
     }
 
     /// The CPUs that it uses, by the numbers of its topology. Those that the process has lost for now are among them:
-    /// [`ExecutorSnapshot::lost_cpus`](crate::ExecutorSnapshot::lost_cpus).
+    /// [`Snapshot::lost_cpus`](crate::observe::Snapshot::lost_cpus).
     #[must_use]
     pub fn cpus(&self) -> &CpuSet {
         &self.inner.cpus
@@ -174,23 +174,42 @@ impl Executor {
         self.inner.freeze(false);
     }
 
-    /// Its pools at this moment (the kernel's `wq_dump`).
+    /// All of it at this moment: pods, pools, workers and queues (the kernel's `wq_dump`). What is going on right now is
+    /// told by [`busy`](Snapshot::busy), and what queues have done so far by a [`monitor`](Self::monitor).
+    ///
+    /// Nothing is stopped. Costs O(queues × CPUs + threads), some microseconds for each queue.
     ///
     /// # Examples
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let executor = cmwq::Executor::builder().build()?;
-    /// assert_eq!(executor.snapshot().threads, 0, "no work, no workers");
-    /// println!("{}", executor.snapshot());
+    /// assert_eq!(executor.dump().threads, 0, "no work, no workers");
+    /// println!("{}", executor.dump());
     /// # Ok(())
     /// # }
     /// ```
     #[doc(alias = "wq_dump")]
     #[doc(alias = "show_all_workqueues")]
     #[must_use]
-    pub fn snapshot(&self) -> ExecutorSnapshot {
-        ExecutorSnapshot::take(&self.inner.core)
+    pub fn dump(&self) -> Snapshot {
+        Snapshot::take(&self.inner)
+    }
+
+    /// What takes samples of what its queues have done so far (the kernel's `wq_monitor`).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let executor = cmwq::Executor::builder().build()?;
+    /// print!("{}", executor.monitor().sample());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "wq_monitor")]
+    pub fn monitor(&self) -> Monitor {
+        Monitor::new(&self.inner)
     }
 
     /// The types of items that used the CPU for longer than the

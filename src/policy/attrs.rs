@@ -71,6 +71,32 @@ impl Attrs {
         self.nice.is_some()
     }
 
+    #[cfg_attr(
+        not(all(unix, feature = "control")),
+        allow(dead_code, reason = "asked for over the control socket")
+    )]
+    pub(crate) fn names_no_scope(&self) -> bool {
+        self.scope == AffinityScope::Default
+    }
+
+    /// The same, but with the executor's nice level.
+    #[cfg_attr(
+        not(all(unix, feature = "control")),
+        allow(dead_code, reason = "asked for over the control socket")
+    )]
+    pub(crate) fn without_nice(self) -> Self {
+        Self { nice: None, ..self }
+    }
+
+    /// The same, but on all CPUs that the executor allows.
+    #[cfg_attr(
+        not(all(unix, feature = "control")),
+        allow(dead_code, reason = "asked for over the control socket")
+    )]
+    pub(crate) fn without_cpus(self) -> Self {
+        Self { cpus: None, ..self }
+    }
+
     /// What is wrong with them, in an executor that uses these CPUs.
     pub(crate) fn fault(&self, known: &CpuSet) -> Option<AttrsFault> {
         let level = self.nice.filter(|level| !(-20..=19).contains(level));
@@ -154,6 +180,32 @@ impl PoolAttrs {
             (false, true) => Moves::Items,
             (false, false) => Moves::Threads,
         }
+    }
+}
+
+/// The attributes of a queue that hold at the moment: what was [asked for](Attrs), and the executor's where that says
+/// nothing.
+///
+/// Made by [`WorkQueue::attrs`](crate::WorkQueue::attrs).
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct EffectiveAttrs {
+    /// The nice level. What workers have instead where that was denied:
+    /// [`nice_denied`](crate::observe::Snapshot::nice_denied).
+    pub nice: i32,
+    /// The CPUs that items may run on.
+    pub cpus: CpuSet,
+    /// How near to their issuer items run. Never [`AffinityScope::Default`].
+    pub scope: AffinityScope,
+    /// Do items stay in the pod of their issuer, even if CPUs of other pods have nothing to do?
+    pub strict: bool,
+}
+
+impl EffectiveAttrs {
+    pub(crate) fn of(attrs: PoolAttrs) -> Self {
+        let PoolAttrs { managed: _, scope, strict, nice, cpus } = attrs;
+        Self { nice, cpus, scope, strict }
     }
 }
 

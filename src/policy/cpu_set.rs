@@ -381,5 +381,8 @@ impl fmt::Display for ParseCpuSetError {
 
 impl Error for ParseCpuSetError {}
 
+#[cfg(feature = "serde")]
+mod wire;
+
 #[cfg(test)]
 mod tests;

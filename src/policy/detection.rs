@@ -9,8 +9,8 @@ use std::fmt;
 /// Only pools with pending work and no free place are looked at; an idle executor does not look. Guards,
 /// [`may_block`](crate::may_block) and the [watchdog](crate::ExecutorBuilder::watchdog_threshold) work in each of these modes.
 /// What is in force, and
-/// why if that is not what was asked for: [`ExecutorSnapshot::detection`](crate::ExecutorSnapshot::detection) and
-/// [`detection_fallback`](crate::ExecutorSnapshot::detection_fallback).
+/// why if that is not what was asked for: [`Snapshot::detection`](crate::observe::Snapshot::detection) and
+/// [`detection_fallback`](crate::observe::Snapshot::detection_fallback).
 ///
 /// # Examples
 ///
@@ -19,15 +19,16 @@ use std::fmt;
 /// use cmwq::{Detection, Executor};
 ///
 /// let executor = Executor::builder().detection(Detection::Sampling).build()?;
-/// println!("{}", executor.snapshot().detection);
+/// println!("{}", executor.dump().detection);
 ///
 /// let unwatched = Executor::builder().detection(Detection::Off).build()?;
-/// assert_eq!(unwatched.snapshot().detection, Detection::Off);
+/// assert_eq!(unwatched.dump().detection, Detection::Off);
 /// # Ok(())
 /// # }
 /// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Detection {
     /// Nobody looks at threads: blocking is known from guards alone, and nobody is taken for a
     /// [hog](crate::ExecutorBuilder::hog_threshold).

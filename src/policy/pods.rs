@@ -31,6 +31,7 @@ const CORES_PER_SHARD: usize = 8;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[non_exhaustive]
 #[doc(alias = "wq_affn_scope")]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum AffinityScope {
     /// Each CPU is a pod by itself.
     #[doc(alias = "WQ_AFFN_CPU")]

@@ -19,7 +19,6 @@ impl Time {
         Self(nanos)
     }
 
-    #[cfg(test)]
     pub(crate) const fn as_nanos(self) -> u64 {
         self.0
     }

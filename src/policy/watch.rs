@@ -63,6 +63,8 @@ pub(crate) struct Look {
     pub(crate) per_cpu: bool,
     /// How fast it may grow by what is found.
     pub(crate) pace: Pace,
+    /// [`Outcome::stalled_since`] of the last look.
+    pub(crate) stalled_since: Option<Time>,
     /// How many items others have taken from it: siblings and rescuers.
     pub(crate) given: u64,
     /// Its workers, by number, lowest first. Their words are read before anything is asked about their threads.
@@ -77,6 +79,8 @@ pub(crate) struct Outcome {
     pub(crate) found: Vec<Found>,
     /// That of the pool, afterwards: it outlives the watch.
     pub(crate) pace: Pace,
+    /// Since when it has started nothing, if that was told: until it starts something.
+    pub(crate) stalled_since: Option<Time>,
     pub(crate) verdict: Verdict,
     /// If it has stalled: since when, at the latest, each of its workers has been at its item. By number, lowest first.
     pub(crate) began: Vec<(WorkerId, Time)>,
@@ -167,7 +171,8 @@ impl Watch {
         let soonest = findings.next.into_iter().chain(bark_at).min();
         let shortest = now + SHORTEST;
         let next = soonest.map_or(Time::NEVER, |at| at.max(shortest)).min(now + self.period);
-        (Outcome { found: findings.found, pace: findings.pace, verdict, began }, next)
+        let stalled_since = self.watchdog.told_since();
+        (Outcome { found: findings.found, pace: findings.pace, stalled_since, verdict, began }, next)
     }
 
     fn inspect(&mut self, look: &Look, rules: Rules, facts: &mut impl Facts, now: Time) -> Findings {
@@ -209,6 +214,7 @@ mod tests {
         help_coming: false,
         cpus: Some(1),
         per_cpu: true,
+        stalled_since: None,
         pace: Pace::NEW,
         given: 0,
         workers: Vec::new(),

@@ -38,6 +38,11 @@ impl Watchdog {
         tells.then_some(stalled_for)
     }
 
+    /// Since when it has started nothing, if that was told.
+    pub(crate) fn told_since(&self) -> Option<Time> {
+        self.told.then_some(self.since)
+    }
+
     /// When the stall is to be told, unless it ends before that.
     pub(crate) fn next(&self, threshold: Duration) -> Option<Time> {
         (!self.told).then(|| self.since + threshold)
@@ -73,6 +78,8 @@ mod tests {
         for (now, pending, progress, told) in table {
             let answer = watchdog.looked(pending, progress, THRESHOLD, at(now));
             assert_eq!(answer, told.map(Duration::from_secs), "{now}");
+            let since = watchdog.told_since().map(|since| at(now).since(since).as_secs());
+            assert_eq!(since.is_some(), [31, 90, 130].contains(&now) || now == 171, "{now}: {since:?}");
         }
     }
 

@@ -90,6 +90,11 @@ impl Phase {
 }
 
 impl Finding {
+    /// Is it that the item blocks?
+    pub(crate) const fn blocks(self) -> bool {
+        matches!(self, Self::Asleep | Self::Blocks)
+    }
+
     /// Does it take the worker out of the count?
     pub(crate) const fn takes_out(self) -> bool {
         !matches!(self, Self::Runs)
@@ -119,6 +124,11 @@ impl WorkerState {
     /// How many items the worker has begun.
     pub(crate) const fn sequence(self) -> u64 {
         self.0 >> SEQUENCE
+    }
+
+    /// Has the present item blocked so that it was seen, or was something found out about it?
+    pub(crate) const fn was_interrupted(self) -> bool {
+        self.0 & ALL_RETURNS != 0 || !matches!(self.phase(), Phase::Running | Phase::Uncounted)
     }
 
     /// The same item, another phase.

@@ -19,6 +19,7 @@ pub(crate) mod running;
 pub(crate) mod scope;
 pub(crate) mod signal;
 pub(crate) mod subject;
+pub(crate) mod tally;
 pub(crate) mod threads;
 pub(crate) mod worker;
 

@@ -1,25 +1,8 @@
 //! Attributes of a queue that is in use.
 
-use crate::policy::attrs::PoolAttrs;
-use crate::{AffinityScope, ApplyAttrsError, Attrs, CpuSet, WorkQueue};
-
-/// The attributes of a queue that hold at the moment: what was [asked for](Attrs), and the executor's where that says
-/// nothing.
-///
-/// Made by [`WorkQueue::attrs`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct EffectiveAttrs {
-    /// The nice level. What workers have instead where that was denied:
-    /// [`nice_denied`](crate::ExecutorSnapshot::nice_denied).
-    pub nice: i32,
-    /// The CPUs that items may run on.
-    pub cpus: CpuSet,
-    /// How near to their issuer items run. Never [`AffinityScope::Default`].
-    pub scope: AffinityScope,
-    /// Do items stay in the pod of their issuer, even if CPUs of other pods have nothing to do?
-    pub strict: bool,
-}
+use crate::engine::queue::Queue;
+use crate::policy::attrs::EffectiveAttrs;
+use crate::{ApplyAttrsError, Attrs, WorkQueue};
 
 impl WorkQueue {
     /// Gives the queue other attributes, in place of all that it has. Does not wait, so an item may call it, too.
@@ -55,18 +38,7 @@ impl WorkQueue {
     /// nothing was changed.
     #[doc(alias = "apply_workqueue_attrs")]
     pub fn apply_attrs(&self, attrs: Attrs) -> Result<(), ApplyAttrsError> {
-        let queue = self.handle.queue();
-        if queue.spec.is_bh {
-            return Err(ApplyAttrsError::Bh);
-        }
-        if queue.spec.unbound.is_none() {
-            return Err(ApplyAttrsError::PerCpu);
-        }
-        let known = &queue.executor.cpus;
-        if let Some(fault) = attrs.fault(known) {
-            return Err(ApplyAttrsError::of_attrs(fault, known));
-        }
-        queue.apply_attrs(attrs).map_err(ApplyAttrsError::of_refusal)
+        change_attrs(self.handle.queue(), &attrs, |_| attrs.clone())
     }
 
     /// The attributes that hold at the moment. `None` for per-CPU and bh queues, which have none, and in a forked child.
@@ -90,9 +62,22 @@ impl WorkQueue {
     }
 }
 
-impl EffectiveAttrs {
-    fn of(attrs: PoolAttrs) -> Self {
-        let PoolAttrs { managed: _, scope, strict, nice, cpus } = attrs;
-        Self { nice, cpus, scope, strict }
+/// Changes what was asked for, if the queue has attributes, and these, which name what is new in the others, are without
+/// fault. The caller keeps the queue in place.
+pub(crate) fn change_attrs(
+    queue: &Queue,
+    new: &Attrs,
+    change: impl FnOnce(Attrs) -> Attrs,
+) -> Result<(), ApplyAttrsError> {
+    if queue.spec.is_bh {
+        return Err(ApplyAttrsError::Bh);
     }
+    if queue.spec.unbound.is_none() {
+        return Err(ApplyAttrsError::PerCpu);
+    }
+    let known = &queue.executor.cpus;
+    if let Some(fault) = new.fault(known) {
+        return Err(ApplyAttrsError::of_attrs(fault, known));
+    }
+    queue.change_attrs(change).map_err(ApplyAttrsError::of_refusal)
 }

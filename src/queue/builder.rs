@@ -45,6 +45,7 @@ pub struct WorkQueueBuilder {
     power_efficient: bool,
     freezable: bool,
     rescuer: bool,
+    control: bool,
     max_active: Option<usize>,
     max_active_total: Option<usize>,
     max_pending: Option<usize>,
@@ -61,6 +62,7 @@ impl WorkQueueBuilder {
             power_efficient: false,
             freezable: false,
             rescuer: false,
+            control: false,
             max_active: None,
             max_active_total: None,
             max_pending: None,
@@ -127,13 +129,31 @@ impl WorkQueueBuilder {
     /// let executor = cmwq::Executor::builder().before_spawn(refuse).build()?;
     /// let queue = cmwq::WorkQueue::new("writeback").rescuer().build_on(&executor)?;
     /// assert_eq!(queue.spawn(cmwq::is_rescuer)?.join()?, true);
-    /// assert_eq!((queue.maydays(), queue.rescued()), (1, 1));
+    /// assert_eq!((queue.counters().maydays, queue.counters().rescued), (1, 1));
     /// # Ok(())
     /// # }
     /// ```
     #[doc(alias = "WQ_MEM_RECLAIM")]
     pub fn rescuer(mut self) -> Self {
         self.rescuer = true;
+        self
+    }
+
+    /// The queue's attributes and limit may be changed from outside of the process, through the control socket that its
+    /// user may open: `cmwq::control`, with the feature `control`. Without this, they can only be looked at there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("thumbnails").control().build()?;
+    /// # drop(queue);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "WQ_SYSFS")]
+    pub fn control(mut self) -> Self {
+        self.control = true;
         self
     }
 
@@ -233,9 +253,11 @@ impl WorkQueueBuilder {
             is_bh: self.kind == Kind::Bh,
             name: self.name.into(),
             max_pending: self.max_pending,
+            high_priority: self.high_priority,
             cpu_intensive: self.cpu_intensive,
             ordered: matches!(self.kind, Kind::Ordered | Kind::Bh),
             freezable: self.freezable,
+            control: self.control,
         };
         let (handle, in_time) = QueueHandle::new(spec, (kind, attrs), Arc::clone(&executor.inner));
         Ok((WorkQueue::from_handle(handle), in_time))

@@ -1,11 +1,10 @@
 //! How much there is in a queue, and what has become of it.
 
-use crate::engine::starts::StartCounts;
-use crate::{QueueError, WorkQueue};
+use crate::{Counters, QueueError, WorkQueue};
 
 impl WorkQueue {
-    /// Where its items have started so far: at home, that is in the pod of the CPU that they were queued on, or
-    /// elsewhere. Costs O(CPUs).
+    /// What has become of its items so far, on all CPUs together. Nothing is stopped, and nobody waits for that. All
+    /// zeros in a forked process. Costs O(CPUs · threads).
     ///
     /// # Examples
     ///
@@ -13,29 +12,16 @@ impl WorkQueue {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let queue = cmwq::WorkQueue::new("thumbnails").build()?;
     /// queue.spawn(|| ())?.join()?;
-    /// let starts = queue.starts();
-    /// assert_eq!(starts.home + starts.stolen, 1);
+    /// let counters = queue.counters();
+    /// assert_eq!((counters.started, counters.in_flight()), (1, 0));
+    /// assert_eq!(counters.home() + counters.stolen, 1);
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "pool_workqueue_stats")]
     #[must_use]
-    pub fn starts(&self) -> StartCounts {
-        self.handle.queue().starts()
-    }
-
-    /// How often a pool that could not have a worker has called this queue's [rescuer](crate::WorkQueueBuilder::rescuer). 0
-    /// without one.
-    #[doc(alias = "PWQ_STAT_MAYDAY")]
-    #[must_use]
-    pub fn maydays(&self) -> u64 {
-        self.handle.queue().rescuer().map_or(0, |rescuer| rescuer.maydays())
-    }
-
-    /// How many of its items the [rescuer](crate::WorkQueueBuilder::rescuer) has begun. 0 without one.
-    #[doc(alias = "PWQ_STAT_RESCUED")]
-    #[must_use]
-    pub fn rescued(&self) -> u64 {
-        self.handle.queue().rescuer().map_or(0, |rescuer| rescuer.rescued())
+    pub fn counters(&self) -> Counters {
+        self.handle.queue().counters()
     }
 
     /// How many items wait or run: accepted, and not done. A cancelled one counts until its place in the queue is

@@ -1,6 +1,6 @@
 //! [`WorkQueue`]: a named queue in front of the shared pools.
 
-mod attrs;
+pub(crate) mod attrs;
 mod batch;
 mod builder;
 mod counts;
@@ -14,12 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::placement::Place;
-use crate::engine::queue::QueueHandle;
+use crate::engine::queue::{Queue, QueueHandle};
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
 use crate::sys::wait::Until;
 use crate::{JoinHandle, QueueError, Refused, SetMaxActiveError, WaitError, Work};
 
-pub use self::attrs::EffectiveAttrs;
 use self::builder::Kind;
 pub use self::builder::WorkQueueBuilder;
 pub use self::scope::ScopedJoinHandle;
@@ -299,18 +298,7 @@ impl WorkQueue {
     /// If the queue is ordered or a bh queue, or there is no such limit. Nothing was changed.
     #[doc(alias = "workqueue_set_max_active")]
     pub fn set_max_active(&self, items: usize) -> Result<(), SetMaxActiveError> {
-        let queue = self.handle.queue();
-        if queue.spec.is_bh {
-            return Err(SetMaxActiveError::Bh);
-        }
-        if queue.spec.ordered {
-            return Err(SetMaxActiveError::Ordered);
-        }
-        if items > MAX_ACTIVE_LIMIT {
-            return Err(SetMaxActiveError::MaxActive { value: items, limit: MAX_ACTIVE_LIMIT });
-        }
-        queue.set_max_active(if items == 0 { MAX_ACTIVE_DEFAULT } else { items });
-        Ok(())
+        set_max_active(self.handle.queue(), items)
     }
 
     /// Waits until everything that was queued before this call is done, under a blocking guard. What is queued
@@ -367,6 +355,21 @@ impl WorkQueue {
     pub fn flush_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         self.handle.queue().flush_until(Until::after(timeout))
     }
+}
+
+/// Sets the limit, if the queue has one that can be set. The caller keeps the queue in place.
+pub(crate) fn set_max_active(queue: &Queue, items: usize) -> Result<(), SetMaxActiveError> {
+    if queue.spec.is_bh {
+        return Err(SetMaxActiveError::Bh);
+    }
+    if queue.spec.ordered {
+        return Err(SetMaxActiveError::Ordered);
+    }
+    if items > MAX_ACTIVE_LIMIT {
+        return Err(SetMaxActiveError::MaxActive { value: items, limit: MAX_ACTIVE_LIMIT });
+    }
+    queue.set_max_active(if items == 0 { MAX_ACTIVE_DEFAULT } else { items });
+    Ok(())
 }
 
 impl fmt::Debug for WorkQueue {

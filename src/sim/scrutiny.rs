@@ -63,6 +63,7 @@ impl Machine {
             cpus: of_pool.word.target().map(|target| target as usize),
             per_cpu: of_pool.is_per_cpu(),
             // Nobody asks the simulator's watchdog.
+            stalled_since: None,
             pace: of_pool.pace,
             given: 0,
             workers,

@@ -19,6 +19,8 @@ pub(crate) mod fork;
 pub(crate) mod pause;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod probe;
+#[cfg(all(unix, feature = "control", not(cmwq_loom)))]
+pub(crate) mod socket;
 #[cfg(not(cmwq_loom))]
 #[cfg_attr(
     any(cmwq_portable, not(target_os = "linux")),

@@ -378,10 +378,10 @@ fn pools_that_nobody_uses_are_closed() {
     queue.apply_attrs(Attrs::new().scope(AffinityScope::System)).unwrap();
     let last = queue.spawn(current_pool).unwrap().join().unwrap();
     eventually("one pool is left", || {
-        let pools = executor.snapshot().pools;
+        let pools = executor.dump().pools;
         pools.len() == 1 && pools[0].name == last
     });
-    eventually("and the threads of one", || executor.snapshot().threads <= 3);
+    eventually("and the threads of one", || executor.dump().threads <= 3);
     assert!(names.len() <= 12 * 4, "{} different pools: {names:?}", names.len());
     falls_quiet(&prefix);
     drop((queue, executor));
@@ -535,10 +535,10 @@ fn a_change_without_work_wakes_nobody() {
     let executor = builder.build().unwrap();
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
     queue.apply_attrs(Attrs::new().nice(1)).unwrap();
-    assert_eq!(executor.snapshot().threads, 0);
+    assert_eq!(executor.dump().threads, 0);
     queue.spawn(|| ()).unwrap().join().unwrap();
     falls_quiet(&prefix);
-    let (threads, sleeps) = (executor.snapshot().threads, crate::support::sleeps_of(&prefix));
+    let (threads, sleeps) = (executor.dump().threads, crate::support::sleeps_of(&prefix));
     let other = WorkQueue::new("o").attrs(Attrs::new().nice(1)).build_on(&executor).unwrap();
     other.spawn(|| ()).unwrap().join().unwrap();
     falls_quiet(&prefix);
@@ -549,7 +549,7 @@ fn a_change_without_work_wakes_nobody() {
     }
     falls_quiet(&prefix);
     assert_eq!(crate::support::sleeps_of(&prefix), sleeps);
-    assert!(executor.snapshot().threads <= threads.max(3));
+    assert!(executor.dump().threads <= threads.max(3));
 }
 
 /// spec: A4: a queue keeps the pools that it has left, and whoever comes with the same attributes uses these. So there are

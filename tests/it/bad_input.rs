@@ -142,8 +142,8 @@ fn an_executor_whose_manager_cannot_be_made_is_an_error() {
 fn queue_error(builder: WorkQueueBuilder) -> BuildQueueError {
     let executor = cpus(2);
     let error = builder.build_on(&executor).unwrap_err();
-    assert!(executor.snapshot().pools.is_empty(), "nothing was made");
-    assert_eq!(executor.snapshot().threads, 0);
+    assert!(executor.dump().pools.is_empty(), "nothing was made");
+    assert_eq!(executor.dump().threads, 0);
     error
 }
 

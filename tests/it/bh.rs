@@ -26,7 +26,7 @@ fn each_cpu_and_priority_has_one_context() {
         let tell = || (current_pool(), thread_id(), own_status("Cpus_allowed_list"));
         let (name, thread, allowed) = queue.spawn_on(round / 4 % 4, tell).unwrap().join().unwrap();
         let pinned = allowed.parse::<usize>().is_ok();
-        assert!(pinned || executor.snapshot().portable, "pinned to one CPU: {allowed}");
+        assert!(pinned || executor.dump().portable, "pinned to one CPU: {allowed}");
         assert_eq!(*threads.entry(name).or_insert(thread), thread, "always the same thread");
     }
     let names: Vec<&str> = threads.keys().map(String::as_str).collect();
@@ -332,7 +332,7 @@ fn contexts_take_part_in_the_cap() {
     for round in 0..stress(30) {
         let name = queues[round % 2].spawn_on(round / 2 % 2, current_pool).unwrap().join().unwrap();
         assert_eq!(name.starts_with("bh"), round % 2 == 0);
-        assert!(executor.snapshot().threads <= 1);
+        assert!(executor.dump().threads <= 1);
     }
 }
 

@@ -357,7 +357,7 @@ fn idle_workers_are_culled_down_to_two() {
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     for _ in 0..2 {
         crowd_of_workers(&queue, 12);
-        eventually("two are left", || idle_of(&executor) == (2, 2) && executor.snapshot().threads == 2);
+        eventually("two are left", || idle_of(&executor) == (2, 2) && executor.dump().threads == 2);
         assert_eq!(queue.spawn(|| 1).unwrap().join().unwrap(), 1);
     }
 }

@@ -10,7 +10,7 @@ use crate::support::{
 };
 
 fn dump_of(executor: &Executor) -> String {
-    executor.snapshot().to_string()
+    executor.dump().to_string()
 }
 
 /// spec: W10 (current_work, current_queue): of whom the item is, on every kind of queue.
@@ -186,16 +186,16 @@ fn what_an_item_says_is_shown_until_it_ends() {
                 doors.1.wait_unguarded();
             });
             let shown = |text: &str| holds_within(SOON, || dump_of(executor).contains(text));
-            assert!(shown(r#" "resizing 7 of 9\n\"whole\"""#), "{}", executor.snapshot());
+            assert!(shown(r#" "resizing 7 of 9\n\"whole\"""#), "{}", executor.dump());
             first.open();
-            assert!(shown(r#" "done with resizing""#), "{}", executor.snapshot());
-            assert!(!dump_of(executor).contains("7 of 9"), "{}", executor.snapshot());
+            assert!(shown(r#" "done with resizing""#), "{}", executor.dump());
+            assert!(!dump_of(executor).contains("7 of 9"), "{}", executor.dump());
             second.open();
             item.unwrap().join().unwrap();
             eventually("it is not shown", || !dump_of(executor).contains("done with resizing"));
             // Neither is it taken for the next item's.
             let next = executor.clone();
-            let dump = queue.spawn(move || next.snapshot().to_string()).unwrap().join().unwrap();
+            let dump = queue.spawn(move || next.dump().to_string()).unwrap().join().unwrap();
             assert!(!dump.contains("done with resizing"), "{dump}");
         }
     });
@@ -219,13 +219,13 @@ fn descriptions_are_never_mixed_up() {
         drop(queue.spawn(item).unwrap());
     }
     while ended.load(Ordering::SeqCst) < 200 {
-        for pool in executor.snapshot().pools {
-            let mut said: Vec<&str> =
-                pool.worker_states.iter().filter_map(|state| Some(state.split_once('"')?.1)).collect();
+        for pool in executor.dump().pools {
+            let items = pool.crew.iter().filter_map(|worker| worker.item.as_ref());
+            let mut said: Vec<&str> = items.filter_map(|item| item.description.as_deref()).collect();
             said.sort_unstable();
             let all = said.len();
             said.dedup_by_key(|text| text.split_once('.').unwrap().0);
-            assert!(said.len() == all, "an item is on one worker: {:?}", pool.worker_states);
+            assert!(said.len() == all, "an item is on one worker: {:?}", pool.crew);
         }
     }
     queue.flush().unwrap();

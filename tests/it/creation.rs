@@ -37,7 +37,7 @@ fn assert_work_is_done(executor: &Executor) {
     for (n, handle) in handles.into_iter().enumerate() {
         match handle.join_timeout(SOON) {
             Ok(result) => assert_eq!(result.unwrap(), n),
-            Err(_) => panic!("item {n} never ran: {}", executor.snapshot()),
+            Err(_) => panic!("item {n} never ran: {}", executor.dump()),
         }
     }
     queues.iter().for_each(|queue| queue.flush_timeout(SOON).unwrap());
@@ -105,7 +105,7 @@ fn without_any_worker_work_waits_and_then_runs() {
     let cancelled = queue.spawn(|| ()).unwrap();
     assert!(cancelled.cancel());
     assert_eq!(queue.flush_timeout(Duration::from_millis(30)), Err(cmwq::WaitError::TimedOut));
-    assert_eq!((count.load(Ordering::SeqCst), executor.snapshot().threads), (0, 0));
+    assert_eq!((count.load(Ordering::SeqCst), executor.dump().threads), (0, 0));
     let patient = queue.spawn(|| 7).unwrap();
     spawns.recover();
     assert_eq!(patient.join().unwrap(), 7);
@@ -223,9 +223,9 @@ fn while_creations_fail_at_random_every_item_is_accounted_for() {
         assert_eq!(ran.load(Ordering::SeqCst), accepted - cancelled);
         assert_eq!(ordered.peak(), 1);
         // What was cancelled is rescued as well, without a run.
-        let counted: u64 = queues.iter().map(WorkQueue::rescued).sum();
+        let counted: u64 = queues.iter().map(|queue| queue.counters().rescued).sum();
         assert!(counted >= rescued.load(Ordering::SeqCst) as u64);
-        assert_eq!(queues[5].rescued(), 0);
+        assert_eq!(queues[5].counters().rescued, 0);
         drop((queues, executor));
         eventually("all threads ended", || no_thread_of(&prefix));
     }

@@ -72,7 +72,7 @@ pub(crate) fn looking(mode: Detection) -> Option<Executor> {
 
 /// Where threads are not shown, there is nothing to test.
 pub(crate) fn sees(executor: &Executor) -> bool {
-    !executor.snapshot().portable
+    !executor.dump().portable
 }
 
 /// The queues of which one item keeps the next one of its CPU waiting.
@@ -89,7 +89,7 @@ fn kinds() -> [WorkQueueBuilder; 4] {
 #[track_caller]
 pub(crate) fn comes_to_rest(executor: &Executor) {
     eventually("nobody counts, and all are idle", || {
-        let mut pools = executor.snapshot().pools.into_iter();
+        let mut pools = executor.dump().pools.into_iter();
         pools.all(|pool| {
             pool.running == 0 && pool.waking == 0 && pool.idle == pool.workers && pool.pending == 0
         })
@@ -116,7 +116,7 @@ pub(crate) fn check_count(executor: &Executor, queue: &WorkQueue) {
         items.into_iter().for_each(|item| item.join().unwrap());
         crowd.peak() == 1
     };
-    assert!((0..5).any(one_at_a_time), "several run at a time: {}", executor.snapshot());
+    assert!((0..5).any(one_at_a_time), "several run at a time: {}", executor.dump());
     comes_to_rest(executor);
     a_blocked_item_lets_another_one_in(queue);
 }
@@ -134,7 +134,7 @@ fn whoever_blocks_without_a_word_lets_the_next_item_start() {
                 let first = queue.spawn(block).unwrap();
                 let second = queue.spawn(|| ()).unwrap();
                 let second = second.join_timeout(SOON);
-                assert!(second.is_ok(), "{mode}, {way}: {}", executor.snapshot());
+                assert!(second.is_ok(), "{mode}, {way}: {}", executor.dump());
                 end();
                 first.join().unwrap();
             }
@@ -161,7 +161,7 @@ fn a_pod_full_of_blocked_items_goes_on() {
             })
             .collect();
         let opens = queue.spawn(move || door.open()).unwrap();
-        assert!(opens.join_timeout(SOON).is_ok(), "{mode}: {}", executor.snapshot());
+        assert!(opens.join_timeout(SOON).is_ok(), "{mode}: {}", executor.dump());
         blocked.into_iter().for_each(|item| item.join().unwrap());
         comes_to_rest(&executor);
     }
@@ -175,7 +175,7 @@ fn the_mode_that_is_in_force_is_shown() {
         // Whatever the manager finds out, it has when it has made a worker.
         let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
         queue.spawn(|| ()).unwrap().join().unwrap();
-        let snapshot = executor.snapshot();
+        let snapshot = executor.dump();
         (snapshot.detection, snapshot.detection_fallback, snapshot.portable)
     };
     assert_eq!(told(Detection::Off).0, Detection::Off);

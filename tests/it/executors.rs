@@ -24,8 +24,8 @@ fn executors_are_values_apart_from_each_other() {
     drop(one);
     let queue = WorkQueue::per_cpu("q").build_on(&clone).unwrap();
     assert_eq!(queue.spawn(current_pool).unwrap().join().unwrap(), "0");
-    assert!(clone.snapshot().threads > 0);
-    assert_eq!(two.snapshot().threads, 0, "the other executor had nothing to do");
+    assert!(clone.dump().threads > 0);
+    assert_eq!(two.dump().threads, 0, "the other executor had nothing to do");
 }
 
 /// spec: E1, E2: every setting is taken, and an executor with all of them works.
@@ -48,12 +48,12 @@ fn every_setting_is_taken() {
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
     let name = queue.spawn(|| std::thread::current().name().unwrap().to_owned()).unwrap().join().unwrap();
     assert!(name.starts_with(&prefix), "{name}");
-    let pools = executor.snapshot().pools;
+    let pools = executor.dump().pools;
     assert_eq!((pools.len(), pools[0].nice, pools[0].cpus.to_string().as_str()), (1, 3, "1-2"));
     drop(queue);
     let urgent = WorkQueue::unbound("urgent").high_priority().build_on(&executor).unwrap();
     urgent.spawn(|| ()).unwrap().join().unwrap();
-    assert!(executor.snapshot().pools.iter().any(|pool| pool.nice == 2));
+    assert!(executor.dump().pools.iter().any(|pool| pool.nice == 2));
 }
 
 /// spec: E2 (default CPUs: the process's own affinity mask, default topology: probed)
@@ -63,7 +63,7 @@ fn by_default_an_executor_uses_the_cpus_of_the_process() {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let own: CpuSet = list.trim().parse().unwrap();
-    if executor.snapshot().portable {
+    if executor.dump().portable {
         assert_eq!(*executor.cpus(), (0..own.len()).collect(), "how many they are is known, and not which");
     } else {
         assert_eq!(*executor.cpus(), own);
@@ -77,7 +77,7 @@ fn by_default_an_executor_uses_the_cpus_of_the_process() {
 fn a_snapshot_says_whether_workers_are_bound() {
     let executor = Executor::builder().random_placement(3).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-    let snapshot = executor.snapshot();
+    let snapshot = executor.dump();
     assert_eq!(
         snapshot.portable,
         !cfg!(target_os = "linux") || cfg!(cmwq_portable),
@@ -87,7 +87,7 @@ fn a_snapshot_says_whether_workers_are_bound() {
     let item = || (current_pool(), own_status("Cpus_allowed_list"));
     let (pool, allowed) = queue.spawn(item).unwrap().join().unwrap();
     if snapshot.portable {
-        assert!(!executor.snapshot().affinity_denied && !executor.snapshot().nice_denied, "nobody was asked");
+        assert!(!executor.dump().affinity_denied && !executor.dump().nice_denied, "nobody was asked");
     } else {
         assert_eq!(allowed, pool);
     }
@@ -130,8 +130,8 @@ fn a_hundred_queues_without_work_cost_no_threads() {
         .map(|builder| builder.build_on(&executor).unwrap())
         .collect();
     queues.iter().for_each(|queue| queue.flush().unwrap());
-    assert_eq!(executor.snapshot().threads, 0);
-    assert!(executor.snapshot().pools.is_empty(), "pools are made on demand");
+    assert_eq!(executor.dump().threads, 0);
+    assert!(executor.dump().pools.is_empty(), "pools are made on demand");
     // The manager's own name is written by the manager itself, a moment after it was made.
     eventually("only the manager runs", || threads_of(&prefix) == [format!("{prefix}/manager")]);
 }
@@ -147,11 +147,11 @@ fn per_cpu_queues_share_two_pools_per_cpu() {
     for queue in queues.iter().cycle().take(200) {
         queue.spawn(|| ()).unwrap().join().unwrap();
     }
-    let mut names: Vec<String> = executor.snapshot().pools.into_iter().map(|pool| pool.name).collect();
+    let mut names: Vec<String> = executor.dump().pools.into_iter().map(|pool| pool.name).collect();
     names.sort();
     assert_eq!(names, ["0", "0H", "1", "1H"]);
     // One that works and its spare, in each.
-    assert!(executor.snapshot().threads <= 8, "{}", executor.snapshot());
+    assert!(executor.dump().threads <= 8, "{}", executor.dump());
 }
 
 /// spec: E3 (unbound pools: shared by every queue with equal attributes, dropped with their last user), C5 (every
@@ -168,17 +168,17 @@ fn unbound_pools_are_shared_by_equals_and_end_with_their_last_user() {
     let first = used(WorkQueue::unbound("a"));
     let second = used(WorkQueue::unbound("b"));
     let ordered = used(WorkQueue::ordered("c"));
-    assert_eq!(executor.snapshot().pools.len(), 1, "{}", executor.snapshot());
+    assert_eq!(executor.dump().pools.len(), 1, "{}", executor.dump());
     let nice = used(WorkQueue::unbound("d").attrs(Attrs::new().nice(5)));
     let managed = used(WorkQueue::new("e"));
     let half = used(WorkQueue::new("f").attrs(Attrs::new().cpus(CpuSet::single(1))));
-    let targets: Vec<_> = executor.snapshot().pools.iter().map(|pool| pool.target).collect();
-    assert_eq!(targets, [None, None, Some(2), Some(1)], "{}", executor.snapshot());
+    let targets: Vec<_> = executor.dump().pools.iter().map(|pool| pool.target).collect();
+    assert_eq!(targets, [None, None, Some(2), Some(1)], "{}", executor.dump());
     drop((first, ordered, nice, managed, half));
-    eventually("pools without users are gone", || executor.snapshot().pools.len() == 1);
+    eventually("pools without users are gone", || executor.dump().pools.len() == 1);
     drop(second);
-    eventually("the last pool is gone", || executor.snapshot().pools.is_empty());
-    eventually("its workers are gone", || threads_of(&prefix).len() == 1 && executor.snapshot().threads == 0);
+    eventually("the last pool is gone", || executor.dump().pools.is_empty());
+    eventually("its workers are gone", || threads_of(&prefix).len() == 1 && executor.dump().threads == 0);
     // It is made anew when it is needed again.
     used(WorkQueue::unbound("g"));
 }

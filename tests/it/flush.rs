@@ -55,7 +55,7 @@ fn a_flush_of_an_unused_queue_returns_at_once() {
             queue.flush().unwrap();
             queue.clone().flush().unwrap();
         }
-        assert_eq!(executor.snapshot().threads, 0);
+        assert_eq!(executor.dump().threads, 0);
     });
 }
 

@@ -37,7 +37,7 @@ fn a_hog_lets_the_next_item_start() {
     let _limit = time_limit();
     for mode in [Detection::Sampling, Detection::Auto] {
         let executor = builder("core:1 pu:1").0.detection(mode).build().unwrap();
-        if executor.snapshot().portable {
+        if executor.dump().portable {
             return;
         }
         for queue in [WorkQueue::per_cpu("q"), WorkQueue::per_cpu("h").high_priority()] {
@@ -54,7 +54,7 @@ fn a_hog_lets_the_next_item_start() {
                     std::thread::sleep(Duration::from_millis(2));
                 });
                 let raises = queue.spawn(move || flag.store(true, Ordering::Relaxed)).unwrap();
-                assert!(raises.join_timeout(SOON).is_ok(), "{mode}: {}", executor.snapshot());
+                assert!(raises.join_timeout(SOON).is_ok(), "{mode}: {}", executor.dump());
                 hog.unwrap().join().unwrap();
                 check_count(&executor, &queue);
             }
@@ -89,7 +89,7 @@ fn items_that_compute_and_sleep_by_turns_end_in_the_right_count() {
 fn spinning_items_make_no_crowd() {
     let _limit = time_limit();
     let (executor, _) = counted(None);
-    if executor.snapshot().portable {
+    if executor.dump().portable {
         return;
     }
     let spinners = WorkQueue::per_cpu("spinners").max_active(4).build_on(&executor).unwrap();
@@ -102,7 +102,7 @@ fn spinning_items_make_no_crowd() {
         })
         .collect();
     let raises = others.spawn(move || flag.store(true, Ordering::Relaxed)).unwrap();
-    assert!(raises.join_timeout(3 * SOON).is_ok(), "{}", executor.snapshot());
+    assert!(raises.join_timeout(3 * SOON).is_ok(), "{}", executor.dump());
     items.into_iter().for_each(|item| item.join().unwrap());
     let workers = pool(&executor, "0").workers;
     assert!(workers <= 7, "{workers} workers");
@@ -137,7 +137,7 @@ fn sleeping_items_grow_a_pool_up_to_max_active() {
     let _limit = time_limit();
     let (executor, made) = counted(None);
     let peak = sleep_together(&executor);
-    let least = if executor.snapshot().portable { 1 } else { 2 };
+    let least = if executor.dump().portable { 1 } else { 2 };
     assert!((least..=64).contains(&peak), "{peak} at once");
     // One that keeps order, and one in reserve.
     let made = made.load(Ordering::SeqCst);
@@ -151,9 +151,9 @@ fn at_the_cap_sleeping_items_degrade_to_waiting() {
     let (executor, made) = counted(Some(3));
     let peak = sleep_together(&executor);
     assert!(peak <= 3, "{peak} at once");
-    let threads = executor.snapshot().threads;
+    let threads = executor.dump().threads;
     assert!(threads <= 3, "{threads} threads");
     assert!(made.load(Ordering::SeqCst) <= 3);
-    eventually("nobody is being made", || executor.snapshot().pools.iter().all(|pool| !pool.creating));
+    eventually("nobody is being made", || executor.dump().pools.iter().all(|pool| !pool.creating));
     comes_to_rest(&executor);
 }

@@ -18,7 +18,7 @@ fn check(offenders: &[Offender]) {
 
 /// Nothing is found here, on systems that do not show what threads do.
 fn is_blind(executor: &Executor) -> bool {
-    executor.snapshot().portable
+    executor.dump().portable
 }
 
 /// An item that uses more CPU time than it should.
@@ -125,8 +125,8 @@ fn without_detection_nobody_blocks_undeclared() {
     let items = [queue.spawn(sleeps).unwrap(), queue.spawn(sleeps).unwrap()];
     items.into_iter().for_each(|item| item.join().unwrap());
     assert_eq!(executor.undeclared_blockers(), []);
-    assert_eq!(executor.snapshot().detection, Detection::Off);
-    assert_eq!(executor.snapshot().detection_fallback, None, "that is what was asked for");
+    assert_eq!(executor.dump().detection, Detection::Off);
+    assert_eq!(executor.dump().detection_fallback, None, "that is what was asked for");
 }
 
 /// spec: S3: what an item captured may block when it is dropped: that is the item's, too.

@@ -182,7 +182,7 @@ fn rescuers_may_sleep() {
     };
     let items: Vec<_> = (0..5).map(|_| queue.spawn(nap()).unwrap()).collect();
     items.into_iter().for_each(|item| item.join().unwrap());
-    assert_eq!((queue.rescued(), crowd.peak()), (5, 1));
+    assert_eq!((queue.counters().rescued, crowd.peak()), (5, 1));
     spawns.recover();
     queue.spawn(|| ()).unwrap().join().unwrap();
     eventually("a worker is there", || pool(&executor, "0").workers > 0);

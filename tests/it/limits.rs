@@ -252,5 +252,5 @@ fn looking_at_an_unused_queue_makes_nothing() {
     let executor: Executor = cpus(2);
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
     assert!(queue.is_empty() && !queue.is_congested(1).unwrap());
-    assert!(executor.snapshot().pools.is_empty());
+    assert!(executor.dump().pools.is_empty());
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use cmwq::{AffinityScope, Attrs, Executor, JoinHandle, PoolSnapshot, WorkQueue, blocking};
+use cmwq::observe::PoolSnapshot;
+use cmwq::{AffinityScope, Attrs, Executor, JoinHandle, WorkQueue, blocking};
 
 use crate::support::{
     Door, SOON, builder, current_pool, eventually, falls_quiet, own_nice, own_status, pool, time_limit,
@@ -39,7 +40,7 @@ fn at_home<R: Send>(issuer: impl FnOnce() -> R + Send) -> R {
 /// is it this one?
 fn is_at_home() -> bool {
     let (probe, _) = two_pods();
-    if probe.snapshot().portable {
+    if probe.dump().portable {
         let strict = queue(&probe, true);
         let name = strict.spawn(current_pool).unwrap().join().unwrap();
         return pool(&probe, &name).cpus.to_string() == "0";
@@ -76,9 +77,7 @@ fn an_item_starts_at_home_while_its_pod_is_free() {
         let elsewhere = at_home(|| {
             let round = |_| {
                 let rests = |pool: &PoolSnapshot| pool.waking == 0 && pool.idle == pool.workers;
-                eventually("nobody is about to look for work", || {
-                    executor.snapshot().pools.iter().all(rests)
-                });
+                eventually("nobody is about to look for work", || executor.dump().pools.iter().all(rests));
                 let executor = executor.clone();
                 let queued = Instant::now();
                 let item = queue.spawn(move || (queued.elapsed(), here(&executor))).unwrap();
@@ -89,8 +88,8 @@ fn an_item_starts_at_home_while_its_pod_is_free() {
             };
             (0..50).map(round).sum::<u64>()
         });
-        let starts = queue.starts();
-        assert_eq!((starts.home, starts.away, starts.stolen), (50 - elsewhere, 0, elsewhere));
+        let counters = queue.counters();
+        assert_eq!((counters.home(), counters.away, counters.stolen), (50 - elsewhere, 0, elsewhere));
     }
 }
 
@@ -113,7 +112,7 @@ fn an_item_behind_one_that_waits_for_it_starts_in_the_other_pod() {
         });
         let second = second.join().unwrap();
         first.join().unwrap();
-        assert!(second == "1" || queue.starts().stolen >= round, "it could not start in the full pod 0");
+        assert!(second == "1" || queue.counters().stolen >= round, "it could not start in the full pod 0");
     }
 }
 
@@ -132,7 +131,7 @@ fn a_strict_item_waits_for_its_pod() {
         first.join().unwrap();
     });
     queue.flush().unwrap();
-    assert_eq!((queue.starts().home, queue.starts().stolen), (2, 0));
+    assert_eq!((queue.counters().home(), queue.counters().stolen), (2, 0));
 }
 
 /// spec: A3: both pods are full when the item comes, and then one of them has room: since its item ends, or blocks.
@@ -174,7 +173,7 @@ fn a_pod_that_gets_room_takes_what_waits_elsewhere() {
         held.0.join().unwrap();
         held.1.join().unwrap();
     }
-    assert!(queue.starts().stolen >= 2);
+    assert!(queue.counters().stolen >= 2);
 }
 
 /// spec: A3: a worker was woken for the item, and finds the pod full of what has returned from a block.
@@ -295,7 +294,7 @@ fn an_item_of_an_issuer_that_goes_on_spinning_starts_elsewhere() {
         waited.sort();
         waited
     });
-    println!("waited {:?} (median), {:?} at most; {:?}", waited[15], waited[29], queue.starts());
+    println!("waited {:?} (median), {:?} at most; {:?}", waited[15], waited[29], queue.counters());
     assert!(waited[3] <= Duration::from_millis(10), "{waited:?}");
 }
 
@@ -329,7 +328,7 @@ fn an_item_whose_cpu_is_taken_by_others_starts_elsewhere() {
         waited
     });
     waited.sort();
-    println!("waited {:?} (median), {:?} at most; {:?}", waited[15], waited[29], queue.starts());
+    println!("waited {:?} (median), {:?} at most; {:?}", waited[15], waited[29], queue.counters());
     assert!(waited[3] <= Duration::from_millis(10), "{waited:?}");
 }
 
@@ -361,7 +360,7 @@ fn a_worker_that_the_system_has_moved_begins_at_home() {
     let cpus = core_affinity::get_core_ids().unwrap_or_default();
     let _limit = time_limit();
     let (executor, _) = two_pods();
-    if cpus.len() < 2 || executor.snapshot().portable {
+    if cpus.len() < 2 || executor.dump().portable {
         return println!("SKIPPED: one CPU, or a system that binds nobody, has no elsewhere");
     }
     let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
@@ -376,14 +375,14 @@ fn a_worker_that_the_system_has_moved_begins_at_home() {
                 core_affinity::set_for_current(there.unwrap())
             });
             assert!(elsewhere.unwrap().join().unwrap());
-            eventually("it rests", || executor.snapshot().pools.iter().all(|pool| pool.idle == pool.workers));
+            eventually("it rests", || executor.dump().pools.iter().all(|pool| pool.idle == pool.workers));
             let now = queue.spawn(allowed).unwrap().join().unwrap();
             assert_eq!(now, "0-1", "it was let go again");
         }
     });
-    let starts = queue.starts();
-    assert!(starts.repatriated >= 1 && starts.stolen == 0, "{starts:?}");
-    assert_eq!(starts.home + starts.away, 11);
+    let counters = queue.counters();
+    assert!(counters.repatriated >= 1 && counters.stolen == 0, "{counters:?}");
+    assert_eq!(counters.started, 11);
 }
 
 /// spec: S1 (an idle executor makes no wake-ups): not for siblings either.

@@ -21,13 +21,13 @@ fn at_the_cap_work_comes_before_spares() {
     let executor = builder("pu:3").0.max_threads(3).build().unwrap();
     let (busy, needy, rich) = (queue_of(&executor, 0), queue_of(&executor, 1), queue_of(&executor, 2));
     rich.spawn(|| ()).unwrap().join().unwrap();
-    eventually("a worker and a spare", || executor.snapshot().pools.iter().any(|pool| pool.idle == 2));
+    eventually("a worker and a spare", || executor.dump().pools.iter().any(|pool| pool.idle == 2));
     let door = Door::default();
     let inside = door.clone();
     let held = busy.spawn(move || inside.wait()).unwrap();
     // The rich pool's idle workers make room, though the busy one would like to have a spare.
     let served = needy.spawn(|| ()).unwrap().join_timeout(SOON);
-    assert!(served.is_ok(), "it waited behind a spare: {}", executor.snapshot());
+    assert!(served.is_ok(), "it waited behind a spare: {}", executor.dump());
     assert!(!held.is_finished());
     door.open();
     held.join().unwrap();
@@ -68,5 +68,5 @@ fn a_hook_that_waits_loses_no_request() {
     eventually("the hook waits", || is_inside.load(Ordering::Relaxed) == 1);
     let item = second.spawn(|| ()).unwrap();
     answer.send(()).unwrap();
-    assert!(item.join_timeout(SOON).is_ok(), "the request was lost: {}", executor.snapshot());
+    assert!(item.join_timeout(SOON).is_ok(), "the request was lost: {}", executor.dump());
 }

@@ -45,7 +45,7 @@ fn wait_for_the_next(queue: &WorkQueue) {
 #[track_caller]
 fn run(executor: &Executor, queue: &WorkQueue, item: impl FnOnce() + Send + 'static) {
     let ended = queue.spawn(item).unwrap().join_timeout(SOON);
-    assert!(matches!(ended, Ok(Ok(()))), "it waits for ever: {}", executor.snapshot());
+    assert!(matches!(ended, Ok(Ok(()))), "it waits for ever: {}", executor.dump());
 }
 
 /// spec: C2 (`may_block`): who stays inside is replaced, with whatever detection.
@@ -212,7 +212,7 @@ fn no_use_of_guards_puts_the_count_wrong() {
     let _limit = time_limit();
     for (seed, executor) in executors().into_iter().enumerate() {
         let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-        let looks = executor.snapshot().detection != Detection::Off;
+        let looks = executor.dump().detection != Detection::Off;
         let mut seeds = Random(seed as u64);
         for round in 0..stress(150) {
             let (own, mut random) = (queue.clone(), Random(seeds.below(u64::MAX)));

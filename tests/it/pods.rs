@@ -74,7 +74,7 @@ fn workers_of_a_pod_are_bound_to_its_cpus() {
             };
             let (name, allowed) = queue.spawn(item).unwrap().join().unwrap();
             let pool = pool(&executor, &name);
-            assert!(pool.cpus.to_string() == allowed || executor.snapshot().portable, "{pool}: {allowed}");
+            assert!(pool.cpus.to_string() == allowed || executor.dump().portable, "{pool}: {allowed}");
             assert_eq!(pool.target, Some(pool.cpus.len()));
         }
         assert_eq!(items.load(Ordering::SeqCst), 20);
@@ -88,7 +88,7 @@ fn workers_that_the_system_has_let_go_are_bound_again() {
     let _limit = time_limit();
     let executor = cmwq::Executor::builder().build().unwrap();
     let cpus = executor.cpus().clone();
-    if cpus.len() < 2 || executor.snapshot().portable {
+    if cpus.len() < 2 || executor.dump().portable {
         return eprintln!("SKIPPED: on one CPU, or without pinning, nobody can be bound to more");
     }
     let all = cpus.iter().fold(rustix::thread::CpuSet::new(), |mut set, cpu| {

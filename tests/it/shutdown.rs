@@ -42,7 +42,7 @@ fn a_shutdown_runs_everything_and_ends_all_threads() {
         let report = executor.shutdown(SOON).unwrap();
         assert!(report.is_complete() && report.queues.is_empty(), "{report}");
         assert_eq!(runs.load(Ordering::SeqCst), 2 * stress(200));
-        assert_eq!(executor.snapshot().threads, 0);
+        assert_eq!(executor.dump().threads, 0);
         assert!(queues.iter().all(|queue| queue.is_empty() && refusal(queue) == Some(QueueError::ShutDown)));
     });
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cmwq::{AffinityScope, Attrs, Executor, Work, WorkQueue};
+use cmwq::{AffinityScope, Attrs, Counters, Executor, Work, WorkQueue};
 
 use crate::support::{
     Random, builder, burn, cpus, eventually, no_thread_of, on_each_executor, stress, time_limit,
@@ -17,6 +17,7 @@ struct Books {
     refused: AtomicUsize,
     cancelled: AtomicUsize,
     run: AtomicUsize,
+    panicked: AtomicUsize,
     /// For each issuer, the last number that ran on the ordered queue.
     ordered: Mutex<Vec<usize>>,
 }
@@ -50,7 +51,10 @@ fn all_queues(executor: &Executor) -> Vec<WorkQueue> {
 fn behave(books: &Books, kind: u64) {
     Books::count(&books.run);
     match kind {
-        0 => panic!("on purpose"),
+        0 => {
+            Books::count(&books.panicked);
+            panic!("on purpose");
+        }
         1 => cmwq::blocking(|| std::thread::sleep(Duration::from_micros(50))),
         2 => std::mem::forget(cmwq::BlockingGuard::enter()),
         3 => burn(Duration::from_micros(30)),
@@ -89,16 +93,17 @@ fn produce(
             2 if n % 16 == 0 => queue.flush().unwrap(),
             action => {
                 let inner = Arc::clone(books);
-                let Ok(handle) = queue.spawn(move || behave(&inner, kind)) else {
-                    Books::count(&books.refused);
-                    continue;
-                };
-                Books::count(&books.accepted);
-                match action {
-                    3 if handle.cancel() => Books::count(&books.cancelled),
-                    4 => drop(handle.join()),
-                    5 => drop(handle.join_timeout(Duration::from_micros(20))),
-                    _ => drop(handle),
+                match queue.spawn(move || behave(&inner, kind)) {
+                    Ok(handle) => {
+                        Books::count(&books.accepted);
+                        match action {
+                            3 if handle.cancel() => Books::count(&books.cancelled),
+                            4 => drop(handle.join()),
+                            5 => drop(handle.join_timeout(Duration::from_micros(20))),
+                            _ => drop(handle),
+                        }
+                    }
+                    Err(_) => Books::count(&books.refused),
                 }
             }
         }
@@ -136,10 +141,15 @@ fn stress_on(executor: &Executor, producers: usize, items: usize) {
     queues.iter().for_each(|queue| queue.flush().unwrap());
     ordered.flush().unwrap();
     assert!(books.balance());
+    let counters: Counters = queues.iter().chain([&ordered]).map(WorkQueue::counters).sum();
+    assert_eq!(counters.in_flight(), 0);
+    assert_eq!(counters.started, books.run.load(Ordering::SeqCst) as u64);
+    assert_eq!(counters.cancelled, books.cancelled.load(Ordering::SeqCst) as u64);
+    assert_eq!(counters.panicked, books.panicked.load(Ordering::SeqCst) as u64, "and nobody else");
     assert_eq!(*books.ordered.lock().unwrap(), vec![items; producers]);
 }
 
-/// spec: W1, W2, W9, Q3, Q4, C1, C2, F1
+/// spec: W1, W2, W9, Q3, Q4, C1, C2, F1, O1
 #[test]
 fn mixed_work_on_all_queues_balances() {
     on_each_executor(|executor| stress_on(executor, 3, stress(600)));
@@ -189,7 +199,7 @@ fn ten_thousand_queues_come_and_go_with_work_in_them() {
     }
     eventually("all ran", || runs.load(Ordering::Relaxed) == 3 * count);
     // Items of unmanaged queues start as soon as possible, each on a thread of its own.
-    for pool in executor.snapshot().pools {
+    for pool in executor.dump().pools {
         assert!(pool.target.is_none_or(|target| pool.workers <= target + 2), "{pool}");
     }
 }

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use cmwq::{Detection, Executor, ExecutorBuilder, PoolSnapshot, TopologySource, Work, WorkQueue};
+use cmwq::observe::PoolSnapshot;
+use cmwq::{Detection, Executor, ExecutorBuilder, TopologySource, Work, WorkQueue};
 
 /// Long enough for anything that happens at all, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -285,7 +286,7 @@ pub(crate) fn current_pool() -> String {
 
 /// The snapshot of one pool.
 pub(crate) fn pool(executor: &Executor, name: &str) -> PoolSnapshot {
-    let pools = executor.snapshot().pools;
+    let pools = executor.dump().pools;
     pools.into_iter().find(|pool| pool.name == name).unwrap_or_else(|| panic!("there is no pool {name}"))
 }
 

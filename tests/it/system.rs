@@ -56,7 +56,7 @@ fn a_system_queue_is_made_once_for_each_executor() {
         assert!(asked.iter().all(|queue| *queue == here(choose(&executor))), "{name}");
         assert_ne!(here(choose(&executor)), here(choose(&other)), "{name}");
     }
-    assert!(executor.snapshot().pools.is_empty(), "a queue without items costs no pool");
+    assert!(executor.dump().pools.is_empty(), "a queue without items costs no pool");
 }
 
 /// spec: Q5: a flush of one does not wait for the items of another.

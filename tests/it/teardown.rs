@@ -197,7 +197,7 @@ fn pools_that_share_work_end_with_their_last_user() {
         // The last handle goes while they are on their way.
         drop(queue.spawn_batch((0..4).map(item)).unwrap());
         drop(queue);
-        eventually("the pools are gone", || executor.snapshot().pools.is_empty());
+        eventually("the pools are gone", || executor.dump().pools.is_empty());
         eventually("their workers are gone", || threads_of(&prefix).len() == 1);
         assert_eq!(inside.load(Ordering::SeqCst), 4);
     }

@@ -69,7 +69,7 @@ fn workers_have_the_nice_level_of_their_pool() {
     let high = WorkQueue::per_cpu("q").high_priority().build_on(&executor).unwrap();
     let levels = [&normal, &high].map(|queue| queue.spawn(own_nice).unwrap().join().unwrap());
     let process = own_nice();
-    let snapshot = executor.snapshot();
+    let snapshot = executor.dump();
     if snapshot.nice_denied || snapshot.portable {
         assert_eq!(levels, [process, process], "{snapshot}");
     } else {
@@ -91,7 +91,7 @@ fn without_the_privilege_high_priority_workers_run_at_the_normal_level() {
         let executor = one_cpu();
         let high = WorkQueue::per_cpu("q").high_priority().build_on(&executor).unwrap();
         let level = high.spawn(own_nice).unwrap().join().unwrap();
-        let snapshot = executor.snapshot();
+        let snapshot = executor.dump();
         if level == -20 {
             assert!(!snapshot.nice_denied);
             assert!(std::env::var_os(CHILD).is_none(), "the child still has the privilege");
@@ -126,7 +126,7 @@ fn without_the_privilege_high_priority_workers_run_at_the_normal_level() {
 #[test]
 fn workers_inherit_nothing_from_their_creator_or_issuer() {
     let _limit = time_limit();
-    if one_cpu().snapshot().portable {
+    if one_cpu().dump().portable {
         eprintln!("SKIPPED: threads inherit what they like where nothing can be set");
         return;
     }
@@ -144,7 +144,7 @@ fn workers_inherit_nothing_from_their_creator_or_issuer() {
         for _ in 0..50 {
             let (cpu, allowed, nice, mask) = queue.spawn(facts).unwrap().join().unwrap();
             assert_eq!(cpu, allowed, "a worker of a per-CPU pool is bound to its CPU");
-            let denied = executor.snapshot().nice_denied;
+            let denied = executor.dump().nice_denied;
             assert_eq!(nice, if denied { own } else { process });
             assert_ne!(mask, own_mask);
             let blocked = u64::from_str_radix(&mask, 16).unwrap();
@@ -238,7 +238,7 @@ fn there_are_never_more_threads_than_permitted() {
                 .collect();
             eventually("an item began", || begun.load(Ordering::SeqCst) > 0);
             assert!(begun.load(Ordering::SeqCst) <= cap);
-            assert!(executor.snapshot().threads <= cap);
+            assert!(executor.dump().threads <= cap);
             door.open();
             for (n, handle) in handles.into_iter().enumerate() {
                 assert_eq!(handle.join().unwrap(), n);
@@ -264,13 +264,13 @@ fn under_the_cap_idle_threads_of_other_pools_make_room() {
     let handles: Vec<_> = (0..12).map(|_| queue.spawn(current_pool).unwrap()).collect();
     let join = |handle: cmwq::JoinHandle<String>| match handle.join_timeout(SOON) {
         Ok(result) => result.unwrap(),
-        Err(_) => panic!("it never ran: {}", executor.snapshot()),
+        Err(_) => panic!("it never ran: {}", executor.dump()),
     };
     let mut pools: Vec<String> = handles.into_iter().map(join).collect();
     pools.sort();
     pools.dedup();
     assert_eq!(pools, ["0", "1", "2"]);
-    assert_eq!(executor.snapshot().threads, 1);
+    assert_eq!(executor.dump().threads, 1);
 }
 
 /// spec: E2: at the cap, waiting under a guard for an item that needs one more thread degrades to waiting until

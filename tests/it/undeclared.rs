@@ -151,7 +151,7 @@ fn mixed_blocking_balances_at_the_cap_of_threads() {
     let _limit = time_limit();
     let executor = builder("l3:2 core:2 pu:1").0.random_placement(5).max_threads(6).build().unwrap();
     mix(&executor, 200, stress(120));
-    assert!(executor.snapshot().threads <= 6);
+    assert!(executor.dump().threads <= 6);
 }
 
 /// spec: S1, E5: a shutdown waits for what sleeps, or goes on without it; threads that are looked at end.

@@ -86,7 +86,7 @@ fn a_stall_is_told_once_with_all_that_is_known() {
         assert_eq!(worker.queue.as_deref(), Some("thumbnails"));
         assert_eq!(worker.description.as_deref(), Some("the cat"));
         assert!(worker.busy_for >= THRESHOLD && !worker.in_guard, "{worker:?}");
-        if !executor.snapshot().portable {
+        if !executor.dump().portable {
             assert_eq!(worker.state, Some('S'), "{worker:?}");
             // The system may keep the wait channel to itself.
             let channel = worker.wait_channel.as_deref().unwrap_or("futex");
@@ -143,7 +143,7 @@ fn a_pool_that_gets_no_thread_is_told_of() {
         let report = told.recv_timeout(SOON).unwrap();
         assert!(report.at_thread_limit && report.creating, "{report:?}");
         let [worker] = &report.workers[..] else { panic!("one worker has an item: {report:?}") };
-        let counts = !report.pool.starts_with('u') || executor.snapshot().pools[0].target.is_some();
+        let counts = !report.pool.starts_with('u') || executor.dump().pools[0].target.is_some();
         assert_eq!(worker.in_guard, counts, "{report:?}");
         assert_eq!(report.text.contains("blocked as declared"), counts, "{}", report.text);
         door.open();
@@ -200,7 +200,7 @@ fn the_hook_may_use_the_executor_and_panic() {
     static HELPED: AtomicUsize = AtomicUsize::new(0);
     let handler = |report: &StallReport<'_>| {
         let (executor, elsewhere) = HELD.get().unwrap();
-        let pool = executor.snapshot().pools.into_iter().find(|pool| pool.name == report.pool);
+        let pool = executor.dump().pools.into_iter().find(|pool| pool.name == report.pool);
         assert_eq!(pool.unwrap().pending, report.pending);
         drop(elsewhere.spawn(|| HELPED.fetch_add(1, Ordering::SeqCst)).unwrap());
         CALLS.fetch_add(1, Ordering::SeqCst);

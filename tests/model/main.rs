@@ -207,8 +207,9 @@ impl Real {
         if !items || !shots.all(|(real, model)| begun(&real.counters) == usize::from(model.begun)) {
             return false;
         }
-        let pools = self.executor.snapshot().pools;
-        let still = |pool: &cmwq::PoolSnapshot| pool.pending == 0 && pool.waking == 0 && !pool.creating;
+        let pools = self.executor.dump().pools;
+        let still =
+            |pool: &cmwq::observe::PoolSnapshot| pool.pending == 0 && pool.waking == 0 && !pool.creating;
         let busy: usize = pools.iter().map(|pool| pool.workers - pool.idle).sum();
         pools.iter().all(still) && busy == model.running()
     }

@@ -165,7 +165,7 @@ impl World {
     /// What the executors look like, for whoever finds out what went wrong.
     pub(crate) fn describe(&self) -> String {
         let executors = self.executors.iter().filter_map(|executor| executor.lock().unwrap().clone());
-        executors.map(|executor| executor.snapshot().to_string()).collect()
+        executors.map(|executor| executor.dump().to_string()).collect()
     }
 
     pub(crate) fn replace_executor(&self, random: &mut Random) {

@@ -16,7 +16,7 @@ fn pods_of(executor: &Executor, scope: AffinityScope) -> Pods {
     let queue = strict(executor, scope);
     let pod_of = |cpu| {
         let seen = on(cpu, || queue.spawn(look).unwrap().join().unwrap());
-        let pool = executor.snapshot().pools.into_iter().find(|pool| pool.name == seen.pool);
+        let pool = executor.dump().pools.into_iter().find(|pool| pool.name == seen.pool);
         let pod = pool.unwrap_or_else(|| panic!("there is no pool {}", seen.pool)).cpus;
         assert_eq!(seen.allowed, pod, "scope {scope}: the worker of pool {} is bound to its pod", seen.pool);
         assert!(pod.contains(seen.cpu), "scope {scope}: in {pod}, not on {}", seen.cpu);

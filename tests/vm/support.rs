@@ -112,7 +112,7 @@ impl TimeLimit {
             if wait.recv_timeout(5 * PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
                 println!("FAILED {check}: it hangs");
                 if let Some(executor) = &*EXECUTOR.lock().unwrap() {
-                    println!("{}", executor.snapshot());
+                    println!("{}", executor.dump());
                 }
                 std::process::abort();
             }

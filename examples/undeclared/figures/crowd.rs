@@ -68,5 +68,5 @@ fn crowd(bed: &Bed) -> Option<Duration> {
 /// Workers stay for minutes: those that there were are still there.
 fn pool_threads(bed: &Bed) -> usize {
     let name = bed.first_cpu().to_string();
-    bed.executor.snapshot().pools.iter().find(|pool| pool.name == name).map_or(0, |pool| pool.workers)
+    bed.executor.dump().pools.iter().find(|pool| pool.name == name).map_or(0, |pool| pool.workers)
 }

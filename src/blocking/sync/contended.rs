@@ -47,8 +47,9 @@ mod tests {
         let wait = move || {
             let asked = std::cell::RefCell::new(Vec::new());
             let has_it = wait(deadline, |until| {
-                let pools = executor.snapshot().pools;
-                let states = pools.into_iter().flat_map(|pool| pool.worker_states);
+                let pools = executor.dump().pools;
+                let workers = pools.iter().flat_map(|pool| &pool.crew);
+                let states = workers.map(|worker| format!("{:?}", worker.state));
                 asked.borrow_mut().push((until, states.collect::<String>()));
                 answers || until.is_none()
             });

@@ -47,7 +47,7 @@ fn goes_on(executor: &Executor, queue: &WorkQueue, wait: fn(&mpsc::Receiver<()>)
     let (open, door) = mpsc::channel();
     let first = queue.spawn(move || wait(&door)).unwrap();
     let second = queue.spawn(move || open.send(()).unwrap()).unwrap();
-    assert!(second.join_timeout(SOON).is_ok(), "{}: {}", queue.name(), executor.snapshot());
+    assert!(second.join_timeout(SOON).is_ok(), "{}: {}", queue.name(), executor.dump());
     first.join().unwrap();
 }
 
@@ -75,7 +75,7 @@ fn blocks_are_found(executor: &Executor) {
 /// It is told in the snapshot and in the dump.
 #[track_caller]
 fn tells(executor: &Executor, words: &str, number: i32) {
-    let snapshot = executor.snapshot();
+    let snapshot = executor.dump();
     let told = snapshot.detection_fallback.clone().unwrap_or_default();
     assert!(told.contains(words) && told.contains(&text(number)), "{told:?}");
     assert!(snapshot.to_string().contains(&told), "{snapshot}");
@@ -90,7 +90,7 @@ fn where_states_cannot_be_read_clocks_tell() {
     for number in [EMFILE, ENOENT, EACCES] {
         for asked in [Detection::Sampling, Detection::Auto] {
             let executor = refused(asked, Faults { state: Some(number), ..Faults::default() });
-            let before = executor.snapshot().detection_fallback;
+            let before = executor.dump().detection_fallback;
             blocks_are_found(&executor);
             if before.is_none() {
                 tells(&executor, "the states of threads cannot be read", number);
@@ -147,9 +147,9 @@ fn where_nothing_can_be_read_nothing_is_found_and_guards_work() {
                 blocking(|| without_a_guard(&guarded_door));
             });
             let second = queue.spawn(|| ()).unwrap();
-            let Err(second) = second.join_timeout(A_WHILE) else { panic!("{}", executor.snapshot()) };
+            let Err(second) = second.join_timeout(A_WHILE) else { panic!("{}", executor.dump()) };
             open.send(()).unwrap();
-            assert!(second.join_timeout(SOON).is_ok(), "{}", executor.snapshot());
+            assert!(second.join_timeout(SOON).is_ok(), "{}", executor.dump());
             open_guarded.send(()).unwrap();
             first.unwrap().join().unwrap();
             goes_on(&executor, &queue, |door| may_block(|| without_a_guard(door)));
@@ -168,16 +168,16 @@ fn where_switches_are_not_recorded_states_are_sampled() {
         let faults = Faults { switches: Some(number), ..Faults::default() };
         for asked in [Detection::Auto, Detection::Switches] {
             let executor = refused(asked, faults);
-            assert_eq!(executor.snapshot().detection, Detection::Sampling);
+            assert_eq!(executor.dump().detection, Detection::Sampling);
             tells(&executor, "context switches", number);
             blocks_are_found(&executor);
             tells(&executor, "context switches", number);
         }
         let executor = refused(Detection::Sampling, faults);
-        assert_eq!(executor.snapshot().detection_fallback, None, "nobody asked for switches");
+        assert_eq!(executor.dump().detection_fallback, None, "nobody asked for switches");
         let executor = refused(Detection::Off, faults);
-        assert_eq!(executor.snapshot().detection, Detection::Off);
-        assert_eq!(executor.snapshot().detection_fallback, None);
+        assert_eq!(executor.dump().detection, Detection::Off);
+        assert_eq!(executor.dump().detection_fallback, None);
     }
 }
 
@@ -188,7 +188,7 @@ fn where_nobody_can_listen_states_are_sampled() {
         return;
     }
     let executor = refused(Detection::Auto, Faults { listening: Some(EMFILE), ..Faults::default() });
-    assert_eq!(executor.snapshot().detection, Detection::Sampling);
+    assert_eq!(executor.dump().detection, Detection::Sampling);
     if switches::permitted().is_ok() {
         tells(&executor, "context switches", EMFILE);
     }
@@ -204,7 +204,7 @@ fn workers_whose_switches_cannot_be_recorded_are_sampled() {
     for (attaching, state) in [(EMFILE, None), (EMFILE, Some(EMFILE)), (EACCES, None)] {
         let faults = Faults { attaching: Some(attaching), state, ..Faults::default() };
         let executor = refused(Detection::Auto, faults);
-        assert_eq!(executor.snapshot().detection, Detection::Switches, "{:?}", executor.snapshot());
+        assert_eq!(executor.dump().detection, Detection::Switches, "{:?}", executor.dump());
         blocks_are_found(&executor);
         let words = if state.is_some() { "cannot be" } else { "not every worker's context switches" };
         tells(&executor, words, attaching);

@@ -54,8 +54,13 @@ impl Binding {
     }
 
     /// The real CPUs that its workers are bound to at present.
-    pub(super) fn cpus(&self) -> CpuSet {
+    pub(crate) fn cpus(&self) -> CpuSet {
         self.state.lock().cpus.clone()
+    }
+
+    /// The rescuers that serve the pool at the moment.
+    pub(crate) fn guests(&self) -> Vec<Arc<Worker>> {
+        self.state.lock().guests.clone()
     }
 
     /// A rescuer begins to serve the pool.

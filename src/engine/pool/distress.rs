@@ -50,10 +50,10 @@ impl Pool {
         }
         if self.core.has_rescuers() {
             self.move_aside(&mut state);
-            let rescuers = state.rescuers();
+            let called = state.list_with_rescuers(self);
             drop(state);
             self.moved_aside();
-            rescuers.iter().for_each(|rescuer| rescuer.call(self));
+            called.iter().for_each(|rescuer| rescuer.call(self));
         }
         true
     }
@@ -110,16 +110,24 @@ impl Pool {
 }
 
 impl State {
-    /// The rescuers of the queues that have entries on the sideline, each once.
-    fn rescuers(&self) -> Vec<Arc<Rescuer>> {
+    /// Lists the pool with the rescuers of the queues that have entries on the sideline. Returns those that are to be
+    /// called now, once no lock is held. Under this one, entries stay, and nobody is rescued before that is counted.
+    fn list_with_rescuers(&self, pool: &Arc<Pool>) -> Vec<Arc<Rescuer>> {
         let mut found: Vec<&Arc<Rescuer>> = Vec::new();
-        for rescuer in self.sideline.iter().filter_map(|entry| entry.shard().queue().rescuer()) {
+        let mut called = Vec::new();
+        for entry in self.sideline.iter() {
+            let Some(rescuer) = entry.shard().queue().rescuer() else { continue };
             // Entries of one queue lie together, mostly.
-            if !found.iter().rev().any(|known| Arc::ptr_eq(known, rescuer)) {
-                found.push(rescuer);
+            if found.iter().rev().any(|known| Arc::ptr_eq(known, rescuer)) {
+                continue;
+            }
+            found.push(rescuer);
+            if rescuer.list(pool) {
+                entry.shard().events.maydays.raise();
+                called.push(Arc::clone(rescuer));
             }
         }
-        found.into_iter().map(Arc::clone).collect()
+        called
     }
 }
 

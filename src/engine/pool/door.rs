@@ -39,23 +39,26 @@ impl Pool {
         self.seek(Near::Anywhere);
     }
 
-    /// The same for a worker that is about to block on this CPU.
+    /// The same for a worker that is about to block on this CPU. Was somebody woken?
     #[inline]
-    pub(crate) fn look_before_blocking(&self) {
+    pub(crate) fn look_before_blocking(&self) -> bool {
         let kick = self.running.look(|| self.has_work());
         let near = || affinity::current_cpu().map_or(Near::Anywhere, Near::Leaves);
+        let wakes = matches!(kick, Kick::Wake(_));
         if kick != Kick::Enough {
             self.perform(kick, near());
         }
-        self.seek(if self.has_several_cpus() { near() } else { Near::Anywhere });
+        self.seek(if self.has_several_cpus() { near() } else { Near::Anywhere }) || wakes
     }
 
-    /// The same for one that has blocked, which was found out by the manager. Whoever is woken begins on a CPU that is free:
+    /// The same for one that has left the count, as the manager has found out. Whoever is woken begins on a CPU that is free:
     /// the manager's own looks busy to the system at the moment.
-    pub(super) fn look_for_free(&self, free: Option<usize>) {
+    pub(super) fn look_for_free(&self, free: Option<usize>) -> bool {
         let near = free.map_or(Near::Anywhere, Near::Free);
-        self.perform(self.running.look(|| self.has_work()), near);
-        self.seek(near);
+        let kick = self.running.look(|| self.has_work());
+        let wakes = matches!(kick, Kick::Wake(_));
+        self.perform(kick, near);
+        self.seek(near) || wakes
     }
 
     /// The one door: wakes or makes a worker, or tells the manager, if that is what the word says.

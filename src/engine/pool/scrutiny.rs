@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::policy::crew::free_cpu;
 use crate::policy::pace::Pace;
 use crate::policy::suspect::Found;
+use crate::policy::time::Time;
 use crate::policy::watch::{Look, Rules};
 use crate::policy::worker::Phase;
 
@@ -39,6 +40,7 @@ impl Pool {
             cpus: target.filter(|_| counts).map(|target| target as usize),
             per_cpu: matches!(self.spec.kind, PoolKind::PerCpu { .. }),
             pace: state.pace,
+            stalled_since: state.stalled_since,
             given: state.given,
             workers: words,
         };
@@ -46,17 +48,28 @@ impl Pool {
     }
 
     /// What became of it after a look.
-    pub(crate) fn keep_pace(&self, pace: Pace) {
-        self.state.lock().pace = pace;
+    pub(crate) fn keep(&self, pace: Pace, stalled_since: Option<Time>) {
+        let mut state = self.state.lock();
+        (state.pace, state.stalled_since) = (pace, stalled_since);
     }
 
     /// Carries out what was found out about a worker. False if it does something else by now.
     pub(crate) fn carry_out(&self, worker: &Worker, found: Found) -> bool {
-        let carried = worker.cell.carry_out(found.seen, found.finding, &self.running);
-        if carried.owes_look {
-            self.look_for_free(if self.has_several_cpus() { self.free_cpu(worker.cpu()) } else { None });
-        }
-        carried.holds
+        // It is credited with what is found, also if the item is over by then.
+        let carried_out = worker.with_shard(found.seen, |shard| {
+            let carried = worker.cell.carry_out(found.seen, found.finding, &self.running);
+            if carried.holds {
+                shard.events.found(found.finding);
+            }
+            if carried.owes_look {
+                let free = if self.has_several_cpus() { self.free_cpu(worker.cpu()) } else { None };
+                if self.look_for_free(free) && carried.holds && found.finding.blocks() {
+                    shard.events.concurrency_wakeups.raise();
+                }
+            }
+            carried.holds
+        });
+        carried_out.unwrap_or(false)
     }
 
     /// A CPU on which nobody counts, or is on the way, who was seen there last: this one, if that is so. At home, if the pool

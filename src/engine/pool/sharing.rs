@@ -67,17 +67,20 @@ impl Pool {
     }
 
     /// The caller has lowered the count of this pool, which may have room now for what is too much elsewhere. `near`: the
-    /// CPU that it is about to leave.
+    /// CPU that it is about to leave. Was somebody woken?
     #[inline]
-    pub(super) fn seek(&self, near: Near) {
-        let Some(seat) = &self.seat else { return };
+    pub(super) fn seek(&self, near: Near) -> bool {
+        let Some(seat) = &self.seat else { return false };
         let sibling = |pod| seat.sibling(self, pod);
+        let mut wakes = false;
         while let Some((other, reserved)) = seat.class.exchange.seek(seat.pod, self, sibling) {
             match other {
                 Some(other) => other.wake(reserved, Near::Anywhere),
                 None => self.wake(reserved, near),
             }
+            wakes = true;
         }
+        wakes
     }
 
     /// An item of a sibling that cannot run there, for a worker of this pool that has nothing to do. `errand`: the

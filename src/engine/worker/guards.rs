@@ -11,11 +11,21 @@ impl WorkerThread {
         self.guards.set(depth + 1);
         if depth == 0 && self.shared.cell.block() {
             self.pool.running.leave();
-            self.pool.look_before_blocking();
+            if self.pool.look_before_blocking() {
+                self.woke_another();
+            }
         } else if cfg!(debug_assertions) && depth == 0 && self.pool.spec.is_bh() {
             bh::report_guard(waits::item_type());
         }
         self.sequence()
+    }
+
+    /// Somebody was woken because the present item blocks.
+    #[cold]
+    fn woke_another(&self) {
+        if let Some(current) = self.current.get() {
+            current.shard().events.concurrency_wakeups.raise();
+        }
     }
 
     /// A guard of the item `sequence` is left. One that has outlived its item does nothing.

@@ -2,17 +2,21 @@
 #![allow(unsafe_code, reason = "an item's type is known by address")]
 
 use std::thread::Thread;
+use std::time::Duration;
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::WorkerId;
+use crate::policy::item::ShardId;
 use crate::policy::worker::{Phase, WorkerState};
 use crate::protocol::subject::SubjectCell;
 use crate::protocol::worker::WorkerCell;
-use crate::sys::affinity;
 use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use crate::sys::{affinity, clock, thread_state};
 
 use super::super::item_type::ItemType;
-use super::super::shard;
+use super::super::queue::Queue;
+use super::super::shard::{self, Shard};
+use super::super::tally::Readings;
 
 /// See the module.
 #[derive(Debug)]
@@ -21,6 +25,8 @@ pub(crate) struct Worker {
     pub(crate) cell: WorkerCell,
     /// Written by the owner, before it begins an item.
     pub(super) subject: SubjectCell<ItemType>,
+    /// Its clocks as it has read them last.
+    pub(in super::super) readings: Readings,
     /// The CPU on which it was seen last, if that can differ from another worker's of its pool. Written by the owner;
     /// a hint.
     cpu: AtomicUsize,
@@ -42,6 +48,7 @@ impl Worker {
             id,
             cell: WorkerCell::new(phase),
             subject: SubjectCell::new(),
+            readings: Readings::new(),
             cpu: AtomicUsize::new(0),
             placed: AtomicBool::new(false),
             brought_home: AtomicBool::new(false),
@@ -123,19 +130,63 @@ impl Worker {
 
     /// The name of that item's queue. Takes locks for a moment.
     pub(crate) fn queue_name(&self, seen: WorkerState) -> Option<String> {
+        self.with_queue(seen, |queue| queue.name().to_owned())
+    }
+
+    /// Looks at that item's queue, which is kept in place meanwhile. Takes locks for a moment.
+    pub(crate) fn with_queue<R>(&self, seen: WorkerState, look: impl FnOnce(&Queue) -> R) -> Option<R> {
+        self.with_shard(seen, |shard| look(shard.queue()))
+    }
+
+    /// Calls `act` with the shard of that item, which is kept in place meanwhile, as is its queue.
+    pub(in super::super) fn with_shard<R>(
+        &self,
+        seen: WorkerState,
+        act: impl FnOnce(&Shard) -> R,
+    ) -> Option<R> {
         let (_, shard) = self.subject.of(&self.cell, seen)?;
-        let mut name = None;
-        shard::with_shard(shard, |shard| name = Some(shard.queue().name().to_owned()));
-        // An item keeps its shard in place: as long as the worker has it, the number was no other one's.
-        self.subject.of(&self.cell, seen).and(name)
+        let mut result = None;
+        shard::with_shard(shard, |shard| {
+            // An item keeps its shard in place: as long as the worker has it, the number was no other one's.
+            if self.subject.of(&self.cell, seen).is_some() {
+                result = Some(act(shard));
+            }
+        });
+        result
+    }
+
+    /// For how long it has been at the item that it had when its word was `seen`. `None` if it had none then, or has another
+    /// one by now. Among items of microseconds, also what those before have taken; otherwise some milliseconds too much at
+    /// most.
+    pub(crate) fn age(&self, seen: WorkerState) -> Option<Duration> {
+        let age = self.readings.age(clock::now());
+        self.subject.of(&self.cell, seen).map(|_| age)
+    }
+
+    /// How much CPU time that item has surely used, and is in no count yet.
+    pub(crate) fn cpu_time(&self, seen: WorkerState) -> Option<Duration> {
+        let used = self.with_thread(thread_state::cpu_time)?.ok()?;
+        let own = self.readings.own_cpu_time(seen.sequence(), used);
+        self.subject.of(&self.cell, seen).map(|_| own)
+    }
+
+    /// The same if it is an item of this shard.
+    pub(in super::super) fn cpu_time_for(&self, shard: ShardId) -> Option<Duration> {
+        let seen = self.cell.load();
+        let (_, own) = self.subject.of(&self.cell, seen)?;
+        if own == shard { self.cpu_time(seen) } else { None }
     }
 
     /// What the item that it executes has said of itself.
     pub(crate) fn description(&self) -> Option<String> {
-        let state = self.cell.load();
+        self.description_of(self.cell.load())
+    }
+
+    /// What the item that it had when its word was `seen` has said of itself so far.
+    pub(crate) fn description_of(&self, seen: WorkerState) -> Option<String> {
         let description = self.description.lock();
         let (item, text) = description.as_ref()?;
-        (state.phase().has_item() && *item == state.sequence()).then(|| text.clone())
+        (seen.phase().has_item() && *item == seen.sequence()).then(|| text.clone())
     }
 
     /// Outside of the pool's lock: this is a system call.

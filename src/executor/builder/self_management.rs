@@ -65,7 +65,7 @@ impl ExecutorBuilder {
     /// use cmwq::{Detection, Executor};
     ///
     /// let executor = Executor::builder().detection(Detection::Auto).build()?;
-    /// let snapshot = executor.snapshot();
+    /// let snapshot = executor.dump();
     /// match snapshot.detection_fallback {
     ///     Some(why) => println!("{} ({why})", snapshot.detection),
     ///     None => println!("{}", snapshot.detection),

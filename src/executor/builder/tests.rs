@@ -39,7 +39,7 @@ fn work_brings_a_missing_manager_about() {
         }
         std::thread::park_timeout(Duration::from_millis(100));
     }
-    assert!(late.is_finished(), "no push has made the manager: {}", executor.snapshot());
+    assert!(late.is_finished(), "no push has made the manager: {}", executor.dump());
     assert_eq!(late.join().unwrap(), "late");
     assert_eq!(early.join().unwrap(), "early");
 }

@@ -58,6 +58,11 @@ impl ThreadId {
         self.0
     }
 
+    /// As the system's tools show it.
+    pub(crate) fn shown(self) -> Option<u32> {
+        u32::try_from(self.0).ok()
+    }
+
     pub(crate) fn pin_to_set(self, cpus: &CpuSet) -> io::Result<()> {
         pin_thread(self.0, cpus)
     }

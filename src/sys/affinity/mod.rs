@@ -9,7 +9,8 @@
 //!   ignores CPUs that it does not have; an error if none remains.
 //! * `ThreadId::current()` and `ThreadId::pin_to_set(&CpuSet) -> io::Result<()>`: the same for a thread from outside. The
 //!   thread must not have ended: its number may be another one's by then, even another process's.
-//!   `ThreadId::cpus() -> io::Result<CpuSet>` tells what the system has bound it to.
+//!   `ThreadId::cpus() -> io::Result<CpuSet>` tells what the system has bound it to, and `ThreadId::shown() -> Option<u32>`
+//!   its number, if the system has such numbers.
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod linux;

@@ -27,6 +27,10 @@ impl ThreadId {
         Self
     }
 
+    pub(crate) fn shown(self) -> Option<u32> {
+        None
+    }
+
     pub(crate) fn pin_to_set(self, cpus: &CpuSet) -> io::Result<()> {
         pin_to_set(cpus)
     }
@@ -58,6 +62,7 @@ mod tests {
         assert_eq!(watched_cpus(), None);
         assert!(ThreadId::current().pin_to_set(&cpus).is_err());
         assert_eq!(ThreadId::current().cpus().unwrap(), cpus);
+        assert_eq!(ThreadId::current().shown(), None);
         assert_eq!(pin_to_set(&cpus).unwrap_err().kind(), io::ErrorKind::Unsupported);
     }
 }

@@ -54,7 +54,14 @@ fn parse(line: &[u8]) -> io::Result<Seen> {
 
 pub(crate) fn cpu_time(thread: ThreadId) -> io::Result<Duration> {
     // As the C library makes the number of a thread's clock; the kernel finds threads of this process only.
-    let clock = (!thread.number() << 3) | THREAD_SCHED;
+    read((!thread.number() << 3) | THREAD_SCHED)
+}
+
+pub(crate) fn own_cpu_time() -> Option<Duration> {
+    read(libc::CLOCK_THREAD_CPUTIME_ID).ok()
+}
+
+fn read(clock: libc::clockid_t) -> io::Result<Duration> {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
     // SAFETY: the pointer is to memory of the right size and type.
     if unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) } != 0 {

@@ -8,6 +8,7 @@
 //!   no threads, or not to everybody, and if the thread has ended.
 //! * `Eye::look() -> io::Result<Seen>`: one system call, no allocation.
 //! * `cpu_time(thread) -> io::Result<Duration>`: how long it has had a CPU in its life. Needs nothing but the clock.
+//! * `own_cpu_time() -> Option<Duration>`: the same of the calling thread, for less. `None` where that is not told.
 //! * `voluntary_switches(thread) -> io::Result<u64>`: how often it has given its CPU away because it waited.
 //! * `wait_channel(thread) -> Option<String>`: in which function of the kernel it waits, for people. `None` if it does
 //!   not, or the system does not tell.
@@ -23,9 +24,9 @@ mod linux;
 mod portable;
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
-pub(crate) use linux::{Eye, cpu_time, voluntary_switches, wait_channel};
+pub(crate) use linux::{Eye, cpu_time, own_cpu_time, voluntary_switches, wait_channel};
 #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
-pub(crate) use portable::{Eye, cpu_time, voluntary_switches, wait_channel};
+pub(crate) use portable::{Eye, cpu_time, own_cpu_time, voluntary_switches, wait_channel};
 
 /// A thread at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -24,6 +24,10 @@ pub(crate) fn cpu_time(_thread: ThreadId) -> io::Result<Duration> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+pub(crate) fn own_cpu_time() -> Option<Duration> {
+    None
+}
+
 pub(crate) fn voluntary_switches(_thread: ThreadId) -> io::Result<u64> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -47,5 +51,6 @@ mod tests {
         ];
         assert!(errors.iter().all(|error| error.kind() == io::ErrorKind::Unsupported));
         assert_eq!(wait_channel(this), None);
+        assert_eq!(own_cpu_time(), None);
     }
 }

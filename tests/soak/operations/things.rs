@@ -38,6 +38,6 @@ fn flush_timeout(driver: &mut Driver) {
 
 fn snapshot(driver: &mut Driver) {
     if let Some(executor) = driver.world.executor(&mut driver.random) {
-        let _text = executor.snapshot().to_string();
+        let _text = executor.dump().to_string();
     }
 }

@@ -1,0 +1,85 @@
+//! The attributes of a queue, as the kernel has them under `/sys/devices/virtual/workqueue`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// An attribute of a queue, by the name that the kernel has for it.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::control::Attribute;
+///
+/// assert_eq!("max_active".parse(), Ok(Attribute::MaxActive));
+/// assert_eq!(Attribute::CpuMask.to_string(), "cpumask");
+/// let error = "maxactive".parse::<Attribute>().unwrap_err();
+/// assert!(error.to_string().ends_with(
+///     "write one of affinity_scope, affinity_strict, cpumask, nice, max_active"
+/// ));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+pub enum Attribute {
+    /// `affinity_scope`: how near to their issuer items run. `default` or the name of a scope; read as
+    /// `default (cache)` where the queue's user named none.
+    AffinityScope,
+    /// `affinity_strict`: do items stay in their pod? 0 or 1.
+    AffinityStrict,
+    /// `cpumask`: the CPUs that items may run on. A list, `0-3,8`, or a mask in hexadecimal, `f` or `ff,00000000`;
+    /// `default` for those that the executor allows. Read as a list.
+    ///
+    /// A number such as `10` is a list: write `0x10` for the mask.
+    CpuMask,
+    /// `nice`: the nice level of the workers, −20 to 19; `default` for the executor's.
+    Nice,
+    /// `max_active`: the limit of active items, 1 to 512, or 0 for the default. Only read of ordered queues.
+    MaxActive,
+}
+
+impl Attribute {
+    /// All of them, in the order in which they are listed.
+    pub const ALL: [Self; 5] =
+        [Self::AffinityScope, Self::AffinityStrict, Self::CpuMask, Self::Nice, Self::MaxActive];
+
+    /// The name, as in the kernel's files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AffinityScope => "affinity_scope",
+            Self::AffinityStrict => "affinity_strict",
+            Self::CpuMask => "cpumask",
+            Self::Nice => "nice",
+            Self::MaxActive => "max_active",
+        }
+    }
+}
+
+impl fmt::Display for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Attribute {
+    type Err = ParseAttributeError;
+
+    fn from_str(name: &str) -> Result<Self, ParseAttributeError> {
+        let found = Self::ALL.into_iter().find(|attribute| attribute.name() == name);
+        found.ok_or_else(|| ParseAttributeError { name: super::protocol::shortened(name) })
+    }
+}
+
+/// A text names no [`Attribute`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParseAttributeError {
+    name: String,
+}
+
+impl fmt::Display for ParseAttributeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Attribute::ALL.map(Attribute::name).join(", ");
+        write!(f, "`{}` is no attribute: write one of {names}", self.name)
+    }
+}
+
+impl std::error::Error for ParseAttributeError {}

@@ -1,0 +1,271 @@
+//! The other side: asks a process that serves its control socket.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use crate::observe::{MonitorReport, Snapshot};
+use crate::policy::time::Time;
+use crate::sys::{clock, socket};
+
+use super::attribute::Attribute;
+use super::error::ClientError;
+use super::path;
+use super::protocol::{Answer, Hello, MAX_REQUEST, NamedValue, Request, WatchdogReport, line_of, shortened};
+
+/// How long [`Client::connect`] and its requests wait.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// More than any answer has.
+const MAX_ANSWER: usize = 1 << 30;
+
+/// A connection to a process that serves its control socket.
+///
+/// A server closes connections without requests after 30 seconds; the next request of a client connects anew then.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::control::{Attribute, Client, Server};
+/// # let folder = std::env::temp_dir().join(format!("cmwq-doc-client-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+///
+/// let executor = cmwq::Executor::builder().build()?;
+/// let queue = cmwq::WorkQueue::new("mail").control().build_on(&executor)?;
+/// let server = Server::start_at(&executor, folder.join("socket"))?;
+///
+/// let mut client = Client::connect(server.path())?; // mostly in another process
+/// assert_eq!(client.get("mail", Attribute::AffinityScope)?, "default (cache)");
+/// assert_eq!(client.set("mail", Attribute::MaxActive, "8")?, "8");
+/// assert_eq!(queue.max_active(), 8);
+/// # drop(server);
+/// # std::fs::remove_dir(&folder)?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Client {
+    path: PathBuf,
+    timeout: Duration,
+    connection: Option<Connection>,
+}
+
+struct Connection(UnixStream);
+
+impl Client {
+    /// Connects to a control socket. This, and each request, waits for 10 seconds at most.
+    ///
+    /// # Errors
+    ///
+    /// If nobody listens there, or it is another user's process (root's are accepted).
+    pub fn connect(path: impl AsRef<Path>) -> Result<Self, ClientError> {
+        Self::connect_timeout(path, TIMEOUT)
+    }
+
+    /// As [`connect`](Self::connect), with another time for this and for each request.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    pub fn connect_timeout(path: impl AsRef<Path>, timeout: Duration) -> Result<Self, ClientError> {
+        let path = path.as_ref().to_owned();
+        let connection = Some(Connection::open(&path, timeout)?);
+        Ok(Self { path, timeout, connection })
+    }
+
+    /// Connects to a process by its number, in the directories where [`processes`](super::processes) looks. Of several
+    /// executors of a process, to the first one that answers.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::NoProcess`] if it has no socket there, or does not answer; otherwise as
+    /// [`connect`](Self::connect).
+    pub fn to_process(pid: u32) -> Result<Self, ClientError> {
+        let mut failed = None;
+        for (_, path) in path::sockets(&path::searched()).into_iter().filter(|(owner, _)| *owner == pid) {
+            match Self::connect(&path) {
+                Ok(client) => return Ok(client),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        Err(failed.unwrap_or_else(|| ClientError::NoProcess { pid, searched: path::searched() }))
+    }
+
+    /// The socket.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Who is there.
+    ///
+    /// # Errors
+    ///
+    /// If there is no answer.
+    pub fn hello(&mut self) -> Result<Hello, ClientError> {
+        self.ask(&Request::Hello {})
+    }
+
+    /// All that is seen of the executor, as by [`Executor::dump`](crate::Executor::dump) there.
+    ///
+    /// # Errors
+    ///
+    /// If the executor is gone ([`ErrorKind::Ended`](super::ErrorKind::Ended)), or there is no answer.
+    pub fn dump(&mut self) -> Result<Snapshot, ClientError> {
+        self.ask(&Request::Dump {})
+    }
+
+    /// What the executor's queues have done so far, as by [`Executor::monitor`](crate::Executor::monitor) there.
+    ///
+    /// # Errors
+    ///
+    /// As [`dump`](Self::dump).
+    pub fn monitor(&mut self) -> Result<MonitorReport, ClientError> {
+        self.ask(&Request::Monitor {})
+    }
+
+    /// Which pools have stalled, and whose items kept others waiting.
+    ///
+    /// # Errors
+    ///
+    /// As [`dump`](Self::dump).
+    pub fn watchdog(&mut self) -> Result<WatchdogReport, ClientError> {
+        self.ask(&Request::Watchdog {})
+    }
+
+    /// Reads an attribute of a queue: what holds now. A queue is named by its name, or by name and number (`mail#7`)
+    /// where several have the name.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such queue, or it does not have this attribute ([`ClientError::Answer`]); if there is no answer.
+    pub fn get(&mut self, queue: &str, attribute: Attribute) -> Result<String, ClientError> {
+        self.ask(&Request::Get { queue: queue.to_owned(), attribute: attribute.to_string() })
+    }
+
+    /// All attributes that this queue has, with what holds now.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such queue, or no answer.
+    pub fn attributes(&mut self, queue: &str) -> Result<Vec<(Attribute, String)>, ClientError> {
+        let named: Vec<NamedValue> = self.ask(&Request::Attributes { queue: queue.to_owned() })?;
+        // A later version may have more of them.
+        Ok(named.into_iter().filter_map(|named| Some((named.attribute.parse().ok()?, named.value))).collect())
+    }
+
+    /// Changes an attribute of a queue that was built with [`control`](crate::WorkQueueBuilder::control), and nothing
+    /// else. Returns what holds now, as [`get`](Self::get) does.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such queue, it must not be changed or does not have this attribute, or cannot have this value
+    /// ([`ClientError::Answer`]): nothing was changed. If there is no answer, it may have been changed.
+    pub fn set(&mut self, queue: &str, attribute: Attribute, value: &str) -> Result<String, ClientError> {
+        let (queue, attribute, value) = (queue.to_owned(), attribute.to_string(), value.to_owned());
+        self.ask(&Request::Set { queue, attribute, value })
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ClientError> {
+        let line = line_of(request);
+        if line.len() > MAX_REQUEST {
+            return Err(ClientError::TooLong { bytes: line.len() });
+        }
+        let until = clock::now() + self.timeout;
+        let answer = self.exchange(&line, until)?;
+        match serde_json::from_slice(&answer) {
+            Ok(Answer::Ok(answer)) => Ok(answer),
+            Ok(Answer::Error(error)) => Err(ClientError::Answer(error)),
+            Err(error) => Err(ClientError::Malformed(shortened(&error.to_string()))),
+        }
+    }
+
+    /// Sends a line, and waits for that which comes back. After a failure, the next one connects anew: the answer may
+    /// come late.
+    fn exchange(&mut self, line: &[u8], until: Time) -> Result<Vec<u8>, ClientError> {
+        let known = self.connection.take().filter(Connection::is_open);
+        let open = || Connection::open(&self.path, until.since(clock::now()));
+        let mut connection = known.map_or_else(open, Ok)?;
+        let answer = connection.exchange(line, until)?;
+        self.connection = Some(connection);
+        Ok(answer)
+    }
+}
+
+impl Connection {
+    fn open(path: &Path, timeout: Duration) -> Result<Self, ClientError> {
+        let failed = |error| ClientError::Connect { path: path.to_owned(), error };
+        let stream = socket::connect(path, timeout).map_err(failed)?;
+        let (owner, own) = (socket::peer(&stream).map_err(failed)?, socket::user());
+        // Root may look at everybody's, and everybody trusts root.
+        if owner != own && owner != 0 && own != 0 {
+            return Err(ClientError::OtherUser { path: path.to_owned(), uid: owner });
+        }
+        Ok(Self(stream))
+    }
+
+    /// Has the server not closed it, for having been silent for long? There is nothing to be read between answers.
+    fn is_open(&self) -> bool {
+        let looked = self.0.set_nonblocking(true).and_then(|()| {
+            let looked = (&self.0).read(&mut [0]);
+            self.0.set_nonblocking(false).and(looked)
+        });
+        looked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    fn exchange(&mut self, line: &[u8], until: Time) -> Result<Vec<u8>, ClientError> {
+        match self.send(line, until).map_err(ClientError::from) {
+            // A server that closes a connection says why first.
+            Err(ClientError::Closed) => self.receive(until).map_err(|_| ClientError::Closed),
+            Err(error) => Err(error),
+            Ok(()) => self.receive(until),
+        }
+    }
+
+    fn send(&self, mut line: &[u8], until: Time) -> io::Result<()> {
+        while !line.is_empty() {
+            self.0.set_write_timeout(Some(left(until)?))?;
+            match socket::send(&self.0, line) {
+                Ok(sent) => line = &line[sent..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, until: Time) -> Result<Vec<u8>, ClientError> {
+        let (mut answer, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
+        loop {
+            self.0.set_read_timeout(Some(left(until)?))?;
+            match self.0.read(&mut chunk) {
+                Ok(0) => return Err(ClientError::Closed),
+                Ok(read) => answer.extend_from_slice(&chunk[..read]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+            if answer.last() == Some(&b'\n') {
+                return Ok(answer);
+            }
+            if answer.len() > MAX_ANSWER {
+                return Err(ClientError::Malformed(format!("it is longer than {MAX_ANSWER} bytes")));
+            }
+        }
+    }
+}
+
+/// The time that is left, which is not zero.
+fn left(until: Time) -> io::Result<Duration> {
+    let left = until.since(clock::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("path", &self.path).finish_non_exhaustive()
+    }
+}

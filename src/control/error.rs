@@ -1,0 +1,217 @@
+//! Why a server cannot be had, and why a client has no answer.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use super::protocol::RequestError;
+
+/// Why an executor's control socket was not made. Nothing is left behind.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::control::{ServeError, Server};
+///
+/// let executor = cmwq::Executor::builder().build()?;
+/// let error = Server::start_at(&executor, "/dev/null").unwrap_err();
+/// assert!(matches!(error, ServeError::NotASocket { .. }));
+/// assert_eq!(error.to_string(), "/dev/null is there already, and is no socket: name another path");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The default directory belongs to another user, or is none.
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// The user that it belongs to.
+        owner: u32,
+    },
+    /// Others may use the default directory.
+    Mode {
+        /// The directory.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Somebody listens on this socket already.
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something else than a socket is there.
+    NotASocket {
+        /// What was given.
+        path: PathBuf,
+    },
+    /// The system does not take socket paths of this length.
+    TooLong {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The system refused something else.
+    Io {
+        /// What was attempted, and where.
+        what: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The executor belongs to the process that this one was forked from.
+    Forked,
+}
+
+impl ServeError {
+    pub(super) fn io(what: impl fmt::Display, path: &std::path::Path, error: io::Error) -> Self {
+        Self::Io { what: format!("{what} {}", path.display()), error }
+    }
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory { path, owner } => write!(
+                f,
+                "{} belongs to user {owner}, or is no directory: only one's own is safe; remove it, or name a path \
+                 elsewhere",
+                path.display()
+            ),
+            Self::Mode { path, mode } => {
+                write!(f, "others may use {} (mode {mode:03o}): make it 700", path.display())
+            }
+            Self::InUse { path } => {
+                write!(f, "somebody listens on {} already: name another path", path.display())
+            }
+            Self::NotASocket { path } => {
+                write!(f, "{} is there already, and is no socket: name another path", path.display())
+            }
+            Self::TooLong { path } => write!(
+                f,
+                "the path {} has {} bytes, more than the system takes for a socket (some 100): name a shorter one",
+                path.display(),
+                path.as_os_str().len()
+            ),
+            Self::Io { what, error } => write!(f, "cannot {what}: {error}"),
+            Self::Forked => write!(
+                f,
+                "the executor belongs to the process that this one was forked from; make a new one here"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Why a client has no answer.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::control::{Client, ClientError};
+///
+/// let error = Client::connect("/nowhere/cmwq/1").unwrap_err();
+/// assert!(matches!(error, ClientError::Connect { .. }));
+/// assert!(error.to_string().starts_with("cannot connect to /nowhere/cmwq/1: "));
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Nobody can be reached there.
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// This process has no control socket in the directories that are searched.
+    NoProcess {
+        /// Its number.
+        pid: u32,
+        /// Where its socket was looked for.
+        searched: Vec<PathBuf>,
+    },
+    /// The socket belongs to another user's process.
+    OtherUser {
+        /// The socket.
+        path: PathBuf,
+        /// The other user.
+        uid: u32,
+    },
+    /// The server answered that it does not do it, and why.
+    Answer(RequestError),
+    /// There was no answer in time.
+    TimedOut,
+    /// The server has closed the connection: its process ended, or there was no request for long.
+    Closed,
+    /// The connection failed.
+    Io(io::Error),
+    /// What came back is no answer that this version understands.
+    Malformed(String),
+    /// The request is longer than a server reads.
+    TooLong {
+        /// Its length in bytes.
+        bytes: usize,
+    },
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect { path, error } => write!(f, "cannot connect to {}: {error}", path.display()),
+            Self::NoProcess { pid, searched } => {
+                write!(f, "process {pid} has no control socket")?;
+                for (n, path) in searched.iter().enumerate() {
+                    write!(f, "{}{}", if n == 0 { " in " } else { " or " }, path.display())?;
+                }
+                write!(
+                    f,
+                    ": is it there, does it belong to you, and has it started a `cmwq::control::Server`?"
+                )
+            }
+            Self::OtherUser { path, uid } => {
+                write!(f, "{} belongs to a process of user {uid}", path.display())
+            }
+            Self::Answer(error) => error.fmt(f),
+            Self::TimedOut => write!(f, "there was no answer in time"),
+            Self::Closed => write!(f, "the process has closed the connection"),
+            Self::Io(error) => write!(f, "the connection failed: {error}"),
+            Self::Malformed(why) => write!(f, "the answer cannot be read: {why}"),
+            Self::TooLong { bytes } => write!(
+                f,
+                "the request has {bytes} bytes, more than the {} that are read",
+                super::protocol::MAX_REQUEST
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Connect { error, .. } | Self::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for ClientError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Self::TimedOut,
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+                Self::Closed
+            }
+            _ => Self::Io(error),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! One connection, without its socket: what came, what is to be sent, and until when.
+//!
+//! A request is taken from what came only when the answer to the one before is gone, and nothing is read meanwhile. So a
+//! connection needs room for one request and for one answer, whatever the client does.
+
+use std::time::Duration;
+
+use crate::policy::time::Time;
+use crate::sys::socket::Interest;
+
+use super::protocol::{Answer, ErrorKind, MAX_REQUEST, RequestError, line_of};
+
+/// A client that has sent no request for so long is left. Bytes that make no request do not count.
+pub(super) const SILENCE: Duration = Duration::from_secs(30);
+/// So is one that has taken nothing of its answer for so long,
+pub(super) const STANDSTILL: Duration = Duration::from_secs(5);
+/// or not all of it for so long.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// What came and was not answered.
+    input: Vec<u8>,
+    /// So many bytes of it have no end of a line.
+    searched: usize,
+    /// An answer, the first `sent` bytes of which are gone.
+    output: Vec<u8>,
+    sent: usize,
+    /// Nothing comes after what is there.
+    ended: bool,
+    /// When it is left, if nothing happens: a request, or progress of an answer.
+    deadline: Time,
+    /// When it is left at the latest, if there is an answer that is not gone.
+    latest: Time,
+}
+
+impl Session {
+    pub(super) fn new(now: Time) -> Self {
+        Self {
+            input: Vec::new(),
+            searched: 0,
+            output: Vec::new(),
+            sent: 0,
+            ended: false,
+            deadline: now + SILENCE,
+            latest: Time::NEVER,
+        }
+    }
+
+    /// One that is told something and left.
+    pub(super) fn farewell(error: RequestError) -> Vec<u8> {
+        line_of(&Answer::<()>::Error(error))
+    }
+
+    /// What it waits for. `None` if it goes on without.
+    pub(super) fn interest(&self) -> Option<Interest> {
+        match (self.unsent().is_empty(), self.has_line()) {
+            (false, _) => Some(Interest::Write),
+            (true, false) => Some(Interest::Read),
+            (true, true) => None,
+        }
+    }
+
+    /// So many bytes may be read now.
+    pub(super) fn room(&self) -> usize {
+        (MAX_REQUEST + 1).saturating_sub(self.input.len())
+    }
+
+    /// This was read.
+    pub(super) fn received(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+        self.search();
+    }
+
+    /// The client sends nothing any more. What it has asked for is answered.
+    pub(super) fn half_closed(&mut self) {
+        self.ended = true;
+    }
+
+    /// Answers the next request, if there is one and the answer before is gone.
+    pub(super) fn advance(&mut self, now: Time, answer: impl FnOnce(&[u8]) -> Vec<u8>) {
+        if !self.unsent().is_empty() {
+            return;
+        }
+        if self.has_line() {
+            let line: Vec<u8> = self.input.drain(..=self.searched).collect();
+            (self.searched, self.output) = (0, answer(line.trim_ascii()));
+            self.search();
+        } else if self.input.len() > MAX_REQUEST {
+            let message = format!("the request is longer than {MAX_REQUEST} bytes, the most that is read");
+            self.output = Self::farewell(RequestError::new(ErrorKind::TooLong, message));
+            (self.input, self.searched, self.ended) = (Vec::new(), 0, true);
+        } else {
+            return;
+        }
+        self.deadline = now + STANDSTILL;
+        self.latest = now + PATIENCE;
+    }
+
+    /// What is to be sent.
+    pub(super) fn unsent(&self) -> &[u8] {
+        &self.output[self.sent..]
+    }
+
+    /// So many bytes more are gone.
+    pub(super) fn sent(&mut self, bytes: usize, now: Time) {
+        self.sent += bytes;
+        self.deadline = now + STANDSTILL;
+        if self.unsent().is_empty() {
+            // A dump is large; nobody keeps room for the next one.
+            (self.output, self.sent) = (Vec::new(), 0);
+            (self.deadline, self.latest) = (now + SILENCE, Time::NEVER);
+        }
+    }
+
+    /// When it is over, unless something happens.
+    pub(super) fn deadline(&self) -> Time {
+        self.deadline.min(self.latest)
+    }
+
+    /// Is the connection to be closed?
+    pub(super) fn is_over(&self, now: Time) -> bool {
+        let is_done = self.ended && self.unsent().is_empty() && !self.has_line();
+        is_done || now >= self.deadline()
+    }
+
+    /// Is there a whole request?
+    fn has_line(&self) -> bool {
+        self.searched < self.input.len()
+    }
+
+    /// Finds the end of the first line: at `searched`, or nowhere. Each byte is looked at once.
+    fn search(&mut self) {
+        if !self.has_line() || self.input[self.searched] != b'\n' {
+            let rest = &self.input[self.searched..];
+            let end = rest.iter().position(|byte| *byte == b'\n');
+            self.searched += end.unwrap_or(rest.len());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time::default() + Duration::from_secs(seconds)
+    }
+
+    /// Answers by repeating the line.
+    fn echo(line: &[u8]) -> Vec<u8> {
+        [line, b"\n"].concat()
+    }
+
+    /// Sends whatever is to be sent now.
+    fn take(session: &mut Session, now: Time) -> Vec<u8> {
+        let unsent = session.unsent().to_vec();
+        if !unsent.is_empty() {
+            session.sent(unsent.len(), now);
+        }
+        unsent
+    }
+
+    /// spec: O5 (one request at a time, half-closed connections)
+    #[test]
+    fn requests_are_answered_one_by_one_also_after_the_end() {
+        let mut session = Session::new(at(0));
+        session.received(b"a\nb\r\nc");
+        session.half_closed();
+        assert_eq!(session.interest(), None, "there is something to do");
+        for line in [b"a\n", b"b\n"] {
+            session.advance(at(0), echo);
+            assert_eq!(session.interest(), Some(Interest::Write));
+            session.advance(at(0), |_| unreachable!("the answer before is not gone"));
+            assert!(!session.is_over(at(0)));
+            assert_eq!(take(&mut session, at(0)), line);
+        }
+        session.advance(at(0), |_| unreachable!("there is no whole request"));
+        assert!(session.is_over(at(0)));
+    }
+
+    /// spec: O5 (slow clients)
+    #[test]
+    fn who_is_silent_or_slow_is_left() {
+        let mut session = Session::new(at(0));
+        session.received(b"slow");
+        assert!(!session.is_over(at(29)));
+        session.received(b"l");
+        assert!(session.is_over(at(30)), "bytes are no request");
+
+        let mut session = Session::new(at(0));
+        session.received(b"x\n");
+        session.advance(at(20), |_| vec![0; 1000]);
+        assert!(session.is_over(at(25)) && !session.is_over(at(24)));
+        for second in 21..=79 {
+            session.sent(1, at(second));
+            assert!(!session.is_over(at(second)));
+        }
+        session.sent(1, at(79));
+        assert!(session.is_over(at(80)), "a byte a second is no progress");
+    }
+
+    /// spec: O5 (bounded requests)
+    #[test]
+    fn a_request_that_is_too_long_is_refused_and_the_connection_ends() {
+        let mut session = Session::new(at(0));
+        while session.room() > 0 {
+            session.advance(at(0), echo);
+            assert!(session.unsent().is_empty());
+            session.received(&vec![b'x'; session.room().min(1000)]);
+        }
+        session.advance(at(0), echo);
+        let answer = take(&mut session, at(0));
+        assert!(answer.starts_with(br#"{"error":{"kind":"too_long""#), "{}", answer.escape_ascii());
+        assert!(session.is_over(at(0)));
+
+        let mut session = Session::new(at(0));
+        session.received(&[vec![b'x'; MAX_REQUEST], vec![b'\n']].concat());
+        session.advance(at(0), echo);
+        assert_eq!(take(&mut session, at(0)).len(), MAX_REQUEST + 1, "the longest one that is read");
+        assert!(!session.is_over(at(0)));
+    }
+
+    proptest! {
+        /// However it is cut into pieces, what comes out is the lines, in order.
+        #[test]
+        fn lines_come_out_whole(
+            lines in proptest::collection::vec("[a-z]{0,40}", 0..20),
+            pieces in proptest::collection::vec((1_usize..50, 1_usize..50), 1..400),
+        ) {
+            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            let (mut session, mut rest, mut told) = (Session::new(at(0)), text.as_bytes(), Vec::new());
+            for (read, sent) in pieces.into_iter().cycle() {
+                if session.interest() == Some(Interest::Read) {
+                    if rest.is_empty() {
+                        break;
+                    }
+                    let (piece, later) = rest.split_at(read.min(rest.len()).min(session.room()));
+                    session.received(piece);
+                    rest = later;
+                }
+                session.advance(at(0), echo);
+                let gone = session.unsent().len().min(sent);
+                if gone > 0 {
+                    told.extend_from_slice(&session.unsent()[..gone]);
+                    session.sent(gone, at(0));
+                }
+            }
+            prop_assert_eq!(String::from_utf8(told).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What a queue and a pool tell of themselves to whoever prints them.
+//!
+//! Each takes its own lock for a moment, and none inside another's.
+
+use std::sync::Arc;
+
+use crate::policy::attrs::PoolAttrs;
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::standing::{Answer, Caller, Standing};
+use crate::sys::affinity;
+
+use super::class::Division;
+use super::pool::Pool;
+use super::queue::{Queue, QueueKind};
+use super::shard::Shard;
+
+/// What was asked of a queue, and what follows.
+pub(crate) struct QueueFacts {
+    /// If it is an unbound one: what its pools are made by.
+    pub(crate) attrs: Option<PoolAttrs>,
+    pub(crate) max_active: usize,
+    pub(crate) frozen: bool,
+    /// Outsiders are refused.
+    pub(crate) draining: bool,
+    /// For items of no pod, if that was made.
+    pub(crate) default_pool: Option<Arc<Pool>>,
+}
+
+/// A thread as the system knows it, where it has numbers for them, and the CPUs that it may run on.
+pub(crate) struct ThreadFacts {
+    pub(crate) id: Option<u32>,
+    pub(crate) cpus: Option<CpuSet>,
+}
+
+impl ThreadFacts {
+    pub(crate) fn of(thread: affinity::ThreadId) -> Self {
+        Self { id: thread.shown(), cpus: thread.cpus().ok() }
+    }
+}
+
+impl Queue {
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// By slot. The caller keeps the queue in place.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (usize, &Shard)> + Clone {
+        self.shards_by_slot()
+    }
+
+    /// Not in a forked process, where the lock may be held for ever.
+    pub(crate) fn facts(&self) -> QueueFacts {
+        let making = self.making.lock();
+        let attrs = match &making.kind {
+            QueueKind::Unbound(attrs) => Some(attrs.clone()),
+            QueueKind::PerCpu { .. } | QueueKind::Bh { .. } => None,
+        };
+        let wishes = making.wishes;
+        let division =
+            making.division.as_ref().filter(|known| attrs.as_ref().is_some_and(|attrs| known.is_of(attrs)));
+        let default_pool = division.and_then(Division::default_pool);
+        drop(making);
+        let standing: Standing = self.standing(wishes);
+        QueueFacts {
+            attrs,
+            max_active: wishes.max_active,
+            frozen: standing.frozen,
+            draining: standing.answer(Caller::Outsider) != Answer::Freely,
+            default_pool,
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! What an executor's queues and pools have done, put into the words of the crate `metrics`.
+//!
+//! Nothing is counted here: it is read where it is counted anyway, when somebody asks. Queues may share a name, and come and
+//! go, while a series of numbers has a name and must not shrink. So what has been added since the last time is added up by
+//! name.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use ::metrics::{Label, Unit, counter, gauge, histogram};
+
+use crate::engine::executor::ExecutorInner;
+use crate::policy::counters::Counters;
+use crate::policy::histogram::{Histogram, Latency};
+
+use super::snapshot::{PoolSnapshot, QueueSnapshot, Snapshot};
+
+/// So many values of one histogram are recorded at a time, at most, about: a recorder keeps each of them for a while.
+const MOST_VALUES: u64 = 10_000;
+
+/// A metric that is read from a `T`, as a `V`.
+struct Metric<T, V> {
+    name: &'static str,
+    unit: Unit,
+    what: &'static str,
+    read: fn(&T) -> V,
+}
+
+const COUNTERS: [Metric<Counters, u64>; 13] = [
+    count("cmwq_items_started_total", "Runs that have begun", |counters| counters.started),
+    count("cmwq_items_completed_total", "Runs that have ended, by a panic too", |counters| {
+        counters.completed
+    }),
+    count("cmwq_items_panicked_total", "Runs that have panicked", |counters| counters.panicked),
+    count("cmwq_items_cancelled_total", "Items that were cancelled before they began", |counters| {
+        counters.cancelled
+    }),
+    count("cmwq_items_away_total", "Runs that have begun outside of their pod", |counters| counters.away),
+    count("cmwq_items_stolen_total", "Runs that another pod's workers have begun", |counters| {
+        counters.stolen
+    }),
+    count("cmwq_items_rescued_total", "Runs on the queue's rescuer", |counters| counters.rescued),
+    Metric {
+        unit: Unit::Microseconds,
+        ..count("cmwq_items_cpu_microseconds_total", "CPU time of all runs", |counters| {
+            counters.cpu_time.as_micros() as u64
+        })
+    },
+    count("cmwq_cpu_hogs_total", "Runs that kept the CPU for too long", |counters| counters.cpu_hogs),
+    count("cmwq_undeclared_blocks_total", "Times that a run blocked outside of any guard", |counters| {
+        counters.undeclared_blocks
+    }),
+    count("cmwq_concurrency_wakeups_total", "Workers that were woken since an item blocked", |counters| {
+        counters.concurrency_wakeups
+    }),
+    count("cmwq_repatriations_total", "Workers that were brought home to their pod", |counters| {
+        counters.repatriated
+    }),
+    count("cmwq_maydays_total", "Calls for the queue's rescuer", |counters| counters.maydays),
+];
+
+const QUEUE_GAUGES: [Metric<QueueSnapshot, f64>; 4] = [
+    level("cmwq_queue_items", "Items that wait or run", |queue| queue.len as f64),
+    level("cmwq_queue_active_items", "Items that have a slot: they run, or are about to", |queue| {
+        queue.active as f64
+    }),
+    level("cmwq_queue_inactive_items", "Items that wait for a slot", |queue| queue.inactive as f64),
+    level(
+        "cmwq_queue_max_active",
+        "The limit of active items, per CPU or as a whole; 0 if there is none",
+        |queue| queue.max_active.unwrap_or(0) as f64,
+    ),
+];
+
+const POOL_GAUGES: [Metric<PoolSnapshot, f64>; 5] = [
+    level("cmwq_pool_workers", "Workers that exist", |pool| pool.workers as f64),
+    level("cmwq_pool_idle_workers", "Workers that are parked", |pool| pool.idle as f64),
+    level("cmwq_pool_running_workers", "Workers that count as running", |pool| pool.running as f64),
+    level("cmwq_pool_pending_items", "Entries on the worklist", |pool| pool.pending as f64),
+    Metric {
+        unit: Unit::Seconds,
+        ..level(
+            "cmwq_pool_stalled_seconds",
+            "For how long it has had work and started none; 0 if it has",
+            |pool| pool.stalled_for.unwrap_or_default().as_secs_f64(),
+        )
+    },
+];
+
+const THREADS: &str = "cmwq_threads";
+const STALLS: &str = "cmwq_stalls_total";
+const WAIT: &str = "cmwq_item_wait_seconds";
+const RUN: &str = "cmwq_item_run_seconds";
+
+const fn count<T>(name: &'static str, what: &'static str, read: fn(&T) -> u64) -> Metric<T, u64> {
+    Metric { name, unit: Unit::Count, what, read }
+}
+
+const fn level<T>(name: &'static str, what: &'static str, read: fn(&T) -> f64) -> Metric<T, f64> {
+    Metric { name, unit: Unit::Count, what, read }
+}
+
+/// See the module.
+pub(crate) struct Publisher {
+    executor: Weak<ExecutorInner>,
+    labels: Labels,
+    described: bool,
+    /// What each queue's numbers were the last time, by its own number.
+    seen: HashMap<u64, Seen>,
+    /// By the names of queues.
+    totals: HashMap<String, [u64; COUNTERS.len()]>,
+    /// Whose levels were told the last time.
+    queues: Vec<String>,
+    pools: Vec<String>,
+}
+
+/// A queue as it was.
+struct Seen {
+    counts: [u64; COUNTERS.len()],
+    wait: Buckets,
+    run: Buckets,
+}
+
+/// How many durations there were, by the beginnings of their classes.
+type Buckets = BTreeMap<Duration, u64>;
+
+impl Publisher {
+    pub(crate) fn new(executor: &Arc<ExecutorInner>) -> Self {
+        Self {
+            executor: Arc::downgrade(executor),
+            labels: Labels { executor: executor.core.settings.name_prefix.clone() },
+            described: false,
+            seen: HashMap::new(),
+            totals: HashMap::new(),
+            queues: Vec::new(),
+            pools: Vec::new(),
+        }
+    }
+
+    /// Tells the recorder how things are. One that is gone has nothing.
+    pub(crate) fn publish(&mut self) {
+        if !std::mem::replace(&mut self.described, true) {
+            describe();
+        }
+        let executor = self.executor.upgrade();
+        let (threads, queues, pools) = match &executor {
+            None => (0, Vec::new(), Vec::new()),
+            Some(executor) if executor.origin.is_forked() => return,
+            Some(executor) => {
+                let Snapshot { threads, stalls, queues, pools, .. } = Snapshot::take(executor);
+                counter!(STALLS, self.labels.of_executor()).absolute(stalls);
+                (threads, queues, pools)
+            }
+        };
+        gauge!(THREADS, self.labels.of_executor()).set(threads as f64);
+        self.publish_queues(&queues);
+        self.publish_pools(&pools);
+    }
+
+    fn publish_queues(&mut self, queues: &[QueueSnapshot]) {
+        let labels = &self.labels;
+        let mut before = std::mem::take(&mut self.seen);
+        let mut levels: BTreeMap<&str, [f64; QUEUE_GAUGES.len()]> = BTreeMap::new();
+        for queue in queues {
+            let before = before.remove(&queue.number);
+            let seen = Seen::of(queue);
+            let known = before.as_ref().map_or([0; COUNTERS.len()], |seen| seen.counts);
+            let totals = self.totals.entry(queue.name.clone()).or_default();
+            for ((total, count), known) in totals.iter_mut().zip(seen.counts).zip(known) {
+                *total += count.saturating_sub(known);
+            }
+            let of_name = levels.entry(&queue.name).or_default();
+            for (level, metric) in of_name.iter_mut().zip(&QUEUE_GAUGES) {
+                *level += (metric.read)(queue);
+            }
+            if let Some(Latency { queue_to_start, run, .. }) = &queue.latency {
+                let before = before.as_ref();
+                record(WAIT, labels.of_queue(&queue.name), queue_to_start, before.map(|seen| &seen.wait));
+                record(RUN, labels.of_queue(&queue.name), run, before.map(|seen| &seen.run));
+            }
+            self.seen.insert(queue.number, seen);
+        }
+        for (name, levels) in &levels {
+            for (metric, total) in COUNTERS.iter().zip(self.totals[*name]) {
+                counter!(metric.name, labels.of_queue(name)).absolute(total);
+            }
+            for (metric, level) in QUEUE_GAUGES.iter().zip(levels) {
+                gauge!(metric.name, labels.of_queue(name)).set(*level);
+            }
+        }
+        let names: Vec<String> = levels.into_keys().map(str::to_owned).collect();
+        for gone in self.queues.iter().filter(|name| names.binary_search(name).is_err()) {
+            QUEUE_GAUGES.iter().for_each(|metric| gauge!(metric.name, labels.of_queue(gone)).set(0.0));
+        }
+        self.queues = names;
+    }
+
+    fn publish_pools(&mut self, pools: &[PoolSnapshot]) {
+        let labels = &self.labels;
+        for pool in pools {
+            for metric in &POOL_GAUGES {
+                gauge!(metric.name, labels.of_pool(&pool.name)).set((metric.read)(pool));
+            }
+        }
+        let names: Vec<String> = pools.iter().map(|pool| pool.name.clone()).collect();
+        for gone in self.pools.iter().filter(|name| !names.contains(name)) {
+            POOL_GAUGES.iter().for_each(|metric| gauge!(metric.name, labels.of_pool(gone)).set(0.0));
+        }
+        self.pools = names;
+    }
+}
+
+/// Tells the recorder what the names mean.
+fn describe() {
+    for Metric { name, unit, what, .. } in COUNTERS {
+        ::metrics::describe_counter!(name, unit, what);
+    }
+    for Metric { name, unit, what, .. } in QUEUE_GAUGES {
+        ::metrics::describe_gauge!(name, unit, what);
+    }
+    for Metric { name, unit, what, .. } in POOL_GAUGES {
+        ::metrics::describe_gauge!(name, unit, what);
+    }
+    ::metrics::describe_gauge!(THREADS, Unit::Count, "Worker threads that exist or are being made");
+    ::metrics::describe_counter!(STALLS, Unit::Count, "Stalled pools that the watchdog has reported");
+    ::metrics::describe_histogram!(WAIT, Unit::Seconds, "From queueing to the beginning of a run, sampled");
+    ::metrics::describe_histogram!(RUN, Unit::Seconds, "From the beginning of a run to its end, sampled");
+}
+
+/// The labels of everything that one executor has.
+struct Labels {
+    executor: String,
+}
+
+impl Labels {
+    fn of_executor(&self) -> Vec<Label> {
+        vec![Label::new("executor", self.executor.clone())]
+    }
+
+    fn of_queue(&self, name: &str) -> Vec<Label> {
+        vec![Label::new("executor", self.executor.clone()), Label::new("queue", name.to_owned())]
+    }
+
+    fn of_pool(&self, name: &str) -> Vec<Label> {
+        vec![Label::new("executor", self.executor.clone()), Label::new("pool", name.to_owned())]
+    }
+}
+
+impl Seen {
+    fn of(queue: &QueueSnapshot) -> Self {
+        let buckets = |of: fn(&Latency) -> &Histogram| {
+            queue
+                .latency
+                .iter()
+                .flat_map(|latency| of(latency).buckets())
+                .map(|(range, n)| (range.start, n))
+                .collect()
+        };
+        Self {
+            counts: COUNTERS.map(|metric| (metric.read)(&queue.counters)),
+            wait: buckets(|latency| &latency.queue_to_start),
+            run: buckets(|latency| &latency.run),
+        }
+    }
+}
+
+/// Records the durations that have come since.
+fn record(name: &'static str, labels: Vec<Label>, now: &Histogram, before: Option<&Buckets>) {
+    let known = |start| before.and_then(|before| before.get(&start)).copied().unwrap_or(0);
+    let new: Vec<(f64, u64)> = now
+        .buckets()
+        .map(|(range, count)| {
+            let middle = (range.start + range.end) / 2;
+            (middle.as_secs_f64(), count.saturating_sub(known(range.start)))
+        })
+        .collect();
+    let histogram = histogram!(name, labels);
+    for (value, count) in thinned(new, MOST_VALUES).filter(|(_, count)| *count > 0) {
+        histogram.record_many(value, count);
+    }
+}
+
+/// If there are more than `most` in all, so many stand for all of them, in the same proportions. None of those that are
+/// there at all is left out.
+fn thinned(counts: Vec<(f64, u64)>, most: u64) -> impl Iterator<Item = (f64, usize)> {
+    let all: u64 = counts.iter().map(|(_, count)| count).sum();
+    counts.into_iter().map(move |(value, count)| {
+        let share = u128::from(count) * u128::from(most) / u128::from(all.max(1));
+        let share = if all <= most { count } else { (share as u64).max(u64::from(count > 0)) };
+        (value, share as usize)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_values_are_thinned_in_proportion() {
+        let few = vec![(0.1, 3), (0.2, 0), (0.3, 7)];
+        assert_eq!(thinned(few, 10).collect::<Vec<_>>(), [(0.1, 3), (0.2, 0), (0.3, 7)]);
+        let many = vec![(0.1, 3_000_000_000), (0.2, 0), (0.3, 1_000_000_000), (0.4, 1)];
+        assert_eq!(thinned(many, 100).collect::<Vec<_>>(), [(0.1, 74), (0.2, 0), (0.3, 24), (0.4, 1)]);
+        assert_eq!(thinned(Vec::new(), 100).count(), 0);
+    }
+
+    #[test]
+    fn names_are_of_one_form_and_none_comes_twice() {
+        let names =
+            COUNTERS.iter().map(|metric| metric.name).chain(QUEUE_GAUGES.iter().map(|metric| metric.name));
+        let mut names: Vec<_> = names
+            .chain(POOL_GAUGES.iter().map(|metric| metric.name))
+            .chain([THREADS, STALLS, WAIT, RUN])
+            .collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        assert!(names.iter().all(|name| name.starts_with("cmwq_")));
+        assert!(COUNTERS.iter().all(|metric| metric.name.ends_with("_total")));
+    }
+}

@@ -1,0 +1,162 @@
+//! What queues have done so far, in the columns of the kernel's `wq_monitor`.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::engine::executor::ExecutorInner;
+use crate::policy::counters::Counters;
+
+use super::snapshot::{QueueKind, Snapshot};
+use super::take;
+use super::text::{NAME, Name};
+
+/// Takes samples of what an executor's queues have done so far: less than a [`Snapshot`], and cheaper.
+///
+/// Made by [`Executor::monitor`](crate::Executor::monitor). It does not keep the executor: once that is gone, samples are
+/// empty.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{Executor, WorkQueue};
+///
+/// let executor = Executor::builder().build()?;
+/// let mail = WorkQueue::new("mail").build_on(&executor)?;
+/// let news = WorkQueue::new("news").build_on(&executor)?;
+/// let monitor = executor.monitor().only(["mail"]);
+/// mail.spawn(|| ())?.join()?;
+/// mail.flush()?;
+/// let report = monitor.sample();
+/// assert_eq!(report.queues.len(), 1);
+/// assert_eq!(report.queues[0].counters.started, 1);
+/// print!("{report}");
+/// # drop(news);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "wq_monitor")]
+#[must_use]
+pub struct Monitor {
+    executor: Weak<ExecutorInner>,
+    shows: Box<Shows>,
+}
+
+/// Is a queue of this name shown?
+type Shows = dyn Fn(&str) -> bool + Send + Sync;
+
+/// What queues have done so far.
+///
+/// Its `Display` is a header and a row for each queue, as the kernel's `wq_monitor` prints them; a `-` stands where a
+/// number has no meaning for a queue.
+///
+/// | column | |
+/// |---|---|
+/// | total | runs that have begun |
+/// | infl | of these, how many have not ended |
+/// | CPUtime | seconds of CPU time |
+/// | CPUhog | runs that kept the CPU for too long; of per-CPU queues |
+/// | CMW/RPR | workers that were woken since another one blocked; of plain unbound and ordered queues, workers that were brought home |
+/// | mayday, rescued | calls for the rescuer, and what it ran; of queues that have one |
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct MonitorReport {
+    /// As [`Snapshot::format`].
+    pub format: u32,
+    /// The process.
+    pub pid: u32,
+    /// When the sample was taken, since the beginning of 1970.
+    #[cfg_attr(feature = "serde", serde(rename = "time_ns", with = "crate::policy::nanos"))]
+    pub time: Duration,
+    /// In the order in which they were made.
+    pub queues: Vec<MonitorRow>,
+}
+
+/// What one queue has done so far.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct MonitorRow {
+    /// As [`QueueSnapshot::number`](super::QueueSnapshot::number).
+    pub number: u64,
+    /// Its name.
+    pub name: String,
+    /// How it was built.
+    pub kind: QueueKind,
+    /// It has a rescuer.
+    pub rescuer: bool,
+    /// The numbers, from its beginning on.
+    pub counters: Counters,
+}
+
+impl Monitor {
+    pub(crate) fn new(executor: &Arc<ExecutorInner>) -> Self {
+        Self { executor: Arc::downgrade(executor), shows: Box::new(|_| true) }
+    }
+
+    /// Shows queues of these names, and no others.
+    pub fn only<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
+        let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        self.filter(move |name| names.iter().any(|shown| shown == name))
+    }
+
+    /// Shows queues for whose names this holds, and no others. It is called with no lock held.
+    pub fn filter(self, shows: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self { shows: Box::new(shows), ..self }
+    }
+
+    /// What they have done up to now. Costs O(queues × CPUs); nothing is stopped. Empty in a forked process.
+    #[must_use]
+    pub fn sample(&self) -> MonitorReport {
+        let executor = self.executor.upgrade().filter(|executor| !executor.origin.is_forked());
+        let pins = executor.map_or_else(Vec::new, |executor| executor.queues.pins());
+        let shown = pins.iter().filter(|queue| (self.shows)(queue.name()));
+        MonitorReport::new(shown.map(|queue| take::row(queue)).collect())
+    }
+}
+
+impl MonitorReport {
+    fn new(queues: Vec<MonitorRow>) -> Self {
+        Self { format: Snapshot::FORMAT, pid: std::process::id(), time: take::since_epoch(), queues }
+    }
+}
+
+impl fmt::Display for MonitorReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:NAME$} {:>8} {:>5} {:>8} {:>7} {:>7} {:>7} {:>7}",
+            "", "total", "infl", "CPUtime", "CPUhog", "CMW/RPR", "mayday", "rescued"
+        )?;
+        self.queues.iter().try_for_each(|row| writeln!(f, "{row}"))
+    }
+}
+
+impl fmt::Display for MonitorRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counters { started, cpu_hogs, concurrency_wakeups, repatriated, maydays, rescued, .. } =
+            self.counters;
+        let in_flight = self.counters.in_flight();
+        let seconds = self.counters.cpu_time.as_secs_f64();
+        let moves = matches!(self.kind, QueueKind::Unbound | QueueKind::Ordered);
+        let per_cpu = matches!(self.kind, QueueKind::PerCpu | QueueKind::Bh);
+        let shown = |number: u64, yes: bool| if yes { number.to_string() } else { "-".to_owned() };
+        write!(
+            f,
+            "{} {started:8} {in_flight:5} {seconds:8.1} {:>7} {:>7} {:>7} {:>7}",
+            Name(&self.name),
+            shown(cpu_hogs, per_cpu),
+            if moves { repatriated } else { concurrency_wakeups },
+            shown(maydays, self.rescuer),
+            shown(rescued, self.rescuer),
+        )
+    }
+}
+
+impl fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Monitor").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,344 @@
+//! How a snapshot is taken: one pool and one queue after the other, each under its own lock for a moment.
+
+use std::collections::{BTreeMap, HashMap};
+use std::process;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::engine::core::Core;
+use crate::engine::executor::ExecutorInner;
+use crate::engine::facts::{QueueFacts, ThreadFacts};
+use crate::engine::pool::{Pool, PoolKind};
+use crate::engine::queue::{Limit, Queue, Unbound};
+use crate::engine::rescuer::Rescuer;
+use crate::engine::shard::Shard;
+use crate::engine::tally::Reading;
+use crate::engine::worker::Worker;
+use crate::policy::attrs::EffectiveAttrs;
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::detection::Detection;
+use crate::policy::pods::{AffinityScope, Pods};
+use crate::policy::time::Time;
+use crate::policy::topology::Topology;
+use crate::policy::worker::{Phase, WorkerState as Word};
+use crate::sys::sync::Ordering;
+use crate::sys::{self, clock};
+
+use super::monitor::MonitorRow;
+use super::snapshot::{
+    PodSnapshot, PoolSnapshot, QueueKind, QueueSnapshot, RescuerSnapshot, RunningItem, ScopeSnapshot,
+    ShardSnapshot, Snapshot, WorkerSnapshot, WorkerState,
+};
+
+impl Snapshot {
+    pub(crate) fn take(executor: &ExecutorInner) -> Self {
+        let mut snapshot = Self::without_pools(&executor.core);
+        snapshot.cpus = executor.cpus.clone();
+        let Some(defaults) = executor.defaults() else { return snapshot };
+        snapshot.scopes = scopes(&executor.topology, &executor.cpus, defaults.scope);
+        snapshot.unbound_cpus = defaults.cpus;
+        let pins = executor.queues.pins();
+        let queues: Vec<_> = pins.iter().map(|queue| Seen::of(queue)).collect();
+        let pools = Pools::of(&executor.core, &queues);
+        let ids = pools.ids();
+        snapshot.pools = pools.snapshots();
+        // Not forked: there are defaults.
+        let Some(tallies) = executor.core.read_tallies() else { return snapshot };
+        snapshot.queues = queues.iter().map(|seen| queue_snapshot(seen, &ids, &tallies)).collect();
+        snapshot
+    }
+
+    /// For who knows no queues.
+    pub(crate) fn of_pools(core: &Core) -> Self {
+        let mut snapshot = Self::without_pools(core);
+        if !snapshot.forked {
+            snapshot.pools = Pools::of(core, &[]).snapshots();
+        }
+        snapshot
+    }
+
+    fn without_pools(core: &Core) -> Self {
+        let forked = core.origin.is_forked();
+        // Locks may be held for ever in this process.
+        let here = (!forked).then_some(core);
+        let environment = here.map(|core| core.environment.present().cpus);
+        Self {
+            format: Self::FORMAT,
+            pid: process::id(),
+            prefix: core.settings.name_prefix.clone(),
+            time: since_epoch(),
+            forked,
+            threads: here.map_or(0, Core::threads),
+            portable: sys::PORTABLE,
+            nice_denied: core.denials.nice_denied(),
+            affinity_denied: core.denials.affinity_denied(),
+            lost_cpus: environment.as_ref().map_or_else(CpuSet::new, |environment| environment.lost()),
+            cpu_quota: environment.and_then(|environment| Some(environment.quota()?.cpus())),
+            detection: here.map_or(Detection::Off, |core| core.settings.detection),
+            detection_fallback: here.and_then(|core| core.shortfall.reason()),
+            stalls: core.stalls.load(Ordering::Relaxed),
+            cpus: CpuSet::new(),
+            unbound_cpus: CpuSet::new(),
+            scopes: Vec::new(),
+            pools: Vec::new(),
+            queues: Vec::new(),
+            hogs: here.map_or_else(Vec::new, |core| core.offenders.hogs()),
+            undeclared_blockers: here.map_or_else(Vec::new, |core| core.offenders.blockers()),
+        }
+    }
+}
+
+/// How late it is.
+pub(super) fn since_epoch() -> Duration {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
+}
+
+// Pods. -----------------------------------------------------------------------------------------------------------
+
+fn scopes(topology: &Topology, cpus: &CpuSet, default: AffinityScope) -> Vec<ScopeSnapshot> {
+    let of = |scope| ScopeSnapshot {
+        scope,
+        is_default: scope == default,
+        pods: Pods::derive(topology, scope, cpus)
+            .pods()
+            .iter()
+            .map(|pod| PodSnapshot { cpus: pod.clone(), node: node_of(topology, pod) })
+            .collect(),
+    };
+    AffinityScope::ALL.into_iter().map(of).collect()
+}
+
+/// The node on which all of these CPUs are.
+fn node_of(topology: &Topology, pod: &CpuSet) -> Option<usize> {
+    let mut nodes = topology.cpus().iter().filter(|cpu| pod.contains(cpu.id)).map(|cpu| cpu.node);
+    let first = nodes.next()?;
+    nodes.all(|node| node == first).then_some(first)
+}
+
+// Pools. ----------------------------------------------------------------------------------------------------------
+
+/// The pools of a snapshot, in its order.
+struct Pools {
+    pools: BTreeMap<PoolKey, (Arc<Pool>, Uses)>,
+}
+
+/// As the kernel numbers pools: those of CPUs, then bh contexts, then those of pods.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum PoolKey {
+    PerCpu { slot: usize, high: bool },
+    Bh { slot: usize, high: bool },
+    Unbound { id: usize },
+}
+
+/// Who leads to a pool.
+#[derive(Clone, Copy, Default)]
+struct Uses {
+    shards: usize,
+    strict: usize,
+}
+
+impl Pools {
+    /// Those that are in use, and those that these queues lead to.
+    fn of(core: &Core, queues: &[Seen<'_>]) -> Self {
+        let mut pools = BTreeMap::new();
+        for pool in core.pools().into_iter().filter(|pool| pool.is_in_use()) {
+            pools.insert(PoolKey::of(&pool), (pool, Uses::default()));
+        }
+        for queue in queues {
+            let strict = queue.facts.attrs.as_ref().is_some_and(|attrs| attrs.strict);
+            for (_, _, pool) in &queue.parts {
+                let known = pools.entry(PoolKey::of(pool));
+                let (_, uses) = known.or_insert_with(|| (Arc::clone(pool), Uses::default()));
+                uses.shards += 1;
+                uses.strict += usize::from(strict);
+            }
+        }
+        Self { pools }
+    }
+
+    fn ids(&self) -> HashMap<PoolKey, usize> {
+        self.pools.keys().copied().zip(0..).collect()
+    }
+
+    fn snapshots(&self) -> Vec<PoolSnapshot> {
+        let now = clock::now();
+        let pools = self.pools.values().enumerate();
+        pools.map(|(id, (pool, uses))| pool_snapshot(id, pool, *uses, now)).collect()
+    }
+}
+
+impl PoolKey {
+    fn of(pool: &Pool) -> Self {
+        match pool.spec.kind {
+            PoolKind::PerCpu { slot, high, .. } => Self::PerCpu { slot, high },
+            PoolKind::Bh { slot, high, .. } => Self::Bh { slot, high },
+            PoolKind::Unbound { id } => Self::Unbound { id },
+        }
+    }
+}
+
+fn pool_snapshot(id: usize, pool: &Pool, uses: Uses, now: Time) -> PoolSnapshot {
+    let (counts, workers) = pool.counts();
+    let own = workers.iter().map(|(worker, word)| worker_snapshot(worker, *word, false));
+    let guests = pool.binding.guests();
+    let guests = guests.iter().map(|guest| worker_snapshot(guest, guest.cell.load(), true));
+    PoolSnapshot {
+        id,
+        name: pool.spec.kind.name(),
+        cpus: pool.spec.cpus.clone(),
+        binding: pool.binding.cpus(),
+        per_cpu: matches!(pool.spec.kind, PoolKind::PerCpu { .. } | PoolKind::Bh { .. }),
+        bh: pool.spec.is_bh(),
+        strict: uses.strict > 0 && uses.strict == uses.shards,
+        nice: pool.spec.nice,
+        users: uses.shards,
+        running: counts.running.running() as usize,
+        waking: counts.running.waking() as usize,
+        target: counts.running.target().map(|target| (target as usize).min(pool.spec.cpus.len())),
+        workers: counts.workers,
+        idle: counts.idle,
+        pending: counts.pending,
+        creating: counts.creating,
+        stalled_for: counts.stalled_since.map(|since| now.since(since)),
+        crew: own.chain(guests).collect(),
+    }
+}
+
+fn worker_snapshot(worker: &Worker, word: Word, is_rescuer: bool) -> WorkerSnapshot {
+    let item = worker.item_type(word).map(|item_type| {
+        let queue = worker.with_queue(word, |queue| (queue.name().to_owned(), queue.number()));
+        let (queue, queue_number) = queue.unzip();
+        RunningItem {
+            queue,
+            queue_number,
+            item_type: item_type.to_owned(),
+            description: worker.description_of(word),
+            age: worker.age(word),
+        }
+    });
+    WorkerSnapshot {
+        thread: worker.name().to_owned(),
+        thread_id: worker.with_thread(|thread| thread.shown()).flatten(),
+        state: word.phase().into(),
+        items: word.sequence(),
+        item,
+        is_rescuer,
+    }
+}
+
+impl From<Phase> for WorkerState {
+    fn from(phase: Phase) -> Self {
+        match phase {
+            Phase::Idle => Self::Idle,
+            Phase::Waking => Self::Waking,
+            Phase::Between => Self::Between,
+            Phase::Running => Self::Running,
+            Phase::MayBlock => Self::MayBlock,
+            Phase::Blocked => Self::Blocked,
+            Phase::Asleep => Self::Asleep,
+            Phase::Uncounted => Self::Uncounted,
+            Phase::Hog => Self::Hog,
+            Phase::Exiting => Self::Exiting,
+        }
+    }
+}
+
+// Queues. ---------------------------------------------------------------------------------------------------------
+
+/// What a queue has done so far.
+pub(super) fn row(queue: &Queue) -> MonitorRow {
+    MonitorRow {
+        number: queue.number(),
+        name: queue.name().to_owned(),
+        kind: kind_of(queue),
+        rescuer: queue.rescuer().is_some(),
+        counters: queue.counters(),
+    }
+}
+
+/// A queue, and where its items went at one moment.
+struct Seen<'q> {
+    queue: &'q Queue,
+    facts: QueueFacts,
+    /// Its part on the CPU of each slot, and the pool that this leads to.
+    parts: Vec<(usize, &'q Shard, Arc<Pool>)>,
+}
+
+impl<'q> Seen<'q> {
+    fn of(queue: &'q Queue) -> Self {
+        let parts = queue.parts().map(|(slot, shard)| (slot, shard, shard.pool().shared())).collect();
+        Self { queue, facts: queue.facts(), parts }
+    }
+}
+
+fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>, tallies: &Reading) -> QueueSnapshot {
+    let Seen { queue, facts, parts } = seen;
+    let spec = &queue.spec;
+    let cpu = |slot| queue.executor.placement.slot_info(slot).cpu;
+    let id = |pool: &Pool| ids.get(&PoolKey::of(pool)).copied();
+    let shard = |(slot, shard, pool): &(usize, &Shard, Arc<Pool>)| {
+        Some(shard_snapshot(cpu(*slot), id(pool)?, shard, tallies))
+    };
+    let shards: Vec<ShardSnapshot> = parts.iter().filter_map(shard).collect();
+    // Each word is read once, so that sums agree.
+    let (active, inactive) = match queue.shared_gate().map(|gate| gate.cell.load()) {
+        Some(word) => (word.active() as usize, word.waiting() as usize),
+        None => (
+            shards.iter().filter_map(|shard| shard.active).sum(),
+            shards.iter().filter_map(|shard| shard.inactive).sum(),
+        ),
+    };
+    QueueSnapshot {
+        number: queue.number(),
+        name: queue.name().to_owned(),
+        kind: kind_of(queue),
+        high_priority: spec.high_priority,
+        cpu_intensive: spec.cpu_intensive,
+        freezable: spec.freezable,
+        control: queue.spec.control,
+        frozen: facts.frozen,
+        draining: facts.draining,
+        max_active: (!spec.is_bh).then_some(facts.max_active),
+        limited_as_a_whole: matches!(spec.limit, Limit::Total(_)),
+        max_pending: spec.max_pending,
+        attrs: facts.attrs.clone().map(EffectiveAttrs::of),
+        len: active + inactive,
+        active,
+        inactive,
+        counters: shards.iter().map(|shard| shard.counters).sum(),
+        latency: None,
+        shards,
+        rescuer: queue.rescuer().map(|rescuer| rescuer_snapshot(rescuer)),
+        default_pool: facts.default_pool.as_deref().and_then(id),
+    }
+}
+
+fn shard_snapshot(cpu: usize, pool: usize, shard: &Shard, tallies: &Reading) -> ShardSnapshot {
+    let word = shard.own_gate().map(|gate| gate.cell.load());
+    ShardSnapshot {
+        cpu,
+        pool,
+        active: word.map(|word| word.active() as usize),
+        inactive: word.map(|word| word.waiting() as usize),
+        counters: tallies.counters(shard),
+    }
+}
+
+fn kind_of(queue: &Queue) -> QueueKind {
+    match queue.spec.unbound {
+        _ if queue.spec.is_bh => QueueKind::Bh,
+        _ if queue.spec.ordered => QueueKind::Ordered,
+        Some(Unbound { managed: true, .. }) => QueueKind::Managed,
+        Some(Unbound { managed: false, .. }) => QueueKind::Unbound,
+        None => QueueKind::PerCpu,
+    }
+}
+
+fn rescuer_snapshot(rescuer: &Rescuer) -> RescuerSnapshot {
+    let thread = rescuer.with_thread(ThreadFacts::of);
+    RescuerSnapshot {
+        thread: rescuer.name().to_owned(),
+        thread_id: thread.as_ref().and_then(|thread| thread.id),
+        cpus: thread.and_then(|thread| thread.cpus).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,94 @@
+//! What the texts have in common: names that are cut, and lists that are folded.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::snapshot::{RunningItem, WorkerSnapshot};
+
+/// As wide as names are printed (the kernel's `WQ_NAME_LEN` of these tools).
+pub(super) const NAME: usize = 24;
+
+/// Lists are folded before this column.
+const WIDTH: usize = 100;
+
+/// The end of a name, which tells more than its beginning, filled up to the width of names.
+pub(super) struct Name<'a>(pub(super) &'a str);
+
+/// What a worker's thread is called, and its number if it has one: `cmwq/0:1[4711]`.
+pub(super) struct Thread<'a>(pub(super) &'a WorkerSnapshot);
+
+/// An item: its type, what it says of itself, and its age.
+pub(super) struct Item<'a>(pub(super) &'a RunningItem);
+
+/// A duration as people read it.
+pub(super) struct For(pub(super) Duration);
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let skipped = self.0.chars().count().saturating_sub(NAME);
+        let mut width = 0;
+        for c in self.0.chars().skip(skipped) {
+            // A name must not break the table, nor reach out of it.
+            write!(f, "{}", if c.is_control() { '\u{FFFD}' } else { c })?;
+            width += 1;
+        }
+        write!(f, "{:1$}", "", NAME - width)
+    }
+}
+
+impl fmt::Display for Thread<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.thread)?;
+        if let Some(id) = self.0.thread_id {
+            write!(f, "[{id}]")?;
+        }
+        if self.0.is_rescuer { f.write_str("(RESCUER)") } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Item<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.item_type)?;
+        if let Some(description) = &self.0.description {
+            write!(f, " {description:?}")?;
+        }
+        match self.0.age {
+            Some(age) => write!(f, " for {}", For(age)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for For {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Nanoseconds say nothing here, and a decimal of them less.
+        let rounded = if self.0 < Duration::from_micros(1) { Duration::ZERO } else { self.0 };
+        write!(f, "{rounded:.1?}")
+    }
+}
+
+/// Writes `label`, and the entries behind it, in as many lines as they need; later lines begin under the first entry.
+pub(super) fn list(
+    f: &mut fmt::Formatter<'_>,
+    label: &str,
+    entries: impl IntoIterator<Item = String>,
+) -> fmt::Result {
+    f.write_str(label)?;
+    let indent = label.chars().count();
+    let mut column = indent;
+    for entry in entries {
+        let width = 1 + entry.chars().count();
+        if column + width > WIDTH && column > indent {
+            write!(f, "\n{:indent$}", "")?;
+            column = indent;
+        }
+        write!(f, " {entry}")?;
+        column += width;
+    }
+    writeln!(f)
+}
+
+/// A heading, underlined.
+pub(super) fn heading(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    writeln!(f, "{text}\n{}", "=".repeat(text.chars().count()))
+}

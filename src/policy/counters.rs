@@ -1,0 +1,170 @@
+//! What has become of the items of a queue, in numbers.
+
+#![forbid(unsafe_code)]
+
+use std::iter::Sum;
+use std::ops::{Add, AddAssign};
+use std::time::Duration;
+
+/// What has become of the items of a queue, or of its part on one CPU, since it was made.
+///
+/// From [`WorkQueue::counters`](crate::WorkQueue::counters). Numbers only grow. While items run they are of one moment
+/// each, not of one in common; what is in flight is never less than none. Once nothing runs any more (after a
+/// [flush](crate::WorkQueue::flush), if nobody queues) they are exact:
+///
+/// > queueings that were accepted = `started` + `cancelled` + what a [shutdown](crate::Executor::shutdown) gave up
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queues = ["thumbnails", "mail"].map(|name| cmwq::WorkQueue::new(name).build());
+/// # let queues = queues.into_iter().collect::<Result<Vec<_>, _>>()?;
+/// # queues.iter().try_for_each(|queue| queue.spawn(|| ()).map(drop))?;
+/// # queues.iter().try_for_each(|queue| queue.flush())?;
+/// let total: cmwq::Counters = queues.iter().map(|queue| queue.counters()).sum();
+/// assert_eq!((total.started, total.in_flight()), (2, 0));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Counters {
+    /// Items that a worker, or the [rescuer](crate::WorkQueueBuilder::rescuer), has begun.
+    #[doc(alias = "PWQ_STAT_STARTED")]
+    pub started: u64,
+    /// Items whose function has returned, or panicked.
+    #[doc(alias = "PWQ_STAT_COMPLETED")]
+    pub completed: u64,
+    /// The CPU time of its items, and of what workers do between them. Read now and then and not for each item: where a
+    /// worker goes to and fro between queues whose items take a few microseconds, it is divided between these by samples,
+    /// and right on average. Zero where the system tells no CPU time of threads: everywhere but on Linux.
+    #[doc(alias = "PWQ_STAT_CPU_TIME")]
+    #[cfg_attr(feature = "serde", serde(rename = "cpu_time_ns", with = "super::nanos"))]
+    pub cpu_time: Duration,
+    /// Items that were found to keep a CPU busy for longer than the
+    /// [threshold](crate::ExecutorBuilder::hog_threshold).
+    #[doc(alias = "PWQ_STAT_CPU_INTENSIVE")]
+    pub cpu_hogs: u64,
+    /// Workers that were woken, or asked for, because an item of this queue blocked and stopped counting as running.
+    #[doc(alias = "PWQ_STAT_CM_WAKEUP")]
+    pub concurrency_wakeups: u64,
+    /// Items that began on a CPU of another pod, by a worker of their own: only plain
+    /// [`unbound`](crate::WorkQueue::unbound) queues that are not strict let the system move workers.
+    pub away: u64,
+    /// Items that began on a CPU of another pod, by a worker there, because their own pod could not take them.
+    pub stolen: u64,
+    /// For so many items, the worker that was woken had been put elsewhere by the system, and was brought back to the pod
+    /// first: of plain [`unbound`](crate::WorkQueue::unbound) queues that are not strict.
+    #[doc(alias = "PWQ_STAT_REPATRIATED")]
+    pub repatriated: u64,
+    /// How often a pool that could not have a worker has called the queue's
+    /// [rescuer](crate::WorkQueueBuilder::rescuer).
+    #[doc(alias = "PWQ_STAT_MAYDAY")]
+    pub maydays: u64,
+    /// Items that the rescuer took up, cancelled ones included.
+    #[doc(alias = "PWQ_STAT_RESCUED")]
+    pub rescued: u64,
+    /// Items that panicked.
+    pub panicked: u64,
+    /// Queueings that were taken back before they began: by a cancel, or by
+    /// [`mod_delayed`](crate::WorkQueue::mod_delayed). Counted when their place in the queue is reached, or taken by the
+    /// item's next queueing. A timer is no queueing before it fires.
+    pub cancelled: u64,
+    /// How often an item was found to block without a [guard](crate#guards).
+    pub undeclared_blocks: u64,
+}
+
+impl Counters {
+    /// Items that have begun and not returned.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.started.saturating_sub(self.completed)
+    }
+
+    /// Items that began in the pod of the CPU that they were queued on.
+    #[must_use]
+    pub fn home(&self) -> u64 {
+        self.started.saturating_sub(self.away + self.stolen)
+    }
+}
+
+impl AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            started,
+            completed,
+            cpu_time,
+            cpu_hogs,
+            concurrency_wakeups,
+            away,
+            stolen,
+            repatriated,
+            maydays,
+            rescued,
+            panicked,
+            cancelled,
+            undeclared_blocks,
+        } = other;
+        self.started += started;
+        self.completed += completed;
+        self.cpu_time += cpu_time;
+        self.cpu_hogs += cpu_hogs;
+        self.concurrency_wakeups += concurrency_wakeups;
+        self.away += away;
+        self.stolen += stolen;
+        self.repatriated += repatriated;
+        self.maydays += maydays;
+        self.rescued += rescued;
+        self.panicked += panicked;
+        self.cancelled += cancelled;
+        self.undeclared_blocks += undeclared_blocks;
+    }
+}
+
+impl Add for Counters {
+    type Output = Self;
+
+    fn add(mut self, other: Self) -> Self {
+        self += other;
+        self
+    }
+}
+
+impl Sum for Counters {
+    fn sum<I: Iterator<Item = Self>>(counters: I) -> Self {
+        counters.fold(Self::default(), Add::add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// spec: O1
+    #[test]
+    fn sums_are_of_each_count() {
+        let one = Counters {
+            started: 10,
+            completed: 7,
+            cpu_time: Duration::from_millis(3),
+            cpu_hogs: 1,
+            concurrency_wakeups: 2,
+            away: 3,
+            stolen: 4,
+            repatriated: 5,
+            maydays: 6,
+            rescued: 7,
+            panicked: 8,
+            cancelled: 9,
+            undeclared_blocks: 10,
+        };
+        assert_eq!((one.in_flight(), one.home()), (3, 3));
+        let sum: Counters = [one, one, Counters::default()].into_iter().sum();
+        assert_eq!((sum.started, sum.completed, sum.cpu_time), (20, 14, Duration::from_millis(6)));
+        assert_eq!((sum.cpu_hogs, sum.concurrency_wakeups, sum.away, sum.stolen), (2, 4, 6, 8));
+        assert_eq!((sum.repatriated, sum.maydays, sum.rescued, sum.panicked), (10, 12, 14, 16));
+        assert_eq!((sum.cancelled, sum.undeclared_blocks), (18, 20));
+    }
+}

@@ -1,0 +1,135 @@
+//! What the standard library does not have of Unix sockets, for the control socket.
+//!
+//! Nobody is killed by SIGPIPE, every descriptor is closed by `exec`, and all waits have an end.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{FlockOperation, flock};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType};
+use rustix::process::Pid;
+
+/// What is waited for at a descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Interest {
+    Read,
+    Write,
+}
+
+/// Waits until one of these is ready, has failed or was closed at the other end, for so long at most. Which of them?
+pub(crate) fn wait(
+    sources: &[(BorrowedFd<'_>, Interest)],
+    timeout: Option<Duration>,
+) -> io::Result<Vec<bool>> {
+    let flags = |interest| if interest == Interest::Read { PollFlags::IN } else { PollFlags::OUT };
+    let mut polled: Vec<PollFd<'_>> =
+        sources.iter().map(|(fd, interest)| PollFd::from_borrowed_fd(*fd, flags(*interest))).collect();
+    // A time that does not fit is for ever.
+    let timeout = timeout.and_then(|timeout| timeout.try_into().ok());
+    match rustix::event::poll(&mut polled, timeout.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(polled.iter().map(|source| !source.revents().is_empty()).collect())
+}
+
+/// Writes what fits.
+pub(crate) fn send(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
+    #[cfg(target_vendor = "apple")]
+    let flags = SendFlags::empty();
+    #[cfg(not(target_vendor = "apple"))]
+    let flags = SendFlags::NOSIGNAL;
+    Ok(rustix::net::send(stream, bytes, flags)?)
+}
+
+/// Connects, within this time even if nobody accepts.
+pub(crate) fn connect(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    let stream = UnixStream::from(socket);
+    // It is this one that the system goes by.
+    stream.set_write_timeout(Some(timeout.max(Duration::from_millis(1))))?;
+    rustix::net::connect(&stream, &address)?;
+    Ok(stream)
+}
+
+/// Do paths of sockets go on for so long?
+pub(crate) fn is_path_short_enough(path: &Path) -> bool {
+    SocketAddrUnix::new(path).is_ok()
+}
+
+/// The user on the other side, as of when it connected or began to listen.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn peer(stream: &UnixStream) -> io::Result<u32> {
+    Ok(rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw())
+}
+
+/// As above, where the system has `getpeereid`.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[allow(unsafe_code, reason = "calls the system")]
+pub(crate) fn peer(stream: &UnixStream) -> io::Result<u32> {
+    use std::os::fd::AsRawFd;
+    let (mut user, mut group) = (0, 0);
+    // SAFETY: the descriptor is open, and the pointers are to numbers that outlive the call.
+    let result = unsafe { libc::getpeereid(stream.as_raw_fd(), &mut user, &mut group) };
+    if result == 0 { Ok(user) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The user on whose behalf this process acts.
+pub(crate) fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Is there a process of this number? One of another user's counts.
+pub(crate) fn is_process(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
+/// A directory that nobody else has locked.
+#[derive(Debug)]
+pub(crate) struct DirectoryLock(File);
+
+impl DirectoryLock {
+    /// Waits until nobody has.
+    pub(crate) fn wait(path: &Path) -> io::Result<Self> {
+        let directory = File::open(path)?;
+        flock(&directory, FlockOperation::LockExclusive)?;
+        Ok(Self(directory))
+    }
+
+    /// `None` if somebody has.
+    pub(crate) fn try_take(path: &Path) -> io::Result<Option<Self>> {
+        let directory = File::open(path)?;
+        match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self(directory))),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Drop for DirectoryLock {
+    /// Closing is not enough: a process that was forked meanwhile has the descriptor, too.
+    fn drop(&mut self) {
+        let _closed_anyway = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+/// Is it a lack of descriptors or memory, which may pass?
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    error.raw_os_error().is_some_and(|code| shortages.iter().any(|errno| errno.raw_os_error() == code))
+}
+
+/// Sleeps for so long, where waiting for anything has failed.
+pub(crate) fn pause(time: Duration) {
+    std::thread::park_timeout(time);
+}

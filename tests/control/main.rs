@@ -1,0 +1,174 @@
+//! The control socket: what is asked and answered, where it is, who is served, and that nobody at the other end disturbs
+//! anything.
+//!
+//! A binary of its own: the environment, descriptors and children belong to the process. Tests that need others run this
+//! very program, told so by its environment.
+#![cfg(all(unix, feature = "control"))]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests stand in for a user, who has the standard library"
+)]
+
+mod answers;
+mod changes;
+mod hostile;
+mod load;
+mod places;
+mod users;
+
+use std::fmt;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use cmwq::control::{Client, ClientError, ErrorKind, RequestError, Server};
+use cmwq::{Executor, TopologySource};
+
+/// Long enough for anything that happens at all, on a busy machine.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Tells this program, started again, what it is to be.
+const CHILD: &str = "CMWQ_TEST_CONTROL";
+
+/// A directory of its own, removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("cmwq-c{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        Self(path)
+    }
+
+    fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let removed = fs::remove_dir_all(&self.0);
+        assert!(removed.is_ok() || std::thread::panicking(), "{removed:?}");
+    }
+}
+
+/// An executor with a socket.
+struct Served {
+    server: Server,
+    executor: Executor,
+    folder: Folder,
+}
+
+impl Served {
+    /// On a made-up machine.
+    fn new(shape: &str) -> Self {
+        let topology = TopologySource::Synthetic(shape.to_owned());
+        let builder = Executor::builder().topology(topology).thread_name_prefix("served");
+        Self::by(&builder.progress_check(Duration::from_millis(200)).build().unwrap())
+    }
+
+    fn by(executor: &Executor) -> Self {
+        let folder = Folder::new();
+        let server = Server::start_at(executor, folder.join("socket")).unwrap();
+        Self { server, executor: executor.clone(), folder }
+    }
+
+    fn client(&self) -> Client {
+        Client::connect_timeout(self.server.path(), SOON).unwrap()
+    }
+
+    fn raw(&self) -> Raw {
+        Raw::connect(self.server.path())
+    }
+
+    /// It answers, to whoever comes next.
+    fn is_well(&self) {
+        let pid = self.client().hello().unwrap().pid;
+        assert_eq!(pid, std::process::id());
+    }
+}
+
+/// A connection without any manners.
+struct Raw(BufReader<UnixStream>);
+
+impl Raw {
+    fn connect(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.set_write_timeout(Some(SOON)).unwrap();
+        Self(BufReader::new(stream))
+    }
+
+    fn stream(&self) -> &UnixStream {
+        self.0.get_ref()
+    }
+
+    fn say(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.get_mut().write_all(bytes).unwrap();
+        self
+    }
+
+    /// The next line, without its end; empty at the end of the connection.
+    fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn ask(&mut self, line: &str) -> String {
+        self.say(format!("{line}\n").as_bytes()).hear()
+    }
+}
+
+/// What a server has answered instead of doing it.
+#[track_caller]
+fn refused<T: fmt::Debug>(answer: Result<T, ClientError>) -> RequestError {
+    match answer {
+        Err(ClientError::Answer(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn refused_as<T: fmt::Debug>(kind: ErrorKind, answer: Result<T, ClientError>) -> String {
+    let error = refused(answer);
+    assert_eq!(error.kind, kind, "{error}");
+    error.message
+}
+
+#[track_caller]
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + SOON;
+    while !condition() {
+        assert!(Instant::now() < end, "this never happened: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// This program again, in which the test of this name alone is run, as what `value` says.
+fn child(test: &str, value: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args([test, "--exact", "--nocapture"]).env(CHILD, value);
+    child
+}
+
+#[track_caller]
+fn assert_passed(output: &Output) {
+    let (told, complained) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && told.contains("1 passed"), "{told}{complained}");
+}
+
+/// Who told this program to be something else.
+fn told() -> Option<String> {
+    std::env::var(CHILD).ok()
+}

@@ -1,0 +1,99 @@
+//! Who is served.
+
+use std::fs;
+use std::io::{BufRead as _, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Stdio;
+
+use cmwq::Executor;
+use cmwq::control::{Client, ClientError, ErrorKind, Server};
+
+use super::{Raw, Served, assert_passed, child, eventually, refused_as, told};
+
+/// Users whom nobody else is.
+const STRANGERS: [u32; 2] = [3_141_592, 2_718_281];
+
+fn skip(because: &str) {
+    // Not captured by the test harness, which shows nothing of a test that passes.
+    let _best_effort = writeln!(std::io::stderr(), "SKIPPED: {because}");
+}
+
+/// Can another user start this program?
+fn is_reachable() -> bool {
+    let mut probe = std::process::Command::new(std::env::current_exe().unwrap());
+    let probe = probe.arg("--list").stdout(Stdio::null()).stderr(Stdio::null()).uid(STRANGERS[0]);
+    probe.status().is_ok_and(|status| status.success())
+}
+
+/// Lets everybody reach a socket, as nobody should.
+fn open_to_all(path: &Path) {
+    fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
+}
+
+/// spec: O5 (another user's connection is refused)
+#[test]
+fn another_user_is_refused_even_if_he_reaches_the_socket() {
+    const TEST: &str = "users::another_user_is_refused_even_if_he_reaches_the_socket";
+    if let Some(path) = told() {
+        let mut client = Client::connect(&path).unwrap();
+        let message = refused_as(ErrorKind::Forbidden, client.dump());
+        assert_eq!(message, format!("this process belongs to user 0, and you are user {}", STRANGERS[0]));
+        let mut raw = Raw::connect(Path::new(&path));
+        let said = raw.stream().try_clone().unwrap().write_all(b"{\"request\":\"dump\"}\n");
+        let answer = raw.hear();
+        assert!(answer.contains("forbidden") && !answer.contains("queues"), "{said:?} {answer}");
+        let mut rest = String::new();
+        let _closed_or_reset = raw.0.read_line(&mut rest);
+        assert_eq!(rest, "", "and nothing comes after it");
+        return;
+    }
+    if !rustix::process::geteuid().is_root() || !is_reachable() {
+        return skip("only root can be somebody else, who must be able to start this program");
+    }
+    let served = Served::new("core:1 pu:1");
+    let path = served.server.path();
+    open_to_all(path);
+    for _ in 0..3 {
+        assert_passed(&child(TEST, path).uid(STRANGERS[0]).output().unwrap());
+    }
+    served.is_well();
+}
+
+/// spec: O5: root may look at everybody's; others do not trust a socket of somebody else.
+#[test]
+fn root_is_served_and_strangers_are_not_trusted() {
+    const TEST: &str = "users::root_is_served_and_strangers_are_not_trusted";
+    if let Some(path) = told() {
+        if let Some(path) = path.strip_prefix("serve ") {
+            let executor = Executor::builder().build().unwrap();
+            let server = Server::start_at(&executor, path).unwrap();
+            open_to_all(server.path());
+            // Until its parent kills it.
+            loop {
+                std::thread::park();
+            }
+        }
+        let error = Client::connect(&path).unwrap_err();
+        assert!(matches!(error, ClientError::OtherUser { uid, .. } if uid == STRANGERS[0]), "{error}");
+        assert!(Raw::connect(Path::new(&path)).hear().contains("forbidden"));
+        return;
+    }
+    if !rustix::process::geteuid().is_root() || !is_reachable() {
+        return skip("only root can be somebody else, who must be able to start this program");
+    }
+    let folder = super::Folder::new();
+    std::os::unix::fs::chown(&folder.0, Some(STRANGERS[0]), None).unwrap();
+    let path = folder.join("socket");
+    let serve = format!("serve {}", path.display());
+    let mut server = child(TEST, serve).uid(STRANGERS[0]).stdout(Stdio::null()).spawn().unwrap();
+    eventually("it serves", || Client::connect(&path).is_ok_and(|mut client| client.hello().is_ok()));
+    assert_eq!(Client::connect(&path).unwrap().hello().unwrap().pid, server.id(), "root is served");
+    assert!(Client::connect(&path).unwrap().dump().is_ok());
+    let output = child(TEST, &path).uid(STRANGERS[1]).output().unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_passed(&output);
+}

@@ -1,0 +1,200 @@
+//! What a scrape of Prometheus gets, over loopback, against what ran.
+#![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use cmwq::metrics::Collector;
+use cmwq::{Executor, TopologySource, WorkQueue};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use tiny_http::{Response, Server};
+
+/// Long enough for anything that happens at all, on a busy machine.
+const SOON: Duration = Duration::from_secs(30);
+
+fn executor(prefix: &str) -> Executor {
+    let topology = TopologySource::Synthetic("l3:1 core:2 pu:1".to_owned());
+    Executor::builder().topology(topology).thread_name_prefix(prefix).build().unwrap()
+}
+
+/// A recorder of the test's own, an exporter, and a collector.
+struct Scraped {
+    recorder: PrometheusRecorder,
+    exporter: PrometheusHandle,
+    collector: Collector,
+}
+
+impl Scraped {
+    fn new(executor: &Executor) -> Self {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        Self { exporter: recorder.handle(), recorder, collector: Collector::new(executor) }
+    }
+
+    fn text(&mut self) -> String {
+        metrics::with_local_recorder(&self.recorder, || self.collector.collect());
+        self.exporter.render()
+    }
+
+    fn samples(&mut self) -> Samples {
+        Samples::parse(&self.text())
+    }
+}
+
+/// The samples of a text, by name and labels as they stand there.
+struct Samples(BTreeMap<String, f64>);
+
+impl Samples {
+    fn parse(text: &str) -> Self {
+        let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let sample = |line: &str| {
+            let (name, value) = line.rsplit_once(' ').expect("a name and a value");
+            (name.to_owned(), value.parse().expect("a number"))
+        };
+        Self(lines.map(sample).collect())
+    }
+
+    #[track_caller]
+    fn of(&self, name: &str, labels: &str) -> f64 {
+        let sample = format!("{name}{{{labels}}}");
+        *self.0.get(&sample).unwrap_or_else(|| panic!("no {sample} in {:#?}", self.0))
+    }
+}
+
+/// One GET to this server, answered by `answer`.
+fn scrape(answer: impl FnOnce() -> String) -> String {
+    let server = Server::http("127.0.0.1:0").unwrap();
+    let address = server.server_addr().to_ip().expect("an address");
+    std::thread::scope(|threads| {
+        let client = threads.spawn(move || {
+            let mut connection = TcpStream::connect(address).unwrap();
+            connection.set_read_timeout(Some(SOON)).unwrap();
+            write!(connection, "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+            let mut text = String::new();
+            connection.read_to_string(&mut text).unwrap();
+            text
+        });
+        let request = server.recv_timeout(SOON).unwrap().expect("it has come");
+        assert_eq!(request.url(), "/metrics");
+        request.respond(Response::from_string(answer())).unwrap();
+        client.join().unwrap()
+    })
+}
+
+/// spec: O4: what an exporter of Prometheus tells is what ran.
+#[test]
+fn the_numbers_that_are_scraped_are_those_of_what_ran() {
+    let executor = executor("scraped");
+    let mail = WorkQueue::per_cpu("mail").max_active(7).build_on(&executor).unwrap();
+    let news = WorkQueue::new("the \"news\"").build_on(&executor).unwrap();
+    for (queue, items) in [(&mail, 300), (&news, 40)] {
+        let handles: Vec<_> = (0..items).map(|n| queue.spawn(move || assert!(n != 3)).unwrap()).collect();
+        let failed = handles.into_iter().map(|handle| handle.join()).filter(Result::is_err).count();
+        assert_eq!(failed, 1);
+        queue.flush().unwrap();
+    }
+    let (open, opened) = mpsc::channel::<()>();
+    let held = mail.spawn(move || opened.recv_timeout(SOON).unwrap()).unwrap();
+    let waits = || {
+        let queue = executor.dump().queues.into_iter().find(|queue| queue.name == "mail").unwrap();
+        (queue.counters.started, queue.len) == (301, 1)
+    };
+    while !waits() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+
+    let dump = executor.dump();
+    let mut scraped = Scraped::new(&executor);
+    let text = scrape(|| scraped.text());
+    let (head, body) = text.split_once("\r\n\r\n").expect("head and body");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert!(body.contains("# HELP cmwq_items_started_total Runs that have begun"), "{body}");
+    assert!(body.contains("# TYPE cmwq_items_started_total counter"), "{body}");
+    assert!(body.contains("# TYPE cmwq_queue_items gauge"), "{body}");
+    let samples = Samples::parse(body);
+    for (name, label, started) in [("mail", "mail", 301.0), ("the \"news\"", "the \\\"news\\\"", 40.0)] {
+        let labels = format!("executor=\"scraped\",queue=\"{label}\"");
+        let queue = dump.queue(name).unwrap();
+        assert_eq!(samples.of("cmwq_items_started_total", &labels), started);
+        for (metric, number) in [
+            ("completed", queue.counters.completed),
+            ("panicked", queue.counters.panicked),
+            ("cancelled", queue.counters.cancelled),
+            ("away", queue.counters.away),
+            ("stolen", queue.counters.stolen),
+            ("rescued", queue.counters.rescued),
+        ] {
+            assert_eq!(samples.of(&format!("cmwq_items_{metric}_total"), &labels), number as f64, "{metric}");
+        }
+        let limit = queue.max_active.unwrap() as f64;
+        assert_eq!(samples.of("cmwq_queue_max_active", &labels), limit);
+    }
+    let labels = "executor=\"scraped\",queue=\"mail\"";
+    assert_eq!(samples.of("cmwq_queue_items", labels), 1.0);
+    assert_eq!(samples.of("cmwq_queue_active_items", labels), 1.0);
+    assert_eq!(samples.of("cmwq_queue_inactive_items", labels), 0.0);
+    for pool in &dump.pools {
+        let labels = format!("executor=\"scraped\",pool=\"{}\"", pool.name);
+        assert_eq!(samples.of("cmwq_pool_workers", &labels), pool.workers as f64, "{}", pool.name);
+        assert_eq!(samples.of("cmwq_pool_pending_items", &labels), 0.0);
+        assert_eq!(samples.of("cmwq_pool_stalled_seconds", &labels), 0.0);
+    }
+    assert_eq!(samples.of("cmwq_threads", "executor=\"scraped\""), dump.threads as f64);
+    assert_eq!(samples.of("cmwq_stalls_total", "executor=\"scraped\""), 0.0);
+    open.send(()).unwrap();
+    held.join().unwrap();
+}
+
+/// spec: O4: what is gone stops, and nothing that was counted is lost or counted twice.
+#[test]
+fn counters_go_on_while_queues_of_one_name_come_and_go() {
+    let executor = executor("gone");
+    let mut scraped = Scraped::new(&executor);
+    let labels = "executor=\"gone\",queue=\"tenant\"";
+    let run = |items: usize| {
+        let queue = WorkQueue::per_cpu("tenant").build_on(&executor).unwrap();
+        (0..items).for_each(|_| queue.spawn(|| ()).unwrap().join().unwrap());
+        queue.flush().unwrap();
+        queue
+    };
+    let one = run(5);
+    assert_eq!(scraped.samples().of("cmwq_items_started_total", labels), 5.0);
+    let two = run(3);
+    let samples = scraped.samples();
+    assert_eq!(samples.of("cmwq_items_started_total", labels), 8.0);
+    assert_eq!(samples.of("cmwq_queue_max_active", labels), 512.0, "levels are added up");
+    drop((one, two));
+    let samples = scraped.samples();
+    assert_eq!(samples.of("cmwq_items_started_total", labels), 8.0);
+    assert_eq!(samples.of("cmwq_queue_max_active", labels), 0.0);
+    let three = run(2);
+    let samples = scraped.samples();
+    assert_eq!(samples.of("cmwq_items_started_total", labels), 10.0);
+    assert_eq!(samples.of("cmwq_queue_max_active", labels), 256.0);
+
+    drop(three);
+    drop(executor);
+    // Its threads may look at it for a moment.
+    let end = std::time::Instant::now() + SOON;
+    while scraped.samples().of("cmwq_threads", "executor=\"gone\"") != 0.0 {
+        assert!(std::time::Instant::now() < end, "the executor is gone, and its threads are not");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(scraped.samples().of("cmwq_items_started_total", labels), 10.0);
+}
+
+/// spec: O4: whoever asks late is told everything.
+#[test]
+fn a_second_collector_tells_the_same() {
+    let executor = executor("twice");
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let mut scraped = Scraped::new(&executor);
+    for round in 1..=3 {
+        queue.spawn(|| ()).unwrap().join().unwrap();
+        scraped.collector = if round == 2 { Collector::new(&executor) } else { scraped.collector };
+        let started = scraped.samples().of("cmwq_items_started_total", "executor=\"twice\",queue=\"q\"");
+        assert_eq!(started, f64::from(round));
+    }
+}

@@ -1,0 +1,174 @@
+//! The subscriber of these tests: keeps everything that it is told.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
+
+/// Long enough for anything that happens at all, on a busy machine.
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+
+/// A queue of this name makes the subscriber panic.
+pub(crate) const PANICS: &str = "panics";
+/// On each queueing to this one, the hook is called.
+pub(crate) const ECHOES: &str = "echoes";
+
+/// One event.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) name: &'static str,
+    pub(crate) target: String,
+    pub(crate) level: Level,
+    pub(crate) fields: BTreeMap<&'static str, String>,
+    /// The spans that it lies in, with their fields.
+    pub(crate) within: Vec<String>,
+    pub(crate) thread: String,
+    pub(crate) at: Instant,
+}
+
+impl Told {
+    #[track_caller]
+    pub(crate) fn field(&self, name: &str) -> &str {
+        self.fields.get(name).unwrap_or_else(|| panic!("it has no {name}: {self:?}"))
+    }
+}
+
+type Hook = Arc<dyn Fn() + Send + Sync>;
+
+static ALL: Mutex<Vec<Told>> = Mutex::new(Vec::new());
+static HOOK: Mutex<Option<Hook>> = Mutex::new(None);
+
+#[derive(Default)]
+struct Fields(BTreeMap<&'static str, String>);
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name(), value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+}
+
+struct Ear;
+
+/// What is kept of a span.
+struct Written {
+    text: String,
+    panics: bool,
+}
+
+fn panics_on(fields: &Fields) -> bool {
+    fields.0.get("workqueue").is_some_and(|queue| queue == PANICS)
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Ear {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        let mut text = attributes.metadata().name().to_owned();
+        fields.0.iter().for_each(|(name, value)| write!(text, " {name}={value}").unwrap());
+        let written = Written { text, panics: panics_on(&fields) };
+        context.span(id).unwrap().extensions_mut().insert(written);
+    }
+
+    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
+        panic_if_asked(id, &context);
+    }
+
+    fn on_exit(&self, id: &Id, context: Context<'_, S>) {
+        panic_if_asked(id, &context);
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        panic_if_asked(&id, &context);
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        assert!(!panics_on(&fields), "as it was asked to");
+        let echoes = fields.0.get("workqueue").is_some_and(|queue| queue == ECHOES);
+        let metadata = event.metadata();
+        let text = |span: tracing_subscriber::registry::SpanRef<'_, S>| {
+            span.extensions().get::<Written>().map(|written| written.text.clone()).unwrap_or_default()
+        };
+        let told = Told {
+            name: metadata.name(),
+            target: metadata.target().to_owned(),
+            level: *metadata.level(),
+            fields: fields.0,
+            within: context.event_scope(event).into_iter().flatten().map(text).collect(),
+            thread: std::thread::current().name().unwrap_or_default().to_owned(),
+            at: Instant::now(),
+        };
+        let hook = (echoes && told.name == "queue_work").then(|| lock(&HOOK).clone()).flatten();
+        lock(&ALL).push(told);
+        hook.inspect(|hook| hook());
+    }
+}
+
+fn panic_if_asked<S: Subscriber + for<'a> LookupSpan<'a>>(id: &Id, context: &Context<'_, S>) {
+    let panics = context
+        .span(id)
+        .is_some_and(|span| span.extensions().get::<Written>().is_some_and(|written| written.panics));
+    assert!(!panics, "as it was asked to");
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes this the process's subscriber.
+pub(crate) fn listen() {
+    static SET: Once = Once::new();
+    SET.call_once(|| {
+        let subscriber = tracing_subscriber::registry().with(Ear);
+        tracing::subscriber::set_global_default(subscriber).unwrap();
+    });
+}
+
+pub(crate) fn on_queue_work(hook: impl Fn() + Send + Sync + 'static) {
+    *lock(&HOOK) = Some(Arc::new(hook));
+}
+
+pub(crate) fn forget_hook() {
+    let hook = lock(&HOOK).take();
+    drop(hook);
+}
+
+/// What was told of this queue so far.
+pub(crate) fn told_of(queue: &str) -> Vec<Told> {
+    let all = lock(&ALL);
+    let of_queue = |told: &&Told| told.fields.get("workqueue").is_some_and(|name| name == queue);
+    all.iter().filter(of_queue).cloned().collect()
+}
+
+pub(crate) fn of_target(target: &str) -> Vec<Told> {
+    lock(&ALL).iter().filter(|told| told.target == target).cloned().collect()
+}
+
+/// The same once an event of this name was told so often: a joiner may be faster than the worker that tells.
+#[track_caller]
+pub(crate) fn until_told(queue: &str, name: &str, times: usize) -> Vec<Told> {
+    let end = Instant::now() + SOON;
+    loop {
+        let told = told_of(queue);
+        if told.iter().filter(|told| told.name == name).count() >= times {
+            return told;
+        }
+        assert!(Instant::now() < end, "{name} of {queue} was not told {times} times: {told:#?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+pub(crate) fn names(told: &[Told]) -> Vec<&'static str> {
+    told.iter().map(|told| told.name).collect()
+}

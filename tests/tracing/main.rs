@@ -1,0 +1,299 @@
+//! What a subscriber of `tracing` is told. In a process of its own, which has one subscriber.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests stand in for a user, who has the standard library"
+)]
+
+mod ear;
+
+use std::io;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use cmwq::{Executor, ExecutorBuilder, TopologySource, Work, WorkQueue};
+use tracing::Level;
+
+use crate::ear::{SOON, Told, listen, names, told_of, until_told};
+
+fn one_cpu() -> ExecutorBuilder {
+    Executor::builder().topology(TopologySource::Synthetic("core:1 pu:1".to_owned()))
+}
+
+const WAY: [&str; 4] = ["queue_work", "activate_work", "execute_start", "execute_end"];
+
+/// Those that tell of the same item as the first one of this name.
+fn way_of<'a>(told: &'a [Told], function: &str) -> Vec<&'a Told> {
+    let first = told.iter().find(|told| told.field("function").contains(function)).expect("it was told of");
+    told.iter().filter(|told| told.fields.get("work") == first.fields.get("work")).collect()
+}
+
+fn fine() {
+    tracing::info!(target: "user", "at work");
+}
+
+/// spec: O3 (the kernel's four events, with their fields; the span around an item)
+#[test]
+fn an_item_is_told_of_from_its_queueing_to_its_end() {
+    listen();
+    let executor = one_cpu().build().unwrap();
+    let queue = WorkQueue::per_cpu("simple").high_priority().build_on(&executor).unwrap();
+    queue.spawn(fine).unwrap().join().unwrap();
+    let told = until_told("simple", "execute_end", 1);
+
+    assert_eq!(names(&told), WAY);
+    for told in &told {
+        assert_eq!((told.target.as_str(), told.level), ("cmwq", Level::TRACE));
+        assert!(told.field("function").ends_with("fine"), "{told:?}");
+        assert_eq!(told.field("pool"), "0H");
+        assert_eq!(told.field("cpu"), "0");
+        assert_eq!(told.field("work"), told.field("work").parse::<u64>().unwrap().to_string());
+        assert_eq!(told.field("work"), told.fields["work"]);
+        assert_eq!(told.within, [] as [&str; 0], "the four events are not in the span");
+    }
+    assert_eq!(told[3].field("panicked"), "false");
+    assert!(!told[0].fields.contains_key("req_cpu"), "nobody has named a CPU: {:?}", told[0]);
+    assert_eq!(told[0].thread, std::thread::current().name().unwrap());
+    assert_eq!(told[2].thread, "cmwq/0:0H");
+
+    let inside = ear::of_target("user");
+    let inside = inside.iter().find(|told| told.thread == "cmwq/0:0H").expect("what the item said");
+    assert_eq!(inside.within.len(), 1, "{inside:?}");
+    for part in ["execute", "fine", "simple", "0H"] {
+        assert!(inside.within[0].contains(part), "{inside:?}");
+    }
+}
+
+/// spec: O3 (req_cpu, cpu)
+#[test]
+fn an_item_whose_cpu_was_named_says_which() {
+    listen();
+    let topology = TopologySource::Synthetic("l3:1 core:4 pu:1".to_owned());
+    let executor = Executor::builder().topology(topology).build().unwrap();
+    let per_cpu = WorkQueue::per_cpu("named").build_on(&executor).unwrap();
+    per_cpu.spawn_on(2, fine).unwrap().join().unwrap();
+    let told = until_told("named", "execute_end", 1);
+    assert_eq!(told[0].field("req_cpu"), "2");
+    assert!(told.iter().all(|told| told.field("cpu") == "2" && told.field("pool") == "2"), "{told:?}");
+
+    // A pool of several CPUs has no one of its own.
+    let unbound = WorkQueue::unbound("loose").build_on(&executor).unwrap();
+    unbound.spawn_on(3, fine).unwrap().join().unwrap();
+    let told = until_told("loose", "execute_end", 1);
+    assert_eq!(told[0].field("req_cpu"), "3");
+    assert!(told.iter().all(|told| !told.fields.contains_key("cpu")), "{told:?}");
+    assert!(told.iter().all(|told| told.field("pool").starts_with('u')), "{told:?}");
+}
+
+fn first(opened: &mpsc::Receiver<()>) {
+    opened.recv_timeout(SOON).unwrap();
+}
+
+fn second() {}
+
+/// spec: O3 (activate_work)
+#[test]
+fn an_item_beyond_max_active_is_activated_when_it_gets_a_slot() {
+    listen();
+    let executor = one_cpu().build().unwrap();
+    let queue = WorkQueue::ordered("narrow").build_on(&executor).unwrap();
+    let (open, opened) = mpsc::channel();
+    drop(queue.spawn(move || first(&opened)).unwrap());
+    let waits = queue.spawn(second).unwrap();
+    let told = until_told("narrow", "queue_work", 2);
+    let of_second = way_of(&told, "second");
+    assert_eq!(of_second.iter().map(|told| told.name).collect::<Vec<_>>(), ["queue_work"]);
+    open.send(()).unwrap();
+    waits.join().unwrap();
+
+    let told = until_told("narrow", "execute_end", 2);
+    let of_second: Vec<_> = way_of(&told, "second").iter().map(|told| told.name).collect();
+    assert_eq!(of_second, WAY);
+    let at = |function: &str, name: &str| {
+        let is = |told: &Told| told.name == name && told.field("function").contains(function);
+        told.iter().position(is).expect("it was told of")
+    };
+    assert!(at("closure", "execute_end") < at("second", "activate_work"), "{told:#?}");
+}
+
+/// spec: O3: a delayed item is told of when its timer fires.
+#[test]
+fn a_delayed_item_is_queued_when_its_time_has_come() {
+    listen();
+    let executor = one_cpu().build().unwrap();
+    let queue = WorkQueue::per_cpu("later").build_on(&executor).unwrap();
+    let work = Work::new(second);
+    let armed = Instant::now();
+    assert!(queue.queue_delayed(&work, Duration::from_millis(50)).unwrap());
+    let told = until_told("later", "execute_end", 1);
+    assert_eq!(names(&told), WAY);
+    assert!(told[0].at - armed >= Duration::from_millis(50));
+    assert_ne!(told[0].thread, std::thread::current().name().unwrap(), "another thread's timers fire");
+    assert_eq!(
+        told.iter().map(|told| told.field("work")).filter(|work| *work == told[0].field("work")).count(),
+        4
+    );
+}
+
+/// spec: O3: what is pending already is not queued again, and what was cancelled is.
+#[test]
+fn a_queueing_that_changes_nothing_is_not_told() {
+    listen();
+    let executor = one_cpu().build().unwrap();
+    let queue = WorkQueue::per_cpu("again").max_active(1).build_on(&executor).unwrap();
+    let (open, opened) = mpsc::channel();
+    drop(queue.spawn(move || first(&opened)).unwrap());
+    let work = Work::new(second);
+    let answers = [queue.queue(&work), queue.queue(&work)].map(Result::unwrap);
+    assert_eq!(answers, [true, false]);
+    assert!(work.cancel());
+    assert!(queue.queue(&work).unwrap(), "its entry serves again");
+    open.send(()).unwrap();
+    queue.flush().unwrap();
+    let told = until_told("again", "execute_end", 2);
+    let of_second: Vec<_> = way_of(&told, "second").iter().map(|told| told.name).collect();
+    assert_eq!(of_second, ["queue_work", "queue_work", "activate_work", "execute_start", "execute_end"]);
+}
+
+fn fails() {
+    panic!("on purpose");
+}
+
+/// spec: O3: a panic ends an item, and its span.
+#[test]
+fn an_item_that_panics_is_told_of_to_its_end() {
+    listen();
+    let executor = one_cpu().build().unwrap();
+    let queue = WorkQueue::per_cpu("unlucky").build_on(&executor).unwrap();
+    assert!(queue.spawn(fails).unwrap().join().is_err());
+    queue.spawn(fine).unwrap().join().unwrap();
+    let told = until_told("unlucky", "execute_end", 2);
+    let ends: Vec<_> = told.iter().filter(|told| told.name == "execute_end").collect();
+    assert_eq!([ends[0].field("panicked"), ends[1].field("panicked")], ["true", "false"]);
+    assert!(told.iter().all(|told| told.within.is_empty()), "the span of the first one was left: {told:#?}");
+}
+
+/// spec: O3: an item of a batch is told of like any other.
+#[test]
+fn a_batch_is_told_of_item_by_item() {
+    listen();
+    let executor = one_cpu().build().unwrap();
+    let queue = WorkQueue::ordered("batch").build_on(&executor).unwrap();
+    let handles = queue.spawn_batch((0..600).map(|_| second)).unwrap();
+    handles.into_iter().for_each(|handle| handle.join().unwrap());
+    let told = until_told("batch", "execute_end", 600);
+    for name in WAY {
+        assert_eq!(told.iter().filter(|told| told.name == name).count(), 600, "{name}");
+    }
+}
+
+fn computes() {
+    let end = Instant::now() + Duration::from_millis(60);
+    while Instant::now() < end {
+        std::hint::spin_loop();
+    }
+}
+
+fn sleeps() {
+    std::thread::sleep(Duration::from_millis(60));
+}
+
+/// Runs the item, with another one behind it, until an event of this name was told.
+fn provoke(queue: &WorkQueue, item: fn(), name: &str) -> Told {
+    let end = Instant::now() + SOON;
+    loop {
+        let items = [queue.spawn(item).unwrap(), queue.spawn(second).unwrap()];
+        items.into_iter().for_each(|item| item.join().unwrap());
+        if let Some(told) = told_of(queue.name()).into_iter().find(|told| told.name == name) {
+            return told;
+        }
+        assert!(Instant::now() < end, "{name} is not told");
+    }
+}
+
+/// spec: O3 (cpu_intensive, blocked)
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
+#[test]
+fn what_the_detector_finds_is_told() {
+    listen();
+    let executor = one_cpu().build().unwrap();
+    let queue = WorkQueue::per_cpu("found").build_on(&executor).unwrap();
+    let hog = provoke(&queue, computes, "cpu_intensive");
+    let is_of_them = |told: &Told| {
+        let place = (told.field("cpu"), told.field("pool"));
+        told.level == Level::DEBUG && place == ("0", "0") && told.field("thread").starts_with("cmwq/0:")
+    };
+    assert!(is_of_them(&hog) && hog.field("threshold_us") == "10000", "{hog:?}");
+    assert!(hog.field("function").contains("FnOnce") || hog.field("function").contains("fn()"), "{hog:?}");
+
+    let asleep = provoke(&queue, sleeps, "blocked");
+    assert!(is_of_them(&asleep) && asleep.field("how") == "undeclared", "{asleep:?}");
+
+    let declared = WorkQueue::per_cpu("declared").build_on(&executor).unwrap();
+    let asleep = provoke(&declared, || cmwq::may_block(sleeps), "blocked");
+    assert!(is_of_them(&asleep) && asleep.field("how") == "may_block", "{asleep:?}");
+}
+
+/// spec: O3 (mayday, rescued)
+#[test]
+fn a_call_for_help_and_a_rescue_are_told() {
+    listen();
+    let refuse = |name: &str| match name.contains("/R-") || !name.contains(':') {
+        true => Ok(()),
+        false => Err(io::Error::other("there are no workers here")),
+    };
+    let executor = one_cpu().before_spawn(refuse).build().unwrap();
+    let queue = WorkQueue::per_cpu("drowning").rescuer().build_on(&executor).unwrap();
+    queue.spawn(fine).unwrap().join().unwrap();
+    let told = until_told("drowning", "execute_end", 1);
+    assert_eq!(
+        names(&told),
+        ["queue_work", "activate_work", "mayday", "rescued", "execute_start", "execute_end"]
+    );
+    let (mayday, rescued) = (&told[2], &told[3]);
+    assert_eq!((mayday.level, rescued.level), (Level::DEBUG, Level::DEBUG));
+    assert_eq!([mayday.field("pool"), mayday.field("cpu"), mayday.field("pending")], ["0", "0", "1"]);
+    assert_eq!(rescued.field("work"), told[0].field("work"));
+    assert!(rescued.field("function").ends_with("fine"), "{rescued:?}");
+    assert_eq!(rescued.thread, told[4].thread);
+    assert!(rescued.thread.ends_with("/R-drowning"), "{rescued:?}");
+}
+
+/// spec: O3: a subscriber is user code: what it panics with concerns nobody.
+#[test]
+fn a_subscriber_that_panics_breaks_no_account() {
+    listen();
+    let executor = one_cpu().build().unwrap();
+    let queue = WorkQueue::per_cpu(ear::PANICS).max_active(2).build_on(&executor).unwrap();
+    let work = Work::new(second);
+    for _ in 0..20 {
+        queue.queue(&work).unwrap();
+        let handles: Vec<_> = (0..5).map(|n| queue.spawn(move || n).unwrap()).collect();
+        let sum: i32 = handles.into_iter().map(|handle| handle.join().unwrap()).sum();
+        assert_eq!(sum, 10);
+    }
+    queue.flush().unwrap();
+    queue.drain().unwrap();
+    assert!(queue.is_empty());
+    assert!(executor.shutdown(SOON).unwrap().is_complete());
+}
+
+/// spec: O3: what a subscriber queues is done, and not told of by the thread that tells it.
+#[test]
+fn a_subscriber_may_queue_items() {
+    listen();
+    let executor = one_cpu().build().unwrap();
+    let queue = WorkQueue::per_cpu(ear::ECHOES).build_on(&executor).unwrap();
+    let (tell, told) = mpsc::channel();
+    let (echo, tell) = (queue.clone(), Arc::new(std::sync::Mutex::new(tell)));
+    ear::on_queue_work(move || {
+        let tell = tell.lock().unwrap().clone();
+        drop(echo.spawn(move || tell.send(()).unwrap()).unwrap());
+    });
+    queue.spawn(fine).unwrap().join().unwrap();
+    told.recv_timeout(SOON).expect("what the subscriber has queued has run");
+    queue.flush().unwrap();
+    let told = until_told(ear::ECHOES, "execute_end", 2);
+    assert_eq!(told.iter().filter(|told| told.name == "queue_work").count(), 1, "{told:#?}");
+    ear::forget_hook();
+}
