@@ -81,6 +81,11 @@ impl Bed {
         time
     }
 
+    /// Of what was watched.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        self.seen.get().usage.cpu_seconds
+    }
+
     /// What was seen, in the order of [`COMMON`].
     pub(crate) fn common(&self) -> Vec<Option<f64>> {
         let seen = self.seen.get();

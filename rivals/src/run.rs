@@ -55,7 +55,7 @@ fn measure_case(
             progress.set_message(format!("{}, {}", case.name(), rival.name));
             // Who was stuck once is not waited for again.
             if outcomes[number].iter().all(|outcome| matches!(outcome, Outcome::Done(_))) {
-                let settles = case.settles && round == 0 && effort != Effort::Tiny;
+                let settles = case.settles && round == 0 && effort == Effort::Full;
                 outcomes[number].push(Task { case, rival, effort, settles }.measure());
             }
             progress.inc(1);

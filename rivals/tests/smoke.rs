@@ -19,6 +19,13 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("it prints JSON")
 }
 
+/// Percentiles are what their names say.
+fn ascend(values: &Value) -> bool {
+    let of = |name: &str| values[name]["median"].as_f64();
+    let percentiles: Vec<f64> = ["p50", "p99", "max"].into_iter().filter_map(of).collect();
+    percentiles.is_sorted()
+}
+
 #[test]
 fn every_rival_comes_to_the_end_of_every_workload_or_is_stuck_by_nature() {
     let report = json(&[]);
@@ -37,6 +44,7 @@ fn every_rival_comes_to_the_end_of_every_workload_or_is_stuck_by_nature() {
             let first = case["ranked_by"].as_str().expect("rows are ranked by something");
             let value = row["values"][first]["median"].as_f64();
             assert!(value.is_some_and(|value| value > 0.0), "{name}, {rival}: {value:?}");
+            assert!(ascend(&row["values"]), "{name}, {rival}: {}", row["values"]);
         }
     }
     assert!(!report["aims"].as_array().expect("there are aims").is_empty());

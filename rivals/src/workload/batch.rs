@@ -1,9 +1,9 @@
-use super::{empty, forever, items, per_second};
+use super::{empty, forever, items, of_each};
 use crate::bed::Bed;
 use crate::load::{Latch, no_op};
 use crate::rival::Rival;
 
-const ITEMS: usize = 100_000;
+const ITEMS: usize = 200_000;
 const BATCH: usize = 1000;
 
 pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
@@ -17,5 +17,5 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
         }
         latch.wait();
     });
-    vec![per_second(batches * BATCH, time)]
+    of_each(bed, batches * BATCH, time)
 }

@@ -11,16 +11,20 @@ const SLEEP: Duration = Duration::from_millis(10);
 
 pub(super) fn run<R: Rival>(bed: &Bed, limit: usize) -> Vec<f64> {
     let rival = forever::<R>(Some(limit));
-    let count = bed.count(ITEMS);
-    let latch = Latch::new(count);
-    let time = bed.watch(|| {
-        for _ in 0..count {
-            rival.spawn(move || {
-                R::block(|| thread::sleep(SLEEP));
-                latch.count_down();
-            });
-        }
-        latch.wait();
-    });
+    // Fewer would not reach the limit.
+    let count = bed.count(10 * ITEMS).min(ITEMS);
+    sleep(rival, limit.min(count));
+    let time = bed.watch(|| sleep(rival, count));
     vec![time.as_secs_f64()]
+}
+
+fn sleep<R: Rival>(rival: &R, count: usize) {
+    let latch = Latch::new(count);
+    for _ in 0..count {
+        rival.spawn(move || {
+            R::block(|| thread::sleep(SLEEP));
+            latch.count_down();
+        });
+    }
+    latch.wait();
 }

@@ -1,4 +1,4 @@
-use super::{empty, forever, items, per_second};
+use super::{empty, forever, items, of_each};
 use crate::bed::Bed;
 use crate::load::Latch;
 use crate::rival::Rival;
@@ -14,7 +14,7 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
         rival.spawn(move || link(rival, links, latch));
         latch.wait();
     });
-    vec![per_second(links, time)]
+    of_each(bed, links, time)
 }
 
 fn link<R: Rival>(rival: &'static R, left: usize, latch: &'static Latch) {

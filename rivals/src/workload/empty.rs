@@ -1,9 +1,9 @@
-use super::{forever, items, per_second};
+use super::{forever, items, of_each};
 use crate::bed::{Bed, issue};
 use crate::load::{Latch, no_op};
 use crate::rival::Rival;
 
-const ITEMS: usize = 100_000;
+const ITEMS: usize = 200_000;
 
 pub(super) fn run<R: Rival>(bed: &Bed, producers: usize) -> Vec<f64> {
     let rival = forever::<R>(None);
@@ -12,7 +12,7 @@ pub(super) fn run<R: Rival>(bed: &Bed, producers: usize) -> Vec<f64> {
     let latch = Latch::new(each * producers);
     let produce = |_| (0..each).for_each(|seed| rival.spawn(no_op(seed as u64, latch)));
     let time = issue(bed, producers, produce, || latch.wait());
-    vec![per_second(each * producers, time)]
+    of_each(bed, each * producers, time)
 }
 
 /// Threads are there, and memory has been asked for.

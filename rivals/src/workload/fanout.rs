@@ -1,4 +1,4 @@
-use super::{empty, forever, per_second};
+use super::{empty, forever, of_each};
 use crate::bed::Bed;
 use crate::effort::Effort;
 use crate::load::Latch;
@@ -20,7 +20,7 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
         rival.spawn(move || branch(rival, levels, latch));
         latch.wait();
     });
-    vec![per_second(items, time)]
+    of_each(bed, items, time)
 }
 
 fn branch<R: Rival>(rival: &'static R, levels: u32, latch: &'static Latch) {

@@ -3,7 +3,7 @@ use std::time::Instant;
 
 use cmwq::Work;
 
-use super::{cpus, empty, forever, items, per_second, percentiles};
+use super::{cpus, empty, forever, items, of_each, percentiles};
 use crate::bed::{Bed, issue};
 use crate::load::{Latch, no_op};
 use crate::rival::Rival;
@@ -25,7 +25,7 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
     };
     let time = issue(bed, issuers, issuer, || over.wait());
     let calls = calls.into_inner().expect("no issuer panics");
-    let mut values = vec![per_second(issuers * each, time)];
+    let mut values = of_each(bed, issuers * each, time);
     values.extend(percentiles(calls, &[50, 90, 95, 99]));
     values
 }

@@ -21,16 +21,18 @@ const CASE: Case = Case {
     limit: LIMIT,
 };
 
-const RATE: &[Measure] = &[rate()];
+const RATE: &[Measure] = &[rate(), less("CPU per item", Unit::Nanoseconds)];
 const MAKESPAN: &[Measure] = &[less("time", Unit::Milliseconds), less("of the ideal", Unit::Times)];
 const TIME: &[Measure] = &[less("time", Unit::Milliseconds)];
 const LATENESS: &[Measure] = &[less("p50", Unit::Microseconds), less("p99", Unit::Microseconds)];
 const TAIL: &[Measure] =
     &[less("p99", Unit::Milliseconds), less("p50", Unit::Milliseconds), less("max", Unit::Milliseconds)];
 const LONGEST: &[Measure] = &[less("p50", Unit::Milliseconds), less("max", Unit::Milliseconds)];
-const TENANTS: &[Measure] = &[rate(), less("asleep at once", Unit::Count)];
+const TENANTS: &[Measure] =
+    &[rate(), less("CPU per item", Unit::Nanoseconds), less("asleep at once", Unit::Count)];
 const CALLS: &[Measure] = &[
     rate(),
+    less("CPU per item", Unit::Nanoseconds),
     less("call p50", Unit::Nanoseconds),
     less("call p90", Unit::Nanoseconds),
     less("call p95", Unit::Nanoseconds),
@@ -51,7 +53,7 @@ pub(crate) static CASES: &[Case] = &[
     },
     Case {
         workload: "batch",
-        definition: "100 000 items as in `empty`, by one producer, 1000 at a time, with one call where there is one \
+        definition: "200 000 items as in `empty`, by one producer, 1000 at a time, with one call where there is one \
                      (cmwq's `spawn_batch`).",
         ..CASE
     },
@@ -167,7 +169,7 @@ const fn empty(producers: usize) -> Case {
     Case {
         workload: "empty",
         variant: Some(producers),
-        definition: "100 000 items that capture 32 bytes and do nothing, queued by so many producers as fast as can be, \
+        definition: "200 000 items that capture 32 bytes and do nothing, queued by so many producers as fast as can be, \
                      until all have run.",
         ..CASE
     }
@@ -177,8 +179,8 @@ const fn block(limit: usize) -> Case {
     Case {
         workload: "block",
         variant: Some(limit),
-        definition: "2000 items that sleep 10 ms, at most so many at a time: threads of a pool, or `max_active_total`. \
-                     With no other limit, 2000 threads would be the fastest.",
+        definition: "2000 items that sleep 10 ms, at most so many at a time: threads of a pool, or `max_active_total`. So \
+                     many have done so before, for which the threads were made.",
         measures: TIME,
         takes: |can| general_or_undeclared(can) && can.limits,
         settles: limit == 512,

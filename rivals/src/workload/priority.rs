@@ -32,5 +32,5 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
         }
         all.wait();
     });
-    percentiles(starts.lateness(), &[50, 99, 100])
+    percentiles(starts.lateness(), &[99, 50, 100])
 }

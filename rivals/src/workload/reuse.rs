@@ -1,6 +1,6 @@
 use cmwq::Work;
 
-use super::{empty, forever, items, per_second};
+use super::{empty, forever, items, of_each};
 use crate::bed::Bed;
 use crate::load::{Latch, no_op};
 use crate::rival::Rival;
@@ -28,5 +28,5 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
             latch.wait();
         }
     });
-    vec![per_second(count * TIMES, time)]
+    of_each(bed, count * TIMES, time)
 }

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use super::per_second;
+use super::of_each;
 use crate::bed::Bed;
 use crate::load::{Latch, burn};
 use crate::rival::Rival;
@@ -32,7 +32,9 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
         }
         latch.wait();
     });
-    vec![per_second(tenants.len() * each, time), asleep.peak.load(Relaxed) as f64]
+    let mut values = of_each(bed, tenants.len() * each, time);
+    values.push(asleep.peak.load(Relaxed) as f64);
+    values
 }
 
 /// How many items sleep, and how many there were at most.
