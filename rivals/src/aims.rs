@@ -17,6 +17,8 @@ struct Aim {
 enum Bound {
     /// At least so many times as good as the best pool.
     BestPool(f64),
+    /// At least so many times as good as the best pool of which each user has his own.
+    OwnPool(f64),
     /// At least so many times as good as the channel with threads behind it.
     Floor(f64),
     /// No more than this, in the unit of the measure.
@@ -64,7 +66,7 @@ static AIMS: &[Aim] = &[
     aim("dep", DEFAULT, "p50", Bound::AtMost(1e-3)),
     aim("dep", UNDECLARED, "p50", Bound::AtMost(5e-3)),
     aim("tenants", DEFAULT, "threads", Bound::Threads { per_cpu: 3.0, more: 0.0, asleep: true }),
-    aim("tenants", DEFAULT, "RSS grown", Bound::BestPool(3.0)),
+    aim("tenants", DEFAULT, "memory grown", Bound::OwnPool(3.0)),
     aim("hog", None, "p99", Bound::BestPool(5.0)),
     aim("priority", None, "p99", Bound::BestPool(5.0)),
     aim("chain", None, "items", Bound::BestPool(1.0)),
@@ -93,6 +95,10 @@ fn verdict(report: &CaseReport, aim: &Aim, cpus: usize) -> Option<Verdict> {
     };
     let (text, (other, reached)) = match aim.bound {
         Bound::BestPool(times) => (times_text(times, "the best pool"), against(times, is_pool)?),
+        Bound::OwnPool(times) => (
+            times_text(times, "the best pool of one's own"),
+            against(times, |rival| is_pool(rival) && rival.can.tenants)?,
+        ),
         Bound::Floor(times) => {
             (times_text(times, "the channel"), against(times, |rival| rival.can.part == Part::Floor)?)
         }

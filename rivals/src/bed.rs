@@ -19,7 +19,7 @@ pub(crate) const COMMON: [Measure; 10] = [
     Measure { name: "involuntary", unit: Unit::Count, better: Better::Less },
     Measure { name: "CPU time", unit: Unit::Seconds, better: Better::Less },
     Measure { name: "RSS", unit: Unit::Megabytes, better: Better::Less },
-    Measure { name: "RSS grown", unit: Unit::Megabytes, better: Better::Less },
+    Measure { name: "memory grown", unit: Unit::Megabytes, better: Better::Less },
     Measure { name: "sleeper p50", unit: Unit::Microseconds, better: Better::Less },
     Measure { name: "sleeper p99", unit: Unit::Microseconds, better: Better::Less },
     Measure { name: "sleeper max", unit: Unit::Microseconds, better: Better::Less },
@@ -38,7 +38,7 @@ pub(crate) struct Bed {
     /// An unrelated thread sleeps and wakes up meanwhile. It would keep the CPUs awake that a latency is measured on.
     sleeper: bool,
     settles: bool,
-    /// Megabytes before there was anything of the rival's.
+    /// Anonymous megabytes before there was anything of the rival's.
     begun_with: Option<f64>,
     seen: Cell<Seen>,
 }
@@ -48,12 +48,13 @@ struct Seen {
     usage: Usage,
     threads: Option<usize>,
     peak: Option<f64>,
+    anonymous: Option<f64>,
     sleeper: Option<[f64; 3]>,
 }
 
 impl Bed {
     pub(crate) fn new(effort: Effort, sleeper: bool, settles: bool) -> Self {
-        let begun_with = system::memory(Memory::Now);
+        let begun_with = system::memory(Memory::Anonymous);
         Self { effort, sleeper, settles, begun_with, seen: Cell::default() }
     }
 
@@ -76,8 +77,8 @@ impl Bed {
             threads = threads.max(slept.threads);
             lateness = Some(slept.lateness);
         }
-        let peak = system::memory(Memory::Peak);
-        self.seen.set(Seen { usage, threads, peak, sleeper: lateness });
+        let [peak, anonymous] = [Memory::Peak, Memory::Anonymous].map(system::memory);
+        self.seen.set(Seen { usage, threads, peak, anonymous, sleeper: lateness });
         time
     }
 
@@ -101,7 +102,7 @@ impl Bed {
             Some(seen.usage.involuntary),
             Some(seen.usage.cpu_seconds),
             seen.peak,
-            seen.peak.zip(self.begun_with).map(|(peak, begun)| peak - begun),
+            seen.anonymous.zip(self.begun_with).map(|(ended, begun)| ended - begun),
         ];
         values.extend(seen.sleeper.map_or([None; 3], |late| late.map(Some)));
         values

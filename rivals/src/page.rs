@@ -19,10 +19,10 @@ up by their documentation, with their defaults; a pool whose size has to be chos
 so for an amount of CPU time of their thread, or a fixed number of steps, never until a time of the day.
 
 *threads* are the most that the rival had, without those of the program itself; *after 3 s*, when it has had nothing to do
-for so long. *Switches* are context switches of the process. *RSS* is the most memory that it had, and *grown* what of it
-was not there before the rival was. The *sleeper* is a thread that has nothing to do with any of it and sleeps a
-millisecond at a time: how much too late it wakes up. `channel` is a channel with threads behind it, which manages nothing:
-the least that a pool can do.
+for so long. *Switches* are context switches of the process. *RSS* is the most memory that it had, libraries included, and
+*memory grown* how much more it had in the end, without these, than before there was a rival. The *sleeper* is a thread
+that has nothing to do with any of it and sleeps a millisecond at a time: how much too late it wakes up. `channel` is a
+channel with threads behind it, which manages nothing: the least that a pool can do.
 ";
 
 /// What is printed.

@@ -49,17 +49,20 @@ impl Usage {
     }
 }
 
-/// Megabytes in memory: the most there ever were, or those there are now.
+/// Which of this process's memory.
 #[derive(Clone, Copy)]
 pub(crate) enum Memory {
+    /// All that is in use, at the time when it was most.
     Peak,
-    Now,
+    /// What is nobody else's now: no files, programs or libraries.
+    Anonymous,
 }
 
+/// In megabytes.
 pub(crate) fn memory(which: Memory) -> Option<f64> {
     let name = match which {
         Memory::Peak => "VmHWM:",
-        Memory::Now => "VmRSS:",
+        Memory::Anonymous => "RssAnon:",
     };
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let kilobytes = status.lines().find_map(|line| line.strip_prefix(name))?.trim().strip_suffix(" kB")?;

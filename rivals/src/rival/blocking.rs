@@ -7,7 +7,7 @@ pub(crate) struct Blocking;
 
 impl Rival for Blocking {
     const NAME: &'static str = "blocking";
-    const CAN: Can = Can::POOL;
+    const CAN: Can = Can { tenants: false, ..Can::POOL };
 
     fn new(limit: Option<usize>) -> Self {
         if let Some(limit) = limit.and_then(NonZeroUsize::new) {

@@ -74,7 +74,7 @@ pub(crate) struct Can {
     pub(crate) batches: bool,
     /// Some items can overtake others.
     pub(crate) priorities: bool,
-    /// A queue or pool for each user, or a shared one that needs none.
+    /// Each user can have one of his own.
     pub(crate) tenants: bool,
 }
 

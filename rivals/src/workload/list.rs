@@ -121,7 +121,7 @@ pub(crate) static CASES: &[Case] = &[
                      default. In turn, each queues 200 items of 50 µs CPU time, of which every twentieth then sleeps \
                      5 ms (told as in `mixed`). `blocking` has one pool for all.",
         measures: TENANTS,
-        takes: |can| general(can) && can.tenants,
+        takes: |can| general(can) && can.part != Part::Threads,
         settles: true,
         rounds: 3,
         ..CASE
