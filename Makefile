@@ -5,6 +5,10 @@ CARGO ?= cargo
 PORTABLE_FLAGS = RUSTFLAGS="--cfg cmwq_portable" CARGO_TARGET_DIR=target/portable
 LOOM_FLAGS = RUSTFLAGS="--cfg cmwq_loom" CARGO_TARGET_DIR=target/loom
 
+# What is not on by default. With all of them, one build serves all tests.
+FEATURES = serde tracing metrics control
+EVERYTHING = --workspace --exclude rivals --all-features
+
 # How long `make soak` goes on, and from which seed (the clock's, if none is given).
 SECONDS = 600
 SOAK_ARGS = --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
@@ -16,7 +20,8 @@ SANITIZE = RUSTFLAGS="-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer" CA
 # How many seeds `make yields` goes through.
 SEEDS ?= 3
 
-.PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly bench rivals package
+.PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly bench \
+	bench-counters rivals package screenshot
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
@@ -32,7 +37,9 @@ help:
 	@echo "make soak-tsan     the same under ThreadSanitizer, for information: it does not know fences"
 	@echo "make nightly       all of these as deep as a night is long: hours"
 	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
+	@echo "make bench-counters  what counting costs, against a build without, both in turns for ROUNDS=9 rounds"
 	@echo "make rivals        cmwq and what would be picked instead on the same work (QUICK=1 for a first look)"
+	@echo "make screenshot    draw the pictures in cmwqctl anew, from the tool itself"
 	@echo "make setup         install hwloc's headers and pkg-config, where that can be done"
 
 # hwlocality links hwloc statically described, which asks for libudev as well.
@@ -54,7 +61,7 @@ demo: setup
 	@target/release/examples/timelines
 
 test: setup
-	$(CARGO) test
+	$(CARGO) test $(EVERYTHING)
 	$(CARGO) test --no-default-features --lib topology
 	CARGO="$(CARGO)" bash tests/yields/run 1 it
 	$(LOOM_FLAGS) $(CARGO) test --release --lib models
@@ -65,11 +72,16 @@ test-vm: setup
 	CARGO="$(CARGO)" bash tests/vm/run $(MACHINES)
 
 check: setup
-	$(CARGO) fmt --check
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy $(EVERYTHING) --all-targets -- -D warnings
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy --no-default-features --all-targets -- -D warnings
-	$(PORTABLE_FLAGS) $(CARGO) check --lib
+	set -e; for feature in $(FEATURES); do \
+		$(CARGO) clippy --no-default-features --features $$feature --lib -- -D warnings; \
+	done
+	$(PORTABLE_FLAGS) $(CARGO) check --lib --all-features
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(EVERYTHING) --no-deps
 
 portable: setup
 	$(PORTABLE_FLAGS) $(CARGO) test
@@ -104,12 +116,26 @@ soak-tsan: setup
 bench: setup
 	$(CARGO) bench --bench timelines -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench queueing -- $(if $(QUICK),--quick)
+	$(CARGO) bench --bench counters -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench timers -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench affinity_scopes -- $(if $(QUICK),--quick)
+	$(CARGO) bench --bench dump -- $(if $(QUICK),--quick)
+
+UNCOUNTED = RUSTFLAGS="--cfg cmwq_uncounted" CARGO_TARGET_DIR=target/uncounted
+OTHER_BENCH = sed -n 's/.*Executable .*(\(.*\))$$/\1/p'
+
+bench-counters: setup
+	$(UNCOUNTED) $(CARGO) bench --bench counters --no-run
+	other=$$($(UNCOUNTED) $(CARGO) bench --bench counters --no-run 2>&1 | $(OTHER_BENCH)) && \
+		$(CARGO) bench --bench counters -- --against "$$PWD/$$other"
 
 # A first look is not written down.
 rivals: setup
 	$(CARGO) run --release -p rivals -- $(if $(QUICK),--quick,--write docs/benchmarks.md)
 
 package: setup
-	$(CARGO) package
+	$(CARGO) package --workspace --exclude rivals
+
+screenshot: setup
+	$(CARGO) build --release $(EVERYTHING) --bins --examples
+	target/release/examples/screenshot target/release/cmwqctl cmwqctl

@@ -76,7 +76,7 @@ pub fn current_queue_name() -> Option<String> {
     context::current_queue_name()
 }
 
-/// Says what the item that the caller works for is doing, for [`Executor::snapshot`](crate::Executor::snapshot). It
+/// Says what the item that the caller works for is doing, for [`Executor::dump`](crate::Executor::dump). It
 /// holds until the item says something else, or ends. Where there is no item, nothing happens, and nothing is
 /// formatted.
 ///

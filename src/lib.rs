@@ -159,6 +159,19 @@
 //!
 //! So it is on Linux. Elsewhere, threads cannot be looked at: guards are all there is, and the watchdog.
 //!
+//! # Counting
+//!
+//! [`WorkQueue::counters`] tells what has become of a queue's items: [`Counters`] has what the kernel counts, and what
+//! panicked, was cancelled, or blocked without a word. It costs a few plain stores for each item, and the CPU clock of a
+//! worker is read in batches. [`WorkQueue::latency`] tells how long items waited and ran, if they are
+//! [timed](WorkQueueBuilder::histograms).
+//!
+//! # What can be seen
+//!
+//! [`Executor::dump`] shows all of an executor at one moment, in the form of the kernel's `wq_dump`; its
+//! [`busy`](observe::Snapshot::busy) report tells what runs and what waits, and [`Executor::monitor`] what queues have done so
+//! far, in `wq_monitor`'s columns. See [`observe`].
+//!
 //! # Fork
 //!
 //! A forked process has none of its parent's threads. There, everything that the parent made answers at once instead of
@@ -227,8 +240,11 @@
 //! * `hwloc`, on by default: caches, cores and nodes are read by the C library hwloc, on every system that it knows, and
 //!   [`TopologySource::Xml`] can be. Needs libhwloc 2 with its headers, and pkg-config. Without it, nothing but Rust is
 //!   needed: Linux is asked through `/sys`, which leads to the same pods, and elsewhere all CPUs count as equals.
+//! * `control`: a running process is looked at, and its queues are changed, through a Unix socket: the module `control`.
+//!   Brings `serde`, `serde_json` and `rustix`.
 //! * `metrics`: the numbers of queues and pools are told to the recorder of `metrics`, for Prometheus and others. The
 //!   module `metrics` tells their names.
+//! * `serde`: what can be seen of an executor serialises, and comes back; [`observe`] tells the form.
 //! * `tracing`: what becomes of each item is told to subscribers of `tracing`, the kernel's four events and ours, with a
 //!   span around each run. The module `trace` tells names, levels and fields.
 
@@ -297,6 +313,7 @@ pub use policy::attrs::{Attrs, EffectiveAttrs};
 pub use policy::counters::Counters;
 pub use policy::cpu_set::{CpuSet, ParseCpuSetError};
 pub use policy::detection::Detection;
+pub use policy::histogram::{Histogram, Latency};
 pub use policy::pods::{AffinityScope, ParseAffinityScopeError};
 #[cfg(not(cmwq_loom))]
 pub use sys::topology::{TopologyError, TopologySource};

@@ -12,10 +12,10 @@
 //! | `cmwq_items_started_total` | runs that have begun |
 //! | `cmwq_items_completed_total` | runs that have ended, by a panic too |
 //! | `cmwq_items_panicked_total` | runs that have panicked |
-//! | `cmwq_items_cancelled_total` | items that were cancelled before they began |
+//! | `cmwq_items_cancelled_total` | queueings that were taken back before they began |
 //! | `cmwq_items_away_total`, `cmwq_items_stolen_total` | runs that have begun outside of their pod; by another pod's workers |
 //! | `cmwq_items_rescued_total`, `cmwq_maydays_total` | runs on the queue's [rescuer](crate::WorkQueueBuilder::rescuer); calls for it |
-//! | `cmwq_items_cpu_microseconds_total` | CPU time of all runs, in µs |
+//! | `cmwq_items_cpu_microseconds_total` | CPU time of all runs, and of what workers do between them, in µs |
 //! | `cmwq_cpu_hogs_total` | runs that [kept the CPU](crate::ExecutorBuilder::hog_threshold) for too long |
 //! | `cmwq_undeclared_blocks_total` | times that a run blocked outside of any guard |
 //! | `cmwq_concurrency_wakeups_total` | workers that were woken since an item blocked |

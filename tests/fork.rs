@@ -168,6 +168,8 @@ fn in_a_child_everything_of_the_parents_answers_at_once() {
             }
             let snapshot = executor.dump();
             assert!(snapshot.forked && snapshot.pools.is_empty() && snapshot.threads == 0);
+            assert!(snapshot.queues.is_empty() && snapshot.busy().is_idle());
+            assert!(executor.monitor().sample().queues.is_empty());
         });
         assert_eq!(status_of(id), 0, "the child failed");
         let (ended, joined, timed, dropped) = handles.into_inner().unwrap().unwrap();

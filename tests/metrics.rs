@@ -185,6 +185,32 @@ fn counters_go_on_while_queues_of_one_name_come_and_go() {
     assert_eq!(scraped.samples().of("cmwq_items_started_total", labels), 10.0);
 }
 
+/// spec: O4: durations are recorded once, each time those that have come since.
+#[test]
+fn histograms_are_told_by_what_has_come_since() {
+    let executor = executor("timed");
+    let queue = WorkQueue::per_cpu("slow").histograms(true).build_on(&executor).unwrap();
+    let mut scraped = Scraped::new(&executor);
+    let labels = "executor=\"timed\",queue=\"slow\"";
+    for _ in 0..3 {
+        for _ in 0..10 {
+            queue.spawn(|| std::thread::sleep(Duration::from_millis(2))).unwrap().join().unwrap();
+        }
+        queue.flush().unwrap();
+        let latency = queue.latency().unwrap();
+        assert!(latency.run.count() > 0);
+        for _ in 0..2 {
+            let samples = scraped.samples();
+            assert_eq!(samples.of("cmwq_item_run_seconds_count", labels), latency.run.count() as f64);
+            let waits = latency.queue_to_start.count();
+            assert_eq!(samples.of("cmwq_item_wait_seconds_count", labels), waits as f64);
+            let mean = samples.of("cmwq_item_run_seconds_sum", labels)
+                / samples.of("cmwq_item_run_seconds_count", labels);
+            assert!((0.0015..20.0).contains(&mean), "{mean} s");
+        }
+    }
+}
+
 /// spec: O4: whoever asks late is told everything.
 #[test]
 fn a_second_collector_tells_the_same() {

@@ -203,3 +203,53 @@ fn what_makes_no_sense_is_refused() {
         );
     }
 }
+
+/// spec: O4: the example's metrics, and its load.
+#[cfg(feature = "metrics")]
+#[test]
+fn its_metrics_tell_what_it_did() {
+    let service = Service::start(&["--load", "500"]);
+    for _ in 0..7 {
+        assert_eq!(request(&service.address, "POST /jobs", "abc").expect("an answer").0, 200);
+    }
+    let sample = |queue: &str| {
+        let (status, _, text) = request(&service.address, "GET /metrics", "").expect("an answer");
+        assert_eq!(status, 200);
+        let name = format!("cmwq_items_started_total{{executor=\"cmwq\",queue=\"{queue}\"}} ");
+        let value = text.lines().find_map(|line| line.strip_prefix(&name)).unwrap_or("0");
+        value.parse::<u64>().expect("a number")
+    };
+    assert_eq!(sample("jobs"), 7);
+    for queue in ["thumbnails", "mail", "journal", "legacy", "reports"] {
+        let grows = (0..6000).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            sample(queue) > 0
+        });
+        assert!(grows, "nothing of {queue} runs");
+    }
+    service.terminate();
+    assert_eq!(service.account(), (7, 7));
+}
+
+/// spec: O5: the example is found, and its queues are changed.
+#[cfg(feature = "control")]
+#[test]
+fn it_can_be_controlled() {
+    use cmwq::control::{Attribute, Client};
+
+    let mut service = Service::start(&["--load", "100"]);
+    let path = loop {
+        let mut line = String::new();
+        assert_ne!(service.output.read_line(&mut line).expect("it says where"), 0);
+        if let Some(path) = line.trim_end().strip_prefix("control on ") {
+            break path.to_owned();
+        }
+    };
+    let mut client = Client::connect(path).expect("it serves");
+    for queue in ["jobs", "mail"] {
+        client.set(queue, Attribute::MaxActive, "3").expect("it may be changed");
+        assert_eq!(client.get(queue, Attribute::MaxActive).expect("there is one"), "3");
+    }
+    service.terminate();
+    assert_eq!(service.account(), (0, 0));
+}

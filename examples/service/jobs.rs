@@ -35,7 +35,11 @@ pub(crate) struct Account {
 
 impl Jobs {
     pub(crate) fn new(args: &Args) -> Result<Self, BuildQueueError> {
-        let queue = WorkQueue::new("jobs").max_active_total(args.active).max_pending(args.pending).build()?;
+        let queue = WorkQueue::new("jobs")
+            .max_active_total(args.active)
+            .max_pending(args.pending)
+            .control()
+            .build()?;
         Ok(Self { queue, answers: WorkQueue::new("answers").build()?, account: Arc::default() })
     }
 
@@ -68,7 +72,12 @@ impl Jobs {
     }
 
     pub(crate) fn answer(&self, request: Request, status: u16, text: String) {
-        self.detach(move || respond(request, (status, text)));
+        self.answer_by(request, move || (status, text));
+    }
+
+    /// The same with an answer that takes a moment to make.
+    pub(crate) fn answer_by(&self, request: Request, make: impl FnOnce() -> (u16, String) + Send + 'static) {
+        self.detach(move || respond(request, make()));
     }
 
     /// Says that the service is busy, or about to end.

@@ -6,6 +6,7 @@
 //! curl --data-binary @file http://127.0.0.1:8080/jobs     # the file's SHA-512
 //! curl -d secret 'http://127.0.0.1:8080/jobs?rounds=100000'
 //! curl http://127.0.0.1:8080/stats
+//! curl http://127.0.0.1:8080/metrics                      # with --features metrics
 //! kill -TERM ...                                          # finishes what it accepted, and ends
 //! ```
 //!
@@ -16,12 +17,26 @@
 //! * **Items that compute and block.** One item reads the body, computes and answers, written plainly. While it waits for
 //!   the client it does not count, so slow clients cost no CPU, and the CPUs compute as many jobs as there are of them.
 //! * **Periodic work** beside it, on a queue of its own that costs no thread.
+//! * **Metrics** (built with `--features metrics`): `GET /metrics`, for Prometheus, by the crates `metrics` and
+//!   `metrics-exporter-prometheus`.
+//! * **Control** (built with `--features control`): the executor is served on a Unix socket, so that it can be looked at, and
+//!   queues marked `control` be changed. There is more to see with `--load 2000`:
+//!
+//!   ```text
+//!   cargo run --release --example service --features control,metrics -- --load 2000
+//!   cargo run --release -p cmwqctl -- top                   # in another terminal
+//!   cargo run --release -p cmwqctl -- set mail max_active 8
+//!   ```
 //! * **A clean end.** On SIGTERM (or SIGINT) it stops accepting, and `Executor::shutdown` finishes what was accepted. What
 //!   takes longer than `--grace` is dropped and reported; a request that is dropped is answered with 500.
-#![allow(clippy::disallowed_methods, reason = "stands in for a user of the crate")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 mod args;
 mod jobs;
+mod load;
+#[cfg(feature = "metrics")]
+mod numbers;
+mod observed;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -36,10 +51,13 @@ use tiny_http::{Method, Request, Server};
 
 use crate::args::{Args, HELP};
 use crate::jobs::{Account, Jobs};
+use crate::load::Load;
+use crate::observed::Observed;
 
 const ABOUT: &str = "POST /jobs           the SHA-512 of the body, in hexadecimal
 POST /jobs?rounds=N  the SHA-512 of that, and so on: N times
 GET  /stats          what became of the jobs
+GET  /metrics        numbers for Prometheus, if built with the feature metrics
 ";
 
 fn main() -> ExitCode {
@@ -74,10 +92,13 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let rate = measure_rate(&housekeeping, &account)?;
     let stopping = stop_on_signal(&server)?;
     println!("listening on http://{}", server.server_addr());
+    // First, so that whoever is told where to look finds its queues.
+    let load = if args.load > 0 { Some(Load::start(args.load)?) } else { None };
+    let observed = Observed::start(&server)?;
 
     let ended = loop {
         match server.recv() {
-            Ok(request) => route(request, &jobs),
+            Ok(request) => route(request, &jobs, &observed),
             Err(_) if stopping.load(Relaxed) => break Ok(()),
             Err(error) => break Err(error),
         }
@@ -88,7 +109,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     while let Ok(Some(request)) = server.try_recv() {
         jobs.refuse(request);
     }
-    drop((server, rate));
+    drop((server, rate, load));
     let report = Executor::global().shutdown(args.grace)?;
     println!("stopped: {account}");
     println!("{report}");
@@ -98,13 +119,17 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn route(request: Request, jobs: &Jobs) {
+fn route(request: Request, jobs: &Jobs, observed: &Observed) {
     let path = request.url().split('?').next().unwrap_or_default();
     match (request.method(), path) {
         (Method::Post, "/jobs") => jobs.submit(request),
         (Method::Get, "/") => jobs.answer(request, 200, ABOUT.to_owned()),
         (Method::Get, "/stats") => jobs.answer(request, 200, format!("{}\n", jobs.account())),
-        (_, "/" | "/jobs" | "/stats") => jobs.answer(request, 405, ABOUT.to_owned()),
+        (Method::Get, "/metrics") => match observed.metrics() {
+            Some(text) => jobs.answer_by(request, move || (200, text())),
+            None => jobs.answer(request, 404, "this was built without the feature metrics\n".to_owned()),
+        },
+        (_, "/" | "/jobs" | "/stats" | "/metrics") => jobs.answer(request, 405, ABOUT.to_owned()),
         _ => jobs.answer(request, 404, ABOUT.to_owned()),
     }
 }

@@ -14,7 +14,7 @@ use std::str::FromStr;
 /// assert_eq!(Attribute::CpuMask.to_string(), "cpumask");
 /// let error = "maxactive".parse::<Attribute>().unwrap_err();
 /// assert!(error.to_string().ends_with(
-///     "write one of affinity_scope, affinity_strict, cpumask, nice, max_active"
+///     "write one of affinity_scope, affinity_strict, cpumask, nice, max_active, histograms"
 /// ));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -34,12 +34,20 @@ pub enum Attribute {
     Nice,
     /// `max_active`: the limit of active items, 1 to 512, or 0 for the default. Only read of ordered queues.
     MaxActive,
+    /// `histograms`: are the times of items recorded? 0 or 1. Every queue has it; the kernel's have not.
+    Histograms,
 }
 
 impl Attribute {
     /// All of them, in the order in which they are listed.
-    pub const ALL: [Self; 5] =
-        [Self::AffinityScope, Self::AffinityStrict, Self::CpuMask, Self::Nice, Self::MaxActive];
+    pub const ALL: [Self; 6] = [
+        Self::AffinityScope,
+        Self::AffinityStrict,
+        Self::CpuMask,
+        Self::Nice,
+        Self::MaxActive,
+        Self::Histograms,
+    ];
 
     /// The name, as in the kernel's files.
     #[must_use]
@@ -50,6 +58,7 @@ impl Attribute {
             Self::CpuMask => "cpumask",
             Self::Nice => "nice",
             Self::MaxActive => "max_active",
+            Self::Histograms => "histograms",
         }
     }
 }

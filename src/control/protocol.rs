@@ -240,7 +240,7 @@ mod tests {
     /// spec: O5 (bad requests get a clear error)
     #[test]
     fn what_is_no_request_is_said_in_words() {
-        let deep = format!(r#"{{"request":{}1{}}}"#, "[".repeat(2000), "]".repeat(2000));
+        let deep = format!(r#"{{"queue":{}1{}}}"#, "[".repeat(2000), "]".repeat(2000));
         for (line, words) in [
             (&b""[..], "EOF while parsing"),
             (b"hello", "expected value"),

@@ -255,12 +255,16 @@ impl Service {
         for _ in 0..ACCEPTED_AT_ONCE {
             match self.listener.accept() {
                 Ok((stream, _)) => self.welcome(stream, now),
-                Err(error) if socket::is_shortage(&error) => {
-                    self.short_until = Some(now + SHORTAGE);
-                    return;
-                }
-                // Nobody is left, or the one who was has gone.
-                Err(_) => return,
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return,
+                    // Who came has gone.
+                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
+                    // Whatever it is, mostly a lack of descriptors: somebody still waits, so `poll` would not.
+                    _ => {
+                        self.short_until = Some(now + SHORTAGE);
+                        return;
+                    }
+                },
             }
         }
     }

@@ -36,6 +36,7 @@ fn value_of(queue: &Queue, attribute: Attribute) -> Option<String> {
         Attribute::MaxActive => {
             Some(queue.max_active()).filter(|items| *items != NO_LIMIT).map(|items| items.to_string())
         }
+        Attribute::Histograms => Some(digit(queue.latency().is_some())),
     }
 }
 
@@ -82,6 +83,10 @@ pub(super) fn set(queue: &Queue, attribute: Attribute, value: &str) -> Result<St
         Attribute::MaxActive => {
             let items = value.parse().map_err(|_| bad(attribute, value, "a number from 0 to 512"))?;
             set_max_active(queue, items).map_err(|error| of_limit(&error))
+        }
+        Attribute::Histograms => {
+            queue.time_items(flag(attribute, value)?);
+            Ok(())
         }
     }?;
     get(queue, attribute)
@@ -131,8 +136,7 @@ fn inapplicable(queue: &Queue, attribute: Attribute) -> RequestError {
     };
     let known: Vec<&str> = all(queue).into_iter().map(|(known, _)| known.name()).collect();
     let name = shortened(queue.name());
-    let known = if known.is_empty() { "no attribute".to_owned() } else { known.join(", ") };
-    let message = format!("queue {name:?} has no {attribute}: {why}; it has {known}");
+    let message = format!("queue {name:?} has no {attribute}: {why}; it has {}", known.join(", "));
     RequestError::new(ErrorKind::Inapplicable, message)
 }
 

@@ -8,8 +8,10 @@ use std::ptr::NonNull;
 
 use crate::policy::admission::Half;
 use crate::policy::item::ShardId;
+use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::item_type::ItemType;
+use super::latency::Begun;
 use super::shard::Shard;
 use super::worker::WorkerThread;
 
@@ -17,6 +19,16 @@ use super::worker::WorkerThread;
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) operations: &'static ItemOperations,
+    /// The [`Stamp`](crate::policy::sampling::Stamp) of the item's last queueing, if it is timed; 0 otherwise. Written
+    /// before the entry is pushed, and by the worker that has popped it.
+    stamp: AtomicU64,
+}
+
+impl Header {
+    #[inline]
+    pub(crate) const fn new(operations: &'static ItemOperations) -> Self {
+        Self { operations, stamp: AtomicU64::new(0) }
+    }
 }
 
 /// What is done with an item of one type.
@@ -96,6 +108,27 @@ impl Entry {
         let operations = unsafe { self.item.as_ref() }.operations;
         // SAFETY: whoever made the item put the functions for its own type into the header.
         unsafe { (operations.item_type)(self.item) }
+    }
+
+    /// The entry is about to be pushed: its item is timed, or not.
+    #[inline]
+    pub(super) fn stamp(&self) {
+        // SAFETY: the item is in place, since the entry owns its share of it.
+        unsafe { self.item.as_ref() }.stamp.store(self.shard().timing.stamp(), Ordering::Relaxed);
+    }
+
+    /// The item is about to run. If it is timed, that begins.
+    #[inline]
+    pub(super) fn begins(&self) -> Option<Begun> {
+        // SAFETY: as in `stamp`.
+        let header = unsafe { self.item.as_ref() };
+        match header.stamp.load(Ordering::Relaxed) {
+            0 => None,
+            stamp => {
+                header.stamp.store(0, Ordering::Relaxed);
+                self.shard().timing.begins(stamp)
+            }
+        }
     }
 
     /// Executes the item.

@@ -31,6 +31,8 @@ pub(crate) struct ExecutorInner {
     pub(super) defaults: Mutex<AttrDefaults>,
     pub(crate) nice: NiceLevels,
     pub(crate) power_efficient: bool,
+    /// Of queues that do not say whether their items are timed.
+    pub(crate) times_items: bool,
     pub(crate) queues: Register,
     pub(crate) topology: Topology,
     /// Who serves a CPU or node that is named; derived when first used.
@@ -76,7 +78,7 @@ impl ExecutorInner {
         (placement, cpus, topology): (Placement, CpuSet, Topology),
         default_scope: AffinityScope,
         nice: NiceLevels,
-        power_efficient: bool,
+        (power_efficient, times_items): (bool, bool),
     ) -> Self {
         let per_cpu = (0..placement.slots()).map(|_| CpuPools::default()).collect();
         Self {
@@ -87,6 +89,7 @@ impl ExecutorInner {
             cpus,
             nice,
             power_efficient,
+            times_items,
             queues: Register::new(),
             topology,
             nearby: OnceLock::new(),

@@ -1,9 +1,12 @@
 //! What a queue's gates are told at run time, and how much is in them.
 
 use crate::policy::counters::Counters;
+use crate::policy::histogram::Latency;
 use crate::policy::standing::Wishes;
+use crate::sys::sync::Ordering;
 
 use super::executor::ExecutorInner;
+use super::latency::Timing;
 use super::queue::{Limit, Queue};
 use super::route;
 use super::shard::Gate;
@@ -57,6 +60,30 @@ impl Queue {
     /// The same for its part on each CPU, by slot, that has been used.
     pub(crate) fn counters_by_slot(&self, reading: &Reading) -> impl Iterator<Item = (usize, Counters)> {
         self.shards_by_slot().map(|(slot, shard)| (slot, reading.counters(shard)))
+    }
+
+    /// Items are timed from now on, or no more. The caller keeps the queue in place.
+    pub(crate) fn time_items(&self, on: bool) {
+        if self.executor.origin.is_forked() {
+            // The lock may have been held in the parent.
+            return;
+        }
+        let making = self.making.lock();
+        if self.times_items.swap(on, Ordering::Relaxed) != on {
+            self.shards_by_slot().for_each(|(_, shard)| shard.timing.set(on));
+        }
+        drop(making);
+    }
+
+    /// For a shard that is being made, with `making` locked.
+    pub(super) fn timing(&self) -> Timing {
+        Timing::new(self.times_items.load(Ordering::Relaxed))
+    }
+
+    /// How long its items waited and ran; `None` while they are not timed.
+    pub(crate) fn latency(&self) -> Option<Latency> {
+        let on = self.times_items.load(Ordering::Relaxed);
+        on.then(|| self.shards_by_slot().map(|(_, shard)| shard.timing.latency()).sum())
     }
 
     /// Do items that were queued on the CPU of this slot wait for a slot of the queue's? A look.

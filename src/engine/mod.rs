@@ -19,6 +19,7 @@
 //! | `route` | to which pool a shard's items go, and in which order while that changes |
 //! | `class` | the unbound pools of one set of attributes, one for each pod |
 //! | `tally` | the counters of queues, and the CPU time of workers |
+//! | `latency` | how long items wait and run |
 //! | `flush` | waiting for what was queued before |
 //! | `waits` | the one door to every wait |
 //! | `worker` | a worker thread's main loop, and the thread-local worker |
@@ -67,6 +68,7 @@ pub(crate) mod executor;
 pub(crate) mod facts;
 pub(crate) mod flush;
 pub(crate) mod item_type;
+pub(crate) mod latency;
 pub(crate) mod limits;
 pub(crate) mod manager;
 pub(crate) mod offenders;

@@ -148,7 +148,7 @@ where
         }
     };
     let cell = Box::new(OneShot {
-        head: Head { header: Header { operations: item }, cell: OneShotCell::new() },
+        head: Head { header: Header::new(item), cell: OneShotCell::new() },
         stage: UnsafeCell::new(Stage::<F, T, O>::Closure(function, owner)),
     });
     let cell = NonNull::from(Box::leak(cell));

@@ -13,7 +13,7 @@ use crate::policy::item::ShardId;
 use crate::policy::standing::{Stage, Standing, Wishes};
 use crate::protocol::drain::ChainedCount;
 use crate::protocol::holds::HoldCount;
-use crate::sys::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
+use crate::sys::sync::{AtomicBool, AtomicPtr, AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::Until;
 
 use super::class::{Division, KeptClass};
@@ -88,6 +88,8 @@ pub(crate) struct Queue {
     pending: AtomicUsize,
     /// Items that were given up when the executor was shut down.
     pub(super) dropped: AtomicUsize,
+    /// Are its items timed? Changed while `making` is locked.
+    pub(super) times_items: AtomicBool,
     /// Who keeps it in place: the handles together, pins, and, when the last handle goes, gates that have not finished.
     holds: HoldCount,
     /// In the executor's register; 0 if it came too late to enter.
@@ -162,6 +164,7 @@ impl QueueHandle {
     pub(crate) fn new(
         spec: QueueSpec,
         (kind, attrs): (QueueKind, Attrs),
+        times_items: bool,
         executor: Arc<ExecutorInner>,
     ) -> (Arc<Self>, bool) {
         let slots = executor.placement.slots();
@@ -179,6 +182,7 @@ impl QueueHandle {
             shared_gate,
             pending: AtomicUsize::new(0),
             dropped: AtomicUsize::new(0),
+            times_items: AtomicBool::new(times_items),
             holds: HoldCount::new(),
             number: 0,
             this: NonNull::dangling(),
@@ -276,7 +280,7 @@ impl Queue {
         let choice = making.choose(&self.executor, slot);
         let class = choice.class();
         let cpu_intensive = self.spec.cpu_intensive && choice.pool.spec.managed;
-        let shard = Shard::new(self.this, choice, own_gate, cpu_intensive);
+        let shard = Shard::new(self.this, choice, own_gate, cpu_intensive, self.timing());
         let id = shard.id();
         let shard = NonNull::from(Box::leak(Box::new(shard)));
         making.shards.push(shard);

@@ -30,7 +30,7 @@ use super::register::Pin;
 use super::shard::Shard;
 use super::worker::WorkerThread;
 
-static MARKER: Header = Header { operations: &ItemOperations { execute, abandon, item_type } };
+static MARKER: Header = Header::new(&ItemOperations { execute, abandon, item_type });
 
 /// What is left to do about a route that was turned, once no lock is held.
 #[must_use]

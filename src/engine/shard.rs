@@ -19,6 +19,7 @@ use crate::protocol::route::RouteCell;
 use super::entry::Entry;
 use super::executor::PoolChoice;
 use super::flush::Flush;
+use super::latency::Timing;
 use super::pool::Pool;
 use super::queue::Queue;
 use super::tally::{Events, OwnedTallyId, TallyId};
@@ -46,6 +47,7 @@ pub(crate) struct Shard {
     pub(crate) cpu_intensive: bool,
     pub(super) tally: OwnedTallyId,
     queue: NonNull<Queue>,
+    pub(crate) timing: Timing,
     pub(crate) events: Events,
 }
 
@@ -95,12 +97,13 @@ impl Shard {
         choice: PoolChoice,
         own_gate: Option<Gate>,
         cpu_intensive: bool,
+        timing: Timing,
     ) -> Self {
         let context = context_of(&choice.pool);
         let id = OwnedId::new(context);
         let tally = choice.pool.core.tallies.enlist();
         let route = RouteCell::new(Arc::as_ptr(&choice.pool), choice);
-        Self { id, route, context, own_gate, cpu_intensive, tally, queue, events: Events::default() }
+        Self { id, route, context, own_gate, cpu_intensive, tally, queue, timing, events: Events::default() }
     }
 
     #[inline]

@@ -280,6 +280,7 @@ fn enqueue<'q>(
     has_slot: bool,
     submit: impl FnOnce(&'q Shard, Entry),
 ) {
+    entry.stamp();
     if trace::listens() {
         trace::queue_work(entry.item(), entry.item_type(), shard, named);
         if has_slot {

@@ -53,7 +53,7 @@ unsafe impl Sync for WorkHandle {}
 impl WorkHandle {
     pub(crate) fn new(item_type: &'static ItemType, function: Box<Function>) -> Self {
         let item = WorkItem {
-            header: Header { operations: &OPERATIONS },
+            header: Header::new(&OPERATIONS),
             cell: ItemCell::new(),
             origin: Origin::here(),
             item_type,

@@ -257,11 +257,15 @@ impl WorkerThread {
     ) -> std::thread::Result<R> {
         let tally = self.begin(entry, item_type, work);
         let execution = trace::execute_start(entry, item_type, &self.pool);
+        let timed = entry.begins();
         let result = catch_unwind(AssertUnwindSafe(function));
         if self.origin.is_forked() {
             // The item has forked, and this is the child: it has come back to where it has no business. What there is
             // to do next is the parent's.
             fork::end_process(if result.is_ok() { 0 } else { STATUS_OF_A_PANIC });
+        }
+        if let Some(begun) = &timed {
+            entry.shard().timing.ends(begun);
         }
         trace::execute_end(execution, entry, item_type, &self.pool, result.is_err());
         self.end();
@@ -438,11 +442,5 @@ impl WorkerThread {
 
     pub(crate) fn current(&self) -> Option<Current> {
         self.current.get()
-    }
-
-    /// The present item says what it does.
-    pub(super) fn describe(&self, text: String) {
-        let said = self.current.get().map(|_| (self.sequence(), text));
-        drop(self.shared.describe(said));
     }
 }

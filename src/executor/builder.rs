@@ -66,6 +66,7 @@ pub struct ExecutorBuilder {
     name_prefix: String,
     stack_size: Option<usize>,
     power_efficient: bool,
+    histograms: bool,
     progress_check: Option<Duration>,
     random_placement: Option<u64>,
     self_management: SelfManagement,
@@ -86,6 +87,7 @@ impl ExecutorBuilder {
             name_prefix: "cmwq".into(),
             stack_size: None,
             power_efficient: false,
+            histograms: false,
             progress_check: None,
             random_placement: None,
             self_management: SelfManagement::default(),
@@ -128,7 +130,7 @@ impl ExecutorBuilder {
     ///
     /// Without the privilege to raise their priority, workers run at the executor's normal level or, if that is denied
     /// as well, at the level of the thread that made the executor. That is logged once and shown by
-    /// [`Executor::snapshot`].
+    /// [`Executor::dump`].
     #[doc(alias = "HIGHPRI_NICE_LEVEL")]
     pub fn high_priority_nice(mut self, level: i32) -> Self {
         self.nice_high = level;
@@ -269,6 +271,13 @@ impl ExecutorBuilder {
         self
     }
 
+    /// Queues that do not say so themselves time their items: see
+    /// [`WorkQueueBuilder::histograms`](crate::WorkQueueBuilder::histograms). Default: false.
+    pub fn histograms(mut self, yes: bool) -> Self {
+        self.histograms = yes;
+        self
+    }
+
     /// Makes the executor.
     ///
     /// # Errors
@@ -359,7 +368,13 @@ impl ExecutorBuilder {
         ));
         let manager = ManagerHandle::start(&core);
         let parts = (placement, cpus, topology);
-        let inner = ExecutorInner::new(core, parts, self.default_scope, nice, self.power_efficient);
+        let inner = ExecutorInner::new(
+            core,
+            parts,
+            self.default_scope,
+            nice,
+            (self.power_efficient, self.histograms),
+        );
         (Executor::from_inner(inner), manager)
     }
 

@@ -33,7 +33,7 @@ const COUNTERS: [Metric<Counters, u64>; 13] = [
         counters.completed
     }),
     count("cmwq_items_panicked_total", "Runs that have panicked", |counters| counters.panicked),
-    count("cmwq_items_cancelled_total", "Items that were cancelled before they began", |counters| {
+    count("cmwq_items_cancelled_total", "Queueings that were taken back before they began", |counters| {
         counters.cancelled
     }),
     count("cmwq_items_away_total", "Runs that have begun outside of their pod", |counters| counters.away),
@@ -43,9 +43,11 @@ const COUNTERS: [Metric<Counters, u64>; 13] = [
     count("cmwq_items_rescued_total", "Runs on the queue's rescuer", |counters| counters.rescued),
     Metric {
         unit: Unit::Microseconds,
-        ..count("cmwq_items_cpu_microseconds_total", "CPU time of all runs", |counters| {
-            counters.cpu_time.as_micros() as u64
-        })
+        ..count(
+            "cmwq_items_cpu_microseconds_total",
+            "CPU time of all runs, and of what workers do between them",
+            |counters| counters.cpu_time.as_micros() as u64,
+        )
     },
     count("cmwq_cpu_hogs_total", "Runs that kept the CPU for too long", |counters| counters.cpu_hogs),
     count("cmwq_undeclared_blocks_total", "Times that a run blocked outside of any guard", |counters| {

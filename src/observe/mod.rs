@@ -1,4 +1,49 @@
-//! What can be seen of an executor from outside.
+//! What can be seen of an executor from outside: dumps, busy reports and the monitor.
+//!
+//! | | made by | its text |
+//! |---|---|---|
+//! | [`Snapshot`] | [`Executor::dump`](crate::Executor::dump) | the kernel's `wq_dump`: scopes and pods, pools, which queue leads where, rescuers, limits |
+//! | [`BusyReport`] | [`Snapshot::busy`] | the kernel's `show_all_workqueues`: items that run, with their age and what they say of themselves |
+//! | [`MonitorReport`] | [`Monitor::sample`], of [`Executor::monitor`](crate::Executor::monitor) | the kernel's `wq_monitor`: a row of counters for each queue |
+//!
+//! All of them are plain values, and nothing is stopped while they are made: pools and queues are looked at one after the
+//! other, each under its own lock for a moment.
+//!
+//! CPU sets are written as lists, `0-3,8`, where the kernel's tools have hexadecimal masks. Names are cut to their last 24
+//! characters in tables, and whole everywhere else.
+//!
+//! # JSON
+//!
+//! With the feature `serde`, [`Snapshot`] and [`MonitorReport`] serialise and deserialise. Any format of serde's will do; in
+//! JSON:
+//!
+//! * Each struct is an object whose keys are the names of its fields.
+//! * A duration is an integer in nanoseconds, and its key ends in `_ns`: `cpu_time_ns`, `age_ns`, `stalled_for_ns`. So is
+//!   the time of a sample, since the beginning of 1970: `time_ns`.
+//! * A [`CpuSet`](crate::CpuSet) is a string: `"0-3,8"`.
+//! * An enum is a string, as its `Display` writes it: kinds of queues are `managed`, `percpu`, `unbound`, `ordered` and
+//!   `bh`, scopes `cpu` to `system`, states of workers `idle` to `exiting`, detection `off`, `sampling` or `switches`.
+//! * A [`Histogram`] is `{"total_ns": …, "max_ns": …, "buckets": [[from, to, count], …]}`: what took from so many
+//!   nanoseconds to less than so many, of buckets that are not empty, shortest first.
+//! * Counts are integers. The CPU quota is the only number with a fraction.
+//! * What there is not is `null`, and its key is there.
+//!
+//! ```json
+//! {
+//!   "format": 1, "pid": 4700, "time_ns": 1800000000000000000,
+//!   "queues": [{
+//!     "number": 1, "name": "mail", "kind": "percpu", "rescuer": false,
+//!     "counters": {
+//!       "started": 18545, "completed": 18544, "cpu_time_ns": 6100000000, "cpu_hogs": 2, "concurrency_wakeups": 5,
+//!       "away": 0, "stolen": 0, "repatriated": 0, "maydays": 0, "rescued": 0, "panicked": 0, "cancelled": 0,
+//!       "undeclared_blocks": 0
+//!     }
+//!   }]
+//! }
+//! ```
+//!
+//! `format` is raised when a key, or what it means, changes. Keys that are added leave it as it is: so readers should
+//! ignore those that they do not know, as these types do.
 
 mod busy;
 mod dump;

@@ -110,10 +110,12 @@ impl Monitor {
     /// What they have done up to now. Costs O(queues × CPUs); nothing is stopped. Empty in a forked process.
     #[must_use]
     pub fn sample(&self) -> MonitorReport {
-        let executor = self.executor.upgrade().filter(|executor| !executor.origin.is_forked());
-        let pins = executor.map_or_else(Vec::new, |executor| executor.queues.pins());
+        let Some(executor) = self.executor.upgrade() else { return MonitorReport::new(Vec::new()) };
+        // None in a forked process.
+        let Some(reading) = executor.core.read_tallies() else { return MonitorReport::new(Vec::new()) };
+        let pins = executor.queues.pins();
         let shown = pins.iter().filter(|queue| (self.shows)(queue.name()));
-        MonitorReport::new(shown.map(|queue| take::row(queue)).collect())
+        MonitorReport::new(shown.map(|queue| take::row(queue, &reading)).collect())
     }
 }
 

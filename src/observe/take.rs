@@ -15,6 +15,7 @@ use crate::engine::shard::Shard;
 use crate::engine::tally::Reading;
 use crate::engine::worker::Worker;
 use crate::policy::attrs::EffectiveAttrs;
+use crate::policy::counters::Counters;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::detection::Detection;
 use crate::policy::pods::{AffinityScope, Pods};
@@ -43,8 +44,8 @@ impl Snapshot {
         let ids = pools.ids();
         snapshot.pools = pools.snapshots();
         // Not forked: there are defaults.
-        let Some(tallies) = executor.core.read_tallies() else { return snapshot };
-        snapshot.queues = queues.iter().map(|seen| queue_snapshot(seen, &ids, &tallies)).collect();
+        let Some(reading) = executor.core.read_tallies() else { return snapshot };
+        snapshot.queues = queues.iter().map(|seen| queue_snapshot(seen, &ids, &reading)).collect();
         snapshot
     }
 
@@ -199,7 +200,8 @@ fn pool_snapshot(id: usize, pool: &Pool, uses: Uses, now: Time) -> PoolSnapshot 
         idle: counts.idle,
         pending: counts.pending,
         creating: counts.creating,
-        stalled_for: counts.stalled_since.map(|since| now.since(since)),
+        // Whoever has taken the last entry has ended the stall, before the manager looks again.
+        stalled_for: counts.stalled_since.filter(|_| counts.pending > 0).map(|since| now.since(since)),
         crew: own.chain(guests).collect(),
     }
 }
@@ -246,13 +248,13 @@ impl From<Phase> for WorkerState {
 // Queues. ---------------------------------------------------------------------------------------------------------
 
 /// What a queue has done so far.
-pub(super) fn row(queue: &Queue) -> MonitorRow {
+pub(super) fn row(queue: &Queue, reading: &Reading) -> MonitorRow {
     MonitorRow {
         number: queue.number(),
         name: queue.name().to_owned(),
         kind: kind_of(queue),
         rescuer: queue.rescuer().is_some(),
-        counters: queue.counters(),
+        counters: queue.parts().map(|(_, shard)| reading.counters(shard)).sum(),
     }
 }
 
@@ -271,13 +273,13 @@ impl<'q> Seen<'q> {
     }
 }
 
-fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>, tallies: &Reading) -> QueueSnapshot {
+fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>, reading: &Reading) -> QueueSnapshot {
     let Seen { queue, facts, parts } = seen;
     let spec = &queue.spec;
     let cpu = |slot| queue.executor.placement.slot_info(slot).cpu;
     let id = |pool: &Pool| ids.get(&PoolKey::of(pool)).copied();
     let shard = |(slot, shard, pool): &(usize, &Shard, Arc<Pool>)| {
-        Some(shard_snapshot(cpu(*slot), id(pool)?, shard, tallies))
+        Some(shard_snapshot(cpu(*slot), id(pool)?, shard, reading.counters(shard)))
     };
     let shards: Vec<ShardSnapshot> = parts.iter().filter_map(shard).collect();
     // Each word is read once, so that sums agree.
@@ -306,21 +308,21 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>, tallies: &Read
         active,
         inactive,
         counters: shards.iter().map(|shard| shard.counters).sum(),
-        latency: None,
+        latency: queue.latency(),
         shards,
         rescuer: queue.rescuer().map(|rescuer| rescuer_snapshot(rescuer)),
         default_pool: facts.default_pool.as_deref().and_then(id),
     }
 }
 
-fn shard_snapshot(cpu: usize, pool: usize, shard: &Shard, tallies: &Reading) -> ShardSnapshot {
+fn shard_snapshot(cpu: usize, pool: usize, shard: &Shard, counters: Counters) -> ShardSnapshot {
     let word = shard.own_gate().map(|gate| gate.cell.load());
     ShardSnapshot {
         cpu,
         pool,
         active: word.map(|word| word.active() as usize),
         inactive: word.map(|word| word.waiting() as usize),
-        counters: tallies.counters(shard),
+        counters,
     }
 }
 

@@ -26,13 +26,10 @@ pub(super) struct For(pub(super) Duration);
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let skipped = self.0.chars().count().saturating_sub(NAME);
-        let mut width = 0;
-        for c in self.0.chars().skip(skipped) {
-            // A name must not break the table, nor reach out of it.
-            write!(f, "{}", if c.is_control() { '\u{FFFD}' } else { c })?;
-            width += 1;
-        }
-        write!(f, "{:1$}", "", NAME - width)
+        // A name must not break the table, nor reach out of it.
+        let shown = |c: char| if c.is_control() { '\u{FFFD}' } else { c };
+        let shown: String = self.0.chars().skip(skipped).map(shown).collect();
+        write!(f, "{shown:NAME$}")
     }
 }
 

@@ -28,6 +28,7 @@ pub(crate) mod pace;
 pub(crate) mod pods;
 pub(crate) mod quota;
 pub(crate) mod rescue;
+pub(crate) mod sampling;
 pub(crate) mod stall;
 pub(crate) mod standing;
 pub(crate) mod suspect;

@@ -14,6 +14,7 @@
 //! **CPU time** goes to the cell after the owner has published up to where it has read its clock, with release. A reader
 //! loads the cell first, with acquire: what it adds for the time since the reading is in no cell that it has seen.
 
+use crate::policy::time::Time;
 use crate::sys::sync::{AtomicU64, Ordering};
 
 /// See the module.
@@ -90,11 +91,6 @@ impl TallyCell {
         add(&self.completed, 1, Ordering::Release);
     }
 
-    /// By the owner: so many nanoseconds were used.
-    pub(crate) fn use_cpu(&self, nanos: u64) {
-        add(&self.cpu_time, nanos, Ordering::Release);
-    }
-
     /// By the owner: which item, of which shard, it has begun last.
     pub(crate) fn last_start(&self) -> (u64, u64) {
         (self.serial.load(Ordering::Relaxed), self.started.load(Ordering::Relaxed))
@@ -114,6 +110,53 @@ impl TallyCell {
             // Last: it is no less than what the others say.
             started: self.started.load(Ordering::Relaxed),
         }
+    }
+}
+
+/// The clocks of a worker as it has read them last, for whoever asks about its present item. Times are in nanoseconds.
+#[derive(Debug)]
+pub(crate) struct ReadingCell {
+    /// What its thread has used.
+    cpu_time: AtomicU64,
+    time: AtomicU64,
+    /// Which item was the next one.
+    before: AtomicU64,
+}
+
+impl ReadingCell {
+    pub(crate) fn new() -> Self {
+        Self { cpu_time: AtomicU64::new(0), time: AtomicU64::new(0), before: AtomicU64::new(0) }
+    }
+
+    /// By the owner: it has used so much before its first item.
+    pub(crate) fn begin(&self, cpu_time: u64) {
+        self.cpu_time.store(cpu_time, Ordering::Relaxed);
+    }
+
+    /// By the owner: it has used so much in all; what is new of it goes to this cell. Returns how much that is.
+    pub(crate) fn charge(&self, cpu_time: u64, cell: &TallyCell) -> u64 {
+        let used = cpu_time.saturating_sub(self.cpu_time.load(Ordering::Relaxed));
+        self.cpu_time.store(cpu_time, Ordering::Relaxed);
+        add(&cell.cpu_time, used, Ordering::Release);
+        used
+    }
+
+    /// By the owner: the time is known before the item of this sequence.
+    pub(crate) fn publish(&self, time: Time, before: u64) {
+        self.time.store(time.as_nanos(), Ordering::Relaxed);
+        self.before.store(before, Ordering::Release);
+    }
+
+    /// Of what the thread has used in all, what it has used since. Was the item of this sequence the next one? Whoever adds
+    /// that to cells has loaded them before it has asked the clock.
+    pub(crate) fn since(&self, cpu_time: u64, item: u64) -> (u64, bool) {
+        let is_first = self.before.load(Ordering::Acquire) == item;
+        (cpu_time.saturating_sub(self.cpu_time.load(Ordering::Relaxed)), is_first)
+    }
+
+    /// When that was.
+    pub(crate) fn time(&self) -> Time {
+        Time::from_nanos(self.time.load(Ordering::Relaxed))
     }
 }
 

@@ -46,6 +46,7 @@ pub struct WorkQueueBuilder {
     freezable: bool,
     rescuer: bool,
     control: bool,
+    histograms: Option<bool>,
     max_active: Option<usize>,
     max_active_total: Option<usize>,
     max_pending: Option<usize>,
@@ -63,6 +64,7 @@ impl WorkQueueBuilder {
             freezable: false,
             rescuer: false,
             control: false,
+            histograms: None,
             max_active: None,
             max_active_total: None,
             max_pending: None,
@@ -185,6 +187,15 @@ impl WorkQueueBuilder {
         self
     }
 
+    /// Items are timed: how long they wait and run, which [`WorkQueue::latency`](crate::WorkQueue::latency) tells. Of those
+    /// that run for less than a few microseconds, only some. Default: what the
+    /// [executor](crate::ExecutorBuilder::histograms) says, and that is false unless it was told. It may be changed later:
+    /// [`WorkQueue::set_histograms`](crate::WorkQueue::set_histograms).
+    pub fn histograms(mut self, yes: bool) -> Self {
+        self.histograms = Some(yes);
+        self
+    }
+
     /// Where items run, and how urgently. They may be changed later:
     /// [`WorkQueue::apply_attrs`](crate::WorkQueue::apply_attrs). Not for per-CPU and bh queues.
     pub fn attrs(mut self, attrs: Attrs) -> Self {
@@ -259,7 +270,9 @@ impl WorkQueueBuilder {
             freezable: self.freezable,
             control: self.control,
         };
-        let (handle, in_time) = QueueHandle::new(spec, (kind, attrs), Arc::clone(&executor.inner));
+        let histograms = self.histograms.unwrap_or(executor.inner.times_items);
+        let (handle, in_time) =
+            QueueHandle::new(spec, (kind, attrs), histograms, Arc::clone(&executor.inner));
         Ok((WorkQueue::from_handle(handle), in_time))
     }
 

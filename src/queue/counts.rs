@@ -1,6 +1,6 @@
 //! How much there is in a queue, and what has become of it.
 
-use crate::{Counters, QueueError, WorkQueue};
+use crate::{Counters, Latency, QueueError, WorkQueue};
 
 impl WorkQueue {
     /// What has become of its items so far, on all CPUs together. Nothing is stopped, and nobody waits for that. All
@@ -22,6 +22,36 @@ impl WorkQueue {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.handle.queue().counters()
+    }
+
+    /// How long its items have waited and run, on all CPUs together. `None` unless they are timed:
+    /// [`WorkQueueBuilder::histograms`](crate::WorkQueueBuilder::histograms), [`set_histograms`](Self::set_histograms).
+    ///
+    /// Each item that runs for microseconds or more is timed; of shorter ones a part that is drawn, each of which stands for
+    /// up to 32. An item that is queued while it is pending has waited since the first time. Costs O(CPUs).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("thumbnails").build()?;
+    /// assert!(queue.latency().is_none());
+    /// queue.set_histograms(true);
+    /// queue.spawn(|| ())?.join()?;
+    /// let latency = queue.latency().expect("they are on");
+    /// println!("99 of 100 began within {:?}", latency.queue_to_start.quantile(0.99));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn latency(&self) -> Option<Latency> {
+        self.handle.queue().latency()
+    }
+
+    /// Times items from now on, or no more. What was measured before stays, and is told of again when they are timed again.
+    /// Does nothing in a forked process.
+    pub fn set_histograms(&self, yes: bool) {
+        self.handle.queue().time_items(yes);
     }
 
     /// How many items wait or run: accepted, and not done. A cancelled one counts until its place in the queue is

@@ -2,6 +2,8 @@
 //!
 //! Nobody is killed by SIGPIPE, every descriptor is closed by `exec`, and all waits have an end.
 
+#![allow(unsafe_code, reason = "`getpeereid`, which systems other than Linux have, takes raw pointers")]
+
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -72,7 +74,6 @@ pub(crate) fn peer(stream: &UnixStream) -> io::Result<u32> {
 
 /// As above, where the system has `getpeereid`.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-#[allow(unsafe_code, reason = "calls the system")]
 pub(crate) fn peer(stream: &UnixStream) -> io::Result<u32> {
     use std::os::fd::AsRawFd;
     let (mut user, mut group) = (0, 0);
@@ -120,13 +121,6 @@ impl Drop for DirectoryLock {
     fn drop(&mut self) {
         let _closed_anyway = flock(&self.0, FlockOperation::Unlock);
     }
-}
-
-/// Is it a lack of descriptors or memory, which may pass?
-pub(crate) fn is_shortage(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-    error.raw_os_error().is_some_and(|code| shortages.iter().any(|errno| errno.raw_os_error() == code))
 }
 
 /// Sleeps for so long, where waiting for anything has failed.

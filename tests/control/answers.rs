@@ -34,7 +34,7 @@ fn lines_are_as_documented() {
         ),
         (
             r#"{"request":"attributes","queue":"events"}"#,
-            r#"{"ok":[{"attribute":"affinity_scope","value":"default (cache)"},{"attribute":"affinity_strict","value":"0"},{"attribute":"cpumask","value":"0-1"},{"attribute":"nice","value":"0"},{"attribute":"max_active","value":"256"}]}"#,
+            r#"{"ok":[{"attribute":"affinity_scope","value":"default (cache)"},{"attribute":"affinity_strict","value":"0"},{"attribute":"cpumask","value":"0-1"},{"attribute":"nice","value":"0"},{"attribute":"max_active","value":"256"},{"attribute":"histograms","value":"0"}]}"#,
         ),
         (
             r#"{"request":"get","queue":"mial","attribute":"max_active"}"#,

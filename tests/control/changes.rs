@@ -137,7 +137,7 @@ fn each_kind_has_the_attributes_that_mean_something_there() {
     }
     let served = Served::new("core:4 pu:1");
     let of_pods = ["affinity_scope", "affinity_strict", "cpumask", "nice"];
-    let _queues = [
+    let queues = [
         WorkQueue::new("managed"),
         WorkQueue::unbound("unbound"),
         WorkQueue::ordered("ordered"),
@@ -161,6 +161,14 @@ fn each_kind_has_the_attributes_that_mean_something_there() {
         }
     }
     assert_eq!(client.set("per-cpu", Attribute::MaxActive, "3").unwrap(), "3");
+    for queue in &queues {
+        assert_eq!(client.set(queue.name(), Attribute::Histograms, "1").unwrap(), "1");
+        queue.spawn(|| ()).unwrap().join().unwrap();
+        assert!(queue.latency().is_some(), "{}", queue.name());
+        assert_eq!(client.set(queue.name(), Attribute::Histograms, "0").unwrap(), "0");
+        refused_as(ErrorKind::BadValue, client.set(queue.name(), Attribute::Histograms, "on"));
+        assert!(queue.latency().is_none(), "{}", queue.name());
+    }
     assert_eq!(client.get("ordered", Attribute::MaxActive).unwrap(), "1");
     refused_as(ErrorKind::Inapplicable, client.set("ordered", Attribute::MaxActive, "2"));
     let message = refused_as(ErrorKind::Inapplicable, client.get("bh", Attribute::MaxActive));

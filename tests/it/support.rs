@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use cmwq::observe::PoolSnapshot;
-use cmwq::{Detection, Executor, ExecutorBuilder, TopologySource, Work, WorkQueue};
+use cmwq::{Detection, Executor, ExecutorBuilder, JoinHandle, TopologySource, Work, WorkQueue};
 
 /// Long enough for anything that happens at all, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -173,6 +173,19 @@ pub(crate) fn begun_on(queue: &WorkQueue) -> (Work, Door, Arc<AtomicUsize>) {
     assert_eq!(queue.queue(&work), Ok(true));
     eventually("it began", || runs.load(Ordering::SeqCst) == 1);
     (work, door, runs)
+}
+
+/// An item that has begun, and keeps its worker and its place in the pool until the door is opened, where undeclared
+/// blocking stays [`unseen`].
+pub(crate) fn held(queue: &WorkQueue) -> (JoinHandle<()>, Door) {
+    let (door, (begin, begun)) = (Door::default(), mpsc::channel());
+    let wait = door.clone();
+    let item = queue.spawn(move || {
+        begin.send(()).unwrap();
+        wait.wait_unguarded();
+    });
+    begun.recv().unwrap();
+    (item.unwrap(), door)
 }
 
 /// One queue of each kind.

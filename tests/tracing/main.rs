@@ -6,6 +6,7 @@
 )]
 
 mod ear;
+mod example;
 
 use std::io;
 use std::sync::{Arc, mpsc};

@@ -8,45 +8,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::policy::metering::{Metering, surely_own};
+use crate::policy::metering::Metering;
 use crate::policy::time::Time;
 use crate::protocol::tally::{Start, TallyCell};
-use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{clock, thread_state};
 
 use super::super::worker::Worker;
 use super::{COUNTED, OwnedTable, TallyId};
-
-/// The clocks of a worker as they were read last, for others. Written by the owner alone.
-#[derive(Debug)]
-pub(crate) struct Readings {
-    /// CPU time of its thread, in nanoseconds.
-    cpu_time: AtomicU64,
-    /// The coarse clock, in nanoseconds.
-    time: AtomicU64,
-    /// Which item came next. Stored after the two others, with release.
-    before: AtomicU64,
-}
-
-impl Readings {
-    pub(crate) fn new() -> Self {
-        Self { cpu_time: AtomicU64::new(0), time: AtomicU64::new(0), before: AtomicU64::new(0) }
-    }
-
-    /// Of the CPU time that the thread has used, what surely is its item's of this sequence.
-    pub(crate) fn own_cpu_time(&self, item: u64, used: Duration) -> Duration {
-        let is_first = self.before.load(Ordering::Acquire) == item;
-        let read = Duration::from_nanos(self.cpu_time.load(Ordering::Relaxed));
-        surely_own(used.saturating_sub(read), is_first)
-    }
-
-    /// For how long, at most, the worker has been at its item; at least, if that was the first one since the last reading.
-    #[allow(dead_code, reason = "for dumps")]
-    pub(crate) fn age(&self, now: Time) -> Duration {
-        let _order = self.before.load(Ordering::Acquire);
-        now.since(Time::from_nanos(self.time.load(Ordering::Relaxed)))
-    }
-}
 
 /// How a worker's item went, as far as its word tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,7 +58,7 @@ impl Meter {
         };
         if COUNTED {
             if let Some(used) = thread_state::own_cpu_time() {
-                meter.worker.readings.cpu_time.store(as_nanos(used), Ordering::Relaxed);
+                meter.worker.reading.begin(as_nanos(used));
             }
             meter.wakes();
         }
@@ -195,15 +163,10 @@ impl Meter {
             self.is_mixed.get() && begun.0 == shard.serial && begun != *before
         });
         let whose = met.map_or(last, |(shard, _)| shard);
-        let readings = &self.worker.readings;
         let used = match thread_state::own_cpu_time() {
-            Some(read) => {
-                let read = as_nanos(read);
-                let used = read.saturating_sub(readings.cpu_time.load(Ordering::Relaxed));
-                // In this order: see `protocol::tally`.
-                readings.cpu_time.store(read, Ordering::Relaxed);
-                self.table.cell(whose.number).use_cpu(used);
-                Duration::from_nanos(used)
+            Some(used) => {
+                let cell = self.table.cell(whose.number);
+                Duration::from_nanos(self.worker.reading.charge(as_nanos(used), cell))
             }
             None => now.since(self.tick.get()),
         };
@@ -220,9 +183,7 @@ impl Meter {
     /// A window begins with the worker's next item.
     fn publish_time(&self, now: Time) {
         self.tick.set(now);
-        let readings = &self.worker.readings;
-        readings.time.store(now.as_nanos(), Ordering::Relaxed);
-        readings.before.store(self.worker.cell.load().sequence() + 1, Ordering::Release);
+        self.worker.reading.publish(now, self.worker.cell.load().sequence() + 1);
     }
 }
 
@@ -232,6 +193,7 @@ impl Drop for Meter {
     }
 }
 
-fn as_nanos(time: Duration) -> u64 {
+/// CPU time, which fits.
+pub(crate) fn as_nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -23,7 +23,7 @@ use crate::policy::worker::Finding;
 use crate::protocol::tally::TallyCell;
 use crate::sys::sync::{AtomicU64, Mutex, Ordering};
 
-pub(super) use self::meter::{Course, Meter, Readings};
+pub(super) use self::meter::{Course, Meter, as_nanos};
 use super::shard::Shard;
 use super::worker::Worker;
 
@@ -257,8 +257,7 @@ impl Table {
     /// What the thread's present item has used and is in no cell yet, if it is one of this shard. Nanoseconds.
     fn cpu_time_in_flight(&self, shard: ShardId) -> u64 {
         let worker = self.worker.lock().clone();
-        let used = worker.and_then(|worker| worker.cpu_time_for(shard)).unwrap_or_default();
-        u64::try_from(used.as_nanos()).unwrap_or(u64::MAX)
+        as_nanos(worker.and_then(|worker| worker.cpu_time_for(shard)).unwrap_or_default())
     }
 }
 

@@ -1,9 +1,15 @@
-//! What guards do to the worker on whose thread they are entered and left.
+//! What an item does to its worker: by guards that it enters and leaves, and by what it says of itself.
 
 use super::super::{bh, waits};
 use super::WorkerThread;
 
 impl WorkerThread {
+    /// The present item says what it does.
+    pub(in super::super) fn describe(&self, text: String) {
+        let said = self.current.get().map(|_| (self.sequence(), text));
+        drop(self.shared.describe(said));
+    }
+
     /// A blocking guard is entered. Returns the sequence of the item that it belongs to.
     #[inline]
     pub(crate) fn enter_guard(&self) -> u64 {

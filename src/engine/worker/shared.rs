@@ -7,8 +7,10 @@ use std::time::Duration;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::WorkerId;
 use crate::policy::item::ShardId;
+use crate::policy::metering::surely_own;
 use crate::policy::worker::{Phase, WorkerState};
 use crate::protocol::subject::SubjectCell;
+use crate::protocol::tally::ReadingCell;
 use crate::protocol::worker::WorkerCell;
 use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::sys::{affinity, clock, thread_state};
@@ -16,7 +18,7 @@ use crate::sys::{affinity, clock, thread_state};
 use super::super::item_type::ItemType;
 use super::super::queue::Queue;
 use super::super::shard::{self, Shard};
-use super::super::tally::Readings;
+use super::super::tally::as_nanos;
 
 /// See the module.
 #[derive(Debug)]
@@ -26,7 +28,7 @@ pub(crate) struct Worker {
     /// Written by the owner, before it begins an item.
     pub(super) subject: SubjectCell<ItemType>,
     /// Its clocks as it has read them last.
-    pub(in super::super) readings: Readings,
+    pub(in super::super) reading: ReadingCell,
     /// The CPU on which it was seen last, if that can differ from another worker's of its pool. Written by the owner;
     /// a hint.
     cpu: AtomicUsize,
@@ -48,7 +50,7 @@ impl Worker {
             id,
             cell: WorkerCell::new(phase),
             subject: SubjectCell::new(),
-            readings: Readings::new(),
+            reading: ReadingCell::new(),
             cpu: AtomicUsize::new(0),
             placed: AtomicBool::new(false),
             brought_home: AtomicBool::new(false),
@@ -159,14 +161,16 @@ impl Worker {
     /// one by now. Among items of microseconds, also what those before have taken; otherwise some milliseconds too much at
     /// most.
     pub(crate) fn age(&self, seen: WorkerState) -> Option<Duration> {
-        let age = self.readings.age(clock::now());
+        // What was published when is older than the word that is found unchanged afterwards.
+        let age = clock::now().since(self.reading.time());
         self.subject.of(&self.cell, seen).map(|_| age)
     }
 
     /// How much CPU time that item has surely used, and is in no count yet.
     pub(crate) fn cpu_time(&self, seen: WorkerState) -> Option<Duration> {
         let used = self.with_thread(thread_state::cpu_time)?.ok()?;
-        let own = self.readings.own_cpu_time(seen.sequence(), used);
+        let (since, is_first) = self.reading.since(as_nanos(used), seen.sequence());
+        let own = surely_own(Duration::from_nanos(since), is_first);
         self.subject.of(&self.cell, seen).map(|_| own)
     }
 

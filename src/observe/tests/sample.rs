@@ -10,6 +10,7 @@ use crate::observe::{
 use crate::policy::attrs::EffectiveAttrs;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::detection::Detection;
+use crate::policy::histogram::{Histogram, Latency};
 use crate::policy::pods::AffinityScope;
 
 pub(super) fn cpus(list: &str) -> CpuSet {
@@ -212,7 +213,14 @@ fn queues() -> Vec<QueueSnapshot> {
     acks.max_active = None;
     let mut quiet = queue(7, "quiet", QueueKind::Unbound, Vec::new());
     (quiet.frozen, quiet.freezable, quiet.draining) = (true, true, true);
-    vec![queue(1, "mail", QueueKind::PerCpu, mail), index, log, acks, quiet]
+    let mut mail = queue(1, "mail", QueueKind::PerCpu, mail);
+    mail.latency = Some(latency());
+    vec![mail, index, log, acks, quiet]
+}
+
+fn latency() -> Latency {
+    let histogram = |counts: [u64; 3], total, max| Histogram::new(counts.into_iter(), total, max);
+    Latency { queue_to_start: histogram([1, 2, 0], 2, 1), run: histogram([0, 0, 3], 6, 2) }
 }
 
 pub(super) fn monitored() -> MonitorReport {

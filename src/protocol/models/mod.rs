@@ -34,6 +34,7 @@ mod running;
 mod scope;
 mod shut;
 mod subject;
+mod tally;
 mod threads;
 mod watch;
 mod worker;

@@ -1,0 +1,213 @@
+//! What counting costs: no-op items with the counters on, with histograms on, and in a build without any.
+//!
+//! ```text
+//! cargo bench --bench counters -- --quick
+//! make bench-counters
+//! ```
+//!
+//! An iteration is one no-op item, queued and run. An item queues a batch of them on its own CPU, and the worker that ran it
+//! runs the batch: one thread does all of it, and nobody is woken meanwhile.
+//!
+//! | group | items |
+//! |---|---|
+//! | `reusable, per-CPU queue`, `reusable, default queue` | a `Work` each, queued by `WorkQueue::queue` |
+//! | `one-shot, per-CPU queue`, `one-shot, default queue` | closures that capture 32 bytes, their handles dropped |
+//! | `two queues in turn` | as the first one, but each item is of another queue than the one before |
+//!
+//! In each group, `counters` is how the library is, and `histograms` what it costs to time items as well.
+//!
+//! `make bench-counters` compares with a build with `--cfg cmwq_uncounted`. Both run in turns, since the machine is not
+//! the same from one minute to the next; the table tells the medians. `-- --against PROGRAM` does that with any other build
+//! of this bench, `ROUNDS=n` so often.
+#![allow(missing_docs, reason = "a bench has no documentation but its header")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
+
+mod figures;
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use cmwq::{CpuSet, Executor, Work, WorkQueue, WorkQueueBuilder};
+use criterion::Throughput;
+
+/// Items of a batch: below the queue's `max_active`, so that all of them go to the worklist.
+const BATCH: usize = 500;
+const MAX_ACTIVE: usize = 512;
+/// For so long each case is measured when builds are compared, in each of so many rounds.
+const SLICE: Duration = Duration::from_millis(250);
+const ROUNDS: usize = 9;
+
+const CASES: [(&str, Items, fn(&'static str) -> WorkQueueBuilder); 5] = [
+    ("reusable, per-CPU queue", Items::Reusable, |name| WorkQueue::per_cpu(name)),
+    ("reusable, default queue", Items::Reusable, |name| WorkQueue::new(name)),
+    ("one-shot, per-CPU queue", Items::OneShot, |name| WorkQueue::per_cpu(name)),
+    ("one-shot, default queue", Items::OneShot, |name| WorkQueue::new(name)),
+    ("two queues in turn", Items::InTurn, |name| WorkQueue::per_cpu(name)),
+];
+
+const SETTINGS: [(&str, bool); 2] = [("counters", false), ("histograms", true)];
+
+#[derive(Clone, Copy)]
+enum Items {
+    Reusable,
+    OneShot,
+    /// Reusable, of two queues.
+    InTurn,
+}
+
+/// An executor of one CPU, and what is queued there.
+struct Bench {
+    items: Items,
+    queues: [WorkQueue; 2],
+    works: Vec<Work>,
+}
+
+impl Bench {
+    fn new(items: Items, kind: fn(&'static str) -> WorkQueueBuilder, histograms: bool) -> Self {
+        let cpu = Executor::global().cpus().first().expect("an executor has a CPU");
+        let executor = Executor::builder().cpus(CpuSet::single(cpu)).build().expect("it can be made");
+        let queue = |name| kind(name).max_active(MAX_ACTIVE).histograms(histograms).build_on(&executor);
+        let queues = ["even", "odd"].map(|name| queue(name).expect("a queue can be made"));
+        let works = (0..BATCH)
+            .map(|_| {
+                Work::new(|| {
+                    black_box(0);
+                })
+            })
+            .collect();
+        Self { items, queues, works }
+    }
+
+    /// How long a batch takes, from before its first item is queued until its last one has run.
+    fn batch(&self) -> Duration {
+        let (tell, told) = channel();
+        let (queues, items, works) = (self.queues.clone(), self.items, self.works.clone());
+        let first = queues[0].clone();
+        let issue = move || {
+            let begin = Instant::now();
+            for (n, work) in works.iter().enumerate() {
+                match items {
+                    Items::Reusable => drop(queues[0].queue(work).expect(UNLIMITED)),
+                    Items::InTurn => drop(queues[n % 2].queue(work).expect(UNLIMITED)),
+                    Items::OneShot => {
+                        let captured = [n as u64; 4];
+                        let no_op = move || {
+                            black_box(captured);
+                        };
+                        drop(queues[0].spawn(no_op).expect(UNLIMITED));
+                    }
+                }
+            }
+            // It comes last, and lets everybody else go on only then.
+            let last = move || {
+                let _heard = tell.send(begin.elapsed());
+            };
+            drop(queues[0].spawn(last).expect(UNLIMITED));
+        };
+        drop(first.spawn(issue).expect(UNLIMITED));
+        told.recv().expect("the last item tells")
+    }
+
+    /// Nanoseconds of an item: the median of batches.
+    fn nanos(&self, time: Duration) -> f64 {
+        let begin = Instant::now();
+        let mut batches = Vec::new();
+        while begin.elapsed() < time {
+            batches.push(self.batch().as_nanos() as f64 / BATCH as f64);
+        }
+        median(batches)
+    }
+}
+
+const UNLIMITED: &str = "the queue has no limit";
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let after = |name: &str| arguments.iter().position(|argument| argument == name);
+    if after("--once").is_some() {
+        once();
+    } else if let Some(at) = after("--against") {
+        let other = arguments.get(at + 1).expect("--against PROGRAM: another build of this bench");
+        compare(&arguments[0], other);
+    } else {
+        bench();
+    }
+}
+
+fn bench() {
+    let mut criterion = figures::criterion();
+    for (name, items, kind) in CASES {
+        let mut group = criterion.benchmark_group(name);
+        group.throughput(Throughput::Elements(1));
+        for (setting, histograms) in SETTINGS {
+            let bench = Bench::new(items, kind, histograms);
+            group.bench_function(setting, |bencher| {
+                bencher.iter_custom(|iterations| {
+                    let batches = iterations.div_ceil(BATCH as u64);
+                    let spent: Duration = (0..batches).map(|_| bench.batch()).sum();
+                    spent.mul_f64(iterations as f64 / (batches * BATCH as u64) as f64)
+                });
+            });
+        }
+        group.finish();
+    }
+    criterion.final_summary();
+}
+
+/// Measures all cases, for whoever compares.
+fn once() {
+    for (name, items, kind) in CASES {
+        // Slices of both in turn.
+        let benches = SETTINGS.map(|(_, histograms)| Bench::new(items, kind, histograms));
+        benches.iter().for_each(|bench| {
+            bench.nanos(SLICE / 10);
+        });
+        let mut slices = [Vec::new(), Vec::new()];
+        for _ in 0..4 {
+            for (bench, slices) in benches.iter().zip(&mut slices) {
+                slices.push(bench.nanos(SLICE / 4));
+            }
+        }
+        for ((setting, _), slices) in SETTINGS.iter().zip(slices) {
+            println!("{name}\t{setting}\t{}", median(slices));
+        }
+    }
+}
+
+/// Runs this build and another one in turns.
+fn compare(own: &str, other: &str) {
+    let rounds = std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(ROUNDS);
+    let mut found: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
+    for _ in 0..rounds {
+        for (program, suffix) in [(other, " without"), (own, "")] {
+            let run = Command::new(program).arg("--once").output().expect("the bench can be run");
+            for line in String::from_utf8_lossy(&run.stdout).lines() {
+                let [case, setting, nanos] = line.split('\t').collect::<Vec<_>>()[..] else { continue };
+                let key = (case.to_owned(), format!("{setting}{suffix}"));
+                found.entry(key).or_default().push(nanos.parse().expect("it prints a number"));
+            }
+        }
+    }
+    println!("ns per no-op item, medians of {rounds} rounds (aimed at: counters 5 %, histograms 15 %)");
+    println!("{:<26}{:>9}{:>10}{:>8}{:>12}{:>8}", "", "without", "counters", "", "histograms", "");
+    for (case, _, _) in CASES {
+        let of = |setting: &str| {
+            found.get(&(case.to_owned(), setting.to_owned())).map_or(f64::NAN, |nanos| median(nanos.clone()))
+        };
+        let (without, counters, histograms) = (of("counters without"), of("counters"), of("histograms"));
+        let more = |than: f64| format!("{:+.1} %", 100.0 * (than / without - 1.0));
+        println!(
+            "{case:<26}{without:>9.1}{counters:>10.1}{:>8}{histograms:>12.1}{:>8}",
+            more(counters),
+            more(histograms)
+        );
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

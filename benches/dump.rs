@@ -1,0 +1,102 @@
+//! What it costs to look at an executor with a thousand queues, while all of them work; ends with a table of the figures
+//! aimed at.
+//!
+//! ```text
+//! cargo bench --bench dump -- --quick
+//! ```
+//!
+//! Items of a few microseconds come to all queues in turn, as fast as they run, so that every CPU is busy: whoever looks
+//! has its share of the CPUs like everybody. The medians are of looks at the loaded executor.
+//!
+//! | group | what one iteration is |
+//! |---|---|
+//! | `dump` | `Executor::dump`; the same and its text; its busy report |
+//! | `monitor` | `Monitor::sample`, and its text |
+#![allow(missing_docs, reason = "a bench has no documentation but its header")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
+
+mod figures;
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cmwq::{Executor, Work, WorkQueue, WorkQueueBuilder};
+use criterion::Criterion;
+
+use figures::{Aim, Figures};
+
+const QUEUES: usize = 1000;
+
+fn main() {
+    let mut criterion = figures::criterion();
+    let figures = Figures::default();
+    let executor = Executor::builder().build().expect("an executor can be made");
+    let queues: Vec<WorkQueue> =
+        (0..QUEUES).map(|n| kind(n).build_on(&executor).expect("a queue can be made")).collect();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| load(&queues, &stop));
+        let monitor = executor.monitor();
+        let aim = Some(Aim::AtMost(0.02));
+        let look = |name: &str, aim: Option<Aim>, criterion: &mut Criterion, look: &dyn Fn() -> usize| {
+            measure(criterion, &figures, name, aim, look);
+        };
+        look("dump: 1000 queues under load", aim, &mut criterion, &|| executor.dump().queues.len());
+        look("dump: and its text", None, &mut criterion, &|| executor.dump().to_string().len());
+        look("dump: and its busy report", None, &mut criterion, &|| executor.dump().busy().to_string().len());
+        look("monitor: 1000 queues under load", aim, &mut criterion, &|| monitor.sample().queues.len());
+        look("monitor: and its text", None, &mut criterion, &|| monitor.sample().to_string().len());
+        stop.store(true, Ordering::Relaxed);
+    });
+    criterion.final_summary();
+    figures.print();
+}
+
+fn kind(n: usize) -> WorkQueueBuilder {
+    let name = format!("queue-{n}");
+    match n % 4 {
+        0 => WorkQueue::new(name),
+        1 => WorkQueue::per_cpu(name),
+        2 => WorkQueue::unbound(name),
+        _ => WorkQueue::ordered(name),
+    }
+}
+
+/// Queues one item on each queue, again and again, as soon as it is not pending any more.
+fn load(queues: &[WorkQueue], stop: &AtomicBool) {
+    let works: Vec<Work> = queues.iter().map(|_| Work::new(|| spin(Duration::from_micros(5)))).collect();
+    while !stop.load(Ordering::Relaxed) {
+        for (queue, work) in queues.iter().zip(&works) {
+            queue.queue(work).expect("it is open");
+        }
+        queues.iter().step_by(100).for_each(|queue| queue.flush().expect("this is no item"));
+    }
+}
+
+fn spin(time: Duration) {
+    let begin = Instant::now();
+    while begin.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+fn measure(
+    criterion: &mut Criterion,
+    figures: &Figures,
+    name: &str,
+    aim: Option<Aim>,
+    look: &dyn Fn() -> usize,
+) {
+    let figure = figures.add(name, aim);
+    criterion.bench_function(name, |bencher| {
+        bencher.iter_custom(|iterations| {
+            let begin = Instant::now();
+            for _ in 0..iterations {
+                black_box(look());
+            }
+            figures.time(figure, begin.elapsed(), iterations)
+        });
+    });
+}

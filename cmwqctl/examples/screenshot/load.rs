@@ -1,0 +1,87 @@
+//! A service of an afternoon: pictures are scaled, mail is sent, an index is rebuilt, and somebody forgot a guard.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cmwq::control::Server;
+use cmwq::{Executor, WorkQueue};
+
+/// Goes on until it is dropped.
+pub(crate) struct Load {
+    ended: Arc<AtomicBool>,
+    issuers: Vec<thread::JoinHandle<()>>,
+    _server: Server,
+}
+
+impl Load {
+    pub(crate) fn start(socket: &Path) -> Self {
+        let executor = Executor::builder().thread_name_prefix("photos").build().expect("an executor");
+        let server = Server::start_at(&executor, socket).expect("a control server");
+        let mut load = Self { ended: Arc::default(), issuers: Vec::new(), _server: server };
+        let ms = Duration::from_millis;
+        let on = |queue: cmwq::WorkQueueBuilder| queue.build_on(&executor).expect("a queue");
+
+        let thumbnails = on(WorkQueue::new("thumbnails").control().max_active(32));
+        load.every(ms(60), 140, thumbnails, || {
+            cmwq::blocking(|| thread::sleep(Duration::from_micros(900)));
+            spin(Duration::from_micros(300));
+        });
+        let mail = on(WorkQueue::ordered("mail").control().max_pending(500));
+        load.every(ms(30), 2, mail, || cmwq::blocking(|| thread::sleep(Duration::from_millis(6))));
+        let checksums = on(WorkQueue::new("checksums").control());
+        load.every(ms(100), 3, checksums, || spin(Duration::from_millis(4)));
+        let index = on(WorkQueue::per_cpu("index"));
+        load.every(ms(700), 1, index, rebuild_index);
+        let uploads = on(WorkQueue::new("uploads").max_active(8));
+        load.every(ms(50), 6, uploads, forget_the_guard);
+        let audio = on(WorkQueue::new("audio").high_priority());
+        load.every(ms(10), 2, audio, || spin(Duration::from_micros(40)));
+        let events = on(WorkQueue::per_cpu("events"));
+        load.every(ms(5), 4, events, || spin(Duration::from_micros(5)));
+        load
+    }
+
+    /// So many items at a time.
+    fn every(&mut self, pause: Duration, items: usize, queue: WorkQueue, item: fn()) {
+        let ended = Arc::clone(&self.ended);
+        self.issuers.push(thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                for _ in 0..items {
+                    // A full queue sheds it.
+                    if let Ok(handle) = queue.spawn(item) {
+                        drop(handle);
+                    }
+                }
+                thread::sleep(pause);
+            }
+        }));
+    }
+}
+
+fn rebuild_index() {
+    spin(Duration::from_millis(80));
+}
+
+fn forget_the_guard() {
+    thread::sleep(Duration::from_millis(8));
+}
+
+/// Uses a CPU for so long.
+fn spin(time: Duration) {
+    let begin = Instant::now();
+    while begin.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        for issuer in self.issuers.drain(..) {
+            issuer.join().expect("an issuer ends");
+        }
+    }
+}

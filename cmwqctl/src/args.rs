@@ -1,0 +1,180 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use cmwq::control::Attribute;
+
+const AFTER_HELP: &str = "\
+With exactly one process to talk to, neither -p nor -s is needed.
+
+Exit codes:
+  0  done
+  1  the process refused (no such queue, a value that it does not take), or `watchdog` found a stalled pool
+  2  the command line is wrong, or leaves open which process is meant
+  3  there is no such process, or the connection was lost";
+
+/// Watches and changes the workqueues of running processes that use cmwq.
+///
+/// A process can be watched when it has started a control server (`cmwq::control::Server`). Queues that were built with
+/// `control` can be changed as well.
+#[derive(Debug, Parser)]
+#[command(name = "cmwqctl", version, after_help = AFTER_HELP, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// Colours and bold print.
+    #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
+    pub(crate) color: Color,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Which process is meant.
+#[derive(Debug, Args)]
+pub(crate) struct Target {
+    /// The process, by its id: see `cmwqctl list`.
+    #[arg(short, long, value_name = "PID", global = true)]
+    pub(crate) pid: Option<u32>,
+
+    /// The process, by the path of its control socket.
+    #[arg(short, long, value_name = "SOCKET", global = true, conflicts_with = "pid")]
+    pub(crate) socket: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal only, and not if NO_COLOR is set.
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List the processes that can be talked to.
+    List {
+        /// One JSON array.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print scopes, pools and queues at this moment.
+    Dump(Dump),
+    /// Print counters of queues, again and again.
+    Monitor(Monitor),
+    /// Watch queues and pools live, and change attributes in place.
+    Top {
+        #[command(flatten)]
+        every: Every,
+    },
+    /// Print attributes of a queue.
+    Get(Get),
+    /// Change an attribute of a queue that was built with `control`, and print what holds now.
+    Set(Set),
+    /// Report stalled pools, CPU hogs and undeclared blockers; exit with 1 if a pool is stalled now.
+    Watchdog {
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the completions of a shell.
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions { shell: Shell },
+    /// Print this tool's manual, as roff.
+    #[command(after_help = MAN_HELP)]
+    Man,
+}
+
+const COMPLETIONS_HELP: &str = "\
+Where they go:
+  bash  cmwqctl completions bash > ~/.local/share/bash-completion/completions/cmwqctl
+  zsh   cmwqctl completions zsh > DIR/_cmwqctl, DIR being one of $fpath
+  fish  cmwqctl completions fish > ~/.config/fish/completions/cmwqctl.fish";
+
+const MAN_HELP: &str = "\
+Where it goes:
+  cmwqctl man > ~/.local/share/man/man1/cmwqctl.1
+or, to read it at once: cmwqctl man | man -l -";
+
+#[derive(Debug, Args)]
+pub(crate) struct Dump {
+    /// One JSON object, as `cmwq::observe` documents it.
+    #[arg(long, conflicts_with = "busy")]
+    pub(crate) json: bool,
+
+    /// Only what is busy: items in flight, pending and inactive ones, and workers.
+    #[arg(long)]
+    pub(crate) busy: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Monitor {
+    /// Regular expressions; a queue is shown if one of them matches somewhere in its name. All queues without any.
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) every: Every,
+
+    /// End after so many samples.
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+
+    /// One JSON object per line and sample.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Every {
+    /// Seconds between samples; fractions are fine.
+    #[arg(short = 'i', long = "interval", value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub(crate) interval: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// The queue, by its name; `name#number` where several have the name.
+    pub(crate) queue: String,
+
+    /// One attribute; all of them without it.
+    #[arg(value_name = "ATTR", value_parser = attribute())]
+    pub(crate) attribute: Option<Attribute>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Set {
+    /// The queue, by its name; `name#number` where several have the name.
+    pub(crate) queue: String,
+
+    /// The attribute.
+    #[arg(value_name = "ATTR", value_parser = attribute())]
+    pub(crate) attribute: Attribute,
+
+    /// What it shall be: a scope (cpu, smt, cache, cache_shard, numa, system), 0 or 1, CPUs (0-3,8 or 0xf), a nice level,
+    /// a number; `default` where there is one.
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) value: String,
+}
+
+/// The least time between samples, which keeps a typing error from loading the process.
+const SHORTEST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let range = "0.05 to 86400 seconds";
+    let seconds: f64 = text.parse().map_err(|_| format!("a number is needed: {range}"))?;
+    let duration = Duration::try_from_secs_f64(seconds).map_err(|_| format!("possible are {range}"))?;
+    if (SHORTEST..=LONGEST).contains(&duration) { Ok(duration) } else { Err(format!("possible are {range}")) }
+}
+
+/// Attributes by their names, which completions know as well.
+fn attribute() -> impl TypedValueParser<Value = Attribute> {
+    PossibleValuesParser::new(Attribute::ALL.iter().map(|attribute| attribute.name()))
+        .try_map(|name| name.parse::<Attribute>())
+}

@@ -1,0 +1,66 @@
+//! Which process is meant, and the way to it.
+
+use cmwq::control::{Client, ClientError, Process, processes};
+
+use crate::args::Target;
+use crate::failure::{Failure, Result};
+
+const NOBODY: &str = "A process can be watched when it uses cmwq with the feature `control`, has called \
+                      `cmwq::control::Server::start`,\nand belongs to you. A socket elsewhere is named by -s SOCKET.";
+
+/// Connects to the process that the command line names; without a name, to the only one that there is.
+pub(crate) fn connect(target: &Target) -> Result<Client> {
+    if let Some(path) = &target.socket {
+        return Client::connect(path).map_err(failure);
+    }
+    let mut found = all()?;
+    if let Some(pid) = target.pid {
+        found.retain(|process| process.pid == pid);
+    }
+    match (found.as_slice(), target.pid) {
+        ([only], _) => Client::connect(&only.path).map_err(failure),
+        // It may be there and say why it cannot be reached.
+        ([], Some(pid)) => Client::to_process(pid).map_err(failure),
+        ([], None) => Err(Failure::unreachable("no process with a control socket was found", NOBODY)),
+        (several, None) => Err(Failure::usage(
+            format!("there are {} control sockets: say which one by -p PID or -s SOCKET", several.len()),
+            lines(several),
+        )),
+        (several, Some(pid)) => Err(Failure::usage(
+            format!("process {pid} has {} executors: say which one by -s SOCKET", several.len()),
+            lines(several),
+        )),
+    }
+}
+
+/// All processes of the user that can be reached.
+pub(crate) fn all() -> Result<Vec<Process>> {
+    processes().map_err(|error| {
+        Failure::unreachable(format!("the directory of control sockets cannot be read: {error}"), NOBODY)
+    })
+}
+
+fn lines(processes: &[Process]) -> String {
+    let line = |process: &Process| {
+        format!("-p {:<8} {:<16} -s {}", process.pid, process.program, process.path.display())
+    };
+    processes.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// What a client's error means for this tool.
+pub(crate) fn failure(error: ClientError) -> Failure {
+    let message = error.to_string();
+    match error {
+        ClientError::Answer(_) | ClientError::TooLong { .. } => Failure::Refused(message),
+        ClientError::Connect { .. } | ClientError::NoProcess { .. } | ClientError::OtherUser { .. } => {
+            Failure::unreachable(message, "`cmwqctl list` shows the processes that can be reached.")
+        }
+        ClientError::Malformed(_) => {
+            Failure::unreachable(message, "The process may use another version of cmwq than this tool.")
+        }
+        ClientError::TimedOut => {
+            Failure::unreachable(message, "The process is stopped, or has no CPU time at all.")
+        }
+        _ => Failure::unreachable(message, "The process may have ended: see `cmwqctl list`."),
+    }
+}

@@ -1,0 +1,31 @@
+//! Attributes of a queue as they are shown and typed.
+
+use cmwq::control::Attribute;
+use cmwq::observe::QueueSnapshot;
+
+/// What holds, as the snapshot tells; `None` if queues of this kind have no such attribute.
+pub(crate) fn value(queue: &QueueSnapshot, attribute: Attribute) -> Option<String> {
+    let attrs = queue.attrs.as_ref();
+    match attribute {
+        Attribute::AffinityScope => attrs.map(|attrs| attrs.scope.to_string()),
+        Attribute::AffinityStrict => attrs.map(|attrs| u8::from(attrs.strict).to_string()),
+        Attribute::CpuMask => attrs.map(|attrs| attrs.cpus.to_string()),
+        Attribute::Nice => attrs.map(|attrs| attrs.nice.to_string()),
+        Attribute::MaxActive => queue.max_active.map(|limit| limit.to_string()),
+        Attribute::Histograms => Some(u8::from(queue.latency.is_some()).to_string()),
+        _ => None,
+    }
+}
+
+/// What may be typed.
+pub(crate) fn possible(attribute: Attribute) -> &'static str {
+    match attribute {
+        Attribute::AffinityScope => "cpu, smt, cache, cache_shard, numa, system or default",
+        Attribute::AffinityStrict => "0: items may start elsewhere; 1: they stay in their pod",
+        Attribute::CpuMask => "a list of CPUs, 0-3,8, a mask, 0xf, or default",
+        Attribute::Nice => "-20 to 19, or default",
+        Attribute::MaxActive => "items in flight at once: 1 to 512, or 0 for the default",
+        Attribute::Histograms => "0: off; 1: times of items are recorded",
+        _ => "",
+    }
+}

@@ -1,0 +1,144 @@
+//! `cmwqctl top`: the live view. A model, what changes it, and how it is drawn; here they meet a terminal.
+
+mod attributes;
+mod columns;
+mod format;
+mod keys;
+mod model;
+mod rows;
+mod source;
+#[cfg(test)]
+mod tests;
+mod theme;
+mod view;
+
+use std::io::{self, IsTerminal};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, KeyEvent, KeyEventKind};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use self::model::{Action, Model};
+use self::source::{Change, News};
+use self::theme::Theme;
+use crate::args::Target;
+use crate::failure::{Failure, Result};
+use crate::process::{self, failure};
+
+/// What the view waits for.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Key(KeyEvent),
+    /// The terminal has another size.
+    Resized,
+    News(News),
+    /// A signal, or a thread of ours has ended.
+    End,
+}
+
+/// Shows the process until the user has seen enough.
+pub(crate) fn run(target: &Target, interval: Duration) -> Result<()> {
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        return Err(Failure::usage(
+            "top needs a terminal",
+            "`cmwqctl monitor` and `cmwqctl dump` write into files and pipes.",
+        ));
+    }
+    let mut client = process::connect(target)?;
+    let model = Model::new(client.hello().map_err(failure)?, interval);
+    let (sender, events) = channel();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let theme = Theme { coloured: is_coloured() };
+    let terminal = ratatui::try_init();
+    let shown = terminal.and_then(|terminal| {
+        let changes = source::start(client, interval, sender.clone())?;
+        let to_view = sender.clone();
+        spawn("cmwqctl/signals", move || {
+            signals.forever().next();
+            let _ = to_view.send(Event::End);
+        })?;
+        spawn("cmwqctl/keys", move || read_keys(&sender))?;
+        show(terminal, model, theme, &events, &changes)
+    });
+    // Also if it was taken only half.
+    ratatui::try_restore()?;
+    shown.map_err(Failure::from)
+}
+
+fn is_coloured() -> bool {
+    match anstream::ColorChoice::global() {
+        anstream::ColorChoice::Never => false,
+        anstream::ColorChoice::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        _ => true,
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.into()).spawn(run).map(drop)
+}
+
+/// Until nobody listens, or the terminal is gone.
+fn read_keys(events: &Sender<Event>) {
+    loop {
+        let event = match event::read() {
+            Ok(event::Event::Key(key)) if key.kind != KeyEventKind::Release => Event::Key(key),
+            Ok(event::Event::Resize(..)) => Event::Resized,
+            Ok(_) => continue,
+            Err(_) => Event::End,
+        };
+        let end = matches!(event, Event::End);
+        if events.send(event).is_err() || end {
+            return;
+        }
+    }
+}
+
+fn show(
+    mut terminal: DefaultTerminal,
+    mut model: Model,
+    theme: Theme,
+    events: &Receiver<Event>,
+    changes: &Sender<Change>,
+) -> io::Result<()> {
+    loop {
+        terminal.draw(|frame| view::draw(&model, theme, frame))?;
+        let Ok(first) = events.recv() else { return Ok(()) };
+        // All that has come meanwhile is drawn at once.
+        for event in std::iter::once(first).chain(events.try_iter()) {
+            if !take(event, &mut model, changes) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Does it go on?
+fn take(event: Event, model: &mut Model, changes: &Sender<Change>) -> bool {
+    match event {
+        Event::End => return false,
+        Event::Resized => {}
+        Event::News(news) => hear(model, news),
+        Event::Key(key) => match model.key(key) {
+            None => {}
+            Some(Action::Quit) => return false,
+            // Without its thread nothing can be changed, or shown.
+            Some(Action::Set { queue, attribute, value }) => {
+                return changes.send(Change { queue, attribute, value }).is_ok();
+            }
+        },
+    }
+    true
+}
+
+fn hear(model: &mut Model, news: News) {
+    match news {
+        News::Sampled(sample) => model.sampled(*sample),
+        News::Connected(hello) => model.connected(hello),
+        News::Lost(why) => model.lost(why),
+        News::Answered { queue, attribute, answer } => model.answered(&queue, attribute, answer),
+    }
+}

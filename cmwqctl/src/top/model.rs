@@ -1,0 +1,226 @@
+//! What the live view knows and where the user is in it. No clock, no terminal, no socket: all of it comes as arguments.
+
+use std::time::Duration;
+
+use cmwq::control::{Attribute, Hello};
+use cmwq::observe::QueueSnapshot;
+
+use super::columns::Sort;
+use super::rows::{self, OffenderRow, PoolRow, QueueRow, Sample};
+
+/// How the connection is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Connected,
+    /// Lost, and why. It is tried again with each sample that is due.
+    Lost(String),
+}
+
+/// A page of the view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Page {
+    Queues,
+    Pools,
+    Offenders,
+}
+
+impl Page {
+    pub(crate) const ALL: [Self; 3] = [Self::Queues, Self::Pools, Self::Offenders];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Queues => "Queues",
+            Self::Pools => "Pools",
+            Self::Offenders => "Offenders",
+        }
+    }
+
+    pub(crate) fn number(self) -> usize {
+        Self::ALL.iter().position(|page| *page == self).unwrap_or(0)
+    }
+}
+
+/// What has the keyboard instead of the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Dialog {
+    Help,
+    /// The filter is typed; what it was before comes back with Esc.
+    Filter {
+        before: String,
+    },
+    /// An attribute of this queue is chosen.
+    Choose {
+        queue: u64,
+        chosen: usize,
+    },
+    /// A value is typed.
+    Type {
+        queue: u64,
+        attribute: Attribute,
+        text: String,
+    },
+}
+
+/// The last answer, shown until the next key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub(crate) text: String,
+    pub(crate) good: bool,
+}
+
+/// What somebody else has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Quit,
+    Set { queue: String, attribute: Attribute, value: String },
+}
+
+/// The state of the view.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    pub(crate) hello: Hello,
+    pub(crate) link: Link,
+    pub(crate) interval: Duration,
+    pub(crate) now: Option<Sample>,
+    pub(crate) before: Option<Sample>,
+    pub(crate) paused: bool,
+    pub(crate) page: Page,
+    /// The selected row, of each page.
+    pub(crate) selected: [usize; 3],
+    pub(crate) sorts: [Sort; 3],
+    pub(crate) filter: String,
+    /// The queue whose details are shown.
+    pub(crate) detail: Option<u64>,
+    /// Lines that the details are scrolled by.
+    pub(crate) scrolled: u16,
+    pub(crate) dialog: Option<Dialog>,
+    pub(crate) status: Option<Status>,
+}
+
+impl Model {
+    pub(crate) fn new(hello: Hello, interval: Duration) -> Self {
+        Self {
+            hello,
+            link: Link::Connected,
+            interval,
+            now: None,
+            before: None,
+            paused: false,
+            page: Page::Queues,
+            selected: [0; 3],
+            // The busiest first, pools by name, the most frequent offenders first.
+            sorts: [Sort::by(rows::QUEUES, 2), Sort::by(rows::POOLS, 0), Sort::by(rows::OFFENDERS, 2)],
+            filter: String::new(),
+            detail: None,
+            scrolled: 0,
+            dialog: None,
+            status: None,
+        }
+    }
+
+    /// A sample came.
+    pub(crate) fn sampled(&mut self, sample: Sample) {
+        self.link = Link::Connected;
+        if !self.paused {
+            self.before = self.now.replace(sample);
+            self.keep_selection_in_range();
+        }
+    }
+
+    /// The connection is there again, maybe with another process under the old path.
+    pub(crate) fn connected(&mut self, hello: Hello) {
+        if hello.pid != self.hello.pid {
+            self.now = None;
+            self.before = None;
+            self.detail = None;
+            self.dialog = None;
+        }
+        self.hello = hello;
+        self.link = Link::Connected;
+    }
+
+    pub(crate) fn lost(&mut self, why: String) {
+        self.link = Link::Lost(why);
+    }
+
+    /// The process has answered to [`Action::Set`].
+    pub(crate) fn answered(&mut self, queue: &str, attribute: Attribute, answer: Result<String, String>) {
+        self.status = Some(match answer {
+            Ok(value) => Status { text: format!("{queue}: {attribute} is {value} now"), good: true },
+            Err(text) => Status { text, good: false },
+        });
+    }
+
+    pub(crate) fn say(&mut self, text: impl Into<String>) {
+        self.status = Some(Status { text: text.into(), good: false });
+    }
+
+    /// Queues whose names contain the filter, sorted. Case matters only if the filter has capitals.
+    pub(crate) fn queues(&self) -> Vec<QueueRow> {
+        let Some(now) = &self.now else { return Vec::new() };
+        let exact = self.filter.chars().any(char::is_uppercase);
+        let mut rows = rows::queues(now, self.before.as_ref());
+        rows.retain(|row| {
+            if exact {
+                row.name.contains(&self.filter)
+            } else {
+                row.name.to_lowercase().contains(&self.filter)
+            }
+        });
+        self.sorts[Page::Queues.number()].apply(rows::QUEUES, &mut rows);
+        rows
+    }
+
+    pub(crate) fn pools(&self) -> Vec<PoolRow> {
+        let mut rows = self.now.as_ref().map(rows::pools).unwrap_or_default();
+        self.sorts[Page::Pools.number()].apply(rows::POOLS, &mut rows);
+        rows
+    }
+
+    pub(crate) fn offenders(&self) -> Vec<OffenderRow> {
+        let now = self.now.as_ref();
+        let mut rows = now.map(|now| rows::offenders(now, self.before.as_ref())).unwrap_or_default();
+        self.sorts[Page::Offenders.number()].apply(rows::OFFENDERS, &mut rows);
+        rows
+    }
+
+    /// How many rows the page has.
+    pub(crate) fn len(&self) -> usize {
+        match self.page {
+            Page::Queues => self.queues().len(),
+            Page::Pools => self.pools().len(),
+            Page::Offenders => self.offenders().len(),
+        }
+    }
+
+    pub(crate) fn selected(&self) -> usize {
+        self.selected[self.page.number()]
+    }
+
+    pub(crate) fn keep_selection_in_range(&mut self) {
+        let last = self.len().saturating_sub(1);
+        let selected = &mut self.selected[self.page.number()];
+        *selected = (*selected).min(last);
+    }
+
+    pub(crate) fn queue(&self, number: u64) -> Option<&QueueSnapshot> {
+        self.now.as_ref()?.queue(number)
+    }
+
+    /// The queue that keys are about: that of the details, or the selected one.
+    pub(crate) fn subject(&self) -> Option<u64> {
+        match (self.detail, self.page) {
+            (Some(number), _) => Some(number),
+            (None, Page::Queues) => Some(self.queues().get(self.selected())?.number),
+            _ => None,
+        }
+    }
+
+    /// How the process is told which queue is meant.
+    pub(crate) fn address(&self, number: u64) -> Option<String> {
+        let queue = self.queue(number)?;
+        let queues = &self.now.as_ref()?.snapshot.queues;
+        let namesakes = queues.iter().filter(|other| other.name == queue.name).count();
+        Some(if namesakes > 1 { format!("{}#{number}", queue.name) } else { queue.name.clone() })
+    }
+}

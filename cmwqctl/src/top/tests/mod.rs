@@ -1,0 +1,240 @@
+//! The view without a terminal: samples and keys go in, frames come out.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use cmwq::control::Attribute;
+use cmwq::observe::Snapshot;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use serde_json::json;
+
+use super::model::{Action, Model};
+use super::rows::Sample;
+use super::theme::Theme;
+use super::view;
+
+/// A service with four queues, and the same one second later.
+const SAMPLES: [&str; 2] = [include_str!("sample_1.json"), include_str!("sample_2.json")];
+
+fn snapshot(n: usize) -> Snapshot {
+    serde_json::from_str(SAMPLES[n]).unwrap()
+}
+
+fn model() -> Model {
+    let hello = json!({ "protocol": 1, "pid": 4711, "program": "service", "prefix": "cmwq", "crate_version": "0.1.0" });
+    let mut model = Model::new(serde_json::from_value(hello).unwrap(), Duration::from_secs(1));
+    let begin = Instant::now();
+    for (n, at) in [begin, begin + Duration::from_secs(1)].into_iter().enumerate() {
+        model.sampled(Sample { at, snapshot: snapshot(n) });
+    }
+    model
+}
+
+fn press(model: &mut Model, keys: &str) -> Option<Action> {
+    let mut last = None;
+    for key in keys.chars() {
+        let code = match key {
+            '\n' => KeyCode::Enter,
+            '\t' => KeyCode::Tab,
+            '\x1b' => KeyCode::Esc,
+            '\x08' => KeyCode::Backspace,
+            '↓' => KeyCode::Down,
+            '↑' => KeyCode::Up,
+            key => KeyCode::Char(key),
+        };
+        last = model.key(KeyEvent::new(code, KeyModifiers::NONE));
+    }
+    last
+}
+
+fn frame(model: &Model, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| view::draw(model, Theme { coloured: false }, frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let lines = (0..height).map(|y| {
+        let line: String = (0..width).map(|x| buffer[(x, y)].symbol()).collect();
+        line.trim_end().to_owned() + "\n"
+    });
+    lines.collect()
+}
+
+/// The frame is what the file says. `CMWQCTL_BLESS=1` writes what it is now.
+fn assert_frame(name: &str, actual: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("src/top/tests/frames/{name}.txt"));
+    if std::env::var_os("CMWQCTL_BLESS").is_some() {
+        std::fs::write(&path, actual).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(expected == actual, "{name} differs; it is now\n{actual}\nand should be\n{expected}");
+}
+
+fn names(model: &Model) -> Vec<String> {
+    model.queues().into_iter().map(|row| format!("{}#{}", row.name, row.number)).collect()
+}
+
+#[test]
+fn each_page_has_its_frame() {
+    let mut model = model();
+    assert_frame("queues", &frame(&model, 80, 24));
+    assert_frame("queues_and_pools", &frame(&model, 110, 32));
+    press(&mut model, "2");
+    assert_frame("pools", &frame(&model, 80, 24));
+    press(&mut model, "3");
+    assert_frame("offenders", &frame(&model, 80, 24));
+    press(&mut model, "?");
+    assert_frame("help", &frame(&model, 80, 24));
+}
+
+#[test]
+fn details_show_attributes_shards_and_histograms() {
+    let mut model = model();
+    press(&mut model, "\n");
+    assert_frame("detail", &frame(&model, 80, 24));
+    press(&mut model, "e");
+    assert_frame("choose", &frame(&model, 80, 24));
+    press(&mut model, "↓↓↓↓\n");
+    assert_frame("type", &frame(&model, 80, 24));
+    press(&mut model, "\x1b\x1b↓↓\n");
+    assert_frame("detail_without_histograms", &frame(&model, 80, 24));
+}
+
+#[test]
+fn rates_are_differences_over_the_time_between_samples() {
+    let mut model = model();
+    let row = model.queues().into_iter().find(|row| row.name == "thumbnails").unwrap();
+    assert_eq!(row.rate, Some(2503.0));
+    assert!((row.cpu.unwrap() - 140.0).abs() < 1e-6, "{row:?}");
+    assert_eq!((row.in_flight, row.pending, row.inactive), (3, 70, 10));
+    // The same again, half a second later: nothing happened.
+    let at = model.now.as_ref().unwrap().at + Duration::from_millis(500);
+    model.sampled(Sample { at, snapshot: snapshot(1) });
+    assert!(model.queues().iter().all(|row| row.rate == Some(0.0) && row.cpu == Some(0.0)));
+    // Counters of another process under the same numbers may be less.
+    model.sampled(Sample { at: at + Duration::from_secs(1), snapshot: snapshot(0) });
+    assert!(model.queues().iter().all(|row| row.rate == Some(0.0)));
+}
+
+#[test]
+fn rows_are_sorted_by_every_column_in_both_directions() {
+    let mut model = model();
+    assert_eq!(names(&model), ["thumbnails#4", "events#1", "mail#6", "mail#5"], "the busiest first");
+    press(&mut model, "r");
+    assert_eq!(names(&model), ["mail#5", "mail#6", "events#1", "thumbnails#4"]);
+    press(&mut model, "SS");
+    assert_eq!(names(&model), ["events#1", "mail#5", "mail#6", "thumbnails#4"], "by name, from a on");
+    for _ in 0..super::rows::QUEUES.len() {
+        press(&mut model, "s");
+        assert_eq!(names(&model).len(), 4);
+        frame(&model, 80, 24);
+    }
+    assert_eq!(names(&model), ["events#1", "mail#5", "mail#6", "thumbnails#4"], "once round");
+}
+
+#[test]
+fn the_filter_is_typed_kept_and_taken_back() {
+    let mut model = model();
+    press(&mut model, "/mAi\x08\x08ai\n");
+    assert_eq!(names(&model), ["mail#6", "mail#5"]);
+    press(&mut model, "/xyz");
+    assert_eq!(names(&model), [""; 0]);
+    assert!(frame(&model, 80, 24).contains("no queue's name contains this"));
+    press(&mut model, "\x1b");
+    assert_eq!(names(&model), ["mail#6", "mail#5"], "as before");
+    press(&mut model, "\x1b");
+    assert_eq!(names(&model).len(), 4);
+    press(&mut model, "/M");
+    assert_eq!(names(&model), [""; 0], "capitals are meant");
+}
+
+#[test]
+fn an_attribute_is_chosen_typed_and_sent() {
+    let mut model = model();
+    press(&mut model, "e↓↓↓↓\n\x08");
+    let action = press(&mut model, "4\n");
+    let set = |queue: &str, attribute, value: &str| {
+        Some(Action::Set { queue: queue.into(), attribute, value: value.into() })
+    };
+    assert_eq!(action, set("thumbnails", Attribute::MaxActive, "84"));
+    model.answered("thumbnails", Attribute::MaxActive, Ok("84".into()));
+    assert!(frame(&model, 80, 24).contains("thumbnails: max_active is 84 now"));
+    model.answered("thumbnails", Attribute::MaxActive, Err("1 to 512 are possible".into()));
+    assert!(frame(&model, 80, 24).contains("1 to 512 are possible"));
+    let histograms = Attribute::Histograms;
+    assert_eq!(press(&mut model, "h"), set("thumbnails", histograms, "0"));
+    // Of two queues with one name, the number says which one is meant.
+    assert_eq!(press(&mut model, "↓↓↓h"), set("mail#5", histograms, "1"));
+}
+
+#[test]
+fn a_queue_without_control_is_not_changed() {
+    let mut model = model();
+    assert_eq!(press(&mut model, "↓e"), None);
+    assert!(frame(&model, 80, 24).contains("\"events\" was not built with `control`"));
+    assert_eq!(press(&mut model, "h"), None);
+    assert_eq!(model.dialog, None);
+    assert_eq!(press(&mut model, "2e"), None);
+    assert!(frame(&model, 80, 24).contains("choose a queue first"));
+}
+
+#[test]
+fn a_pause_keeps_what_is_shown() {
+    let mut model = model();
+    press(&mut model, " ");
+    let shown = frame(&model, 80, 24);
+    assert!(shown.contains("PAUSED"));
+    let at = model.now.as_ref().unwrap().at + Duration::from_secs(1);
+    model.sampled(Sample { at, snapshot: snapshot(0) });
+    assert_eq!(frame(&model, 80, 24), shown);
+    press(&mut model, " ");
+    model.sampled(Sample { at, snapshot: snapshot(0) });
+    assert_ne!(frame(&model, 80, 24), shown);
+}
+
+#[test]
+fn a_lost_connection_is_told_and_forgotten_when_it_is_back() {
+    let mut model = model();
+    model.lost("the process has closed the connection".into());
+    let shown = frame(&model, 110, 24);
+    assert!(
+        shown.contains("CONNECTION LOST, trying again: the process has closed the connection"),
+        "{shown}"
+    );
+    assert!(shown.contains("thumbnails"), "what was last known stays");
+    model.connected(model.hello.clone());
+    assert!(!frame(&model, 110, 24).contains("LOST"));
+    assert!(model.now.is_some(), "the same process");
+    let other = serde_json::to_value(&model.hello).map(|mut hello| {
+        hello["pid"] = 4712.into();
+        hello
+    });
+    model.connected(serde_json::from_value(other.unwrap()).unwrap());
+    assert!(model.now.is_none(), "another process has nothing to do with it");
+}
+
+#[test]
+fn every_size_can_be_drawn() {
+    let mut model = model();
+    for keys in ["", "2", "3", "1\n", "e", "\n", "\x1b?"] {
+        press(&mut model, keys);
+        for width in (1..140).step_by(17) {
+            for height in (1..50).step_by(7) {
+                frame(&model, width, height);
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_that_mean_nothing_do_nothing() {
+    let mut model = model();
+    for key in "\n\x1b\t\x08xyzXYZ0↓↑{}é".chars().cycle().take(200) {
+        assert_eq!(press(&mut model, &key.to_string()), None);
+        frame(&model, 80, 24);
+    }
+    assert_eq!(press(&mut model, "1\x1bq"), Some(Action::Quit));
+    let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    press(&mut model, "/");
+    assert_eq!(model.key(interrupt), Some(Action::Quit), "whatever has the keys");
+}

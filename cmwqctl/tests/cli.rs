@@ -1,0 +1,330 @@
+//! The commands that print and end, against a real executor in this process.
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixListener;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use cmwq::control::Server;
+use cmwq::{Executor, WorkQueue};
+use serde_json::Value;
+
+use self::support::{Folder, Service, finish};
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Runs items on all queues, to the end.
+fn work(service: &Service) {
+    for queue in [&service.thumbnails, &service.mail, &service.events] {
+        for _ in 0..5 {
+            queue.spawn(|| ()).unwrap().join().unwrap();
+        }
+        queue.flush().unwrap();
+    }
+}
+
+/// spec: O5 (cmwqctl lists processes)
+#[test]
+fn processes_are_listed() {
+    let service = Service::new();
+    work(&service);
+    let text = service.folder.run(&["list"]).good();
+    let mut lines = text.lines();
+    let titles: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
+    assert_eq!(titles, ["PID", "PROGRAM", "PREFIX", "QUEUES", "POOLS", "THREADS", "SOCKET"]);
+    let ours = lines.find(|line| line.ends_with(&service.socket())).unwrap_or_else(|| panic!("{text}"));
+    let cells: Vec<&str> = ours.split_whitespace().collect();
+    assert_eq!(cells[0], std::process::id().to_string());
+    assert_eq!((cells[2], cells[3]), ("svc", "3"), "{text}");
+
+    let listed = json(&service.folder.run(&["list", "--json"]).good());
+    let ours = listed.as_array().unwrap().iter().find(|process| process["socket"] == service.socket());
+    let ours = ours.unwrap_or_else(|| panic!("{listed}"));
+    assert_eq!((&ours["pid"], &ours["queues"]), (&std::process::id().into(), &3.into()));
+}
+
+/// Are there other processes that this user runs, in a directory that every tool searches? Then some things cannot be
+/// seen.
+fn has_strangers(folder: &Folder) -> bool {
+    let listed = json(&folder.run(&["list", "--json"]).good_or_empty());
+    let own = folder.path().to_str().unwrap();
+    listed.as_array().unwrap().iter().any(|process| !process["socket"].as_str().unwrap().starts_with(own))
+}
+
+impl support::Ran {
+    fn good_or_empty(self) -> String {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self.out
+    }
+}
+
+#[test]
+fn without_processes_the_list_is_empty_and_all_else_fails_with_3() {
+    let folder = Folder::new();
+    if has_strangers(&folder) {
+        return;
+    }
+    let ran = folder.run(&["list"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""));
+    assert_eq!(ran.err, "cmwqctl: no process with a control socket was found\n");
+    assert_eq!(folder.run(&["list", "--json"]).good(), "[]\n");
+    for command in [&["dump"][..], &["monitor"], &["get", "mail"], &["watchdog"]] {
+        let ran = folder.run(command);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""), "{command:?}");
+        assert!(
+            ran.err.starts_with("cmwqctl: no process with a control socket was found\n  A process can"),
+            "{ran:?}"
+        );
+    }
+}
+
+#[test]
+fn a_process_is_found_by_itself_by_number_and_by_socket() {
+    let service = Service::new();
+    let pid = std::process::id().to_string();
+    assert_eq!(service.folder.run(&["-p", &pid, "get", "thumbnails", "max_active"]).good(), "16\n");
+    assert_eq!(service.folder.run(&["get", "thumbnails", "max_active", "--pid", &pid]).good(), "16\n");
+    if has_strangers(&service.folder) {
+        return;
+    }
+    assert_eq!(service.folder.run(&["get", "thumbnails", "max_active"]).good(), "16\n");
+
+    // A second executor: now it has to be said which one is meant.
+    let other = Executor::builder().build().unwrap();
+    let _server = Server::start_at(&other, service.folder.socket(2)).unwrap();
+    let ran = service.folder.run(&["dump"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("there are 2 control sockets: say which one by -p PID or -s SOCKET"), "{ran:?}");
+    assert!(ran.err.contains(&service.socket()), "it lists them: {ran:?}");
+    let ran = service.folder.run(&["-p", &pid, "dump"]);
+    assert!(
+        ran.code == Some(2) && ran.err.contains("has 2 executors: say which one by -s SOCKET"),
+        "{ran:?}"
+    );
+    assert_eq!(service.run(&["get", "thumbnails", "max_active"]).good(), "16\n");
+}
+
+/// spec: O5 (cmwqctl dumps)
+#[test]
+fn a_dump_is_text_or_json_or_what_is_busy() {
+    let service = Service::new();
+    work(&service);
+    let text = service.run(&["dump"]).good();
+    for part in ["Affinity Scopes\n", "Worker Pools", "thumbnails", "mail", "events"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let dump = json(&service.run(&["dump", "--json"]).good());
+    assert_eq!((&dump["format"], &dump["pid"]), (&1.into(), &std::process::id().into()));
+    let names: Vec<&str> =
+        dump["queues"].as_array().unwrap().iter().map(|queue| queue["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["thumbnails", "mail", "events"]);
+    assert!(!service.run(&["dump", "--busy"]).good().contains("thumbnails"), "nothing is busy");
+}
+
+/// spec: O5 (cmwqctl monitors)
+#[test]
+fn the_monitor_prints_samples_of_the_queues_that_match() {
+    let service = Service::new();
+    work(&service);
+    let text = service.run(&["monitor", "-n", "2", "-i", "0.05"]).good();
+    let head = "                            total  infl  CPUtime  CPUhog CMW/RPR  mayday rescued\n";
+    let samples: Vec<&str> = text.split("\n\n").collect();
+    assert_eq!(samples.len(), 2, "{text}");
+    for sample in samples {
+        assert!(sample.starts_with(head), "{text}");
+        assert_eq!(sample.lines().count(), 4, "{text}");
+    }
+    let text = service.run(&["monitor", "-n", "1", "^th", "l$"]).good();
+    let names: Vec<&str> = text.lines().skip(1).map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert_eq!(names, ["thumbnails", "mail"], "{text}");
+
+    let text = service.run(&["monitor", "-n", "3", "-i", "0.05", "--json", "events"]).good();
+    let lines: Vec<Value> = text.lines().map(json).collect();
+    assert_eq!(lines.len(), 3);
+    for report in lines {
+        assert_eq!(report["queues"].as_array().unwrap().len(), 1);
+        assert_eq!(report["queues"][0]["counters"]["started"], 5);
+    }
+    let ran = service.run(&["monitor", "a["]);
+    assert!(
+        ran.code == Some(2) && ran.err.starts_with("cmwqctl: \"a[\" is no regular expression"),
+        "{ran:?}"
+    );
+}
+
+/// spec: O5 (attributes are read and changed; bad names and values get a clear error and change nothing)
+#[test]
+fn attributes_are_read_and_changed() {
+    let service = Service::new();
+    let all = service.run(&["get", "thumbnails"]).good();
+    for line in ["affinity_strict  0\n", "nice ", "max_active       16\n"] {
+        assert!(all.contains(line), "{all}");
+    }
+    assert_eq!(service.run(&["set", "thumbnails", "max_active", "4"]).good(), "4\n");
+    assert_eq!(service.thumbnails.max_active(), 4);
+    assert_eq!(service.run(&["get", "thumbnails", "max_active"]).good(), "4\n");
+    assert_eq!(service.run(&["set", "thumbnails", "affinity_scope", "system"]).good(), "system\n");
+    let nice = service.run(&["set", "thumbnails", "nice", "-100"]);
+    assert_eq!(nice.code, Some(1), "a value may begin with a hyphen, and be refused: {nice:?}");
+
+    for (args, code, message) in [
+        (["set", "thumbnails", "max_active", "many"], 1, "many"),
+        (["set", "thumbnails", "max_active", "100000"], 1, "512"),
+        (["set", "thumbnails", "cpumask", "9999"], 1, "9999"),
+        (["set", "thumbmails", "max_active", "1"], 1, "there are: thumbnails, mail, events"),
+        (["set", "mail", "max_active", "1"], 1, "control"),
+        (["set", "thumbnails", "maxactive", "1"], 2, "max_active"),
+    ] {
+        let ran = service.run(&args);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(code), ""), "{args:?}: {ran:?}");
+        assert!(ran.err.contains(message), "{args:?}: {ran:?}");
+        assert!(code != 1 || ran.err.starts_with("cmwqctl: "), "{ran:?}");
+    }
+    assert_eq!(service.thumbnails.max_active(), 4);
+    let ran = service.run(&["get", "thumbmails"]);
+    assert!(ran.code == Some(1) && ran.err.contains("no queue is named \"thumbmails\""), "{ran:?}");
+}
+
+#[test]
+fn the_command_line_is_checked() {
+    let service = Service::new();
+    for args in [
+        &[][..],
+        &["nonsense"],
+        &["monitor", "-i", "0"],
+        &["monitor", "-i", "-1"],
+        &["monitor", "-i", "NaN"],
+        &["monitor", "-n", "0"],
+        &["dump", "--json", "--busy"],
+        &["-p", "1", "dump"],
+        &["set", "thumbnails", "nice"],
+        &["--color", "sometimes", "dump"],
+    ] {
+        let ran = service.run(args);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{args:?}: {ran:?}");
+        assert!(!ran.err.is_empty());
+    }
+    let help = service.run(&["--help"]).good();
+    assert!(help.contains("Exit codes:"), "{help}");
+    assert!(service.run(&["--version"]).good().starts_with("cmwqctl 0."));
+    let ran = service.run(&["top"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.starts_with("cmwqctl: top needs a terminal\n"), "{ran:?}");
+}
+
+#[test]
+fn a_process_that_is_not_there_is_told_and_is_3() {
+    let folder = Folder::new();
+    let ran = folder.run(&["-s", folder.socket(9).to_str().unwrap(), "dump"]);
+    assert_eq!(ran.code, Some(3));
+    assert!(ran.err.starts_with("cmwqctl: cannot connect to "), "{ran:?}");
+    // No process has this number.
+    let ran = folder.run(&["-p", "4294967295", "dump"]);
+    assert_eq!(ran.code, Some(3));
+    assert!(ran.err.starts_with("cmwqctl: process 4294967295 has no control socket"), "{ran:?}");
+}
+
+#[test]
+fn a_connection_that_is_lost_is_3() {
+    let folder = Folder::new();
+    let listener = UnixListener::bind(folder.socket(1)).unwrap();
+    let closes = std::thread::spawn(move || drop(listener.accept()));
+    let ran = folder.run(&["-s", folder.socket(1).to_str().unwrap(), "watchdog"]);
+    closes.join().unwrap();
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.err.starts_with("cmwqctl: "), "{ran:?}");
+}
+
+/// spec: S4 (stalled pools can be asked for)
+#[test]
+fn the_watchdog_finds_a_stalled_pool() {
+    let service = Service::new();
+    let text = service.run(&["watchdog"]).good();
+    assert!(text.contains("stalled    none\n") && text.contains("threshold  "), "{text}");
+    assert!(json(&service.run(&["watchdog", "--json"]).good())["stalled"].as_array().unwrap().is_empty());
+
+    // One CPU, nobody looks at it: one item keeps its only worker while another one waits.
+    let builder = Executor::builder().cpus([first_cpu(&service)].into_iter().collect());
+    let executor = builder
+        .detection(cmwq::Detection::Off)
+        .watchdog_threshold(Duration::from_millis(200))
+        .build()
+        .unwrap();
+    let server = Server::start_at(&executor, service.folder.socket(3)).unwrap();
+    let queue = WorkQueue::per_cpu("stuck").build_on(&executor).unwrap();
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let first = queue.spawn(move || wait.recv().is_ok()).unwrap();
+    let second = queue.spawn(|| ()).unwrap();
+    let socket = server.path().to_str().unwrap();
+    let begin = Instant::now();
+    let ran = loop {
+        let ran = service.folder.run(&["-s", socket, "watchdog"]);
+        if ran.code != Some(0) || begin.elapsed() > Duration::from_secs(60) {
+            break ran;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!((ran.code, ran.err.as_str()), (Some(1), ""), "{ran:?}");
+    assert!(ran.out.contains("has started nothing for"), "{ran:?}");
+    go.send(()).unwrap();
+    first.join().unwrap();
+    second.join().unwrap();
+    let ran = service.folder.run(&["-s", socket, "watchdog"]);
+    assert_eq!(ran.code, Some(0), "over: {ran:?}");
+}
+
+fn first_cpu(service: &Service) -> usize {
+    service.executor.cpus().iter().next().unwrap()
+}
+
+#[test]
+fn colours_are_for_terminals_and_for_those_who_ask() {
+    let service = Service::new();
+    let coloured = |text: &str| text.contains('\x1b');
+    assert!(!coloured(&service.run(&["watchdog"]).good()), "into a pipe");
+    assert!(coloured(&service.run(&["--color", "always", "watchdog"]).good()));
+    assert!(!coloured(&service.run(&["--color", "never", "watchdog"]).good()));
+    let mut command = service.tool(&["--color", "auto", "watchdog"]);
+    command.env("NO_COLOR", "1").env("CLICOLOR_FORCE", "1");
+    assert!(!coloured(&finish(command).good()), "NO_COLOR");
+    let ran = service.run(&["--color", "always", "get", "nobody"]);
+    assert!(coloured(&ran.err), "{ran:?}");
+}
+
+/// Whoever has read enough closes the pipe: no error, and the tool ends.
+#[test]
+fn a_closed_pipe_ends_it_quietly() {
+    let service = Service::new();
+    let mut command = service.tool(&["monitor", "-i", "0.05"]);
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // It comes while the tool goes on: samples are not held back.
+    assert!(lines.next().unwrap().unwrap().contains("total"));
+    drop(lines);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
+
+#[test]
+fn completions_and_the_manual_are_complete() {
+    let folder = Folder::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let text = folder.run(&["completions", shell]).good();
+        for word in ["monitor", "watchdog", "json"] {
+            assert!(text.contains(word), "{shell} completes {word}");
+        }
+        let knows_positions = ["bash", "zsh"].contains(&shell);
+        assert!(!knows_positions || text.contains("affinity_scope"), "{shell} completes attributes");
+    }
+    let manual = folder.run(&["man"]).good();
+    assert!(manual.contains(".TH cmwqctl 1"), "{manual}");
+    for word in ["list", "dump", "monitor", "top", "get", "set", "watchdog", "Exit codes"] {
+        assert!(manual.contains(word), "{word}: {manual}");
+    }
+}

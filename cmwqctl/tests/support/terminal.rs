@@ -1,0 +1,107 @@
+//! A program in a terminal of its own, whose screen can be looked at.
+#![allow(dead_code, reason = "not every program needs all of it")]
+
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use vt100::{Parser, Screen};
+
+/// Longer than anything takes on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Terminal {
+    shared: Arc<(Mutex<Parser>, Condvar)>,
+    keys: Box<dyn Write + Send>,
+    master: Box<dyn MasterPty + Send>,
+    child: Box<dyn Child + Send + Sync>,
+}
+
+fn size(columns: u16, rows: u16) -> PtySize {
+    PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 }
+}
+
+impl Terminal {
+    pub(crate) fn start(command: CommandBuilder, columns: u16, rows: u16) -> Self {
+        let pair = native_pty_system().openpty(size(columns, rows)).unwrap();
+        let child = pair.slave.spawn_command(command).unwrap();
+        // Ours has to go, or the end of the program would not be the end of its output.
+        drop(pair.slave);
+        let sides = [rows, columns].map(|side| NonZeroU16::new(side).unwrap());
+        let shared = Arc::new((Mutex::new(Parser::new(sides[0], sides[1], 0)), Condvar::new()));
+        let mut output = pair.master.try_clone_reader().unwrap();
+        let keys = pair.master.take_writer().unwrap();
+        let seen = Arc::clone(&shared);
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // Where nobody has the terminal open any more, reading is an error.
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                seen.0.lock().unwrap().process(&bytes[..count]);
+                seen.1.notify_all();
+            }
+        });
+        Self { shared, keys, master: pair.master, child }
+    }
+
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    pub(crate) fn resize(&self, columns: u16, rows: u16) {
+        let sides = [rows, columns].map(|side| NonZeroU16::new(side).unwrap());
+        self.shared.0.lock().unwrap().screen_mut().set_size(sides[0], sides[1]);
+        self.master.resize(size(columns, rows)).unwrap();
+    }
+
+    /// Waits until the screen shows what is wanted.
+    #[track_caller]
+    pub(crate) fn wait_until<R>(&self, what: &str, mut shows: impl FnMut(&Screen) -> Option<R>) -> R {
+        let deadline = Instant::now() + PATIENCE;
+        let mut parser = self.shared.0.lock().unwrap();
+        loop {
+            if let Some(found) = shows(parser.screen()) {
+                return found;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let contents = parser.screen().contents();
+                // Who reads the terminal goes on.
+                drop(parser);
+                panic!("{what} is not shown:\n{contents}");
+            }
+            parser = self.shared.1.wait_timeout(parser, left).unwrap().0;
+        }
+    }
+
+    /// Waits for a text on the screen; returns all that is there then.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, text: &str) -> String {
+        self.wait_until(text, |screen| {
+            let contents = screen.contents();
+            contents.contains(text).then_some(contents)
+        })
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_for_no(&self, text: &str) -> String {
+        self.wait_until(&format!("anything but {text:?}"), |screen| {
+            let contents = screen.contents();
+            (!contents.contains(text)).then_some(contents)
+        })
+    }
+
+    pub(crate) fn process_id(&self) -> u32 {
+        self.child.process_id().unwrap()
+    }
+
+    /// Waits for its end, and says what is on the screen then.
+    pub(crate) fn end(mut self) -> (u32, String) {
+        let code = self.child.wait().unwrap().exit_code();
+        let contents = self.shared.0.lock().unwrap().screen().contents();
+        (code, contents)
+    }
+}

@@ -1,0 +1,95 @@
+//! Something to look at: the background work of a shop that sells pictures, so many items a second.
+
+use std::hint;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use cmwq::{BuildQueueError, PeriodicHandle, WorkQueue, WorkQueueBuilder};
+
+/// So often items are queued.
+const TICK: Duration = Duration::from_millis(10);
+
+/// What the load consists of. Each kind has a queue.
+const KINDS: [Kind; 5] = [
+    // Computes, on the CPU where it was queued.
+    Kind { queue: || WorkQueue::per_cpu("thumbnails"), item: thumbnail, in_a_thousand: 300 },
+    // Waits for others, and says so.
+    Kind { queue: || WorkQueue::new("mail"), item: mail, in_a_thousand: 500 },
+    // One after the other.
+    Kind { queue: || WorkQueue::ordered("journal"), item: entry, in_a_thousand: 180 },
+    // Waits, and does not say so.
+    Kind { queue: || WorkQueue::new("legacy"), item: import, in_a_thousand: 15 },
+    // Computes for long.
+    Kind { queue: || WorkQueue::per_cpu("reports"), item: report, in_a_thousand: 5 },
+];
+
+struct Kind {
+    queue: fn() -> WorkQueueBuilder,
+    item: fn(),
+    in_a_thousand: u64,
+}
+
+fn burn(time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        hint::spin_loop();
+    }
+}
+
+fn thumbnail() {
+    burn(Duration::from_micros(800));
+}
+
+fn mail() {
+    burn(Duration::from_micros(50));
+    cmwq::blocking(|| sleep(Duration::from_millis(20)));
+    burn(Duration::from_micros(50));
+}
+
+fn entry() {
+    burn(Duration::from_micros(100));
+}
+
+fn import() {
+    sleep(Duration::from_millis(5));
+}
+
+fn report() {
+    burn(Duration::from_millis(25));
+}
+
+/// Queues items until it is dropped.
+pub(crate) struct Load {
+    _periodic: PeriodicHandle,
+}
+
+impl Load {
+    /// `rate`: items a second.
+    pub(crate) fn start(rate: u64) -> Result<Self, Box<dyn std::error::Error>> {
+        let build = |kind: &Kind| (kind.queue)().control().histograms(true).max_pending(10_000).build();
+        let queues = KINDS.iter().map(build).collect::<Result<Vec<WorkQueue>, BuildQueueError>>()?;
+        let (begin, queued) = (Instant::now(), AtomicU64::new(0));
+        let clock = WorkQueue::new("clock").build()?;
+        let tick = move || {
+            let due = (begin.elapsed().as_secs_f64() * rate as f64) as u64;
+            // After a pause, not everything at once.
+            let queued = queued.swap(due, Relaxed).max(due.saturating_sub(rate));
+            (queued..due).for_each(|number| queue_item(&queues, number));
+        };
+        Ok(Self { _periodic: clock.spawn_every(TICK, tick)? })
+    }
+}
+
+fn queue_item(queues: &[WorkQueue], number: u64) {
+    // A permutation of each thousand, so that kinds take turns.
+    let mut place = number * 619 % 1000;
+    for (kind, queue) in KINDS.iter().zip(queues) {
+        if place < kind.in_a_thousand {
+            // Those that wait are too many: one less.
+            drop(queue.spawn(kind.item));
+            return;
+        }
+        place -= kind.in_a_thousand;
+    }
+}

@@ -1,0 +1,30 @@
+//! `GET /metrics`, for Prometheus.
+
+use std::error::Error;
+use std::sync::{Mutex, PoisonError};
+
+use cmwq::Executor;
+use cmwq::metrics::Collector;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+
+pub(crate) struct Numbers {
+    exporter: PrometheusHandle,
+    collector: Mutex<Collector>,
+}
+
+impl Numbers {
+    pub(crate) fn new() -> Result<Self, Box<dyn Error>> {
+        Ok(Self {
+            exporter: PrometheusBuilder::new().install_recorder()?,
+            collector: Mutex::new(Collector::new(Executor::global())),
+        })
+    }
+
+    /// As they are now.
+    pub(crate) fn text(&self) -> String {
+        self.collector.lock().unwrap_or_else(PoisonError::into_inner).collect();
+        // Nobody else sees to that, since nobody listens for the exporter.
+        self.exporter.run_upkeep();
+        self.exporter.render()
+    }
+}

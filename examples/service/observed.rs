@@ -1,0 +1,47 @@
+//! How others see what goes on here, as far as that was built.
+
+use std::error::Error;
+#[cfg(feature = "metrics")]
+use std::sync::Arc;
+
+#[cfg(feature = "metrics")]
+use crate::numbers::Numbers;
+
+pub(crate) struct Observed {
+    #[cfg(feature = "metrics")]
+    numbers: Arc<Numbers>,
+    /// Until it is dropped.
+    #[cfg(all(unix, feature = "control"))]
+    _control: cmwq::control::Server,
+}
+
+impl Observed {
+    /// Says where to look.
+    pub(crate) fn start(server: &tiny_http::Server) -> Result<Self, Box<dyn Error>> {
+        if cfg!(feature = "metrics") {
+            println!("metrics on http://{}/metrics", server.server_addr());
+        }
+        #[cfg(all(unix, feature = "control"))]
+        let control = cmwq::control::Server::start(cmwq::Executor::global())?;
+        #[cfg(all(unix, feature = "control"))]
+        println!("control on {}", control.path().display());
+        Ok(Self {
+            #[cfg(feature = "metrics")]
+            numbers: Arc::new(Numbers::new()?),
+            #[cfg(all(unix, feature = "control"))]
+            _control: control,
+        })
+    }
+
+    /// What makes the text for Prometheus.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn metrics(&self) -> Option<impl FnOnce() -> String + Send + 'static> {
+        let numbers = Arc::clone(&self.numbers);
+        Some(move || numbers.text())
+    }
+
+    #[cfg(not(feature = "metrics"))]
+    pub(crate) fn metrics(&self) -> Option<fn() -> String> {
+        None
+    }
+}

@@ -1,0 +1,71 @@
+//! A small load of all kinds, recorded for a look at who ran when, on which CPU.
+//!
+//! ```text
+//! cargo run --release --example trace --features tracing -- trace.json
+//! ```
+//!
+//! Open <https://ui.perfetto.dev> (or `chrome://tracing`) and drop `trace.json` on it. Each worker has a line, named as its
+//! thread: `cmwq/0:1` is worker 1 of CPU 0, `cmwq/u8:0` one of an unbound pool. Each item is a slice with the name of its
+//! function; a click on it shows queue, pool and address. Slices inside of it are the item's own spans. The marks between
+//! slices are the other events: `queue_work` where an item was queued, `cpu_intensive` where one was found to keep its CPU.
+//!
+//! What there is to see:
+//!
+//! * `thumbnail` (per CPU, computes 2 ms): one at a time on each CPU;
+//! * `request` (managed, computes 0.5 ms and waits 4 ms under a guard): others run on the CPU while it waits;
+//! * `legacy` (per CPU, sleeps without a guard): is found after a moment, and replaced;
+//! * `report` (per CPU, computes 40 ms): after 10 ms the thumbnails behind it go on beside it;
+//! * `tick`, a delayed item that queues itself again.
+//!
+//! The same in your own program: the crates `tracing-subscriber` and `tracing-chrome`, this crate's feature `tracing`, and
+//! what `recorder` has.
+#![allow(clippy::disallowed_methods, reason = "stands in for a user of the crate")]
+
+mod load;
+mod recorder;
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use cmwq::Executor;
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let file = match arguments.as_slice() {
+        [] => OsString::from("trace.json"),
+        [file] if !file.to_string_lossy().starts_with('-') => file.clone(),
+        _ => {
+            eprintln!(
+                "Usage: trace [FILE]\n\nWrites a trace of a small load to FILE, trace.json by default."
+            );
+            return ExitCode::from(2);
+        }
+    };
+    match record(&file) {
+        Ok(items) => {
+            let file = file.to_string_lossy();
+            println!("{items} items are in {file}: open https://ui.perfetto.dev and drop it there");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("trace: {}: {error}", file.to_string_lossy());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the load. How many items were recorded?
+fn record(file: &OsString) -> Result<u64, Box<dyn Error>> {
+    // What has been recorded is on its way to the file until this is dropped.
+    let recording = recorder::start(file)?;
+    let executor = Executor::builder().build()?;
+    let items = load::run(&executor)?;
+    let report = executor.shutdown(Duration::from_secs(30))?;
+    drop(recording);
+    match report.is_complete() {
+        true => Ok(items),
+        false => Err(report.to_string().into()),
+    }
+}

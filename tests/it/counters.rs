@@ -1,0 +1,388 @@
+//! What has become of the items of a queue, in numbers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use cmwq::{Counters, Executor, JoinHandle, Work, WorkQueue};
+
+use crate::support::{
+    Door, SOON, Spawns, a_blocked_item_lets_another_one_in, all_kinds, begun_on, builder, bump, burn, cpus,
+    eventually, held, on_each_executor, one_cpu, one_cpu_unseen, stress, time_limit,
+};
+
+/// Is it wrong by so much at most?
+#[track_caller]
+fn is_about(found: Duration, expected: Duration, tolerance: Duration) {
+    assert!(found.abs_diff(expected) <= tolerance, "{found:?}, and not {expected:?}");
+}
+
+/// spec: O1 (started, completed): whoever has joined, or flushed, finds it counted.
+#[test]
+fn an_item_is_in_flight_from_its_beginning_to_its_end() {
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            assert_eq!(queue.counters(), Counters::default(), "{}", queue.name());
+            let door = Door::default();
+            let (begin, begun) = std::sync::mpsc::channel();
+            let inside = door.clone();
+            let item = queue.spawn(move || {
+                begin.send(()).unwrap();
+                inside.wait();
+            });
+            begun.recv().unwrap();
+            let counters = queue.counters();
+            assert_eq!((counters.started, counters.completed, counters.in_flight()), (1, 0, 1));
+            door.open();
+            item.unwrap().join().unwrap();
+            let counters = queue.counters();
+            assert_eq!((counters.started, counters.completed, counters.in_flight()), (1, 1, 0));
+            assert_eq!(counters.home() + counters.away + counters.stolen, 1);
+        }
+    });
+}
+
+/// spec: O1 (panicked)
+#[test]
+fn who_panics_has_ended_too() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        for n in 0..6 {
+            let item = queue.spawn(move || assert!(n % 3 != 0, "on purpose"));
+            assert_eq!(item.unwrap().join().is_err(), n % 3 == 0);
+        }
+        let counters = queue.counters();
+        assert_eq!((counters.started, counters.completed, counters.panicked), (6, 6, 2));
+    });
+}
+
+/// spec: O1 (cancelled): when its place in the queue is reached, wherever it was.
+#[test]
+fn what_was_taken_back_is_counted_where_it_lay() {
+    let _limit = time_limit();
+    for limited in [1, 0] {
+        let executor = one_cpu_unseen();
+        let queue = WorkQueue::per_cpu("q").max_active(limited).build_on(&executor).unwrap();
+        let (holder, door) = held(&queue);
+        let one_shots: Vec<JoinHandle<()>> = (0..3).map(|_| queue.spawn(|| ()).unwrap()).collect();
+        let works: Vec<Work> = (0..3).map(|_| Work::new(|| ())).collect();
+        works.iter().for_each(|work| assert_eq!(queue.queue(work), Ok(true)));
+        assert!(one_shots[1].cancel() && works[2].cancel());
+        assert_eq!(queue.counters().cancelled, 0, "nobody has come there");
+        door.open();
+        queue.flush().unwrap();
+        let counters = queue.counters();
+        assert_eq!((counters.started, counters.cancelled), (1 + 4, 2));
+        holder.join().unwrap();
+    }
+}
+
+/// spec: O1 (cancelled): one that has come back to the place of the one that was taken back counts twice, as it was queued.
+#[test]
+fn every_queueing_is_counted_though_two_share_a_place() {
+    let _limit = time_limit();
+    let executor = one_cpu_unseen();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let (_holder, door) = held(&queue);
+    let work = Work::new(|| ());
+    for n in 0..5 {
+        assert_eq!(queue.queue(&work), Ok(true), "{n}");
+        assert!(work.cancel());
+    }
+    assert_eq!(queue.queue(&work), Ok(true));
+    // Moved to a timer, and fired: two queueings more.
+    assert!(queue.mod_delayed(&work, Duration::ZERO).unwrap());
+    door.open();
+    queue.flush().unwrap();
+    work.flush().unwrap();
+    let counters = queue.counters();
+    assert_eq!((counters.started, counters.cancelled), (2, 6));
+}
+
+/// spec: O1 (cancelled): an entry that a worker had popped while the item ran.
+#[test]
+fn what_a_worker_had_in_its_hands_is_counted_at_once() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
+    let (work, door, _) = begun_on(&queue);
+    assert_eq!(queue.queue(&work), Ok(true));
+    // Another worker meets it: then the queue has nothing that waits to be popped.
+    let behind = queue.spawn(|| ()).unwrap();
+    behind.join().unwrap();
+    std::thread::sleep(Duration::from_millis(2));
+    assert!(work.cancel());
+    door.open();
+    queue.flush().unwrap();
+    let counters = queue.counters();
+    assert_eq!((counters.started, counters.completed, counters.cancelled), (2, 2, 1));
+}
+
+/// spec: O1: what a shutdown gives up is neither started nor cancelled; what was cancelled before is.
+#[test]
+fn what_is_given_up_is_in_no_count() {
+    let _limit = time_limit();
+    let executor = one_cpu_unseen();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let (_holder, door) = held(&queue);
+    let items: Vec<_> = (0..5).map(|_| queue.spawn(|| ()).unwrap()).collect();
+    assert!(items[0].cancel() && items[3].cancel());
+    let report = executor.shutdown(Duration::from_millis(1)).unwrap();
+    door.open();
+    let dropped: usize = report.queues.iter().map(|queue| queue.dropped).sum();
+    assert_eq!(dropped, 3);
+    eventually("the item that ran has ended", || queue.counters().completed == 1);
+    let counters = queue.counters();
+    assert_eq!((counters.started, counters.cancelled), (1, 2));
+}
+
+/// spec: O1 (concurrency-management wake-ups): credited to who blocks.
+#[test]
+fn who_blocks_and_is_replaced_is_credited() {
+    let _limit = time_limit();
+    let executor = one_cpu_unseen();
+    let [blocks, other] =
+        ["blocks", "other"].map(|name| WorkQueue::per_cpu(name).build_on(&executor).unwrap());
+    a_blocked_item_lets_another_one_in(&blocks);
+    other.spawn(|| ()).unwrap().join().unwrap();
+    // Nobody waits.
+    other.spawn(|| cmwq::blocking(|| ())).unwrap().join().unwrap();
+    blocks.flush().unwrap();
+    assert_eq!((blocks.counters().concurrency_wakeups, other.counters().concurrency_wakeups), (1, 0));
+}
+
+/// spec: O1 (undeclared blocks, CPU hogs)
+#[cfg(target_os = "linux")]
+#[test]
+fn what_the_detector_finds_is_credited_to_the_queue() {
+    let _limit = time_limit();
+    let executor = builder("core:1 pu:1").0.build().unwrap();
+    if executor.dump().portable {
+        return;
+    }
+    let queues =
+        ["sleeps", "burns", "behind"].map(|name| WorkQueue::per_cpu(name).build_on(&executor).unwrap());
+    let [sleeps, burns, behind] = &queues;
+    let door = Door::default();
+    let inside = door.clone();
+    let item = sleeps.spawn(move || inside.wait_unguarded()).unwrap();
+    behind.spawn(|| ()).unwrap().join().unwrap();
+    door.open();
+    item.join().unwrap();
+    let (stop, burning) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (until, tells) = (Arc::clone(&stop), Arc::clone(&burning));
+    let item = burns.spawn(move || {
+        tells.store(true, Ordering::SeqCst);
+        while !until.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    });
+    eventually("it burns", || burning.load(Ordering::SeqCst));
+    behind.spawn(|| ()).unwrap().join().unwrap();
+    stop.store(true, Ordering::Relaxed);
+    item.unwrap().join().unwrap();
+    let [sleeps, burns, behind] = queues.map(|queue| queue.counters());
+    assert!(sleeps.undeclared_blocks >= 1 && sleeps.cpu_hogs == 0, "{sleeps:?}");
+    assert!(sleeps.concurrency_wakeups >= 1, "{sleeps:?}");
+    assert!(burns.cpu_hogs >= 1, "{burns:?}");
+    assert_eq!((behind.undeclared_blocks, behind.cpu_hogs), (0, 0));
+    let of_types =
+        |offenders: Vec<cmwq::Offender>| -> u64 { offenders.iter().map(|type_of| type_of.count).sum() };
+    assert_eq!(of_types(executor.hogs()), burns.cpu_hogs);
+    assert_eq!(of_types(executor.undeclared_blockers()), sleeps.undeclared_blocks + burns.undeclared_blocks);
+}
+
+/// spec: O1 (mayday, rescued): per CPU, in their sum.
+#[test]
+fn calls_for_help_are_credited_to_the_queue() {
+    let _limit = time_limit();
+    let spawns = Spawns::failing(..);
+    let executor = builder("core:1 pu:1").0.before_spawn(spawns.hook()).build().unwrap();
+    let queues = ["one", "two"].map(|name| WorkQueue::per_cpu(name).rescuer().build_on(&executor).unwrap());
+    for queue in &queues {
+        queue.spawn(|| ()).unwrap().join().unwrap();
+        let counters = queue.counters();
+        assert_eq!((counters.maydays, counters.rescued, counters.started, counters.completed), (1, 1, 1, 1));
+    }
+}
+
+/// spec: O1 (nothing is lost): workers and pools come and go, and what they have counted stays.
+#[test]
+fn counts_outlive_workers_and_pools() {
+    let _limit = time_limit();
+    let (builder, prefix) = builder("l3:1 core:2 pu:1");
+    let executor = builder.idle_timeout(Duration::from_millis(1)).build().unwrap();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    for round in 1..=3 {
+        for nice in [3, 4] {
+            queue.apply_attrs(cmwq::Attrs::new().nice(nice)).unwrap();
+            let items: Vec<_> = (0..20).map(|_| queue.spawn(|| cmwq::blocking(|| ())).unwrap()).collect();
+            items.into_iter().for_each(|item| item.join().unwrap());
+        }
+        assert_eq!((queue.counters().started, queue.counters().in_flight()), (round * 40, 0));
+    }
+    drop(executor);
+    let counters = queue.counters();
+    assert_eq!((counters.started, counters.completed), (120, 120));
+    drop(queue);
+    eventually("all threads ended", || crate::support::no_thread_of(&prefix));
+}
+
+/// spec: O1: a queue does not inherit what one before it has counted under the same number.
+#[test]
+fn a_new_queue_begins_at_zero() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    for n in 0..stress(200) as u64 {
+        let queue = WorkQueue::new("brief").build_on(&executor).unwrap();
+        assert_eq!(queue.counters(), Counters::default());
+        for _ in 0..=n % 3 {
+            queue.spawn(|| ()).unwrap().join().unwrap();
+        }
+        assert_eq!(queue.counters().started, 1 + n % 3);
+    }
+}
+
+/// spec: O1 (started − completed = in flight, and every number only grows), while everything goes on.
+#[test]
+fn numbers_only_grow_and_agree_while_work_goes_on() {
+    let _limit = time_limit();
+    let executor = cpus(4);
+    let queues = all_kinds(&executor);
+    let (running, stop) = (Arc::new(AtomicUsize::new(0)), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for queue in &queues {
+            let (running, stop) = (&running, &stop);
+            scope.spawn(move || {
+                let mut queued = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    let running = Arc::clone(running);
+                    let item = queue.spawn(move || {
+                        bump(&running);
+                        if queued % 7 == 0 {
+                            cmwq::blocking(std::thread::yield_now);
+                        }
+                        running.fetch_sub(1, Ordering::SeqCst);
+                    });
+                    queued += 1;
+                    if queued % 16 == 0 {
+                        item.unwrap().join().unwrap();
+                    }
+                }
+                queue.flush().unwrap();
+                assert_eq!((queue.counters().started, queue.counters().completed), (queued, queued));
+            });
+        }
+        let mut before: [Counters; 4] = [Counters::default(); 4];
+        for _ in 0..stress(2000) {
+            for (queue, before) in queues.iter().zip(&mut before) {
+                let now = queue.counters();
+                assert!(now.started >= now.completed, "{now:?}");
+                assert!(now.started >= before.started && now.completed >= before.completed);
+                assert!(now.cpu_time >= before.cpu_time, "{now:?} after {before:?}");
+                assert!(now.concurrency_wakeups >= before.concurrency_wakeups);
+                assert!(now.away + now.stolen >= before.away + before.stolen);
+                *before = now;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(queues.iter().map(WorkQueue::counters).sum::<Counters>().in_flight(), 0);
+}
+
+/// Does the system tell what CPU time threads use?
+fn knows_cpu_time(executor: &Executor) -> bool {
+    !executor.dump().portable
+}
+
+/// spec: O1 (CPU time): while an item runs, and afterwards.
+#[test]
+fn cpu_time_is_seen_while_it_is_used() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queues = [WorkQueue::per_cpu("burns"), WorkQueue::unbound("burns")]
+        .map(|queue| queue.build_on(&executor).unwrap());
+    for queue in queues.iter().filter(|_| knows_cpu_time(&executor)) {
+        let stop = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&stop);
+        let item = queue.spawn(move || {
+            while !until.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        eventually("it has used 30 ms", || queue.counters().cpu_time >= Duration::from_millis(30));
+        assert_eq!(queue.counters().completed, 0);
+        stop.store(true, Ordering::Relaxed);
+        let seen = queue.counters().cpu_time;
+        item.unwrap().join().unwrap();
+        assert!(queue.counters().cpu_time >= seen);
+        queue.spawn(|| burn(Duration::from_millis(20))).unwrap().join().unwrap();
+        eventually("the next item's, too", || queue.counters().cpu_time >= seen + Duration::from_millis(20));
+    }
+}
+
+/// spec: O1 (CPU time): what is slept is not used.
+#[test]
+fn sleepers_use_none() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let kinds: [fn(&'static str) -> cmwq::WorkQueueBuilder; 2] =
+        [|name| WorkQueue::per_cpu(name), |name| WorkQueue::new(name)];
+    for kind in kinds {
+        let [burns, sleeps] = ["burns", "sleeps"].map(|name| kind(name).build_on(&executor).unwrap());
+        for _ in 0..30 {
+            drop(burns.spawn(|| burn(Duration::from_millis(1))).unwrap());
+            let nap = || cmwq::blocking(|| std::thread::sleep(Duration::from_millis(2)));
+            drop(sleeps.spawn(nap).unwrap());
+            burns.flush().unwrap();
+            sleeps.flush().unwrap();
+        }
+        if knows_cpu_time(&executor) {
+            let slack = Duration::from_millis(15);
+            eventually("the last one's is counted", || {
+                burns.counters().cpu_time >= Duration::from_millis(28)
+            });
+            is_about(burns.counters().cpu_time, Duration::from_millis(30), slack);
+            is_about(sleeps.counters().cpu_time, Duration::ZERO, slack);
+        }
+    }
+}
+
+/// spec: O1 (CPU time): queues that alternate on a worker are told apart, whatever their items' lengths are.
+#[test]
+fn queues_that_alternate_are_told_apart() {
+    let _limit = time_limit();
+    let executor = builder("core:1 pu:1").0.build().unwrap();
+    for (long, short, rounds) in [(3000, 0, 40), (400, 20, 300), (40, 2, 3000)] {
+        let [longs, shorts] =
+            ["longs", "shorts"].map(|name| WorkQueue::per_cpu(name).build_on(&executor).unwrap());
+        let begin = Instant::now();
+        for _ in 0..rounds {
+            for (queue, micros) in [(&longs, long), (&shorts, short)] {
+                drop(queue.spawn(move || spin(Duration::from_micros(micros))).unwrap());
+            }
+        }
+        for queue in [&longs, &shorts] {
+            queue.flush_timeout(SOON).unwrap();
+        }
+        if !knows_cpu_time(&executor) {
+            return;
+        }
+        let used = || [&longs, &shorts].map(|queue| queue.counters().cpu_time.as_secs_f64());
+        eventually("the worker rests", || {
+            used().iter().sum::<f64>() > 0.2 * begin.elapsed().as_secs_f64().min(0.1)
+        });
+        let [for_long, for_short] = used();
+        let share = for_long / (for_long + for_short);
+        println!("items of {long} and {short} us: {for_long:.4} s and {for_short:.4} s");
+        assert!(share > 0.6, "{share:.3} for items of {long} us, and not {short}");
+    }
+}
+
+/// Keeps a CPU busy for so long without a system call.
+fn spin(time: Duration) {
+    let begin = Instant::now();
+    while begin.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}

@@ -1,0 +1,132 @@
+//! How long items wait and run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cmwq::{Work, WorkQueue};
+
+use crate::support::{all_kinds, builder, cpus, held, on_each_executor, one_cpu_unseen, stress, time_limit};
+
+/// spec: O1 (histograms are off by default)
+#[test]
+fn nobody_measures_who_was_not_told_to() {
+    let executor = cpus(2);
+    for queue in all_kinds(&executor) {
+        queue.spawn(|| ()).unwrap().join().unwrap();
+        assert_eq!(queue.latency(), None);
+        queue.set_histograms(true);
+        assert!(queue.latency().unwrap().run.is_empty(), "what ran before was not timed");
+        queue.spawn(|| ()).unwrap().join().unwrap();
+        assert_eq!(queue.latency().unwrap().run.count(), 1);
+        queue.set_histograms(false);
+        queue.spawn(|| ()).unwrap().join().unwrap();
+        assert_eq!(queue.latency(), None);
+        queue.set_histograms(true);
+        assert_eq!(queue.latency().unwrap().run.count(), 1, "what was measured stays");
+    }
+}
+
+/// spec: O1: the executor says what holds for queues that do not say it, the system's too.
+#[test]
+fn an_executor_has_a_default() {
+    let executor = builder("core:1 pu:1").0.histograms(true).build().unwrap();
+    assert!(executor.events().latency().is_some());
+    assert!(WorkQueue::new("q").build_on(&executor).unwrap().latency().is_some());
+    assert!(WorkQueue::new("q").histograms(false).build_on(&executor).unwrap().latency().is_none());
+}
+
+/// spec: O1 (queue-to-start and run time): of each kind of items and queues, by whatever way they come.
+#[test]
+fn what_waits_and_what_runs_is_measured_apart() {
+    let _limit = time_limit();
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            queue.set_histograms(true);
+            let nap = || cmwq::blocking(|| std::thread::sleep(Duration::from_millis(2)));
+            queue.spawn(nap).unwrap().join().unwrap();
+            queue.queue(&Work::new(nap)).unwrap();
+            queue.spawn_batch([nap, nap]).unwrap();
+            queue.spawn_after(Duration::from_millis(1), nap).unwrap().join().unwrap();
+            queue.flush().unwrap();
+            let latency = queue.latency().unwrap();
+            assert_eq!((latency.run.count(), latency.queue_to_start.count()), (5, 5), "{}", queue.name());
+            assert!(latency.run.quantile(0.0) >= Duration::from_micros(1900), "{latency:?}");
+            assert!(latency.run.max() >= latency.run.mean());
+        }
+    });
+}
+
+/// spec: O1 (queue-to-start)
+#[test]
+fn waiting_is_from_the_queueing_to_the_beginning() {
+    let _limit = time_limit();
+    let executor = one_cpu_unseen();
+    for max_active in [1, 0] {
+        let queue =
+            WorkQueue::per_cpu("q").max_active(max_active).histograms(true).build_on(&executor).unwrap();
+        let (_holder, door) = held(&queue);
+        let item = queue.spawn(|| ()).unwrap();
+        std::thread::sleep(Duration::from_millis(10));
+        door.open();
+        item.join().unwrap();
+        let latency = queue.latency().unwrap();
+        assert!(latency.queue_to_start.max() >= Duration::from_millis(10), "{latency:?}");
+        assert!(latency.run.max() >= Duration::from_millis(10), "the holder's");
+        assert!(latency.run.quantile(0.5) < Duration::from_millis(10), "{latency:?}");
+    }
+}
+
+/// spec: O1: what was cancelled, and what was queued while nobody measured, leaves no time behind.
+#[test]
+fn an_item_is_timed_for_its_own_queueing() {
+    let _limit = time_limit();
+    let executor = one_cpu_unseen();
+    let queue = WorkQueue::per_cpu("q").histograms(true).build_on(&executor).unwrap();
+    let (_holder, door) = held(&queue);
+    let work = Work::new(|| ());
+    queue.queue(&work).unwrap();
+    assert!(work.cancel());
+    door.open();
+    queue.flush().unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    queue.set_histograms(false);
+    queue.queue(&work).unwrap();
+    work.flush().unwrap();
+    queue.set_histograms(true);
+    queue.queue(&work).unwrap();
+    work.flush().unwrap();
+    let waited = queue.latency().unwrap().queue_to_start;
+    assert_eq!(waited.count(), 2, "the holder, and the last one");
+    assert!(waited.max() < Duration::from_millis(50), "{waited:?}");
+}
+
+/// spec: O1 (sampled for short items): they stand for all; switched to and fro meanwhile without harm.
+#[test]
+fn samples_stand_for_all() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let queue = WorkQueue::new("q").histograms(true).build_on(&executor).unwrap();
+    let items = stress(40_000) as u64;
+    (0..items).for_each(|_| drop(queue.spawn(|| ()).unwrap()));
+    queue.flush().unwrap();
+    let latency = queue.latency().unwrap();
+    println!("{items} items: {} counted, run {:?}", latency.run.count(), latency.run.quantile(0.5));
+    for histogram in [&latency.run, &latency.queue_to_start] {
+        let difference = histogram.count().abs_diff(items);
+        assert!(difference < items / 4 + 500, "{} of {items}", histogram.count());
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                queue.set_histograms(false);
+                queue.set_histograms(true);
+            }
+        });
+        (0..stress(5000)).for_each(|_| drop(queue.spawn(|| ()).unwrap()));
+        queue.flush().unwrap();
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(queue.latency().unwrap().run.count() >= latency.run.count());
+}
