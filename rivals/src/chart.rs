@@ -171,7 +171,7 @@ impl Picture {
         for value in scale.lines() {
             let x = x(scale.place(value));
             self.line("grid", (x, TOP), (x, bottom + 4.0));
-            let text = format!("{:.2}", value).trim_end_matches('0').trim_end_matches('.').to_owned();
+            let text = format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned();
             self.label(x, bottom + 18.0, "small", "middle", &text);
         }
     }

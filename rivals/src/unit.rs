@@ -70,6 +70,7 @@ impl Unit {
             Self::Count => format!("{value:.0}"),
             _ if value.abs() >= 100.0 => format!("{value:.0}"),
             _ if value.abs() >= 10.0 => format!("{value:.1}"),
+            _ if value.abs() < 0.1 => format!("{value:.3}"),
             _ => format!("{value:.2}"),
         }
     }
@@ -86,8 +87,9 @@ mod tests {
 
     #[test]
     fn numbers_have_as_many_digits_as_mean_something() {
-        let texts = [0.001_234, 0.012_34, 0.123_4].map(|seconds| Unit::Milliseconds.text(seconds));
-        assert_eq!(texts, ["1.23", "12.3", "123"]);
+        let texts =
+            [0.000_012_34, 0.001_234, 0.012_34, 0.123_4].map(|seconds| Unit::Milliseconds.text(seconds));
+        assert_eq!(texts, ["0.012", "1.23", "12.3", "123"]);
         assert_eq!(Unit::ItemsPerSecond.full(2_345_678.0), "2346 k/s");
         assert_eq!(Unit::Count.full(7.0), "7");
     }
