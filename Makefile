@@ -7,7 +7,7 @@ LOOM_FLAGS = RUSTFLAGS="--cfg cmwq_loom" CARGO_TARGET_DIR=target/loom
 
 # What is not on by default. With all of them, one build serves all tests.
 FEATURES = serde tracing metrics control
-EVERYTHING = --workspace --all-features
+EVERYTHING = --workspace --exclude rivals --all-features
 
 # How long `make soak` goes on, and from which seed (the clock's, if none is given).
 SECONDS = 600
@@ -21,7 +21,7 @@ SANITIZE = RUSTFLAGS="-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer" CA
 SEEDS ?= 3
 
 .PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly bench \
-	bench-counters package screenshot
+	bench-counters rivals package screenshot
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
@@ -38,6 +38,7 @@ help:
 	@echo "make nightly       all of these as deep as a night is long: hours"
 	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
 	@echo "make bench-counters  what counting costs, against a build without, both in turns for ROUNDS=9 rounds"
+	@echo "make rivals        cmwq and what would be picked instead on the same work (QUICK=1 for a first look)"
 	@echo "make screenshot    draw the pictures in docs anew, from the tool itself"
 	@echo "make setup         install hwloc's headers and pkg-config, where that can be done"
 
@@ -128,9 +129,13 @@ bench-counters: setup
 	other=$$($(UNCOUNTED) $(CARGO) bench --bench counters --no-run 2>&1 | $(OTHER_BENCH)) && \
 		$(CARGO) bench --bench counters -- --against "$$PWD/$$other"
 
+# A first look is not written down.
+rivals: setup
+	$(CARGO) run --release -p rivals -- $(if $(QUICK),--quick,--write docs/benchmarks.md)
+
 package: setup
-	$(CARGO) package --workspace
+	$(CARGO) package --workspace --exclude rivals
 
 screenshot: setup
-	$(CARGO) build --release --workspace --all-features --bins --examples
+	$(CARGO) build --release $(EVERYTHING) --bins --examples
 	target/release/examples/screenshot target/release/cmwqctl docs

@@ -1,0 +1,189 @@
+//! What cmwq is to reach on each workload, and against whom.
+
+use crate::report::{CaseReport, Row};
+use crate::rival::{Entry, Part};
+use crate::unit::{Measure, Unit};
+
+/// Whose row counts: the best of cmwq's queues that tell, or this one.
+type Ours = Option<&'static str>;
+
+struct Aim {
+    workload: &'static str,
+    ours: Ours,
+    measure: &'static str,
+    bound: Bound,
+}
+
+enum Bound {
+    /// At least so many times as good as the best pool.
+    BestPool(f64),
+    /// At least so many times as good as the best pool of which each user has his own.
+    OwnPool(f64),
+    /// At least so many times as good as the channel with threads behind it.
+    Floor(f64),
+    /// No more than this, in the unit of the measure.
+    AtMost(f64),
+    /// No more than so many for each CPU, and these, and one for each item that sleeps.
+    Threads { per_cpu: f64, more: f64, asleep: bool },
+}
+
+/// An aim, and what became of it.
+pub(crate) struct Verdict {
+    pub(crate) case: String,
+    pub(crate) measure: &'static str,
+    pub(crate) aim: String,
+    /// Whose row, and its value.
+    pub(crate) ours: (&'static str, String),
+    /// The other row, its value, and how many times as good ours is.
+    pub(crate) other: Option<(&'static str, String, f64)>,
+    pub(crate) reached: bool,
+}
+
+const fn aim(workload: &'static str, ours: Ours, measure: &'static str, bound: Bound) -> Aim {
+    Aim { workload, ours, measure, bound }
+}
+
+const DEFAULT: Ours = Some("cmwq");
+const UNDECLARED: Ours = Some("cmwq-undeclared");
+
+static AIMS: &[Aim] = &[
+    aim("empty", None, "items", Bound::BestPool(1.3)),
+    aim("empty", None, "items", Bound::Floor(0.9)),
+    aim("reuse", Some("cmwq-reusable"), "items", Bound::BestPool(1.5)),
+    aim("batch", None, "items", Bound::BestPool(1.5)),
+    aim("latency", None, "p50", Bound::BestPool(1.0)),
+    aim("latency", None, "p99", Bound::BestPool(1.0)),
+    aim("roundtrip", None, "p50", Bound::BestPool(1.0)),
+    aim("roundtrip", None, "p99", Bound::BestPool(1.0)),
+    aim("cpu", DEFAULT, "of the ideal", Bound::AtMost(1.02)),
+    aim("cpu", DEFAULT, "threads", Bound::Threads { per_cpu: 1.0, more: 3.0, asleep: false }),
+    aim("cpu", DEFAULT, "sleeper p99", Bound::AtMost(0.5e-3)),
+    aim("mixed", DEFAULT, "of the ideal", Bound::AtMost(1.05)),
+    aim("mixed", UNDECLARED, "of the ideal", Bound::AtMost(1.15)),
+    aim("mixed", DEFAULT, "threads", Bound::AtMost(12.0)),
+    aim("mixed", UNDECLARED, "threads", Bound::AtMost(16.0)),
+    aim("block", None, "time", Bound::BestPool(1.0)),
+    aim("dep", DEFAULT, "p50", Bound::AtMost(1e-3)),
+    aim("dep", UNDECLARED, "p50", Bound::AtMost(5e-3)),
+    aim("tenants", DEFAULT, "threads", Bound::Threads { per_cpu: 3.0, more: 0.0, asleep: true }),
+    aim("tenants", DEFAULT, "memory grown", Bound::OwnPool(3.0)),
+    aim("hog", None, "p99", Bound::BestPool(5.0)),
+    aim("priority", None, "p99", Bound::BestPool(5.0)),
+    aim("chain", None, "items", Bound::BestPool(1.0)),
+    aim("fanout", None, "items", Bound::BestPool(1.0)),
+];
+
+/// What can be told from these reports.
+pub(crate) fn verdicts(reports: &[CaseReport], cpus: usize) -> Vec<Verdict> {
+    let of_case = |report| AIMS.iter().filter_map(move |aim| verdict(report, aim, cpus));
+    reports.iter().flat_map(of_case).collect()
+}
+
+fn verdict(report: &CaseReport, aim: &Aim, cpus: usize) -> Option<Verdict> {
+    if report.case.workload != aim.workload {
+        return None;
+    }
+    let measure = report.measures().find(|measure| measure.name == aim.measure)?;
+    let (row, value) = report.best(aim.measure, |rival| match aim.ours {
+        Some(name) => rival.name == name,
+        None => rival.can.part == Part::Cmwq,
+    })?;
+    let against = |times: f64, of: fn(&Entry) -> bool| {
+        let (other, best) = report.best(aim.measure, of)?;
+        let ratio = measure.better.ratio(value, best);
+        Some((Some((other.rival.name, measure.unit.full(best), ratio)), ratio >= times))
+    };
+    let (text, (other, reached)) = match aim.bound {
+        Bound::BestPool(times) => (times_text(times, "the best pool"), against(times, is_pool)?),
+        Bound::OwnPool(times) => (
+            times_text(times, "the best pool of one's own"),
+            against(times, |rival| is_pool(rival) && rival.can.tenants)?,
+        ),
+        Bound::Floor(times) => {
+            (times_text(times, "the channel"), against(times, |rival| rival.can.part == Part::Floor)?)
+        }
+        Bound::AtMost(most) => (format!("≤ {}", measure.unit.full(most)), (None, value <= most)),
+        Bound::Threads { per_cpu, more, asleep } => {
+            let most = per_cpu * cpus as f64 + more + if asleep { sleepers(report, row)? } else { 0.0 };
+            (format!("≤ {}", Unit::Count.text(most)), (None, value <= most))
+        }
+    };
+    Some(Verdict {
+        case: report.case.name(),
+        measure: aim.measure,
+        aim: text,
+        ours: (row.rival.name, full(measure, value)),
+        other,
+        reached,
+    })
+}
+
+/// What somebody would use instead.
+fn is_pool(rival: &Entry) -> bool {
+    matches!(rival.can.part, Part::Pool | Part::Threads)
+}
+
+/// How many items of this row slept at once.
+fn sleepers(report: &CaseReport, row: &Row) -> Option<f64> {
+    let column = report.measures().position(|measure| measure.name == "asleep at once")?;
+    Some(row.cells.get(column)?.as_ref()?.median)
+}
+
+fn times_text(times: f64, whom: &str) -> String {
+    if times == 1.0 { format!("no worse than {whom}") } else { format!("≥ {times} × as good as {whom}") }
+}
+
+fn full(measure: &Measure, value: f64) -> String {
+    measure.unit.full(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AIMS, verdicts};
+    use crate::report::tests::report;
+    use crate::workload::CASES;
+
+    #[test]
+    fn every_aim_is_of_a_case_that_measures_it() {
+        for aim in AIMS {
+            let cases: Vec<_> = CASES.iter().filter(|case| case.workload == aim.workload).collect();
+            assert!(!cases.is_empty(), "{}", aim.workload);
+            let common = &crate::bed::COMMON;
+            for case in cases {
+                let mut measures = case.measures.iter().chain(common);
+                assert!(
+                    measures.any(|measure| measure.name == aim.measure),
+                    "{} {}",
+                    aim.workload,
+                    aim.measure
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_best_queue_is_held_against_the_best_pool_and_the_floor() {
+        let rows = [
+            ("rayon", Some(2e6)),
+            ("threadpool", None),
+            ("channel", Some(4e6)),
+            ("cmwq", Some(3e6)),
+            ("cmwq-unbound", Some(1e6)),
+        ];
+        let verdicts = verdicts(&[report("empty/1", &rows)], 2);
+        let told: Vec<_> = verdicts
+            .iter()
+            .map(|verdict| (verdict.ours.0, verdict.other.as_ref().unwrap().0, verdict.reached))
+            .collect();
+        assert_eq!(told, [("cmwq", "rayon", true), ("cmwq", "channel", false)]);
+        assert_eq!(verdicts[0].other.as_ref().unwrap().2, 1.5);
+    }
+
+    #[test]
+    fn a_bound_needs_no_rival() {
+        let verdicts =
+            verdicts(&[report("dep", &[("cmwq", Some(2e-3)), ("cmwq-undeclared", Some(2e-3))])], 2);
+        let told: Vec<_> = verdicts.iter().map(|verdict| (verdict.aim.as_str(), verdict.reached)).collect();
+        assert_eq!(told, [("≤ 1.00 ms", false), ("≤ 5.00 ms", true)]);
+    }
+}

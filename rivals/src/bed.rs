@@ -1,0 +1,188 @@
+//! Where one rival runs one case: a process of its own, which is watched.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::effort::Effort;
+use crate::stats;
+use crate::system::{self, Memory, Usage};
+use crate::unit::{Better, Measure, Unit};
+
+/// What is measured of every case, after what is its own.
+pub(crate) const COMMON: [Measure; 10] = [
+    Measure { name: "threads", unit: Unit::Count, better: Better::Less },
+    Measure { name: "after 3 s", unit: Unit::Count, better: Better::Less },
+    Measure { name: "voluntary switches", unit: Unit::Count, better: Better::Less },
+    Measure { name: "involuntary", unit: Unit::Count, better: Better::Less },
+    Measure { name: "CPU time", unit: Unit::Seconds, better: Better::Less },
+    Measure { name: "RSS", unit: Unit::Megabytes, better: Better::Less },
+    Measure { name: "memory grown", unit: Unit::Megabytes, better: Better::Less },
+    Measure { name: "sleeper p50", unit: Unit::Microseconds, better: Better::Less },
+    Measure { name: "sleeper p99", unit: Unit::Microseconds, better: Better::Less },
+    Measure { name: "sleeper max", unit: Unit::Microseconds, better: Better::Less },
+];
+
+/// How long the threads of the rival have had nothing to do when they are counted again.
+pub(crate) const SETTLED: Duration = Duration::from_secs(3);
+/// What the sleeper asks for.
+const NAP: Duration = Duration::from_millis(1);
+
+/// Threads of ours, which are not counted as the rival's. The main thread is one.
+static OURS: AtomicUsize = AtomicUsize::new(1);
+
+pub(crate) struct Bed {
+    pub(crate) effort: Effort,
+    /// An unrelated thread sleeps and wakes up meanwhile. It would keep the CPUs awake that a latency is measured on.
+    sleeper: bool,
+    settles: bool,
+    /// Anonymous megabytes before there was anything of the rival's.
+    begun_with: Option<f64>,
+    seen: Cell<Seen>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    usage: Usage,
+    threads: Option<usize>,
+    peak: Option<f64>,
+    anonymous: Option<f64>,
+    sleeper: Option<[f64; 3]>,
+}
+
+impl Bed {
+    pub(crate) fn new(effort: Effort, sleeper: bool, settles: bool) -> Self {
+        let begun_with = system::memory(Memory::Anonymous);
+        Self { effort, sleeper, settles, begun_with, seen: Cell::default() }
+    }
+
+    /// See [`Effort::of`].
+    pub(crate) fn count(&self, full: usize) -> usize {
+        self.effort.of(full)
+    }
+
+    /// Watches what is done here, and says how long it took.
+    pub(crate) fn watch(&self, work: impl FnOnce()) -> Duration {
+        let sleeper = self.sleeper.then(Sleeper::start);
+        let before = Usage::of_process();
+        let begin = Instant::now();
+        work();
+        let time = begin.elapsed();
+        let mut usage = Usage::of_process().without(before);
+        let (mut threads, mut lateness) = (rivals_threads(), None);
+        if let Some(slept) = sleeper.map(Sleeper::stop) {
+            usage = usage.without(slept.usage);
+            threads = threads.max(slept.threads);
+            lateness = Some(slept.lateness);
+        }
+        let [peak, anonymous] = [Memory::Peak, Memory::Anonymous].map(system::memory);
+        self.seen.set(Seen { usage, threads, peak, anonymous, sleeper: lateness });
+        time
+    }
+
+    /// Of what was watched.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        self.seen.get().usage.cpu_seconds
+    }
+
+    /// What was seen, in the order of [`COMMON`].
+    pub(crate) fn common(&self) -> Vec<Option<f64>> {
+        let seen = self.seen.get();
+        let after = self.settles.then(|| {
+            thread::sleep(SETTLED);
+            rivals_threads()
+        });
+        let count = |threads: Option<usize>| threads.map(|threads| threads as f64);
+        let mut values = vec![
+            count(seen.threads),
+            after.and_then(count),
+            Some(seen.usage.voluntary),
+            Some(seen.usage.involuntary),
+            Some(seen.usage.cpu_seconds),
+            seen.peak,
+            seen.anonymous.zip(self.begun_with).map(|(ended, begun)| ended - begun),
+        ];
+        values.extend(seen.sleeper.map_or([None; 3], |late| late.map(Some)));
+        values
+    }
+}
+
+/// Runs the same on so many threads of ours at once, each of which is told its number. Says how long it took from when all
+/// of them were there until `over` has returned, too.
+pub(crate) fn issue(
+    bed: &Bed,
+    issuers: usize,
+    issuer: impl Fn(usize) + Sync,
+    over: impl FnOnce(),
+) -> Duration {
+    let barrier = std::sync::Barrier::new(issuers + 1);
+    OURS.fetch_add(issuers, Relaxed);
+    let time = thread::scope(|scope| {
+        for number in 0..issuers {
+            let (barrier, issuer) = (&barrier, &issuer);
+            scope.spawn(move || {
+                barrier.wait();
+                issuer(number);
+                // Whoever had left would be taken for one of the rival's who had.
+                barrier.wait();
+            });
+        }
+        let time = bed.watch(|| {
+            barrier.wait();
+            over();
+        });
+        barrier.wait();
+        time
+    });
+    OURS.fetch_sub(issuers, Relaxed);
+    time
+}
+
+fn rivals_threads() -> Option<usize> {
+    Some(system::threads()?.saturating_sub(OURS.load(Relaxed)))
+}
+
+/// A thread that has nothing to do with any of this and sleeps a millisecond at a time. On the way it counts threads.
+struct Sleeper {
+    stop: Arc<AtomicBool>,
+    thread: thread::JoinHandle<Slept>,
+}
+
+struct Slept {
+    usage: Usage,
+    threads: Option<usize>,
+    lateness: [f64; 3],
+}
+
+impl Sleeper {
+    fn start() -> Self {
+        OURS.fetch_add(1, Relaxed);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || Self::sleep(&stopped));
+        Self { stop, thread }
+    }
+
+    fn sleep(stopped: &AtomicBool) -> Slept {
+        let mut late = Vec::with_capacity(1 << 16);
+        let mut threads = None;
+        while !stopped.load(Relaxed) {
+            let begin = Instant::now();
+            thread::sleep(NAP);
+            late.push(begin.elapsed().saturating_sub(NAP).as_secs_f64());
+            threads = threads.max(rivals_threads());
+        }
+        late.sort_by(f64::total_cmp);
+        let lateness = [50, 99, 100].map(|percent| stats::percentile(&late, percent).unwrap_or(0.0));
+        Slept { usage: Usage::of_this_thread(), threads, lateness }
+    }
+
+    fn stop(self) -> Slept {
+        self.stop.store(true, Relaxed);
+        let slept = self.thread.join().expect("the sleeper does not panic");
+        OURS.fetch_sub(1, Relaxed);
+        slept
+    }
+}

@@ -1,0 +1,108 @@
+//! One rival runs one case: in a process of its own, so that its threads, memory and CPU time are nobody else's.
+
+use std::io::{self, Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bed::{self, Bed};
+use crate::effort::Effort;
+use crate::rival::Entry;
+use crate::workload::Case;
+
+/// A measurement that is to be made.
+#[derive(Clone, Copy)]
+pub(crate) struct Task {
+    pub(crate) case: &'static Case,
+    pub(crate) rival: &'static Entry,
+    pub(crate) effort: Effort,
+    /// Threads are counted again when they have had nothing to do for long.
+    pub(crate) settles: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// Values of the case's own measures, and then of [`COMMON`](crate::bed::COMMON) ones.
+    Done(Vec<Option<f64>>),
+    /// It had not come to its end after so many seconds.
+    Stuck(u64),
+    Failed(String),
+}
+
+/// What a child tells.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    values: Vec<Option<f64>>,
+}
+
+impl Task {
+    /// Has a child do it, and waits.
+    pub(crate) fn measure(&self) -> Outcome {
+        match self.start() {
+            Ok(outcome) => outcome,
+            Err(error) => Outcome::Failed(format!("no child: {error}")),
+        }
+    }
+
+    /// Hardly any work is done sooner.
+    fn limit(&self) -> Duration {
+        if self.effort == Effort::Tiny { self.case.limit / 2 } else { self.case.limit }
+    }
+
+    fn start(&self) -> io::Result<Outcome> {
+        let settles = if self.settles { "settle" } else { "leave" };
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["--child", &self.case.name(), self.rival.name, self.effort.name(), settles])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let (told, complained) = (read(child.stdout.take()), read(child.stderr.take()));
+        let patience = self.limit() + if self.settles { bed::SETTLED } else { Duration::ZERO };
+        // It has told all when it closes the pipe, which it does at its end.
+        let told = match told.recv_timeout(patience) {
+            Err(RecvTimeoutError::Timeout) => {
+                child.kill()?;
+                child.wait()?;
+                return Ok(Outcome::Stuck(self.limit().as_secs()));
+            }
+            told => told.unwrap_or_default(),
+        };
+        let status = child.wait()?;
+        Ok(match serde_json::from_str::<Told>(&told) {
+            Ok(told) if status.success() => Outcome::Done(told.values),
+            _ => {
+                let complained = complained.recv().unwrap_or_default();
+                let reason = complained.lines().find(|line| !line.trim().is_empty());
+                Outcome::Failed(format!("{status}: {}", reason.unwrap_or("it says nothing")))
+            }
+        })
+    }
+
+    /// Does it here. Does not return to its caller's threads: the rival's are still there.
+    pub(crate) fn run(&self) -> io::Result<()> {
+        let bed = Bed::new(self.effort, self.case.sleeper, self.settles);
+        let own = (self.rival.run)(self.case, &bed);
+        let values = own.into_iter().map(Some).chain(bed.common()).collect();
+        let told = serde_json::to_string(&Told { values })?;
+        let mut out = io::stdout().lock();
+        out.write_all(told.as_bytes())?;
+        out.flush()
+    }
+}
+
+/// All of a pipe, once.
+fn read(pipe: Option<impl Read + Send + 'static>) -> std::sync::mpsc::Receiver<String> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        let mut text = Vec::new();
+        // What cannot be read was not told.
+        let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut text));
+        let _ = send.send(String::from_utf8_lossy(&text).into_owned());
+    });
+    receive
+}

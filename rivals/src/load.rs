@@ -1,0 +1,76 @@
+//! What items do, and how the issuer learns that they have.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Keeps a CPU busy for so much of this thread's CPU time: who is preempted has not worked meanwhile.
+pub(crate) fn burn(time: Duration) {
+    let now = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+    };
+    let end = now() + time;
+    while now() < end {
+        std::hint::spin_loop();
+    }
+}
+
+/// A fixed amount of work: so many multiplications, each of which needs the one before, of some nanosecond.
+pub(crate) fn work(steps: u32, seed: u64) -> u64 {
+    (0..steps).fold(black_box(seed), |value, _| value.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(7))
+}
+
+/// An item that captures 32 bytes and does nothing with them, but that it counts.
+pub(crate) fn no_op(seed: u64, latch: &'static Latch) -> impl Fn() + Send + Sync + 'static {
+    let captured = [seed; 3];
+    move || {
+        black_box(captured);
+        latch.count_down();
+    }
+}
+
+/// Opens when it was counted down to zero. One thread waits at a time.
+///
+/// It lives as long as the process, so that an item that captures it counts no references.
+pub(crate) struct Latch {
+    left: AtomicUsize,
+    waiter: Mutex<Option<Thread>>,
+}
+
+impl Latch {
+    pub(crate) fn new(count: usize) -> &'static Self {
+        Box::leak(Box::new(Self { left: AtomicUsize::new(count), waiter: Mutex::new(None) }))
+    }
+
+    /// Closes it again. Nobody counts or waits now.
+    pub(crate) fn reset(&self, count: usize) {
+        self.left.store(count, Ordering::Release);
+    }
+
+    pub(crate) fn count_down(&self) {
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // The waiter leaves its name and then looks at the count, so it was either left in time or is not needed.
+            let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner).take();
+            waiter.inspect(Thread::unpark);
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.left.load(Ordering::Acquire) == 0
+    }
+
+    pub(crate) fn wait(&self) {
+        if self.is_open() {
+            return;
+        }
+        *self.waiter.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
+        while !self.is_open() {
+            thread::park();
+        }
+    }
+}

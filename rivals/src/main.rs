@@ -1,0 +1,90 @@
+//! cmwq and what would be picked instead, on the same work.
+//!
+//! ```text
+//! cargo run --release -p rivals -- --quick
+//! cargo run --release -p rivals -- mixed --json
+//! cargo run --release -p rivals -- empty/2 --rival rayon --rival 'cmwq*' --rounds 9
+//! cargo run --release -p rivals -- --write docs/benchmarks.md
+//! ```
+//!
+//! | module | |
+//! |---|---|
+//! | `args`, `effort` | the command line, and how much is measured |
+//! | `rival` | everybody who takes part, behind one trait |
+//! | `workload` | what is to be done, one file each, and its definition |
+//! | `load` | what items do |
+//! | `bed`, `system` | where a rival runs, and what the system tells of it |
+//! | `child`, `run` | a process for each measurement, and the rounds of them |
+//! | `unit`, `stats`, `report` | numbers, and what came of all |
+//! | `aims` | what cmwq is to reach |
+//! | `table`, `json`, `chart`, `page`, `about` | ways to show them |
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of all crates")]
+
+mod about;
+mod aims;
+mod args;
+mod bed;
+mod chart;
+mod child;
+mod effort;
+mod json;
+mod load;
+mod page;
+mod report;
+mod rival;
+mod run;
+mod stats;
+mod system;
+mod table;
+mod unit;
+mod workload;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use about::About;
+use args::{Args, Command};
+
+fn main() -> ExitCode {
+    let done = match Command::parse(lexopt::Parser::from_env()) {
+        Ok(Command::Run(args)) => run(&args),
+        Ok(Command::Child(task)) => task.run(),
+        Ok(Command::Print(text)) => print(&text),
+        Err(error) => {
+            eprintln!("rivals: {error}\nTry 'rivals --help' for more information.");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rivals: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> io::Result<()> {
+    let about = About::this_run(args);
+    let reports = run::measure(args);
+    let verdicts = aims::verdicts(&reports, about.cpus);
+    if let Some(folder) = &args.svg {
+        page::draw(folder, &reports)?;
+    }
+    if let Some(file) = &args.write {
+        page::write(file, &about, &reports, &verdicts)?;
+    }
+    print(&if args.json {
+        json::text(&about, &reports, &verdicts)
+    } else {
+        page::plain(&about, &reports, &verdicts)
+    })
+}
+
+/// A reader that has seen enough does not change what was found.
+fn print(text: &str) -> io::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}

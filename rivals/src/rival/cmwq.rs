@@ -1,0 +1,128 @@
+use std::marker::PhantomData;
+
+use cmwq::{AffinityScope, Attrs, Executor, WorkQueue, WorkQueueBuilder, blocking};
+
+use super::{Can, Part, Rival};
+
+const UNLIMITED: &str = "the queue has no limit";
+
+/// A queue of this kind, those of urgent and of long items beside it, and the executor of all three.
+pub(crate) struct Cmwq<K> {
+    queue: WorkQueue,
+    urgent: WorkQueue,
+    /// If long items are to tell that they are long.
+    long: Option<WorkQueue>,
+    kind: PhantomData<fn() -> K>,
+}
+
+/// Which queue, and how it is used.
+pub(crate) trait Kind: 'static {
+    const NAME: &'static str;
+    const PART: Part;
+
+    fn queue(name: &str) -> WorkQueueBuilder;
+}
+
+/// A row for each: its type, its name, what it is there for, and its queue.
+macro_rules! kinds {
+    ($($kind:ident, $name:literal, $part:ident, $queue:expr;)*) => {$(
+        pub(crate) struct $kind;
+
+        impl Kind for $kind {
+            const NAME: &'static str = $name;
+            const PART: Part = Part::$part;
+
+            fn queue(name: &str) -> WorkQueueBuilder {
+                $queue(name)
+            }
+        }
+    )*};
+}
+
+kinds! {
+    Default, "cmwq", Cmwq, WorkQueue::new;
+    Undeclared, "cmwq-undeclared", Undeclared, WorkQueue::new;
+    PerCpu, "cmwq-per-cpu", Cmwq, WorkQueue::per_cpu;
+    PerCpuUndeclared, "cmwq-per-cpu-undeclared", Undeclared, WorkQueue::per_cpu;
+    Unbound, "cmwq-unbound", Cmwq, WorkQueue::unbound;
+    Ordered, "cmwq-ordered", Ordered, WorkQueue::ordered;
+    Reusable, "cmwq-reusable", Reusable, WorkQueue::new;
+    ScopeCpu, "cmwq-scope-cpu", Scope, scoped(AffinityScope::Cpu);
+    ScopeSmt, "cmwq-scope-smt", Scope, scoped(AffinityScope::Smt);
+    ScopeCacheShard, "cmwq-scope-cache_shard", Scope, scoped(AffinityScope::CacheShard);
+    ScopeCache, "cmwq-scope-cache", Scope, scoped(AffinityScope::Cache);
+    ScopeNuma, "cmwq-scope-numa", Scope, scoped(AffinityScope::Numa);
+    ScopeSystem, "cmwq-scope-system", Scope, scoped(AffinityScope::System);
+}
+
+/// As the kernel's test has it: unbound.
+fn scoped(scope: AffinityScope) -> impl Fn(&str) -> WorkQueueBuilder {
+    move |name| WorkQueue::unbound(name).attrs(Attrs::new().scope(scope))
+}
+
+impl<K: Kind> Cmwq<K> {
+    fn on(executor: &Executor, limit: Option<usize>) -> Self {
+        let build = |queue: WorkQueueBuilder| queue.build_on(executor).expect("the kinds are well-formed");
+        let queue = |name| match limit {
+            Some(limit) => K::queue(name).max_active_total(limit),
+            None => K::queue(name),
+        };
+        // An ordered queue has no priority. It is in no workload that asks for one.
+        let urgent = if K::PART == Part::Ordered { queue("urgent") } else { queue("urgent").high_priority() };
+        let tells = K::PART == Part::Cmwq;
+        let long = tells.then(|| build(WorkQueue::per_cpu("long").cpu_intensive()));
+        Self { queue: build(queue("items")), urgent: build(urgent), long, kind: PhantomData }
+    }
+}
+
+impl<K: Kind> Rival for Cmwq<K> {
+    const NAME: &'static str = K::NAME;
+    const CAN: Can = Can {
+        part: K::PART,
+        limits: !matches!(K::PART, Part::Ordered),
+        batches: true,
+        priorities: !matches!(K::PART, Part::Ordered),
+        tenants: true,
+    };
+
+    fn new(limit: Option<usize>) -> Self {
+        Self::on(&executor(), limit)
+    }
+
+    fn tenants(count: usize) -> Vec<Self> {
+        let executor = executor();
+        (0..count).map(|_| Self::on(&executor, None)).collect()
+    }
+
+    fn spawn<F: FnOnce() + Send + 'static>(&self, item: F) {
+        drop(self.queue.spawn(item).expect(UNLIMITED));
+    }
+
+    fn join<F: FnOnce() -> u64 + Send + 'static>(&self, item: F) -> u64 {
+        self.queue.spawn(item).expect(UNLIMITED).join().expect("the item does not panic")
+    }
+
+    fn batch<F: FnOnce() + Send + 'static>(&self, items: impl Iterator<Item = F>) {
+        drop(self.queue.spawn_batch(items).expect(UNLIMITED));
+    }
+
+    fn spawn_urgent<F: FnOnce() + Send + 'static>(&self, item: F) {
+        drop(self.urgent.spawn(item).expect(UNLIMITED));
+    }
+
+    fn spawn_long<F: FnOnce() + Send + 'static>(&self, item: F) {
+        drop(self.long.as_ref().unwrap_or(&self.queue).spawn(item).expect(UNLIMITED));
+    }
+
+    fn block(sleep: impl FnOnce()) {
+        if K::PART == Part::Undeclared { sleep() } else { blocking(sleep) }
+    }
+
+    fn queue(&self) -> Option<&WorkQueue> {
+        matches!(K::PART, Part::Reusable | Part::Scope).then_some(&self.queue)
+    }
+}
+
+fn executor() -> Executor {
+    Executor::builder().build().expect("an executor can be made")
+}

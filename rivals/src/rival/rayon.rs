@@ -1,0 +1,42 @@
+use super::{Can, Rival, cpus};
+
+/// Last in, first out on the worker that spawns; from outside, in order.
+pub(crate) struct Rayon(rayon::ThreadPool);
+
+/// First in, first out, for each thread that spawns.
+pub(crate) struct RayonFifo(Rayon);
+
+impl Rival for Rayon {
+    const NAME: &'static str = "rayon";
+    const CAN: Can = Can::POOL;
+
+    fn new(limit: Option<usize>) -> Self {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(limit.unwrap_or_else(cpus));
+        Self(pool.build().expect("threads can be made"))
+    }
+
+    fn spawn<F: FnOnce() + Send + 'static>(&self, item: F) {
+        self.0.spawn(item);
+    }
+
+    fn join<F: FnOnce() -> u64 + Send + 'static>(&self, item: F) -> u64 {
+        self.0.install(item)
+    }
+}
+
+impl Rival for RayonFifo {
+    const NAME: &'static str = "rayon-fifo";
+    const CAN: Can = Can::POOL;
+
+    fn new(limit: Option<usize>) -> Self {
+        Self(Rayon::new(limit))
+    }
+
+    fn spawn<F: FnOnce() + Send + 'static>(&self, item: F) {
+        self.0.0.spawn_fifo(item);
+    }
+
+    fn join<F: FnOnce() -> u64 + Send + 'static>(&self, item: F) -> u64 {
+        self.0.join(item)
+    }
+}

@@ -1,0 +1,92 @@
+//! Medians, spreads, percentiles, and an order that nobody chose.
+
+/// The middle of a sample, and how far its middle half reaches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+impl Spread {
+    /// Of nothing, there is none.
+    pub(crate) fn of(values: &[f64]) -> Option<Self> {
+        let mut values = values.to_vec();
+        values.sort_by(f64::total_cmp);
+        let at = |share: f64| {
+            let place = share * (values.len() - 1) as f64;
+            let (low, high) = (values[place.floor() as usize], values[place.ceil() as usize]);
+            low + (high - low) * place.fract()
+        };
+        (!values.is_empty()).then(|| Self { median: at(0.5), low: at(0.25), high: at(0.75) })
+    }
+
+    /// Half of the width, in percent of the median.
+    pub(crate) fn percent(&self) -> f64 {
+        if self.median == 0.0 { 0.0 } else { 50.0 * (self.high - self.low) / self.median }
+    }
+}
+
+/// The least of these ascending values that so many percent of them do not exceed.
+pub(crate) fn percentile(ascending: &[f64], percent: usize) -> Option<f64> {
+    let rank = (ascending.len() * percent).div_ceil(100).max(1);
+    ascending.get(rank - 1).copied()
+}
+
+/// Numbers that look random (SplitMix64), always the same from one seed.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn shuffle<T>(&mut self, values: &mut [T]) {
+        for last in (1..values.len()).rev() {
+            values.swap(last, (self.next() % (last as u64 + 1)) as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Random, Spread, percentile};
+
+    #[test]
+    fn a_spread_is_the_middle_half() {
+        assert_eq!(Spread::of(&[]), None);
+        assert_eq!(Spread::of(&[3.0]), Some(Spread { median: 3.0, low: 3.0, high: 3.0 }));
+        let five = Spread::of(&[50.0, 10.0, 30.0, 20.0, 40.0]).unwrap();
+        assert_eq!(five, Spread { median: 30.0, low: 20.0, high: 40.0 });
+        assert!((five.percent() - 100.0 / 3.0).abs() < 1e-9);
+        assert_eq!(Spread::of(&[1.0, 2.0]).unwrap().median, 1.5);
+    }
+
+    #[test]
+    fn a_percentile_is_a_value_that_occurred() {
+        let values: Vec<f64> = (1..=200).map(f64::from).collect();
+        assert_eq!(percentile(&values, 50), Some(100.0));
+        assert_eq!(percentile(&values, 99), Some(198.0));
+        assert_eq!(percentile(&values, 100), Some(200.0));
+        assert_eq!(percentile(&values[..1], 50), Some(1.0));
+        assert_eq!(percentile(&[], 50), None);
+    }
+
+    #[test]
+    fn a_shuffle_keeps_everybody_and_is_repeated_from_its_seed() {
+        let shuffled = |seed| {
+            let mut values: Vec<u32> = (0..20).collect();
+            Random(seed).shuffle(&mut values);
+            values
+        };
+        assert_eq!(shuffled(7), shuffled(7));
+        assert_ne!(shuffled(7), shuffled(8));
+        let mut sorted = shuffled(7);
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..20).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,30 @@
+use std::thread;
+use std::time::Duration;
+
+use super::forever;
+use crate::bed::Bed;
+use crate::load::Latch;
+use crate::rival::Rival;
+
+const ITEMS: usize = 2000;
+const SLEEP: Duration = Duration::from_millis(10);
+
+pub(super) fn run<R: Rival>(bed: &Bed, limit: usize) -> Vec<f64> {
+    let rival = forever::<R>(Some(limit));
+    // Fewer would not reach the limit.
+    let count = bed.count(10 * ITEMS).min(ITEMS);
+    sleep(rival, limit.min(count));
+    let time = bed.watch(|| sleep(rival, count));
+    vec![time.as_secs_f64()]
+}
+
+fn sleep<R: Rival>(rival: &R, count: usize) {
+    let latch = Latch::new(count);
+    for _ in 0..count {
+        rival.spawn(move || {
+            R::block(|| thread::sleep(SLEEP));
+            latch.count_down();
+        });
+    }
+    latch.wait();
+}

@@ -1,0 +1,23 @@
+use super::{forever, items, of_each};
+use crate::bed::{Bed, issue};
+use crate::load::{Latch, no_op};
+use crate::rival::Rival;
+
+const ITEMS: usize = 200_000;
+
+pub(super) fn run<R: Rival>(bed: &Bed, producers: usize) -> Vec<f64> {
+    let rival = forever::<R>(None);
+    warm_up(rival, items::<R>(bed, ITEMS / 10));
+    let each = items::<R>(bed, ITEMS) / producers;
+    let latch = Latch::new(each * producers);
+    let produce = |_| (0..each).for_each(|seed| rival.spawn(no_op(seed as u64, latch)));
+    let time = issue(bed, producers, produce, || latch.wait());
+    of_each(bed, each * producers, time)
+}
+
+/// Threads are there, and memory has been asked for.
+pub(super) fn warm_up<R: Rival>(rival: &R, count: usize) {
+    let latch = Latch::new(count);
+    (0..count).for_each(|seed| rival.spawn(no_op(seed as u64, latch)));
+    latch.wait();
+}

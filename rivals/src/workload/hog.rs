@@ -1,0 +1,44 @@
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use super::{Starts, cpus, forever, percentiles};
+use crate::bed::Bed;
+use crate::load::{Latch, burn};
+use crate::rival::Rival;
+
+const ITEMS: usize = 300;
+const PAUSE: Duration = Duration::from_millis(5);
+const HOG: Duration = Duration::from_millis(50);
+
+pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
+    let rival = forever::<R>(None);
+    let count = bed.count(ITEMS);
+    let hogs = 2 * cpus();
+    let (starts, all) = (Starts::new(count), Latch::new(count + hogs));
+    let stop: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+    bed.watch(|| {
+        (0..hogs).for_each(|_| rival.spawn_long(move || hog(rival, stop, all)));
+        for number in 0..count {
+            thread::sleep(PAUSE);
+            let queued = starts.now();
+            rival.spawn(move || {
+                starts.begin(number, queued);
+                all.count_down();
+            });
+        }
+        stop.store(true, Relaxed);
+        all.wait();
+    });
+    percentiles(starts.lateness(), &[99, 50, 100])
+}
+
+/// There is always another one.
+fn hog<R: Rival>(rival: &'static R, stop: &'static AtomicBool, all: &'static Latch) {
+    burn(HOG);
+    if stop.load(Relaxed) {
+        all.count_down();
+    } else {
+        rival.spawn_long(move || hog(rival, stop, all));
+    }
+}

@@ -1,0 +1,31 @@
+use std::thread;
+use std::time::Duration;
+
+use super::{Starts, empty, forever, percentiles};
+use crate::bed::Bed;
+use crate::load::Latch;
+use crate::rival::Rival;
+
+const ITEMS: usize = 500;
+/// All threads are asleep after that.
+const PAUSE: Duration = Duration::from_millis(1);
+
+pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
+    let rival = forever::<R>(None);
+    empty::warm_up(rival, 100);
+    let count = bed.count(ITEMS);
+    let (starts, latch) = (Starts::new(count), Latch::new(0));
+    bed.watch(|| {
+        for number in 0..count {
+            thread::sleep(PAUSE);
+            latch.reset(1);
+            let queued = starts.now();
+            rival.spawn(move || {
+                starts.begin(number, queued);
+                latch.count_down();
+            });
+            latch.wait();
+        }
+    });
+    percentiles(starts.lateness(), &[50, 99])
+}

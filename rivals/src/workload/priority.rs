@@ -1,0 +1,36 @@
+use std::thread;
+use std::time::Duration;
+
+use super::{Starts, forever, percentiles};
+use crate::bed::Bed;
+use crate::load::{Latch, burn};
+use crate::rival::Rival;
+
+const BACKLOG: usize = 8000;
+const BURN: Duration = Duration::from_micros(500);
+const URGENT: usize = 300;
+const PAUSE: Duration = Duration::from_millis(5);
+
+pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
+    let rival = forever::<R>(None);
+    let (backlog, count) = (bed.count(BACKLOG), bed.count(URGENT));
+    let (starts, all) = (Starts::new(count), Latch::new(backlog + count));
+    bed.watch(|| {
+        for _ in 0..backlog {
+            rival.spawn(move || {
+                burn(BURN);
+                all.count_down();
+            });
+        }
+        for number in 0..count {
+            thread::sleep(PAUSE);
+            let queued = starts.now();
+            rival.spawn_urgent(move || {
+                starts.begin(number, queued);
+                all.count_down();
+            });
+        }
+        all.wait();
+    });
+    percentiles(starts.lateness(), &[99, 50, 100])
+}
