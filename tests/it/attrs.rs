@@ -383,7 +383,7 @@ fn pools_that_nobody_uses_are_closed() {
     });
     eventually("and its threads", || {
         let dump = executor.dump();
-        dump.threads == dump.pools.iter().map(|pool| pool.workers).sum()
+        dump.threads == dump.pools.iter().map(|pool| pool.workers).sum::<usize>()
     });
     assert!(names.len() <= 12 * 4, "{} different pools: {names:?}", names.len());
     falls_quiet(&prefix);
