@@ -169,7 +169,8 @@ fn unbound_pools_are_shared_by_equals_and_end_with_their_last_user() {
     let second = used(WorkQueue::unbound("b"));
     let ordered = used(WorkQueue::ordered("c"));
     assert_eq!(executor.dump().pools.len(), 1, "{}", executor.dump());
-    let nice = used(WorkQueue::unbound("d").attrs(Attrs::new().nice(5)));
+    // Not that of the process, which may be a nice one.
+    let nice = used(WorkQueue::unbound("d").attrs(Attrs::new().nice(18)));
     let managed = used(WorkQueue::new("e"));
     let half = used(WorkQueue::new("f").attrs(Attrs::new().cpus(CpuSet::single(1))));
     let targets: Vec<_> = executor.dump().pools.iter().map(|pool| pool.target).collect();
