@@ -8,8 +8,8 @@ use std::time::Duration;
 use cmwq::{Attrs, BuildExecutorError, CpuSet, Executor, TopologyError, TopologySource, WorkQueue};
 
 use crate::support::{
-    builder, cpus, current_pool, eventually, falls_quiet, on_each_executor, one_cpu, own_status, threads_of,
-    time_limit,
+    PATIENCE, builder, cpus, current_pool, eventually, falls_quiet, on_each_executor, one_cpu, own_status,
+    threads_of, time_limit,
 };
 
 fn assert_shared<T: Send + Sync + 'static>() {}
@@ -59,7 +59,7 @@ fn every_setting_is_taken() {
 /// spec: E2 (default CPUs: the process's own affinity mask, default topology: probed)
 #[test]
 fn by_default_an_executor_uses_the_cpus_of_the_process() {
-    let executor = Executor::builder().progress_check(Duration::from_millis(100)).build().unwrap();
+    let executor = Executor::builder().progress_check(PATIENCE).build().unwrap();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let own: CpuSet = list.trim().parse().unwrap();
