@@ -47,6 +47,7 @@ kinds! {
     Unbound, "cmwq-unbound", Cmwq, WorkQueue::unbound;
     Ordered, "cmwq-ordered", Ordered, WorkQueue::ordered;
     Reusable, "cmwq-reusable", Reusable, WorkQueue::new;
+    ReusablePerCpu, "cmwq-reusable-per-cpu", Reusable, WorkQueue::per_cpu;
     ScopeCpu, "cmwq-scope-cpu", Scope, scoped(AffinityScope::Cpu);
     ScopeSmt, "cmwq-scope-smt", Scope, scoped(AffinityScope::Smt);
     ScopeCacheShard, "cmwq-scope-cache_shard", Scope, scoped(AffinityScope::CacheShard);

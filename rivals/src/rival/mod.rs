@@ -147,6 +147,7 @@ pub(crate) static RIVALS: &[Entry] = &[
     entry::<cmwq::Cmwq<cmwq::Unbound>>(),
     entry::<cmwq::Cmwq<cmwq::Ordered>>(),
     entry::<cmwq::Cmwq<cmwq::Reusable>>(),
+    entry::<cmwq::Cmwq<cmwq::ReusablePerCpu>>(),
     entry::<cmwq::Cmwq<cmwq::ScopeCpu>>(),
     entry::<cmwq::Cmwq<cmwq::ScopeSmt>>(),
     entry::<cmwq::Cmwq<cmwq::ScopeCacheShard>>(),
