@@ -44,6 +44,7 @@ kinds! {
     Undeclared, "cmwq-undeclared", Undeclared, WorkQueue::new;
     PerCpu, "cmwq-per-cpu", Cmwq, WorkQueue::per_cpu;
     PerCpuUndeclared, "cmwq-per-cpu-undeclared", Undeclared, WorkQueue::per_cpu;
+    CpuScope, "cmwq-cpu-scope", Cmwq, |name| WorkQueue::new(name).attrs(Attrs::new().scope(AffinityScope::Cpu));
     Unbound, "cmwq-unbound", Cmwq, WorkQueue::unbound;
     Ordered, "cmwq-ordered", Ordered, WorkQueue::ordered;
     Reusable, "cmwq-reusable", Reusable, WorkQueue::new;

@@ -144,6 +144,7 @@ pub(crate) static RIVALS: &[Entry] = &[
     entry::<cmwq::Cmwq<cmwq::Undeclared>>(),
     entry::<cmwq::Cmwq<cmwq::PerCpu>>(),
     entry::<cmwq::Cmwq<cmwq::PerCpuUndeclared>>(),
+    entry::<cmwq::Cmwq<cmwq::CpuScope>>(),
     entry::<cmwq::Cmwq<cmwq::Unbound>>(),
     entry::<cmwq::Cmwq<cmwq::Ordered>>(),
     entry::<cmwq::Cmwq<cmwq::Reusable>>(),
