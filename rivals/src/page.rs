@@ -25,6 +25,10 @@ those of the process. *RSS* is the most memory that it had, libraries included, 
 the end, without these, than before there was a rival. The *sleeper* is a thread that has nothing to do with any of it and
 sleeps a millisecond at a time: how much too late it wakes up.
 
+An aim is *close* if it is missed by less than runs differ: with the good end of cmwq's spread, and the bad end of the
+other's, it would be reached. Ours is the best row of cmwq's queues that tell, and theirs the best of all rivals, each by
+that measure alone, unless the aim says otherwise.
+
 `channel` is a channel with threads behind it, which manages nothing: the least that a pool can do. `threads` starts a
 thread for each item, where it is asked for a tenth of the items if these are counted per second. `rayon-apart` are two
 pools, one for what is urgent or takes long.

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::{Starts, cpus, forever, percentiles};
 use crate::bed::Bed;
-use crate::load::{Latch, burn};
+use crate::load::{Latch, burn, of_32_bytes};
 use crate::rival::Rival;
 
 /// For each CPU: they last for longer than urgent ones come.
@@ -26,10 +26,10 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
         for number in 0..count {
             thread::sleep(PAUSE);
             let queued = starts.now();
-            rival.spawn_urgent(move || {
+            rival.spawn_urgent(of_32_bytes(move || {
                 starts.begin(number, queued);
                 all.count_down();
-            });
+            }));
         }
         all.wait();
     });
