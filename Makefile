@@ -21,7 +21,7 @@ SANITIZE = RUSTFLAGS="-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer" CA
 SEEDS ?= 3
 
 .PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly bench \
-	bench-counters rivals package screenshot
+	bench-counters rivals check-rivals package screenshot
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
@@ -39,6 +39,7 @@ help:
 	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
 	@echo "make bench-counters  what counting costs, against a build without, both in turns for ROUNDS=9 rounds"
 	@echo "make rivals        cmwq and what would be picked instead on the same work (QUICK=1 for a first look)"
+	@echo "make check-rivals  lints and tests of that comparison, which nothing else compiles"
 	@echo "make screenshot    draw the pictures in docs anew, from the tool itself"
 	@echo "make setup         install hwloc's headers and pkg-config, where that can be done"
 
@@ -132,6 +133,11 @@ bench-counters: setup
 # A first look is not written down.
 rivals: setup
 	$(CARGO) run --release -p rivals -- $(if $(QUICK),--quick,--write docs/benchmarks.md)
+
+check-rivals: setup
+	$(CARGO) fmt -p rivals --check
+	$(CARGO) clippy -p rivals --all-targets -- -D warnings
+	$(CARGO) test -p rivals
 
 package: setup
 	$(CARGO) package --workspace --exclude rivals
