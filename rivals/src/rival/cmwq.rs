@@ -44,9 +44,11 @@ kinds! {
     Undeclared, "cmwq-undeclared", Undeclared, WorkQueue::new;
     PerCpu, "cmwq-per-cpu", Cmwq, WorkQueue::per_cpu;
     PerCpuUndeclared, "cmwq-per-cpu-undeclared", Undeclared, WorkQueue::per_cpu;
+    CpuScope, "cmwq-cpu-scope", Cmwq, |name| WorkQueue::new(name).attrs(Attrs::new().scope(AffinityScope::Cpu));
     Unbound, "cmwq-unbound", Cmwq, WorkQueue::unbound;
     Ordered, "cmwq-ordered", Ordered, WorkQueue::ordered;
     Reusable, "cmwq-reusable", Reusable, WorkQueue::new;
+    ReusablePerCpu, "cmwq-reusable-per-cpu", Reusable, WorkQueue::per_cpu;
     ScopeCpu, "cmwq-scope-cpu", Scope, scoped(AffinityScope::Cpu);
     ScopeSmt, "cmwq-scope-smt", Scope, scoped(AffinityScope::Smt);
     ScopeCacheShard, "cmwq-scope-cache_shard", Scope, scoped(AffinityScope::CacheShard);
