@@ -7,7 +7,8 @@ LOOM_FLAGS = RUSTFLAGS="--cfg cmwq_loom" CARGO_TARGET_DIR=target/loom
 
 # What is not on by default. With all of them, one build serves all tests.
 FEATURES = serde tracing metrics control
-EVERYTHING = --workspace --exclude rivals --all-features
+APART = --exclude rivals --exclude instructions
+EVERYTHING = --workspace $(APART) --all-features
 
 # How long `make soak` goes on, and from which seed (the clock's, if none is given).
 SECONDS = 600
@@ -21,7 +22,7 @@ SANITIZE = RUSTFLAGS="-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer" CA
 SEEDS ?= 3
 
 .PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly bench \
-	bench-counters rivals check-rivals package screenshot
+	bench-check bench-counters rivals check-rivals package screenshot
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
@@ -37,6 +38,7 @@ help:
 	@echo "make soak-tsan     the same under ThreadSanitizer, for information: it does not know fences"
 	@echo "make nightly       all of these as deep as a night is long: hours"
 	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
+	@echo "make bench-check   instructions of the hot operations, against those recorded (UPDATE=1 records, ONLY=names, JSON=1)"
 	@echo "make bench-counters  what counting costs, against a build without, both in turns for ROUNDS=9 rounds"
 	@echo "make rivals        cmwq and what would be picked instead on the same work (QUICK=1 for a first look)"
 	@echo "make check-rivals  lints and tests of that comparison, which nothing else compiles"
@@ -122,6 +124,11 @@ bench: setup
 	$(CARGO) bench --bench affinity_scopes -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench dump -- $(if $(QUICK),--quick)
 
+# Some seconds for each operation. A busy machine makes it slower, not different.
+bench-check: setup
+	@sh .ci/setup-valgrind
+	@$(CARGO) run --release -p instructions -- $(ONLY) $(if $(UPDATE),--update) $(if $(JSON),--json)
+
 UNCOUNTED = RUSTFLAGS="--cfg cmwq_uncounted" CARGO_TARGET_DIR=target/uncounted
 OTHER_BENCH = sed -n 's/.*Executable .*(\(.*\))$$/\1/p'
 
@@ -140,7 +147,7 @@ check-rivals: setup
 	$(CARGO) test -p rivals
 
 package: setup
-	$(CARGO) package --workspace --exclude rivals
+	$(CARGO) package --workspace $(APART)
 
 screenshot: setup
 	$(CARGO) build --release $(EVERYTHING) --bins --examples
