@@ -140,6 +140,34 @@ where
     T: Send,
     O: Owner,
 {
+    let cell = make_cell::<F, T, O>(function, owner, OneShotCell::new());
+    let handle = RawHandle {
+        head: cell,
+        operations: operations::<F, T, O>(),
+        gate,
+        origin,
+        timer: None,
+        result: PhantomData,
+    };
+    (cell.cast(), handle)
+}
+
+/// Makes a cell that has no handle. The worker that makes the result drops it, so it need not be `Send`.
+#[inline]
+pub(crate) fn make_detached<F, T>(function: F) -> NonNull<Header>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: 'static,
+{
+    make_cell::<F, T, Nobody>(function, Nobody, OneShotCell::detached()).cast()
+}
+
+#[inline]
+fn make_cell<F, T, O>(function: F, owner: O, cell: OneShotCell) -> NonNull<Head>
+where
+    F: FnOnce() -> T + Send,
+    O: Owner,
+{
     let item = const {
         &ItemOperations {
             execute: execute::<F, T, O>,
@@ -148,19 +176,10 @@ where
         }
     };
     let cell = Box::new(OneShot {
-        head: Head { header: Header::new(item), cell: OneShotCell::new() },
+        head: Head { header: Header::new(item), cell },
         stage: UnsafeCell::new(Stage::<F, T, O>::Closure(function, owner)),
     });
-    let cell = NonNull::from(Box::leak(cell));
-    let handle = RawHandle {
-        head: cell.cast(),
-        operations: operations::<F, T, O>(),
-        gate,
-        origin,
-        timer: None,
-        result: PhantomData,
-    };
-    (cell.cast(), handle)
+    NonNull::from(Box::leak(cell)).cast()
 }
 
 /// Takes a cell apart that nobody else has seen, and gives the closure back.
@@ -171,8 +190,18 @@ where
 pub(crate) unsafe fn unmake<F, T>(item: NonNull<Header>, handle: RawHandle<T>) -> F {
     // Its side of the cell ends here, with the cell.
     let _handle = ManuallyDrop::new(handle);
-    let cell: NonNull<OneShot<F, T, Nobody>> = item.cast();
     // SAFETY: the caller has both sides.
+    unsafe { unmake_detached::<F, T>(item) }
+}
+
+/// The same for a cell that has no handle.
+///
+/// # Safety
+///
+/// The item was made by [`make_detached`], or by [`make`], for `F` and `T`, and all of it is the caller's.
+pub(crate) unsafe fn unmake_detached<F, T>(item: NonNull<Header>) -> F {
+    let cell: NonNull<OneShot<F, T, Nobody>> = item.cast();
+    // SAFETY: the caller has all of it.
     let cell = unsafe { Box::from_raw(cell.as_ptr()) };
     match cell.stage.into_inner() {
         Stage::Closure(function, Nobody) => function,
@@ -186,7 +215,6 @@ pub(crate) unsafe fn unmake<F, T>(item: NonNull<Header>, handle: RawHandle<T>) -
 unsafe fn execute<F, T, O>(entry: Entry, worker: &WorkerThread)
 where
     F: FnOnce() -> T + Send,
-    T: Send,
     O: Owner,
 {
     let cell: NonNull<OneShot<F, T, O>> = entry.item().cast();
