@@ -105,7 +105,7 @@ impl<K: Kind> Rival for Cmwq<K> {
     }
 
     fn batch<F: FnOnce() + Send + 'static>(&self, items: impl Iterator<Item = F>) {
-        drop(self.queue.spawn_batch(items).expect(UNLIMITED));
+        self.queue.spawn_batch_detached(items).expect(UNLIMITED);
     }
 
     fn spawn_urgent<F: FnOnce() + Send + 'static>(&self, item: F) {

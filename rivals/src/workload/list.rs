@@ -54,7 +54,7 @@ pub(crate) static CASES: &[Case] = &[
     Case {
         workload: "batch",
         definition: "100 000 items as in `empty`, by one producer, 1000 at a time, with one call where there is one \
-                     (cmwq's `spawn_batch`).",
+                     (cmwq's `spawn_batch_detached`).",
         ..CASE
     },
     Case {
