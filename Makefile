@@ -22,7 +22,7 @@ SANITIZE = RUSTFLAGS="-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer" CA
 SEEDS ?= 3
 
 .PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly bench \
-	bench-check bench-counters rivals package screenshot
+	bench-check bench-counters rivals check-rivals package screenshot
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
@@ -42,6 +42,7 @@ help:
 	@echo "                   ONLY=\"run guard\" takes some, PROFILE=1 shows functions, JSON=1 prints JSON"
 	@echo "make bench-counters  what counting costs, against a build without, both in turns for ROUNDS=9 rounds"
 	@echo "make rivals        cmwq and what would be picked instead on the same work (QUICK=1 for a first look)"
+	@echo "make check-rivals  lints and tests of that comparison, which nothing else compiles"
 	@echo "make screenshot    draw the pictures in docs anew, from the tool itself"
 	@echo "make setup         install hwloc's headers and pkg-config, where that can be done"
 
@@ -141,6 +142,11 @@ bench-counters: setup
 # A first look is not written down.
 rivals: setup
 	$(CARGO) run --release -p rivals -- $(if $(QUICK),--quick,--write docs/benchmarks.md)
+
+check-rivals: setup
+	$(CARGO) fmt -p rivals --check
+	$(CARGO) clippy -p rivals --all-targets -- -D warnings
+	$(CARGO) test -p rivals
 
 package: setup
 	$(CARGO) package --workspace $(APART)

@@ -88,9 +88,9 @@
 //!
 //! # Items
 //!
-//! [`WorkQueue::spawn`] queues a closure that runs once, and returns a [`JoinHandle`]. A [`Work`] is queued again and
-//! again: while it is pending, queueing it does nothing, and one worker executes it at a time, so any number of requests
-//! lead to one run now and one run after, which sees all of them.
+//! [`WorkQueue::spawn`] queues a closure that runs once, and returns a [`JoinHandle`]; [`WorkQueue::spawn_detached`] is for
+//! one that nobody waits for. A [`Work`] is queued again and again: while it is pending, queueing it does nothing, and one
+//! worker executes it at a time, so any number of requests lead to one run now and one run after, which sees all of them.
 //!
 //! [`WorkQueue::scope`] runs closures that borrow, and returns when all of them are over. [`WorkQueue::spawn_batch`] and
 //! [`WorkQueue::queue_batch`] queue many items for one wake-up. [`WorkQueue::queue_on`] and

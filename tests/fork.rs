@@ -194,6 +194,7 @@ fn in_a_child_every_way_to_queue_answers_at_once() {
     assert_eq!(executor.events().spawn(|| 1).unwrap().join().unwrap(), 1);
     in_a_child(|| {
         assert_eq!(queue.spawn_on(0, || ()).unwrap_err().error, QueueError::Forked);
+        assert_eq!(queue.spawn_detached(|| ()).unwrap_err().error, QueueError::Forked);
         assert_eq!(queue.queue_on(0, &work), Err(QueueError::Forked));
         assert_eq!(queue.queue_on_node(0, &work), Err(QueueError::Forked));
         let refused = queue.spawn_batch([|| 1, || 2]).unwrap_err();

@@ -47,15 +47,30 @@ impl Queue {
         self.spawn_made(place, function, |function, lane| Ok(one_shot::make(function, lane, origin)), submit)
     }
 
-    /// The same with a cell that the caller makes, or not, for the lane that it would go through.
+    /// The same without a handle.
     #[inline]
-    pub(super) fn spawn_made<'q, F, T>(
+    pub(crate) fn spawn_detached<F, T>(&self, place: Place, function: F) -> Result<(), (QueueError, F)>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: 'static,
+    {
+        self.spawn_made(
+            place,
+            function,
+            |function, _| Ok((one_shot::make_detached(function), ())),
+            Shard::submit,
+        )
+    }
+
+    /// The same with a cell, and its handle, that the caller makes, or not, for the lane that it would go through.
+    #[inline]
+    pub(super) fn spawn_made<'q, F, H>(
         &'q self,
         place: Place,
         function: F,
-        make: impl FnOnce(F, *const Gate) -> Result<(NonNull<Header>, RawHandle<T>), (QueueError, F)>,
+        make: impl FnOnce(F, *const Gate) -> Result<(NonNull<Header>, H), (QueueError, F)>,
         submit: impl FnOnce(&'q Shard, Entry),
-    ) -> Result<RawHandle<T>, (QueueError, F)> {
+    ) -> Result<H, (QueueError, F)> {
         if self.executor.origin.is_forked() {
             return Err((QueueError::Forked, function));
         }

@@ -50,6 +50,11 @@ impl OneShotState {
         Self(ENTRY | HANDLE)
     }
 
+    /// Queued, and nobody has a handle.
+    pub(crate) const fn detached() -> Self {
+        Self(ENTRY)
+    }
+
     /// Is the entry the only owner? Then nobody else can change the state any more.
     pub(crate) const fn is_detached(self) -> bool {
         self.0 == ENTRY
@@ -163,6 +168,7 @@ mod tests {
 
         let (detached, last) = queued.detach();
         assert!(!last && detached.is_detached());
+        assert_eq!(detached, OneShotState::detached(), "as one that never had a handle");
         assert_eq!(detached.take().0.finish().1, Finish::Free, "detached, then ended: the worker frees");
 
         let (cancelled, was_pending) = queued.cancel();

@@ -18,6 +18,11 @@ impl OneShotCell {
         Self(AtomicU64::new(OneShotState::new().into_bits()))
     }
 
+    /// Of one that never has a handle.
+    pub(crate) fn detached() -> Self {
+        Self(AtomicU64::new(OneShotState::detached().into_bits()))
+    }
+
     #[inline]
     pub(crate) fn load(&self) -> OneShotState {
         OneShotState::from_bits(self.0.load(Ordering::Acquire))

@@ -5,6 +5,7 @@ mod batch;
 mod builder;
 mod counts;
 mod delayed;
+mod detached;
 mod end;
 mod placed;
 mod scope;
@@ -192,7 +193,8 @@ impl WorkQueue {
 
     /// Queues a closure that runs once. Costs one allocation, and no lock or system call while the pool is busy.
     ///
-    /// Everything before this call happens before the closure runs. Dropping the handle detaches the item.
+    /// Everything before this call happens before the closure runs. Dropping the handle detaches the item;
+    /// without any use for the handle, [`spawn_detached`](Self::spawn_detached) is cheaper.
     ///
     /// # Examples
     ///

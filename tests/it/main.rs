@@ -19,6 +19,7 @@ mod context;
 mod counters;
 mod creation;
 mod delayed;
+mod detached;
 mod detection;
 mod drain;
 mod dump;

@@ -97,7 +97,7 @@ impl<K: Kind> Rival for Cmwq<K> {
     }
 
     fn spawn<F: FnOnce() + Send + 'static>(&self, item: F) {
-        drop(self.queue.spawn(item).expect(UNLIMITED));
+        self.queue.spawn_detached(item).expect(UNLIMITED);
     }
 
     fn join<F: FnOnce() -> u64 + Send + 'static>(&self, item: F) -> u64 {
@@ -109,11 +109,11 @@ impl<K: Kind> Rival for Cmwq<K> {
     }
 
     fn spawn_urgent<F: FnOnce() + Send + 'static>(&self, item: F) {
-        drop(self.urgent.spawn(item).expect(UNLIMITED));
+        self.urgent.spawn_detached(item).expect(UNLIMITED);
     }
 
     fn spawn_long<F: FnOnce() + Send + 'static>(&self, item: F) {
-        drop(self.long.as_ref().unwrap_or(&self.queue).spawn(item).expect(UNLIMITED));
+        self.long.as_ref().unwrap_or(&self.queue).spawn_detached(item).expect(UNLIMITED);
     }
 
     fn block(sleep: impl FnOnce()) {

@@ -3,7 +3,7 @@ use crate::bed::{Bed, issue};
 use crate::load::{Latch, no_op};
 use crate::rival::Rival;
 
-const ITEMS: usize = 200_000;
+const ITEMS: usize = 100_000;
 
 pub(super) fn run<R: Rival>(bed: &Bed, producers: usize) -> Vec<f64> {
     let rival = forever::<R>(None);

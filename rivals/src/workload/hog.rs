@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::{Starts, cpus, forever, percentiles};
 use crate::bed::Bed;
-use crate::load::{Latch, burn};
+use crate::load::{Latch, burn, of_32_bytes};
 use crate::rival::Rival;
 
 const ITEMS: usize = 300;
-const PAUSE: Duration = Duration::from_millis(5);
+const PAUSE: Duration = Duration::from_millis(3);
 const HOG: Duration = Duration::from_millis(50);
 
 pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
@@ -22,10 +22,10 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
         for number in 0..count {
             thread::sleep(PAUSE);
             let queued = starts.now();
-            rival.spawn(move || {
+            rival.spawn(of_32_bytes(move || {
                 starts.begin(number, queued);
                 all.count_down();
-            });
+            }));
         }
         stop.store(true, Relaxed);
         all.wait();

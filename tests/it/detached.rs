@@ -1,0 +1,164 @@
+//! One-shots without a handle: they run, everything they leave is dropped, and nobody hears of it but who asked to.
+
+use std::panic::panic_any;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use cmwq::{Executor, QueueError, WorkQueue, WorkQueueBuilder};
+
+use crate::support::{
+    Bomb, Counted, Door, SOON, builder, bump, current_pool, eventually, held, on_each_executor, one_cpu,
+    one_cpu_unseen, stress, time_limit,
+};
+
+const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
+    [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, WorkQueue::bh];
+
+/// spec: W1 (dropping the handle detaches), F1: on every kind of queue, items that queue the next one.
+#[test]
+fn items_without_a_handle_run_on_every_kind_of_queue() {
+    on_each_executor(|executor| {
+        for kind in KINDS {
+            let queue = kind("q").build_on(executor).unwrap();
+            let runs = Arc::new(AtomicUsize::new(0));
+            for _ in 0..stress(200) {
+                let (behind, first, second) = (queue.clone(), Arc::clone(&runs), Arc::clone(&runs));
+                let item = move || {
+                    bump(&first);
+                    behind.spawn_detached(move || bump(&second)).unwrap();
+                };
+                queue.spawn_detached(item).unwrap();
+            }
+            queue.drain().unwrap();
+            assert_eq!(runs.load(Ordering::SeqCst), 2 * stress(200));
+            assert!(queue.is_empty());
+            assert_eq!(queue.counters().completed, 2 * stress(200) as u64);
+        }
+    });
+}
+
+/// spec: W1 (dropping the handle detaches): the result stays with the worker, so it may be of a type that is not `Send`.
+#[test]
+fn the_result_is_dropped_by_the_worker_that_made_it() {
+    struct Tell(mpsc::Sender<String>, #[expect(dead_code, reason = "it is not `Send`")] Rc<()>);
+    impl Drop for Tell {
+        fn drop(&mut self) {
+            self.0.send(current_pool()).unwrap();
+        }
+    }
+    let queue = WorkQueue::unbound("q").build_on(&one_cpu()).unwrap();
+    let (tell, told) = mpsc::channel();
+    queue.spawn_detached(move || Tell(tell, Rc::default())).unwrap();
+    assert!(told.recv_timeout(SOON).unwrap().starts_with('u'));
+}
+
+/// spec: W9: the panic handler is told, the worker lives on, also if the payload's destructor or the result's panics.
+#[test]
+fn a_panic_without_a_handle_reaches_the_handler() {
+    let _limit = time_limit();
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let list = Arc::clone(&reports);
+    let handler = move |report: &cmwq::PanicReport<'_>| {
+        let payload = report.payload.downcast_ref::<&str>().copied().unwrap_or("something else");
+        list.lock().unwrap().push((report.queue.to_owned(), report.item_type, payload.to_owned()));
+    };
+    let executor = builder("core:1 pu:1").0.panic_handler(handler).build().unwrap();
+    for kind in KINDS {
+        let queue = kind("risky").max_pending(4).build_on(&executor).unwrap();
+        queue.spawn_detached(|| panic!("oh no")).unwrap();
+        queue.spawn_detached(|| panic_any(Bomb)).unwrap();
+        queue.spawn_detached(|| Bomb).unwrap();
+        queue.flush().unwrap();
+        assert_eq!(queue.counters().panicked, 2);
+        assert_eq!(queue.spawn(|| 4).unwrap().join().unwrap(), 4);
+        let reports = std::mem::take(&mut *reports.lock().unwrap());
+        let payloads: Vec<_> = reports.iter().map(|(_, _, payload)| payload.as_str()).collect();
+        assert_eq!(payloads, ["oh no", "something else"]);
+        assert!(reports.iter().all(|(queue, item, _)| queue == "risky" && item.contains("without_a_handle")));
+    }
+}
+
+/// The closure that comes back is the one that was refused, and not a copy of it.
+fn is_refused(queue: &WorkQueue, error: QueueError) {
+    let text = "not copied".to_owned();
+    let address = text.as_ptr() as usize;
+    let refused = queue.spawn_detached(move || text).unwrap_err();
+    assert_eq!(refused.error, error);
+    let text = (refused.closure)();
+    assert_eq!(text.as_ptr() as usize, address);
+}
+
+/// spec: Q3 (`max_pending`: Full, the closure back), F4, E5: a queue that is full, draining, destroyed, or of an executor
+/// that was shut down.
+#[test]
+fn a_refusal_hands_the_closure_back() {
+    let _limit = time_limit();
+    for kind in KINDS {
+        let executor = one_cpu_unseen();
+        let full = kind("full").max_pending(1).build_on(&executor).unwrap();
+        let queue = kind("q").build_on(&executor).unwrap();
+        let _unless_ordered_or_bh = full.set_max_active(1);
+        let (busy, door) = held(&full);
+        full.spawn_detached(|| ()).unwrap();
+        is_refused(&full, QueueError::Full);
+        door.open();
+        busy.join().unwrap();
+        let (busy, door) = held(&queue);
+        std::thread::scope(|scope| {
+            let drain = scope.spawn(|| queue.drain());
+            let refusal = || queue.spawn_detached(|| ()).err().map(|refused| refused.error);
+            eventually("it drains", || refusal() == Some(QueueError::Draining));
+            is_refused(&queue, QueueError::Draining);
+            door.open();
+            drain.join().unwrap().unwrap();
+        });
+        busy.join().unwrap();
+        queue.spawn_detached(|| ()).unwrap();
+        queue.destroy().unwrap();
+        is_refused(&queue, QueueError::Destroyed);
+        let another: WorkQueue = kind("another").build_on(&executor).unwrap();
+        executor.shutdown(SOON).unwrap();
+        is_refused(&another, QueueError::ShutDown);
+    }
+}
+
+/// spec: W1, E5: closures and results are dropped once, whether the item ran, panicked, or was dropped instead.
+#[test]
+fn what_has_no_handle_is_dropped_once_on_every_path() {
+    let _limit = time_limit();
+    for kind in KINDS {
+        let executor: Executor = one_cpu_unseen();
+        let queue = kind("q").build_on(&executor).unwrap();
+        // An unbound queue starts as many as there are slots.
+        let _unless_ordered_or_bh = queue.set_max_active(1);
+        let (closures, results) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let count = stress(300);
+        let spawn = |n: usize| {
+            let (closure, result) = (Counted(Arc::clone(&closures)), Counted(Arc::clone(&results)));
+            let item = move || {
+                let _closure = closure;
+                assert_ne!(n % 3, 1, "on purpose");
+                result
+            };
+            queue.spawn_detached(item).unwrap();
+        };
+        (0..count).for_each(spawn);
+        queue.flush().unwrap();
+        assert_eq!((closures.load(Ordering::SeqCst), results.load(Ordering::SeqCst)), (count, count));
+        let (door, begun) = (Door::default(), Door::default());
+        let (wait, tell) = (door.clone(), begun.clone());
+        let holds = move || {
+            tell.open();
+            wait.wait_unguarded();
+        };
+        queue.spawn_detached(holds).unwrap();
+        begun.wait();
+        (0..count).for_each(spawn);
+        let report = executor.shutdown(Duration::from_millis(5)).unwrap();
+        assert_eq!((report.queues[0].dropped, report.queues[0].running), (count, 1), "{report}");
+        assert_eq!((closures.load(Ordering::SeqCst), results.load(Ordering::SeqCst)), (2 * count, 2 * count));
+        door.open();
+    }
+}
