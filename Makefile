@@ -38,7 +38,8 @@ help:
 	@echo "make soak-tsan     the same under ThreadSanitizer, for information: it does not know fences"
 	@echo "make nightly       all of these as deep as a night is long: hours"
 	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
-	@echo "make bench-check   instructions of the hot operations, against those recorded (UPDATE=1 records, ONLY=names, JSON=1)"
+	@echo "make bench-check   instructions of the hot operations, against those recorded; UPDATE=1 records them,"
+	@echo "                   ONLY=\"run guard\" takes some, PROFILE=1 shows functions, JSON=1 prints JSON"
 	@echo "make bench-counters  what counting costs, against a build without, both in turns for ROUNDS=9 rounds"
 	@echo "make rivals        cmwq and what would be picked instead on the same work (QUICK=1 for a first look)"
 	@echo "make check-rivals  lints and tests of that comparison, which nothing else compiles"
@@ -127,7 +128,8 @@ bench: setup
 # Some seconds for each operation. A busy machine makes it slower, not different.
 bench-check: setup
 	@sh .ci/setup-valgrind
-	@$(CARGO) run --release -p instructions -- $(ONLY) $(if $(UPDATE),--update) $(if $(JSON),--json)
+	@$(CARGO) run --release -p instructions -- $(ONLY) $(if $(UPDATE),--update) $(if $(PROFILE),--profile) \
+		$(if $(JSON),--json)
 
 UNCOUNTED = RUSTFLAGS="--cfg cmwq_uncounted" CARGO_TARGET_DIR=target/uncounted
 OTHER_BENCH = sed -n 's/.*Executable .*(\(.*\))$$/\1/p'

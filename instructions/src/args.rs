@@ -18,6 +18,7 @@ OPERATION is a name that --list shows, like 'queue' or 'queue/default'. Without 
       --update        write the counts into the record instead
       --record FILE   the record (default: record.json of this package)
       --rounds N      count N rounds, and take the median (default: 15)
+      --profile       show in which functions the instructions are
       --json          print JSON instead of a table
   -h, --help          print this help
   -V, --version       print the version
@@ -40,6 +41,7 @@ pub(crate) struct Args {
     pub(crate) idle: usize,
     pub(crate) rounds: usize,
     pub(crate) update: bool,
+    pub(crate) profile: bool,
     pub(crate) json: bool,
     pub(crate) record: PathBuf,
 }
@@ -52,6 +54,7 @@ impl Command {
             idle: 4,
             rounds: 15,
             update: false,
+            profile: false,
             json: false,
             record: concat!(env!("CARGO_MANIFEST_DIR"), "/record.json").into(),
         };
@@ -66,6 +69,7 @@ impl Command {
                 Long("update") => args.update = true,
                 Long("record") => args.record = parser.value()?.into(),
                 Long("rounds") => args.rounds = at_least_one(parser.value()?.parse()?)?,
+                Long("profile") => args.profile = true,
                 Long("json") => args.json = true,
                 Value(name) => names.push(known(name.string()?)?),
                 other => return Err(other.unexpected()),

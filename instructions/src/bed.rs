@@ -61,7 +61,9 @@ impl Bed {
     /// On the first two CPUs that there are, in one pod. Nobody looks for items that block or are long: these do.
     /// `counts_workers`: all that the workers do is counted.
     pub(crate) fn new(kind: Kind, counts_workers: bool) -> Result<Self, Box<dyn Error + Send + Sync>> {
-        let cpus: CpuSet = Executor::global().cpus().iter().take(2).collect();
+        let allowed = rustix::thread::sched_getaffinity(None)?;
+        let cpus: CpuSet =
+            (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).take(2).collect();
         if cpus.len() < 2 {
             return Err("there is one CPU only, and a pod of two is needed".into());
         }

@@ -8,12 +8,22 @@ use std::thread;
 use std::time::Duration;
 
 use crate::case::{CASES, Case};
+use crate::profile::Profile;
 
 /// A case takes two seconds, or ten if the machine is busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The name of what callgrind writes; the number of the round is appended.
 const OUTPUT: &str = "counts";
+
+/// What was counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// The instructions of one operation, in each round.
+    pub(crate) rounds: Vec<f64>,
+    /// In which functions they were.
+    pub(crate) functions: Vec<(String, f64)>,
+}
 
 /// To count an operation.
 pub(crate) struct Task {
@@ -46,8 +56,7 @@ impl Task {
         issuer.join().unwrap_or_else(|_| Err("the issuer has panicked".into()))
     }
 
-    /// The instructions of one operation in each round.
-    pub(crate) fn count(&self) -> Result<Vec<f64>, Box<dyn Error + Send + Sync>> {
+    pub(crate) fn count(&self) -> Result<Counts, Box<dyn Error + Send + Sync>> {
         let folder = tempfile::tempdir()?;
         let output = self.valgrind(folder.path())?;
         let case = self.case.name();
@@ -55,13 +64,15 @@ impl Task {
             let told = String::from_utf8_lossy(&output.stderr);
             return Err(format!("{case}: valgrind has ended with {}:\n{told}", output.status).into());
         }
-        let of_round = |round: usize| {
+        let (mut rounds, mut profile) = (Vec::new(), Profile::default());
+        for round in 1..=self.rounds {
             let file = folder.path().join(format!("{OUTPUT}.{round}"));
             let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
             let total = total(&text).ok_or_else(|| format!("{case}: callgrind tells no total"))?;
-            Ok(total as f64 / self.case.times as f64)
-        };
-        (1..=self.rounds).map(of_round).collect()
+            rounds.push(total as f64 / self.case.times as f64);
+            profile.add(&text);
+        }
+        Ok(Counts { rounds, functions: profile.most(self.rounds * self.case.times) })
     }
 
     fn valgrind(&self, folder: &Path) -> Result<Output, Box<dyn Error + Send + Sync>> {

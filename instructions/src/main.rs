@@ -4,10 +4,11 @@
 //! ```text
 //! make bench-check
 //! make bench-check UPDATE=1
+//! make bench-check ONLY="run guard/default" PROFILE=1
 //! cargo run --release -p instructions -- run guard/default --json
 //! ```
 //!
-//! Each operation is counted by callgrind in a process of its own, some rounds of 500, of which the median is shown.
+//! Each operation is counted by callgrind in a process of its own, some rounds of 500 (of 100, if they are long), of which the median is shown.
 //!
 //! # What is in a count
 //!
@@ -16,10 +17,10 @@
 //! read-modify-write is one instruction, and costs as much as twenty.
 //!
 //! * The issuer is counted while all workers are held, a worker while nobody issues: nothing depends on who was faster.
-//!   Only `round-trip` counts both sides of a wake-up, so it varies by one or two per cent, and has a wider bound.
+//!   Only `round-trip` counts both sides of a wake-up, so it varies by some per cent, and has a wider bound.
 //! * Two kinds of clock stand, so that workers read them as often as they do outside of valgrind; see `clock`.
 //!   A reading of one is a call of a few instructions, which stands for 30 to 40.
-//! * Valgrind knows neither restartable sequences nor the vDSO. So `sched_getcpu` is a system call: about 13 instructions
+//! * Valgrind knows neither restartable sequences nor the vDSO. So `sched_getcpu` is a system call: about 16 instructions
 //!   more than elsewhere. There is one in each queueing, and one in each item of a queue whose pods have several CPUs.
 //! * The executor has two CPUs in one pod, whatever the machine has, and nobody looks for items that block undeclared.
 //!
@@ -35,7 +36,7 @@
 //! | `args` | the command line |
 //! | `case`, `bed` | what is counted, and where |
 //! | `request`, `clock` | what the counted program arranges with valgrind |
-//! | `callgrind` | the counting process, and what it has written |
+//! | `callgrind`, `profile` | the counting process, and what it has written |
 //! | `toolchain`, `record` | what was counted before, and with what |
 //! | `verdict`, `show` | what came of it |
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
@@ -45,6 +46,7 @@ mod bed;
 mod callgrind;
 mod case;
 mod clock;
+mod profile;
 mod record;
 mod request;
 mod show;
@@ -94,7 +96,11 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error + Send + Sync>> {
     let mut counts = Vec::new();
     for case in &args.cases {
         progress(&case.name());
-        counts.push((*case, Task { case, idle: args.idle, rounds: args.rounds }.count()?));
+        let mut counted = Task { case, idle: args.idle, rounds: args.rounds }.count()?;
+        if !args.profile {
+            counted.functions.clear();
+        }
+        counts.push((*case, counted));
     }
     progress("");
     if args.update {

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::callgrind::Counts;
 use crate::case::Case;
 use crate::toolchain::Toolchain;
 use crate::verdict::median;
@@ -41,7 +42,7 @@ impl Record {
         former: Option<Self>,
         toolchain: Toolchain,
         is_all: bool,
-        counts: &[(&Case, Vec<f64>)],
+        counts: &[(&Case, Counts)],
     ) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let mut instructions = BTreeMap::new();
         if let Some(former) = former.filter(|_| !is_all) {
@@ -52,9 +53,9 @@ impl Record {
             }
             instructions = former.instructions;
         }
-        for (case, rounds) in counts {
+        for (case, counts) in counts {
             // A digit more than matters, so that the file shows what has changed.
-            instructions.insert(case.name(), (median(rounds) * 10.0).round() / 10.0);
+            instructions.insert(case.name(), (median(&counts.rounds) * 10.0).round() / 10.0);
         }
         Ok(Self { toolchain, instructions })
     }
@@ -113,7 +114,7 @@ mod tests {
     fn some_counts_leave_the_others_and_all_leave_nothing() {
         let (first, second) = (&CASES[0], &CASES[1]);
         let former = || Some(record(&[("gone", 1.0), (&second.name(), 2.0)]));
-        let counts = [(first, vec![10.0, 30.04, 99.0])];
+        let counts = [(first, Counts { rounds: vec![10.0, 30.04, 99.0], functions: Vec::new() })];
         let some = Record::updated(former(), example(), false, &counts).unwrap();
         assert_eq!(some, record(&[("gone", 1.0), (&first.name(), 30.0), (&second.name(), 2.0)]));
         let all = Record::updated(former(), example(), true, &counts).unwrap();

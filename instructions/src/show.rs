@@ -30,6 +30,9 @@ pub(crate) fn table(report: &Report) -> String {
             row.definition,
             remark(row.verdict)
         );
+        for (function, own) in &row.functions {
+            let _ = writeln!(text, "{own:>10.1}  {function}");
+        }
     }
     text.push('\n');
     text.push_str(&conclusion(report));
@@ -66,6 +69,7 @@ fn conclusion(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::callgrind::Counts;
     use crate::record::Record;
     use crate::toolchain::{self, Toolchain};
     use crate::{case::CASES, verdict::Report};
@@ -73,7 +77,10 @@ mod tests {
     fn report(now: f64, toolchain: Toolchain) -> Report {
         let instructions = [(CASES[0].name(), 200.0)].into_iter().collect();
         let record = Record { toolchain: toolchain::example(), instructions };
-        Report::new(vec![(&CASES[0], vec![now]), (&CASES[1], vec![7.0])], Some(record), toolchain)
+        let functions = vec![("push".to_owned(), 30.0)];
+        let first = (&CASES[0], Counts { rounds: vec![now], functions });
+        let second = (&CASES[1], Counts { rounds: vec![7.0], functions: Vec::new() });
+        Report::new(vec![first, second], Some(record), toolchain)
     }
 
     #[test]
@@ -85,6 +92,7 @@ mod tests {
             ["queue/per-CPU", "200.0", "250.0", "+25.0", "%"]
         );
         assert!(line.ends_with("(TOO MANY)"), "{line}");
+        assert!(text.contains("\n      30.0  push\n"), "{text}");
         assert!(text.contains("1 take more, which FAILS, 0 take less, 1 were not recorded."), "{text}");
         assert!(text.contains("UPDATE=1"));
     }
@@ -106,5 +114,7 @@ mod tests {
         assert_eq!(value["operations"][0]["difference_percent"], 25.0);
         assert_eq!(value["operations"][1]["recorded"], serde_json::Value::Null);
         assert_eq!(value["operations"][1]["rounds"][0], 7.0);
+        assert_eq!(value["operations"][0]["functions"][0][0], "push");
+        assert!(value["operations"][1].get("functions").is_none());
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::callgrind::Counts;
 use crate::case::Case;
 use crate::record::Record;
 use crate::toolchain::Toolchain;
@@ -44,11 +45,14 @@ pub(crate) struct Row {
     pub(crate) bound_percent: f64,
     pub(crate) verdict: Verdict,
     pub(crate) rounds: Vec<f64>,
+    /// In which functions, the most first; if that is wanted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) functions: Vec<(String, f64)>,
 }
 
 impl Row {
-    fn new(case: &Case, rounds: Vec<f64>, record: Option<&Record>) -> Self {
-        let (operation, now) = (case.name(), median(&rounds));
+    fn new(case: &Case, counts: Counts, record: Option<&Record>) -> Self {
+        let (operation, now) = (case.name(), median(&counts.rounds));
         let recorded = record.and_then(|record| record.instructions.get(&operation).copied());
         Self {
             operation,
@@ -58,7 +62,8 @@ impl Row {
             difference_percent: recorded.map(|recorded| 100.0 * (now - recorded) / recorded),
             bound_percent: case.bound,
             verdict: Verdict::of(now, recorded, case.bound),
-            rounds,
+            rounds: counts.rounds,
+            functions: counts.functions,
         }
     }
 }
@@ -72,8 +77,8 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(counts: Vec<(&Case, Vec<f64>)>, record: Option<Record>, now: Toolchain) -> Self {
-        let row = |(case, rounds): (&Case, Vec<f64>)| Row::new(case, rounds, record.as_ref());
+    pub(crate) fn new(counts: Vec<(&Case, Counts)>, record: Option<Record>, now: Toolchain) -> Self {
+        let row = |(case, counts): (&Case, Counts)| Row::new(case, counts, record.as_ref());
         Self {
             operations: counts.into_iter().map(row).collect(),
             differences: record.as_ref().map_or(Vec::new(), |record| now.differences(&record.toolchain)),
@@ -131,7 +136,8 @@ mod tests {
     fn report(now: f64, toolchain: Toolchain) -> Report {
         let instructions = BTreeMap::from([(CASES[0].name(), 200.0)]);
         let record = Record { toolchain: example(), instructions };
-        Report::new(vec![(&CASES[0], vec![now]), (&CASES[1], vec![7.0])], Some(record), toolchain)
+        let counts = |count| Counts { rounds: vec![count], functions: Vec::new() };
+        Report::new(vec![(&CASES[0], counts(now)), (&CASES[1], counts(7.0))], Some(record), toolchain)
     }
 
     #[test]
