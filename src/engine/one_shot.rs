@@ -163,8 +163,18 @@ where
 pub(crate) unsafe fn unmake<F, T>(item: NonNull<Header>, handle: RawHandle<T>) -> F {
     // Its side of the cell ends here, with the cell.
     let _handle = ManuallyDrop::new(handle);
-    let cell: NonNull<OneShot<F, T, Nobody>> = item.cast();
     // SAFETY: the caller has both sides.
+    unsafe { unmake_detached::<F, T>(item) }
+}
+
+/// The same for a cell that has no handle.
+///
+/// # Safety
+///
+/// The item was made by [`make_detached`], or by [`make`], for `F` and `T`, and all of it is the caller's.
+pub(crate) unsafe fn unmake_detached<F, T>(item: NonNull<Header>) -> F {
+    let cell: NonNull<OneShot<F, T, Nobody>> = item.cast();
+    // SAFETY: the caller has all of it.
     let cell = unsafe { Box::from_raw(cell.as_ptr()) };
     match cell.stage.into_inner() {
         Stage::Closure(function, Nobody) => function,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crossbeam_deque::{Injector, Steal};
 use crossbeam_utils::CachePadded;
 
-use crate::policy::admission::{Admission, Half, Slot};
+use crate::policy::admission::{Admission, Arrived, Half, Slot};
 use crate::policy::item::{ShardId, Target};
 use crate::policy::standing::Standing;
 use crate::protocol::gate::GateCell;
@@ -66,8 +66,25 @@ impl Gate {
 
     /// Puts an entry that was admitted to wait onto the list. Returns the one that the caller must start, if any.
     pub(crate) fn wait(&self, entry: Entry) -> Option<Entry> {
-        self.waiting.push(entry);
+        self.push_waiting(entry);
         self.cell.list().then(|| self.next_active())
+    }
+
+    /// Puts an entry that was admitted to wait onto the list, where it is to be counted by
+    /// [`list_many`](Self::list_many).
+    pub(super) fn push_waiting(&self, entry: Entry) {
+        self.waiting.push(entry);
+    }
+
+    /// So many entries of the caller's are on the list now. `start` is called with each that the caller must start. The
+    /// caller has a handle of the queue.
+    pub(super) fn list_many(&self, entries: usize, mut start: impl FnMut(Entry)) {
+        let mut coming = entries;
+        while coming > 0 {
+            let Arrived { arrived, handed } = self.cell.list_many(coming);
+            coming -= arrived;
+            (0..handed).for_each(|_| start(self.next_active()));
+        }
     }
 
     /// Gives a slot back that was not used. The caller has a handle of the queue, so the gate is not closed.

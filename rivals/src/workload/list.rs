@@ -54,7 +54,7 @@ pub(crate) static CASES: &[Case] = &[
     Case {
         workload: "batch",
         definition: "100 000 items as in `empty`, by one producer, 1000 at a time, with one call where there is one \
-                     (cmwq's `spawn_batch`).",
+                     (cmwq's `spawn_batch_detached`).",
         ..CASE
     },
     Case {
@@ -185,7 +185,7 @@ const fn block(limit: usize) -> Case {
         workload: "block",
         variant: Some(limit),
         definition: "2000 items that sleep 10 ms, at most so many at a time: threads of a pool, or `max_active_total`. So \
-                     many have done so before, for which the threads were made.",
+                     many have slept 50 ms before, for which the threads were made.",
         measures: TIME,
         takes: |can| general_or_undeclared(can) && can.limits,
         ..CASE

@@ -1,9 +1,9 @@
 use std::thread;
 use std::time::Duration;
 
-use super::{Starts, cpus, forever, percentiles};
+use super::{Starts, cpus, empty, forever, percentiles};
 use crate::bed::Bed;
-use crate::load::{Latch, burn, of_32_bytes};
+use crate::load::{Latch, burn, no_op, of_32_bytes};
 use crate::rival::Rival;
 
 /// For each CPU: they last for longer than urgent ones come.
@@ -14,6 +14,8 @@ const PAUSE: Duration = Duration::from_millis(3);
 
 pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
     let rival = forever::<R>(None);
+    empty::warm_up(rival, 100);
+    empty::warm_up_by(100, |seed, latch| rival.spawn_urgent(no_op(seed, latch)));
     let (backlog, count) = (bed.count(BACKLOG * cpus()), bed.count(URGENT));
     let (starts, all) = (Starts::new(count), Latch::new(backlog + count));
     bed.watch(|| {
