@@ -49,9 +49,11 @@ cases! {
     "queue-pending", [PerCpu, Default], TIMES, 5.0, queue_pending, "issuer: queue one that is pending";
     "queue-batch", [PerCpu, Default], TIMES, 5.0, queue_batch, "issuer: each item of a batch of 500";
     "spawn", [PerCpu, Default, Ordered], TIMES, 5.0, spawn, "issuer: spawn 32 bytes, drop the handle";
+    "spawn-detached", [PerCpu, Default], TIMES, 5.0, spawn_detached, "issuer: the same, without a handle";
     "spawn-batch", [PerCpu, Default], TIMES, 5.0, spawn_batch, "issuer: each closure of a batch of 500";
     "run", [PerCpu, Default, Ordered], BETWEEN, 5.0, run, "worker: take, call and complete a reusable item";
     "run-spawned", [PerCpu, Default, Ordered], BETWEEN, 5.0, run_spawned, "worker: the same of a closure, and free it";
+    "run-detached", [PerCpu, Default], BETWEEN, 5.0, run_detached, "worker: the same of one without a handle";
     "guard", [PerCpu, Default], TIMES, 5.0, guard, "item: enter and leave a guard, nothing pending";
     "round-trip", [PerCpu, Default], TRIPS, 10.0, round_trip, "both: spawn and join, idle pool";
 }
@@ -113,6 +115,15 @@ fn spawn(bed: &Bed, _: &[Work]) {
     bed.issue(|| (), issue);
 }
 
+fn spawn_detached(bed: &Bed, _: &[Work]) {
+    let issue = || {
+        for item in 0..TIMES {
+            bed.queue.spawn_detached(no_op(item)).expect(UNLIMITED);
+        }
+    };
+    bed.issue(|| (), issue);
+}
+
 fn spawn_batch(bed: &Bed, _: &[Work]) {
     bed.issue(|| (), || drop(bed.queue.spawn_batch((0..TIMES).map(no_op)).expect(UNLIMITED)));
 }
@@ -133,6 +144,16 @@ fn run_spawned(bed: &Bed, _: &[Work]) {
             drop(bed.queue.spawn(no_op(item)).expect(UNLIMITED));
         }
         drop(bed.queue.spawn(request::toggle).expect(UNLIMITED));
+    });
+}
+
+fn run_detached(bed: &Bed, _: &[Work]) {
+    bed.run(|| {
+        bed.queue.spawn_detached(request::toggle).expect(UNLIMITED);
+        for item in 0..TIMES {
+            bed.queue.spawn_detached(no_op(item)).expect(UNLIMITED);
+        }
+        bed.queue.spawn_detached(request::toggle).expect(UNLIMITED);
     });
 }
 
