@@ -264,5 +264,5 @@ fn a_batch_beside_a_single_item_keeps_the_order() {
 /// The batch stays behind a single item of its issuer.
 #[test]
 fn a_batch_stays_behind_an_item_of_its_issuer() {
-    keep_the_order(3, &[&[&[1], &[2, 4]], &[&[3]]]);
+    keep_the_order(2, &[&[&[1], &[2, 4]], &[&[3]]]);
 }
