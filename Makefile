@@ -7,7 +7,8 @@ LOOM_FLAGS = RUSTFLAGS="--cfg cmwq_loom" CARGO_TARGET_DIR=target/loom
 
 # What is not on by default. With all of them, one build serves all tests.
 FEATURES = serde tracing metrics control
-EVERYTHING = --workspace --exclude rivals --all-features
+APART = --exclude rivals --exclude instructions
+EVERYTHING = --workspace $(APART) --all-features
 
 # How long `make soak` goes on, and from which seed (the clock's, if none is given).
 SECONDS = 600
@@ -22,7 +23,7 @@ SANITIZE = RUSTFLAGS="--cfg cmwq_uncached -Zsanitizer=$(1) -Cunsafe-allow-abi-mi
 SEEDS ?= 3
 
 .PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly bench \
-	bench-counters rivals package screenshot
+	bench-check bench-counters rivals check-rivals package screenshot
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
@@ -38,8 +39,11 @@ help:
 	@echo "make soak-tsan     the same under ThreadSanitizer, for information: it does not know fences"
 	@echo "make nightly       all of these as deep as a night is long: hours"
 	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
+	@echo "make bench-check   instructions of the hot operations, against those recorded; UPDATE=1 records them,"
+	@echo "                   ONLY=\"run guard\" takes some, PROFILE=1 shows functions, JSON=1 prints JSON"
 	@echo "make bench-counters  what counting costs, against a build without, both in turns for ROUNDS=9 rounds"
 	@echo "make rivals        cmwq and what would be picked instead on the same work (QUICK=1 for a first look)"
+	@echo "make check-rivals  lints and tests of that comparison, which nothing else compiles"
 	@echo "make screenshot    draw the pictures in docs anew, from the tool itself"
 	@echo "make setup         install hwloc's headers and pkg-config, where that can be done"
 
@@ -122,6 +126,12 @@ bench: setup
 	$(CARGO) bench --bench affinity_scopes -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench dump -- $(if $(QUICK),--quick)
 
+# Some seconds for each operation. A busy machine makes it slower, not different.
+bench-check: setup
+	@sh .ci/setup-valgrind
+	@$(CARGO) run --release -p instructions -- $(ONLY) $(if $(UPDATE),--update) $(if $(PROFILE),--profile) \
+		$(if $(JSON),--json)
+
 UNCOUNTED = RUSTFLAGS="--cfg cmwq_uncounted" CARGO_TARGET_DIR=target/uncounted
 OTHER_BENCH = sed -n 's/.*Executable .*(\(.*\))$$/\1/p'
 
@@ -134,8 +144,13 @@ bench-counters: setup
 rivals: setup
 	$(CARGO) run --release -p rivals -- $(if $(QUICK),--quick,--write docs/benchmarks.md)
 
+check-rivals: setup
+	$(CARGO) fmt -p rivals --check
+	$(CARGO) clippy -p rivals --all-targets -- -D warnings
+	$(CARGO) test -p rivals
+
 package: setup
-	$(CARGO) package --workspace --exclude rivals
+	$(CARGO) package --workspace $(APART)
 
 screenshot: setup
 	$(CARGO) build --release $(EVERYTHING) --bins --examples

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::{CpuSet, QueueError, TopologyError};
 
 pub use self::attrs::{ApplyAttrsError, SetDefaultScopeError, SetUnboundCpusError};
-pub use self::batch::{QueueBatchError, RefusedBatch};
+pub use self::batch::{QueueBatchError, RefusedBatch, RefusedDetachedBatch};
 pub use self::join::{JoinError, PanicPayload};
 pub use self::limit::SetMaxActiveError;
 pub use self::scope::ScopeError;
@@ -405,6 +405,7 @@ mod tests {
         is_error::<RunOnCpuError>();
         is_error::<Refused<fn()>>();
         is_error::<RefusedBatch<fn(), ()>>();
+        is_error::<RefusedDetachedBatch<fn()>>();
         is_error::<QueueBatchError>();
     }
 }

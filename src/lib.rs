@@ -307,8 +307,8 @@ pub use self::{
     engine::watchdog::{StallReport, StalledWorker},
     error::{
         ApplyAttrsError, BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload,
-        QueueBatchError, Refused, RefusedBatch, RunOnCpuError, ScopeError, SetDefaultScopeError,
-        SetMaxActiveError, SetUnboundCpusError,
+        QueueBatchError, Refused, RefusedBatch, RefusedDetachedBatch, RunOnCpuError, ScopeError,
+        SetDefaultScopeError, SetMaxActiveError, SetUnboundCpusError,
     },
     executor::{Executor, ExecutorBuilder, QueueReport, ShutdownReport},
     join::JoinHandle,

@@ -159,6 +159,7 @@ fn in_a_child_everything_of_the_parents_answers_at_once() {
             assert_eq!(queue.queue_on(0, &work), Err(QueueError::Forked));
             assert_eq!(queue.queue_on_node(0, &work), Err(QueueError::Forked));
             assert_eq!(queue.spawn_batch((0..2).map(|n| move || n)).unwrap_err().closures.len(), 2);
+            assert_eq!(queue.spawn_batch_detached([|| 1, || 2]).unwrap_err().closures.len(), 2);
             assert_eq!(queue.queue_batch(std::slice::from_ref(&work)).unwrap_err().error, QueueError::Forked);
             assert!(queue.attrs().is_none() && queue.apply_attrs(Attrs::new()).is_err());
             assert_eq!(executor.set_unbound_cpus(executor.unbound_cpus()), Err(SetUnboundCpusError::Forked));

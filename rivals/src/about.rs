@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::Instant;
 
 use serde::Serialize;
 
 use crate::args::Args;
+use crate::system::{self, MachineTime};
 
 /// The rivals, and what else decides over the numbers.
 const PACKAGES: [&str; 9] = [
@@ -31,10 +33,34 @@ pub(crate) struct About {
     command: String,
     effort: &'static str,
     seed: u64,
+    /// What it took, and how much of the CPUs' time somebody else's machine had on the same hardware, in percent.
+    seconds: u64,
+    stolen: Option<f64>,
+    /// Root may have nice levels below 0.
+    root: bool,
+}
+
+/// When a run began.
+pub(crate) struct Begin {
+    time: Instant,
+    machine: Option<MachineTime>,
+}
+
+impl Begin {
+    pub(crate) fn now() -> Self {
+        Self { time: Instant::now(), machine: system::machine_time() }
+    }
+
+    fn stolen(&self) -> Option<f64> {
+        let (then, now) = (self.machine?, system::machine_time()?);
+        let all = now.all.checked_sub(then.all).filter(|all| *all > 0)?;
+        Some(100.0 * now.stolen.saturating_sub(then.stolen) as f64 / all as f64)
+    }
 }
 
 impl About {
-    pub(crate) fn this_run(args: &Args) -> Self {
+    /// Of a run that is over.
+    pub(crate) fn this_run(args: &Args, begin: &Begin) -> Self {
         let arguments = std::env::args().skip(1).map(|argument| format!(" {argument}"));
         let command = format!("cargo run --release -p rivals --{}", arguments.collect::<String>());
         Self {
@@ -47,17 +73,39 @@ impl About {
             command,
             effort: args.effort.name(),
             seed: args.seed,
+            seconds: begin.time.elapsed().as_secs(),
+            stolen: begin.stolen(),
+            root: rustix::process::geteuid().is_root(),
         }
     }
 
     pub(crate) fn markdown(&self) -> String {
-        let Self { processor, cpus, system, compiler, commit, versions, command, effort, seed } = self;
-        format!(
-            "| | |\n|---|---|\n| machine | {processor}, {cpus} CPUs |\n| system | {system} |\n\
-             | compiler | {compiler} |\n| commit | {commit} |\n| versions | {} |\n| effort | {effort} |\n\
-             | seed of the order | {seed} |\n| command | `{command}` |\n",
-            versions.join(", ")
-        )
+        let stolen = self.stolen.filter(|percent| *percent >= 0.5);
+        let stolen = stolen.map_or(String::new(), |percent| {
+            format!("; {percent:.0} % of their time meanwhile went to other machines on this hardware")
+        });
+        let root = if self.root {
+            "root, who may have nice levels below 0"
+        } else {
+            "not root: no nice levels below 0"
+        };
+        let effort = format!("{}, {} s, order of rivals from seed {}", self.effort, self.seconds, self.seed);
+        let rows = [
+            ("machine", format!("{}, {} CPUs{stolen}", self.processor, self.cpus)),
+            ("system", format!("{}, as {root}", self.system)),
+            ("compiler", format!("{}, release profile", self.compiler)),
+            ("commit", self.commit.clone()),
+            ("versions", self.versions.join(", ")),
+            ("effort", effort),
+            ("command", format!("`{}`", self.command)),
+        ];
+        let rows = rows.map(|(name, value)| format!("| {name} | {value} |\n"));
+        format!("| | |\n|---|---|\n{}", rows.concat())
+    }
+
+    /// In a few words.
+    pub(crate) fn machine(&self) -> String {
+        format!("{} CPUs ({}, {})", self.cpus, self.processor, self.system)
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::report::{CaseReport, Row};
 use crate::rival::Part;
 use crate::stats::Spread;
+use crate::unit::Better;
 
 const WIDTH: f64 = 820.0;
 const LEFT: f64 = 200.0;
@@ -98,13 +99,9 @@ pub(crate) fn picture(report: &CaseReport) -> String {
     let scale = Scale::of(&highs);
     let height = TOP + ROW * report.rows.len() as f64 + 34.0;
     let mut picture = Picture::begin(&report.case.name(), height);
-    let better = match measure.better {
-        crate::unit::Better::Less => "less is better",
-        crate::unit::Better::More => "more is better",
-    };
     let logarithmic = if matches!(scale, Scale::Logarithmic { .. }) { "; logarithmic scale" } else { "" };
-    let summary = format!("{}, {}: {better}{logarithmic}", measure.name, measure.unit.name());
-    picture.label(16.0, 48.0, "small", "start", &summary);
+    let text = format!("{}{logarithmic}; the line spans the middle half of all runs", summary(report));
+    picture.label(16.0, 48.0, "small", "start", &text);
     picture.grid(&scale, report.rows.len());
     for (number, row) in report.rows.iter().enumerate() {
         let top = TOP + ROW * number as f64;
@@ -119,10 +116,20 @@ pub(crate) fn picture(report: &CaseReport) -> String {
     picture.0
 }
 
+/// What the bars stand for, in a few words.
+pub(crate) fn summary(report: &CaseReport) -> String {
+    let measure = &report.case.measures[0];
+    let better = match measure.better {
+        Better::Less => "less is better",
+        Better::More => "more is better",
+    };
+    format!("{}, {}: {better}", measure.name, measure.unit.name())
+}
+
 fn class_of(part: Part) -> &'static str {
     match part {
         Part::Floor | Part::Threads => "floor",
-        Part::Pool => "pool",
+        Part::Pool | Part::Apart => "pool",
         _ => "cmwq",
     }
 }

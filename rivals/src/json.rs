@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::about::About;
-use crate::aims::Verdict;
+use crate::aims::{Standing, Verdict};
 use crate::report::{CaseReport, Row};
 
 /// One object, indented.
@@ -47,6 +47,7 @@ fn verdict(verdict: &Verdict) -> Value {
         "other_row": verdict.other.as_ref().map(|other| other.0),
         "other_value": verdict.other.as_ref().map(|other| &other.1),
         "times_as_good": verdict.other.as_ref().map(|other| other.2),
-        "reached": verdict.reached,
+        "reached": verdict.standing == Standing::Reached,
+        "within_the_spread": verdict.standing == Standing::Close,
     })
 }

@@ -28,10 +28,17 @@ pub(crate) fn work(steps: u32, seed: u64) -> u64 {
 /// An item that captures 32 bytes and does nothing with them, but that it counts.
 pub(crate) fn no_op(seed: u64, latch: &'static Latch) -> impl Fn() + Send + Sync + 'static {
     let captured = [seed; 3];
-    move || {
+    of_32_bytes(move || {
         black_box(captured);
         latch.count_down();
-    }
+    })
+}
+
+/// Takes only what captures as much as all items do whose cost is compared: one that captures nothing is not even allocated
+/// by some.
+pub(crate) fn of_32_bytes<F>(item: F) -> F {
+    const { assert!(size_of::<F>() == 32 || cfg!(not(target_pointer_width = "64"))) };
+    item
 }
 
 /// Opens when it was counted down to zero. One thread waits at a time.
@@ -72,5 +79,19 @@ impl Latch {
         while !self.is_open() {
             thread::park();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Latch;
+
+    #[test]
+    fn a_latch_opens_when_all_have_counted_and_can_be_closed_again() {
+        let latch = Latch::new(2);
+        std::thread::spawn(|| (0..2).for_each(|_| latch.count_down()));
+        latch.wait();
+        latch.reset(1);
+        assert!(!latch.is_open());
     }
 }

@@ -42,7 +42,7 @@ mod workload;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use about::About;
+use about::{About, Begin};
 use args::{Args, Command};
 
 fn main() -> ExitCode {
@@ -65,8 +65,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> io::Result<()> {
-    let about = About::this_run(args);
+    let begin = Begin::now();
     let reports = run::measure(args);
+    let about = About::this_run(args, &begin);
     let verdicts = aims::verdicts(&reports, about.cpus);
     if let Some(folder) = &args.svg {
         page::draw(folder, &reports)?;

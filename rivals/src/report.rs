@@ -37,11 +37,15 @@ impl CaseReport {
     }
 
     /// The best row of those that came to their end, by this measure.
-    pub(crate) fn best(&self, measure: &str, of: impl Fn(&Entry) -> bool) -> Option<(&Row, f64)> {
+    pub(crate) fn best(&self, measure: &str, of: impl Fn(&Entry) -> bool) -> Option<(&Row, &Spread)> {
         let (column, measure) = self.measures().enumerate().find(|(_, known)| known.name == measure)?;
         let done = self.rows.iter().filter(|row| row.trouble.is_none() && of(row.rival));
-        let known = done.filter_map(|row| Some((row, row.cells.get(column)?.as_ref()?.median)));
-        known.reduce(|best, next| if measure.better.ratio(next.1, best.1) > 1.0 { next } else { best })
+        let known = done.filter_map(|row| Some((row, row.cells.get(column)?.as_ref()?)));
+        known.reduce(
+            |best, next| {
+                if measure.better.ratio(next.1.median, best.1.median) > 1.0 { next } else { best }
+            },
+        )
     }
 }
 
@@ -91,7 +95,7 @@ pub(crate) mod tests {
     fn the_best_of_some_is_found_by_any_measure() {
         let report = report("cpu", &[("rayon", Some(2.0)), ("channel", Some(1.0)), ("cmwq", Some(3.0))]);
         let best = |measure: &str| report.best(measure, |rival| rival.name != "channel");
-        assert_eq!(best("time").map(|(row, value)| (row.rival.name, value)), Some(("rayon", 2.0)));
+        assert_eq!(best("time").map(|(row, spread)| (row.rival.name, spread.median)), Some(("rayon", 2.0)));
         assert_eq!(best("threads").map(|(row, _)| row.rival.name), Some("rayon"));
         assert!(best("no such measure").is_none());
     }

@@ -1,7 +1,7 @@
 //! Rounds: in each of them every rival runs once, in an order of its own.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::args::Args;
 use crate::bed::COMMON;
@@ -22,7 +22,14 @@ pub(crate) fn measure(args: &Args) -> Vec<CaseReport> {
     let measured = plans.into_iter().filter(|(_, rivals, _)| !rivals.is_empty());
     let reports = measured
         .map(|(case, rivals, rounds)| {
-            measure_case(case, &rivals, rounds, args.effort, &mut random, &progress)
+            let begin = Instant::now();
+            let report = measure_case(case, &rivals, rounds, args.effort, &mut random, &progress);
+            // Where no bar can be drawn, a line tells how far it is.
+            if progress.is_hidden() {
+                let (done, name, seconds) = (progress.position(), case.name(), begin.elapsed().as_secs());
+                eprintln!("{done}/{steps}: {name}, {} rivals, {rounds} rounds, {seconds} s", rivals.len());
+            }
+            report
         })
         .collect();
     progress.finish_and_clear();

@@ -69,6 +69,22 @@ pub(crate) fn memory(which: Memory) -> Option<f64> {
     Some(kilobytes.parse::<f64>().ok()? / 1024.0)
 }
 
+/// Of all CPUs since the machine was started, in ticks.
+#[derive(Clone, Copy)]
+pub(crate) struct MachineTime {
+    pub(crate) all: u64,
+    /// In which a virtual CPU wanted to run, and its host had something else to do.
+    pub(crate) stolen: u64,
+}
+
+pub(crate) fn machine_time() -> Option<MachineTime> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    let ticks = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
+    // What follows are guests' parts of what was counted before.
+    let ticks: Vec<u64> = ticks.take(8).map(|ticks| ticks.parse().ok()).collect::<Option<_>>()?;
+    Some(MachineTime { all: ticks.iter().sum(), stolen: *ticks.get(7)? })
+}
+
 /// How many threads there are. A folder has a link for each one in it and two more, which is cheap to ask for: the sleeper
 /// asks every time it wakes up.
 #[cfg(target_os = "linux")]

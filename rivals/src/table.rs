@@ -1,32 +1,68 @@
 //! Markdown, for people.
 
-use std::fmt::Write;
-
-use crate::aims::Verdict;
+use crate::aims::{Standing, Verdict};
+use crate::bed::COMMON;
 use crate::report::{CaseReport, Row};
 use crate::stats::Spread;
 use crate::unit::Measure;
 
-/// A title, what is done, and a row for each rival. Writing to a string cannot fail, so nothing is made of it.
-pub(crate) fn case(report: &CaseReport) -> String {
-    let mut text = String::new();
-    let rounds =
-        if report.rounds == 1 { "one run".into() } else { format!("medians of {} runs", report.rounds) };
-    let _ = writeln!(text, "## {}\n\n{} ({rounds})\n", report.case.name(), report.case.definition);
-    // What nobody knows has no column.
+/// Of the measures that all cases have, those that stand beside the case's own. The rest has a table of its own.
+const FRONT: [&str; 4] = ["threads", "CPU time", "RSS", "sleeper p99"];
+
+/// The case's name, what is done, and how often.
+pub(crate) fn heading(report: &CaseReport) -> String {
+    let rounds = match report.rounds {
+        1 => "One run.".to_owned(),
+        rounds => format!("Medians of {rounds} runs."),
+    };
+    format!("## {}\n\n{} {rounds}\n", report.case.name(), report.case.definition)
+}
+
+/// A row for each rival, the best one first: what is measured of this case, and what it took.
+pub(crate) fn front(report: &CaseReport) -> String {
+    let own = report.case.measures.len();
+    let trouble = |row: &Row| row.trouble.as_ref().map(|trouble| trouble.replace('|', "/"));
+    rows(report, |column, measure| column < own || FRONT.contains(&measure.name), trouble)
+}
+
+/// The same rows, and what else was seen. `None`: nothing.
+pub(crate) fn rest(report: &CaseReport) -> Option<String> {
+    let own = report.case.measures.len();
+    let is_rest = |column, measure: &Measure| column >= own && !FRONT.contains(&measure.name);
+    let is_known = report.rows.iter().any(|row| {
+        let mut places = (own..).zip(&COMMON).filter(|(column, measure)| is_rest(*column, measure));
+        places.any(|(column, _)| cell(row, column).is_some())
+    });
+    is_known.then(|| rows(report, is_rest, |_| None))
+}
+
+/// What nobody knows has no column.
+fn rows(
+    report: &CaseReport,
+    shows: impl Fn(usize, &Measure) -> bool,
+    first: impl Fn(&Row) -> Option<String>,
+) -> String {
+    let own = report.case.measures.len();
     let columns: Vec<(usize, &Measure)> = report
         .measures()
         .enumerate()
+        .filter(|(column, measure)| shows(*column, measure))
         .filter(|(column, _)| report.rows.iter().any(|row| cell(row, *column).is_some()))
         .collect();
     let heads = columns.iter().map(|(_, measure)| head(measure));
-    let _ =
-        writeln!(text, "| rival |{} |", heads.map(|head| format!(" {head}")).collect::<Vec<_>>().join(" |"));
-    let _ = writeln!(text, "|---|{}", "---:|".repeat(columns.len()));
+    let mut lines: Vec<Vec<String>> = vec![std::iter::once("rival".to_owned()).chain(heads).collect()];
     for row in &report.rows {
-        let _ = writeln!(text, "| {} |{} |", name(row), cells(row, &columns));
+        let mut line = vec![name(row)];
+        line.extend(columns.iter().map(|(column, measure)| match cell(row, *column) {
+            Some(spread) if row.trouble.is_none() => text(measure, spread, *column < own),
+            _ => "-".to_owned(),
+        }));
+        if let (Some(trouble), Some(cell)) = (first(row), line.get_mut(1)) {
+            *cell = trouble;
+        }
+        lines.push(line);
     }
-    text
+    aligned(&lines, 1)
 }
 
 fn head(measure: &Measure) -> String {
@@ -41,70 +77,122 @@ fn name(row: &Row) -> String {
     if row.rival.can.part.is_cmwq() { format!("**{}**", row.rival.name) } else { row.rival.name.to_owned() }
 }
 
-fn cells(row: &Row, columns: &[(usize, &Measure)]) -> String {
-    let text = |(place, (column, measure)): (usize, &(usize, &Measure))| {
-        if let (0, Some(trouble)) = (place, &row.trouble) {
-            return format!(" {}", trouble.replace('|', "/"));
-        }
-        let Some(spread) = cell(row, *column).filter(|_| row.trouble.is_none()) else { return " -".into() };
-        let value = measure.unit.text(spread.median);
-        // How far runs differ is told where rows are ranked.
-        let differ = place == 0 && spread.low < spread.high;
-        if differ { format!(" {value} ± {:.0} %", spread.percent()) } else { format!(" {value}") }
-    };
-    columns.iter().enumerate().map(text).collect::<Vec<_>>().join(" |")
+/// With how far runs differ, if that is asked for and they do.
+fn text(measure: &Measure, spread: &Spread, differ: bool) -> String {
+    let value = measure.unit.text(spread.median);
+    if differ && spread.low < spread.high { format!("{value} ± {:.0} %", spread.percent()) } else { value }
 }
 
 fn cell(row: &Row, column: usize) -> Option<&Spread> {
     row.cells.get(column)?.as_ref()
 }
 
-/// What is aimed at, and what is not reached.
+/// How many aims are reached, in a sentence.
+pub(crate) fn reached(verdicts: &[Verdict]) -> String {
+    let count = |standing| verdicts.iter().filter(|verdict| verdict.standing == standing).count();
+    let (reached, close) = (count(Standing::Reached), count(Standing::Close));
+    let close = match close {
+        0 => String::new(),
+        close => format!("; {close} missed by less than runs differ"),
+    };
+    format!("{reached} of {} aims are reached{close}.", verdicts.len())
+}
+
+/// What is aimed at, and what came of it.
 pub(crate) fn verdicts(verdicts: &[Verdict]) -> String {
-    let mut text = String::from("## Aims\n\n");
-    text.push_str("| workload | measure | aim | cmwq | best other | times as good | |\n|---|---|---|---|---|---:|---|\n");
+    let heads = ["workload", "measure", "", "cmwq", "best other", "times as good", "aim"];
+    let mut lines: Vec<Vec<String>> = vec![heads.map(str::to_owned).to_vec()];
     for verdict in verdicts {
-        let ours = format!("{} ({})", verdict.ours.1, verdict.ours.0);
         let (other, ratio) = match &verdict.other {
             Some((name, value, ratio)) => (format!("{value} ({name})"), format!("{ratio:.2}")),
-            None => ("-".into(), "-".into()),
+            None => ("-".to_owned(), "-".to_owned()),
         };
-        let reached = if verdict.reached { "reached" } else { "**missed**" };
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {ours} | {other} | {ratio} | {reached} |",
-            verdict.case, verdict.measure, verdict.aim
-        );
+        lines.push(vec![
+            verdict.case.clone(),
+            verdict.measure.to_owned(),
+            match verdict.standing {
+                Standing::Reached => "reached".to_owned(),
+                Standing::Close => "*close*".to_owned(),
+                Standing::Missed => "**missed**".to_owned(),
+            },
+            format!("{} ({})", verdict.ours.1, verdict.ours.0),
+            other,
+            ratio,
+            verdict.aim.clone(),
+        ]);
     }
-    text
+    aligned(&lines, heads.len())
+}
+
+/// Lines as a table, the first one being its head. From this column on, text is at the right. Columns are as wide as what is
+/// in them, so that the source can be read as well.
+fn aligned(lines: &[Vec<String>], right_from: usize) -> String {
+    let count = lines.first().map_or(0, Vec::len);
+    let width =
+        |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0).max(3);
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    let mut table = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        for (column, (text, width)) in line.iter().zip(&widths).enumerate() {
+            let text =
+                if column < right_from { format!("| {text:width$} ") } else { format!("| {text:>width$} ") };
+            table.push_str(&text);
+        }
+        table.push_str("|\n");
+        if number == 0 {
+            for (column, width) in widths.iter().enumerate() {
+                let (dashes, end) = ("-".repeat(*width + 1), if column < right_from { "-" } else { ":" });
+                table.push_str(&format!("|{dashes}{end}"));
+            }
+            table.push_str("|\n");
+        }
+    }
+    table
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{case, verdicts};
+    use super::{front, heading, reached, rest, verdicts};
     use crate::aims;
     use crate::report::tests::report;
 
+    /// Without what makes columns as wide as each other.
+    fn lines(table: &str) -> Vec<String> {
+        let line = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        table.lines().map(line).collect()
+    }
+
     #[test]
     fn a_table_ranks_rows_and_says_who_was_stuck() {
-        let text = case(&report("dep", &[("rayon", None), ("cmwq", Some(0.001)), ("blocking", Some(0.002))]));
-        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).collect();
+        let report = report("dep", &[("rayon", None), ("cmwq", Some(0.001)), ("blocking", Some(0.002))]);
+        let (text, rest) = (front(&report), rest(&report).unwrap());
+        let rows = lines(&text);
         assert!(rows[0].starts_with("| rival | p50, ms | max, ms | threads |"), "{text}");
-        assert!(rows[1].starts_with("| **cmwq** | 1.00 ± 10 % | 1.00 |"), "{text}");
-        assert!(rows[2].starts_with("| blocking | 2.00 ± 10 % |"), "{text}");
-        assert!(rows[3].starts_with("| rayon | stuck after 5 s | - |"), "{text}");
-        let columns = |row: &str| row.matches('|').count();
-        assert!(rows.iter().all(|row| columns(row) == columns(rows[0])), "{text}");
+        assert!(rows[2].starts_with("| **cmwq** | 1.00 ± 10 % | 1.00 ± 10 % | 0 |"), "{text}");
+        assert!(rows[3].starts_with("| blocking | 2.00 ± 10 % |"), "{text}");
+        assert!(rows[4].starts_with("| rayon | stuck after 5 s | - |"), "{text}");
+        assert!(lines(&rest)[0].starts_with("| rival | after 3 s | voluntary switches |"), "{rest}");
+        assert!(lines(&rest)[4].starts_with("| rayon | - |"), "{rest}");
+        for table in [text, rest] {
+            let widths: Vec<usize> = table.lines().map(|line| line.chars().count()).collect();
+            assert!(widths.iter().all(|width| *width == widths[0] && *width < 160), "{table}");
+        }
+        assert!(heading(&report).ends_with("stuck for ever. Medians of 5 runs.\n"));
     }
 
     #[test]
     fn what_is_missed_stands_out() {
         let reports = [report("chain", &[("rayon", Some(2e6)), ("cmwq", Some(1e6))])];
-        let text = verdicts(&aims::verdicts(&reports, 2));
-        let last = text.lines().last().unwrap();
+        let verdicts_of = |reports| aims::verdicts(reports, 2);
         assert_eq!(
-            last,
-            "| chain | items | no worse than the best pool | 1000 k/s (cmwq) | 2000 k/s (rayon) | 0.50 | **missed** |"
+            lines(&verdicts(&verdicts_of(&reports))).last().unwrap(),
+            "| chain | items | **missed** | 1000 k/s (cmwq) | 2000 k/s (rayon) | 0.50 | no worse than the best rival |"
         );
+        assert_eq!(reached(&verdicts_of(&reports)), "0 of 1 aims are reached.");
+        // Of the one, runs went up to 1.1 times as much; of the other, down to 0.9 times.
+        let reports = [report("chain", &[("rayon", Some(1e6)), ("cmwq", Some(0.9e6))])];
+        assert!(verdicts(&verdicts_of(&reports)).contains("*close*"));
+        let told = reached(&verdicts_of(&reports));
+        assert_eq!(told, "0 of 1 aims are reached; 1 missed by less than runs differ.");
     }
 }

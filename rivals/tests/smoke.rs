@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 /// Threads that are used up do not come back.
-const FIXED: [&str; 6] = ["rayon", "rayon-fifo", "threadpool", "affinitypool", "vicinal", "channel"];
+const FIXED: [&str; 7] =
+    ["rayon", "rayon-fifo", "threadpool", "affinitypool", "vicinal", "vicinal-system", "channel"];
 
 fn rivals(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_rivals")).args(arguments).output().expect("the program can be started")

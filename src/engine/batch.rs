@@ -1,19 +1,27 @@
-//! Many items at once: each is admitted and pushed by itself, and the pool is told once of all of them.
+//! Many items at once: the pool is told once of all of them, and those that run once are admitted together.
 //!
 //! A batch has one place, so one shard; and one pool, unless the shard's route is turned meanwhile. No user code runs
 //! between its first push and its kick, which wakes as many workers as the pool wants for so many entries.
+#![allow(unsafe_code, reason = "cells that are not queued are taken apart again")]
 
-use super::entry::Entry;
-use super::one_shot::RawHandle;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use crate::policy::admission::Admitted;
+
+use super::entry::{Entry, Header};
+use super::one_shot::{self, RawHandle};
 use super::placement::Place;
 use super::pool::Pool;
 use super::queue::Queue;
 use super::refusal::QueueError;
+use super::route;
 use super::shard::Shard;
+use super::submit::enqueue;
 use super::trace;
 use super::work_item::WorkHandle;
 
-/// So many items are pushed before the pool is told of them: a long batch runs while it is still being queued.
+/// So many items are admitted and pushed before the pool is told of them: a long batch runs while it is still being queued.
 const AT_ONCE: usize = 256;
 
 /// Closures of which one was refused.
@@ -31,6 +39,13 @@ pub(crate) struct CutAt {
     pub(crate) newly_pending: usize,
 }
 
+/// The same without handles.
+pub(crate) struct CutDetached<F> {
+    pub(crate) error: QueueError,
+    pub(crate) accepted: usize,
+    pub(crate) rest: Vec<F>,
+}
+
 impl Queue {
     /// Queues closures in their order, up to the first that is refused.
     pub(crate) fn spawn_batch<F, T>(&self, closures: Vec<F>) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
@@ -39,20 +54,84 @@ impl Queue {
         T: Send + 'static,
     {
         let place = self.place_of_batch();
-        let mut kick = Kick::default();
         let mut accepted = Vec::with_capacity(closures.len());
+        let mut items = Vec::with_capacity(closures.len().min(AT_ONCE));
         let mut closures = closures.into_iter();
-        while let Some(closure) = closures.next() {
-            match self.spawn_with(place, closure, |shard, entry| kick.push(shard, entry)) {
-                Ok(handle) => accepted.push(handle),
-                Err((error, closure)) => {
-                    drop(kick);
-                    let rest = std::iter::once(closure).chain(closures).collect();
-                    return Err(Cut { error, accepted, rest });
-                }
+        while closures.len() > 0 {
+            let lane = match self.shard_of_batch(place) {
+                Ok(shard) => shard.lane(),
+                Err(error) => return Err(Cut { error, accepted, rest: closures.collect() }),
+            };
+            items.clear();
+            for closure in closures.by_ref().take(AT_ONCE) {
+                let (item, handle) = one_shot::make(closure, lane, self.executor.origin);
+                items.push(item);
+                accepted.push(handle);
+            }
+            if let Err((queued, error)) = self.push_run(place, &items) {
+                let refused = accepted.split_off(accepted.len() - (items.len() - queued));
+                // SAFETY: these were made above, in the same order, and were not queued.
+                let closure = |(item, handle)| unsafe { one_shot::unmake(item, handle) };
+                let mut rest: Vec<F> = items.drain(queued..).zip(refused).map(closure).collect();
+                rest.extend(closures);
+                return Err(Cut { error, accepted, rest });
             }
         }
         Ok(accepted)
+    }
+
+    /// The same without handles. Closures are taken from the iterator, which is user code, as many at a time as are
+    /// queued at once.
+    pub(crate) fn spawn_batch_detached<F, T>(
+        &self,
+        mut closures: impl Iterator<Item = F>,
+    ) -> Result<(), CutDetached<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: 'static,
+    {
+        let place = self.place_of_batch();
+        let mut made = Made::<F, T>::new(closures.size_hint().0);
+        let mut accepted = 0;
+        loop {
+            made.items.extend(closures.by_ref().take(AT_ONCE).map(one_shot::make_detached));
+            if made.items.is_empty() {
+                return Ok(());
+            }
+            let answer = self.push_run(place, &made.items);
+            let queued = answer.map_or_else(|(queued, _)| queued, |()| made.items.len());
+            accepted += queued;
+            made.items.drain(..queued);
+            if let Err((_, error)) = answer {
+                let mut rest = made.take_apart();
+                rest.extend(closures);
+                return Err(CutDetached { error, accepted, rest });
+            }
+        }
+    }
+
+    /// Queues one-shots that were made for this queue, in their order, up to the first that is refused: how many were not,
+    /// then, and why.
+    fn push_run(&self, place: Place, items: &[NonNull<Header>]) -> Result<(), (usize, QueueError)> {
+        let shard = self.shard_of_batch(place).map_err(|error| (0, error))?;
+        let mut queued = 0;
+        while queued < items.len() {
+            // A subscriber, which is user code, is called between an admission and its push.
+            let at_once = if trace::listens() { 1 } else { items.len() - queued };
+            let admitted = self.admit_many(shard.gate(), at_once).map_err(|error| (queued, error))?;
+            let behind = queued + admitted.started + admitted.waiting;
+            push_admitted(shard, &items[queued..behind], admitted);
+            queued = behind;
+        }
+        Ok(())
+    }
+
+    /// The shard of a place that is not here; asked for by each part of a batch, since user code may fork.
+    fn shard_of_batch(&self, place: Place) -> Result<&Shard, QueueError> {
+        if self.executor.origin.is_forked() {
+            return Err(QueueError::Forked);
+        }
+        Ok(self.shard(self.executor.placement.slot_for(place)))
     }
 
     /// Queues reusable items in their order, up to the first that is refused. Returns how many of them became pending
@@ -76,6 +155,63 @@ impl Queue {
     /// The issuer's CPU, asked for once: it may be moved while it queues.
     fn place_of_batch(&self) -> Place {
         Place::Near(self.executor.placement.slot_for(Place::Here))
+    }
+}
+
+/// The items were admitted to the shard's gate, and go where they belong.
+fn push_admitted(shard: &Shard, items: &[NonNull<Header>], admitted: Admitted) {
+    let entry = |item: &NonNull<Header>| Entry::new(*item, shard, admitted.half, false);
+    if trace::listens() {
+        for (index, item) in items.iter().enumerate() {
+            enqueue(shard, entry(item), None, index < admitted.started, Shard::submit);
+        }
+        return;
+    }
+    let mut kick = Kick::default();
+    let (started, waiting) = items.split_at(admitted.started);
+    for entry in started.iter().map(entry) {
+        entry.stamp();
+        kick.push(shard, entry);
+    }
+    if waiting.is_empty() {
+        return;
+    }
+    let gate = shard.gate();
+    for entry in waiting.iter().map(entry) {
+        entry.stamp();
+        gate.push_waiting(entry);
+    }
+    gate.list_many(waiting.len(), |first| {
+        // It comes behind those that were started before, also if the route was turned.
+        kick = Kick::default();
+        route::submit(first);
+    });
+}
+
+/// Cells of closures that are not queued yet, in their order.
+struct Made<F, T> {
+    items: Vec<NonNull<Header>>,
+    closures: PhantomData<fn(F) -> T>,
+}
+
+impl<F, T> Made<F, T> {
+    fn new(expected: usize) -> Self {
+        Self { items: Vec::with_capacity(expected.min(AT_ONCE)), closures: PhantomData }
+    }
+
+    fn take_apart(mut self) -> Vec<F> {
+        // SAFETY: the items were made for this type, and were not queued.
+        self.items.drain(..).map(|item| unsafe { one_shot::unmake_detached::<F, T>(item) }).collect()
+    }
+}
+
+impl<F, T> Drop for Made<F, T> {
+    fn drop(&mut self) {
+        // The iterator has panicked, or there are none.
+        for item in self.items.drain(..) {
+            // SAFETY: as in `take_apart`.
+            drop(unsafe { one_shot::unmake_detached::<F, T>(item) });
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The end of a queue, for a time or for ever: only its own items may queue to it until it is empty.
 
-use crate::policy::admission::{Door, Half};
+use crate::policy::admission::{Admitted, Door, Half};
 use crate::policy::standing::{Answer, Caller, End};
 use crate::protocol::drain::were_empty;
 use crate::sys::wait::Until;
@@ -22,6 +22,26 @@ impl Queue {
             Some(admitted) => Ok(admitted),
             None => self.admit_chained(gate),
         }
+    }
+
+    /// So many items come, at least one: as many as there is room for, or as fit into one step. Those that have a slot come
+    /// first; the others are to go to the waiting list.
+    pub(super) fn admit_many(&self, gate: &Gate, items: usize) -> Result<Admitted, QueueError> {
+        let room = self.become_pending(items);
+        if room == 0 {
+            return Err(QueueError::Full);
+        }
+        let admitted = match gate.cell.is_full() {
+            true => Err(QueueError::Full),
+            false => match gate.cell.admit_many(room) {
+                Some(admitted) => Ok(admitted),
+                // One by one through a door that is not open.
+                None => self.admit_chained(gate).map(Admitted::one),
+            },
+        };
+        let came = admitted.as_ref().map_or(0, Admitted::items);
+        self.left_pending_many(room - came);
+        admitted
     }
 
     #[cold]

@@ -174,8 +174,18 @@ unsafe fn free<F, T, O>(cell: NonNull<OneShot<F, T, O>>) {
 pub(crate) unsafe fn unmake<F, T>(item: NonNull<Header>, handle: RawHandle<T>) -> F {
     // Its side of the cell ends here, with the cell.
     let _handle = ManuallyDrop::new(handle);
-    let cell: NonNull<OneShot<F, T, Nobody>> = item.cast();
     // SAFETY: the caller has both sides.
+    unsafe { unmake_detached::<F, T>(item) }
+}
+
+/// The same for a cell that has no handle.
+///
+/// # Safety
+///
+/// The item was made by [`make_detached`], or by [`make`], for `F` and `T`, and all of it is the caller's.
+pub(crate) unsafe fn unmake_detached<F, T>(item: NonNull<Header>) -> F {
+    let cell: NonNull<OneShot<F, T, Nobody>> = item.cast();
+    // SAFETY: the caller has all of it.
     let _room = unsafe { Room::of(cell) };
     // SAFETY: as above; what was in the cell is dropped here, or goes to the caller.
     match unsafe { cell.read() }.stage.into_inner() {

@@ -340,6 +340,14 @@ impl Queue {
         self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
     }
 
+    /// The same for so many items: how many of them there is room for.
+    pub(super) fn become_pending(&self, items: usize) -> usize {
+        let Some(max) = self.spec.max_pending else { return items };
+        let count = |pending: usize| Some(pending + items.min(max.saturating_sub(pending)));
+        let before = self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count);
+        items.min(max.saturating_sub(before.unwrap_or_else(|pending| pending)))
+    }
+
     /// An item comes that was accepted before, whether there is room or not.
     pub(crate) fn comes_anyway(&self) {
         if self.spec.max_pending.is_some() {
@@ -350,8 +358,14 @@ impl Queue {
     /// An item begins, is passed over, or did not come after all.
     #[inline]
     pub(crate) fn left_pending(&self) {
+        self.left_pending_many(1);
+    }
+
+    /// The same for so many items.
+    #[inline]
+    pub(super) fn left_pending_many(&self, items: usize) {
         if self.spec.max_pending.is_some() {
-            self.pending.fetch_sub(1, Ordering::Relaxed);
+            self.pending.fetch_sub(items, Ordering::Relaxed);
         }
     }
 

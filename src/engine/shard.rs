@@ -3,12 +3,12 @@
 #![allow(unsafe_code, reason = "a shard points at its queue, which owns it")]
 
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_deque::{Injector, Steal};
 use crossbeam_utils::CachePadded;
 
-use crate::policy::admission::{Admission, Half, Slot};
+use crate::policy::admission::{Admission, Arrived, Half, Slot};
 use crate::policy::item::{ShardId, Target};
 use crate::policy::standing::Standing;
 use crate::protocol::gate::GateCell;
@@ -30,7 +30,8 @@ use super::worker::Current;
 #[derive(Debug)]
 pub(crate) struct Gate {
     pub(crate) cell: CachePadded<GateCell>,
-    waiting: Injector<Entry>,
+    /// Made when the first item has to wait: an empty list takes as much memory as the rest of a queue.
+    waiting: OnceLock<Injector<Entry>>,
 }
 
 /// See the module.
@@ -61,13 +62,30 @@ impl Gate {
     /// A gate of a queue that stands like this.
     pub(crate) fn new(standing: Standing) -> Self {
         let word = Admission::new(standing.max()).with_door(standing.door());
-        Self { cell: CachePadded::new(GateCell::new(word)), waiting: Injector::new() }
+        Self { cell: CachePadded::new(GateCell::new(word)), waiting: OnceLock::new() }
     }
 
     /// Puts an entry that was admitted to wait onto the list. Returns the one that the caller must start, if any.
     pub(crate) fn wait(&self, entry: Entry) -> Option<Entry> {
-        self.waiting.push(entry);
+        self.push_waiting(entry);
         self.cell.list().then(|| self.next_active())
+    }
+
+    /// Puts an entry that was admitted to wait onto the list, where it is to be counted by
+    /// [`list_many`](Self::list_many).
+    pub(super) fn push_waiting(&self, entry: Entry) {
+        self.waiting.get_or_init(Injector::new).push(entry);
+    }
+
+    /// So many entries of the caller's are on the list now. `start` is called with each that the caller must start. The
+    /// caller has a handle of the queue.
+    pub(super) fn list_many(&self, entries: usize, mut start: impl FnMut(Entry)) {
+        let mut coming = entries;
+        while coming > 0 {
+            let Arrived { arrived, handed } = self.cell.list_many(coming);
+            coming -= arrived;
+            (0..handed).for_each(|_| start(self.next_active()));
+        }
     }
 
     /// Gives a slot back that was not used. The caller has a handle of the queue, so the gate is not closed.
@@ -87,7 +105,8 @@ impl Gate {
 
     /// Takes the first entry of the list, to which a slot was given.
     pub(super) fn first_waiting(&self) -> Entry {
-        steal(&self.waiting).expect("a slot was given to a listed item, and the list is empty")
+        let first = self.waiting.get().and_then(steal);
+        first.expect("a slot was given to a listed item, and the list is empty")
     }
 }
 

@@ -285,7 +285,7 @@ fn revived(shard: &Shard, work: &WorkHandle) {
 /// The caller holds a handle of the shard's queue, which keeps shard and pool in place. `named`: the slot on which the
 /// issuer wants it.
 #[inline]
-fn enqueue<'q>(
+pub(super) fn enqueue<'q>(
     shard: &'q Shard,
     entry: Entry,
     named: Option<usize>,

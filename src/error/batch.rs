@@ -67,8 +67,7 @@ impl<F, T> fmt::Debug for RefusedBatch<F, T> {
 
 impl<F, T> fmt::Display for RefusedBatch<F, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (accepted, all) = (self.accepted.len(), self.accepted.len() + self.closures.len());
-        write!(f, "{accepted} of {all} items were accepted: {}", self.error)
+        write_refused(f, self.accepted.len(), self.closures.len(), self.error)
     }
 }
 
@@ -79,6 +78,74 @@ impl<F, T> From<RefusedBatch<F, T>> for QueueError {
     fn from(refused: RefusedBatch<F, T>) -> Self {
         refused.error
     }
+}
+
+/// A batch of closures without handles of which one was not accepted.
+///
+/// What was accepted before stays accepted. The refused closure and all behind it come back, untouched.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{QueueError, WorkQueue};
+///
+/// let queue = WorkQueue::new("no more").build()?;
+/// queue.destroy()?;
+/// let refused = queue.spawn_batch_detached((0..5).map(|n| move || n)).unwrap_err();
+/// assert_eq!(refused.error, QueueError::Destroyed);
+/// assert_eq!((refused.accepted, refused.closures.len()), (0, 5));
+/// # Ok(())
+/// # }
+/// ```
+#[non_exhaustive]
+pub struct RefusedDetachedBatch<F> {
+    /// Why the first of `closures` was refused.
+    pub error: QueueError,
+    /// How many were accepted before.
+    pub accepted: usize,
+    /// The refused one, and those behind it, which were not tried.
+    pub closures: Vec<F>,
+}
+
+impl<F> RefusedDetachedBatch<F> {
+    pub(crate) fn new(error: QueueError, accepted: usize, closures: Vec<F>) -> Self {
+        Self { error, accepted, closures }
+    }
+}
+
+impl<F> fmt::Debug for RefusedDetachedBatch<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RefusedDetachedBatch")
+            .field("error", &self.error)
+            .field("accepted", &self.accepted)
+            .field("closures", &self.closures.len())
+            .finish()
+    }
+}
+
+impl<F> fmt::Display for RefusedDetachedBatch<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_refused(f, self.accepted, self.closures.len(), self.error)
+    }
+}
+
+impl<F> std::error::Error for RefusedDetachedBatch<F> {}
+
+/// Drops the closures.
+impl<F> From<RefusedDetachedBatch<F>> for QueueError {
+    fn from(refused: RefusedDetachedBatch<F>) -> Self {
+        refused.error
+    }
+}
+
+fn write_refused(
+    f: &mut fmt::Formatter<'_>,
+    accepted: usize,
+    refused: usize,
+    error: QueueError,
+) -> fmt::Result {
+    write!(f, "{accepted} of {} items were accepted: {error}", accepted + refused)
 }
 
 /// A batch of reusable items of which one was not accepted.

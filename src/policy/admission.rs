@@ -25,7 +25,11 @@
 
 #![forbid(unsafe_code)]
 
+mod many;
+
 use std::fmt;
+
+pub(crate) use self::many::{AdmitMany, Admitted, Arrived};
 
 /// The highest `max_active` (the kernel's documented WQ_MAX_ACTIVE).
 pub(crate) const MAX_ACTIVE_LIMIT: usize = 512;
@@ -492,10 +496,13 @@ mod tests {
         Come {
             chained: bool,
         },
+        ComeMany(usize),
         /// One of those who were told to wait puts his item onto the list.
         Push,
         /// One of those who did counts it as listed.
         List,
+        /// Somebody who has pushed several counts them as listed.
+        ListMany(usize),
         Complete,
         Flip,
         /// Another limit; whoever set it has not started anything yet.
@@ -509,8 +516,10 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             6 => any::<bool>().prop_map(|chained| Step::Come { chained }),
-            6 => Just(Step::Push),
+            2 => (1usize..6).prop_map(Step::ComeMany),
+            8 => Just(Step::Push),
             6 => Just(Step::List),
+            3 => (1usize..6).prop_map(Step::ListMany),
             8 => Just(Step::Complete),
             2 => Just(Step::Flip),
             2 => (0usize..4).prop_map(Step::SetMax),
@@ -555,6 +564,21 @@ mod tests {
                             Admit::Again => prop_assert!(false, "full"),
                         }
                     }
+                    Step::ComeMany(items) => {
+                        let (next, answer) = word.admit_many(items);
+                        word = next;
+                        match answer {
+                            AdmitMany::In(came) => {
+                                prop_assert!(lets_in(door, false));
+                                prop_assert_eq!(came.started + came.waiting, items);
+                                prop_assert!(came.started == 0 || list.is_empty(), "overtakes {:?}", list);
+                                active += came.started;
+                                coming += came.waiting;
+                            }
+                            AdmitMany::Refused => prop_assert!(!lets_in(door, false)),
+                            AdmitMany::Again => prop_assert!(false, "full"),
+                        }
+                    }
                     Step::Push => if coming > 0 {
                         coming -= 1;
                         pushed += 1;
@@ -566,6 +590,15 @@ mod tests {
                         word = next;
                         if slot == Slot::Handed {
                             list.pop_front().unwrap();
+                            active += 1;
+                        }
+                    },
+                    Step::ListMany(items) => if pushed > 0 {
+                        let (next, listed) = word.list_many(items.min(pushed));
+                        word = next;
+                        pushed -= listed.arrived;
+                        for _ in 0..listed.handed {
+                            prop_assert!(list.pop_front().is_some());
                             active += 1;
                         }
                     },

@@ -10,7 +10,7 @@
 //! this very report: it has counted the slot, so the item, which belongs to the current half since it reported,
 //! reports once more.
 
-use crate::policy::admission::{Admission, Admit, Door, Half, Slot};
+use crate::policy::admission::{Admission, Admit, AdmitMany, Admitted, Arrived, Door, Half, Slot};
 use crate::sys::sync::{AtomicU64, Ordering};
 
 /// The slots of a queue on one CPU, or of a whole queue.
@@ -63,6 +63,18 @@ impl GateCell {
         }
     }
 
+    /// So many items come, at least one. Those that have a slot come first; the caller must put the others on the waiting
+    /// list and then call [`list_many`](Self::list_many). It may be fewer than asked for. `None` if the door is not open.
+    pub(crate) fn admit_many(&self, items: usize) -> Option<Admitted> {
+        loop {
+            match self.update(|word| word.admit_many(items)) {
+                AdmitMany::In(admitted) => return Some(admitted),
+                AdmitMany::Refused => return None,
+                AdmitMany::Again => std::hint::spin_loop(),
+            }
+        }
+    }
+
     /// From here on at most so many are active, and only those come whom the door lets in. Whoever raises the limit
     /// then calls [`start_listed`](Self::start_listed) until it says false.
     pub(crate) fn set(&self, max: usize, door: Door) {
@@ -86,6 +98,11 @@ impl GateCell {
     #[must_use]
     pub(crate) fn list(&self) -> bool {
         self.update(Admission::list) == Slot::Handed
+    }
+
+    /// So many of the caller's items, at least one, are on the list now.
+    pub(crate) fn list_many(&self, items: usize) -> Arrived {
+        self.update(|word| word.list_many(items))
     }
 
     /// An item of the given half is done. `report` is called first for each flush that waits for it: commonly none or

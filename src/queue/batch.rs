@@ -1,6 +1,6 @@
 //! Queueing many items at once.
 
-use crate::{JoinHandle, QueueBatchError, RefusedBatch, Work, WorkQueue};
+use crate::{JoinHandle, QueueBatchError, RefusedBatch, RefusedDetachedBatch, Work, WorkQueue};
 
 /// Many items at once, on the CPU on which the call is made, in their order. The pool is told of them once, or of each
 /// 256 of a longer batch, instead of once per item.
@@ -35,6 +35,42 @@ impl WorkQueue {
             Ok(accepted) => Ok(handles(accepted)),
             Err(cut) => Err(RefusedBatch::new(cut.error, handles(cut.accepted), cut.rest)),
         }
+    }
+
+    /// The same without handles, for less: nothing can be joined or cancelled. What a closure returns is dropped by the
+    /// worker that ran it. Whoever wants to know when all have run flushes the queue.
+    ///
+    /// Closures are taken from the iterator, and queued, 256 at a time. If it panics, those that were queued run, and the
+    /// others are dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("squares").build()?;
+    /// let (send, squares) = std::sync::mpsc::channel();
+    /// queue.spawn_batch_detached((1..=3).map(|n| {
+    ///     let send = send.clone();
+    ///     move || send.send(n * n)
+    /// }))?;
+    /// drop(send);
+    /// assert_eq!(squares.iter().sum::<i32>(), 14);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If a closure is refused: why, as [`spawn`](Self::spawn) tells; how many were accepted before it; and it with those
+    /// behind it.
+    pub fn spawn_batch_detached<I, F, T>(&self, closures: I) -> Result<(), RefusedDetachedBatch<F>>
+    where
+        I: IntoIterator<Item = F>,
+        F: FnOnce() -> T + Send + 'static,
+        T: 'static,
+    {
+        let spawned = self.handle.queue().spawn_batch_detached(closures.into_iter());
+        spawned.map_err(|cut| RefusedDetachedBatch::new(cut.error, cut.accepted, cut.rest))
     }
 
     /// Queues reusable items, each as [`queue`](Self::queue) does. Returns how many of them became pending by that; the

@@ -223,3 +223,186 @@ fn no_item_of_a_batch_is_left_behind() {
         queues.iter().for_each(|queue| queue.flush().unwrap());
     });
 }
+
+/// spec: W8 (spawn_batch_detached): all run, on every kind of queue, in their order where there is one; a result that is
+/// bound to its thread is dropped by the worker.
+#[test]
+fn a_batch_without_handles_runs() {
+    on_each_executor(|executor| {
+        let kinds =
+            [WorkQueue::ordered, WorkQueue::per_cpu, WorkQueue::new, WorkQueue::unbound, WorkQueue::bh];
+        for (index, kind) in kinds.into_iter().enumerate() {
+            let queue = kind("q").build_on(executor).unwrap();
+            for count in [0, 1, 255, 256, 257, 2000] {
+                let order = Arc::new(Mutex::new(Vec::new()));
+                let push = |n| {
+                    let order = Arc::clone(&order);
+                    move || {
+                        order.lock().unwrap().push(n);
+                        std::rc::Rc::new(n)
+                    }
+                };
+                queue.spawn_batch_detached((0..count).map(push)).unwrap();
+                queue.flush().unwrap();
+                let mut order = std::mem::take(&mut *order.lock().unwrap());
+                if index > 0 {
+                    order.sort_unstable();
+                }
+                assert!(order.into_iter().eq(0..count), "{count}");
+            }
+        }
+    });
+}
+
+/// spec: W8, Q3 (max_pending): of a batch without handles, what does not fit comes back untouched, and what the iterator
+/// had not given yet as well.
+#[test]
+fn a_batch_without_handles_is_cut() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").max_pending(300).build_on(&executor).unwrap();
+    let (door, began) = (Door::default(), Arc::new(AtomicUsize::new(0)));
+    let (wait, tell) = (door.clone(), Arc::clone(&began));
+    let busy = queue.spawn(move || {
+        bump(&tell);
+        wait.wait();
+    });
+    eventually("it began", || began.load(Ordering::SeqCst) == 1);
+    let (order, drops) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
+    let item = |n| {
+        let (order, counted) = (Arc::clone(&order), Counted(Arc::clone(&drops)));
+        move || {
+            order.lock().unwrap().push(n);
+            drop(counted);
+        }
+    };
+    let refused = queue.spawn_batch_detached((0..1000).map(item)).unwrap_err();
+    assert_eq!((refused.error, refused.accepted, refused.closures.len()), (QueueError::Full, 300, 700));
+    assert_eq!(
+        refused.to_string(),
+        "300 of 1000 items were accepted: the queue is full; try again when it has run something"
+    );
+    assert_eq!(queue.spawn(|| ()).unwrap_err().error, QueueError::Full);
+    assert_eq!(drops.load(Ordering::SeqCst), 0);
+    door.open();
+    busy.unwrap().join().unwrap();
+    queue.flush().unwrap();
+    let mut rest = refused.closures.into_iter();
+    while rest.len() > 0 {
+        queue.spawn_batch_detached(rest.by_ref().take(300)).unwrap();
+        queue.flush().unwrap();
+    }
+    assert!(order.lock().unwrap().iter().copied().eq(0..1000));
+    assert_eq!(drops.load(Ordering::SeqCst), 1000);
+    let none = queue.spawn_batch_detached(std::iter::empty::<fn()>());
+    assert!(none.is_ok());
+}
+
+/// spec: W8: if the iterator panics, whole runs were queued, and nothing of the others is lost; it may use the queue.
+#[test]
+fn the_iterator_of_a_batch_without_handles_is_user_code() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::per_cpu("q").build_on(executor).unwrap();
+        let (runs, drops) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let item = || {
+            let (runs, counted) = (Arc::clone(&runs), Counted(Arc::clone(&drops)));
+            move || {
+                bump(&runs);
+                drop(counted);
+            }
+        };
+        let panics = (0..600).map(|n| {
+            assert!(n < 300, "no luck");
+            item()
+        });
+        assert!(catch_unwind(AssertUnwindSafe(|| queue.spawn_batch_detached(panics))).is_err());
+        queue.flush().unwrap();
+        assert_eq!((runs.load(Ordering::SeqCst), drops.load(Ordering::SeqCst)), (256, 300));
+
+        let queues = (0..600).map(|n| {
+            if n % 100 == 0 {
+                queue.flush().unwrap();
+                queue.spawn(item()).unwrap().join().unwrap();
+            }
+            item()
+        });
+        queue.spawn_batch_detached(queues).unwrap();
+        queue.flush().unwrap();
+        assert_eq!((runs.load(Ordering::SeqCst), drops.load(Ordering::SeqCst)), (862, 906));
+    });
+}
+
+/// spec: W8, F4: while the queue is drained, its own items queue batches, and nobody else does.
+#[test]
+fn a_batch_of_a_draining_queue_comes_from_its_own_items() {
+    on_each_executor(|executor| {
+        for limit in [1, 3, 300] {
+            let queue = WorkQueue::per_cpu("q").max_active(limit).build_on(executor).unwrap();
+            let (door, runs) = (Door::default(), Arc::new(AtomicUsize::new(0)));
+            let (wait, own, bumps) = (door.clone(), queue.clone(), Arc::clone(&runs));
+            let item = move || {
+                wait.wait();
+                let items = || {
+                    let bumps = Arc::clone(&bumps);
+                    (0..300).map(move |_| {
+                        let bumps = Arc::clone(&bumps);
+                        move || bump(&bumps)
+                    })
+                };
+                own.spawn_batch_detached(items()).unwrap();
+                drop(own.spawn_batch(items()).unwrap());
+            };
+            let own_item = queue.spawn(item).unwrap();
+            std::thread::scope(|scope| {
+                let drain = scope.spawn(|| queue.drain().unwrap());
+                eventually("it drains", || queue.spawn(|| ()).is_err());
+                let refused = queue.spawn_batch_detached((0..5).map(|n| move || n)).unwrap_err();
+                assert_eq!((refused.error, refused.accepted), (QueueError::Draining, 0));
+                assert_eq!(queue.spawn_batch((0..5).map(|n| move || n)).unwrap_err().closures.len(), 5);
+                door.open();
+                drain.join().unwrap();
+            });
+            own_item.join().unwrap();
+            assert_eq!(runs.load(Ordering::SeqCst), 600);
+        }
+    });
+}
+
+/// spec: W8, Q3 (max_active), F8: batches beside single items, and a limit that changes meanwhile: no more are active than
+/// may be, nothing is lost, and what comes last runs.
+#[test]
+fn batches_beside_single_items_keep_the_limit() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::unbound("q").max_active_total(4).build_on(executor).unwrap();
+        let (active, runs) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let item = || {
+            let (active, runs) = (Arc::clone(&active), Arc::clone(&runs));
+            move || {
+                assert!(active.fetch_add(1, Ordering::SeqCst) < 4, "more than may be are active");
+                active.fetch_sub(1, Ordering::SeqCst);
+                bump(&runs);
+            }
+        };
+        let rounds = stress(60);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for round in 0..rounds {
+                        queue.spawn_batch_detached((0..round % 40).map(|_| item())).unwrap();
+                        drop(queue.spawn(item()).unwrap());
+                        queue.spawn_batch((0..3).map(|_| item())).unwrap().pop().unwrap().join().unwrap();
+                    }
+                });
+            }
+            scope.spawn(|| {
+                for round in 0..rounds {
+                    queue.set_max_active(1 + round % 4).unwrap();
+                    std::thread::yield_now();
+                }
+            });
+        });
+        queue.flush().unwrap();
+        let expected: usize = (0..rounds).map(|round| round % 40 + 4).sum();
+        assert_eq!(runs.load(Ordering::SeqCst), 2 * expected);
+    });
+}

@@ -8,8 +8,8 @@ use std::time::Duration;
 use cmwq::{Attrs, BuildExecutorError, CpuSet, Executor, TopologyError, TopologySource, WorkQueue};
 
 use crate::support::{
-    builder, cpus, current_pool, eventually, falls_quiet, on_each_executor, one_cpu, own_status, threads_of,
-    time_limit,
+    PATIENCE, builder, cpus, current_pool, eventually, falls_quiet, on_each_executor, one_cpu, own_status,
+    threads_of, time_limit,
 };
 
 fn assert_shared<T: Send + Sync + 'static>() {}
@@ -59,7 +59,7 @@ fn every_setting_is_taken() {
 /// spec: E2 (default CPUs: the process's own affinity mask, default topology: probed)
 #[test]
 fn by_default_an_executor_uses_the_cpus_of_the_process() {
-    let executor = Executor::builder().progress_check(Duration::from_millis(100)).build().unwrap();
+    let executor = Executor::builder().progress_check(PATIENCE).build().unwrap();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let own: CpuSet = list.trim().parse().unwrap();
@@ -169,7 +169,8 @@ fn unbound_pools_are_shared_by_equals_and_end_with_their_last_user() {
     let second = used(WorkQueue::unbound("b"));
     let ordered = used(WorkQueue::ordered("c"));
     assert_eq!(executor.dump().pools.len(), 1, "{}", executor.dump());
-    let nice = used(WorkQueue::unbound("d").attrs(Attrs::new().nice(5)));
+    // Not that of the process, which may be a nice one.
+    let nice = used(WorkQueue::unbound("d").attrs(Attrs::new().nice(18)));
     let managed = used(WorkQueue::new("e"));
     let half = used(WorkQueue::new("f").attrs(Attrs::new().cpus(CpuSet::single(1))));
     let targets: Vec<_> = executor.dump().pools.iter().map(|pool| pool.target).collect();

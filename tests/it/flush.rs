@@ -7,7 +7,8 @@ use std::time::Duration;
 use cmwq::{Executor, WaitError, Work, WorkQueue};
 
 use crate::support::{
-    Door, burn, cpus, eventually, is_asleep, on_each_executor, one_cpu, stress, thread_id, time_limit,
+    Door, PATIENCE, burn, cpus, eventually, is_asleep, on_each_executor, one_cpu, stress, thread_id,
+    time_limit,
 };
 
 fn all_kinds(executor: &Executor) -> [WorkQueue; 5] {
@@ -224,7 +225,7 @@ fn a_queue_may_be_dropped_while_it_is_flushed() {
 fn a_flush_waits_for_an_item_that_somebody_else_is_just_queueing() {
     let _limit = time_limit();
     // Each issuer on its own CPU, and enough rounds that one is preempted in the middle of a queueing.
-    let executor = Executor::builder().progress_check(Duration::from_millis(100)).build().unwrap();
+    let executor = Executor::builder().progress_check(PATIENCE).build().unwrap();
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
     let (asked, answered) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let work = {

@@ -1,4 +1,5 @@
 use std::marker::PhantomData;
+use std::sync::OnceLock;
 
 use cmwq::{AffinityScope, Attrs, Executor, WorkQueue, WorkQueueBuilder, blocking};
 
@@ -6,12 +7,12 @@ use super::{Can, Part, Rival};
 
 const UNLIMITED: &str = "the queue has no limit";
 
-/// A queue of this kind, those of urgent and of long items beside it, and the executor of all three.
+/// A queue of this kind, and those of urgent and of long items beside it as soon as there is such an item.
 pub(crate) struct Cmwq<K> {
+    executor: Executor,
     queue: WorkQueue,
-    urgent: WorkQueue,
-    /// If long items are to tell that they are long.
-    long: Option<WorkQueue>,
+    urgent: OnceLock<WorkQueue>,
+    long: OnceLock<WorkQueue>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -44,9 +45,11 @@ kinds! {
     Undeclared, "cmwq-undeclared", Undeclared, WorkQueue::new;
     PerCpu, "cmwq-per-cpu", Cmwq, WorkQueue::per_cpu;
     PerCpuUndeclared, "cmwq-per-cpu-undeclared", Undeclared, WorkQueue::per_cpu;
+    CpuScope, "cmwq-cpu-scope", Cmwq, |name| WorkQueue::new(name).attrs(Attrs::new().scope(AffinityScope::Cpu));
     Unbound, "cmwq-unbound", Cmwq, WorkQueue::unbound;
     Ordered, "cmwq-ordered", Ordered, WorkQueue::ordered;
     Reusable, "cmwq-reusable", Reusable, WorkQueue::new;
+    ReusablePerCpu, "cmwq-reusable-per-cpu", Reusable, WorkQueue::per_cpu;
     ScopeCpu, "cmwq-scope-cpu", Scope, scoped(AffinityScope::Cpu);
     ScopeSmt, "cmwq-scope-smt", Scope, scoped(AffinityScope::Smt);
     ScopeCacheShard, "cmwq-scope-cache_shard", Scope, scoped(AffinityScope::CacheShard);
@@ -62,17 +65,17 @@ fn scoped(scope: AffinityScope) -> impl Fn(&str) -> WorkQueueBuilder {
 
 impl<K: Kind> Cmwq<K> {
     fn on(executor: &Executor, limit: Option<usize>) -> Self {
-        let build = |queue: WorkQueueBuilder| queue.build_on(executor).expect("the kinds are well-formed");
-        let queue = |name| match limit {
-            Some(limit) => K::queue(name).max_active_total(limit),
-            None => K::queue(name),
+        let queue = match limit {
+            Some(limit) => K::queue("items").max_active_total(limit),
+            None => K::queue("items"),
         };
-        // An ordered queue has no priority. It is in no workload that asks for one.
-        let urgent = if K::PART == Part::Ordered { queue("urgent") } else { queue("urgent").high_priority() };
-        let tells = K::PART == Part::Cmwq;
-        let long = tells.then(|| build(WorkQueue::per_cpu("long").cpu_intensive()));
-        Self { queue: build(queue("items")), urgent: build(urgent), long, kind: PhantomData }
+        let (executor, queue) = (executor.clone(), build(queue, executor));
+        Self { executor, queue, urgent: OnceLock::new(), long: OnceLock::new(), kind: PhantomData }
     }
+}
+
+fn build(queue: WorkQueueBuilder, executor: &Executor) -> WorkQueue {
+    queue.build_on(executor).expect("the kinds are well-formed")
 }
 
 impl<K: Kind> Rival for Cmwq<K> {
@@ -103,15 +106,20 @@ impl<K: Kind> Rival for Cmwq<K> {
     }
 
     fn batch<F: FnOnce() + Send + 'static>(&self, items: impl Iterator<Item = F>) {
-        drop(self.queue.spawn_batch(items).expect(UNLIMITED));
+        self.queue.spawn_batch_detached(items).expect(UNLIMITED);
     }
 
     fn spawn_urgent<F: FnOnce() + Send + 'static>(&self, item: F) {
-        self.urgent.spawn_detached(item).expect(UNLIMITED);
+        // An ordered queue has no priority. It is in no workload that asks for one.
+        let urgent = || build(K::queue("urgent").high_priority(), &self.executor);
+        self.urgent.get_or_init(urgent).spawn_detached(item).expect(UNLIMITED);
     }
 
     fn spawn_long<F: FnOnce() + Send + 'static>(&self, item: F) {
-        self.long.as_ref().unwrap_or(&self.queue).spawn_detached(item).expect(UNLIMITED);
+        let long = || build(WorkQueue::per_cpu("long").cpu_intensive(), &self.executor);
+        let tells = K::PART == Part::Cmwq;
+        let queue = if tells { self.long.get_or_init(long) } else { &self.queue };
+        queue.spawn_detached(item).expect(UNLIMITED);
     }
 
     fn block(sleep: impl FnOnce()) {

@@ -87,6 +87,8 @@ pub(crate) enum Part {
     Floor,
     /// A thread for each item.
     Threads,
+    /// Pools beside each other, one for what is urgent or takes long: only where there is such.
+    Apart,
     /// A queue of cmwq whose items tell what they do.
     Cmwq,
     /// The same, and they tell nothing.
@@ -101,7 +103,7 @@ pub(crate) enum Part {
 
 impl Part {
     pub(crate) fn is_cmwq(self) -> bool {
-        !matches!(self, Self::Pool | Self::Floor | Self::Threads)
+        !matches!(self, Self::Pool | Self::Floor | Self::Threads | Self::Apart)
     }
 
     /// Takes part where items are independent of each other and tell nothing of themselves.
@@ -131,6 +133,7 @@ const fn entry<R: Rival>() -> Entry {
 pub(crate) static RIVALS: &[Entry] = &[
     entry::<rayon::Rayon>(),
     entry::<rayon::RayonFifo>(),
+    entry::<rayon::RayonApart>(),
     entry::<tokio::TokioBlocking>(),
     entry::<tokio::TokioSpawn>(),
     entry::<blocking::Blocking>(),
@@ -138,15 +141,18 @@ pub(crate) static RIVALS: &[Entry] = &[
     entry::<rusty_pool::RustyPool>(),
     entry::<affinitypool::Affinitypool>(),
     entry::<vicinal::Vicinal>(),
+    entry::<vicinal::VicinalSystem>(),
     entry::<channel::Channel>(),
     entry::<threads::Threads>(),
     entry::<cmwq::Cmwq<cmwq::Default>>(),
     entry::<cmwq::Cmwq<cmwq::Undeclared>>(),
     entry::<cmwq::Cmwq<cmwq::PerCpu>>(),
     entry::<cmwq::Cmwq<cmwq::PerCpuUndeclared>>(),
+    entry::<cmwq::Cmwq<cmwq::CpuScope>>(),
     entry::<cmwq::Cmwq<cmwq::Unbound>>(),
     entry::<cmwq::Cmwq<cmwq::Ordered>>(),
     entry::<cmwq::Cmwq<cmwq::Reusable>>(),
+    entry::<cmwq::Cmwq<cmwq::ReusablePerCpu>>(),
     entry::<cmwq::Cmwq<cmwq::ScopeCpu>>(),
     entry::<cmwq::Cmwq<cmwq::ScopeSmt>>(),
     entry::<cmwq::Cmwq<cmwq::ScopeCacheShard>>(),

@@ -1,10 +1,17 @@
-use super::{Can, Rival, cpus};
+use super::{Can, Part, Rival, cpus};
 
 /// Last in, first out on the worker that spawns; from outside, in order.
 pub(crate) struct Rayon(rayon::ThreadPool);
 
 /// First in, first out, for each thread that spawns.
 pub(crate) struct RayonFifo(Rayon);
+
+/// What is urgent has a pool of its own, and so has what takes long: the system's scheduler shares the CPUs among their
+/// threads. This is what one does with any pool that knows no priorities.
+pub(crate) struct RayonApart {
+    items: Rayon,
+    apart: Rayon,
+}
 
 impl Rival for Rayon {
     const NAME: &'static str = "rayon";
@@ -38,5 +45,30 @@ impl Rival for RayonFifo {
 
     fn join<F: FnOnce() -> u64 + Send + 'static>(&self, item: F) -> u64 {
         self.0.join(item)
+    }
+}
+
+impl Rival for RayonApart {
+    const NAME: &'static str = "rayon-apart";
+    const CAN: Can = Can { part: Part::Apart, limits: false, priorities: true, ..Can::POOL };
+
+    fn new(limit: Option<usize>) -> Self {
+        Self { items: Rayon::new(limit), apart: Rayon::new(limit) }
+    }
+
+    fn spawn<F: FnOnce() + Send + 'static>(&self, item: F) {
+        self.items.spawn(item);
+    }
+
+    fn join<F: FnOnce() -> u64 + Send + 'static>(&self, item: F) -> u64 {
+        self.items.join(item)
+    }
+
+    fn spawn_urgent<F: FnOnce() + Send + 'static>(&self, item: F) {
+        self.apart.spawn(item);
+    }
+
+    fn spawn_long<F: FnOnce() + Send + 'static>(&self, item: F) {
+        self.apart.spawn(item);
     }
 }

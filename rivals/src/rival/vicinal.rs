@@ -1,8 +1,9 @@
 use std::num::NonZeroU32;
 
+use many_cpus::SystemHardware;
 use vicinal::{Pool, Scheduler, WorkerPolicy};
 
-use super::{Can, Rival};
+use super::{Can, Rival, cpus};
 
 /// Its workers stay on the CPU from which an item came, unless a limit is given: then all CPUs share them.
 pub(crate) struct Vicinal {
@@ -11,16 +12,28 @@ pub(crate) struct Vicinal {
     _pool: Pool,
 }
 
+/// One producer's items run on all CPUs, by a worker for each.
+pub(crate) struct VicinalSystem(Vicinal);
+
+impl Vicinal {
+    fn of(pool: Pool) -> Self {
+        Self { scheduler: pool.scheduler(), _pool: pool }
+    }
+
+    /// Eager, for otherwise workers keep to the CPUs that items have come from.
+    fn shared(workers: usize) -> Self {
+        let workers = u32::try_from(workers).ok().and_then(NonZeroU32::new).expect("a number of threads");
+        let policy = WorkerPolicy::per_system(workers);
+        Self::of(Pool::builder().worker_policy(policy).eager(SystemHardware::current().processors()).build())
+    }
+}
+
 impl Rival for Vicinal {
     const NAME: &'static str = "vicinal";
     const CAN: Can = Can { priorities: true, ..Can::POOL };
 
     fn new(limit: Option<usize>) -> Self {
-        let limit = limit.and_then(|limit| NonZeroU32::new(u32::try_from(limit).ok()?));
-        let pool = limit.map_or_else(Pool::new, |limit| {
-            Pool::builder().worker_policy(WorkerPolicy::per_system(limit)).build()
-        });
-        Self { scheduler: pool.scheduler(), _pool: pool }
+        limit.map_or_else(|| Self::of(Pool::new()), Self::shared)
     }
 
     fn spawn<F: FnOnce() + Send + 'static>(&self, item: F) {
@@ -36,5 +49,27 @@ impl Rival for Vicinal {
 
     fn spawn_urgent<F: FnOnce() + Send + 'static>(&self, item: F) {
         self.scheduler.spawn_urgent_and_forget(item);
+    }
+}
+
+impl Rival for VicinalSystem {
+    const NAME: &'static str = "vicinal-system";
+    // With a limit, there is no difference.
+    const CAN: Can = Can { limits: false, ..Vicinal::CAN };
+
+    fn new(_limit: Option<usize>) -> Self {
+        Self(Vicinal::shared(cpus()))
+    }
+
+    fn spawn<F: FnOnce() + Send + 'static>(&self, item: F) {
+        self.0.spawn(item);
+    }
+
+    fn join<F: FnOnce() -> u64 + Send + 'static>(&self, item: F) -> u64 {
+        self.0.join(item)
+    }
+
+    fn spawn_urgent<F: FnOnce() + Send + 'static>(&self, item: F) {
+        self.0.spawn_urgent(item);
     }
 }

@@ -3,7 +3,7 @@ use crate::bed::Bed;
 use crate::load::{Latch, no_op};
 use crate::rival::Rival;
 
-const ITEMS: usize = 200_000;
+const ITEMS: usize = 100_000;
 const BATCH: usize = 1000;
 
 pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {

@@ -8,21 +8,23 @@ use crate::rival::Rival;
 
 const ITEMS: usize = 2000;
 const SLEEP: Duration = Duration::from_millis(10);
+/// The first one still sleeps when the last thread has been made.
+const WARM_UP: Duration = Duration::from_millis(50);
 
 pub(super) fn run<R: Rival>(bed: &Bed, limit: usize) -> Vec<f64> {
     let rival = forever::<R>(Some(limit));
     // Fewer would not reach the limit.
     let count = bed.count(10 * ITEMS).min(ITEMS);
-    sleep(rival, limit.min(count));
-    let time = bed.watch(|| sleep(rival, count));
+    sleep(rival, limit.min(count), WARM_UP);
+    let time = bed.watch(|| sleep(rival, count, SLEEP));
     vec![time.as_secs_f64()]
 }
 
-fn sleep<R: Rival>(rival: &R, count: usize) {
+fn sleep<R: Rival>(rival: &R, count: usize, time: Duration) {
     let latch = Latch::new(count);
     for _ in 0..count {
         rival.spawn(move || {
-            R::block(|| thread::sleep(SLEEP));
+            R::block(|| thread::sleep(time));
             latch.count_down();
         });
     }

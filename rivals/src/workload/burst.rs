@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{empty, forever, items, percentiles};
 use crate::bed::Bed;
-use crate::load::{Latch, work};
+use crate::load::{Latch, of_32_bytes, work};
 use crate::rival::Rival;
 
 const BURSTS: usize = 10;
@@ -25,10 +25,10 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
             latch.reset(count);
             for seed in 0..count as u64 {
                 let captured = [seed; 3];
-                rival.spawn(move || {
+                rival.spawn(of_32_bytes(move || {
                     black_box(work(STEPS, captured[0]));
                     latch.count_down();
-                });
+                }));
             }
             latch.wait();
             seconds.push(begin.elapsed().as_secs_f64());

@@ -1,6 +1,6 @@
 use super::{empty, forever, items, of_each};
 use crate::bed::Bed;
-use crate::load::Latch;
+use crate::load::{Latch, of_32_bytes};
 use crate::rival::Rival;
 
 const LINKS: usize = 50_000;
@@ -23,5 +23,5 @@ fn link<R: Rival>(rival: &'static R, left: usize, latch: &'static Latch) {
         return;
     }
     let captured = [left - 1; 2];
-    rival.spawn(move || link(rival, std::hint::black_box(captured)[0], latch));
+    rival.spawn(of_32_bytes(move || link(rival, std::hint::black_box(captured)[0], latch)));
 }

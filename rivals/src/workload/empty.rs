@@ -3,7 +3,7 @@ use crate::bed::{Bed, issue};
 use crate::load::{Latch, no_op};
 use crate::rival::Rival;
 
-const ITEMS: usize = 200_000;
+const ITEMS: usize = 100_000;
 
 pub(super) fn run<R: Rival>(bed: &Bed, producers: usize) -> Vec<f64> {
     let rival = forever::<R>(None);
@@ -17,7 +17,12 @@ pub(super) fn run<R: Rival>(bed: &Bed, producers: usize) -> Vec<f64> {
 
 /// Threads are there, and memory has been asked for.
 pub(super) fn warm_up<R: Rival>(rival: &R, count: usize) {
+    warm_up_by(count, |seed, latch| rival.spawn(no_op(seed, latch)));
+}
+
+/// The same, for items that are queued in another way. It is told the number of each, and the latch that they count.
+pub(super) fn warm_up_by(count: usize, spawn: impl Fn(u64, &'static Latch)) {
     let latch = Latch::new(count);
-    (0..count).for_each(|seed| rival.spawn(no_op(seed as u64, latch)));
+    (0..count as u64).for_each(|seed| spawn(seed, latch));
     latch.wait();
 }

@@ -1,7 +1,7 @@
 use super::{empty, forever, of_each};
 use crate::bed::Bed;
 use crate::effort::Effort;
-use crate::load::Latch;
+use crate::load::{Latch, of_32_bytes};
 use crate::rival::Rival;
 
 const EACH: usize = 10;
@@ -27,7 +27,7 @@ fn branch<R: Rival>(rival: &'static R, levels: u32, latch: &'static Latch) {
     if levels > 0 {
         for number in 0..EACH {
             let captured = (levels - 1, number);
-            rival.spawn(move || branch(rival, std::hint::black_box(captured).0, latch));
+            rival.spawn(of_32_bytes(move || branch(rival, std::hint::black_box(captured).0, latch)));
         }
     }
     latch.count_down();

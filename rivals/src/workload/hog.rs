@@ -2,17 +2,19 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use super::{Starts, cpus, forever, percentiles};
+use super::{Starts, cpus, empty, forever, percentiles};
 use crate::bed::Bed;
-use crate::load::{Latch, burn};
+use crate::load::{Latch, burn, no_op, of_32_bytes};
 use crate::rival::Rival;
 
 const ITEMS: usize = 300;
-const PAUSE: Duration = Duration::from_millis(5);
+const PAUSE: Duration = Duration::from_millis(3);
 const HOG: Duration = Duration::from_millis(50);
 
 pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
     let rival = forever::<R>(None);
+    empty::warm_up(rival, 100);
+    empty::warm_up_by(100, |seed, latch| rival.spawn_long(no_op(seed, latch)));
     let count = bed.count(ITEMS);
     let hogs = 2 * cpus();
     let (starts, all) = (Starts::new(count), Latch::new(count + hogs));
@@ -22,10 +24,10 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
         for number in 0..count {
             thread::sleep(PAUSE);
             let queued = starts.now();
-            rival.spawn(move || {
+            rival.spawn(of_32_bytes(move || {
                 starts.begin(number, queued);
                 all.count_down();
-            });
+            }));
         }
         stop.store(true, Relaxed);
         all.wait();

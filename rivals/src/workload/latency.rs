@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::{Starts, empty, forever, percentiles};
 use crate::bed::Bed;
-use crate::load::Latch;
+use crate::load::{Latch, of_32_bytes};
 use crate::rival::Rival;
 
 const ITEMS: usize = 500;
@@ -20,10 +20,10 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
             thread::sleep(PAUSE);
             latch.reset(1);
             let queued = starts.now();
-            rival.spawn(move || {
+            rival.spawn(of_32_bytes(move || {
                 starts.begin(number, queued);
                 latch.count_down();
-            });
+            }));
             latch.wait();
         }
     });

@@ -53,8 +53,8 @@ pub(crate) static CASES: &[Case] = &[
     },
     Case {
         workload: "batch",
-        definition: "200 000 items as in `empty`, by one producer, 1000 at a time, with one call where there is one \
-                     (cmwq's `spawn_batch`).",
+        definition: "100 000 items as in `empty`, by one producer, 1000 at a time, with one call where there is one \
+                     (cmwq's `spawn_batch_detached`).",
         ..CASE
     },
     Case {
@@ -63,6 +63,7 @@ pub(crate) static CASES: &[Case] = &[
                      item's first instruction.",
         measures: LATENESS,
         sleeper: false,
+        rounds: 3,
         ..CASE
     },
     Case {
@@ -89,7 +90,6 @@ pub(crate) static CASES: &[Case] = &[
                      cmwq's guard, tokio's `block_in_place` in tasks. The undeclared rows tell nothing.",
         measures: MAKESPAN,
         takes: general_or_undeclared,
-        settles: true,
         rounds: 3,
         ..CASE
     },
@@ -118,8 +118,9 @@ pub(crate) static CASES: &[Case] = &[
     Case {
         workload: "tenants",
         definition: "100 libraries that know nothing of each other have a queue or pool each, of the size it has by \
-                     default. In turn, each queues 200 items of 50 µs CPU time, of which every twentieth then sleeps \
-                     5 ms (told as in `mixed`). `blocking` has one pool for all.",
+                     default. 20 times over, they queue 10 items each in turn, and all are waited for. An item takes 50 µs \
+                     of CPU time, and every twentieth then sleeps 5 ms (told as in `mixed`), at another time in each \
+                     library. `blocking` has one pool for all.",
         measures: TENANTS,
         takes: |can| general(can) && can.part != Part::Threads,
         settles: true,
@@ -129,19 +130,23 @@ pub(crate) static CASES: &[Case] = &[
     Case {
         workload: "hog",
         definition: "Twice as many items as CPUs take 50 ms of CPU time each, and begin anew. They tell what they are \
-                     where there is a word for it (cmwq's `cpu_intensive`); the undeclared rows tell nothing. \
-                     Meanwhile 300 short items are queued, one every 5 ms: from the call to the first instruction.",
+                     where there is a word for it (cmwq's `cpu_intensive`, a pool of their own in `rayon-apart`); the \
+                     undeclared rows tell nothing. Meanwhile 300 short items are queued, one every 3 ms: from the call \
+                     to the first instruction.",
         measures: TAIL,
-        takes: general_or_undeclared,
+        takes: |can| general_or_undeclared(can) || can.part == Part::Apart,
         rounds: 3,
         ..CASE
     },
     Case {
         workload: "priority",
-        definition: "8000 items of 0.5 ms CPU time are queued. While they keep all CPUs busy, 300 urgent ones follow, \
-                     one every 5 ms, with high priority where there is one: from the call to the first instruction.",
+        definition: "For each CPU, 2000 items of 0.5 ms CPU time are queued. While they keep all CPUs busy, which takes \
+                     a second, 300 urgent ones follow, one every 3 ms, with high priority where there is one (cmwq's \
+                     `high_priority`, vicinal's `spawn_urgent`, a pool of their own in `rayon-apart`): from the call to \
+                     the first instruction. cmwq's workers of high priority have a nice level of -20 where that is \
+                     permitted; nobody else's have one.",
         measures: TAIL,
-        takes: general,
+        takes: |can| general(can) || can.part == Part::Apart,
         rounds: 3,
         ..CASE
     },
@@ -169,7 +174,7 @@ const fn empty(producers: usize) -> Case {
     Case {
         workload: "empty",
         variant: Some(producers),
-        definition: "200 000 items that capture 32 bytes and do nothing, queued by so many producers as fast as can be, \
+        definition: "100 000 items that capture 32 bytes and do nothing, queued by so many producers as fast as can be, \
                      until all have run.",
         ..CASE
     }
@@ -180,10 +185,9 @@ const fn block(limit: usize) -> Case {
         workload: "block",
         variant: Some(limit),
         definition: "2000 items that sleep 10 ms, at most so many at a time: threads of a pool, or `max_active_total`. So \
-                     many have done so before, for which the threads were made.",
+                     many have slept 50 ms before, for which the threads were made.",
         measures: TIME,
         takes: |can| general_or_undeclared(can) && can.limits,
-        settles: limit == 512,
         ..CASE
     }
 }

@@ -8,7 +8,9 @@ use crate::load::{Latch, burn};
 use crate::rival::Rival;
 
 const TENANTS: usize = 100;
-const ITEMS: usize = 200;
+const ROUNDS: usize = 20;
+/// So many items of each are pending at most: the memory is that of queues and pools, not of items.
+const EACH: usize = 10;
 const BURN: Duration = Duration::from_micros(50);
 const SLEEP: Duration = Duration::from_millis(5);
 
@@ -16,25 +18,30 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
     // They live as long as the process: their threads are counted at the end.
     let tenants: &'static [R] = R::tenants(bed.count(TENANTS * 10).min(TENANTS)).leak();
     let asleep: &'static Asleep = Box::leak(Box::default());
-    let each = bed.count(ITEMS);
-    let latch = Latch::new(tenants.len() * each);
+    let (rounds, latch) = (bed.count(ROUNDS), Latch::new(0));
     let time = bed.watch(|| {
-        for number in 0..each {
-            for tenant in tenants {
-                tenant.spawn(move || {
-                    burn(BURN);
-                    if number % 20 == 19 {
-                        asleep.during(|| R::block(|| thread::sleep(SLEEP)));
-                    }
-                    latch.count_down();
-                });
-            }
+        for _ in 0..rounds {
+            latch.reset(tenants.len() * EACH);
+            (0..EACH).for_each(|number| one_of_each(tenants, number, asleep, latch));
+            latch.wait();
         }
-        latch.wait();
     });
-    let mut values = of_each(bed, tenants.len() * each, time);
+    let mut values = of_each(bed, tenants.len() * EACH * rounds, time);
     values.push(asleep.peak.load(Relaxed) as f64);
     values
+}
+
+/// Those that know nothing of each other do not sleep in step.
+fn one_of_each<R: Rival>(tenants: &[R], number: usize, asleep: &'static Asleep, latch: &'static Latch) {
+    for (place, tenant) in tenants.iter().enumerate() {
+        tenant.spawn(move || {
+            burn(BURN);
+            if (place + number) % 20 == 19 {
+                asleep.during(|| R::block(|| thread::sleep(SLEEP)));
+            }
+            latch.count_down();
+        });
+    }
 }
 
 /// How many items sleep, and how many there were at most.

@@ -5,7 +5,8 @@
 //! the end all have run and the word is empty.
 //!
 //! Red under: `gate-without-acquire`, `gate-without-release`, `list-leaves-free-slot`,
-//! `complete-hands-to-coming`, `admit-in-two-steps`, `admit-overtakes-coming`.
+//! `complete-hands-to-coming`, `admit-in-two-steps`, `admit-overtakes-coming`, `batch-in-two-steps`,
+//! `batch-overtakes-coming`, `batch-leaves-free-slots`.
 
 use std::sync::Arc;
 
@@ -159,7 +160,7 @@ impl Line {
     }
 }
 
-/// The same with items that are told apart: 1 and 2 of one issuer, 3 of another. The first one that has a slot is 0.
+/// The same with items that are told apart: 1, 2 and 4 of one issuer, 3 of another. The first one that has a slot is 0.
 struct InOrder {
     gate: GateCell,
     waiting: Line,
@@ -179,12 +180,37 @@ impl InOrder {
         }
     }
 
-    fn run(&self, mut item: u64) {
+    /// Items of one issuer come at once. Those that have a slot begin before the others are on the list.
+    fn come_many(&self, items: &[u64]) {
+        let admitted = self.gate.admit_many(items.len()).unwrap();
+        assert_eq!(admitted.items(), items.len(), "there is room for all");
+        let (started, waiting) = items.split_at(admitted.started);
+        started.iter().for_each(|item| self.begin(*item));
+        waiting.iter().for_each(|item| self.waiting.push(*item));
+        if !waiting.is_empty() {
+            let listed = self.gate.list_many(waiting.len());
+            assert_eq!(listed.arrived, waiting.len(), "the door is open");
+            (0..listed.handed).for_each(|_| self.run(self.waiting.pop()));
+        }
+        started.iter().for_each(|_| self.complete());
+    }
+
+    fn run(&self, item: u64) {
+        self.begin(item);
+        self.complete();
+    }
+
+    fn begin(&self, item: u64) {
+        let before = self.seen.fetch_or(1 << item, Ordering::Relaxed);
+        let behind = [0, 0, 1, 0, 2][item as usize];
+        assert!(before & 1 << behind != 0 || item == 0, "an item has overtaken one of the same issuer");
+    }
+
+    /// An item completes, and whatever its slot is handed to.
+    fn complete(&self) {
         loop {
-            let before = self.seen.fetch_or(1 << item, Ordering::Relaxed);
-            assert!(item != 2 || before & 1 << 1 != 0, "the second item has overtaken the first");
             match self.gate.complete(Half::Even, || panic!("nobody flushes")) {
-                Slot::Handed => item = self.waiting.pop(),
+                Slot::Handed => self.begin(self.waiting.pop()),
                 Slot::Free => return,
                 Slot::Last => panic!("the gate is not closed"),
             }
@@ -192,24 +218,51 @@ impl InOrder {
     }
 }
 
-/// Two issuers, of whom one may be late to count his item as listed: the slot that is handed to the other's takes it.
-#[test]
-fn items_of_one_issuer_keep_their_order_beside_another() {
-    check(3, || {
+/// Issuers come while the first item completes, each with its single items and batches, one after the other.
+fn keep_the_order(preemptions: usize, issuers: &'static [&'static [&'static [u64]]]) {
+    let came: usize = issuers.iter().copied().flatten().map(|batch| batch.len()).sum();
+    check(preemptions, move || {
         let queue = Arc::new(InOrder {
             gate: GateCell::new(Admission::new(1)),
             waiting: Line(AtomicU64::new(0)),
             seen: AtomicU64::new(0),
         });
         let _admitted = queue.gate.admit();
-        let issuers = [vec![1, 2], vec![3]].map(|items| {
+        let issuers = issuers.iter().map(|batches| {
             let queue = queue.clone();
-            thread::spawn(move || items.into_iter().for_each(|item| queue.come(item)))
+            thread::spawn(move || {
+                for batch in *batches {
+                    match batch {
+                        [item] => queue.come(*item),
+                        items => queue.come_many(items),
+                    }
+                }
+            })
         });
+        let issuers: Vec<_> = issuers.collect();
         queue.run(0);
         for issuer in issuers {
             issuer.join().unwrap();
         }
-        assert_eq!((queue.seen.load(Ordering::Relaxed), queue.gate.load().in_flight()), (0b1111, 0));
+        let seen = queue.seen.load(Ordering::Relaxed);
+        assert_eq!((seen.count_ones() as usize, queue.gate.load().in_flight()), (1 + came, 0));
     });
+}
+
+/// Two issuers, of whom one may be late to count his item as listed: the slot that is handed to the other's takes it.
+#[test]
+fn items_of_one_issuer_keep_their_order_beside_another() {
+    keep_the_order(3, &[&[&[1], &[2]], &[&[3]]]);
+}
+
+/// The same with a batch.
+#[test]
+fn a_batch_beside_a_single_item_keeps_the_order() {
+    keep_the_order(3, &[&[&[1, 2]], &[&[3]]]);
+}
+
+/// The batch stays behind a single item of its issuer.
+#[test]
+fn a_batch_stays_behind_an_item_of_its_issuer() {
+    keep_the_order(2, &[&[&[1], &[2, 4]], &[&[3]]]);
 }

@@ -18,6 +18,7 @@ pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "spawn_on", weight: 40, perform: spawn_on },
     Operation { name: "queue_on", weight: 40, perform: queue_on },
     Operation { name: "spawn_batch", weight: 5, perform: spawn_batch },
+    Operation { name: "spawn_batch_detached", weight: 5, perform: spawn_batch_detached },
     Operation { name: "queue_batch", weight: 5, perform: queue_batch },
     Operation { name: "run_on_cpu", weight: 4, perform: run_on_cpu },
     Operation { name: "schedule_on_each_cpu", weight: 1, perform: run_on_each },
@@ -75,6 +76,18 @@ fn spawn_batch(driver: &mut Driver) {
         }
     };
     handles.into_iter().for_each(|handle| driver.keep(handle));
+}
+
+fn spawn_batch_detached(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    let count = driver.random.below(BATCH);
+    let closures: Vec<_> =
+        (0..count).map(|_| behaviour::one_shot(&driver.world, &queue, &mut driver.random)).collect();
+    driver.world.books.accepted.fetch_add(count as u64, SeqCst);
+    if let Err(refused) = queue.queue.spawn_batch_detached(closures) {
+        Books::add(&driver.world.books.refused);
+        driver.world.books.accepted.fetch_sub(refused.closures.len() as u64, SeqCst);
+    }
 }
 
 fn queue_batch(driver: &mut Driver) {

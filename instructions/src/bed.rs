@@ -1,0 +1,151 @@
+//! Where operations are counted: queues on two CPUs, and items that hold their workers back.
+//!
+//! Who issues is counted while all workers that could serve the queue are held in an item, and a worker while nobody
+//! issues. So no count has a part that depends on who was faster: no wake-up, no lock that somebody else has.
+
+use std::error::Error;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use cmwq::{AffinityScope, CpuSet, Detection, Executor, JoinHandle, WorkQueue};
+
+use crate::request;
+
+pub(crate) const UNLIMITED: &str = "the queue has no limit";
+pub(crate) const NO_PANIC: &str = "the item does not panic";
+
+/// The most that a queue admits at once: what is counted fits below.
+pub(crate) const MAX_ACTIVE: usize = 512;
+
+/// Which queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    PerCpu,
+    Default,
+    /// One item at a time: the others wait in the queue's list for a slot.
+    Ordered,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::PerCpu => "per-CPU",
+            Self::Default => "default",
+            Self::Ordered => "ordered",
+        }
+    }
+
+    /// How many items it takes until its queue's pool begins no other one.
+    fn holders(self) -> usize {
+        match self {
+            Self::PerCpu | Self::Ordered => 1,
+            Self::Default => 2,
+        }
+    }
+}
+
+pub(crate) struct Bed {
+    pub(crate) queue: WorkQueue,
+    /// Another queue of the same pools; the same one, if its items take turns.
+    gate: WorkQueue,
+    holders: usize,
+}
+
+/// An item that holds a worker back.
+struct Gate {
+    release: Sender<()>,
+    item: JoinHandle<()>,
+}
+
+impl Bed {
+    /// On the first two CPUs that there are, in one pod. Nobody looks for items that block or are long: these do.
+    /// `counts_workers`: all that the workers do is counted.
+    pub(crate) fn new(kind: Kind, counts_workers: bool) -> Result<Self, Box<dyn Error + Send + Sync>> {
+        let allowed = rustix::thread::sched_getaffinity(None)?;
+        let cpus: CpuSet =
+            (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).take(2).collect();
+        if cpus.len() < 2 {
+            return Err("there is one CPU only, and a pod of two is needed".into());
+        }
+        let mut executor = Executor::builder();
+        if counts_workers {
+            executor = executor.on_thread_start(request::toggle);
+        }
+        let executor = executor
+            .cpus(cpus.clone())
+            .default_scope(AffinityScope::System)
+            .detection(Detection::Off)
+            .watchdog_threshold(Duration::ZERO)
+            .build()?;
+        let build = |name| match kind {
+            Kind::PerCpu => WorkQueue::per_cpu(name).max_active(MAX_ACTIVE).build_on(&executor),
+            Kind::Default => WorkQueue::new(name).max_active(MAX_ACTIVE).build_on(&executor),
+            Kind::Ordered => WorkQueue::ordered(name).build_on(&executor),
+        };
+        let queue = build("counted")?;
+        let gate = if kind == Kind::Ordered { queue.clone() } else { build("gate")? };
+        let mut issuers = rustix::thread::CpuSet::new();
+        issuers.set(cpus.first().unwrap_or(0));
+        // The calling thread is not the first one, whose CPUs are those of all workers.
+        rustix::thread::sched_setaffinity(None, &issuers)?;
+        Ok(Self { queue, gate, holders: kind.holders() })
+    }
+
+    /// Counts the issuer, after it has prepared something.
+    pub(crate) fn issue(&self, prepare: impl FnOnce(), issue: impl FnOnce()) {
+        let gates = self.hold();
+        prepare();
+        request::toggle();
+        issue();
+        request::toggle();
+        gates.into_iter().for_each(Gate::open);
+        self.settle();
+    }
+
+    /// Counts the worker that executes what `issue` queues. The first and the last of it have to call [`request::toggle`].
+    pub(crate) fn run(&self, issue: impl FnOnce()) {
+        let mut gates = self.hold();
+        issue();
+        // One worker serves; the others are held still.
+        gates.remove(0).open();
+        self.settle();
+        gates.into_iter().for_each(Gate::open);
+        self.settle();
+    }
+
+    pub(crate) fn settle(&self) {
+        self.queue.flush().expect("the caller is no item");
+    }
+
+    /// Waits until all workers are held.
+    fn hold(&self) -> Vec<Gate> {
+        let gates: Vec<(Gate, Receiver<()>)> = (0..self.holders).map(|_| Gate::close(&self.gate)).collect();
+        let begun = |(gate, begun): (Gate, Receiver<()>)| {
+            wait_for(&begun);
+            gate
+        };
+        gates.into_iter().map(begun).collect()
+    }
+}
+
+impl Gate {
+    fn close(queue: &WorkQueue) -> (Self, Receiver<()>) {
+        let (release, released) = channel();
+        let (begin, begun) = channel();
+        let item = queue.spawn(move || {
+            begin.send(()).expect("somebody waits for it");
+            // Blocks without a guard: for the pool, this item runs all the time.
+            wait_for(&released);
+        });
+        (Self { release, item: item.expect(UNLIMITED) }, begun)
+    }
+
+    fn open(self) {
+        self.release.send(()).expect("the gate waits for it");
+        self.item.join().expect(NO_PANIC);
+    }
+}
+
+fn wait_for(signal: &Receiver<()>) {
+    signal.recv().expect("the other side sends before it ends");
+}

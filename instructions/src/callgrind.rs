@@ -1,0 +1,124 @@
+//! The process whose instructions callgrind counts.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::process::{self, Command, Output};
+use std::thread;
+use std::time::Duration;
+
+use crate::case::{CASES, Case};
+use crate::profile::Profile;
+
+/// A case takes two seconds, or ten if the machine is busy.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The name of what callgrind writes; the number of the round is appended.
+const OUTPUT: &str = "counts";
+
+/// What was counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// The instructions of one operation, in each round.
+    pub(crate) rounds: Vec<f64>,
+    /// In which functions they were.
+    pub(crate) functions: Vec<(String, f64)>,
+}
+
+/// To count an operation.
+pub(crate) struct Task {
+    pub(crate) case: &'static Case,
+    /// Rounds that are not counted.
+    pub(crate) idle: usize,
+    pub(crate) rounds: usize,
+}
+
+impl Task {
+    fn words(&self) -> [String; 3] {
+        [self.case.name(), self.idle.to_string(), self.rounds.to_string()]
+    }
+
+    pub(crate) fn from_words(words: &[String]) -> Option<Self> {
+        let [name, idle, rounds] = words else { return None };
+        let case = CASES.iter().find(|case| case.name() == *name)?;
+        Some(Self { case, idle: idle.parse().ok()?, rounds: rounds.parse().ok()? })
+    }
+
+    /// In the counted process. The thread is not the main one, which all others take their CPUs from.
+    pub(crate) fn run(self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let case = self.case.name();
+        thread::spawn(move || {
+            thread::sleep(PATIENCE);
+            eprintln!("instructions: {case} has not come to an end in {} s", PATIENCE.as_secs());
+            process::exit(1);
+        });
+        let issuer = thread::spawn(move || self.case.count(self.idle, self.rounds));
+        issuer.join().unwrap_or_else(|_| Err("the issuer has panicked".into()))
+    }
+
+    pub(crate) fn count(&self) -> Result<Counts, Box<dyn Error + Send + Sync>> {
+        let folder = tempfile::tempdir()?;
+        let output = self.valgrind(folder.path())?;
+        let case = self.case.name();
+        if !output.status.success() {
+            let told = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{case}: valgrind has ended with {}:\n{told}", output.status).into());
+        }
+        let (mut rounds, mut profile) = (Vec::new(), Profile::default());
+        for round in 1..=self.rounds {
+            let file = folder.path().join(format!("{OUTPUT}.{round}"));
+            let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+            let total = total(&text).ok_or_else(|| format!("{case}: callgrind tells no total"))?;
+            rounds.push(total as f64 / self.case.times as f64);
+            profile.add(&text);
+        }
+        Ok(Counts { rounds, functions: profile.most(self.rounds * self.case.times) })
+    }
+
+    fn valgrind(&self, folder: &Path) -> Result<Output, Box<dyn Error + Send + Sync>> {
+        let mut output = std::ffi::OsString::from("--callgrind-out-file=");
+        output.push(folder.join(OUTPUT));
+        let mut command = Command::new("valgrind");
+        // Threads take turns where that can be had, so a round trip goes the same way each time.
+        command.args(["--quiet", "--tool=callgrind", "--collect-atstart=no", "--fair-sched=try"]).arg(output);
+        command.arg(std::env::current_exe()?).arg("--count").args(self.words());
+        Ok(command.output().map_err(|error| format!("valgrind cannot be started: {error}"))?)
+    }
+}
+
+/// What callgrind has counted: the only event that it counts by default.
+fn total(text: &str) -> Option<u64> {
+    let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+    (line("events: ")?.trim() == "Ir").then_some(())?;
+    line("totals: ")?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_total_is_found() {
+        let text = "# callgrind format\nversion: 1\ndesc: Trigger: Client Request\n\npositions: line\nevents: Ir\n\
+                    fn=(0)\n0 12\n\ntotals: 171469\n";
+        assert_eq!(total(text), Some(171_469));
+    }
+
+    #[test]
+    fn what_is_no_count_of_instructions_is_none() {
+        assert_eq!(total("totals: 12\n"), None, "of something");
+        assert_eq!(total("events: Ir Bc\ntotals: 12 3\n"), None, "of more than that");
+        assert_eq!(total("events: Ir\n"), None, "cut short");
+        assert_eq!(total("events: Ir\ntotals: many\n"), None);
+    }
+
+    #[test]
+    fn a_task_survives_its_command_line() {
+        for case in CASES {
+            let task = Task { case, idle: 3, rounds: 7 };
+            let again = Task::from_words(&task.words()).expect("it is one");
+            assert_eq!((again.case.name(), again.idle, again.rounds), (case.name(), 3, 7));
+        }
+        assert!(Task::from_words(&["queue".into(), "1".into(), "2".into()]).is_none(), "of which queue?");
+    }
+}

@@ -1,0 +1,186 @@
+//! What is counted.
+//!
+//! The few instructions of loops and checks around an operation are counted with it.
+
+use std::error::Error;
+use std::hint::black_box;
+
+use cmwq::{BlockingGuard, Work};
+
+use crate::bed::{Bed, Kind, MAX_ACTIVE, NO_PANIC, UNLIMITED};
+use crate::request;
+
+/// Operations of a round. With the two items that begin and end the count, fewer than are admitted at once.
+const TIMES: usize = 500;
+/// From within the first of these items to within the last one.
+const BETWEEN: usize = TIMES + 1;
+/// Each of these waits several times until the system runs another thread: long, on a busy machine.
+const TRIPS: usize = 100;
+
+const _: () = assert!(BETWEEN < MAX_ACTIVE);
+
+/// An operation on a kind of queue.
+pub(crate) struct Case {
+    pub(crate) operation: &'static str,
+    kind: Kind,
+    pub(crate) definition: &'static str,
+    /// How many of them a round counts.
+    pub(crate) times: usize,
+    /// How far a count may be above its record, in per cent.
+    pub(crate) bound: f64,
+    round: fn(&Bed, &[Work]),
+}
+
+macro_rules! cases {
+    ($($operation:literal, [$($kind:ident),*], $times:ident, $bound:literal, $round:ident, $definition:literal;)*) => {
+        pub(crate) const CASES: &[Case] = &[$($(Case {
+            operation: $operation,
+            kind: Kind::$kind,
+            definition: $definition,
+            times: $times,
+            bound: $bound,
+            round: $round,
+        },)*)*];
+    };
+}
+
+cases! {
+    "queue", [PerCpu, Default, Ordered], TIMES, 5.0, queue, "issuer: queue a reusable item";
+    "queue-pending", [PerCpu, Default], TIMES, 5.0, queue_pending, "issuer: queue one that is pending";
+    "queue-batch", [PerCpu, Default], TIMES, 5.0, queue_batch, "issuer: each item of a batch of 500";
+    "spawn", [PerCpu, Default, Ordered], TIMES, 5.0, spawn, "issuer: spawn 32 bytes, drop the handle";
+    "spawn-detached", [PerCpu, Default], TIMES, 5.0, spawn_detached, "issuer: the same, without a handle";
+    "spawn-batch", [PerCpu, Default], TIMES, 5.0, spawn_batch, "issuer: each closure of a batch of 500";
+    "run", [PerCpu, Default, Ordered], BETWEEN, 5.0, run, "worker: take, call and complete a reusable item";
+    "run-spawned", [PerCpu, Default, Ordered], BETWEEN, 5.0, run_spawned, "worker: the same of a closure, and free it";
+    "run-detached", [PerCpu, Default], BETWEEN, 5.0, run_detached, "worker: the same of one without a handle";
+    "guard", [PerCpu, Default], TIMES, 5.0, guard, "item: enter and leave a guard, nothing pending";
+    "round-trip", [PerCpu, Default], TRIPS, 10.0, round_trip, "both: spawn and join, idle pool";
+}
+
+impl Case {
+    pub(crate) fn name(&self) -> String {
+        format!("{}/{}", self.operation, self.kind.name())
+    }
+
+    /// By its name, or the operation's.
+    pub(crate) fn is_meant_by(&self, name: &str) -> bool {
+        name == self.operation || name == self.name()
+    }
+
+    /// So many rounds for nothing, until what is allocated and learned once is, and so many that are written down.
+    pub(crate) fn count(&self, idle: usize, rounds: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let bed = Bed::new(self.kind, self.operation == "round-trip")?;
+        let works: Vec<Work> = (0..TIMES).map(|_| Work::new(|| ())).collect();
+        (0..idle).for_each(|_| (self.round)(&bed, &works));
+        request::forget();
+        for _ in 0..rounds {
+            (self.round)(&bed, &works);
+            request::write_down();
+        }
+        Ok(())
+    }
+}
+
+fn queue(bed: &Bed, works: &[Work]) {
+    let issue = || {
+        for work in works {
+            assert!(bed.queue.queue(work).expect(UNLIMITED));
+        }
+    };
+    bed.issue(|| (), issue);
+}
+
+fn queue_pending(bed: &Bed, works: &[Work]) {
+    let work = &works[0];
+    let prepare = || assert!(bed.queue.queue(work).expect(UNLIMITED));
+    let issue = || {
+        for _ in 0..TIMES {
+            assert!(!bed.queue.queue(work).expect(UNLIMITED));
+        }
+    };
+    bed.issue(prepare, issue);
+}
+
+fn queue_batch(bed: &Bed, works: &[Work]) {
+    bed.issue(|| (), || assert_eq!(bed.queue.queue_batch(works).expect(UNLIMITED), works.len()));
+}
+
+fn spawn(bed: &Bed, _: &[Work]) {
+    let issue = || {
+        for item in 0..TIMES {
+            drop(bed.queue.spawn(no_op(item)).expect(UNLIMITED));
+        }
+    };
+    bed.issue(|| (), issue);
+}
+
+fn spawn_detached(bed: &Bed, _: &[Work]) {
+    let issue = || {
+        for item in 0..TIMES {
+            bed.queue.spawn_detached(no_op(item)).expect(UNLIMITED);
+        }
+    };
+    bed.issue(|| (), issue);
+}
+
+fn spawn_batch(bed: &Bed, _: &[Work]) {
+    bed.issue(|| (), || drop(bed.queue.spawn_batch((0..TIMES).map(no_op)).expect(UNLIMITED)));
+}
+
+fn run(bed: &Bed, works: &[Work]) {
+    let (begin, end) = (Work::new(request::toggle), Work::new(request::toggle));
+    bed.run(|| {
+        for work in [&begin].into_iter().chain(works).chain([&end]) {
+            assert!(bed.queue.queue(work).expect(UNLIMITED));
+        }
+    });
+}
+
+fn run_spawned(bed: &Bed, _: &[Work]) {
+    bed.run(|| {
+        drop(bed.queue.spawn(request::toggle).expect(UNLIMITED));
+        for item in 0..TIMES {
+            drop(bed.queue.spawn(no_op(item)).expect(UNLIMITED));
+        }
+        drop(bed.queue.spawn(request::toggle).expect(UNLIMITED));
+    });
+}
+
+fn run_detached(bed: &Bed, _: &[Work]) {
+    bed.run(|| {
+        bed.queue.spawn_detached(request::toggle).expect(UNLIMITED);
+        for item in 0..TIMES {
+            bed.queue.spawn_detached(no_op(item)).expect(UNLIMITED);
+        }
+        bed.queue.spawn_detached(request::toggle).expect(UNLIMITED);
+    });
+}
+
+fn guard(bed: &Bed, _: &[Work]) {
+    let item = bed.queue.spawn(|| {
+        request::toggle();
+        for _ in 0..TIMES {
+            drop(black_box(BlockingGuard::enter()));
+        }
+        request::toggle();
+    });
+    item.expect(UNLIMITED).join().expect(NO_PANIC);
+    bed.settle();
+}
+
+fn round_trip(bed: &Bed, _: &[Work]) {
+    request::toggle();
+    for _ in 0..TRIPS {
+        bed.queue.spawn(|| ()).expect(UNLIMITED).join().expect(NO_PANIC);
+    }
+    request::toggle();
+}
+
+/// An item that does nothing with 32 bytes.
+fn no_op(seed: usize) -> impl FnOnce() + Send + 'static {
+    let captured = [seed, seed + 1, seed + 2, seed + 3];
+    move || {
+        black_box(captured);
+    }
+}
