@@ -14,7 +14,8 @@ EVERYTHING = --workspace $(APART) --all-features
 SECONDS = 600
 SOAK_ARGS = --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 # Sanitizers keep freed memory. Nightly's standard library is not instrumented, which it would refuse without the flag.
-SANITIZE = RUSTFLAGS="-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/$(1) \
+# Memory is not used again: a sanitizer is to see whoever touches an item that is gone.
+SANITIZE = RUSTFLAGS="--cfg cmwq_uncached -Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/$(1) \
 	$(CARGO) +nightly test --release --target $$(rustc -vV | sed -n 's/^host: //p') --test soak -- \
 	$(SOAK_ARGS) --any-memory
 
