@@ -210,9 +210,9 @@ impl Shelf {
             array::from_fn(|n| self.rooms[n].get().expect("a full shelf has a room in each place"));
         (0..CHAIN).for_each(|n| self.rooms[n].set(self.rooms[CHAIN + n].get()));
         self.len.set(CHAIN);
-        if let Err(chain) = depot.put(oldest, chains_of(class)) {
+        if !depot.put(&oldest, chains_of(class)) {
             // SAFETY: rooms on a shelf of the class were allocated with its layout.
-            chain.into_iter().for_each(|room| unsafe { free(room, layout_of(class)) });
+            oldest.into_iter().for_each(|room| unsafe { free(room, layout_of(class)) });
         }
     }
 }
@@ -248,15 +248,15 @@ impl Depot {
         chain
     }
 
-    /// Back if there are so many, or somebody else is here.
-    fn put(&self, chain: Chain, limit: usize) -> Result<(), Chain> {
+    /// False if there are so many, or somebody else is here: then its rooms are still the caller's.
+    fn put(&self, chain: &Chain, limit: usize) -> bool {
         match self.chains.try_lock() {
             Some(mut chains) if chains.len() < limit => {
-                chains.push(chain);
+                chains.push(*chain);
                 self.len.store(chains.len(), Ordering::Relaxed);
-                Ok(())
+                true
             }
-            _ => Err(chain),
+            _ => false,
         }
     }
 }
