@@ -251,7 +251,7 @@ impl Depot {
         chain
     }
 
-    /// False if there are so many, or somebody else is here: it is still the caller's.
+    /// False if there are so many, or somebody else is here: then its rooms are still the caller's.
     fn put(&self, chain: &Chain, limit: usize) -> bool {
         match self.chains.try_lock() {
             Some(mut chains) if chains.len() < limit => {
