@@ -2,6 +2,7 @@
 
 use crate::aims::{Standing, Verdict};
 use crate::bed::COMMON;
+use crate::effort::Effort;
 use crate::report::{CaseReport, Row};
 use crate::stats::Spread;
 use crate::unit::Measure;
@@ -10,12 +11,14 @@ use crate::unit::Measure;
 const FRONT: [&str; 4] = ["threads", "CPU time", "RSS", "sleeper p99"];
 
 /// The case's name, what is done, and how often.
-pub(crate) fn heading(report: &CaseReport) -> String {
+pub(crate) fn heading(report: &CaseReport, effort: Effort) -> String {
     let rounds = match report.rounds {
         1 => "One run.".to_owned(),
         rounds => format!("Medians of {rounds} runs."),
     };
-    format!("## {}\n\n{} {rounds}\n", report.case.name(), report.case.definition)
+    let said: Vec<&str> =
+        [report.case.definition].into_iter().chain(effort.share()).chain([&*rounds]).collect();
+    format!("## {}\n\n{}\n", report.case.name(), said.join(" "))
 }
 
 /// A row for each rival, the best one first: what is measured of this case, and what it took.
@@ -154,6 +157,7 @@ fn aligned(lines: &[Vec<String>], right_from: usize) -> String {
 mod tests {
     use super::{front, heading, reached, rest, verdicts};
     use crate::aims;
+    use crate::effort::Effort;
     use crate::report::tests::report;
 
     /// Without what makes columns as wide as each other.
@@ -177,7 +181,8 @@ mod tests {
             let widths: Vec<usize> = table.lines().map(|line| line.chars().count()).collect();
             assert!(widths.iter().all(|width| *width == widths[0] && *width < 160), "{table}");
         }
-        assert!(heading(&report).ends_with("stuck for ever. Medians of 5 runs.\n"));
+        assert!(heading(&report, Effort::Full).ends_with("stuck for ever. Medians of 5 runs.\n"));
+        assert!(heading(&report, Effort::Quick).ends_with("Here, a tenth of that. Medians of 5 runs.\n"));
     }
 
     #[test]
