@@ -33,7 +33,8 @@ time per item that of all. The program itself has 4 to 7 MB of *RSS*, the more w
 
 An aim is *close* if it is missed by less than runs differ: with the good end of cmwq's spread, and the bad end of the
 other's, it would be reached. Ours is the best row of cmwq's queues that tell, and theirs the best of all rivals, each by
-that measure alone, unless the aim says otherwise.
+that measure alone, unless the aim says otherwise. Beside such a best row stands what the *default queue* comes to, and how
+many times as good it is as that other row.
 
 `channel` is a channel with threads behind it, which manages nothing: the least that a pool can do. `threads` starts a
 thread for each item, where it is asked for a tenth of the items if these are counted per second. `rayon-apart` are two

@@ -103,13 +103,14 @@ pub(crate) fn reached(verdicts: &[Verdict]) -> String {
 
 /// What is aimed at, and what came of it.
 pub(crate) fn verdicts(verdicts: &[Verdict]) -> String {
-    let heads = ["workload", "measure", "", "cmwq", "best other", "times as good", "aim"];
+    let heads = ["workload", "measure", "", "cmwq", "best other", "times as good", "default queue", "aim"];
     let mut lines: Vec<Vec<String>> = vec![heads.map(str::to_owned).to_vec()];
     for verdict in verdicts {
         let (other, ratio) = match &verdict.other {
             Some((name, value, ratio)) => (format!("{value} ({name})"), format!("{ratio:.2}")),
             None => ("-".to_owned(), "-".to_owned()),
         };
+        let default = verdict.default.as_ref();
         lines.push(vec![
             verdict.case.clone(),
             verdict.measure.to_owned(),
@@ -121,6 +122,7 @@ pub(crate) fn verdicts(verdicts: &[Verdict]) -> String {
             format!("{} ({})", verdict.ours.1, verdict.ours.0),
             other,
             ratio,
+            default.map_or("-".to_owned(), |(value, ratio)| format!("{value}: {ratio:.2}")),
             verdict.aim.clone(),
         ]);
     }
@@ -191,7 +193,7 @@ mod tests {
         let verdicts_of = |reports| aims::verdicts(reports, 2);
         assert_eq!(
             lines(&verdicts(&verdicts_of(&reports))).last().unwrap(),
-            "| chain | items | **missed** | 1000 k/s (cmwq) | 2000 k/s (rayon) | 0.50 | no worse than the best rival |"
+            "| chain | items | **missed** | 1000 k/s (cmwq) | 2000 k/s (rayon) | 0.50 | 1000 k/s: 0.50 | no worse than the best rival |"
         );
         assert_eq!(reached(&verdicts_of(&reports)), "0 of 1 aims are reached.");
         // Of the one, runs went up to 1.1 times as much; of the other, down to 0.9 times.
