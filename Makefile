@@ -8,6 +8,7 @@ LOOM_FLAGS = RUSTFLAGS="--cfg cmwq_loom" CARGO_TARGET_DIR=target/loom
 # What is not on by default. With all of them, one build serves all tests.
 FEATURES = serde tracing metrics control
 APART = --exclude rivals --exclude instructions
+BENCHES = -p rivals -p instructions
 EVERYTHING = --workspace $(APART) --all-features
 
 # How long `make soak` goes on, and from which seed (the clock's, if none is given).
@@ -23,7 +24,7 @@ SANITIZE = RUSTFLAGS="--cfg cmwq_uncached -Zsanitizer=$(1) -Cunsafe-allow-abi-mi
 SEEDS ?= 3
 
 .PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly bench \
-	bench-check bench-counters rivals check-rivals package screenshot
+	bench-check bench-counters rivals check-benches package screenshot
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
@@ -43,7 +44,7 @@ help:
 	@echo "                   ONLY=\"run guard\" takes some, PROFILE=1 shows functions, JSON=1 prints JSON"
 	@echo "make bench-counters  what counting costs, against a build without, both in turns for ROUNDS=9 rounds"
 	@echo "make rivals        cmwq and what would be picked instead on the same work (QUICK=1 for a first look)"
-	@echo "make check-rivals  lints and tests of that comparison, which nothing else compiles"
+	@echo "make check-benches lints and tests of that comparison and of bench-check, which nothing else compiles"
 	@echo "make screenshot    draw the pictures in docs anew, from the tool itself"
 	@echo "make setup         install hwloc's headers and pkg-config, where that can be done"
 
@@ -144,10 +145,10 @@ bench-counters: setup
 rivals: setup
 	$(CARGO) run --release -p rivals -- $(if $(QUICK),--quick,--write docs/benchmarks.md)
 
-check-rivals: setup
-	$(CARGO) fmt -p rivals --check
-	$(CARGO) clippy -p rivals --all-targets -- -D warnings
-	$(CARGO) test -p rivals
+check-benches: setup
+	$(CARGO) fmt $(BENCHES) --check
+	$(CARGO) clippy $(BENCHES) --all-targets -- -D warnings
+	$(CARGO) test $(BENCHES)
 
 package: setup
 	$(CARGO) package --workspace $(APART)

@@ -7,9 +7,9 @@ use std::error::Error;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use cmwq::{AffinityScope, CpuSet, Detection, Executor, JoinHandle, WorkQueue};
+use cmwq::{AffinityScope, Detection, Executor, JoinHandle, WorkQueue};
 
-use crate::request;
+use crate::{affinity, request};
 
 pub(crate) const UNLIMITED: &str = "the queue has no limit";
 pub(crate) const NO_PANIC: &str = "the item does not panic";
@@ -61,12 +61,7 @@ impl Bed {
     /// On the first two CPUs that there are, in one pod. Nobody looks for items that block or are long: these do.
     /// `counts_workers`: all that the workers do is counted.
     pub(crate) fn new(kind: Kind, counts_workers: bool) -> Result<Self, Box<dyn Error + Send + Sync>> {
-        let allowed = rustix::thread::sched_getaffinity(None)?;
-        let cpus: CpuSet =
-            (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).take(2).collect();
-        if cpus.len() < 2 {
-            return Err("there is one CPU only, and a pod of two is needed".into());
-        }
+        let cpus = affinity::first_two()?;
         let mut executor = Executor::builder();
         if counts_workers {
             executor = executor.on_thread_start(request::toggle);
@@ -84,10 +79,8 @@ impl Bed {
         };
         let queue = build("counted")?;
         let gate = if kind == Kind::Ordered { queue.clone() } else { build("gate")? };
-        let mut issuers = rustix::thread::CpuSet::new();
-        issuers.set(cpus.first().unwrap_or(0));
         // The calling thread is not the first one, whose CPUs are those of all workers.
-        rustix::thread::sched_setaffinity(None, &issuers)?;
+        affinity::stay_on(cpus.first().unwrap_or(0))?;
         Ok(Self { queue, gate, holders: kind.holders() })
     }
 

@@ -51,6 +51,7 @@ cases! {
     "spawn", [PerCpu, Default, Ordered], TIMES, 5.0, spawn, "issuer: spawn 32 bytes, drop the handle";
     "spawn-detached", [PerCpu, Default], TIMES, 5.0, spawn_detached, "issuer: the same, without a handle";
     "spawn-batch", [PerCpu, Default], TIMES, 5.0, spawn_batch, "issuer: each closure of a batch of 500";
+    "spawn-batch-detached", [PerCpu, Default], TIMES, 5.0, spawn_batch_detached, "issuer: the same, without handles";
     "run", [PerCpu, Default, Ordered], BETWEEN, 5.0, run, "worker: take, call and complete a reusable item";
     "run-spawned", [PerCpu, Default, Ordered], BETWEEN, 5.0, run_spawned, "worker: the same of a closure, and free it";
     "run-detached", [PerCpu, Default], BETWEEN, 5.0, run_detached, "worker: the same of one without a handle";
@@ -126,6 +127,10 @@ fn spawn_detached(bed: &Bed, _: &[Work]) {
 
 fn spawn_batch(bed: &Bed, _: &[Work]) {
     bed.issue(|| (), || drop(bed.queue.spawn_batch((0..TIMES).map(no_op)).expect(UNLIMITED)));
+}
+
+fn spawn_batch_detached(bed: &Bed, _: &[Work]) {
+    bed.issue(|| (), || bed.queue.spawn_batch_detached((0..TIMES).map(no_op)).expect(UNLIMITED));
 }
 
 fn run(bed: &Bed, works: &[Work]) {

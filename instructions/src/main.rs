@@ -8,7 +8,8 @@
 //! cargo run --release -p instructions -- run guard/default --json
 //! ```
 //!
-//! Each operation is counted by callgrind in a process of its own, some rounds of 500 (of 100, if they are long), of which the median is shown.
+//! Each operation is counted by callgrind in a process of its own, some rounds of 500 (of 100, if they are long), of which
+//! the median is shown.
 //!
 //! # What is in a count
 //!
@@ -34,17 +35,19 @@
 //! | module | |
 //! |---|---|
 //! | `args` | the command line |
-//! | `case`, `bed` | what is counted, and where |
+//! | `case`, `bed`, `affinity` | what is counted, and where |
 //! | `request`, `clock` | what the counted program arranges with valgrind |
 //! | `callgrind`, `profile` | the counting process, and what it has written |
 //! | `toolchain`, `record` | what was counted before, and with what |
 //! | `verdict`, `show` | what came of it |
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
+mod affinity;
 mod args;
 mod bed;
 mod callgrind;
 mod case;
+#[cfg(target_os = "linux")]
 mod clock;
 mod profile;
 mod record;
@@ -88,6 +91,9 @@ fn main() -> ExitCode {
 
 /// True unless something takes more than it may.
 fn run(args: &Args) -> Result<bool, Box<dyn Error + Send + Sync>> {
+    if !request::IS_POSSIBLE {
+        return Err(request::ELSEWHERE.into());
+    }
     if cfg!(debug_assertions) {
         return Err("this is a debug build, which nobody wants to be fast: cargo run --release".into());
     }

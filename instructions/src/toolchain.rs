@@ -75,6 +75,6 @@ mod tests {
     #[test]
     fn the_build_knows_its_compiler() {
         assert!(env!("COMPILER").starts_with("rustc 1."), "{}", env!("COMPILER"));
-        assert!(env!("TARGET").contains("linux"), "{}", env!("TARGET"));
+        assert!(env!("TARGET").contains('-'), "{}", env!("TARGET"));
     }
 }

@@ -1,12 +1,14 @@
 //! What the numbers belong to.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
 use serde::Serialize;
 
 use crate::args::Args;
+use crate::effort::Effort;
 use crate::system::{self, MachineTime};
 
 /// The rivals, and what else decides over the numbers.
@@ -30,8 +32,8 @@ pub(crate) struct About {
     compiler: String,
     commit: String,
     versions: Vec<String>,
-    command: String,
-    effort: &'static str,
+    pub(crate) command: String,
+    pub(crate) effort: Effort,
     seed: u64,
     /// What it took, and how much of the CPUs' time somebody else's machine had on the same hardware, in percent.
     seconds: u64,
@@ -40,15 +42,18 @@ pub(crate) struct About {
     root: bool,
 }
 
-/// When a run began.
+/// When a run began, and of what: sources may be changed meanwhile.
 pub(crate) struct Begin {
+    compiler: Option<String>,
+    commit: Option<String>,
     time: Instant,
     machine: Option<MachineTime>,
 }
 
 impl Begin {
     pub(crate) fn now() -> Self {
-        Self { time: Instant::now(), machine: system::machine_time() }
+        let (compiler, commit) = (said_by("rustc", &["--version"]), commit());
+        Self { compiler, commit, time: Instant::now(), machine: system::machine_time() }
     }
 
     fn stolen(&self) -> Option<f64> {
@@ -60,21 +65,22 @@ impl Begin {
 
 impl About {
     /// Of a run that is over.
-    pub(crate) fn this_run(args: &Args, begin: &Begin) -> Self {
-        let arguments = std::env::args().skip(1).map(|argument| format!(" {argument}"));
+    pub(crate) fn this_run(args: &Args, begin: Begin) -> Self {
+        let arguments = std::env::args().skip(1).map(|argument| format!(" {}", without_folder(&argument)));
         let command = format!("cargo run --release -p rivals --{}", arguments.collect::<String>());
+        let (seconds, stolen) = (begin.time.elapsed().as_secs(), begin.stolen());
         Self {
             processor: processor(),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             system: said_by("uname", &["-sr"]).unwrap_or_else(|| "an unknown system".into()),
-            compiler: said_by("rustc", &["--version"]).unwrap_or_else(|| "an unknown compiler".into()),
-            commit: commit().unwrap_or_else(|| "an unknown commit".into()),
+            compiler: begin.compiler.unwrap_or_else(|| "an unknown compiler".into()),
+            commit: begin.commit.unwrap_or_else(|| "an unknown commit".into()),
             versions: versions(include_str!("../../Cargo.lock")),
             command,
-            effort: args.effort.name(),
+            effort: args.effort,
             seed: args.seed,
-            seconds: begin.time.elapsed().as_secs(),
-            stolen: begin.stolen(),
+            seconds,
+            stolen,
             root: rustix::process::geteuid().is_root(),
         }
     }
@@ -89,7 +95,8 @@ impl About {
         } else {
             "not root: no nice levels below 0"
         };
-        let effort = format!("{}, {} s, order of rivals from seed {}", self.effort, self.seconds, self.seed);
+        let effort =
+            format!("{}, {} s, order of rivals from seed {}", self.effort.name(), self.seconds, self.seed);
         let rows = [
             ("machine", format!("{}, {} CPUs{stolen}", self.processor, self.cpus)),
             ("system", format!("{}, as {root}", self.system)),
@@ -106,6 +113,17 @@ impl About {
     /// In a few words.
     pub(crate) fn machine(&self) -> String {
         format!("{} CPUs ({}, {})", self.cpus, self.processor, self.system)
+    }
+}
+
+/// Where something is on this machine is nobody's business.
+fn without_folder(argument: &str) -> String {
+    let (option, value) = argument.split_once('=').map_or(("", argument), |(name, value)| (name, value));
+    let name = Path::new(value).file_name().filter(|_| Path::new(value).is_absolute());
+    match (name, option) {
+        (None, _) => argument.to_owned(),
+        (Some(name), "") => name.to_string_lossy().into_owned(),
+        (Some(name), option) => format!("{option}={}", name.to_string_lossy()),
     }
 }
 
@@ -140,7 +158,15 @@ fn versions(lock: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PACKAGES, versions};
+    use super::{PACKAGES, versions, without_folder};
+
+    #[test]
+    fn an_absolute_path_is_shown_as_a_name() {
+        let shown =
+            ["/some/where/page.md", "--write=/some/where/page.md", "docs/page.md", "empty/2", "--quick"]
+                .map(without_folder);
+        assert_eq!(shown, ["page.md", "--write=page.md", "docs/page.md", "empty/2", "--quick"]);
+    }
 
     #[test]
     fn every_rivals_version_is_known() {

@@ -44,6 +44,8 @@ pub(crate) struct Verdict {
     pub(crate) ours: (&'static str, String),
     /// The other row, its value, and how many times as good ours is.
     pub(crate) other: Option<(&'static str, String, f64)>,
+    /// The same of the default queue, if ours is the best of several: what users have who have chosen none.
+    pub(crate) default: Option<(String, f64)>,
     pub(crate) standing: Standing,
 }
 
@@ -143,14 +145,23 @@ fn verdict(report: &CaseReport, aim: &Aim, cpus: usize) -> Option<Verdict> {
             (format!("≤ {}", Unit::Count.text(most)), other, standing)
         }
     };
+    let default = other.as_ref().zip(default_of(aim, report)).map(|((_, _, ratio), default)| {
+        (measure.unit.full(default.median), ratio * measure.better.ratio(default.median, ours.median))
+    });
     Some(Verdict {
         case: report.case.name(),
         measure: aim.measure,
         aim: aimed_at,
         ours: (row.rival.name, measure.unit.full(ours.median)),
         other,
+        default,
         standing,
     })
+}
+
+fn default_of<'r>(aim: &Aim, report: &'r CaseReport) -> Option<&'r Spread> {
+    let (Ours::Best(Part::Cmwq), Ours::Named(default)) = (aim.ours, DEFAULT) else { return None };
+    report.best(aim.measure, |rival| rival.name == default).map(|(_, spread)| spread)
 }
 
 fn good_end(measure: &Measure, spread: &Spread) -> f64 {
@@ -221,6 +232,14 @@ mod tests {
             .collect();
         assert_eq!(told, [("cmwq", "rayon", Standing::Reached), ("cmwq", "channel", Standing::Close)]);
         assert_eq!(verdicts[0].other.as_ref().unwrap().2, 1.5);
+        assert_eq!(verdicts[0].default, Some(("3000 k/s".to_owned(), 1.5)));
+    }
+
+    #[test]
+    fn the_default_queue_is_shown_beside_a_better_one() {
+        let rows = [("rayon", Some(2e6)), ("cmwq", Some(1e6)), ("cmwq-per-cpu", Some(3e6))];
+        let verdict = &verdicts(&[report("chain", &rows)], 2)[0];
+        assert_eq!((verdict.ours.0, &verdict.default), ("cmwq-per-cpu", &Some(("1000 k/s".to_owned(), 0.5))));
     }
 
     #[test]

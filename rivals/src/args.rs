@@ -84,7 +84,7 @@ impl Command {
                 Long("seed") => args.seed = parser.value()?.parse()?,
                 Long("json") => args.json = true,
                 Long("svg") => args.svg = Some(parser.value()?.into()),
-                Long("write") => args.write = Some(parser.value()?.into()),
+                Long("write") => args.write = Some(with_extension(parser.value()?.into())?),
                 other => return Err(other.unexpected()),
             }
         }
@@ -137,6 +137,14 @@ fn at_least_one(rounds: usize) -> Result<usize, lexopt::Error> {
     if rounds > 0 { Ok(rounds) } else { Err("there is nothing to show of 0 rounds".into()) }
 }
 
+/// The charts go into a folder of the same name without it.
+fn with_extension(file: PathBuf) -> Result<PathBuf, lexopt::Error> {
+    if file.extension().is_some() {
+        return Ok(file);
+    }
+    Err(format!("a page is written into a file like \"{0}.md\", not {0:?}", file.display()).into())
+}
+
 fn list() -> String {
     let cases = CASES.iter().map(|case| format!("{}\n    {}\n", case.name(), case.definition));
     let rivals = RIVALS.iter().map(|rival| {
@@ -182,7 +190,13 @@ mod tests {
 
     #[test]
     fn what_does_not_exist_is_refused_with_what_does() {
-        for words in [&["fast"][..], &["--rival", "goroutines"], &["--rounds", "0"], &["--child", "empty"]] {
+        for words in [
+            &["fast"][..],
+            &["--rival", "goroutines"],
+            &["--rounds", "0"],
+            &["--child", "empty"],
+            &["--write", "page"],
+        ] {
             let Err(error) = parse(words) else { panic!("{words:?} was accepted") };
             assert!(error.len() > 20, "{error}");
         }

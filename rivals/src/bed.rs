@@ -1,8 +1,8 @@
 //! Where one rival runs one case: a process of its own, which is watched.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -82,6 +82,20 @@ impl Bed {
         time
     }
 
+    /// Watches the same again and again, as often as the effort asks for, and says how many seconds each took.
+    pub(crate) fn repeat(&self, mut unit: impl FnMut()) -> Vec<f64> {
+        let mut seconds = Vec::with_capacity(1024);
+        self.watch(|| {
+            let begin = Instant::now();
+            while seconds.is_empty() || !self.effort.is_enough(begin.elapsed(), seconds.len()) {
+                let begin = Instant::now();
+                unit();
+                seconds.push(begin.elapsed().as_secs_f64());
+            }
+        });
+        seconds
+    }
+
     /// Of what was watched.
     pub(crate) fn cpu_seconds(&self) -> f64 {
         self.seen.get().usage.cpu_seconds
@@ -109,35 +123,42 @@ impl Bed {
     }
 }
 
-/// Runs the same on so many threads of ours at once, each of which is told its number. Says how long it took from when all
-/// of them were there until `over` has returned, too.
+/// Runs the same on so many threads of ours at once, each of which is told its number, and repeats that. Says how many
+/// seconds it took each time from when all of them were there until `over` has returned, too. `prepare` comes before.
 pub(crate) fn issue(
     bed: &Bed,
     issuers: usize,
+    prepare: impl Fn(),
     issuer: impl Fn(usize) + Sync,
-    over: impl FnOnce(),
-) -> Duration {
-    let barrier = std::sync::Barrier::new(issuers + 1);
+    over: impl Fn(),
+) -> Vec<f64> {
+    let (barrier, stop) = (Barrier::new(issuers + 1), AtomicBool::new(false));
     OURS.fetch_add(issuers, Relaxed);
-    let time = thread::scope(|scope| {
+    let seconds = thread::scope(|scope| {
         for number in 0..issuers {
-            let (barrier, issuer) = (&barrier, &issuer);
+            let (barrier, stop, issuer) = (&barrier, &stop, &issuer);
+            // None leaves before all is over: it would be taken for one of the rival's who had.
             scope.spawn(move || {
-                barrier.wait();
-                issuer(number);
-                // Whoever had left would be taken for one of the rival's who had.
-                barrier.wait();
+                loop {
+                    barrier.wait();
+                    if stop.load(Relaxed) {
+                        return;
+                    }
+                    issuer(number);
+                }
             });
         }
-        let time = bed.watch(|| {
+        let seconds = bed.repeat(|| {
+            prepare();
             barrier.wait();
             over();
         });
+        stop.store(true, Relaxed);
         barrier.wait();
-        time
+        seconds
     });
     OURS.fetch_sub(issuers, Relaxed);
-    time
+    seconds
 }
 
 fn rivals_threads() -> Option<usize> {

@@ -102,6 +102,7 @@ pub(crate) fn picture(report: &CaseReport) -> String {
     let logarithmic = if matches!(scale, Scale::Logarithmic { .. }) { "; logarithmic scale" } else { "" };
     let text = format!("{}{logarithmic}; the line spans the middle half of all runs", summary(report));
     picture.label(16.0, 48.0, "small", "start", &text);
+    picture.legend();
     picture.grid(&scale, report.rows.len());
     for (number, row) in report.rows.iter().enumerate() {
         let top = TOP + ROW * number as f64;
@@ -173,6 +174,18 @@ impl Picture {
         ));
     }
 
+    fn legend(&mut self) {
+        for (number, (class, text)) in
+            [("cmwq", "cmwq"), ("pool", "pools"), ("floor", "channel, threads")].into_iter().enumerate()
+        {
+            let x = WIDTH - 270.0 + 75.0 * number as f64;
+            self.element(&format!(
+                "<rect class=\"{class}\" x=\"{x:.1}\" y=\"19\" width=\"10\" height=\"10\"/>"
+            ));
+            self.label(x + 15.0, 28.0, "small", "start", text);
+        }
+    }
+
     fn grid(&mut self, scale: &Scale, rows: usize) {
         let bottom = TOP + ROW * rows as f64;
         for value in scale.lines() {
@@ -223,8 +236,8 @@ mod tests {
     fn a_picture_has_a_bar_for_each_row_that_came_to_its_end() {
         let picture =
             picture(&report("dep", &[("rayon", None), ("cmwq", Some(0.001)), ("blocking", Some(0.9))]));
-        assert_eq!(picture.matches("class=\"pool\"").count(), 1);
-        assert_eq!(picture.matches("class=\"cmwq\"").count(), 1);
+        assert_eq!(picture.matches("class=\"pool\"").count(), 1 + 1, "and one in the legend");
+        assert_eq!(picture.matches("class=\"cmwq\"").count(), 1 + 1);
         assert!(picture.contains("stuck after 5 s") && picture.contains("logarithmic"));
         assert_eq!(picture.matches("<svg").count(), picture.matches("</svg>").count());
     }

@@ -47,6 +47,8 @@ fn verdict(verdict: &Verdict) -> Value {
         "other_row": verdict.other.as_ref().map(|other| other.0),
         "other_value": verdict.other.as_ref().map(|other| &other.1),
         "times_as_good": verdict.other.as_ref().map(|other| other.2),
+        "default_queue_value": verdict.default.as_ref().map(|default| &default.0),
+        "default_queue_times_as_good": verdict.default.as_ref().map(|default| default.1),
         "reached": verdict.standing == Standing::Reached,
         "within_the_spread": verdict.standing == Standing::Close,
     })

@@ -59,39 +59,80 @@ impl Latch {
         self.left.store(count, Ordering::Release);
     }
 
+    /// It is open only when these have been counted, too. Nobody waits now.
+    pub(crate) fn add(&self, more: usize) {
+        self.left.fetch_add(more, Ordering::AcqRel);
+    }
+
+    pub(crate) fn left(&self) -> usize {
+        self.left.load(Ordering::Acquire)
+    }
+
     pub(crate) fn count_down(&self) {
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // The waiter leaves its name and then looks at the count, so it was either left in time or is not needed.
-            let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner).take();
-            waiter.inspect(Thread::unpark);
+            self.wake();
         }
+    }
+
+    /// The waiter leaves its name and then looks at the count, so it was either left in time or is not needed. Whoever is
+    /// late wakes up one who waits for the next time, and leaves its name anew.
+    fn wake(&self) {
+        let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner).take();
+        waiter.inspect(Thread::unpark);
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.left.load(Ordering::Acquire) == 0
+        self.left() == 0
     }
 
     pub(crate) fn wait(&self) {
-        if self.is_open() {
-            return;
-        }
-        *self.waiter.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
         while !self.is_open() {
-            thread::park();
+            *self.waiter.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
+            // Again after each wake-up: one who is late may have taken the name.
+            if !self.is_open() {
+                thread::park();
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Latch;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::{Latch, Ordering};
 
     #[test]
     fn a_latch_opens_when_all_have_counted_and_can_be_closed_again() {
         let latch = Latch::new(2);
-        std::thread::spawn(|| (0..2).for_each(|_| latch.count_down()));
+        thread::spawn(|| (0..2).for_each(|_| latch.count_down()));
         latch.wait();
         latch.reset(1);
         assert!(!latch.is_open());
+    }
+
+    #[test]
+    fn who_wakes_too_late_does_not_take_the_name_from_the_next_one() {
+        let latch = Latch::new(1);
+        // The last item of one time is preempted between the two parts of its counting.
+        latch.left.fetch_sub(1, Ordering::AcqRel);
+        latch.wait();
+        latch.reset(1);
+        let waiter = thread::spawn(|| latch.wait());
+        let has_name = || latch.waiter.lock().unwrap().is_some();
+        let await_name = || {
+            (0..10_000).any(|_| {
+                has_name() || {
+                    thread::sleep(Duration::from_millis(1));
+                    false
+                }
+            })
+        };
+        assert!(await_name());
+        latch.wake();
+        assert!(await_name(), "it leaves its name again");
+        latch.count_down();
+        waiter.join().unwrap();
     }
 }

@@ -44,6 +44,7 @@ use std::process::ExitCode;
 
 use about::{About, Begin};
 use args::{Args, Command};
+use effort::Effort;
 
 fn main() -> ExitCode {
     let done = match Command::parse(lexopt::Parser::from_env()) {
@@ -65,21 +66,22 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> io::Result<()> {
+    page::prepare(args)?;
     let begin = Begin::now();
     let reports = run::measure(args);
-    let about = About::this_run(args, &begin);
-    let verdicts = aims::verdicts(&reports, about.cpus);
-    if let Some(folder) = &args.svg {
-        page::draw(folder, &reports)?;
-    }
-    if let Some(file) = &args.write {
-        page::write(file, &about, &reports, &verdicts)?;
-    }
+    let about = About::this_run(args, begin);
+    // Of less work, no aim is set.
+    let is_full = args.effort == Effort::Full;
+    let verdicts = if is_full { aims::verdicts(&reports, about.cpus) } else { Vec::new() };
+    // What cannot be written is printed all the same.
+    let drawn = args.svg.as_ref().map_or(Ok(()), |folder| page::draw(folder, &reports));
+    let written = args.write.as_ref().map_or(Ok(()), |file| page::write(file, &about, &reports, &verdicts));
     print(&if args.json {
         json::text(&about, &reports, &verdicts)
     } else {
         page::plain(&about, &reports, &verdicts)
-    })
+    })?;
+    drawn.and(written)
 }
 
 /// A reader that has seen enough does not change what was found.

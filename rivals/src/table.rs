@@ -2,6 +2,7 @@
 
 use crate::aims::{Standing, Verdict};
 use crate::bed::COMMON;
+use crate::effort::Effort;
 use crate::report::{CaseReport, Row};
 use crate::stats::Spread;
 use crate::unit::Measure;
@@ -10,12 +11,14 @@ use crate::unit::Measure;
 const FRONT: [&str; 4] = ["threads", "CPU time", "RSS", "sleeper p99"];
 
 /// The case's name, what is done, and how often.
-pub(crate) fn heading(report: &CaseReport) -> String {
+pub(crate) fn heading(report: &CaseReport, effort: Effort) -> String {
     let rounds = match report.rounds {
         1 => "One run.".to_owned(),
         rounds => format!("Medians of {rounds} runs."),
     };
-    format!("## {}\n\n{} {rounds}\n", report.case.name(), report.case.definition)
+    let said: Vec<&str> =
+        [report.case.definition].into_iter().chain(effort.share()).chain([&*rounds]).collect();
+    format!("## {}\n\n{}\n", report.case.name(), said.join(" "))
 }
 
 /// A row for each rival, the best one first: what is measured of this case, and what it took.
@@ -100,13 +103,14 @@ pub(crate) fn reached(verdicts: &[Verdict]) -> String {
 
 /// What is aimed at, and what came of it.
 pub(crate) fn verdicts(verdicts: &[Verdict]) -> String {
-    let heads = ["workload", "measure", "", "cmwq", "best other", "times as good", "aim"];
+    let heads = ["workload", "measure", "", "cmwq", "best other", "times as good", "default queue", "aim"];
     let mut lines: Vec<Vec<String>> = vec![heads.map(str::to_owned).to_vec()];
     for verdict in verdicts {
         let (other, ratio) = match &verdict.other {
             Some((name, value, ratio)) => (format!("{value} ({name})"), format!("{ratio:.2}")),
             None => ("-".to_owned(), "-".to_owned()),
         };
+        let default = verdict.default.as_ref();
         lines.push(vec![
             verdict.case.clone(),
             verdict.measure.to_owned(),
@@ -118,6 +122,7 @@ pub(crate) fn verdicts(verdicts: &[Verdict]) -> String {
             format!("{} ({})", verdict.ours.1, verdict.ours.0),
             other,
             ratio,
+            default.map_or("-".to_owned(), |(value, ratio)| format!("{value}: {ratio:.2}")),
             verdict.aim.clone(),
         ]);
     }
@@ -154,6 +159,7 @@ fn aligned(lines: &[Vec<String>], right_from: usize) -> String {
 mod tests {
     use super::{front, heading, reached, rest, verdicts};
     use crate::aims;
+    use crate::effort::Effort;
     use crate::report::tests::report;
 
     /// Without what makes columns as wide as each other.
@@ -177,7 +183,8 @@ mod tests {
             let widths: Vec<usize> = table.lines().map(|line| line.chars().count()).collect();
             assert!(widths.iter().all(|width| *width == widths[0] && *width < 160), "{table}");
         }
-        assert!(heading(&report).ends_with("stuck for ever. Medians of 5 runs.\n"));
+        assert!(heading(&report, Effort::Full).ends_with("stuck for ever. Medians of 5 runs.\n"));
+        assert!(heading(&report, Effort::Quick).ends_with("Here, a tenth of that. Medians of 5 runs.\n"));
     }
 
     #[test]
@@ -186,7 +193,7 @@ mod tests {
         let verdicts_of = |reports| aims::verdicts(reports, 2);
         assert_eq!(
             lines(&verdicts(&verdicts_of(&reports))).last().unwrap(),
-            "| chain | items | **missed** | 1000 k/s (cmwq) | 2000 k/s (rayon) | 0.50 | no worse than the best rival |"
+            "| chain | items | **missed** | 1000 k/s (cmwq) | 2000 k/s (rayon) | 0.50 | 1000 k/s: 0.50 | no worse than the best rival |"
         );
         assert_eq!(reached(&verdicts_of(&reports)), "0 of 1 aims are reached.");
         // Of the one, runs went up to 1.1 times as much; of the other, down to 0.9 times.

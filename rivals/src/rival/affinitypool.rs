@@ -1,10 +1,20 @@
-use std::mem;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Waker};
 
 use super::{Can, Rival, cpus};
 
-/// Dropping the future of an item cancels it, and there is no other way to leave it alone: it is forgotten, and with it a
-/// few bytes.
+/// Dropping the future of an item cancels it, and there is no other way to leave it alone. So whoever queues keeps the
+/// futures, as its documentation has it, and from time to time drops those of items that have ended.
 pub(crate) struct Affinitypool(affinitypool::Threadpool);
+
+/// After so many more items, it is looked which have ended.
+const TIME: usize = 256;
+
+thread_local! {
+    static KEPT: RefCell<VecDeque<Pin<Box<dyn Future<Output = ()>>>>> = const { RefCell::new(VecDeque::new()) };
+}
 
 impl Rival for Affinitypool {
     const NAME: &'static str = "affinitypool";
@@ -15,10 +25,22 @@ impl Rival for Affinitypool {
     }
 
     fn spawn<F: FnOnce() + Send + 'static>(&self, item: F) {
-        mem::forget(self.0.spawn(item));
+        keep(self.0.spawn(item));
     }
 
     fn join<F: FnOnce() -> u64 + Send + 'static>(&self, item: F) -> u64 {
         futures_lite::future::block_on(self.0.spawn(item))
     }
+}
+
+fn keep(future: impl Future<Output = ()> + 'static) {
+    let mut context = Context::from_waker(Waker::noop());
+    KEPT.with_borrow_mut(|kept| {
+        kept.push_back(Box::pin(future));
+        if kept.len().is_multiple_of(TIME) {
+            while kept.front_mut().is_some_and(|first| first.as_mut().poll(&mut context).is_ready()) {
+                kept.pop_front();
+            }
+        }
+    });
 }

@@ -85,6 +85,7 @@ impl<K: Kind> Rival for Cmwq<K> {
         limits: !matches!(K::PART, Part::Ordered),
         batches: true,
         priorities: !matches!(K::PART, Part::Ordered),
+        joins: true,
         tenants: true,
     };
 

@@ -74,6 +74,8 @@ pub(crate) struct Can {
     pub(crate) batches: bool,
     /// Some items can overtake others.
     pub(crate) priorities: bool,
+    /// Waiting for a value is not another one's, called the same.
+    pub(crate) joins: bool,
     /// Each user can have one of his own.
     pub(crate) tenants: bool,
 }
@@ -113,8 +115,14 @@ impl Part {
 }
 
 impl Can {
-    const POOL: Self =
-        Self { part: Part::Pool, limits: true, batches: false, priorities: false, tenants: true };
+    const POOL: Self = Self {
+        part: Part::Pool,
+        limits: true,
+        batches: false,
+        priorities: false,
+        joins: true,
+        tenants: true,
+    };
 }
 
 /// What is known of a rival without making one.

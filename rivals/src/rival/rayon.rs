@@ -33,7 +33,7 @@ impl Rival for Rayon {
 
 impl Rival for RayonFifo {
     const NAME: &'static str = "rayon-fifo";
-    const CAN: Can = Can::POOL;
+    const CAN: Can = Can { joins: false, ..Can::POOL };
 
     fn new(limit: Option<usize>) -> Self {
         Self(Rayon::new(limit))

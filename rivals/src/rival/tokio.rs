@@ -45,6 +45,11 @@ impl Rival for TokioSpawn {
         self.0.block_on(self.0.spawn(async move { item() })).expect("the item does not panic")
     }
 
+    /// As its documentation has it for what keeps a CPU busy.
+    fn spawn_long<F: FnOnce() + Send + 'static>(&self, item: F) {
+        self.0.spawn_blocking(item);
+    }
+
     fn block(sleep: impl FnOnce()) {
         tokio::task::block_in_place(sleep);
     }

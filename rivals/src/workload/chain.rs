@@ -9,12 +9,13 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
     let rival = forever::<R>(None);
     empty::warm_up(rival, 100);
     let links = items::<R>(bed, LINKS);
-    let latch = Latch::new(1);
-    let time = bed.watch(|| {
+    let latch = Latch::new(0);
+    let seconds = bed.repeat(|| {
+        latch.reset(1);
         rival.spawn(move || link(rival, links, latch));
         latch.wait();
     });
-    of_each(bed, links, time)
+    of_each(bed, links, &seconds)
 }
 
 fn link<R: Rival>(rival: &'static R, left: usize, latch: &'static Latch) {

@@ -9,10 +9,10 @@ pub(super) fn run<R: Rival>(bed: &Bed, producers: usize) -> Vec<f64> {
     let rival = forever::<R>(None);
     warm_up(rival, items::<R>(bed, ITEMS / 10));
     let each = items::<R>(bed, ITEMS) / producers;
-    let latch = Latch::new(each * producers);
+    let latch = Latch::new(0);
     let produce = |_| (0..each).for_each(|seed| rival.spawn(no_op(seed as u64, latch)));
-    let time = issue(bed, producers, produce, || latch.wait());
-    of_each(bed, each * producers, time)
+    let seconds = issue(bed, producers, || latch.reset(each * producers), produce, || latch.wait());
+    of_each(bed, each * producers, &seconds)
 }
 
 /// Threads are there, and memory has been asked for.

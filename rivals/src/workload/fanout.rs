@@ -15,12 +15,13 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
         Effort::Tiny => 2,
     };
     let items = (0..=levels).map(|level| EACH.pow(level)).sum();
-    let latch = Latch::new(items);
-    let time = bed.watch(|| {
+    let latch = Latch::new(0);
+    let seconds = bed.repeat(|| {
+        latch.reset(items);
         rival.spawn(move || branch(rival, levels, latch));
         latch.wait();
     });
-    of_each(bed, items, time)
+    of_each(bed, items, &seconds)
 }
 
 fn branch<R: Rival>(rival: &'static R, levels: u32, latch: &'static Latch) {

@@ -7,7 +7,7 @@ use crate::bed::Bed;
 use crate::load::{Latch, burn, no_op, of_32_bytes};
 use crate::rival::Rival;
 
-const ITEMS: usize = 300;
+const ITEMS: usize = 400;
 const PAUSE: Duration = Duration::from_millis(3);
 const HOG: Duration = Duration::from_millis(50);
 

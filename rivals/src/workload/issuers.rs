@@ -16,16 +16,16 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
     empty::warm_up(rival, 100);
     let (issuers, each) = (cpus(), items::<R>(bed, ITEMS));
     let calls = Mutex::new(Vec::new());
-    let over = Latch::new(issuers);
+    let over = Latch::new(0);
     let issuer = |number| {
         pin(number);
         let mine = calls_of_one(rival, each);
         calls.lock().expect("no issuer panics").extend(mine);
         over.count_down();
     };
-    let time = issue(bed, issuers, issuer, || over.wait());
+    let seconds = issue(bed, issuers, || over.reset(issuers), issuer, || over.wait());
     let calls = calls.into_inner().expect("no issuer panics");
-    let mut values = of_each(bed, issuers * each, time);
+    let mut values = of_each(bed, issuers * each, &seconds);
     values.extend(percentiles(calls, &[50, 90, 95, 99]));
     values
 }

@@ -59,7 +59,7 @@ pub(crate) static CASES: &[Case] = &[
     },
     Case {
         workload: "latency",
-        definition: "500 times, a millisecond after the last time, one item is queued. From before the call to the \
+        definition: "1000 times, a millisecond after the last time, one item is queued. From before the call to the \
                      item's first instruction.",
         measures: LATENESS,
         sleeper: false,
@@ -71,6 +71,7 @@ pub(crate) static CASES: &[Case] = &[
         definition: "10 000 times, one item is queued, and its value waited for: by what the rival returns, or where \
                      it returns nothing, by a channel of one place.",
         measures: LATENESS,
+        takes: |can| general_or_ordered(can) && can.joins,
         sleeper: false,
         ..CASE
     },
@@ -130,8 +131,8 @@ pub(crate) static CASES: &[Case] = &[
     Case {
         workload: "hog",
         definition: "Twice as many items as CPUs take 50 ms of CPU time each, and begin anew. They tell what they are \
-                     where there is a word for it (cmwq's `cpu_intensive`, a pool of their own in `rayon-apart`); the \
-                     undeclared rows tell nothing. Meanwhile 300 short items are queued, one every 3 ms: from the call \
+                     where there is a word for it (cmwq's `cpu_intensive`, `spawn_blocking` in `tokio-spawn`, a pool of their own in `rayon-apart`); the \
+                     undeclared rows tell nothing. Meanwhile 400 short items are queued, one every 3 ms: from the call \
                      to the first instruction.",
         measures: TAIL,
         takes: |can| general_or_undeclared(can) || can.part == Part::Apart,
@@ -140,8 +141,8 @@ pub(crate) static CASES: &[Case] = &[
     },
     Case {
         workload: "priority",
-        definition: "For each CPU, 2000 items of 0.5 ms CPU time are queued. While they keep all CPUs busy, which takes \
-                     a second, 300 urgent ones follow, one every 3 ms, with high priority where there is one (cmwq's \
+        definition: "400 urgent items are queued, one every 3 ms, each behind a backlog of 500 items of 0.5 ms CPU time \
+                     for each CPU, which is renewed before. They have a high priority where there is one (cmwq's \
                      `high_priority`, vicinal's `spawn_urgent`, a pool of their own in `rayon-apart`): from the call to \
                      the first instruction. cmwq's workers of high priority have a nice level of -20 where that is \
                      permitted; nobody else's have one.",

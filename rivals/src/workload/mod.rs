@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use crate::bed::Bed;
 use crate::rival::{Can, Part, Rival};
+use crate::stats::{Spread, percentile};
 use crate::unit::{Better, Measure, Unit};
 
 pub(crate) use list::CASES;
@@ -109,15 +110,17 @@ fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// How many items a second, and the CPU time of each. On a machine that others use, too, the second one tells more.
-fn of_each(bed: &Bed, items: usize, time: Duration) -> Vec<f64> {
-    vec![items as f64 / time.as_secs_f64(), bed.cpu_seconds() / items as f64]
+/// How many items a second, in the median of the repetitions, and the CPU time of each, in all of them. On a machine that
+/// others use, too, the second one tells more.
+fn of_each(bed: &Bed, items: usize, seconds: &[f64]) -> Vec<f64> {
+    let median = Spread::of(seconds).expect("something was done").median;
+    vec![items as f64 / median, bed.cpu_seconds() / (items * seconds.len()) as f64]
 }
 
 /// These percentiles of the times, in seconds.
 fn percentiles(mut seconds: Vec<f64>, percents: &[usize]) -> Vec<f64> {
     seconds.sort_by(f64::total_cmp);
-    let of = |percent: &usize| crate::stats::percentile(&seconds, *percent);
+    let of = |percent: &usize| percentile(&seconds, *percent);
     percents.iter().map(|percent| of(percent).expect("something was measured")).collect()
 }
 

@@ -6,27 +6,23 @@ use crate::bed::Bed;
 use crate::load::{Latch, burn, no_op, of_32_bytes};
 use crate::rival::Rival;
 
-/// For each CPU: they last for longer than urgent ones come.
-const BACKLOG: usize = 2000;
+/// For each CPU: so many are pending whenever an urgent one is queued.
+const DEPTH: usize = 500;
 const BURN: Duration = Duration::from_micros(500);
-const URGENT: usize = 300;
+const URGENT: usize = 400;
 const PAUSE: Duration = Duration::from_millis(3);
 
 pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
     let rival = forever::<R>(None);
     empty::warm_up(rival, 100);
     empty::warm_up_by(100, |seed, latch| rival.spawn_urgent(no_op(seed, latch)));
-    let (backlog, count) = (bed.count(BACKLOG * cpus()), bed.count(URGENT));
-    let (starts, all) = (Starts::new(count), Latch::new(backlog + count));
+    let (depth, count) = (bed.count(DEPTH * cpus()), bed.count(URGENT));
+    let (starts, all, backlog) = (Starts::new(count), Latch::new(count), Latch::new(0));
     bed.watch(|| {
-        for _ in 0..backlog {
-            rival.spawn(move || {
-                burn(BURN);
-                all.count_down();
-            });
-        }
+        renew(rival, backlog, depth);
         for number in 0..count {
             thread::sleep(PAUSE);
+            renew(rival, backlog, depth);
             let queued = starts.now();
             rival.spawn_urgent(of_32_bytes(move || {
                 starts.begin(number, queued);
@@ -34,6 +30,19 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
             }));
         }
         all.wait();
+        backlog.wait();
     });
     percentiles(starts.lateness(), &[99, 50, 100])
+}
+
+/// Instead of those that have ended. From outside: items that queue each other would be a pool's own order.
+fn renew<R: Rival>(rival: &R, backlog: &'static Latch, depth: usize) {
+    let missing = depth - backlog.left();
+    backlog.add(missing);
+    for _ in 0..missing {
+        rival.spawn(move || {
+            burn(BURN);
+            backlog.count_down();
+        });
+    }
 }

@@ -15,7 +15,7 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
     let latch = Latch::new(0);
     let seeds = 0..count as u64;
     let works: Vec<Work> = seeds.clone().map(|seed| Work::new(no_op(seed, latch))).collect();
-    let time = bed.watch(|| {
+    let seconds = bed.repeat(|| {
         for _ in 0..TIMES {
             latch.reset(count);
             match rival.queue() {
@@ -28,5 +28,5 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
             latch.wait();
         }
     });
-    of_each(bed, count * TIMES, time)
+    of_each(bed, count * TIMES, &seconds)
 }

@@ -26,7 +26,7 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
             latch.wait();
         }
     });
-    let mut values = of_each(bed, tenants.len() * EACH * rounds, time);
+    let mut values = of_each(bed, tenants.len() * EACH * rounds, &[time.as_secs_f64()]);
     values.push(asleep.peak.load(Relaxed) as f64);
     values
 }
