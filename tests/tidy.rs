@@ -257,7 +257,9 @@ fn imports_go_downward() {
 #[test]
 fn files_and_functions_are_short() {
     let mut long = Vec::new();
-    for source in shipped().chain(["cmwqctl/src", "rivals/src", "instructions/src"].into_iter().flat_map(sources_of)) {
+    for source in
+        shipped().chain(["cmwqctl/src", "rivals/src", "instructions/src"].into_iter().flat_map(sources_of))
+    {
         let lines = source.text.lines().count();
         if lines > FILE_LINES {
             long.push(format!("{}: {lines} lines", source.path));
