@@ -105,9 +105,13 @@ impl ExecutorInner {
     /// Gives up what has not begun: only markers, if all was done. Everybody is refused by now.
     #[cold]
     fn give_up(&self, queues: &[Pin]) {
-        // First: what comes to a list too late is taken to a pool, and counts as active until it is given up there. So many
-        // may come that there is no count left for those who wait.
-        self.core.pools().iter().for_each(|pool| pool.abandon());
+        // All pools before any entry: what a marker holds back goes on to another pool. And pools before lists: what comes to
+        // a list too late is taken to a pool, and counts as active until it is given up there; so many may come that there
+        // is no count left for those who wait.
+        let pools = self.core.pools();
+        let aside: Vec<_> = pools.iter().map(|pool| pool.abandon()).collect();
+        aside.into_iter().flatten().for_each(give_up);
+        pools.iter().for_each(|pool| pool.give_up_worklist());
         for gate in queues.iter().flat_map(|queue| queue.gates()) {
             while gate.cell.recall() {
                 give_up(gate.first_waiting());

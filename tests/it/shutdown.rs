@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use cmwq::{
@@ -312,8 +313,12 @@ fn destructors_of_dropped_items_may_panic() {
     let executor = builder.build().unwrap();
     let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
     let door = Door::default();
-    let wait = door.clone();
-    let busy = queue.spawn(move || wait.wait()).unwrap();
+    let (wait, (begins, begun)) = (door.clone(), mpsc::channel());
+    let busy = queue.spawn(move || {
+        begins.send(()).unwrap();
+        wait.wait();
+    });
+    begun.recv().unwrap();
     for _ in 0..3 {
         let captured = (Bomb, queue.clone(), executor.clone());
         drop(queue.spawn(move || drop(captured)).unwrap());
@@ -323,7 +328,7 @@ fn destructors_of_dropped_items_may_panic() {
     assert_eq!((report.queues[0].dropped, report.queues[0].running), (3, 1), "{report}");
     drop(executor);
     door.open();
-    busy.join().unwrap();
+    busy.unwrap().join().unwrap();
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 

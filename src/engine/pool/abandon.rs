@@ -3,8 +3,11 @@
 //! The mark is where everybody looks anyway before a cold path: in place of the sideline's length for who takes an
 //! entry or puts one back, and by way of the running word, which always wants one worker more, for who pushes one.
 
+use std::collections::VecDeque;
+
 use crate::sys::sync::Ordering;
 
+use super::super::entry::Entry;
 use super::super::shard::steal;
 use super::super::shutdown::give_up;
 use super::Pool;
@@ -24,21 +27,22 @@ impl Pool {
         self.sidelined.load(Ordering::Acquire) == ABANDONED
     }
 
-    /// From here on the pool runs nothing: what lies on its lists, and what comes to them, is given up.
+    /// From here on the pool runs nothing, and what comes to it is given up. So is what lies on its lists, by the caller:
+    /// first the sideline's entries, which it gets, then [the others](Self::give_up_worklist).
     #[cold]
-    pub(crate) fn abandon(&self) {
+    #[must_use]
+    pub(crate) fn abandon(&self) -> VecDeque<Entry> {
         let mut state = self.state.lock();
         let sideline = state.sideline.take_all();
         self.bound.store(0, Ordering::Relaxed);
         self.sidelined.store(ABANDONED, Ordering::Release);
         drop(state);
-        sideline.into_iter().for_each(give_up);
         self.running.abandon();
-        self.give_up_worklist();
+        sideline
     }
 
     #[cold]
-    pub(super) fn give_up_worklist(&self) {
+    pub(crate) fn give_up_worklist(&self) {
         while let Some(entry) = steal(&self.worklist) {
             give_up(entry);
         }
