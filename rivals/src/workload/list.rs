@@ -141,7 +141,7 @@ pub(crate) static CASES: &[Case] = &[
     },
     Case {
         workload: "priority",
-        definition: "400 urgent items are queued, one every 3 ms, each behind a backlog of 500 items of 0.5 ms CPU time \
+        definition: "400 urgent items (fewer, if that takes more than 3 s) are queued, one every 3 ms, each behind a backlog of 500 items of 0.5 ms CPU time \
                      for each CPU, which is renewed before. They have a high priority where there is one (cmwq's \
                      `high_priority`, vicinal's `spawn_urgent`, a pool of their own in `rayon-apart`): from the call to \
                      the first instruction. cmwq's workers of high priority have a nice level of -20 where that is \
