@@ -11,7 +11,7 @@ const DEPTH: usize = 500;
 const BURN: Duration = Duration::from_micros(500);
 const URGENT: usize = 400;
 const PAUSE: Duration = Duration::from_millis(3);
-/// Among a thousand threads that run, the issuer hardly ever does.
+/// On a busy machine, the issuer may hardly ever run.
 const LONGEST: Duration = Duration::from_secs(3);
 
 pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
