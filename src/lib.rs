@@ -93,7 +93,8 @@
 //! worker executes it at a time, so any number of requests lead to one run now and one run after, which sees all of them.
 //!
 //! [`WorkQueue::scope`] runs closures that borrow, and returns when all of them are over. [`WorkQueue::spawn_batch`] and
-//! [`WorkQueue::queue_batch`] queue many items for one wake-up. [`WorkQueue::queue_on`] and
+//! [`WorkQueue::queue_batch`] queue many items for one wake-up, [`WorkQueue::spawn_batch_detached`] those that nobody waits
+//! for. [`WorkQueue::queue_on`] and
 //! [`WorkQueue::queue_on_node`] choose the CPU or the node, [`Executor::run_on_cpu`] and
 //! [`Executor::schedule_on_each_cpu`] wait for the result. Inside an item, [`current_work`] and [`current_queue`] tell
 //! which it is, and [`set_description`] tells others what it is doing.

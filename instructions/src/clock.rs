@@ -16,6 +16,7 @@ use std::ffi::c_int;
 ///
 /// That of the C library's: `time` is null, or points to memory for a time.
 #[unsafe(no_mangle)]
+// SAFETY: the symbol is meant to take the place of the C library's, and has its signature and its promises.
 unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
     if matches!(clock, libc::CLOCK_THREAD_CPUTIME_ID | libc::CLOCK_MONOTONIC_COARSE) {
         // SAFETY: the caller's promise; nobody asks these clocks without wanting to know.

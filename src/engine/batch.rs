@@ -32,18 +32,18 @@ pub(crate) struct Cut<F, T> {
     pub(crate) rest: Vec<F>,
 }
 
-/// Reusable items of which one was refused: which, and how many became pending before.
-pub(crate) struct CutAt {
-    pub(crate) error: QueueError,
-    pub(crate) index: usize,
-    pub(crate) newly_pending: usize,
-}
-
 /// The same without handles.
 pub(crate) struct CutDetached<F> {
     pub(crate) error: QueueError,
     pub(crate) accepted: usize,
     pub(crate) rest: Vec<F>,
+}
+
+/// Reusable items of which one was refused: which, and how many became pending before.
+pub(crate) struct CutAt {
+    pub(crate) error: QueueError,
+    pub(crate) index: usize,
+    pub(crate) newly_pending: usize,
 }
 
 impl Queue {
@@ -84,7 +84,7 @@ impl Queue {
     /// queued at once.
     pub(crate) fn spawn_batch_detached<F, T>(
         &self,
-        mut closures: impl Iterator<Item = F>,
+        closures: impl Iterator<Item = F>,
     ) -> Result<(), CutDetached<F>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -92,16 +92,21 @@ impl Queue {
     {
         let place = self.place_of_batch();
         let mut made = Made::<F, T>::new(closures.size_hint().0);
+        // It is asked again after a part that was not full.
+        let mut closures = closures.fuse();
         let mut accepted = 0;
         loop {
             made.items.extend(closures.by_ref().take(AT_ONCE).map(one_shot::make_detached));
             if made.items.is_empty() {
                 return Ok(());
             }
-            let answer = self.push_run(place, &made.items);
-            let queued = answer.map_or_else(|(queued, _)| queued, |()| made.items.len());
+            // Whatever panics from here on: nobody takes apart what may be queued.
+            let mut items = std::mem::take(&mut made.items);
+            let answer = self.push_run(place, &items);
+            let queued = answer.map_or_else(|(queued, _)| queued, |()| items.len());
             accepted += queued;
-            made.items.drain(..queued);
+            items.drain(..queued);
+            made.items = items;
             if let Err((_, error)) = answer {
                 let mut rest = made.take_apart();
                 rest.extend(closures);
@@ -110,17 +115,23 @@ impl Queue {
         }
     }
 
-    /// Queues one-shots that were made for this queue, in their order, up to the first that is refused: how many were not,
-    /// then, and why.
+    /// Queues one-shots that were made for this queue, in their order, up to the first that is refused: how many were
+    /// queued, then, and why it was not.
     fn push_run(&self, place: Place, items: &[NonNull<Header>]) -> Result<(), (usize, QueueError)> {
-        let shard = self.shard_of_batch(place).map_err(|error| (0, error))?;
         let mut queued = 0;
         while queued < items.len() {
+            let shard = self.shard_of_batch(place).map_err(|error| (queued, error))?;
             // A subscriber, which is user code, is called between an admission and its push.
-            let at_once = if trace::listens() { 1 } else { items.len() - queued };
+            let is_traced = trace::listens();
+            let at_once = if is_traced { 1 } else { items.len() - queued };
             let admitted = self.admit_many(shard.gate(), at_once).map_err(|error| (queued, error))?;
             let behind = queued + admitted.started + admitted.waiting;
-            push_admitted(shard, &items[queued..behind], admitted);
+            let admitted_items = &items[queued..behind];
+            if is_traced {
+                push_traced(shard, admitted_items, admitted);
+            } else {
+                push_admitted(shard, admitted_items, admitted);
+            }
             queued = behind;
         }
         Ok(())
@@ -161,18 +172,14 @@ impl Queue {
 /// The items were admitted to the shard's gate, and go where they belong.
 fn push_admitted(shard: &Shard, items: &[NonNull<Header>], admitted: Admitted) {
     let entry = |item: &NonNull<Header>| Entry::new(*item, shard, admitted.half, false);
-    if trace::listens() {
-        for (index, item) in items.iter().enumerate() {
-            enqueue(shard, entry(item), None, index < admitted.started, Shard::submit);
-        }
-        return;
-    }
     let mut kick = Kick::default();
     let (started, waiting) = items.split_at(admitted.started);
     for entry in started.iter().map(entry) {
         entry.stamp();
         kick.push(shard, entry);
     }
+    // What is listed comes behind these, also if the route was turned.
+    drop(kick);
     if waiting.is_empty() {
         return;
     }
@@ -181,11 +188,16 @@ fn push_admitted(shard: &Shard, items: &[NonNull<Header>], admitted: Admitted) {
         entry.stamp();
         gate.push_waiting(entry);
     }
-    gate.list_many(waiting.len(), |first| {
-        // It comes behind those that were started before, also if the route was turned.
-        kick = Kick::default();
-        route::submit(first);
-    });
+    gate.list_many(waiting.len(), route::submit);
+}
+
+/// The same, and a subscriber is told of each.
+#[cold]
+fn push_traced(shard: &Shard, items: &[NonNull<Header>], admitted: Admitted) {
+    for (index, item) in items.iter().enumerate() {
+        let entry = Entry::new(*item, shard, admitted.half, false);
+        enqueue(shard, entry, None, index < admitted.started, Shard::submit);
+    }
 }
 
 /// Cells of closures that are not queued yet, in their order.
@@ -207,7 +219,7 @@ impl<F, T> Made<F, T> {
 
 impl<F, T> Drop for Made<F, T> {
     fn drop(&mut self) {
-        // The iterator has panicked, or there are none.
+        // The iterator has panicked, or there are none: while items are being queued, they are elsewhere.
         for item in self.items.drain(..) {
             // SAFETY: as in `take_apart`.
             drop(unsafe { one_shot::unmake_detached::<F, T>(item) });

@@ -27,6 +27,8 @@ impl Queue {
     /// So many items come, at least one: as many as there is room for, or as fit into one step. Those that have a slot come
     /// first; the others are to go to the waiting list.
     pub(super) fn admit_many(&self, gate: &Gate, items: usize) -> Result<Admitted, QueueError> {
+        // Through a door that is not open they come one by one, if at all: what others may need is not taken for a moment.
+        let items = if gate.cell.load().door() == Door::Open { items } else { 1 };
         let room = self.become_pending(items);
         if room == 0 {
             return Err(QueueError::Full);
@@ -40,7 +42,9 @@ impl Queue {
             },
         };
         let came = admitted.as_ref().map_or(0, Admitted::items);
-        self.left_pending_many(room - came);
+        if came < room {
+            self.left_pending_many(room - came);
+        }
         admitted
     }
 

@@ -13,6 +13,7 @@
 //! | `submit` | the issuer's path: place, admit, enqueue, kick |
 //! | `batch` | the same for many items, with one kick |
 //! | `one_shot`, `work_item` | the two kinds of items and how a worker executes each |
+//! | `cells` | the memory of one-shots, used again |
 //! | `timers`, `periodic` | items that are queued later, once or by the clock |
 //! | `scope` | items that borrow, and the end of their scope |
 //! | `shard` | a queue's part on one CPU: its gate and its pool |
@@ -56,6 +57,7 @@ pub(crate) mod attrs;
 pub(crate) mod batch;
 pub(crate) mod bell;
 mod bh;
+mod cells;
 pub(crate) mod class;
 pub(crate) mod context;
 pub(crate) mod core;

@@ -26,6 +26,7 @@ use crate::policy::one_shot::{Finish, Take};
 use crate::protocol::one_shot::OneShotCell;
 use crate::sys::fork::Origin;
 
+use super::cells::Room;
 use super::core::contain;
 use super::entry::{Entry, Header, ItemOperations};
 use super::item_type::ItemType;
@@ -148,11 +149,21 @@ where
             item_type: |_| ItemType::of::<F>(),
         }
     };
-    let cell = Box::new(OneShot {
+    let cell = OneShot {
         head: Head { header: Header::new(item), cell },
         stage: UnsafeCell::new(Stage::<F, T, O>::Closure(function, owner)),
-    });
-    NonNull::from(Box::leak(cell)).cast()
+    };
+    Room::find().fill(cell).cast()
+}
+
+/// # Safety
+///
+/// The cell was made for `F`, `T` and `O`, and nobody else knows it any more.
+unsafe fn free<F, T, O>(cell: NonNull<OneShot<F, T, O>>) {
+    // SAFETY: the caller says so. The room goes last, whatever a destructor does.
+    let _room = unsafe { Room::of(cell) };
+    // SAFETY: and what is left in it has not been dropped.
+    unsafe { cell.drop_in_place() };
 }
 
 /// Takes a cell apart that nobody else has seen, and gives the closure back.
@@ -175,8 +186,9 @@ pub(crate) unsafe fn unmake<F, T>(item: NonNull<Header>, handle: RawHandle<T>) -
 pub(crate) unsafe fn unmake_detached<F, T>(item: NonNull<Header>) -> F {
     let cell: NonNull<OneShot<F, T, Nobody>> = item.cast();
     // SAFETY: the caller has all of it.
-    let cell = unsafe { Box::from_raw(cell.as_ptr()) };
-    match cell.stage.into_inner() {
+    let _room = unsafe { Room::of(cell) };
+    // SAFETY: as above; what was in the cell is dropped here, or goes to the caller.
+    match unsafe { cell.read() }.stage.into_inner() {
         Stage::Closure(function, Nobody) => function,
         Stage::Gone | Stage::Result(_) => unreachable!("a one-shot that nobody ran has its closure"),
     }
@@ -202,7 +214,7 @@ where
             Take::Free => {
                 worker.own(&entry);
                 // SAFETY: `take` said that the handle is gone.
-                contain(|| drop(unsafe { Box::from_raw(cell.as_ptr()) }));
+                contain(|| unsafe { free(cell) });
                 return worker.pass_over(entry);
             }
         }
@@ -229,8 +241,8 @@ where
             // SAFETY: the handle is gone, so the stage is nobody else's.
             let stage = unsafe { &mut *cell.as_ref().stage.get() };
             owner.ran(clear(stage, ended));
-            // SAFETY: and the entry's side ends here.
-            drop(unsafe { Box::from_raw(cell.as_ptr()) });
+            // SAFETY: and the entry's side ends here. The stage is empty now.
+            drop(unsafe { Room::of(cell) });
         }
     }
     worker.complete(entry);
@@ -276,7 +288,7 @@ unsafe fn abandon<F, T, O>(item: NonNull<Header>, _shard: Option<ShardId>) -> bo
     };
     if finish == Finish::Free {
         // SAFETY: the handle is gone, and the entry's side ends here.
-        contain(|| drop(unsafe { Box::from_raw(cell.as_ptr()) }));
+        contain(|| unsafe { free(cell) });
     }
     would_have_run
 }
@@ -301,7 +313,7 @@ fn operations<F, T, O>() -> &'static Operations {
         },
         free: |head| {
             // SAFETY: the caller is the last owner.
-            drop(unsafe { Box::from_raw(head.cast::<OneShot<F, T, O>>().as_ptr()) });
+            unsafe { free(head.cast::<OneShot<F, T, O>>()) };
         },
     }
 }

@@ -28,7 +28,7 @@ use super::one_shot::{self, Ended, Owner, RawHandle};
 use super::placement::Place;
 use super::queue::QueueHandle;
 use super::refusal::QueueError;
-use super::shard::{Gate, Shard};
+use super::shard::Gate;
 use super::waits::{self, Roll};
 
 /// Where items are spawned that borrow: see [`WorkQueue::scope`](crate::WorkQueue::scope).
@@ -158,7 +158,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             // zero, and so until the member, counted just now, has left; and a handle names the result's type.
             Ok(unsafe { one_shot::make_owned(function, lane, queue.executor.origin, member) })
         };
-        queue.spawn_made(Place::Here, function, make, Shard::submit)
+        queue.spawn_made(Place::Here, function, make)
     }
 
     pub(crate) fn tally(&'scope self) -> &'scope Tally {

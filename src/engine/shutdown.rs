@@ -105,12 +105,14 @@ impl ExecutorInner {
     /// Gives up what has not begun: only markers, if all was done. Everybody is refused by now.
     #[cold]
     fn give_up(&self, queues: &[Pin]) {
+        // First: what comes to a list too late is taken to a pool, and counts as active until it is given up there. So many
+        // may come that there is no count left for those who wait.
+        self.core.pools().iter().for_each(|pool| pool.abandon());
         for gate in queues.iter().flat_map(|queue| queue.gates()) {
             while gate.cell.recall() {
                 give_up(gate.first_waiting());
             }
         }
-        self.core.pools().iter().for_each(|pool| pool.abandon());
     }
 }
 

@@ -28,23 +28,8 @@ impl Queue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.spawn_with(place, function, Shard::submit)
-    }
-
-    /// The same; `submit` puts an entry that has a slot on its way, and sees to it that somebody comes for it.
-    #[inline]
-    pub(super) fn spawn_with<'q, F, T>(
-        &'q self,
-        place: Place,
-        function: F,
-        submit: impl FnOnce(&'q Shard, Entry),
-    ) -> Result<RawHandle<T>, (QueueError, F)>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
         let origin = self.executor.origin;
-        self.spawn_made(place, function, |function, lane| Ok(one_shot::make(function, lane, origin)), submit)
+        self.spawn_made(place, function, |function, lane| Ok(one_shot::make(function, lane, origin)))
     }
 
     /// The same without a handle.
@@ -54,22 +39,16 @@ impl Queue {
         F: FnOnce() -> T + Send + 'static,
         T: 'static,
     {
-        self.spawn_made(
-            place,
-            function,
-            |function, _| Ok((one_shot::make_detached(function), ())),
-            Shard::submit,
-        )
+        self.spawn_made(place, function, |function, _| Ok((one_shot::make_detached(function), ())))
     }
 
     /// The same with a cell, and its handle, that the caller makes, or not, for the lane that it would go through.
     #[inline]
-    pub(super) fn spawn_made<'q, F, H>(
-        &'q self,
+    pub(super) fn spawn_made<F, H>(
+        &self,
         place: Place,
         function: F,
         make: impl FnOnce(F, *const Gate) -> Result<(NonNull<Header>, H), (QueueError, F)>,
-        submit: impl FnOnce(&'q Shard, Entry),
     ) -> Result<H, (QueueError, F)> {
         if self.executor.origin.is_forked() {
             return Err((QueueError::Forked, function));
@@ -91,7 +70,8 @@ impl Queue {
         };
         let (item, handle) =
             make(function, shard.lane()).inspect_err(|_| self.take_back(shard, half, has_slot))?;
-        enqueue(shard, Entry::new(item, shard, half, place.is_bound()), place.named(), has_slot, submit);
+        let entry = Entry::new(item, shard, half, place.is_bound());
+        enqueue(shard, entry, place.named(), has_slot, Shard::submit);
         Ok(handle)
     }
 
@@ -103,7 +83,7 @@ impl Queue {
         self.queue_with(place, work, Shard::submit)
     }
 
-    /// The same; `submit` as in [`spawn_with`](Self::spawn_with).
+    /// The same; `submit` puts an entry that has a slot on its way, and sees to it that somebody comes for it.
     #[inline]
     pub(super) fn queue_with<'q>(
         &'q self,

@@ -396,7 +396,7 @@ mod tests {
         assert_eq!((slot, word.active(), word.listed()), (Slot::Handed, 1, 0));
     }
 
-    /// spec: Q2: two were pushed, one of them counted as listed, and the other one took that slot and is done.
+    /// spec: Q4, F8: two were pushed, one of them counted as listed, and the other one took that slot and is done.
     #[test]
     fn who_comes_stays_behind_what_is_pushed_and_not_listed() {
         let word = Admission::new(1).admit().0.admit().0.admit().0.list().0;

@@ -191,7 +191,8 @@ impl WorkQueue {
         self.handle.queue().name()
     }
 
-    /// Queues a closure that runs once. Costs one allocation, and no lock or system call while the pool is busy.
+    /// Queues a closure that runs once. Costs one allocation at most, and while the pool is busy no system
+    /// call, nor a wait for a lock.
     ///
     /// Everything before this call happens before the closure runs. Dropping the handle detaches the item;
     /// without any use for the handle, [`spawn_detached`](Self::spawn_detached) is cheaper.

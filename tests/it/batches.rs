@@ -3,11 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use cmwq::{QueueBatchError, QueueError, Work, WorkQueue};
+use cmwq::{AffinityScope, Attrs, QueueBatchError, QueueError, Work, WorkQueue};
 
 use crate::support::{
-    Counted, Door, builder, bump, current_pool, eventually, on_each_executor, one_cpu, pool, stress,
+    Counted, Door, builder, bump, cpus, current_pool, eventually, on_each_executor, one_cpu, pool, stress,
     time_limit, unseen,
 };
 
@@ -405,4 +406,95 @@ fn batches_beside_single_items_keep_the_limit() {
         let expected: usize = (0..rounds).map(|round| round % 40 + 4).sum();
         assert_eq!(runs.load(Ordering::SeqCst), 2 * expected);
     });
+}
+
+/// spec: W8, F1, F7, Q4: batches beside flushes, freezes and changes of attributes: all run, in the order of their issuer.
+#[test]
+fn batches_go_on_while_their_queue_changes() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let queue = WorkQueue::ordered("q").freezable().build_on(&executor).unwrap();
+    let (order, over) = (Arc::new(Mutex::new(Vec::new())), AtomicUsize::new(0));
+    let batches = stress(60);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut n = 0;
+            while over.load(Ordering::SeqCst) == 0 {
+                n += 1;
+                let scopes = [AffinityScope::Cpu, AffinityScope::Cache, AffinityScope::System];
+                queue.apply_attrs(Attrs::new().scope(scopes[n % 3])).unwrap();
+                executor.freeze_begin();
+                executor.thaw();
+                queue.flush().unwrap();
+            }
+        });
+        for batch in 0..batches {
+            let item = |n| {
+                let order = Arc::clone(&order);
+                move || order.lock().unwrap().push(batch * 300 + n)
+            };
+            queue.spawn_batch_detached((0..300).map(item)).unwrap();
+        }
+        queue.flush().unwrap();
+        assert!(order.lock().unwrap().iter().copied().eq(0..batches * 300));
+        over.store(1, Ordering::SeqCst);
+    });
+}
+
+/// spec: W8, E5: what a shutdown gives up is told, also of batches that come to the list as it does.
+#[test]
+fn batches_against_a_shutdown_that_runs_out_of_time() {
+    let _limit = time_limit();
+    for round in 0..stress(10) {
+        let executor = cpus(2);
+        let queue = WorkQueue::unbound("q").max_active_total(512).build_on(&executor).unwrap();
+        let (door, drops) = (Door::default(), Arc::new(AtomicUsize::new(0)));
+        let wait = door.clone();
+        let stuck = queue.spawn(move || wait.wait()).unwrap();
+        let accepted: usize = std::thread::scope(|scope| {
+            let issuers = [(); 3].map(|()| {
+                scope.spawn(|| {
+                    let mut accepted = 0;
+                    loop {
+                        let item = |_| {
+                            let counted = Counted(Arc::clone(&drops));
+                            move || drop(counted)
+                        };
+                        match queue.spawn_batch_detached((0..400).map(item)) {
+                            Ok(()) => accepted += 400,
+                            Err(cut) => {
+                                std::mem::forget(cut.closures);
+                                return accepted + cut.accepted;
+                            }
+                        }
+                    }
+                })
+            });
+            std::thread::sleep(Duration::from_micros(300 * (round as u64 % 5)));
+            executor.shutdown(Duration::ZERO).unwrap();
+            issuers.map(|issuer| issuer.join().unwrap()).into_iter().sum()
+        });
+        eventually("each has run or was dropped", || drops.load(Ordering::SeqCst) == accepted);
+        door.open();
+        // It may have been given up, too.
+        drop(stuck.join());
+        eventually("nothing is left", || queue.is_empty());
+    }
+}
+
+/// spec: W8: an iterator is not asked again that has said that it has no more.
+#[test]
+fn an_iterator_that_has_ended_is_left_alone() {
+    let executor = cpus(1);
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let mut asked = 0;
+    let closures = std::iter::from_fn(|| {
+        asked += 1;
+        let runs = Arc::clone(&runs);
+        (asked != 3).then_some(move || bump(&runs))
+    });
+    queue.spawn_batch_detached(closures).unwrap();
+    queue.flush().unwrap();
+    assert_eq!((asked, runs.load(Ordering::SeqCst)), (3, 2));
 }

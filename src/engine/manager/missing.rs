@@ -8,6 +8,7 @@ use crate::sys::clock;
 use crate::sys::sync::Mutex;
 use crate::sys::wait::{Chore, set_chore};
 
+use super::super::core::contain;
 use super::{Core, ManagerHandle, ThreadState};
 
 /// The lock of the chore is taken inside of this one.
@@ -57,7 +58,10 @@ impl ManagerHandle {
         drop(inbox);
         let Some(core) = core else { return false };
         if let Err(error) = Self::start(&core) {
-            log::error!(target: "cmwq", "the manager's thread cannot be made: {error}; work waits");
+            // A logger is user code, and the caller may hold a reservation.
+            contain(
+                || log::error!(target: "cmwq", "the manager's thread cannot be made: {error}; work waits"),
+            );
             return false;
         }
         // Nobody has served any of them so far.

@@ -149,7 +149,7 @@ mod tests {
         assert_eq!((answer, word.in_flight(), word.waiting()), (admitted(3000, 0), 3000, 0));
     }
 
-    /// spec: F4: as a single item's, nobody's who comes by a batch is the door's business behind it.
+    /// spec: F4: what holds for a single item at a door holds for a batch.
     #[test]
     fn the_door_keeps_a_batch_out() {
         for door in [Door::Chained, Door::Shut] {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     proptest! {
-        /// spec: W8, Q2, Q3: a batch comes as single items would.
+        /// spec: W8, Q3, Q4: a batch comes as single items would.
         #[test]
         fn many_come_as_single_ones_would(word in word(), items in 1usize..600) {
             let (next, answer) = word.admit_many(items);
@@ -224,7 +224,7 @@ mod tests {
             }
         }
 
-        /// spec: W8, Q2, Q3: and is listed so.
+        /// spec: W8, Q3, Q4: and is listed so.
         #[test]
         fn many_are_listed_as_single_ones_would(word in word(), items in 1usize..600) {
             let items = items.min(word.coming() as usize);
