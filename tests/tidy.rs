@@ -312,7 +312,9 @@ fn unsafe_code_says_why() {
                 silent.push(format!("{}: does not open unsafe code with a reason", source.path));
             }
             // Of a function, the documentation says what its caller owes.
-            let word = if code[n].contains("unsafe fn") { "# Safety" } else { "SAFETY: " };
+            let is_function = code[n].contains("unsafe fn")
+                || (code[n].contains("unsafe extern") && code[n].contains(" fn "));
+            let word = if is_function { "# Safety" } else { "SAFETY: " };
             let excused = code[n].contains(": unsafe fn") || code[n].contains("unsafe_code");
             if !excused && !text[n.saturating_sub(12)..=n].iter().any(|line| line.contains(word)) {
                 silent.push(format!("{}:{}: no {word:?}", source.path, n + 1));

@@ -20,7 +20,7 @@ WORKLOAD is a name that --list shows, like 'empty' or 'empty/2'. Without one, al
       --list          list workloads and rivals
       --only NAME     the same as WORKLOAD; may be repeated
       --rival NAME    run this rival only; may be repeated. 'cmwq*' stands for all that begin so
-      --rounds N      repeat everything N times (default: 5, or 3 of what takes long)
+      --rounds N      repeat everything N times (default: 3)
       --quick         a tenth of the work, one round: a first look
       --tiny          hardly any work: shows that everything runs
       --seed N        the order of rivals (default: 1)

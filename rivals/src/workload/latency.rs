@@ -6,7 +6,7 @@ use crate::bed::Bed;
 use crate::load::{Latch, of_32_bytes};
 use crate::rival::Rival;
 
-const ITEMS: usize = 1000;
+const ITEMS: usize = 700;
 /// All threads are asleep after that.
 const PAUSE: Duration = Duration::from_millis(1);
 

@@ -41,7 +41,7 @@ pub(crate) struct Case {
     /// See [`Bed::new`].
     pub(crate) sleeper: bool,
     pub(crate) settles: bool,
-    /// Rounds, unless the command line says otherwise: fewer of what takes long.
+    /// Rounds, unless the command line says otherwise.
     pub(crate) rounds: usize,
     /// Who is not done by then is stuck.
     pub(crate) limit: Duration,
