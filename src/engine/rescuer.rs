@@ -148,8 +148,9 @@ impl Order {
 impl Rescuer {
     /// This pool has listed itself.
     pub(crate) fn call(&self, pool: &Pool) {
-        self.called.notify_all();
+        // Told first: the rescuer tells of what it does.
         trace::mayday(&self.queue, pool);
+        self.called.notify_all();
     }
 
     /// The name of its thread.
