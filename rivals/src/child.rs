@@ -102,6 +102,7 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> std::sync::mpsc::Receiver<S
         let mut text = Vec::new();
         // What cannot be read was not told.
         let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut text));
+        // Who asked may have given up on the child, and listens no more.
         let _ = send.send(String::from_utf8_lossy(&text).into_owned());
     });
     receive

@@ -12,6 +12,15 @@ use crate::support::{
     time_limit, unseen,
 };
 
+/// Counts its runs, and its drops, run or not.
+fn counted_item(runs: &Arc<AtomicUsize>, drops: &Arc<AtomicUsize>) -> impl FnOnce() + Send + use<> {
+    let (runs, counted) = (Arc::clone(runs), Counted(Arc::clone(drops)));
+    move || {
+        bump(&runs);
+        drop(counted);
+    }
+}
+
 /// spec: W8 (spawn_batch): the handles are in the order of the closures; also of none, and of more than are told of at
 /// once.
 #[test]
@@ -145,13 +154,7 @@ fn the_iterator_of_a_batch_is_user_code() {
     on_each_executor(|executor| {
         let queue = WorkQueue::per_cpu("q").build_on(executor).unwrap();
         let (runs, drops) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let item = || {
-            let (runs, counted) = (Arc::clone(&runs), Counted(Arc::clone(&drops)));
-            move || {
-                bump(&runs);
-                drop(counted);
-            }
-        };
+        let item = || counted_item(&runs, &drops);
         let panics = (0..10).map(|n| {
             assert!(n < 5, "no luck");
             item()
@@ -305,13 +308,7 @@ fn the_iterator_of_a_batch_without_handles_is_user_code() {
     on_each_executor(|executor| {
         let queue = WorkQueue::per_cpu("q").build_on(executor).unwrap();
         let (runs, drops) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let item = || {
-            let (runs, counted) = (Arc::clone(&runs), Counted(Arc::clone(&drops)));
-            move || {
-                bump(&runs);
-                drop(counted);
-            }
-        };
+        let item = || counted_item(&runs, &drops);
         let panics = (0..600).map(|n| {
             assert!(n < 300, "no luck");
             item()
