@@ -4,14 +4,16 @@
 //! another pool is plugged if anything may lie in the former one: what comes is held, in order, until everything before it has left
 //! the former pool's worklist. That is known by a *marker*: an entry that is pushed to the end of that worklist at the
 //! turn. The worker that pops it releases what is held, and opens the route. While a route is plugged nothing of it is
-//! pushed to the pool that it leads to, but by who comes late. So it may be turned on, and needs no other marker.
+//! pushed to the pool that it leads to, but by who comes late. So it may be turned on, and needs no other marker, if
+//! it was never open to that pool.
 //!
 //! **Who comes late.** Pushing takes no lock: somebody may have read the former pool's address before the turn, and
 //! push there behind the marker. Two fences make sure that this is noticed, one between the turn of the word and the
 //! look at what lies there or the push of the marker, the other between a push and a second look at the word
 //! ([`RunningCell::pushed`](super::running::RunningCell::pushed) has it). If the pusher's comes first, its entry lies
 //! before the marker; otherwise the pusher finds the route turned, and pushes a marker of its own
-//! ([`late`](RouteCell::late)). It does so before its caller goes on, so whatever is queued after that is held.
+//! ([`late`](RouteCell::late)). It does so before its caller goes on, so whatever is queued after that is held. That
+//! plugs a route which was open: entries may lie in the pool that it leads to, before whatever is held.
 //!
 //! Whoever cannot look at the word again, since its entry may have kept the shard in place, looks at the pool's
 //! [`Departures`] instead.
@@ -36,6 +38,8 @@ struct Plug<E, U> {
     /// How many were pushed and not popped. The route is plugged while there are any.
     markers: usize,
     held: VecDeque<E>,
+    /// Was the route open since it leads to its pool? Then entries may lie there.
+    was_open: bool,
     user: U,
     /// Of the pools in whose worklists the markers lie.
     left: Vec<U>,
@@ -80,7 +84,7 @@ impl<P, E, U> RouteCell<P, E, U> {
     /// Leads to this pool, which `user` keeps open. Pools are larger than a byte and live as long as the cell.
     pub(crate) fn new(pool: *const P, user: U) -> Self {
         const { assert!(align_of::<P>() > PLUGGED) };
-        let plug = Plug { markers: 0, held: VecDeque::new(), user, left: Vec::new() };
+        let plug = Plug { markers: 0, held: VecDeque::new(), was_open: true, user, left: Vec::new() };
         Self { word: AtomicPtr::new(pool.cast_mut()), plug: Mutex::new(plug) }
     }
 
@@ -138,17 +142,16 @@ impl<P, E, U> RouteCell<P, E, U> {
         self.word.store(plugged(pool), Ordering::Release);
         turned();
         fence(Ordering::SeqCst); // with that of `RunningCell::pushed`
-        if plug.markers > 0 {
-            return Turned::Clear(former);
+        if std::mem::take(&mut plug.was_open) && has_backlog() {
+            mark();
+            plug.markers += 1;
+            plug.left.push(former);
+            return Turned::Marked;
         }
-        if !has_backlog() {
-            self.word.store(pool.cast_mut(), Ordering::Release);
-            return Turned::Clear(former);
+        if plug.markers == 0 {
+            self.unplug(&mut plug, pool);
         }
-        mark();
-        plug.markers = 1;
-        plug.left.push(former);
-        Turned::Marked
+        Turned::Clear(former)
     }
 
     /// An entry has come to a pool after the route left that: plugs the route until what lies there now is popped. `user`
@@ -172,8 +175,14 @@ impl<P, E, U> RouteCell<P, E, U> {
         }
         let pool = self.pool();
         plug.held.drain(..).for_each(|entry| push(pool, entry));
-        self.word.store(pool.cast_mut(), Ordering::Release);
+        self.unplug(&mut plug, pool);
         std::mem::take(&mut plug.left)
+    }
+
+    /// The route leads to this pool, and nothing is held any more.
+    fn unplug(&self, plug: &mut Plug<E, U>, pool: *const P) {
+        plug.was_open = true;
+        self.word.store(pool.cast_mut(), Ordering::Release);
     }
 }
 
@@ -182,27 +191,4 @@ fn plugged<P>(pool: *const P) -> *mut P {
 }
 
 #[cfg(all(test, not(cmwq_loom)))]
-mod tests {
-    use super::*;
-
-    /// spec: A4: who read the route before it went away, and pushes after it came back plugged, comes late, too. Otherwise the
-    /// route would be turned on without a marker behind that entry.
-    #[test]
-    fn who_pushes_to_a_pool_to_which_the_route_has_come_back_plugged_comes_late() {
-        let pools = [0_u64, 1];
-        let route: RouteCell<u64, (), ()> = RouteCell::new(&raw const pools[0], ());
-        let read_by_issuer = route.open().unwrap();
-        assert_eq!(route.turn(&raw const pools[1], (), || (), || false, || ()), Turned::Clear(()));
-        assert_eq!(route.turn(&raw const pools[0], (), || (), || true, || ()), Turned::Marked);
-        assert!(route.has_left(read_by_issuer));
-
-        let mut marked = false;
-        route.late((), || marked = true);
-        assert!(marked);
-        assert_eq!(route.turn(&raw const pools[1], (), || (), || true, || ()), Turned::Clear(()));
-        assert!(route.marker_popped(|_, ()| ()).is_empty());
-        assert_eq!(route.open(), None, "until what came late has left its pool");
-        assert_eq!(route.marker_popped(|_, ()| ()), [(), ()]);
-        assert_eq!(route.open(), Some(&raw const pools[1]));
-    }
-}
+mod tests;

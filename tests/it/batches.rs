@@ -71,15 +71,15 @@ fn a_batch_of_reusable_items_coalesces() {
         })
         .collect();
     assert_eq!(queue.queue(&works[7]), Ok(true));
-    assert_eq!(queue.queue_batch(&works), Ok(299));
+    let one_twice: Vec<Work> = works.iter().chain(&works[..1]).cloned().collect();
+    assert_eq!(queue.queue_batch(&one_twice), Ok(299));
     assert_eq!(queue.queue_batch(&works), Ok(0));
-    assert_eq!(queue.queue_batch(&[works[0].clone(), works[0].clone()]), Ok(0));
     assert_eq!(queue.queue_batch(&[]), Ok(0));
     door.open();
     busy.join().unwrap();
     queue.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 300);
-    assert_eq!(queue.queue_batch(&[works[0].clone(), works[0].clone()]), Ok(1));
+    assert_eq!(queue.queue_batch(&works[..1]), Ok(1));
     queue.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 301);
 }

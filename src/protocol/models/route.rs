@@ -6,7 +6,7 @@
 //! before the first one, nor before what lay in the former pool.
 //!
 //! Red under: `turn-without-fence`, `late-leaves-it-open`, `departs-after-the-fence`, `opens-before-what-is-held`,
-//! `held-though-open`.
+//! `held-though-open`, `plugged-by-who-came-late-needs-no-marker`.
 
 use std::sync::Arc;
 
@@ -32,6 +32,8 @@ fn new() -> *const u64 {
 /// A worklist, of which nothing but the end is of interest: each entry gets the next place.
 struct Pool {
     end: AtomicU64,
+    /// Behind the last marker.
+    marked: AtomicU64,
     running: RunningCell,
     departures: Departures,
 }
@@ -40,6 +42,7 @@ impl Pool {
     fn new() -> Self {
         Self {
             end: AtomicU64::new(0),
+            marked: AtomicU64::new(0),
             running: RunningCell::new(Running::unmanaged()),
             departures: Departures::new(),
         }
@@ -85,7 +88,8 @@ impl Shard {
     }
 
     fn mark(&self) {
-        self.pools[0].push();
+        let place = self.pools[0].push();
+        self.pools[0].marked.fetch_max(place + 1, Ordering::Relaxed);
     }
 
     fn submit(&self, entry: usize, look: Look) -> Place {
@@ -158,6 +162,32 @@ fn who_looks_at_the_route_notices_that_it_came_late() {
 #[test]
 fn who_looks_at_the_pool_notices_that_it_came_late() {
     what_comes_late_stays_ahead(Look::AtThePool);
+}
+
+/// Somebody who came late to a third pool plugs the route. What has come to the former pool before is marked all the
+/// same: nothing else would keep that open, nor what is held behind it.
+#[test]
+fn what_lies_in_the_former_pool_is_marked_though_the_route_is_plugged() {
+    check(3, || {
+        let shard = Shard::new();
+        let turner = {
+            let shard = shard.clone();
+            thread::spawn(move || {
+                shard.route.late((), || ());
+                shard.turn()
+            })
+        };
+        let place = shard.submit(0, Look::AtTheRoute);
+        let turned = turner.join().unwrap();
+        match place {
+            Place::Former(place) => {
+                let marked = shard.pools[0].marked.load(Ordering::Relaxed);
+                assert!(place < marked, "nothing says when it has left: {turned:?}");
+            }
+            Place::Held => {}
+            Place::New(_) => panic!("nothing has opened the route: {turned:?}"),
+        }
+    });
 }
 
 /// An entry lies in the former pool, so the route is plugged; the marker is popped while the issuer submits.

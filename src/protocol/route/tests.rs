@@ -1,0 +1,225 @@
+//! What a route does step by step; for what threads see of each other, see `protocol::models::route`.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// spec: A4: who read the route before it went away, and pushes after it came back plugged, comes late, too. Otherwise the
+/// route would be turned on without a marker behind that entry.
+#[test]
+fn who_pushes_to_a_pool_to_which_the_route_has_come_back_plugged_comes_late() {
+    let pools = [0_u64, 1];
+    let route: RouteCell<u64, (), ()> = RouteCell::new(&raw const pools[0], ());
+    let read_by_issuer = route.open().unwrap();
+    assert_eq!(route.turn(&raw const pools[1], (), || (), || false, || ()), Turned::Clear(()));
+    assert_eq!(route.turn(&raw const pools[0], (), || (), || true, || ()), Turned::Marked);
+    assert!(route.has_left(read_by_issuer));
+
+    let mut marked = false;
+    route.late((), || marked = true);
+    assert!(marked);
+    assert_eq!(route.turn(&raw const pools[1], (), || (), || true, || ()), Turned::Clear(()));
+    assert!(route.marker_popped(|_, ()| ()).is_empty());
+    assert_eq!(route.open(), None, "until what came late has left its pool");
+    assert_eq!(route.marker_popped(|_, ()| ()), [(), ()]);
+    assert_eq!(route.open(), Some(&raw const pools[1]));
+}
+
+/// spec: A4: who comes late plugs a route that is open, and something may lie in the pool that it leads to.
+#[test]
+fn what_lies_in_a_pool_is_marked_though_the_route_is_plugged_by_who_came_late() {
+    let pools = [0_u64, 1, 2].map(|name| (name, Rc::new(())));
+    let name = |at: usize| &raw const pools[at].0;
+    let user = |at: usize| Rc::clone(&pools[at].1);
+    let route: RouteCell<u64, (), Rc<()>> = RouteCell::new(name(0), user(0));
+    assert_eq!(route.turn(name(1), user(1), || (), || false, || ()), Turned::Clear(user(0)));
+    // Now something lies in the second one.
+    route.late(user(0), || ());
+    assert_eq!(route.turn(name(2), user(2), || (), || true, || ()), Turned::Marked);
+    assert_eq!(Rc::strong_count(&pools[1].1), 2, "it stays open");
+    assert!(route.marker_popped(|_, ()| ()).is_empty());
+    assert_eq!(route.open(), None, "until that has left it");
+    drop(route.marker_popped(|_, ()| ()));
+    assert_eq!((route.open(), Rc::strong_count(&pools[1].1)), (Some(name(2)), 1));
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// This issuer goes on.
+    Issue(usize),
+    /// The route is turned to this pool.
+    Turn(usize),
+    /// A worker of this pool takes an entry.
+    Pop(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..ISSUERS).prop_map(Step::Issue),
+        2 => (0..POOLS).prop_map(Step::Turn),
+        3 => (0..POOLS).prop_map(Step::Pop),
+    ]
+}
+
+const POOLS: usize = 3;
+const ISSUERS: usize = 3;
+
+/// Where an issuer is on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum At {
+    Begin,
+    /// It has read the route.
+    Read(usize),
+    /// It has pushed there, and not looked at the route again.
+    Pushed(usize),
+}
+
+#[derive(Debug)]
+enum Entry {
+    Item { issuer: usize, number: usize },
+    Marker,
+}
+
+/// A route, plain worklists, and issuers that may stop anywhere.
+struct Model {
+    names: [u64; POOLS],
+    users: [Rc<()>; POOLS],
+    lists: [VecDeque<Entry>; POOLS],
+    route: RouteCell<u64, Entry, Rc<()>>,
+    issuers: [At; ISSUERS],
+    issued: [usize; ISSUERS],
+    ran: [usize; ISSUERS],
+}
+
+impl Model {
+    fn new() -> Box<Self> {
+        let users: [Rc<()>; POOLS] = std::array::from_fn(|_| Rc::new(()));
+        let mut model = Box::new(Self {
+            names: [0; POOLS],
+            route: RouteCell::new(std::ptr::null(), Rc::clone(&users[0])),
+            users,
+            lists: std::array::from_fn(|_| VecDeque::new()),
+            issuers: [At::Begin; ISSUERS],
+            issued: [0; ISSUERS],
+            ran: [0; ISSUERS],
+        });
+        model.route = RouteCell::new(model.name(0), Rc::clone(&model.users[0]));
+        model
+    }
+
+    fn name(&self, pool: usize) -> *const u64 {
+        &raw const self.names[pool]
+    }
+
+    fn pool(&self, name: *const u64) -> usize {
+        (0..POOLS).find(|pool| self.name(*pool) == name).unwrap()
+    }
+
+    /// Does anybody keep it open?
+    fn is_used(&self, pool: usize) -> bool {
+        Rc::strong_count(&self.users[pool]) > 1
+    }
+
+    fn issue(&mut self, issuer: usize) {
+        let item = Entry::Item { issuer, number: self.issued[issuer] };
+        self.issuers[issuer] = match self.issuers[issuer] {
+            At::Begin => match self.route.open() {
+                Some(name) => At::Read(self.pool(name)),
+                None => {
+                    self.route.hold_back(item).unwrap();
+                    self.issued[issuer] += 1;
+                    At::Begin
+                }
+            },
+            At::Read(pool) => {
+                self.lists[pool].push_back(item);
+                self.issued[issuer] += 1;
+                At::Pushed(pool)
+            }
+            At::Pushed(pool) => {
+                if self.route.has_left(self.name(pool)) {
+                    let list = &mut self.lists[pool];
+                    self.route.late(Rc::clone(&self.users[pool]), || list.push_back(Entry::Marker));
+                }
+                At::Begin
+            }
+        };
+    }
+
+    fn turn(&mut self, pool: usize) {
+        let former = self.pool(self.route.pool());
+        if former != pool {
+            let (name, user) = (self.name(pool), Rc::clone(&self.users[pool]));
+            let has_backlog = !self.lists[former].is_empty();
+            let list = &mut self.lists[former];
+            drop(self.route.turn(name, user, || (), || has_backlog, || list.push_back(Entry::Marker)));
+        }
+    }
+
+    /// False if nothing lies there, or there are no workers.
+    fn pop(&mut self, pool: usize) -> Result<bool, TestCaseError> {
+        if !self.is_used(pool) {
+            return Ok(false);
+        }
+        match self.lists[pool].pop_front() {
+            None => return Ok(false),
+            Some(Entry::Item { issuer, number }) => {
+                prop_assert_eq!(number, self.ran[issuer], "of issuer {}", issuer);
+                self.ran[issuer] += 1;
+            }
+            Some(Entry::Marker) => {
+                let mut released = Vec::new();
+                drop(self.route.marker_popped(|name, entry| released.push((name, entry))));
+                for (name, entry) in released {
+                    let pool = self.pool(name);
+                    self.lists[pool].push_back(entry);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        for pool in 0..POOLS {
+            let is_late = self.issuers.contains(&At::Pushed(pool));
+            let is_served = self.lists[pool].is_empty() || self.is_used(pool) || is_late;
+            prop_assert!(is_served, "nobody comes for {:?} in pool {}", self.lists[pool], pool);
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    /// spec: A4: whatever comes between, what an issuer queues runs in its order, and nothing lies in a pool that is
+    /// closed, but what its issuer has not looked after yet.
+    #[test]
+    fn everything_runs_in_the_order_of_its_issuer(steps in prop::collection::vec(step(), 0..120)) {
+        let mut model = Model::new();
+        for step in steps {
+            match step {
+                Step::Issue(issuer) => model.issue(issuer),
+                Step::Turn(pool) => model.turn(pool),
+                Step::Pop(pool) => _ = model.pop(pool)?,
+            }
+            model.check()?;
+        }
+        for issuer in 0..ISSUERS {
+            while model.issuers[issuer] != At::Begin {
+                model.issue(issuer);
+            }
+        }
+        loop {
+            let mut popped = false;
+            for pool in 0..POOLS {
+                popped |= model.pop(pool)?;
+            }
+            if !popped {
+                break;
+            }
+        }
+        prop_assert_eq!(model.ran, model.issued);
+    }
+}
