@@ -11,6 +11,7 @@ mod missing;
 use std::io;
 use std::sync::{Arc, Weak};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use crate::policy::manager::{CREATION_COOLDOWN, Duty, Manager};
 use crate::policy::rescue::Call;
@@ -28,6 +29,12 @@ use super::rescuer::Order;
 use super::trace;
 use super::watchdog;
 use super::worker;
+
+/// So long a worker runs at a time while another thread waits for its CPU: what Linux has on one CPU; with two it has
+/// twice of that, and with eight or more four times. The manager has it, and the threads that it makes inherit it.
+///
+/// Who returns from a block waits for the end of somebody's slice, and holds up its item, and its thread, meanwhile.
+const TIME_SLICE: Duration = Duration::from_micros(700);
 
 /// What is asked of the manager.
 #[derive(Debug)]
@@ -170,6 +177,7 @@ fn spawn_manager(core: &Arc<Core>) -> io::Result<ThreadId> {
         // Best effort: what is denied here is denied to each worker as well, and told there.
         drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
         drop(thread::set_nice(core.settings.nice));
+        drop(thread::set_slice(TIME_SLICE));
         ManagerThread {
             schedule: Manager::new(core.settings.rules()),
             detector: Detector::new(&core.settings),

@@ -6,6 +6,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::time::Duration;
 
 use libc::{c_int, sigset_t};
 
@@ -55,6 +56,38 @@ pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
     // SAFETY: the call takes plain numbers and touches no memory of the program.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, thread_id(), nice) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+pub(crate) fn set_slice(slice: Duration) -> io::Result<()> {
+    let mut attributes = scheduling()?;
+    // To other policies, this field is something else.
+    if ![libc::SCHED_OTHER, libc::SCHED_BATCH].map(|policy| policy as u32).contains(&attributes.sched_policy)
+    {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    attributes.sched_runtime = slice.as_nanos() as u64;
+    // SAFETY: the pointer is to attributes whose size is in them, and which the call only reads.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// How the calling thread is scheduled.
+fn scheduling() -> io::Result<libc::sched_attr> {
+    let mut attributes = MaybeUninit::<libc::sched_attr>::uninit();
+    let size = size_of::<libc::sched_attr>();
+    // SAFETY: the pointer is to as much memory as the call is told of.
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, attributes.as_mut_ptr(), size, 0) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has written all of it: these are the fields that it has had from the start.
+    Ok(unsafe { attributes.assume_init() })
+}
+
+/// That of the calling thread; 0 where the system takes no notice of it.
+#[cfg(test)]
+pub(crate) fn slice() -> io::Result<Duration> {
+    Ok(Duration::from_nanos(scheduling()?.sched_runtime))
 }
 
 pub(crate) fn current_nice() -> io::Result<i32> {
@@ -129,6 +162,20 @@ mod tests {
         });
         assert_eq!(in_thread, 19);
         assert_eq!(current_nice().unwrap(), before);
+    }
+
+    /// spec: E2
+    #[test]
+    fn a_time_slice_is_inherited_by_the_threads_that_a_thread_makes() {
+        let (slice, before) = (Duration::from_micros(700), super::slice().unwrap());
+        let (own, made) = in_a_thread(move || {
+            set_slice(slice).unwrap();
+            (super::slice().unwrap(), in_a_thread(|| super::slice().unwrap()))
+        });
+        // Linux has it since 6.12.
+        assert!(own == slice || own == Duration::ZERO, "{own:?}");
+        assert_eq!((made, super::slice().unwrap()), (own, before));
+        assert_eq!(in_a_thread(|| (set_nice(19).unwrap(), super::slice().unwrap()).1), before);
     }
 
     #[test]

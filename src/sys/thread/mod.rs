@@ -3,6 +3,8 @@
 //! * `set_nice(nice) -> io::Result<()>` and `current_nice() -> io::Result<i32>`: the nice level of the
 //!   calling thread, −20 to 19. Going down needs a privilege.
 //! * `process_nice() -> io::Result<i32>`: that of the process's main thread.
+//! * `set_slice(slice) -> io::Result<()>`: the calling thread, and those that it makes from then on, run for so long at a
+//!   time where another one waits for their CPU. Linux takes no notice before 6.12.
 //! * `SignalsBlocked`: while it lives, threads made by the calling thread start with their signals blocked.
 
 use std::io;
@@ -22,7 +24,7 @@ use portable as system;
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 pub(super) use linux::thread_id;
-pub(crate) use system::{current_nice, process_nice, set_nice};
+pub(crate) use system::{current_nice, process_nice, set_nice, set_slice};
 
 /// Starts a thread that takes no signals, from its first instruction on: handlers belong to the application's
 /// threads, and a handler run by a worker would be charged to the item that the worker executes. The system
