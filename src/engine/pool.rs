@@ -29,7 +29,7 @@ use crossbeam_deque::Injector;
 use crossbeam_utils::CachePadded;
 
 use crate::policy::concurrency::{Reserved, Running};
-use crate::policy::crew::{Crew, Prepare, Rest, WorkerId, should_shed};
+use crate::policy::crew::{Crew, Prepare, Rest, WorkerId};
 use crate::policy::pace::Pace;
 use crate::policy::stall::StallWatch;
 use crate::policy::time::Time;
@@ -262,18 +262,6 @@ impl Pool {
         self.several_cpus
     }
 
-    /// More workers run than should: is it this one that leaves?
-    #[cold]
-    pub(crate) fn should_shed(&self, worker: &Worker) -> bool {
-        if !self.has_several_cpus() {
-            return true;
-        }
-        let state = self.state.lock();
-        let others = state.workers.iter().filter_map(Slot::worker).filter(|other| other.id != worker.id);
-        let running = others.filter(|other| other.cell.load().phase().is_counted());
-        should_shed(worker.cpu(), running.map(|other| other.cpu()))
-    }
-
     /// A woken worker takes its reservation.
     pub(crate) fn woken(&self) -> (Reserved, Prepare) {
         let mut state = self.state.lock();
@@ -288,7 +276,7 @@ impl Pool {
     fn settle(&self, mut state: MutexGuard<'_, State>, worker: &Worker, rest: &Rest) {
         let look_at = match rest {
             Rest::Park(_) => {
-                if self.spec.home.is_some() {
+                if self.spec.home.is_some() || self.has_several_cpus() {
                     worker.note_cpu();
                 }
                 worker.cell.set_phase(Phase::Idle);

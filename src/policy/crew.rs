@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::concurrency::{PodId, Reserved};
+use super::concurrency::{PodId, Reserved, Running};
 use super::cpu_set::CpuSet;
 use super::rescue::{Call, Distress};
 use super::time::Time;
@@ -381,6 +381,20 @@ impl Crew {
 pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clone) -> bool {
     let two_share = |(at, cpu)| others.clone().skip(at + 1).any(|other| other == cpu);
     others.clone().any(|cpu| cpu == mine) || !others.clone().enumerate().any(two_share)
+}
+
+/// A worker that ran on the CPU `ran_on` last is woken by one that is about to leave the CPU `left`: does it have to begin
+/// there? `running`: with the reservation in it; `others`: where those are that run.
+///
+/// Where it ran last, the system would put it behind whoever runs there now, and leave the other CPU idle for milliseconds.
+/// Where more workers are needed, or two share the CPU that is left, another one is free, and the system finds it.
+pub(crate) fn must_take(
+    left: usize,
+    ran_on: usize,
+    running: Running,
+    mut others: impl Iterator<Item = usize>,
+) -> bool {
+    ran_on != left && !running.need_more_worker() && !others.any(|cpu| cpu == left)
 }
 
 /// Where a worker may begin beside those who run on the CPUs that are `taken`: on the CPU `preferred`, if that is free.

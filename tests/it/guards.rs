@@ -2,7 +2,7 @@
 //! looked for, so that nothing but the guards lets others start.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use cmwq::{BlockingGuard, Executor, WorkQueue, blocking};
 
 use crate::support::{
     Crowd, Door, a_blocked_item_lets_another_one_in, builder, burn, eventually, no_thread_of, one_cpu_unseen,
-    pool, time_limit, unseen,
+    own_status, pool, time_limit, unseen,
 };
 
 thread_local! {
@@ -229,5 +229,63 @@ fn guards_in_destructors_are_harmless() {
             .unwrap();
         queue.flush().unwrap();
         check_count(&executor, &queue);
+    }
+}
+
+/// spec: C1 (another worker starts at once), C5: on the CPU that was left, also if it ran on another one, where the system
+/// would have it wait for whoever runs there now.
+#[test]
+fn who_takes_the_place_of_a_blocked_worker_is_brought_to_its_cpu() {
+    let _limit = time_limit();
+    let cpus = core_affinity::get_core_ids().unwrap_or_default();
+    for _ in 0..5 {
+        let executor = unseen(builder("l3:1 core:2 pu:1").0).build().unwrap();
+        let ([left, taken, ..], false) = (cpus.as_slice(), executor.dump().portable) else {
+            return println!("SKIPPED: one CPU, or a system that binds nobody, has no elsewhere");
+        };
+        let (left, taken) = (*left, *taken);
+        let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+
+        // Three workers that stay there, and are idle last: whoever is not told otherwise begins there.
+        let (door, gathered) = (Door::default(), Arc::new(AtomicUsize::new(0)));
+        let gather = || {
+            let (door, gathered) = (door.clone(), Arc::clone(&gathered));
+            move || {
+                assert!(core_affinity::set_for_current(taken));
+                gathered.fetch_add(1, Ordering::SeqCst);
+                door.wait();
+            }
+        };
+        let items = queue.spawn_batch((0..3).map(|_| gather())).unwrap();
+        let are_settled = |busy: usize| {
+            executor.dump().pools.iter().all(|pool| !pool.creating && pool.workers - pool.idle <= busy)
+        };
+        eventually("they wait, and spare ones have come", || {
+            gathered.load(Ordering::SeqCst) == 3 && are_settled(3)
+        });
+        door.open();
+        items.into_iter().for_each(|item| item.join().unwrap());
+        eventually("all are idle", || are_settled(0));
+
+        let over = Arc::new(AtomicBool::new(false));
+        let (began, is_over) = (Door::default(), Arc::clone(&over));
+        let tell = began.clone();
+        let busy = queue.spawn(move || {
+            tell.open();
+            while !is_over.load(Ordering::SeqCst) {
+                std::hint::spin_loop();
+            }
+        });
+        began.wait();
+        let behind = queue.clone();
+        let blocked = queue.spawn(move || {
+            assert!(core_affinity::set_for_current(left));
+            let next = behind.spawn(|| own_status("Cpus_allowed_list")).unwrap();
+            blocking(|| next.join().unwrap())
+        });
+        let allowed = blocked.unwrap().join().unwrap();
+        over.store(true, Ordering::SeqCst);
+        assert_eq!(allowed, "0-1", "it was bound to where it begins, and let go");
+        busy.unwrap().join().unwrap();
     }
 }

@@ -17,6 +17,7 @@
 use std::sync::Arc;
 
 use crate::policy::cpu_set::CpuSet;
+use crate::policy::crew::{WorkerId, must_take, should_shed};
 use crate::policy::worker::Phase;
 use crate::sys::affinity;
 use crate::sys::sync::Mutex;
@@ -182,10 +183,35 @@ impl Pool {
         threads.iter().for_each(|worker| worker.keep_pinned(&cpus));
     }
 
+    /// Whoever is about to leave this CPU wakes this worker: does it have to begin there?
+    pub(super) fn must_take(&self, left: usize, worker: &Worker, state: &super::State) -> bool {
+        self.has_several_cpus()
+            && must_take(left, worker.cpu(), self.running.load(), state.running_cpus_but(None))
+    }
+
+    /// More workers run than should: is it this one that leaves?
+    #[cold]
+    pub(crate) fn should_shed(&self, worker: &Worker) -> bool {
+        if !self.has_several_cpus() {
+            return true;
+        }
+        let state = self.state.lock();
+        should_shed(worker.cpu(), state.running_cpus_but(Some(worker.id)))
+    }
+
     /// Does anybody work here, or is about to? Not who waits inside a blocking guard: whoever returns from that says so.
     pub(crate) fn is_active(&self) -> bool {
         let at_work = |phase| !matches!(phase, Phase::Idle | Phase::Blocked | Phase::Exiting);
         let is_served = || !self.binding.state.lock().guests.is_empty();
         self.state.lock().workers.iter().filter_map(Slot::phase).any(at_work) || is_served()
+    }
+}
+
+impl super::State {
+    /// Where those are that run, but for this one.
+    fn running_cpus_but(&self, worker: Option<WorkerId>) -> impl Iterator<Item = usize> + Clone {
+        let others =
+            self.workers.iter().filter_map(Slot::worker).filter(move |other| Some(other.id) != worker);
+        others.filter(|other| other.cell.load().phase().is_counted()).map(|other| other.cpu())
     }
 }

@@ -103,6 +103,22 @@ fn a_worker_that_blocks_wakes_one_that_ran_on_its_cpu() {
     assert_eq!(crew.kick(reserved(), Some(7)), Wake::Unpark(3), "better another one than none");
 }
 
+/// spec: C1 (another worker starts at once), C5: nobody but the one who leaves gives a CPU away.
+#[test]
+fn whoever_takes_the_only_cpu_that_is_left_begins_there() {
+    let reserved_beside = |running: usize| {
+        let word = (0..running).fold(Running::managed(2), |word, _| word.come_back());
+        let (word, kick) = word.kick();
+        assert!(matches!(kick, Kick::Wake(_)));
+        word
+    };
+    let (full, half_empty) = (reserved_beside(1), reserved_beside(0));
+    assert!(must_take(0, 1, full, [1].into_iter()));
+    assert!(!must_take(0, 0, full, [1].into_iter()), "the system puts it there");
+    assert!(!must_take(0, 1, full, [0].into_iter()), "who runs there goes on, and the other CPU is free");
+    assert!(!must_take(0, 1, half_empty, [].into_iter()), "another one is free");
+}
+
 /// spec: C3 (returning workers overshoot and are shed), C5: so that no CPU of the pod is left.
 #[test]
 fn of_too_many_workers_one_leaves_that_shares_its_cpu() {
