@@ -155,7 +155,7 @@ impl Queue {
         let mut kick = Kick::default();
         let mut newly_pending = 0;
         for (index, work) in works.enumerate() {
-            match self.queue_with(place, work, |shard, entry| kick.push(shard, entry)) {
+            match self.queue_with(place, work, |shard, entry, has_slot| kick.put(shard, entry, has_slot)) {
                 Ok(is_new) => newly_pending += usize::from(is_new),
                 Err(error) => return Err(CutAt { error, index, newly_pending }),
             }
@@ -196,7 +196,7 @@ fn push_admitted(shard: &Shard, items: &[NonNull<Header>], admitted: Admitted) {
 fn push_traced(shard: &Shard, items: &[NonNull<Header>], admitted: Admitted) {
     for (index, item) in items.iter().enumerate() {
         let entry = Entry::new(*item, shard, admitted.half, false);
-        enqueue(shard, entry, None, index < admitted.started, Shard::submit);
+        enqueue(shard, entry, None, index < admitted.started, Shard::put);
     }
 }
 
@@ -238,6 +238,16 @@ struct Kick<'a> {
 }
 
 impl<'a> Kick<'a> {
+    fn put(&mut self, shard: &'a Shard, entry: Entry, has_slot: bool) {
+        if has_slot {
+            self.push(shard, entry);
+        } else {
+            // What is listed comes behind what was pushed, also if the route was turned.
+            *self = Self::default();
+            shard.put(entry, false);
+        }
+    }
+
     fn push(&mut self, shard: &'a Shard, entry: Entry) {
         // A subscriber, which is user code, is called between the entries of a batch.
         let open = if trace::listens() { None } else { shard.open_pool() };

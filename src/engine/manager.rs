@@ -30,8 +30,8 @@ use super::trace;
 use super::watchdog;
 use super::worker;
 
-/// So long a worker runs at a time while another thread waits for its CPU: what Linux has on one CPU; with two it has
-/// twice of that, and with eight or more four times. The manager has it, and the threads that it makes inherit it.
+/// So long a worker runs at a time while another thread waits for its CPU; by default that is up to 3 ms, the more, the more
+/// CPUs there are. The manager has it, and the threads that it makes inherit it.
 ///
 /// Who returns from a block waits for the end of somebody's slice, and holds up its item, and its thread, meanwhile.
 const TIME_SLICE: Duration = Duration::from_micros(700);

@@ -42,7 +42,6 @@ use crate::sys::{affinity, clock};
 use super::class::Seat;
 use super::core::Core;
 use super::entry::Entry;
-use super::shard::steal;
 use super::shutdown::give_up;
 use super::worker::Worker;
 
@@ -184,36 +183,6 @@ impl Pool {
         self.note_sideline(&state);
         drop(state);
         self.perform(self.running.pushed(), Near::Anywhere);
-    }
-
-    /// Takes the first entry.
-    #[inline]
-    pub(crate) fn pop(&self) -> Option<Entry> {
-        if self.sidelined.load(Ordering::Relaxed) > 0 {
-            match self.pop_sideline() {
-                Some(entry) => return Some(entry),
-                None if self.is_abandoned() => return None,
-                None => {}
-            }
-        }
-        steal(&self.worklist)
-    }
-
-    #[cold]
-    fn pop_sideline(&self) -> Option<Entry> {
-        let mut state = self.state.lock();
-        if self.is_abandoned() {
-            return None;
-        }
-        let entry = state.sideline.pop_front();
-        self.note_sideline(&state);
-        entry
-    }
-
-    /// Lets others know what the sideline holds.
-    fn note_sideline(&self, state: &State) {
-        self.bound.store(state.sideline.bound(), Ordering::Relaxed);
-        self.sidelined.store(state.sideline.len(), Ordering::Release);
     }
 
     #[inline]

@@ -76,6 +76,16 @@ impl Shard {
         std::ptr::eq(self.route.pool(), pool)
     }
 
+    /// An entry was admitted, with a slot or not: it goes where it belongs. The caller keeps the queue in place.
+    #[inline]
+    pub(super) fn put(&self, entry: Entry, has_slot: bool) {
+        if has_slot {
+            self.submit(entry);
+        } else if let Some(first) = self.gate().wait(entry) {
+            submit(first);
+        }
+    }
+
     /// Starts an entry that has a slot. The caller keeps the queue in place.
     #[inline]
     pub(crate) fn submit(&self, entry: Entry) {

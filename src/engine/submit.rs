@@ -71,7 +71,7 @@ impl Queue {
         let (item, handle) =
             make(function, shard.lane()).inspect_err(|_| self.take_back(shard, half, has_slot))?;
         let entry = Entry::new(item, shard, half, place.is_bound());
-        enqueue(shard, entry, place.named(), has_slot, Shard::submit);
+        enqueue(shard, entry, place.named(), has_slot, Shard::put);
         Ok(handle)
     }
 
@@ -80,16 +80,17 @@ impl Queue {
     /// It is counted in the gate before it becomes pending: who finds it pending, and flushes, waits for it.
     #[inline]
     pub(crate) fn queue(&self, place: Place, work: &WorkHandle) -> Result<bool, QueueError> {
-        self.queue_with(place, work, Shard::submit)
+        self.queue_with(place, work, Shard::put)
     }
 
-    /// The same; `submit` puts an entry that has a slot on its way, and sees to it that somebody comes for it.
+    /// The same; `put` puts an entry that was admitted where it belongs, with a slot or not, and sees to it that somebody
+    /// comes for it.
     #[inline]
     pub(super) fn queue_with<'q>(
         &'q self,
         place: Place,
         work: &WorkHandle,
-        submit: impl FnOnce(&'q Shard, Entry),
+        put: impl FnOnce(&'q Shard, Entry, bool),
     ) -> Result<bool, QueueError> {
         // An item, too: one that was pending at the fork would seem to be so for ever.
         if self.executor.origin.is_forked() || work.origin.is_forked() {
@@ -120,7 +121,7 @@ impl Queue {
                 Entry::new(work.item(), shard, half, place.is_bound()),
                 place.named(),
                 has_slot,
-                submit,
+                put,
             );
         } else {
             self.take_back(shard, half, has_slot);
@@ -204,13 +205,7 @@ impl Queue {
                     // it: a worker is, and calls the user's destructor.
                     let item = work.item();
                     drop(work);
-                    enqueue(
-                        shard,
-                        Entry::new(item, shard, half, timer.bound),
-                        named,
-                        has_slot,
-                        Shard::submit,
-                    );
+                    enqueue(shard, Entry::new(item, shard, half, timer.bound), named, has_slot, Shard::put);
                 }
                 // It is no longer meant, or an entry lies there already.
                 other => {
@@ -221,7 +216,7 @@ impl Queue {
             },
             Later::OneShot(item) => {
                 let entry = Entry::new(item.list(), shard, half, timer.bound);
-                enqueue(shard, entry, named, has_slot, Shard::submit);
+                enqueue(shard, entry, named, has_slot, Shard::put);
             }
         }
     }
@@ -270,7 +265,7 @@ pub(super) fn enqueue<'q>(
     entry: Entry,
     named: Option<usize>,
     has_slot: bool,
-    submit: impl FnOnce(&'q Shard, Entry),
+    put: impl FnOnce(&'q Shard, Entry, bool),
 ) {
     entry.stamp();
     if trace::listens() {
@@ -279,9 +274,5 @@ pub(super) fn enqueue<'q>(
             trace::activate_work(&entry);
         }
     }
-    if has_slot {
-        submit(shard, entry);
-    } else if let Some(first) = shard.gate().wait(entry) {
-        route::submit(first);
-    }
+    put(shard, entry, has_slot);
 }

@@ -431,6 +431,8 @@ impl WorkerThread {
 
     #[inline]
     fn come_back(&self) {
+        // The system may have put it elsewhere while it slept.
+        self.note_cpu();
         self.pool.running.come_back();
         self.pool.core.environment.active();
     }

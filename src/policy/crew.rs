@@ -384,17 +384,12 @@ pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clo
 }
 
 /// A worker that ran on the CPU `ran_on` last is woken by one that is about to leave the CPU `left`: does it have to begin
-/// there? `running`: with the reservation in it; `others`: where those are that run.
+/// there? `running`: with the reservation in it.
 ///
 /// Where it ran last, the system would put it behind whoever runs there now, and leave the other CPU idle for milliseconds.
-/// Where more workers are needed, or two share the CPU that is left, another one is free, and the system finds it.
-pub(crate) fn must_take(
-    left: usize,
-    ran_on: usize,
-    running: Running,
-    mut others: impl Iterator<Item = usize>,
-) -> bool {
-    ran_on != left && !running.need_more_worker() && !others.any(|cpu| cpu == left)
+/// Where more workers are needed, the pool has another CPU to spare, and the system may use that.
+pub(crate) fn must_take(left: usize, ran_on: usize, running: Running) -> bool {
+    ran_on != left && !running.need_more_worker()
 }
 
 /// Where a worker may begin beside those who run on the CPUs that are `taken`: on the CPU `preferred`, if that is free.

@@ -4,8 +4,8 @@
 //! another pool is plugged if anything may lie in the former one: what comes is held, in order, until everything before it has left
 //! the former pool's worklist. That is known by a *marker*: an entry that is pushed to the end of that worklist at the
 //! turn. The worker that pops it releases what is held, and opens the route. While a route is plugged nothing of it is
-//! pushed to the pool that it leads to, but by who comes late. So it may be turned on, and needs no other marker, if
-//! it was never open to that pool.
+//! pushed to the pool that it leads to, but by who comes late. So it may be turned on, and needs no other marker, unless
+//! it was open since it leads there.
 //!
 //! **Who comes late.** Pushing takes no lock: somebody may have read the former pool's address before the turn, and
 //! push there behind the marker. Two fences make sure that this is noticed, one between the turn of the word and the

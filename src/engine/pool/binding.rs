@@ -17,7 +17,7 @@
 use std::sync::Arc;
 
 use crate::policy::cpu_set::CpuSet;
-use crate::policy::crew::{WorkerId, must_take, should_shed};
+use crate::policy::crew::{free_cpu, must_take, should_shed};
 use crate::policy::worker::Phase;
 use crate::sys::affinity;
 use crate::sys::sync::Mutex;
@@ -183,10 +183,10 @@ impl Pool {
         threads.iter().for_each(|worker| worker.keep_pinned(&cpus));
     }
 
-    /// Whoever is about to leave this CPU wakes this worker: does it have to begin there?
-    pub(super) fn must_take(&self, left: usize, worker: &Worker, state: &super::State) -> bool {
-        self.has_several_cpus()
-            && must_take(left, worker.cpu(), self.running.load(), state.running_cpus_but(None))
+    /// Whoever is about to leave this CPU wakes this worker: does it have to begin there? If the other one does not leave it
+    /// after all, it waits there for the end of a time slice.
+    pub(super) fn must_take(&self, left: usize, worker: &Worker) -> bool {
+        self.has_several_cpus() && must_take(left, worker.cpu(), self.running.load())
     }
 
     /// More workers run than should: is it this one that leaves?
@@ -196,7 +196,17 @@ impl Pool {
             return true;
         }
         let state = self.state.lock();
-        should_shed(worker.cpu(), state.running_cpus_but(Some(worker.id)))
+        let others = state.cpus_of(|other| other.id != worker.id && other.cell.load().phase().is_counted());
+        should_shed(worker.cpu(), others)
+    }
+
+    /// A CPU on which nobody counts, or is on the way, who was seen there last: this one, if that is so. At home, if the pool
+    /// has one.
+    pub(super) fn free_cpu(&self, preferred: usize) -> Option<usize> {
+        let present = self.binding.cpus();
+        let uses = |phase: Phase| phase.is_counted() || phase == Phase::Waking;
+        let taken = self.state.lock().cpus_of(|worker| uses(worker.cell.load().phase())).collect();
+        free_cpu(&present, self.spec.home.as_ref(), &taken, preferred)
     }
 
     /// Does anybody work here, or is about to? Not who waits inside a blocking guard: whoever returns from that says so.
@@ -208,10 +218,9 @@ impl Pool {
 }
 
 impl super::State {
-    /// Where those are that run, but for this one.
-    fn running_cpus_but(&self, worker: Option<WorkerId>) -> impl Iterator<Item = usize> + Clone {
-        let others =
-            self.workers.iter().filter_map(Slot::worker).filter(move |other| Some(other.id) != worker);
-        others.filter(|other| other.cell.load().phase().is_counted()).map(|other| other.cpu())
+    /// Where those workers were seen last of which this is true.
+    fn cpus_of(&self, which: impl Fn(&Worker) -> bool + Clone) -> impl Iterator<Item = usize> + Clone {
+        let workers = self.workers.iter().filter_map(Slot::worker);
+        workers.filter(move |worker| which(worker)).map(|worker| worker.cpu())
     }
 }

@@ -87,16 +87,11 @@ impl Pool {
         match state.crew.kick(reserved, near.cpu()) {
             Wake::Unpark(id) => {
                 let worker = Arc::clone(state.worker(id));
-                let must_take = |cpu: &usize| self.must_take(*cpu, &worker, &state);
-                let place = match near {
-                    Near::Free(cpu) => Some(cpu),
-                    Near::Leaves(cpu) => Some(cpu).filter(must_take),
-                    Near::Anywhere => None,
-                };
                 drop(state);
-                match place {
-                    Some(cpu) => self.place_on(cpu, &worker),
-                    None => self.bring_home(&worker),
+                match near {
+                    Near::Free(cpu) => self.place_on(cpu, &worker),
+                    Near::Leaves(cpu) if self.must_take(cpu, &worker) => self.place_on(cpu, &worker),
+                    Near::Anywhere | Near::Leaves(_) => self.bring_home(&worker),
                 }
                 // Last: whoever sees this begins, parked or not, and nobody would let it roam who is placed later.
                 worker.cell.set_phase(Phase::Waking);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::policy::crew::free_cpu;
 use crate::policy::pace::Pace;
 use crate::policy::suspect::Found;
 use crate::policy::time::Time;
@@ -70,17 +69,5 @@ impl Pool {
             carried.holds
         });
         carried_out.unwrap_or(false)
-    }
-
-    /// A CPU on which nobody counts, or is on the way, who was seen there last: this one, if that is so. At home, if the pool
-    /// has one.
-    fn free_cpu(&self, preferred: usize) -> Option<usize> {
-        let present = self.binding.cpus();
-        let state = self.state.lock();
-        let workers = state.workers.iter().filter_map(Slot::worker);
-        let uses = |phase: Phase| phase.is_counted() || phase == Phase::Waking;
-        let taken =
-            workers.filter(|worker| uses(worker.cell.load().phase())).map(|worker| worker.cpu()).collect();
-        free_cpu(&present, self.spec.home.as_ref(), &taken, preferred)
     }
 }

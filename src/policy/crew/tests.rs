@@ -113,10 +113,9 @@ fn whoever_takes_the_only_cpu_that_is_left_begins_there() {
         word
     };
     let (full, half_empty) = (reserved_beside(1), reserved_beside(0));
-    assert!(must_take(0, 1, full, [1].into_iter()));
-    assert!(!must_take(0, 0, full, [1].into_iter()), "the system puts it there");
-    assert!(!must_take(0, 1, full, [0].into_iter()), "who runs there goes on, and the other CPU is free");
-    assert!(!must_take(0, 1, half_empty, [].into_iter()), "another one is free");
+    assert!(must_take(0, 1, full));
+    assert!(!must_take(0, 0, full), "the system puts it there");
+    assert!(!must_take(0, 1, half_empty), "another one is free");
 }
 
 /// spec: C3 (returning workers overshoot and are shed), C5: so that no CPU of the pod is left.

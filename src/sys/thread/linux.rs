@@ -4,7 +4,7 @@
 
 use std::io;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::ptr;
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
 
 pub(crate) fn set_slice(slice: Duration) -> io::Result<()> {
     let mut attributes = scheduling()?;
-    // To other policies, this field is something else.
+    // Other policies know no slices; to one of them, this field is something else.
     if ![libc::SCHED_OTHER, libc::SCHED_BATCH].map(|policy| policy as u32).contains(&attributes.sched_policy)
     {
         return Err(io::ErrorKind::Unsupported.into());
@@ -73,15 +73,12 @@ pub(crate) fn set_slice(slice: Duration) -> io::Result<()> {
 
 /// How the calling thread is scheduled.
 fn scheduling() -> io::Result<libc::sched_attr> {
-    let mut attributes = MaybeUninit::<libc::sched_attr>::uninit();
+    // SAFETY: these are plain numbers, which may be 0.
+    let mut attributes: libc::sched_attr = unsafe { mem::zeroed() };
     let size = size_of::<libc::sched_attr>();
     // SAFETY: the pointer is to as much memory as the call is told of.
-    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, attributes.as_mut_ptr(), size, 0) };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call has written all of it: these are the fields that it has had from the start.
-    Ok(unsafe { attributes.assume_init() })
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
+    if result == 0 { Ok(attributes) } else { Err(io::Error::last_os_error()) }
 }
 
 /// That of the calling thread; 0 where the system takes no notice of it.
