@@ -34,7 +34,7 @@ use super::worker;
 /// CPUs there are. The manager has it, and the threads that it makes inherit it.
 ///
 /// Who returns from a block waits for the end of somebody's slice, and holds up its item, and its thread, meanwhile.
-const TIME_SLICE: Duration = Duration::from_micros(700);
+pub(crate) const TIME_SLICE: Duration = Duration::from_micros(700);
 
 /// What is asked of the manager.
 #[derive(Debug)]

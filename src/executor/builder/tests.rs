@@ -99,3 +99,22 @@ fn who_waits_brings_a_missing_manager_about() {
         pauses.collect::<Vec<_>>()
     );
 }
+
+/// spec: E2: what the manager has, workers inherit; Linux has it since 6.12.
+#[cfg(all(target_os = "linux", not(any(cmwq_portable, cmwq_loom))))]
+#[test]
+fn workers_have_the_time_slice_of_their_manager() {
+    use crate::engine::manager::TIME_SLICE;
+    use crate::sys::thread::{set_slice, slice};
+
+    let (queue, takes_notice) = std::thread::scope(|scope| {
+        let probe = || set_slice(TIME_SLICE).and_then(|()| slice()).is_ok_and(|slice| slice == TIME_SLICE);
+        let takes_notice = scope.spawn(probe).join().unwrap();
+        let executor = crate::Executor::builder().build().unwrap();
+        (crate::WorkQueue::new("q").build_on(&executor).unwrap(), takes_notice)
+    });
+    let of_worker = queue.spawn(|| slice().ok()).unwrap().join().unwrap();
+    if takes_notice {
+        assert_eq!(of_worker, Some(TIME_SLICE));
+    }
+}

@@ -22,6 +22,8 @@ use linux as system;
 #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
 use portable as system;
 
+#[cfg(all(test, target_os = "linux", not(any(cmwq_portable, cmwq_loom))))]
+pub(crate) use linux::slice;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 pub(super) use linux::thread_id;
 pub(crate) use system::{current_nice, process_nice, set_nice, set_slice};
