@@ -69,7 +69,7 @@ test: setup
 	$(CARGO) test $(EVERYTHING)
 	$(CARGO) test --no-default-features --lib topology
 	CARGO="$(CARGO)" bash tests/yields/run 1 it
-	$(LOOM_FLAGS) $(CARGO) test --release --lib models
+	$(LOOM_FLAGS) $(CARGO) test --profile loom --lib models
 
 # Kept apart: it emulates whole machines, and has to fetch a kernel once. MACHINES="nodes hotplug" boots only these.
 test-vm: setup
@@ -92,7 +92,7 @@ portable: setup
 	$(PORTABLE_FLAGS) $(CARGO) test
 
 loom: setup
-	$(LOOM_FLAGS) $(CARGO) test --release --lib models
+	$(LOOM_FLAGS) $(CARGO) test --profile loom --lib models
 
 loom-mutants: setup
 	bash tests/mutants/run
