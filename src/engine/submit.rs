@@ -166,7 +166,7 @@ impl Queue {
                     return Err(error);
                 }
             } else if after.is_zero() {
-                // Due at once: here, and not on the manager's thread, unless that was faster.
+                // Due at once, so here, unless somebody has taken it back meanwhile, or queued it by a flush.
                 name.take().into_iter().for_each(|timer| timer.fire(&name));
             } else if wake {
                 name.wake_manager();

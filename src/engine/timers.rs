@@ -100,10 +100,11 @@ impl Timers {
 
 impl TimerName {
     /// Arms a timer. True if the manager must be woken for it, by [`wake_manager`](Self::wake_manager) once no lock is
-    /// held.
+    /// held. One that is due at once is never due for the manager: who arms it takes it, and queues its item, before
+    /// that returns.
     pub(crate) fn set(after: Duration, timer: Timer) -> (Self, bool) {
         let core = Arc::clone(&timer.queue.queue().executor.core);
-        let at = clock::now() + after;
+        let at = if after.is_zero() { Time::NEVER } else { clock::now() + after };
         let mut timers = core.timers.0.lock();
         let deadline = timers.set(at, timer);
         let is_first = timers.is_first(deadline);

@@ -1,14 +1,14 @@
 //! Items that are queued later.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use cmwq::{JoinError, Work, WorkQueue};
 
 use crate::support::{
-    Counted, Random, SOON, all_kinds, begun_on, builder, bump, counting, eventually, falls_quiet,
-    no_thread_of, on_each_executor, one_cpu, sleeps_of, stress, time_limit,
+    Counted, PATIENCE, Random, SOON, all_kinds, begun_on, builder, bump, counting, cpus, eventually,
+    falls_quiet, no_thread_of, on_each_executor, one_cpu, sleeps_of, stress, time_limit,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -68,6 +68,34 @@ fn no_delay_queues_at_once() {
     assert_eq!(*order.lock().unwrap(), [1, 2, 3]);
 }
 
+/// spec: W5 (zero delay queues at once): when the call returns, though the manager looks for due timers all the while.
+#[test]
+fn no_delay_leaves_nothing_to_the_manager() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let (queue, other) = (WorkQueue::ordered("q"), WorkQueue::ordered("other"));
+    let [queue, other] = [queue, other].map(|builder| builder.build_on(&executor).unwrap());
+    let (runs, stop) = (Arc::new(AtomicUsize::new(0)), AtomicBool::new(false));
+    let work = counting(&runs);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let tick = Work::new(|| ());
+            while !stop.load(Ordering::Relaxed) {
+                other.mod_delayed(&tick, Duration::from_nanos(1)).unwrap();
+            }
+        });
+        for n in 1..=stress(20_000) {
+            queue.mod_delayed(&work, Duration::ZERO).unwrap();
+            queue.flush().unwrap();
+            if runs.load(Ordering::SeqCst) != n {
+                stop.store(true, Ordering::Relaxed);
+                panic!("the flush did not wait for number {n}");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
 /// spec: W5 (equal deadlines in the order they were armed): the order in which they are queued is that of an ordered
 /// queue. All are armed for the same moment, as exactly as a clock can tell.
 #[test]
@@ -75,12 +103,12 @@ fn timers_fire_in_the_order_of_their_deadlines() {
     let _limit = time_limit();
     let queue = WorkQueue::ordered("q").build_on(&one_cpu()).unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
-    let until = Instant::now() + Duration::from_millis(60);
+    let until = Instant::now() + Duration::from_millis(500);
     let works: Vec<Work> = (0..200)
         .map(|n: u64| {
             let order = Arc::clone(&order);
             // The first half is due last.
-            let late = Duration::from_millis(if n < 100 { 60 } else { 0 });
+            let late = Duration::from_millis(if n < 100 { 1000 } else { 0 });
             let work = Work::new(move || order.lock().unwrap().push(n));
             queue.queue_delayed(&work, until.saturating_duration_since(Instant::now()) + late).unwrap();
             work
@@ -154,10 +182,10 @@ fn a_cancelled_timer_does_not_fire() {
         |work| work.disable_sync().unwrap() && work.enable().unwrap(),
     ];
     for cancel in ways {
-        queue.queue_delayed(&work, Duration::from_millis(3)).unwrap();
+        queue.queue_delayed(&work, PATIENCE).unwrap();
         assert!(cancel(&work) && !work.is_pending());
     }
-    std::thread::sleep(Duration::from_millis(20));
+    std::thread::sleep(PATIENCE + Duration::from_millis(20));
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }
 
@@ -223,6 +251,7 @@ fn a_cancelled_timer_keeps_nothing_alive() {
     let shot = queue.spawn_after(HOUR, move || drop(closure)).unwrap();
     let work = Work::new(move || assert_eq!(item.0.load(Ordering::SeqCst), 0));
     queue.queue_delayed(&work, HOUR).unwrap();
+    eventually("its manager has a name", || !no_thread_of(&prefix));
     drop((queue, executor));
     std::thread::sleep(Duration::from_millis(5));
     assert!(!no_thread_of(&prefix), "armed timers keep the executor");
