@@ -25,7 +25,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 fn builder(asked: Detection) -> ExecutorBuilder {
     let topology = TopologySource::Synthetic("core:1 pu:1".into());
-    Executor::builder().topology(topology).progress_check(Duration::from_millis(500)).detection(asked)
+    Executor::builder().topology(topology).progress_check(Duration::from_secs(1)).detection(asked)
 }
 
 /// The text of the system's error of this number.

@@ -179,7 +179,7 @@ fn workers_follow(topology: TopologySource, set: impl Fn(&CpuSet)) {
     let executor = Executor::builder()
         .topology(topology)
         .thread_name_prefix(PREFIX)
-        .progress_check(Duration::from_millis(500))
+        .progress_check(Duration::from_secs(1))
         .build()
         .unwrap();
     let cpus: Vec<usize> = executor.cpus().iter().collect();
@@ -325,6 +325,19 @@ fn sleeps() -> BTreeMap<String, String> {
     of_threads("voluntary_ctxt_switches")
 }
 
+/// How often each thread has slept, once none of them wakes up any more.
+fn at_rest() -> BTreeMap<String, String> {
+    let end = Instant::now() + NOTICED;
+    loop {
+        let before = sleeps();
+        std::thread::sleep(A_WHILE);
+        if sleeps() == before {
+            return before;
+        }
+        assert!(Instant::now() < end, "somebody wakes up all the time");
+    }
+}
+
 /// spec: A5, E3: nobody wakes up to look at the CPUs of an executor that has nothing to do, or whose only item waits; the
 /// first item after that finds them changed.
 #[test]
@@ -339,8 +352,7 @@ fn an_idle_executor_does_not_look_at_its_cpus() {
     for _ in 0..100 {
         queue.spawn(|| ()).unwrap().join().unwrap();
     }
-    std::thread::sleep(A_WHILE);
-    let before = sleeps();
+    let before = at_rest();
     assert!(before.contains_key("manager"), "{before:?}");
     let changed = CpuSet::single(all.first().unwrap());
     set_own_cpus(&changed);
@@ -354,8 +366,7 @@ fn an_idle_executor_does_not_look_at_its_cpus() {
     assert_eq!(waits.join().unwrap(), Ok(()));
     soon("the change is noticed", &executor, || executor.dump().lost_cpus == lost);
 
-    std::thread::sleep(A_WHILE);
-    let before = sleeps();
+    let before = at_rest();
     set_own_cpus(&all);
     std::thread::sleep(A_WHILE);
     assert_eq!(sleeps(), before);

@@ -131,9 +131,7 @@ fn say(word: &str) {
 /// The global executor, with the progress check armed.
 fn global() -> &'static Executor {
     static GLOBAL: OnceLock<&'static Executor> = OnceLock::new();
-    GLOBAL.get_or_init(|| {
-        Executor::builder().progress_check(Duration::from_millis(500)).build_global().unwrap()
-    })
+    GLOBAL.get_or_init(|| Executor::builder().progress_check(Duration::from_secs(1)).build_global().unwrap())
 }
 
 fn queue() -> WorkQueue {

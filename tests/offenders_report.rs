@@ -66,7 +66,7 @@ fn until_seven(queue: &WorkQueue, item: fn(), count: impl Fn() -> u64) {
 fn offenders_and_stalls_are_logged() {
     log::set_logger(&LINES).unwrap();
     log::set_max_level(log::LevelFilter::Debug);
-    let executor = Executor::builder().watchdog_threshold(Duration::from_millis(100)).build().unwrap();
+    let executor = Executor::builder().build().unwrap();
     let queue = WorkQueue::per_cpu("compute").build_on(&executor).unwrap();
     // A function has a type of its own, and a pointer to it has not.
     let of = |list: Vec<cmwq::Offender>| list.first().map_or(0, |offender| offender.count);
@@ -84,8 +84,9 @@ fn offenders_and_stalls_are_logged() {
     let patient = Executor::builder().watchdog_threshold(Duration::from_millis(20));
     let patient = patient.detection(cmwq::Detection::Off).build().unwrap();
     let queue = WorkQueue::bh("slow").build_on(&patient).unwrap();
-    let sleeps = queue.spawn(|| std::thread::sleep(Duration::from_millis(500))).unwrap();
-    let waits = queue.spawn(|| ()).unwrap();
+    let cpu = patient.cpus().first().unwrap();
+    let sleeps = queue.spawn_on(cpu, || std::thread::sleep(Duration::from_millis(500))).unwrap();
+    let waits = queue.spawn_on(cpu, || ()).unwrap();
     sleeps.join().unwrap();
     waits.join().unwrap();
     let told = lines(log::Level::Error, &["pool[bh", "started nothing for", "queue \"slow\""]);

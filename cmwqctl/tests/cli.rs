@@ -25,6 +25,12 @@ fn work(service: &Service) {
         }
         queue.flush().unwrap();
     }
+    // A flush is told before the last slot is given up.
+    let end = Instant::now() + Duration::from_secs(20);
+    while !service.executor.dump().busy().is_idle() {
+        assert!(Instant::now() < end, "it never rests: {}", service.executor.dump());
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// spec: O5 (cmwqctl lists processes)

@@ -90,11 +90,21 @@ fn the_watchdog_tells_of_stalls_while_they_last() {
     let before = client.watchdog().unwrap();
     assert_eq!((before.threshold, before.stalls), (Some(Duration::from_millis(20)), 0));
 
-    let (open, door) = mpsc::channel::<()>();
-    let first = queue.spawn(move || door.recv_timeout(SOON)).unwrap();
+    let ((open, door), (begin, begun)) = (mpsc::channel::<()>(), mpsc::channel());
+    let first = queue.spawn(move || {
+        begin.send(()).unwrap();
+        door.recv_timeout(SOON)
+    });
+    let first = first.unwrap();
+    begun.recv().unwrap();
+    // A worker that comes is progress.
+    eventually("its spare has come", || executor.dump().pools[0].workers == 2);
     let second = queue.spawn(|| ()).unwrap();
-    eventually("the stall is told", || client.watchdog().unwrap().stalled.len() == 1);
-    let during = client.watchdog().unwrap();
+    let mut during = before;
+    eventually("the stall is told", || {
+        during = client.watchdog().unwrap();
+        during.stalls == 1 && during.stalled.len() == 1
+    });
     assert_eq!((during.stalls, during.stalled[0].pool.as_str(), during.stalled[0].pending), (1, "0", 1));
     assert!(during.stalled[0].stalled_for >= Duration::from_millis(20));
     open.send(()).unwrap();

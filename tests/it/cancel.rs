@@ -7,8 +7,8 @@ use std::time::Duration;
 use cmwq::{EnableError, QueueError, WaitError, Work, WorkQueue};
 
 use crate::support::{
-    Door, Random, all_kinds, begun_on, bump, counting, cpus, eventually, on_each_executor, one_cpu, stress,
-    time_limit,
+    Door, Random, all_kinds, begun_on, bump, counting, cpus, eventually, falls_asleep, on_each_executor,
+    one_cpu, stress, thread_id, time_limit,
 };
 
 const SHORT: Duration = Duration::from_millis(2);
@@ -261,12 +261,11 @@ fn a_flush_of_an_item_does_not_wait_for_what_is_queued_later() {
     let flusher = {
         let work = work.clone();
         std::thread::spawn(move || {
-            waits.send(()).unwrap();
+            waits.send(thread_id()).unwrap();
             work.flush()
         })
     };
-    is_waiting.recv().unwrap();
-    std::thread::sleep(Duration::from_millis(20));
+    falls_asleep("the flush waits", is_waiting.recv().unwrap());
     let blocked = Door::default();
     let gate = {
         // A queue whose only slot is taken: the item's next run has to wait there.

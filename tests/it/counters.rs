@@ -8,7 +8,7 @@ use cmwq::{Counters, Executor, JoinHandle, Work, WorkQueue};
 
 use crate::support::{
     Door, SOON, Spawns, a_blocked_item_lets_another_one_in, all_kinds, begun_on, builder, bump, burn, cpus,
-    eventually, held, on_each_executor, one_cpu, one_cpu_unseen, stress, time_limit,
+    eventually, falls_quiet, held, on_each_executor, one_cpu, one_cpu_unseen, stress, time_limit, unseen,
 };
 
 /// Is it wrong by so much at most?
@@ -140,9 +140,13 @@ fn what_is_given_up_is_in_no_count() {
 #[test]
 fn who_blocks_and_is_replaced_is_credited() {
     let _limit = time_limit();
-    let executor = one_cpu_unseen();
+    let (builder, prefix) = builder("core:1 pu:1");
+    let executor = unseen(builder).build().unwrap();
     let [blocks, other] =
         ["blocks", "other"].map(|name| WorkQueue::per_cpu(name).build_on(&executor).unwrap());
+    // A worker that has just come looks for work by itself.
+    other.spawn(|| ()).unwrap().join().unwrap();
+    falls_quiet(&prefix);
     a_blocked_item_lets_another_one_in(&blocks);
     other.spawn(|| ()).unwrap().join().unwrap();
     // Nobody waits.
@@ -156,13 +160,17 @@ fn who_blocks_and_is_replaced_is_credited() {
 #[test]
 fn what_the_detector_finds_is_credited_to_the_queue() {
     let _limit = time_limit();
-    let executor = builder("core:1 pu:1").0.build().unwrap();
+    let (builder, prefix) = builder("core:1 pu:1");
+    let executor = builder.build().unwrap();
     if executor.dump().portable {
         return;
     }
     let queues =
         ["sleeps", "burns", "behind"].map(|name| WorkQueue::per_cpu(name).build_on(&executor).unwrap());
     let [sleeps, burns, behind] = &queues;
+    // A worker that has just come looks for work by itself: nobody is credited.
+    behind.spawn(|| ()).unwrap().join().unwrap();
+    falls_quiet(&prefix);
     let door = Door::default();
     let inside = door.clone();
     let item = sleeps.spawn(move || inside.wait_unguarded()).unwrap();
@@ -188,8 +196,11 @@ fn what_the_detector_finds_is_credited_to_the_queue() {
     assert_eq!((behind.undeclared_blocks, behind.cpu_hogs), (0, 0));
     let of_types =
         |offenders: Vec<cmwq::Offender>| -> u64 { offenders.iter().map(|type_of| type_of.count).sum() };
-    assert_eq!(of_types(executor.hogs()), burns.cpu_hogs);
-    assert_eq!(of_types(executor.undeclared_blockers()), sleeps.undeclared_blocks + burns.undeclared_blocks);
+    // Who waits behind them begins before the manager notes why.
+    let blocks = sleeps.undeclared_blocks + burns.undeclared_blocks;
+    eventually("the lists agree", || {
+        (of_types(executor.hogs()), of_types(executor.undeclared_blockers())) == (burns.cpu_hogs, blocks)
+    });
 }
 
 /// spec: O1 (mayday, rescued): per CPU, in their sum.
@@ -202,7 +213,8 @@ fn calls_for_help_are_credited_to_the_queue() {
     for queue in &queues {
         queue.spawn(|| ()).unwrap().join().unwrap();
         let counters = queue.counters();
-        assert_eq!((counters.maydays, counters.rescued, counters.started, counters.completed), (1, 1, 1, 1));
+        assert!(counters.maydays >= 1, "and again, while the rescuer is on its way");
+        assert_eq!((counters.rescued, counters.started, counters.completed), (1, 1, 1));
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq::observe::{QueueKind, QueueSnapshot, ShardSnapshot, Snapshot, WorkerState};
+use cmwq::observe::{InFlight, QueueKind, QueueSnapshot, ShardSnapshot, Snapshot, WorkerState};
 use cmwq::{
     AffinityScope, Attrs, CpuSet, Executor, JoinHandle, WorkQueue, current_queue_name, set_description,
 };
@@ -116,6 +116,15 @@ fn a_blocked_item_is_shown_with_type_description_and_age() {
         for queue in all_kinds(executor) {
             let (door, begin) = (Door::default(), Instant::now());
             let item = waits(&queue, &door);
+            eventually("it is blocked, and nothing else is at work", || {
+                let dump = executor.dump();
+                let report = dump.busy();
+                let items: Vec<_> = report.queues.iter().flat_map(|busy| &busy.in_flight).collect();
+                let blocked = |item: &&InFlight<'_>| {
+                    matches!(item.worker.state, WorkerState::Blocked | WorkerState::Uncounted)
+                };
+                report.queues.len() == 1 && items.iter().all(blocked)
+            });
             thread::sleep(Duration::from_millis(30));
             let dump = executor.dump();
             check(&dump);
@@ -314,6 +323,8 @@ fn a_stall_is_shown_until_it_ends() {
         its.wait_unguarded();
     });
     eventually("it waits", || waiting.load(Ordering::SeqCst));
+    // A worker that comes is progress.
+    eventually("its spare has come", || executor.dump().pools[0].workers == 2);
     let second = queue.spawn(|| ()).unwrap();
     eventually("it is told", || executor.dump().stalls == 1);
     eventually("it is shown", || executor.dump().pools[0].stalled_for.is_some());
@@ -366,6 +377,8 @@ fn snapshots_are_consistent_under_load() {
         assert!(looks.join().unwrap() > 0);
     });
     assert_eq!(runs.load(Ordering::SeqCst) as u64, each * queues.len() as u64);
+    // A flush is told before the last slot is given up.
+    eventually("all slots are given up", || queues.iter().all(WorkQueue::is_empty));
     let dump = executor.dump();
     for queue in &dump.queues {
         let sum: cmwq::observe::Counters = queue.shards.iter().map(|shard| shard.counters).sum();

@@ -9,7 +9,7 @@ use cmwq::{Attrs, BuildExecutorError, CpuSet, Executor, TopologyError, TopologyS
 
 use crate::support::{
     PATIENCE, builder, cpus, current_pool, eventually, falls_quiet, on_each_executor, one_cpu, own_status,
-    threads_of, time_limit,
+    threads_of, time_limit, unseen,
 };
 
 fn assert_shared<T: Send + Sync + 'static>() {}
@@ -139,7 +139,8 @@ fn a_hundred_queues_without_work_cost_no_threads() {
 /// spec: E3 (two pools per CPU shared by every per-CPU queue)
 #[test]
 fn per_cpu_queues_share_two_pools_per_cpu() {
-    let executor = cpus(2);
+    // Nobody finds a worker asleep, and wakes another.
+    let executor = unseen(builder("l3:1 core:2 pu:1").0).random_placement(2).build().unwrap();
     let queues: Vec<WorkQueue> = (0..20)
         .map(|n| if n % 2 == 0 { WorkQueue::per_cpu("q") } else { WorkQueue::per_cpu("q").high_priority() })
         .map(|builder| builder.build_on(&executor).unwrap())

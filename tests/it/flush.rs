@@ -7,8 +7,7 @@ use std::time::Duration;
 use cmwq::{Executor, WaitError, Work, WorkQueue};
 
 use crate::support::{
-    Door, PATIENCE, burn, cpus, eventually, is_asleep, on_each_executor, one_cpu, stress, thread_id,
-    time_limit,
+    Door, PATIENCE, burn, cpus, falls_asleep, on_each_executor, one_cpu, stress, thread_id, time_limit,
 };
 
 fn all_kinds(executor: &Executor) -> [WorkQueue; 5] {
@@ -68,8 +67,7 @@ fn flush_elsewhere(queue: &WorkQueue) -> std::thread::JoinHandle<()> {
         tell.send(thread_id()).unwrap();
         queue.flush().unwrap();
     });
-    let id = told.recv().unwrap();
-    eventually("the flush waits", || is_asleep(id));
+    falls_asleep("the flush waits", told.recv().unwrap());
     thread
 }
 

@@ -29,6 +29,7 @@ fn a_frozen_queue_starts_nothing_until_it_thaws() {
                 move || bump(&runs)
             };
             queue.spawn(item()).unwrap().join().unwrap();
+            eventually("it has given its slot up", || queue.is_empty());
             executor.freeze_begin();
             let handles: Vec<_> = (0..10).map(|_| queue.spawn(item()).unwrap()).collect();
             let work = Work::new(item());
@@ -202,6 +203,8 @@ fn pending_disabled_and_delayed_items_keep_while_frozen() {
     assert_eq!(pending.flush_timeout(Duration::from_millis(5)), Err(WaitError::TimedOut));
     assert_eq!(queue.flush_timeout(Duration::from_millis(5)), Err(WaitError::TimedOut));
     assert!(order.lock().unwrap().is_empty() && !executor.freeze_busy());
+    // Who was taken back keeps the place.
+    eventually("the other timer has fired, too", || queue.len() == 6);
 
     executor.thaw();
     moved.flush().unwrap();

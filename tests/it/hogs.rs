@@ -16,6 +16,9 @@ fn check(offenders: &[Offender]) {
     assert!(offenders.windows(2).all(|pair| pair[0].count >= pair[1].count), "{offenders:?}");
 }
 
+/// There, the library itself may sleep between the beginning of an item and its closure or its guard, and is found out.
+const YIELDS: bool = cfg!(cmwq_yields);
+
 /// Nothing is found here, on systems that do not show what threads do.
 fn is_blind(executor: &Executor) -> bool {
     executor.dump().portable
@@ -53,7 +56,8 @@ fn hogs_are_counted_by_type_and_let_others_start() {
     let opens = door.clone();
     queue.spawn(move || opens.open()).unwrap().join().unwrap();
     assert!(endless.unwrap().join().unwrap(), "the one behind it ran beside it");
-    assert_eq!(count(&executor.hogs(), "hogs_are_counted"), 1, "{:?}", executor.hogs());
+    // The one behind it begins before the manager notes why.
+    eventually("it is counted", || count(&executor.hogs(), "hogs_are_counted") == 1);
 
     let mut found = 0;
     eventually("others are found", || {
@@ -67,7 +71,8 @@ fn hogs_are_counted_by_type_and_let_others_start() {
     let hogs = executor.hogs();
     check(&hogs);
     assert!(hogs[0].item_type.ends_with("computes"), "{hogs:?}");
-    assert_eq!(count(&executor.undeclared_blockers(), "computes"), 0, "to use the CPU is not to block");
+    let blocked = count(&executor.undeclared_blockers(), "computes");
+    assert!(blocked == 0 || YIELDS, "to use the CPU is not to block");
 }
 
 /// spec: S2 (0 = off)
@@ -112,7 +117,7 @@ fn undeclared_blockers_are_counted_by_type() {
     });
     let blockers = executor.undeclared_blockers();
     check(&blockers);
-    assert_eq!(count(&blockers, "sleeps_under_a_guard"), 0, "{blockers:?}");
+    assert!(count(&blockers, "sleeps_under_a_guard") == 0 || YIELDS, "{blockers:?}");
     assert_eq!(executor.hogs(), [], "to block is not to use the CPU");
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use cmwq::{Executor, JoinHandle, QueueError, SetMaxActiveError, WorkQueue};
+use cmwq::{Executor, JoinHandle, QueueError, SetMaxActiveError, WorkQueue, WorkQueueBuilder};
 
 use crate::support::{
     Crowd, Door, Random, builder, bump, cpus, eventually, on_each_executor, one_cpu, one_cpu_unseen, stress,
@@ -203,8 +203,8 @@ fn an_item_may_join_another_one_once_the_limit_was_raised() {
 fn the_length_counts_what_waits_and_runs() {
     let _limit = time_limit();
     let executor = cpus(2);
-    for builder in [WorkQueue::new("q"), WorkQueue::ordered("q"), WorkQueue::unbound("q").max_active_total(2)]
-    {
+    let two = |builder: WorkQueueBuilder| builder.max_active_total(2);
+    for builder in [two(WorkQueue::new("q")), WorkQueue::ordered("q"), two(WorkQueue::unbound("q"))] {
         let queue = builder.build_on(&executor).unwrap();
         assert!(queue.is_empty());
         let (crowd, door) = (Arc::new(Crowd::default()), Door::default());
@@ -212,9 +212,8 @@ fn the_length_counts_what_waits_and_runs() {
         assert_eq!(queue.len(), 5);
         eventually("the first one runs", || crowd.inside() > 0);
         let last = queue.spawn(|| ()).unwrap();
-        if last.cancel() {
-            assert_eq!(queue.len(), 6);
-        }
+        assert!(last.cancel(), "it waits for a slot");
+        assert_eq!(queue.len(), 6);
         door.open();
         join_all(handles);
         queue.flush().unwrap();

@@ -9,7 +9,7 @@ use cmwq::{AffinityScope, Attrs, CpuSet, JoinError, QueueError, RunOnCpuError, W
 
 use crate::support::{
     Door, SOON, builder, bump, cpus, current_pool, eventually, on_each_executor, one_cpu, pool, stress,
-    time_limit,
+    time_limit, unseen,
 };
 
 const TWO_NODES: &str = "numa:2 l3:2 core:2 pu:2";
@@ -71,7 +71,8 @@ fn a_timer_queues_its_item_to_the_cpu_that_was_named() {
 #[test]
 fn items_for_one_cpu_run_in_the_order_of_their_queueing() {
     let _limit = time_limit();
-    let executor = builder("core:4 pu:1").0.random_placement(3).build().unwrap();
+    // One after the other: who is found asleep lets another worker in.
+    let executor = unseen(builder("core:4 pu:1").0.random_placement(3)).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     for n in 0..1000 {

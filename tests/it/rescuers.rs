@@ -1,7 +1,7 @@
 //! Rescuers: a queue's own thread, for when no worker can be made.
 
 use std::io::ErrorKind;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,8 @@ use crate::support::{
 fn without_workers(shape: &str) -> (Executor, String, Spawns) {
     let spawns = Spawns::failing(..);
     let (builder, prefix) = builder(shape);
-    (builder.before_spawn(spawns.hook()).build().unwrap(), prefix, spawns)
+    // Who is found asleep lets another worker in, and with it another order.
+    (unseen(builder).before_spawn(spawns.hook()).build().unwrap(), prefix, spawns)
 }
 
 fn every_kind() -> [WorkQueueBuilder; 6] {
@@ -94,9 +95,10 @@ fn work_that_comes_later_is_rescued_too() {
     for n in 0..10 {
         assert_eq!(queue.spawn(move || n).unwrap().join().unwrap(), n);
         assert_eq!(queue.counters().rescued, n + 1);
-        // It may still be there, after the item before.
-        assert!((1..=n + 1).contains(&queue.counters().maydays), "{} calls", queue.counters().maydays);
+        assert!(queue.counters().maydays >= 1);
     }
+    // It may still be there, after the item before; and it is called again while it is on its way.
+    assert!(queue.counters().maydays < 20, "{} calls", queue.counters().maydays);
 }
 
 /// spec: P2 (if its pool cannot make one): where workers can be made, nobody calls.
@@ -110,7 +112,8 @@ fn a_rescuer_sleeps_while_workers_can_be_made() {
         assert!(!queue.spawn(is_rescuer).unwrap().join().unwrap());
     }
     assert_eq!((queue.counters().maydays, queue.counters().rescued), (0, 0));
-    assert!(threads_of(&prefix).contains(&format!("{prefix}/R-q")));
+    // It gives itself its name.
+    eventually("the rescuer is there", || threads_of(&prefix).contains(&format!("{prefix}/R-q")));
 }
 
 /// spec: P2 (a thread made when it is built), E4 (`cmwq/R-name`, 15 bytes)
@@ -220,15 +223,19 @@ fn a_rescuer_takes_turns_among_pools_in_distress() {
     let cpus = core_affinity::get_core_ids().unwrap().len();
     let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
     let served = Arc::new(Mutex::new(Vec::new()));
+    let all_queued = Arc::new(AtomicBool::new(false));
     for _ in 0..200 {
-        let (served, called) = (Arc::clone(&served), queue.clone());
+        let (served, called, all_queued) = (Arc::clone(&served), queue.clone(), Arc::clone(&all_queued));
         let item = move || {
-            // The first one waits until both pools have called.
-            eventually("both pools call", || called.counters().maydays >= 2);
+            // The first one waits until both pools have called, and will not run out of items.
+            eventually("both pools call", || {
+                all_queued.load(Ordering::SeqCst) && called.counters().maydays >= 2
+            });
             served.lock().unwrap().push(own_status("Cpus_allowed_list"));
         };
         drop(queue.spawn(item).unwrap());
     }
+    all_queued.store(true, Ordering::SeqCst);
     queue.flush_timeout(SOON).unwrap();
     let served = served.lock().unwrap();
     if cpus < 2 || executor.dump().portable {
@@ -260,6 +267,7 @@ fn at_the_cap_on_threads_a_rescuer_helps() {
         assert!(queue.spawn(is_rescuer).unwrap().join().unwrap());
     }
     assert_eq!(executor.dump().threads, 1);
+    eventually("nobody is called for", || pool(&executor, "0").waking == 0);
     door.open();
     held.join().unwrap();
     assert!(!queue.spawn(is_rescuer).unwrap().join().unwrap(), "the worker is back");

@@ -1,5 +1,6 @@
 //! Where the parts of an executor meet: what one of them does in the middle of another.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use cmwq::{JoinError, QueueError, WaitError, Work, WorkQueue};
 
 use crate::support::{
-    Door, Random, SOON, Spawns, builder, cpus, eventually, no_thread_of, one_cpu, stress, time_limit,
+    Door, Random, SOON, builder, cpus, eventually, no_thread_of, one_cpu, stress, time_limit,
 };
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -18,9 +19,12 @@ const LONG: Duration = Duration::from_secs(3600);
 fn what_an_item_queues_to_a_new_queue_during_a_shutdown_runs() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:1 pu:1");
-    // The ordered queue has a worker and a spare one by then; the next is of the per-CPU pool.
-    let spawns = Spawns::failing(2..=2);
-    let executor = builder.before_spawn(spawns.hook()).build().unwrap();
+    let refused = AtomicBool::new(false);
+    let refuses_the_first_per_cpu_worker = move |name: &str| {
+        let refuses = name.contains("/0:") && !refused.swap(true, Ordering::SeqCst);
+        if refuses { Err(io::Error::from_raw_os_error(libc::EAGAIN)) } else { Ok(()) }
+    };
+    let executor = builder.before_spawn(refuses_the_first_per_cpu_worker).build().unwrap();
     let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
     let (door, ran) = (Door::default(), Arc::new(AtomicBool::new(false)));
     let (wait, runs, own) = (door.clone(), Arc::clone(&ran), executor.clone());
@@ -216,8 +220,8 @@ fn the_room_of_a_bounded_queue_is_given_back_on_every_way() {
         for work in &works {
             work.cancel_sync().unwrap();
         }
-        // What is armed still, and what it leaves on lists.
-        std::thread::sleep(Duration::from_millis(1));
+        // What is armed still, and what it leaves on lists: the manager fires one timer after the other.
+        queue.spawn_after(Duration::from_millis(1), || ()).unwrap().join().unwrap();
         eventually("the queue is empty", || queue.is_empty());
         executor.freeze_begin();
         let held: Vec<_> = (0..ROOM).map(|_| queue.spawn(|| ()).unwrap()).collect();

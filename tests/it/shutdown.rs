@@ -238,9 +238,12 @@ fn an_item_that_is_queued_again_while_it_runs_is_dropped_when_it_returns() {
         });
         assert!(queue.queue(&work).unwrap());
         eventually("it runs", || began.load(Ordering::SeqCst) == 1);
-        // A worker pops this entry and leaves it with the runner.
         assert!(other.queue(&work).unwrap());
-        std::thread::sleep(MOMENT);
+        eventually("a worker has popped this entry, and left it with the runner", || {
+            let pools = executor.dump().pools;
+            let busy: usize = pools.iter().map(|pool| pool.workers - pool.idle).sum();
+            busy == 1 && pools.iter().all(|pool| pool.pending == 0 && pool.waking == 0)
+        });
         let report = executor.shutdown(MOMENT).unwrap();
         assert!(!report.is_complete());
         door.open();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use cmwq::{AffinityScope, Attrs, Counters, Executor, Work, WorkQueue};
 
 use crate::support::{
-    Random, builder, burn, cpus, eventually, no_thread_of, on_each_executor, stress, time_limit,
+    Random, builder, burn, eventually, no_thread_of, on_each_executor, stress, time_limit, unseen,
 };
 
 #[derive(Default)]
@@ -181,7 +181,8 @@ fn mixed_work_balances_while_threads_cannot_be_made() {
 #[test]
 fn ten_thousand_queues_come_and_go_with_work_in_them() {
     let _limit = time_limit();
-    let executor = cpus(2);
+    // Who is found asleep lets another worker in.
+    let executor = unseen(builder("l3:1 core:2 pu:1").0).random_placement(2).build().unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     let count = stress(10_000);
     let kinds = [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];

@@ -1,6 +1,7 @@
 //! What the tests share: executors of many shapes, ways to wait for an event, and facts about threads.
 #![allow(unsafe_code, reason = "clocks, nice levels and signal masks of threads are read through libc")]
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, Write as _};
 use std::ops::RangeBounds;
@@ -327,13 +328,13 @@ pub(crate) fn sleeps_of(prefix: &str) -> u64 {
     of_ours.map(|task| status_of(&task, "voluntary_ctxt_switches").parse::<u64>().unwrap_or(0)).sum()
 }
 
-/// Waits until no thread of this prefix has woken up for half a second: longer than the manager waits between two looks at
-/// a pool that it watches, and watching ends after a few quiet looks.
+/// Waits until no thread of this prefix has woken up for a second: longer than the manager waits between two looks at a
+/// pool that it watches, or at its CPUs, however late it comes; and looks end after a few quiet ones.
 #[track_caller]
 pub(crate) fn falls_quiet(prefix: &str) {
     let mut before = sleeps_of(prefix);
-    eventually("for half a second, nobody woke up", || {
-        std::thread::sleep(Duration::from_millis(500));
+    eventually("for a second, nobody woke up", || {
+        std::thread::sleep(PATIENCE);
         let now = sleeps_of(prefix);
         std::mem::replace(&mut before, now) == now
     });
@@ -344,13 +345,27 @@ pub(crate) fn is_asleep(thread: u32) -> bool {
     status_of(&thread.to_string(), "State").starts_with('S')
 }
 
+/// Waits until the thread sleeps for good: not for a lock that somebody is about to leave, and not in one of the naps that
+/// builds with yields put everywhere.
+#[track_caller]
+pub(crate) fn falls_asleep(what: &str, thread: u32) {
+    eventually(what, || {
+        let slept = || status_of(&thread.to_string(), "voluntary_ctxt_switches");
+        let before = slept();
+        std::thread::sleep(PATIENCE / 10);
+        is_asleep(thread) && slept() == before
+    });
+}
+
 /// A line of the calling thread's status.
 pub(crate) fn own_status(field: &str) -> String {
     status_of(&thread_id().to_string(), field)
 }
 
-fn tasks() -> Vec<String> {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+/// Listed twice: while threads end, Linux may leave one out that goes on.
+fn tasks() -> BTreeSet<String> {
+    let list = || std::fs::read_dir("/proc/self/task").unwrap();
+    let tasks = list().chain(list());
     tasks.filter_map(|task| Some(task.ok()?.file_name().to_str()?.to_owned())).collect()
 }
 

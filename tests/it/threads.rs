@@ -8,8 +8,8 @@ use std::time::Duration;
 use cmwq::{Executor, WorkQueue, blocking};
 
 use crate::support::{
-    Door, SOON, block_only, builder, current_pool, eventually, is_root, no_thread_of, one_cpu, own_nice,
-    own_status, pool, set_own_nice, threads_of, time_limit,
+    Door, PATIENCE, SOON, block_only, builder, current_pool, eventually, is_root, no_thread_of, one_cpu,
+    own_nice, own_status, pool, set_own_nice, threads_of, time_limit,
 };
 
 fn own_name() -> String {
@@ -150,7 +150,7 @@ fn workers_inherit_nothing_from_their_creator_or_issuer() {
         block_only(libc::SIGUSR1);
         let own_mask = own_status("SigBlk");
         let builder = Executor::builder().random_placement(3).thread_name_prefix("inh");
-        let executor = builder.progress_check(Duration::from_millis(100)).build().unwrap();
+        let executor = builder.progress_check(PATIENCE).build().unwrap();
         let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
         let facts = || (current_pool(), own_status("Cpus_allowed_list"), own_nice(), own_status("SigBlk"));
         for _ in 0..50 {

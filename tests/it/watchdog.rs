@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cmwq::{Detection, Executor, ExecutorBuilder, JoinHandle, StallReport, WorkQueue};
 
-use crate::support::{Door, SOON, builder, eventually, falls_quiet, time_limit};
+use crate::support::{Door, PATIENCE, SOON, builder, eventually, falls_quiet, time_limit};
 
 /// Long for a worker that is to be woken, short for who waits for a report.
 const THRESHOLD: Duration = Duration::from_millis(150);
@@ -111,7 +111,7 @@ fn nothing_is_told_without_a_threshold_nor_of_a_pool_that_goes_on() {
     let unwatched = watched("core:1 pu:1").0.watchdog_threshold(Duration::ZERO);
     let unwatched = unwatched.stall_handler(handler).build().unwrap();
     let (handler, told_of_busy) = told();
-    let busy = watched("core:1 pu:1").0.stall_handler(handler).build().unwrap();
+    let busy = watched("core:1 pu:1").0.watchdog_threshold(PATIENCE).stall_handler(handler).build().unwrap();
 
     let door = Door::default();
     let queue = WorkQueue::per_cpu("unwatched").build_on(&unwatched).unwrap();
@@ -119,8 +119,8 @@ fn nothing_is_told_without_a_threshold_nor_of_a_pool_that_goes_on() {
     let waits = queue.spawn(|| ()).unwrap();
     // Meanwhile there is always work on the other one, and some of it is started.
     let queue = WorkQueue::per_cpu("busy").build_on(&busy).unwrap();
-    let nap = || std::thread::sleep(THRESHOLD / 30);
-    let items: Vec<_> = (0..120).map(|_| queue.spawn(nap).unwrap()).collect();
+    let nap = || std::thread::sleep(PATIENCE / 30);
+    let items: Vec<_> = (0..60).map(|_| queue.spawn(nap).unwrap()).collect();
     items.into_iter().for_each(|item| item.join().unwrap());
     assert!(told_of_busy.try_recv().is_err());
     assert!(told_of_blocked.try_recv().is_err());
@@ -229,12 +229,13 @@ fn the_hook_may_use_the_executor_and_panic() {
 fn a_pool_that_rescuers_serve_has_not_stalled() {
     let _limit = time_limit();
     let (handler, told) = told();
-    let executor = watched("core:1 pu:1").0.max_threads(1).stall_handler(handler).build().unwrap();
+    let executor = watched("core:1 pu:1").0.max_threads(1).watchdog_threshold(PATIENCE);
+    let executor = executor.stall_handler(handler).build().unwrap();
     let blocking = WorkQueue::per_cpu("blocking").build_on(&executor).unwrap();
     let rescued = WorkQueue::per_cpu("rescued").rescuer().build_on(&executor).unwrap();
     let door = Door::default();
     let blocks = waits_at_a_door(&blocking, &door, true);
-    let nap = || std::thread::sleep(THRESHOLD / 10);
+    let nap = || std::thread::sleep(PATIENCE / 30);
     let items: Vec<_> = (0..40).map(|_| rescued.spawn(nap).unwrap()).collect();
     items.into_iter().for_each(|item| item.join().unwrap());
     let early: Vec<_> = told.try_iter().collect();

@@ -449,7 +449,7 @@ fn agree(executor: &Executor, steps: &[Step]) -> Result<(), TestCaseError> {
 fn items_do_what_the_model_does() {
     let executor = Executor::builder()
         .topology(TopologySource::Synthetic("core:1 pu:1".into()))
-        .progress_check(Duration::from_millis(100))
+        .progress_check(Duration::from_secs(1))
         .build()
         .unwrap();
     std::panic::set_hook(Box::new(|report| {

@@ -25,7 +25,7 @@ const A_WHILE: Duration = Duration::from_millis(30);
 fn refused(asked: Detection, faults: Faults) -> Executor {
     let builder = Executor::builder()
         .topology(TopologySource::Synthetic("core:1 pu:1".into()))
-        .progress_check(Duration::from_millis(500))
+        .progress_check(Duration::from_secs(1))
         .detection(asked)
         .probe(Probe::with_faults(faults));
     builder.build().unwrap()
@@ -116,12 +116,18 @@ fn by_clocks_too_who_works_does_not_sleep() {
         }
     };
     let begin = clock::now();
-    let items: Vec<_> = (0..5).map(|_| queue.spawn(work).unwrap()).collect();
-    items.into_iter().for_each(|item| item.join().unwrap());
-    let taken: u64 = executor.undeclared_blockers().iter().map(|offender| offender.count).sum();
-    // Whose CPU is taken by others for milliseconds looks still.
+    let taken = || executor.undeclared_blockers().iter().map(|offender| offender.count).sum::<u64>();
+    // Whose CPU is taken by others for milliseconds looks still: by other tests, or by a worker that came in for that.
+    let mistaken = (0..5).filter(|_| {
+        let before = taken();
+        let (works, waits) = (queue.spawn(work).unwrap(), queue.spawn(|| ()).unwrap());
+        works.join().unwrap();
+        waits.join().unwrap();
+        taken() != before
+    });
+    let mistaken = mistaken.count();
     let is_crowded = clock::now().since(begin) > Duration::from_millis(150);
-    assert!(taken < 5 || is_crowded, "{:?}", executor.undeclared_blockers());
+    assert!(mistaken < 5 || is_crowded, "{:?}", executor.undeclared_blockers());
     assert!(!executor.hogs().is_empty(), "their clocks are read");
 }
 

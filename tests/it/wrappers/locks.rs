@@ -254,8 +254,9 @@ fn a_condition_variable_refuses_a_second_mutex() {
         move || {
             let (first, second, condvar) = &*shared;
             let wait = || condvar.wait_for(&mut second.lock(), Duration::from_micros(1));
-            // Until the first waits, the second may.
-            while std::panic::catch_unwind(AssertUnwindSafe(wait)).is_ok() {}
+            // The first holds its mutex until it waits.
+            drop(first.lock());
+            assert!(std::panic::catch_unwind(AssertUnwindSafe(wait)).is_err());
             assert_eq!(*second.try_lock().expect("its guard has unlocked it"), 3);
             *first.lock() = true;
             assert!(condvar.notify_one());
