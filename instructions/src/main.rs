@@ -18,7 +18,8 @@
 //! read-modify-write is one instruction, and costs as much as twenty.
 //!
 //! * The issuer is counted while all workers are held, a worker while nobody issues: nothing depends on who was faster.
-//!   Only `round-trip` counts both sides of a wake-up, so it varies by some per cent, and has a wider bound.
+//!   Only `round-trip` counts both sides of a wake-up. Whether the joiner has to sleep is up to the system, in all rounds
+//!   of a run or in none, and makes a fifth of the count: it has a wider bound.
 //! * Two kinds of clock stand, so that workers read them as often as they do outside of valgrind; see `clock`.
 //!   A reading of one is a call of a few instructions, which stands for 30 to 40.
 //! * Valgrind knows neither restartable sequences nor the vDSO. So `sched_getcpu` is a system call: about 16 instructions

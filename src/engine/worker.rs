@@ -373,8 +373,8 @@ impl WorkerThread {
         if self.weak_guards.take() != 0 {
             self.leave_may_block();
         }
-        if self.guards.take() != 0 && self.shared.cell.unblock(false) {
-            self.come_back();
+        if self.guards.take() != 0 {
+            self.unblock(false);
         }
     }
 
@@ -387,7 +387,8 @@ impl WorkerThread {
         if self.uncounted {
             self.shared.cell.set_phase(Phase::Between);
         } else if self.shared.cell.end_item() {
-            self.come_back();
+            self.pool.running.come_back();
+            self.has_come_back();
         }
     }
 
@@ -429,11 +430,11 @@ impl WorkerThread {
         self.pool.core.settings.hooks.panicked(&report);
     }
 
+    /// It counts again.
     #[inline]
-    fn come_back(&self) {
+    fn has_come_back(&self) {
         // The system may have put it elsewhere while it slept.
         self.note_cpu();
-        self.pool.running.come_back();
         self.pool.core.environment.active();
     }
 

@@ -10,9 +10,9 @@
 //! a store, since nobody else moves a worker that is blocked.
 //!
 //! Whoever moves the worker out of the pool's count then lowers that, fences, and looks at the work; who moves it back
-//! raises it. The count may be one too high in between, which is made up for by the look, and never too low: somebody who
-//! counts, by his word, may leave the count at any time. The owner, which alone acts on its own word, may raise the count after
-//! the word; the detector raises it before.
+//! raises it. The count may be one too high in between, which is made up for by the look, and never too low: whoever
+//! counts, by the word, may be taken out of the count at any time, by the owner or by the detector. So it is raised before
+//! the word says so. Only between two items, where the detector moves nobody, the owner raises it after the word.
 
 use crate::policy::worker::{Finding, Phase, WorkerState};
 use crate::sys::sync::{AtomicU64, Ordering};
@@ -72,13 +72,16 @@ impl WorkerCell {
         self.change(WorkerState::block)
     }
 
-    /// By the owner, which is blocked, or need not be told. True if it must come back into the count.
+    /// By the owner. True if it was blocked, and has come back into the count.
     #[inline]
-    pub(crate) fn unblock(&self, outer: bool) -> bool {
-        match self.load().phase() {
-            Phase::Blocked => self.write(|state| state.unblock(outer)),
-            _ => false,
+    pub(crate) fn unblock(&self, outer: bool, count: &RunningCell) -> bool {
+        let is_blocked = self.load().phase() == Phase::Blocked;
+        if is_blocked {
+            count.come_back();
+            // Nobody else moves it from there.
+            let _comes_back = self.write(|state| state.unblock(outer));
         }
+        is_blocked
     }
 
     /// By the owner.
@@ -87,10 +90,16 @@ impl WorkerCell {
         self.change(|state| (state.enter_may_block(), ()));
     }
 
-    /// By the owner. True if it must come back into the count.
+    /// By the owner. True if it did block, and has come back into the count.
     #[inline]
-    pub(crate) fn leave_may_block(&self) -> bool {
-        self.change(WorkerState::leave_may_block)
+    pub(crate) fn leave_may_block(&self, count: &RunningCell) -> bool {
+        let seen = self.load();
+        let (next, comes_back) = seen.leave_may_block();
+        if !comes_back && self.replace(seen, next) {
+            return false;
+        }
+        // If it was not, it is blocked now: that is all that the detector says of it there.
+        self.unblock(false, count)
     }
 
     /// By the detector, which has read `seen`, then looked at the thread. It is carried out only if nothing has happened
@@ -109,11 +118,14 @@ impl WorkerCell {
     }
 
     fn found(&self, seen: WorkerState, finding: Finding) -> bool {
-        let change = |next: WorkerState| {
-            let (seen, next) = (seen.into_bits(), next.into_bits());
-            self.0.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        };
-        seen.found(finding).is_some_and(change)
+        seen.found(finding).is_some_and(|next| self.replace(seen, next))
+    }
+
+    /// False if the word is another one by now.
+    #[inline]
+    fn replace(&self, seen: WorkerState, next: WorkerState) -> bool {
+        let (seen, next) = (seen.into_bits(), next.into_bits());
+        self.0.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Where nobody else writes.

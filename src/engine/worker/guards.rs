@@ -42,8 +42,8 @@ impl WorkerThread {
             return;
         }
         self.guards.set(depth - 1);
-        if depth == 1 && self.shared.cell.unblock(self.weak_guards.get() > 0) {
-            self.come_back();
+        if depth == 1 {
+            self.unblock(self.weak_guards.get() > 0);
         }
     }
 
@@ -73,10 +73,18 @@ impl WorkerThread {
         }
     }
 
+    /// `outer`: inside of a guard that says that the item may block.
+    #[inline]
+    pub(super) fn unblock(&self, outer: bool) {
+        if self.shared.cell.unblock(outer, &self.pool.running) {
+            self.has_come_back();
+        }
+    }
+
     #[inline]
     pub(super) fn leave_may_block(&self) {
-        if self.shared.cell.leave_may_block() {
-            self.come_back();
+        if self.shared.cell.leave_may_block(&self.pool.running) {
+            self.has_come_back();
         }
     }
 }

@@ -11,13 +11,16 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 use super::{check, check_all};
+use crate::policy::concurrency::Running;
 use crate::policy::worker::Phase;
 use crate::protocol::attention::AttentionCell;
+use crate::protocol::running::RunningCell;
 use crate::protocol::worker::WorkerCell;
 
 struct Executor {
     attention: AttentionCell,
     workers: [WorkerCell; 2],
+    running: RunningCell,
     /// How often the manager was woken.
     woken: AtomicU64,
 }
@@ -28,12 +31,13 @@ impl Executor {
         let attention = AttentionCell::new();
         attention.watch();
         let workers = [(); 2].map(|()| WorkerCell::new(Phase::Blocked));
-        Arc::new(Self { attention, workers, woken: AtomicU64::new(0) })
+        let running = RunningCell::new(Running::managed(2));
+        Arc::new(Self { attention, workers, running, woken: AtomicU64::new(0) })
     }
 
     /// A worker returns from a guard.
     fn begin(&self, worker: usize) {
-        assert!(self.workers[worker].unblock(false));
+        assert!(self.workers[worker].unblock(false, &self.running));
         if self.attention.active() {
             self.woken.fetch_add(1, Ordering::Relaxed);
         }

@@ -6,7 +6,7 @@
 //! finding about one item was never carried out on another.
 //!
 //! Red under: `asleep-leaves-twice`, `end-item-forgets-asleep`, `end-item-in-two-steps`, `block-in-two-steps`,
-//! `may-block-in-two-steps`, `found-whatever-was-seen`, `counts-by-its-word-first`.
+//! `may-block-in-two-steps`, `found-whatever-was-seen`, `counts-by-its-word-first`, `back-by-its-word-first`.
 
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ fn a_guard_that_may_block_and_the_detector_count_once() {
         let detector = alone.detector(&[Finding::Asleep, Finding::Blocks]);
         let cell = &alone.0.worker(alone.1).cell;
         cell.enter_may_block();
-        alone.come_back(cell.leave_may_block());
+        cell.leave_may_block(&alone.0.running);
         alone.ends_its_item(detector);
     });
 }
@@ -127,8 +127,8 @@ fn a_guard_inside_of_one_that_may_block_and_the_detector_count_once() {
         let cell = &alone.0.worker(alone.1).cell;
         cell.enter_may_block();
         alone.0.block(alone.1);
-        alone.come_back(cell.unblock(true));
-        alone.come_back(cell.leave_may_block());
+        cell.unblock(true, &alone.0.running);
+        cell.leave_may_block(&alone.0.running);
         alone.ends_its_item(detector);
     });
 }

@@ -153,9 +153,7 @@ impl Pool {
 
     /// A guard is left.
     pub(super) fn unblock(&self, id: WorkerId) {
-        if self.worker(id).cell.unblock(false) {
-            self.running.come_back();
-        }
+        self.worker(id).cell.unblock(false, &self.running);
     }
 
     /// The detector has read `seen`, then looked at the thread. True if the worker was moved.
