@@ -20,7 +20,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) use parking_lot::{Condvar, MutexGuard};
 pub(crate) use std::sync::{Arc, atomic::Ordering};
@@ -31,6 +31,9 @@ const YIELD: u64 = 16;
 const SLEEP: u64 = 1024;
 /// For so long at most.
 const NAP_MICROS: u64 = 40;
+/// If that takes longer, others compute here, and each yield may cost a time slice of theirs. For as long again the thread
+/// goes on without: so that takes half of its time at most.
+const LOST: Duration = Duration::from_micros(300);
 
 /// How a thread behaves at its points.
 #[derive(Clone, Copy)]
@@ -39,6 +42,8 @@ struct Temper {
     state: u64,
     /// 0 is the most eager. Threads that differ overtake each other.
     calm: u32,
+    /// Until then it goes on.
+    hurries: Option<Instant>,
 }
 
 thread_local! {
@@ -50,12 +55,17 @@ thread_local! {
 fn point() {
     let mut temper = TEMPER.get().unwrap_or_else(Temper::of_this_thread);
     let drawn = temper.next();
-    TEMPER.set(Some(temper));
-    if drawn % (SLEEP << temper.calm) == 0 {
-        std::thread::sleep(Duration::from_micros((drawn >> 32) % NAP_MICROS));
-    } else if drawn % (YIELD << temper.calm) == 0 {
-        std::thread::yield_now();
+    let nap =
+        (drawn % (SLEEP << temper.calm) == 0).then(|| Duration::from_micros((drawn >> 32) % NAP_MICROS));
+    if nap.is_some() || drawn % (YIELD << temper.calm) == 0 {
+        let begin = Instant::now();
+        if temper.hurries.is_none_or(|end| begin >= end) {
+            nap.map_or_else(std::thread::yield_now, std::thread::sleep);
+            let took = begin.elapsed();
+            temper.hurries = (took > LOST).then(|| begin + 2 * took);
+        }
     }
+    TEMPER.set(Some(temper));
 }
 
 impl Temper {
@@ -71,7 +81,7 @@ impl Temper {
     fn of(seed: u64, thread: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         (seed, thread).hash(&mut hasher);
-        let mut temper = Self { state: hasher.finish(), calm: 0 };
+        let mut temper = Self { state: hasher.finish(), calm: 0, hurries: None };
         temper.calm = (temper.next() % 5) as u32;
         temper
     }

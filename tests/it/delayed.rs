@@ -84,7 +84,7 @@ fn no_delay_leaves_nothing_to_the_manager() {
                 other.mod_delayed(&tick, Duration::from_nanos(1)).unwrap();
             }
         });
-        for n in 1..=stress(20_000) {
+        for n in 1..=stress(if cfg!(cmwq_yields) { 5_000 } else { 20_000 }) {
             queue.mod_delayed(&work, Duration::ZERO).unwrap();
             queue.flush().unwrap();
             if runs.load(Ordering::SeqCst) != n {
@@ -304,7 +304,8 @@ fn very_many_timers_are_armed_moved_and_cancelled() {
     let _limit = time_limit();
     let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
-    let count = stress(100_000);
+    // With yields, each operation takes many times as long.
+    let count = stress(if cfg!(cmwq_yields) { 10_000 } else { 100_000 });
     let mut random = Random(5);
     let works: Vec<Work> = (0..count).map(|_| counting(&runs)).collect();
     for work in &works {
