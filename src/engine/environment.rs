@@ -48,8 +48,8 @@ impl Watch {
         affinity::watched_cpus().is_some_and(|allowed| allowed != *self.present().cpus.allowed())
     }
 
-    /// The calling worker has begun to do something: its phase says so, and a read-modify-write came after that. Costs
-    /// one load, and never waits for a lock.
+    /// The calling worker has begun to do something: its phase says so, and a read-modify-write came after that, or its
+    /// pool's count says so, by one. Costs one load, and never waits for a lock.
     #[inline]
     pub(crate) fn active(&self) {
         if self.attention.active() {

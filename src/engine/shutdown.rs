@@ -75,8 +75,9 @@ impl ExecutorInner {
         self.cancel_timers(&queues);
         self.give_up(&queues);
         queues.iter().for_each(|queue| queue.stop_rescuer());
-        self.core.pools().iter().for_each(|pool| pool.close());
         self.core.manager.stop();
+        // Afterwards: a pool that is made now is among these, or gets no worker.
+        self.core.pools().iter().for_each(|pool| pool.close());
         let threads = self.core.wait_for_threads(until);
         let queues = queues.iter().map(|queue| queue.remains()).filter(QueueRemains::is_something);
         Ok(Remains { queues: queues.collect(), threads })

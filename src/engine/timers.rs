@@ -100,8 +100,8 @@ impl Timers {
 
 impl TimerName {
     /// Arms a timer. True if the manager must be woken for it, by [`wake_manager`](Self::wake_manager) once no lock is
-    /// held. One that is due at once is never due for the manager: who arms it takes it, and queues its item, before
-    /// that returns.
+    /// held. One that is due at once is never due for the manager: who arms it takes it by its name, and queues its item,
+    /// unless somebody who flushes, moves or cancels the item was faster.
     pub(crate) fn set(after: Duration, timer: Timer) -> (Self, bool) {
         let core = Arc::clone(&timer.queue.queue().executor.core);
         let at = if after.is_zero() { Time::NEVER } else { clock::now() + after };

@@ -1,8 +1,8 @@
 //! Does the manager keep an eye on the machine, or has somebody to tell it that there is work again?
 //!
 //! One handshake, which would leave a busy executor unwatched if either side's fence were missing: a worker says by its
-//! phase that it is active, fences, and reads the cell. The manager says here that it rests, fences, and reads the
-//! workers' phases. At least one of the two sees what the other wrote.
+//! phase, or by its pool's count, that it is active, fences, and reads the cell. The manager says here that it rests, fences,
+//! and reads counts and phases. At least one of the two sees what the other wrote.
 
 use crate::sys::sync::{AtomicU64, Ordering, fence, fence_after_update};
 
@@ -19,8 +19,8 @@ impl AttentionCell {
         Self(AtomicU64::new(RESTS))
     }
 
-    /// The caller's phase says that it is active, and a read-modify-write came after that. True if the manager is to be
-    /// woken.
+    /// The caller's phase says that it is active, and a read-modify-write came after that, or its pool's count does, which
+    /// is one. True if the manager is to be woken.
     #[inline]
     pub(crate) fn active(&self) -> bool {
         fence_after_update(); // with `rest`

@@ -68,6 +68,15 @@ fn no_delay_queues_at_once() {
     assert_eq!(*order.lock().unwrap(), [1, 2, 3]);
 }
 
+/// Also by a panic.
+struct StopsWhenDropped(Arc<AtomicBool>);
+
+impl Drop for StopsWhenDropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// spec: W5 (zero delay queues at once): when the call returns, though the manager looks for due timers all the while.
 #[test]
 fn no_delay_leaves_nothing_to_the_manager() {
@@ -75,9 +84,10 @@ fn no_delay_leaves_nothing_to_the_manager() {
     let executor = cpus(2);
     let (queue, other) = (WorkQueue::ordered("q"), WorkQueue::ordered("other"));
     let [queue, other] = [queue, other].map(|builder| builder.build_on(&executor).unwrap());
-    let (runs, stop) = (Arc::new(AtomicUsize::new(0)), AtomicBool::new(false));
+    let (runs, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let work = counting(&runs);
     std::thread::scope(|scope| {
+        let _stops = StopsWhenDropped(Arc::clone(&stop));
         scope.spawn(|| {
             let tick = Work::new(|| ());
             while !stop.load(Ordering::Relaxed) {
@@ -87,12 +97,8 @@ fn no_delay_leaves_nothing_to_the_manager() {
         for n in 1..=stress(if cfg!(cmwq_yields) { 5_000 } else { 20_000 }) {
             queue.mod_delayed(&work, Duration::ZERO).unwrap();
             queue.flush().unwrap();
-            if runs.load(Ordering::SeqCst) != n {
-                stop.store(true, Ordering::Relaxed);
-                panic!("the flush did not wait for number {n}");
-            }
+            assert_eq!(runs.load(Ordering::SeqCst), n, "the flush did not wait");
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }
 

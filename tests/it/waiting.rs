@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use cmwq::{JoinError, JoinHandle, WaitError, Work, WorkQueue, WorkQueueBuilder};
 
-use crate::support::{Door, Random, SOON, cpus, on_each_executor, one_cpu, stress, time_limit};
+use crate::support::{
+    Door, Random, SOON, cpus, falls_asleep, on_each_executor, one_cpu, stress, thread_id, time_limit,
+};
 
 /// Queues that have one slot for all items of an executor of one CPU.
 fn with_one_slot() -> [WorkQueueBuilder; 5] {
@@ -295,21 +297,20 @@ fn an_item_of_a_scope_cannot_wait_for_the_one_that_opened_it() {
     // Nor can it have one that needs the slot of an item which waits for it.
     let there = WorkQueue::ordered("there").build_on(&executor).unwrap();
     let (give, take) = hand_over::<JoinHandle<cmwq::QueueError>>();
-    let (tell, told) = mpsc::channel();
+    let ((tell, told), (tell_id, id)) = (mpsc::channel(), mpsc::channel());
     let inner = there.clone();
     let opener = queue.spawn(move || {
-        let spawn_until_refused = || {
-            inner
-                .scope(|s| s.spawn(|| ()).map(|handle| handle.cancel()).map_err(cmwq::QueueError::from))
-                .unwrap()
-        };
-        let refused = std::iter::repeat_with(|| {
-            cmwq::blocking(|| std::thread::sleep(Duration::from_micros(200)));
-            spawn_until_refused()
-        });
-        refused.filter_map(Result::err).next().unwrap()
+        let holder = cmwq::blocking(|| id.recv_timeout(SOON)).unwrap();
+        cmwq::blocking(|| falls_asleep("the holder waits for this item", holder));
+        let spawn = inner.scope(|s| s.spawn(|| ()).map(|item| item.cancel()).map_err(cmwq::QueueError::from));
+        spawn.unwrap().unwrap_err()
     });
-    let holder = there.spawn(move || tell.send(take().join().unwrap()).unwrap()).unwrap();
+    let holder = there.spawn(move || {
+        let opener = take();
+        tell_id.send(thread_id()).unwrap();
+        tell.send(opener.join().unwrap()).unwrap();
+    });
+    let holder = holder.unwrap();
     give.send(opener.unwrap()).unwrap();
     assert_eq!(told.recv_timeout(SOON).unwrap(), cmwq::QueueError::WouldDeadlock);
     holder.join().unwrap();

@@ -213,7 +213,10 @@ impl Pool {
     pub(crate) fn is_active(&self) -> bool {
         let at_work = |phase| !matches!(phase, Phase::Idle | Phase::Blocked | Phase::Exiting);
         let is_served = || !self.binding.state.lock().guests.is_empty();
-        self.state.lock().workers.iter().filter_map(Slot::phase).any(at_work) || is_served()
+        // Who leaves a guard is counted before its phase is seen.
+        self.running.load().running() > 0
+            || self.state.lock().workers.iter().filter_map(Slot::phase).any(at_work)
+            || is_served()
     }
 }
 

@@ -44,7 +44,8 @@ impl Executor {
     }
 
     fn is_active(&self) -> bool {
-        self.workers.iter().any(|worker| worker.load().phase() == Phase::Running)
+        // By the count alone: where a read-modify-write is a fence, the phase may be seen later.
+        self.running.load().running() > 0
     }
 
     /// As the manager does when its deadline comes. True if it goes on.

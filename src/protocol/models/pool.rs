@@ -200,6 +200,7 @@ impl Pool {
             Rest::Exit => {
                 drop(crew);
                 cell.set_phase(Phase::Exiting);
+                self.look();
             }
         }
     }
