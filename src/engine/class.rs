@@ -202,6 +202,10 @@ impl Class {
         let _set = self.pools[pod as usize].set(Arc::downgrade(&pool));
         drop(members);
         core.register(&pool);
+        if core.manager.is_stopped() {
+            // Whoever closes all pools at a shutdown may have asked for them before this one was among them.
+            pool.close();
+        }
         // The CPUs may have changed since it was made, and before it could be found.
         pool.adapt(&core.environment.present());
         Some(pool)

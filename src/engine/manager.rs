@@ -158,6 +158,11 @@ impl ManagerHandle {
         }
     }
 
+    /// Is it to end, or has it ended?
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.inbox.lock().stop
+    }
+
     /// The executor is done with: the manager ends.
     pub(crate) fn stop(&self) {
         let mut inbox = self.inbox.lock();

@@ -46,9 +46,9 @@
 //! here: a pool's `state` and its `binding`; which thread a worker is (held over the call that binds it); what of the
 //! machine may be used; a queue's `making` (shards being made, routes being turned, what was asked of the queue; takes
 //! the locks of both registers, of an executor's `defaults`, of classes, routes and pools inside); a route's plug (takes
-//! that of the pool inside that the route leaves); an executor's `defaults`; a class's `members` (pools being made, opened
-//! and closed; takes that of the register of pools, those of its pools, and that of what may be used, inside); the
-//! register of pools in `core`, and that of queues; the manager's `inbox`; the map of `timers`;
+//! that of the pool inside that the route leaves); an executor's `defaults`; the register of pools in `core` (takes that of a
+//! new class inside, which is opened there), and that of queues; a class's `members` (pools being made, opened and closed;
+//! takes those of its pools, and that of what may be used, inside); the manager's `inbox`; the map of `timers`;
 //! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls` (taken inside a pool's `state` by who calls it); a flush's `turn`; an
 //! item's ledger (takes that of the timers inside); a worker's `description`; which detection is
 //! in force; the counts of offenders; the lists of `tally` (tables, numbers, which worker has a table); in debug builds, the register of `waits` (takes those of a flush, an item and a scope's roll inside).

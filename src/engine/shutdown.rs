@@ -76,7 +76,7 @@ impl ExecutorInner {
         self.give_up(&queues);
         queues.iter().for_each(|queue| queue.stop_rescuer());
         self.core.manager.stop();
-        // Afterwards: a pool that is made now is among these, or gets no worker.
+        // Afterwards: a pool that is made now is among these, or is closed by whoever makes it.
         self.core.pools().iter().for_each(|pool| pool.close());
         let threads = self.core.wait_for_threads(until);
         let queues = queues.iter().map(|queue| queue.remains()).filter(QueueRemains::is_something);

@@ -146,8 +146,7 @@ impl WorkerThread {
     fn live(&self, mut rest: Rest) {
         loop {
             let reserved = match rest {
-                // Somebody may have pushed while this worker counted, and the pool be open again.
-                Rest::Exit => return self.pool.look(),
+                Rest::Exit => return,
                 Rest::Start(reserved, prepare) => self.prepare(reserved, prepare),
                 Rest::Park(cull_at) => {
                     if let Some(at) = cull_at {

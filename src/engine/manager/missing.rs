@@ -38,9 +38,10 @@ fn try_again() {
 }
 
 impl ManagerHandle {
-    /// Is nobody there whom a request could be put to?
+    /// Is nobody there whom a request could be put to, for now or any more?
     pub(crate) fn is_missing(&self) -> bool {
-        matches!(self.inbox.lock().state, ThreadState::Missing { .. })
+        let inbox = self.inbox.lock();
+        inbox.stop || matches!(inbox.state, ThreadState::Missing { .. })
     }
 
     /// If the manager is missing, tries to make it, unless that was tried within the last second. True if there is one.

@@ -18,12 +18,14 @@ impl Pool {
         }
     }
 
-    /// Whoever was reserved before the pool was opened, and is not made yet, is asked for.
+    /// Whoever was reserved before the pool was opened, and is not made yet, is asked for. And a worker that has left it
+    /// since it was closed has not looked at the work: somebody may have pushed while that one counted.
     pub(crate) fn attend(&self) {
         let prepare = self.state.lock().crew.attend();
         if prepare == Prepare::CreateSpare && !self.ask_for_worker() {
             self.nobody_comes();
         }
+        self.look();
     }
 
     /// Nobody will push any more: the idle workers leave, the others when they are done.

@@ -200,7 +200,6 @@ impl Pool {
             Rest::Exit => {
                 drop(crew);
                 cell.set_phase(Phase::Exiting);
-                self.look();
             }
         }
     }
