@@ -75,13 +75,13 @@ impl WorkerCell {
     /// By the owner. True if it was blocked, and has come back into the count.
     #[inline]
     pub(crate) fn unblock(&self, outer: bool, count: &RunningCell) -> bool {
-        let is_blocked = self.load().phase() == Phase::Blocked;
-        if is_blocked {
+        let (next, comes_back) = self.load().unblock(outer);
+        if comes_back {
             count.come_back();
             // Nobody else moves it from there.
-            let _comes_back = self.write(|state| state.unblock(outer));
+            self.write(|_blocked| (next, ()));
         }
-        is_blocked
+        comes_back
     }
 
     /// By the owner.

@@ -11,8 +11,8 @@ impl WorkQueue {
     /// they wanted to queue is untouched. An item that is pending is still found pending by everybody.
     ///
     /// Items that queue themselves again and again never let it end. A timer that fires meanwhile is held until the
-    /// drain has ended; one that fires just then may come before it. Several drains at once are possible: outsiders are refused until the last one has ended. A
-    /// frozen queue is drained when it has thawed.
+    /// drain has ended; one that fires just then may come before it. Several drains at once are possible: outsiders are
+    /// refused until the last one has ended. A frozen queue is drained when it has thawed.
     ///
     /// # Examples
     ///
