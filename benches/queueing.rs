@@ -25,6 +25,8 @@
 #![allow(missing_docs, reason = "a bench has no documentation but its header")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
+#[path = "../examples/support/burn.rs"]
+mod burn;
 mod figures;
 
 use std::hint::black_box;
@@ -33,10 +35,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use burn::burn;
 use cmwq::blocking::sync;
 use cmwq::{Attrs, BlockingGuard, CpuSet, Executor, JoinHandle, Work, WorkQueue, WorkQueueBuilder, blocking};
 use criterion::{Criterion, Throughput};
-use rustix::time::{ClockId, clock_gettime};
 
 use figures::{Aim, Figures};
 
@@ -429,18 +431,6 @@ fn mixed_load(criterion: &mut Criterion, figures: &Figures) {
         });
     });
     group.finish();
-}
-
-/// Keeps a CPU busy for so much of this thread's CPU time.
-fn burn(time: Duration) {
-    let now = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
-    };
-    let end = now() + time;
-    while now() < end {
-        std::hint::spin_loop();
-    }
 }
 
 #[derive(Default)]

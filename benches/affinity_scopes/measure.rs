@@ -4,6 +4,8 @@ use std::error::Error;
 use std::thread;
 use std::time::Duration;
 
+use fastrand::Rng;
+
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::args::Args;
@@ -11,7 +13,6 @@ use super::machine::Machine;
 use super::plan::{self, Row, Scenario};
 use super::report::Measured;
 use super::slice::{Bed, Workload};
-use super::stats::Random;
 
 /// Between slices: what a row's executor has still to do when its work is done is not the next row's loss.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -41,7 +42,7 @@ fn measure(
     let beds = rows.iter().map(|row| Bed::new(row, machine)).collect::<Result<Vec<_>, _>>()?;
     let mut workload = Workload::new(&scenario, args.slice);
     let mut order: Vec<usize> = (0..rows.len()).collect();
-    let mut random = Random(scenario.number as u64);
+    let mut random = Rng::with_seed(scenario.number as u64);
     let mut slices = vec![Vec::new(); rows.len()];
     let warm_up = std::iter::once(None);
     for round in warm_up.chain((0..args.runs).flat_map(|_| (0..args.rounds).map(Some))) {

@@ -1,8 +1,7 @@
 //! Scenarios and rows for a machine, and where issuers are in which round.
 
 use cmwq::AffinityScope;
-
-use super::stats::Random;
+use fastrand::Rng;
 
 /// Blocks in flight of each issuer, where there is enough work, as in the documentation.
 const ENOUGH: usize = 64;
@@ -84,7 +83,7 @@ impl Scenario {
     pub(crate) fn cpus_of_round(&self, round: usize) -> Vec<usize> {
         let cycle = (self.cpus / self.issuers).max(1);
         let mut cpus: Vec<usize> = (0..self.cpus).collect();
-        Random((round / cycle) as u64).shuffle(&mut cpus);
+        Rng::with_seed((round / cycle) as u64).shuffle(&mut cpus);
         cpus.rotate_left(round % cycle * self.issuers);
         cpus
     }

@@ -1,5 +1,7 @@
 //! Means, paired ratios, and how sure they are.
 
+use fastrand::Rng;
+
 /// Samples drawn from the sample, for an interval.
 const RESAMPLES: usize = 10_000;
 
@@ -18,10 +20,6 @@ pub(crate) struct Ratio {
     pub(crate) low: f64,
     pub(crate) high: f64,
 }
-
-/// Numbers that look random (SplitMix64), always the same from one seed.
-#[derive(Clone, Debug)]
-pub(crate) struct Random(pub(crate) u64);
 
 impl Spread {
     /// Of at least one value.
@@ -43,12 +41,12 @@ impl Ratio {
         assert_eq!(of.len(), to.len(), "pairs have two sides");
         let mut logarithms: Vec<f64> = of.iter().zip(to).map(|(of, to)| (of / to).ln()).collect();
         logarithms.sort_by(f64::total_cmp);
-        let mut random = Random(logarithms.len() as u64);
+        let mut random = Rng::with_seed(logarithms.len() as u64);
         let mut times = vec![0; logarithms.len()];
         let mut means: Vec<f64> = (0..RESAMPLES)
             .map(|_| {
                 times.fill(0);
-                (0..times.len()).for_each(|_| times[random.below(logarithms.len())] += 1);
+                (0..times.len()).for_each(|_| times[random.usize(..logarithms.len())] += 1);
                 mean_of_middle(&logarithms, &times)
             })
             .collect();
@@ -75,25 +73,4 @@ fn mean_of_middle(ascending: &[f64], times: &[u32]) -> f64 {
         passed = end;
     }
     sum / (to - from)
-}
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// Less than `limit`, which is small: no number is noticeably more likely than another.
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-
-    pub(crate) fn shuffle<T>(&mut self, values: &mut [T]) {
-        for last in (1..values.len()).rev() {
-            values.swap(last, self.below(last + 1));
-        }
-    }
 }

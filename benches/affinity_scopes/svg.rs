@@ -1,12 +1,13 @@
 //! A picture of the tables: a bar for each row, with its standard deviation.
 
-use std::fmt::Write;
+#[path = "../../examples/support/picture.rs"]
+mod picture;
 
 use super::plan::Role;
 use super::report::{Line, Table};
 use super::table;
+use picture::{Picture, WIDTH};
 
-const WIDTH: f64 = 820.0;
 const LEFT: f64 = 150.0;
 const RIGHT: f64 = 250.0;
 const TOP: f64 = 84.0;
@@ -17,55 +18,28 @@ const TITLE: f64 = 44.0;
 /// Lines of the grid on each scale.
 const STEPS: u32 = 4;
 
-/// Colours for a light page and for a dark one. The picture paints its own ground, so it can be read on either.
-const STYLE: &str = "\
-    text { font: 13px system-ui, sans-serif; fill: #1f2328 }
-    .title { font-size: 16px; font-weight: 600 }
-    .scenario { font-weight: 600 }
-    .small { font-size: 11px; fill: #59636e }
-    .ground { fill: #ffffff }
-    .grid { stroke: #d1d9e0; stroke-width: 1 }
-    .free { fill: #54aeff }
-    .strict { fill: #bc4c00 }
-    .other { fill: #818b98 }
-    .deviation { stroke: #1f2328; stroke-width: 1.5 }
-    @media (prefers-color-scheme: dark) {
-      text { fill: #f0f6fc }
-      .small { fill: #9198a1 }
-      .ground { fill: #0d1117 }
-      .grid { stroke: #3d444d }
-      .free { fill: #1f6feb }
-      .strict { fill: #f0883e }
-      .other { fill: #656c76 }
-      .deviation { stroke: #f0f6fc }
-    }
-";
-
 /// The whole picture.
 pub(crate) fn picture(tables: &[Table]) -> String {
     let height = TOP + tables.iter().map(height_of).sum::<f64>() + 8.0;
-    let mut picture = Picture(String::new());
-    picture.element(&format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
-         height=\"{height}\" role=\"img\">"
-    ));
-    let title = "Affinity scopes: SHA-512 of 32 KiB blocks";
-    picture.element(&format!("<title>{title}</title>"));
-    picture.element(&format!("<style>\n{STYLE}  </style>"));
-    picture.element(&format!("<rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\" rx=\"6\"/>"));
-    picture.label(16.0, 28.0, "title", "start", title);
+    let mut picture = Picture::begin("Affinity scopes: SHA-512 of 32 KiB blocks", height);
     let runs = tables.first().map_or(0, |table| table.runs);
     let summary =
         format!("MiB/s, mean and standard deviation of {runs} runs; CPU utilisation; against the best row");
-    picture.label(16.0, 50.0, "small", "start", &summary);
-    picture.legend();
+    picture.label("small", (16.0, 50.0), "start", &summary);
+    picture.legend(
+        60.0,
+        &[
+            ("blue", "not strict", WIDTH - 320.0),
+            ("orange", "strict", WIDTH - 220.0),
+            ("grey", "for comparison", WIDTH - 145.0),
+        ],
+    );
     let mut top = TOP;
     for table in tables {
-        picture.scenario(table, top);
+        scenario(&mut picture, table, top);
         top += height_of(table);
     }
-    picture.0.push_str("</svg>\n");
-    picture.0
+    picture.end()
 }
 
 fn height_of(table: &Table) -> f64 {
@@ -82,81 +56,37 @@ fn scale(table: &Table) -> f64 {
 
 fn class_of(line: &Line) -> &'static str {
     match line.row.role {
-        Role::Competes if line.row.strict => "strict",
-        Role::Competes => "free",
-        Role::Again | Role::Limit => "other",
+        Role::Competes if line.row.strict => "orange",
+        Role::Competes => "blue",
+        Role::Again | Role::Limit => "grey",
     }
 }
 
-struct Picture(String);
-
-impl Picture {
-    fn element(&mut self, element: &str) {
-        let indent = if element.starts_with("<svg") { "" } else { "  " };
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.0, "{indent}{element}");
+fn scenario(picture: &mut Picture, table: &Table, top: f64) {
+    let scenario = &table.scenario;
+    let title = format!("Scenario {}: {}", scenario.number, scenario.title);
+    picture.label("strong", (16.0, top + 18.0), "start", &title);
+    picture.label("small", (16.0, top + 34.0), "start", &scenario.load());
+    let (scale, first) = (scale(table), top + TITLE);
+    let x = |value: f64| LEFT + (WIDTH - LEFT - RIGHT) * value / scale;
+    let bottom = first + ROW * table.lines.len() as f64;
+    for step in 0..=STEPS {
+        let value = scale * f64::from(step) / f64::from(STEPS);
+        picture.line("grid", (x(value), first), (x(value), bottom + 4.0));
+        picture.label("small", (x(value), bottom + 18.0), "middle", &format!("{value:.0}"));
     }
-
-    fn label(&mut self, x: f64, y: f64, class: &str, anchor: &str, text: &str) {
-        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-        self.element(&format!(
-            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"
-        ));
+    for (number, line) in table.lines.iter().enumerate() {
+        bar(picture, line, first + ROW * number as f64, x);
     }
+}
 
-    fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
-        self.element(&format!(
-            "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
-        ));
-    }
-
-    fn legend(&mut self) {
-        let labels = [("free", "not strict"), ("strict", "strict"), ("other", "for comparison")];
-        let mut x = WIDTH - 320.0;
-        for (class, text) in labels {
-            self.element(&format!(
-                "<rect class=\"{class}\" x=\"{x:.1}\" y=\"60\" width=\"14\" height=\"14\" rx=\"2\"/>"
-            ));
-            self.label(x + 20.0, 71.5, "small", "start", text);
-            x += 40.0 + 6.0 * text.len() as f64;
-        }
-    }
-
-    fn scenario(&mut self, table: &Table, top: f64) {
-        let scenario = &table.scenario;
-        let title = format!("Scenario {}: {}", scenario.number, scenario.title);
-        self.label(16.0, top + 18.0, "scenario", "start", &title);
-        self.label(16.0, top + 34.0, "small", "start", &scenario.load());
-        let (scale, first) = (scale(table), top + TITLE);
-        let x = |value: f64| LEFT + (WIDTH - LEFT - RIGHT) * value / scale;
-        let bottom = first + ROW * table.lines.len() as f64;
-        for step in 0..=STEPS {
-            let value = scale * f64::from(step) / f64::from(STEPS);
-            self.line("grid", (x(value), first), (x(value), bottom + 4.0));
-            self.label(x(value), bottom + 18.0, "small", "middle", &format!("{value:.0}"));
-        }
-        for (number, line) in table.lines.iter().enumerate() {
-            self.bar(line, first + ROW * number as f64, x);
-        }
-    }
-
-    fn bar(&mut self, line: &Line, top: f64, x: impl Fn(f64) -> f64) {
-        let (y, middle) = (top + (ROW - BAR) / 2.0, top + ROW / 2.0);
-        let spread = line.bandwidth;
-        self.label(LEFT - 10.0, middle + 4.5, "name", "end", &line.row.name);
-        self.element(&format!(
-            "<rect class=\"{}\" x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{BAR:.1}\"/>",
-            class_of(line),
-            x(0.0),
-            x(spread.mean) - x(0.0)
-        ));
-        let (low, high) = (x((spread.mean - spread.deviation).max(0.0)), x(spread.mean + spread.deviation));
-        self.line("deviation", (low, middle), (high, middle));
-        for end in [low, high] {
-            self.line("deviation", (end, middle - 4.0), (end, middle + 4.0));
-        }
-        let best = line.to_best.map_or("best".into(), |ratio| format!("{} %", table::loss(&ratio)));
-        let text = format!("{:.0} MiB/s, {:.1} % CPU, {best}", spread.mean, line.utilisation.mean);
-        self.label(WIDTH - RIGHT + 14.0, middle + 4.5, "small", "start", &text);
-    }
+fn bar(picture: &mut Picture, line: &Line, top: f64, x: impl Fn(f64) -> f64) {
+    let (y, middle) = (top + (ROW - BAR) / 2.0, top + ROW / 2.0);
+    let spread = line.bandwidth;
+    picture.label("name", (LEFT - 10.0, middle + 4.5), "end", &line.row.name);
+    picture.bar(class_of(line), (x(0.0), y), (x(spread.mean) - x(0.0), BAR));
+    picture.range(middle, x((spread.mean - spread.deviation).max(0.0)), x(spread.mean + spread.deviation));
+    let best = line.to_best.map_or("best".into(), |ratio| format!("{} %", table::loss(&ratio)));
+    let text = format!("{:.0} MiB/s, {:.1} % CPU, {best}", spread.mean, line.utilisation.mean);
+    picture.label("small", (WIDTH - RIGHT + 14.0, middle + 4.5), "start", &text);
 }

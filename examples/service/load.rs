@@ -1,10 +1,13 @@
 //! Something to look at: the background work of a shop that sells pictures, so many items a second.
 
-use std::hint;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+#[path = "../support/burn.rs"]
+mod burn;
+
+use burn::burn;
 use cmwq::{BuildQueueError, PeriodicHandle, WorkQueue, WorkQueueBuilder};
 
 /// So often items are queued.
@@ -28,13 +31,6 @@ struct Kind {
     queue: fn() -> WorkQueueBuilder,
     item: fn(),
     in_a_thousand: u64,
-}
-
-fn burn(time: Duration) {
-    let end = Instant::now() + time;
-    while Instant::now() < end {
-        hint::spin_loop();
-    }
 }
 
 fn thumbnail() {

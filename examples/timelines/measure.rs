@@ -7,7 +7,11 @@
 use std::time::{Duration, Instant};
 
 use cmwq::{BuildExecutorError, BuildQueueError, CpuSet, Executor, JoinHandle, WorkQueue, blocking};
-use rustix::time::{ClockId, clock_gettime};
+
+#[path = "../support/burn.rs"]
+mod burn;
+
+use burn::burn;
 
 use crate::scenario::{BURN, ITEMS, SLEEP, Timeline, Times};
 
@@ -111,7 +115,7 @@ fn finished(handle: JoinHandle<Stamps>) -> Stamps {
 /// What an item does: burn, sleep, and perhaps burn again.
 fn item(burns: u32, guards: Guards) -> Stamps {
     let start = Instant::now();
-    burn();
+    burn(Duration::from_millis(BURN));
     let sleep = Instant::now();
     let nap = || std::thread::sleep(Duration::from_millis(SLEEP));
     match guards {
@@ -120,21 +124,9 @@ fn item(burns: u32, guards: Guards) -> Stamps {
     }
     let wake = Instant::now();
     if burns > 1 {
-        burn();
+        burn(Duration::from_millis(BURN));
     }
     Stamps([start, sleep, wake, Instant::now()])
-}
-
-/// Keeps the CPU busy for so much of this thread's CPU time.
-fn burn() {
-    let now = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
-    };
-    let end = now() + Duration::from_millis(BURN);
-    while now() < end {
-        std::hint::spin_loop();
-    }
 }
 
 impl Stamps {

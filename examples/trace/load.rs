@@ -1,11 +1,14 @@
 //! Items of all kinds.
 
 use std::error::Error;
-use std::hint;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+#[path = "../support/burn.rs"]
+mod burn;
+
+use burn::burn;
 use cmwq::{Executor, Work, WorkQueue};
 
 /// How many items have begun.
@@ -13,13 +16,6 @@ static ITEMS: AtomicU64 = AtomicU64::new(0);
 
 const fn millis(number: u64) -> Duration {
     Duration::from_millis(number)
-}
-
-fn burn(time: Duration) {
-    let end = Instant::now() + time;
-    while Instant::now() < end {
-        hint::spin_loop();
-    }
 }
 
 fn thumbnail() {

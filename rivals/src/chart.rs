@@ -1,13 +1,15 @@
 //! A picture of a case: a bar for each row, with the middle half of its runs.
 
-use std::fmt::Write;
+#[path = "../../examples/support/picture.rs"]
+mod picture;
+
+use picture::{Picture, WIDTH};
 
 use crate::report::{CaseReport, Row};
 use crate::rival::Part;
 use crate::stats::Spread;
 use crate::unit::Better;
 
-const WIDTH: f64 = 820.0;
 const LEFT: f64 = 200.0;
 const RIGHT: f64 = 150.0;
 const TOP: f64 = 62.0;
@@ -17,29 +19,6 @@ const BAR: f64 = 15.0;
 const STEPS: u32 = 4;
 /// Where values are further apart than this, the scale is logarithmic.
 const FAR: f64 = 30.0;
-
-/// Colours for a light page and for a dark one. The picture paints its own ground, so it can be read on either.
-const STYLE: &str = "\
-    text { font: 13px system-ui, sans-serif; fill: #1f2328 }
-    .title { font-size: 16px; font-weight: 600 }
-    .small { font-size: 11px; fill: #59636e }
-    .ground { fill: #ffffff }
-    .grid { stroke: #d1d9e0; stroke-width: 1 }
-    .cmwq { fill: #54aeff }
-    .pool { fill: #bc4c00 }
-    .floor { fill: #818b98 }
-    .spread { stroke: #1f2328; stroke-width: 1.5 }
-    @media (prefers-color-scheme: dark) {
-      text { fill: #f0f6fc }
-      .small { fill: #9198a1 }
-      .ground { fill: #0d1117 }
-      .grid { stroke: #3d444d }
-      .cmwq { fill: #1f6feb }
-      .pool { fill: #f0883e }
-      .floor { fill: #656c76 }
-      .spread { stroke: #f0f6fc }
-    }
-";
 
 /// How far a value is along the scale, from 0 to 1, and where the lines of the grid are.
 enum Scale {
@@ -101,9 +80,16 @@ pub(crate) fn picture(report: &CaseReport) -> String {
     let mut picture = Picture::begin(&report.case.name(), height);
     let logarithmic = if matches!(scale, Scale::Logarithmic { .. }) { "; logarithmic scale" } else { "" };
     let text = format!("{}{logarithmic}; the line spans the middle half of all runs", summary(report));
-    picture.label(16.0, 48.0, "small", "start", &text);
-    picture.legend();
-    picture.grid(&scale, report.rows.len());
+    picture.label("small", (16.0, 48.0), "start", &text);
+    picture.legend(
+        18.0,
+        &[
+            ("blue", "cmwq", WIDTH - 270.0),
+            ("orange", "pools", WIDTH - 195.0),
+            ("grey", "channel, threads", WIDTH - 120.0),
+        ],
+    );
+    grid(&mut picture, &scale, report.rows.len());
     for (number, row) in report.rows.iter().enumerate() {
         let top = TOP + ROW * number as f64;
         let text = match (&row.trouble, row.cells.first().copied().flatten()) {
@@ -111,10 +97,9 @@ pub(crate) fn picture(report: &CaseReport) -> String {
             (None, Some(spread)) => measure.unit.full(spread.median),
             (None, None) => "not measured".into(),
         };
-        picture.row(row, top, spread(row), &scale, &text);
+        bar(&mut picture, row, top, spread(row), &scale, &text);
     }
-    picture.0.push_str("</svg>\n");
-    picture.0
+    picture.end()
 }
 
 /// What the bars stand for, in a few words.
@@ -129,9 +114,9 @@ pub(crate) fn summary(report: &CaseReport) -> String {
 
 fn class_of(part: Part) -> &'static str {
     match part {
-        Part::Floor | Part::Threads => "floor",
-        Part::Pool | Part::Apart => "pool",
-        _ => "cmwq",
+        Part::Floor | Part::Threads => "grey",
+        Part::Pool | Part::Apart => "orange",
+        _ => "blue",
     }
 }
 
@@ -139,81 +124,26 @@ fn x(place: f64) -> f64 {
     LEFT + (WIDTH - LEFT - RIGHT) * place
 }
 
-struct Picture(String);
-
-impl Picture {
-    fn begin(title: &str, height: f64) -> Self {
-        let mut picture = Self(String::new());
-        picture.element(&format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
-             height=\"{height}\" role=\"img\">"
-        ));
-        picture.element(&format!("<title>{title}</title>"));
-        picture.element(&format!("<style>\n{STYLE}  </style>"));
-        picture.element(&format!("<rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\" rx=\"6\"/>"));
-        picture.label(16.0, 28.0, "title", "start", title);
-        picture
+fn grid(picture: &mut Picture, scale: &Scale, rows: usize) {
+    let bottom = TOP + ROW * rows as f64;
+    for value in scale.lines() {
+        let x = x(scale.place(value));
+        picture.line("grid", (x, TOP), (x, bottom + 4.0));
+        let text = format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned();
+        picture.label("small", (x, bottom + 18.0), "middle", &text);
     }
+}
 
-    fn element(&mut self, element: &str) {
-        let indent = if element.starts_with("<svg") { "" } else { "  " };
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.0, "{indent}{element}");
-    }
-
-    fn label(&mut self, x: f64, y: f64, class: &str, anchor: &str, text: &str) {
-        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-        self.element(&format!(
-            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"
-        ));
-    }
-
-    fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
-        self.element(&format!(
-            "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
-        ));
-    }
-
-    fn legend(&mut self) {
-        for (number, (class, text)) in
-            [("cmwq", "cmwq"), ("pool", "pools"), ("floor", "channel, threads")].into_iter().enumerate()
-        {
-            let x = WIDTH - 270.0 + 75.0 * number as f64;
-            self.element(&format!(
-                "<rect class=\"{class}\" x=\"{x:.1}\" y=\"19\" width=\"10\" height=\"10\"/>"
-            ));
-            self.label(x + 15.0, 28.0, "small", "start", text);
-        }
-    }
-
-    fn grid(&mut self, scale: &Scale, rows: usize) {
-        let bottom = TOP + ROW * rows as f64;
-        for value in scale.lines() {
-            let x = x(scale.place(value));
-            self.line("grid", (x, TOP), (x, bottom + 4.0));
-            let text = format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned();
-            self.label(x, bottom + 18.0, "small", "middle", &text);
-        }
-    }
-
-    fn row(&mut self, row: &Row, top: f64, spread: Option<Spread>, scale: &Scale, text: &str) {
-        let (y, middle) = (top + (ROW - BAR) / 2.0, top + ROW / 2.0);
-        self.label(LEFT - 10.0, middle + 4.5, "name", "end", row.rival.name);
-        let Some(spread) = spread else {
-            return self.label(LEFT + 8.0, middle + 4.0, "small", "start", text);
-        };
-        let [end, low, high] = [spread.median, spread.low, spread.high].map(|value| x(scale.place(value)));
-        self.element(&format!(
-            "<rect class=\"{}\" x=\"{LEFT:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{BAR:.1}\"/>",
-            class_of(row.rival.can.part),
-            end - LEFT
-        ));
-        self.line("spread", (low, middle), (high, middle));
-        for end in [low, high] {
-            self.line("spread", (end, middle - 4.0), (end, middle + 4.0));
-        }
-        self.label(WIDTH - RIGHT + 14.0, middle + 4.0, "small", "start", text);
-    }
+fn bar(picture: &mut Picture, row: &Row, top: f64, spread: Option<Spread>, scale: &Scale, text: &str) {
+    let (y, middle) = (top + (ROW - BAR) / 2.0, top + ROW / 2.0);
+    picture.label("name", (LEFT - 10.0, middle + 4.5), "end", row.rival.name);
+    let Some(spread) = spread else {
+        return picture.label("small", (LEFT + 8.0, middle + 4.0), "start", text);
+    };
+    let [end, low, high] = [spread.median, spread.low, spread.high].map(|value| x(scale.place(value)));
+    picture.bar(class_of(row.rival.can.part), (LEFT, y), (end - LEFT, BAR));
+    picture.range(middle, low, high);
+    picture.label("small", (WIDTH - RIGHT + 14.0, middle + 4.0), "start", text);
 }
 
 #[cfg(test)]
@@ -236,8 +166,8 @@ mod tests {
     fn a_picture_has_a_bar_for_each_row_that_came_to_its_end() {
         let picture =
             picture(&report("dep", &[("rayon", None), ("cmwq", Some(0.001)), ("blocking", Some(0.9))]));
-        assert_eq!(picture.matches("class=\"pool\"").count(), 1 + 1, "and one in the legend");
-        assert_eq!(picture.matches("class=\"cmwq\"").count(), 1 + 1);
+        assert_eq!(picture.matches("class=\"orange\"").count(), 1 + 1, "and one in the legend");
+        assert_eq!(picture.matches("class=\"blue\"").count(), 1 + 1);
         assert!(picture.contains("stuck after 5 s") && picture.contains("logarithmic"));
         assert_eq!(picture.matches("<svg").count(), picture.matches("</svg>").count());
     }

@@ -4,21 +4,11 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Thread};
-use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+#[path = "../../examples/support/burn.rs"]
+mod burn;
 
-/// Keeps a CPU busy for so much of this thread's CPU time: who is preempted has not worked meanwhile.
-pub(crate) fn burn(time: Duration) {
-    let now = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
-    };
-    let end = now() + time;
-    while now() < end {
-        std::hint::spin_loop();
-    }
-}
+pub(crate) use burn::burn;
 
 /// A fixed amount of work: so many multiplications, each of which needs the one before, of some nanosecond.
 pub(crate) fn work(steps: u32, seed: u64) -> u64 {

@@ -3,13 +3,15 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+
 use crate::args::Args;
 use crate::bed::COMMON;
 use crate::child::{Outcome, Task};
 use crate::effort::Effort;
 use crate::report::{CaseReport, Row};
 use crate::rival::Entry;
-use crate::stats::{Random, Spread};
+use crate::stats::Spread;
 use crate::workload::Case;
 
 /// Everything that was asked for.
@@ -18,7 +20,7 @@ pub(crate) fn measure(args: &Args) -> Vec<CaseReport> {
         args.cases.iter().map(|case| (*case, rivals_of(case, args), rounds_of(case, args))).collect();
     let steps = plans.iter().map(|(_, rivals, rounds)| rivals.len() * rounds).sum::<usize>();
     let progress = progress(steps as u64);
-    let mut random = Random(args.seed);
+    let mut random = Rng::with_seed(args.seed);
     let measured = plans.into_iter().filter(|(_, rivals, _)| !rivals.is_empty());
     let reports = measured
         .map(|(case, rivals, rounds)| {
@@ -50,7 +52,7 @@ fn measure_case(
     rivals: &[&'static Entry],
     rounds: usize,
     effort: Effort,
-    random: &mut Random,
+    random: &mut Rng,
     progress: &ProgressBar,
 ) -> CaseReport {
     let mut outcomes: Vec<Vec<Outcome>> = vec![Vec::new(); rivals.len()];

@@ -1,4 +1,4 @@
-//! Medians, spreads, percentiles, and an order that nobody chose.
+//! Medians, spreads and percentiles.
 
 /// The middle of a sample, and how far its middle half reaches.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,28 +33,9 @@ pub(crate) fn percentile(ascending: &[f64], percent: usize) -> Option<f64> {
     ascending.get(rank - 1).copied()
 }
 
-/// Numbers that look random (SplitMix64), always the same from one seed.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn shuffle<T>(&mut self, values: &mut [T]) {
-        for last in (1..values.len()).rev() {
-            values.swap(last, (self.next() % (last as u64 + 1)) as usize);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Random, Spread, percentile};
+    use super::{Spread, percentile};
 
     #[test]
     fn a_spread_is_the_middle_half() {
@@ -74,19 +55,5 @@ mod tests {
         assert_eq!(percentile(&values, 100), Some(200.0));
         assert_eq!(percentile(&values[..1], 50), Some(1.0));
         assert_eq!(percentile(&[], 50), None);
-    }
-
-    #[test]
-    fn a_shuffle_keeps_everybody_and_is_repeated_from_its_seed() {
-        let shuffled = |seed| {
-            let mut values: Vec<u32> = (0..20).collect();
-            Random(seed).shuffle(&mut values);
-            values
-        };
-        assert_eq!(shuffled(7), shuffled(7));
-        assert_ne!(shuffled(7), shuffled(8));
-        let mut sorted = shuffled(7);
-        sorted.sort_unstable();
-        assert_eq!(sorted, (0..20).collect::<Vec<_>>());
     }
 }

@@ -69,6 +69,18 @@ impl Scene {
         items
     }
 
+    /// These pods have so many items each, until then. They come one after the other, each when the last has begun: no
+    /// pod finds work in another by chance.
+    fn occupy(&mut self, pods: &[(usize, usize, Duration)]) {
+        let mut at = Duration::ZERO;
+        for (pod, count, until) in pods {
+            for _ in 0..*count {
+                self.queue(at, *pod, 1, &[Step::Burn(*until - at)]);
+                at += LATENCY + micros(10);
+            }
+        }
+    }
+
     /// The same, and they were placed by their issuer.
     fn queue_bound(&mut self, at: Duration, pod: usize, count: usize, script: &[Step]) -> Vec<ItemId> {
         let items = self.add(2 * pod + 1, count, script);
@@ -210,7 +222,8 @@ fn a_home_item_finds_a_place_elsewhere_while_long_stolen_ones_hold_its_pod() {
         (1..4).flat_map(|pod| scene.queue(micros(5000), pod, 2, &[Step::Burn(micros(100))])).collect();
     scene.always(|played| {
         assert!(played.machine.seen.away >= 12);
-        played.assert_delays(&items, Duration::ZERO..=LATENCY);
+        // Whoever is called may find a home item that came meanwhile: then somebody else is called, one wake-up later.
+        played.assert_delays(&items, Duration::ZERO..=LATENCY * 2);
     });
 }
 
@@ -233,14 +246,11 @@ fn a_burst_onto_one_pod_starts_everywhere_after_one_wake_up() {
 #[test]
 fn the_first_cpu_that_is_free_takes_what_waits() {
     let mut scene = Scene::new(Scope::Cache);
-    for pod in 0..4 {
-        let length = if pod == 3 { micros(2000) } else { LONG };
-        scene.queue(micros(0), pod, 6, &[Step::Burn(length)]);
-    }
-    let items = scene.queue(micros(1000), 0, 6, &[Step::Burn(LONG)]);
+    scene.occupy(&[(0, 6, LONG), (1, 6, LONG), (2, 6, LONG), (3, 6, micros(2000))]);
+    let items = scene.queue(micros(1500), 0, 6, &[Step::Burn(LONG)]);
     // They may have begun by a latency later.
     scene.always(|played| {
-        played.assert_delays(&items, micros(1000)..=micros(1000) + LATENCY);
+        played.assert_delays(&items, micros(500)..=micros(500) + LATENCY);
         assert_eq!(
             played.machine.seen.sought, 0,
             "whoever is at work goes on with these, and nobody is woken"
@@ -268,7 +278,7 @@ fn a_thief_that_gets_no_cpu_is_replaced() {
 fn a_pod_without_threads_gives_its_items_away() {
     let mut scene = Scene::new(Scope::Cache);
     // So that there are threads elsewhere, with a spare one, before none is tried any more.
-    (1..4).for_each(|pod| drop(scene.queue(micros(0), pod, 5, &[Step::Burn(micros(3000))])));
+    scene.occupy(&[(1, 5, micros(3000)), (2, 5, micros(3000)), (3, 5, micros(3000))]);
     let items = scene.queue(micros(5000), 0, 6, &[Step::Burn(micros(400))]);
     scene.without_threads = Some(0);
     scene.always(|played| played.assert_delays(&items, Duration::ZERO..=STALL + LATENCY));

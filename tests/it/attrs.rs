@@ -9,9 +9,10 @@ use cmwq::{
     AffinityScope, ApplyAttrsError, Attrs, BuildExecutorError, CpuSet, Executor, JoinHandle,
     SetDefaultScopeError, SetUnboundCpusError, Work, WorkQueue,
 };
+use fastrand::Rng;
 
 use crate::support::{
-    Crowd, Door, Random, SOON, Spawns, builder, bump, counting, cpus, current_pool, eventually, falls_quiet,
+    Crowd, Door, SOON, Spawns, builder, bump, counting, cpus, current_pool, eventually, falls_quiet,
     no_thread_of, on_each_executor, one_cpu, one_cpu_unseen, own_nice, own_status, pool, stress, time_limit,
     unseen,
 };
@@ -277,9 +278,9 @@ fn nothing_is_lost_while_attributes_change_under_load() {
             let issuer = |seed: u64| {
                 let (queues, books, over, work) = (&queues, &books, &over, &work);
                 move || {
-                    let mut random = Random(seed);
+                    let mut random = Rng::with_seed(seed);
                     while !over.load(Ordering::SeqCst) {
-                        let queue = &queues[random.below(4) as usize];
+                        let queue = &queues[random.usize(..4)];
                         issue(queue, books, work, &mut random);
                     }
                 }
@@ -320,12 +321,12 @@ fn nothing_is_lost_while_attributes_change_under_load() {
 }
 
 /// One step of an issuer in the test above.
-fn issue(queue: &WorkQueue, books: &Arc<Books>, work: &Work, random: &mut Random) {
+fn issue(queue: &WorkQueue, books: &Arc<Books>, work: &Work, random: &mut Rng) {
     let item = || {
         let books = Arc::clone(books);
         move || bump(&books.ran)
     };
-    match random.below(10) {
+    match random.u64(..10) {
         0 => {
             let _newly = queue.queue(work).unwrap();
         }
@@ -333,7 +334,7 @@ fn issue(queue: &WorkQueue, books: &Arc<Books>, work: &Work, random: &mut Random
             work.cancel();
         }
         2 => {
-            let _newly = queue.queue_delayed(work, Duration::from_micros(random.below(500))).unwrap();
+            let _newly = queue.queue_delayed(work, Duration::from_micros(random.u64(..500))).unwrap();
         }
         3 => {
             // Frozen, it would not end.
@@ -351,7 +352,7 @@ fn issue(queue: &WorkQueue, books: &Arc<Books>, work: &Work, random: &mut Random
         }
         6 => {
             bump(&books.accepted);
-            drop(queue.spawn_after(Duration::from_micros(random.below(500)), item()).unwrap());
+            drop(queue.spawn_after(Duration::from_micros(random.u64(..500)), item()).unwrap());
         }
         _ => {
             bump(&books.accepted);

@@ -5,10 +5,11 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use cmwq::{EnableError, QueueError, WaitError, Work, WorkQueue};
+use fastrand::Rng;
 
 use crate::support::{
-    Door, Random, all_kinds, begun_on, bump, counting, cpus, eventually, falls_asleep, on_each_executor,
-    one_cpu, stress, thread_id, time_limit,
+    Door, all_kinds, begun_on, bump, counting, cpus, eventually, falls_asleep, on_each_executor, one_cpu,
+    stress, thread_id, time_limit,
 };
 
 const SHORT: Duration = Duration::from_millis(2);
@@ -364,10 +365,10 @@ fn nobody_is_inside_after_a_synchronous_disable() {
             for seed in 0..3 {
                 let (queues, work, inside) = (&queues, &work, &inside);
                 scope.spawn(move || {
-                    let mut random = Random(seed);
+                    let mut random = Rng::with_seed(seed);
                     for _ in 0..stress(300) {
-                        let queue = &queues[random.below(4) as usize];
-                        match random.below(8) {
+                        let queue = &queues[random.usize(..4)];
+                        match random.u64(..8) {
                             0 => drop(work.cancel()),
                             1 => drop(work.cancel_sync().unwrap()),
                             2 => drop(work.flush().unwrap()),
@@ -376,8 +377,8 @@ fn nobody_is_inside_after_a_synchronous_disable() {
                                 assert_eq!(inside.load(Ordering::Relaxed), 0, "somebody is inside");
                                 work.enable().unwrap();
                             }
-                            4 => drop(queue.queue_delayed(work, Duration::from_micros(random.below(200)))),
-                            5 => drop(queue.mod_delayed(work, Duration::from_micros(random.below(200)))),
+                            4 => drop(queue.queue_delayed(work, Duration::from_micros(random.u64(..200)))),
+                            5 => drop(queue.mod_delayed(work, Duration::from_micros(random.u64(..200)))),
                             _ => drop(queue.queue(work)),
                         }
                     }

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cmwq::{BuildQueueError, Executor, WaitError, Work, WorkQueue, WorkQueueBuilder};
+use fastrand::Rng;
 
 use crate::support::{
-    Door, Random, begun_on, builder, bump, counting, cpus, current_pool, eventually, one_cpu, one_cpu_unseen,
-    stress, time_limit,
+    Door, begun_on, builder, bump, counting, cpus, current_pool, eventually, one_cpu, one_cpu_unseen, stress,
+    time_limit,
 };
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
@@ -149,10 +150,10 @@ fn timeouts_race_with_the_end() {
     let _limit = time_limit();
     let executor = cpus(2);
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
-    let mut random = Random(22);
+    let mut random = Rng::with_seed(22);
     let (ended, work_ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     for round in 0..stress(300) {
-        let mut shortly = || Duration::from_micros(random.below(300));
+        let mut shortly = || Duration::from_micros(random.u64(..300));
         let (nap, timeout) = (shortly(), shortly());
         let ends = Arc::clone(&ended);
         let handle = queue

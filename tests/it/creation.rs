@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cmwq::{Executor, Work, WorkQueue, blocking, is_rescuer};
+use fastrand::Rng;
 
 use crate::support::{
-    Crowd, Door, Random, SOON, Spawns, builder, bump, eventually, no_thread_of, pool, stress, time_limit,
+    Crowd, Door, SOON, Spawns, builder, bump, eventually, no_thread_of, pool, stress, time_limit,
 };
 
 fn executor(shape: &str, spawns: &Spawns) -> (Executor, String) {
@@ -160,8 +161,8 @@ fn without_a_spare_a_block_delays_what_is_behind_it() {
 fn while_creations_fail_at_random_every_item_is_accounted_for() {
     let _limit = time_limit();
     for (seed, percent) in [(1, 30), (2, 60)] {
-        let random = Mutex::new(Random(seed));
-        let spawns = Spawns::failing_if(move |_| random.lock().unwrap().below(100) < percent);
+        let random = Mutex::new(Rng::with_seed(seed));
+        let spawns = Spawns::failing_if(move |_| random.lock().unwrap().u64(..100) < percent);
         let (executor, prefix) = executor("l3:2 core:1 pu:1", &spawns);
         let queues = [
             WorkQueue::new("a").rescuer(),
@@ -175,12 +176,12 @@ fn while_creations_fail_at_random_every_item_is_accounted_for() {
         let (ran, rescued) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let ordered = Arc::new(Crowd::default());
         let (mut accepted, mut cancelled) = (0, 0);
-        let mut random = Random(100 + seed);
+        let mut random = Rng::with_seed(100 + seed);
         for _ in 0..stress(3000) {
-            let at = random.below(6) as usize;
-            let what = random.below(20);
+            let at = random.usize(..6);
+            let what = random.u64(..20);
             let (ran, rescued, ordered) = (Arc::clone(&ran), Arc::clone(&rescued), Arc::clone(&ordered));
-            let chained = (what == 0).then(|| queues[random.below(6) as usize].clone());
+            let chained = (what == 0).then(|| queues[random.usize(..6)].clone());
             accepted += 1 + usize::from(chained.is_some());
             let item = move || {
                 if at == 2 {

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use cmwq::{JoinError, Work, WorkQueue};
+use fastrand::Rng;
 
 use crate::support::{
-    Counted, PATIENCE, Random, SOON, all_kinds, begun_on, builder, bump, counting, cpus, eventually,
-    falls_quiet, no_thread_of, on_each_executor, one_cpu, sleeps_of, stress, time_limit,
+    Counted, PATIENCE, SOON, all_kinds, begun_on, builder, bump, counting, cpus, eventually, falls_quiet,
+    no_thread_of, on_each_executor, one_cpu, sleeps_of, stress, time_limit,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -312,10 +313,10 @@ fn very_many_timers_are_armed_moved_and_cancelled() {
     let runs = Arc::new(AtomicUsize::new(0));
     // With yields, each operation takes many times as long.
     let count = stress(if cfg!(cmwq_yields) { 10_000 } else { 100_000 });
-    let mut random = Random(5);
+    let mut random = Rng::with_seed(5);
     let works: Vec<Work> = (0..count).map(|_| counting(&runs)).collect();
     for work in &works {
-        let delay = Duration::from_millis(1 + random.below(300));
+        let delay = Duration::from_millis(1 + random.u64(..300));
         assert_eq!(queue.queue_delayed(work, delay), Ok(true));
     }
     let mut cancelled = 0;
@@ -325,7 +326,7 @@ fn very_many_timers_are_armed_moved_and_cancelled() {
             // Some of these have run already, and run again.
             1 => {
                 cancelled +=
-                    usize::from(queue.mod_delayed(work, Duration::from_micros(random.below(500))).unwrap());
+                    usize::from(queue.mod_delayed(work, Duration::from_micros(random.u64(..500))).unwrap());
             }
             _ => {}
         }
@@ -348,13 +349,13 @@ fn a_timer_is_either_fired_or_taken_back() {
                 .map(|seed| {
                     let (queues, works) = (&queues, &works);
                     scope.spawn(move || {
-                        let mut random = Random(seed);
+                        let mut random = Rng::with_seed(seed);
                         let (mut accepted, mut taken_back) = (0, 0);
                         for _ in 0..stress(400) {
-                            let work = &works[random.below(4) as usize];
-                            let queue = &queues[random.below(4) as usize];
-                            let delay = Duration::from_micros(random.below(300));
-                            match random.below(6) {
+                            let work = &works[random.usize(..4)];
+                            let queue = &queues[random.usize(..4)];
+                            let delay = Duration::from_micros(random.u64(..300));
+                            match random.u64(..6) {
                                 0 => taken_back += usize::from(work.cancel()),
                                 1 => taken_back += usize::from(work.cancel_sync().unwrap_or(false)),
                                 2 => {

@@ -4,7 +4,9 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::support::{Random, time_limit};
+use fastrand::Rng;
+
+use crate::support::time_limit;
 
 /// What runs there.
 const SUBSET: [&str; 6] = [
@@ -52,9 +54,9 @@ fn the_stress_passes_beside_a_busy_neighbour() {
             let over = Arc::clone(&over);
             std::thread::spawn(move || {
                 assert!(core_affinity::set_for_current(cpu));
-                let mut random = Random(cpu.id as u64);
+                let mut random = Rng::with_seed(cpu.id as u64);
                 while !over.load(Ordering::Relaxed) {
-                    crate::support::burn(std::time::Duration::from_micros(random.below(5000)));
+                    crate::support::burn(std::time::Duration::from_micros(random.u64(..5000)));
                     std::thread::yield_now();
                 }
             })

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use cmwq::{Executor, JoinHandle, QueueError, SetMaxActiveError, WorkQueue, WorkQueueBuilder};
+use fastrand::Rng;
 
 use crate::support::{
-    Crowd, Door, Random, builder, bump, cpus, eventually, on_each_executor, one_cpu, one_cpu_unseen, stress,
+    Crowd, Door, builder, bump, cpus, eventually, on_each_executor, one_cpu, one_cpu_unseen, stress,
     time_limit,
 };
 
@@ -160,9 +161,9 @@ fn limits_hold_while_they_change_under_load() {
         let setter = {
             let (queue, over) = (queue.clone(), Arc::clone(&over));
             std::thread::spawn(move || {
-                let mut random = Random(5);
+                let mut random = Rng::with_seed(5);
                 while !over.load(Ordering::Relaxed) {
-                    queue.set_max_active(1 + random.below(8) as usize).unwrap();
+                    queue.set_max_active(1 + random.usize(..8)).unwrap();
                 }
             })
         };

@@ -5,11 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use cmwq::{BlockingGuard, Detection, Executor, MayBlockGuard, WorkQueue, blocking, may_block};
+use fastrand::Rng;
 
 use crate::detection::check_count;
-use crate::support::{
-    Door, Random, SOON, builder, eventually, no_thread_of, one_cpu_unseen, stress, time_limit,
-};
+use crate::support::{Door, SOON, builder, eventually, no_thread_of, one_cpu_unseen, stress, time_limit};
 
 thread_local! {
     static KEPT: RefCell<Vec<Guard>> = const { RefCell::new(Vec::new()) };
@@ -213,14 +212,14 @@ fn no_use_of_guards_puts_the_count_wrong() {
     for (seed, executor) in executors().into_iter().enumerate() {
         let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
         let looks = executor.dump().detection != Detection::Off;
-        let mut seeds = Random(seed as u64);
+        let mut seeds = Rng::with_seed(seed as u64);
         for round in 0..stress(150) {
-            let (own, mut random) = (queue.clone(), Random(seeds.below(u64::MAX)));
+            let (own, mut random) = (queue.clone(), Rng::with_seed(seeds.u64(..)));
             run(&executor, &queue, move || {
                 let mut held = Vec::new();
-                for _ in 0..random.below(12) {
-                    let any = random.below(held.len().max(1) as u64) as usize;
-                    match random.below(8) {
+                for _ in 0..random.u64(..12) {
+                    let any = random.usize(..held.len().max(1));
+                    match random.u64(..8) {
                         kind @ 0..3 => held.push(Guard::enter(kind == 0)),
                         3 if any < held.len() => drop(held.swap_remove(any)),
                         4 if any < held.len() => std::mem::forget(held.remove(any)),

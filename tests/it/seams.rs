@@ -6,10 +6,9 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use cmwq::{JoinError, QueueError, WaitError, Work, WorkQueue};
+use fastrand::Rng;
 
-use crate::support::{
-    Door, Random, SOON, builder, cpus, eventually, no_thread_of, one_cpu, stress, time_limit,
-};
+use crate::support::{Door, SOON, builder, cpus, eventually, no_thread_of, one_cpu, stress, time_limit};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -191,11 +190,11 @@ fn the_room_of_a_bounded_queue_is_given_back_on_every_way() {
             for thread in 0..3 {
                 let (executor, queue, works) = (&executor, &queue, &works);
                 scope.spawn(move || {
-                    let mut random = Random(round as u64 * 3 + thread);
+                    let mut random = Rng::with_seed(round as u64 * 3 + thread);
                     for _ in 0..1500 {
-                        let work = &works[random.below(6) as usize];
-                        let soon = Duration::from_micros(random.below(200));
-                        match random.below(14) {
+                        let work = &works[random.usize(..6)];
+                        let soon = Duration::from_micros(random.u64(..200));
+                        match random.u64(..14) {
                             0 | 1 => drop(queue.queue(work)),
                             2 => drop(queue.queue_delayed(work, soon)),
                             3 => drop(queue.mod_delayed(work, soon)),
@@ -209,7 +208,7 @@ fn the_room_of_a_bounded_queue_is_given_back_on_every_way() {
                             12 => drop(queue.drain_timeout(soon)),
                             _ => {
                                 executor.freeze_begin();
-                                let _unless_ordered = queue.set_max_active(1 + random.below(3) as usize);
+                                let _unless_ordered = queue.set_max_active(1 + random.usize(..3));
                                 executor.thaw();
                             }
                         }

@@ -9,10 +9,11 @@ use cmwq::{
     BuildQueueError, Executor, JoinError, QueueError, ScopeError, WaitError, Work, WorkQueue,
     WorkQueueBuilder,
 };
+use fastrand::Rng;
 
 use crate::support::{
-    Bomb, Counted, Door, Random, SOON, builder, bump, cpus, eventually, no_thread_of, on_each_executor,
-    stress, time_limit, unseen,
+    Bomb, Counted, Door, SOON, builder, bump, cpus, eventually, no_thread_of, on_each_executor, stress,
+    time_limit, unseen,
 };
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
@@ -53,7 +54,7 @@ fn a_shutdown_runs_everything_and_ends_all_threads() {
 #[test]
 fn a_timer_armed_at_the_last_moment_is_counted_or_refused() {
     let _limit = time_limit();
-    let mut random = Random(7);
+    let mut random = Rng::with_seed(7);
     for n in 0..stress(120) {
         let executor = builder("core:2 pu:1").0.build().unwrap();
         let queue = WorkQueue::new("q").build_on(&executor).unwrap();
@@ -77,7 +78,7 @@ fn a_timer_armed_at_the_last_moment_is_counted_or_refused() {
         };
         let (report, handles, works) = std::thread::scope(|scope| {
             let (one_shots, items) = (scope.spawn(arm), scope.spawn(arm_items));
-            std::thread::sleep(Duration::from_micros(random.below(300)));
+            std::thread::sleep(Duration::from_micros(random.u64(..300)));
             let report = if n % 2 == 0 {
                 executor.shutdown(SOON).unwrap().queues.iter().map(|queue| queue.timers).sum()
             } else {
@@ -363,12 +364,12 @@ fn a_shutdown_under_load_accounts_for_everything() {
                     let (queues, pending_works, runs, door) = (&queues, &pending_works, &runs, &door);
                     let (accepted, cancelled, lost) = (&accepted, &cancelled, &lost);
                     scope.spawn(move || {
-                        let mut random = Random(issuer + 10 * round as u64);
+                        let mut random = Rng::with_seed(issuer + 10 * round as u64);
                         let mut handles = Vec::new();
                         for n in 0.. {
-                            let queue = &queues[random.below(4) as usize];
-                            if random.below(3) == 0 {
-                                match queue.queue(&pending_works[random.below(8) as usize]) {
+                            let queue = &queues[random.usize(..4)];
+                            if random.u64(..3) == 0 {
+                                match queue.queue(&pending_works[random.usize(..8)]) {
                                     Ok(true) => bump(accepted),
                                     Ok(false) => {}
                                     Err(error) => {

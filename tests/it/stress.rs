@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cmwq::{AffinityScope, Attrs, Counters, Executor, Work, WorkQueue};
+use fastrand::Rng;
 
-use crate::support::{
-    Random, builder, burn, eventually, no_thread_of, on_each_executor, stress, time_limit, unseen,
-};
+use crate::support::{builder, burn, eventually, no_thread_of, on_each_executor, stress, time_limit, unseen};
 
 #[derive(Default)]
 struct Books {
@@ -72,13 +71,13 @@ fn produce(
     ordered: &WorkQueue,
     books: &Arc<Books>,
 ) {
-    let mut random = Random(issuer as u64);
+    let mut random = Rng::with_seed(issuer as u64);
     for n in 1..=items {
-        let queue = &queues[random.below(queues.len() as u64) as usize];
-        let kind = random.below(30);
-        match random.below(10) {
+        let queue = &queues[random.usize(..queues.len())];
+        let kind = random.u64(..30);
+        match random.u64(..10) {
             0 => {
-                let work = &works[random.below(works.len() as u64) as usize];
+                let work = &works[random.usize(..works.len())];
                 match queue.queue(work) {
                     Ok(true) => Books::count(&books.accepted),
                     Ok(false) => {}
@@ -86,7 +85,7 @@ fn produce(
                 }
             }
             1 => {
-                if works[random.below(works.len() as u64) as usize].cancel() {
+                if works[random.usize(..works.len())].cancel() {
                     Books::count(&books.cancelled);
                 }
             }
@@ -217,11 +216,11 @@ fn everything_may_be_dropped_in_flight() {
         prefixes.push(prefix);
         let executor = builder.random_placement(round as u64).build().unwrap();
         let queues = all_queues(&executor);
-        let mut random = Random(round as u64);
+        let mut random = Rng::with_seed(round as u64);
         for n in 0..40 {
-            let queue = queues[random.below(6) as usize].clone();
+            let queue = queues[random.usize(..6)].clone();
             let (runs, inside) =
-                (Arc::clone(&runs), (random.below(2) == 0).then(|| (queue.clone(), executor.clone())));
+                (Arc::clone(&runs), (random.u64(..2) == 0).then(|| (queue.clone(), executor.clone())));
             let work = Work::new(move || {
                 let _handles = &inside;
                 runs.fetch_add(1, Ordering::SeqCst);

@@ -416,19 +416,6 @@ pub(crate) fn block_only(signal: libc::c_int) {
     assert_eq!(result, 0);
 }
 
-/// A number that looks random (SplitMix64).
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % end
-    }
-}
-
 /// Decides which workers cannot be made, by the number of the attempt, from 0. The manager and rescuers can.
 #[derive(Clone)]
 pub(crate) struct Spawns(Arc<Attempts>);

@@ -10,10 +10,11 @@ use cmwq::{
     Attrs, BlockingGuard, Detection, Executor, MayBlockGuard, QueueReport, WorkQueue, WorkQueueBuilder,
     blocking, may_block,
 };
+use fastrand::Rng;
 
 use crate::detection::{check_count, comes_to_rest};
 use crate::support::{
-    Random, SOON, builder, bump, burn, eventually, no_thread_of, on_each_executor, stress, time_limit,
+    SOON, builder, bump, burn, eventually, no_thread_of, on_each_executor, stress, time_limit,
 };
 
 /// What is put aside by an item, and taken by another one of the same worker, or by nobody.
@@ -95,12 +96,12 @@ fn mix(executor: &Executor, seed: u64, items: usize) {
         for issuer in 0..2 {
             let (queues, runs, lock, queued) = (&queues, &runs, &lock, &queued);
             scope.spawn(move || {
-                let mut random = Random(seed * 2 + issuer);
+                let mut random = Rng::with_seed(seed * 2 + issuer);
                 for _ in 0..items {
                     let at = |n: u64| queues[n as usize % queues.len()].clone();
-                    let (queue, next) = (at(random.below(7)), at(random.below(4)));
-                    let (kind, time) = (random.below(18), 100 + random.below(1500));
-                    let more = random.below(5) == 0;
+                    let (queue, next) = (at(random.u64(..7)), at(random.u64(..4)));
+                    let (kind, time) = (random.u64(..18), 100 + random.u64(..1500));
+                    let more = random.u64(..5) == 0;
                     let (runs, lock) = (Arc::clone(runs), Arc::clone(lock));
                     queued.fetch_add(1 + usize::from(more), Ordering::SeqCst);
                     let item = move || {
@@ -112,8 +113,8 @@ fn mix(executor: &Executor, seed: u64, items: usize) {
                         behave(kind, time, &lock);
                     };
                     drop(queue.spawn(item).unwrap());
-                    if random.below(8) == 0 {
-                        std::thread::sleep(Duration::from_micros(random.below(1000)));
+                    if random.u64(..8) == 0 {
+                        std::thread::sleep(Duration::from_micros(random.u64(..1000)));
                     }
                 }
             });
@@ -162,18 +163,18 @@ fn an_executor_may_end_while_it_is_looked_at() {
         let (builder, prefix) = builder("l3:2 core:2 pu:1");
         let executor = builder.random_placement(round as u64).build().unwrap();
         let queues = queues(&executor);
-        let mut random = Random(round as u64);
+        let mut random = Rng::with_seed(round as u64);
         let runs = Arc::new(AtomicUsize::new(0));
         for n in 0..60 {
             let runs = Arc::clone(&runs);
-            let nap = Duration::from_micros(random.below(6000));
+            let nap = Duration::from_micros(random.u64(..6000));
             let item = move || {
                 bump(&runs);
                 std::thread::sleep(nap);
             };
             drop(queues[n % queues.len()].spawn(item).unwrap());
         }
-        std::thread::sleep(Duration::from_micros(random.below(8000)));
+        std::thread::sleep(Duration::from_micros(random.u64(..8000)));
         match round % 3 {
             0 => assert!(executor.shutdown(SOON).unwrap().is_complete()),
             1 => {
@@ -200,21 +201,21 @@ fn an_executor_may_end_while_it_is_looked_at() {
 fn queues_may_change_and_end_while_their_items_sleep() {
     let _limit = time_limit();
     let executor = builder("l3:2 core:2 pu:1").0.random_placement(3).build().unwrap();
-    let mut random = Random(11);
+    let mut random = Rng::with_seed(11);
     for round in 0..stress(20) {
         let queue = WorkQueue::new("q").build_on(&executor).unwrap();
         let runs = Arc::new(AtomicUsize::new(0));
         for n in 0..40 {
-            let (runs, nap) = (Arc::clone(&runs), Duration::from_micros(random.below(3000)));
+            let (runs, nap) = (Arc::clone(&runs), Duration::from_micros(random.u64(..3000)));
             let item = move || {
                 std::thread::sleep(nap);
                 bump(&runs);
             };
             drop(queue.spawn(item).unwrap());
             match n % 10 {
-                3 => queue.apply_attrs(Attrs::new().nice(random.below(4) as i32)).unwrap(),
-                6 => queue.set_max_active(1 + random.below(8) as usize).unwrap(),
-                9 => std::thread::sleep(Duration::from_micros(random.below(2000))),
+                3 => queue.apply_attrs(Attrs::new().nice(random.u64(..4) as i32)).unwrap(),
+                6 => queue.set_max_active(1 + random.usize(..8)).unwrap(),
+                9 => std::thread::sleep(Duration::from_micros(random.u64(..2000))),
                 _ => {}
             }
         }

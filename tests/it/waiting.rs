@@ -4,9 +4,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use cmwq::{JoinError, JoinHandle, WaitError, Work, WorkQueue, WorkQueueBuilder};
+use fastrand::Rng;
 
 use crate::support::{
-    Door, Random, SOON, cpus, falls_asleep, on_each_executor, one_cpu, stress, thread_id, time_limit,
+    Door, SOON, cpus, falls_asleep, on_each_executor, one_cpu, stress, thread_id, time_limit,
 };
 
 /// Queues that have one slot for all items of an executor of one CPU.
@@ -411,11 +412,11 @@ fn waits_without_a_cycle_are_never_refused() {
         .into();
         // An item of one queue waits for items of later ones only.
         fn item(queues: &[WorkQueue], seed: u64) -> usize {
-            let mut random = Random(seed);
+            let mut random = Rng::with_seed(seed);
             let Some((_, later)) = queues.split_first().filter(|(_, later)| !later.is_empty()) else {
                 return 1;
             };
-            let next = || random.below(1 << 40);
+            let next = || random.u64(..1 << 40);
             let seeds: Vec<u64> = std::iter::repeat_with(next).take(4).collect();
             let spawn = |n: usize| {
                 let at = seeds[n] as usize % later.len();

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use cmwq::{Work, WorkQueue};
+use fastrand::Rng;
 
 use crate::support::{
     Counted, Door, all_kinds, begun_on, counting, cpus, eventually, on_each_executor, one_cpu, stress,
@@ -255,13 +256,13 @@ fn every_accepted_queueing_is_run_or_cancelled() {
             for issuer in 0..3 {
                 let (queues, works, accepted, cancelled) = (&queues, &works, &accepted, &cancelled);
                 scope.spawn(move || {
-                    let mut random = crate::support::Random(issuer);
+                    let mut random = Rng::with_seed(issuer);
                     for _ in 0..stress(2000) {
-                        let work = &works[random.below(3) as usize];
-                        if random.below(3) == 0 {
+                        let work = &works[random.usize(..3)];
+                        if random.u64(..3) == 0 {
                             cancelled.fetch_add(usize::from(work.cancel()), Ordering::SeqCst);
                         } else {
-                            let queue = &queues[random.below(4) as usize];
+                            let queue = &queues[random.usize(..4)];
                             accepted.fetch_add(usize::from(queue.queue(work).unwrap()), Ordering::SeqCst);
                         }
                     }

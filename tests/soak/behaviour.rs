@@ -23,7 +23,7 @@ pub(crate) fn one_shot(
     move || {
         ticket.run();
         let _alone = alone.as_ref().map(|cell| cell.enter(&world.books));
-        behave(&world, &mut Random(seed));
+        behave(&world, &mut Random::new(seed));
         seed
     }
 }
@@ -37,7 +37,7 @@ pub(crate) fn reusable(world: &Arc<World>, seed: u64) -> Work {
         let Some(world) = world.upgrade() else { return };
         let _inside = cell.enter(&world.books);
         Books::add(&world.books.run);
-        let mut random = Random(runs.fetch_add(1, SeqCst));
+        let mut random = Random::new(runs.fetch_add(1, SeqCst));
         if !world.is_closing() && random.once_in(4) {
             // Itself, again, on any queue.
             if let Some(queue) = world.queue(&mut random) {

@@ -62,7 +62,7 @@ fn main() -> ExitCode {
 }
 
 fn soak(args: &Args) -> ExitCode {
-    let mut random = Random(args.seed);
+    let mut random = Random::new(args.seed);
     let begun = Instant::now();
     let end = begun + args.duration;
     let report = Report::new(args, begun);

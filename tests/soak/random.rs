@@ -1,21 +1,23 @@
-//! Numbers that look random.
+//! What may happen, drawn at random.
 
 use std::time::Duration;
 
-/// SplitMix64.
-pub(crate) struct Random(pub(crate) u64);
+use fastrand::Rng;
+
+/// Always the same from one seed.
+pub(crate) struct Random(Rng);
 
 impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Rng::with_seed(seed))
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.u64(..)
     }
 
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
+        self.0.usize(..end)
     }
 
     /// True once in so many times.

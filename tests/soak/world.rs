@@ -194,7 +194,7 @@ impl World {
         let (fails, drawn) = (Arc::clone(&self.creation_fails), AtomicU64::new(random.next()));
         let before_spawn = move |name: &str| {
             let once_in = fails.load(SeqCst);
-            let mut random = Random(drawn.fetch_add(1, SeqCst));
+            let mut random = Random::new(drawn.fetch_add(1, SeqCst));
             if once_in > 0 && !name.ends_with("/manager") && random.once_in(once_in) {
                 return Err(io::Error::other("no thread today"));
             }

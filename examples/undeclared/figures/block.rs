@@ -6,11 +6,12 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use cmwq::{JoinHandle, WorkQueue};
+use fastrand::Rng;
 
 use crate::bed::{Bed, NO_PANIC, UNLIMITED};
 use crate::effort::Effort;
 use crate::figure::{Outcome, Times, Unit, Value};
-use crate::load::{Random, burn};
+use crate::load::{burn, some};
 use crate::mode::Mode;
 
 /// Longer than two rounds.
@@ -20,10 +21,10 @@ const SLEEP: Duration = Duration::from_millis(12);
 
 pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
     let bed = Bed::new(mode)?;
-    let mut random = Random(5);
+    let mut random = Rng::with_seed(5);
     let mut series = |queue: &WorkQueue, cpu, blockers| {
         let trials = (0..effort.warm_up + effort.blocks).map(|_| {
-            let phases = (0..blockers).map(|_| random.duration(PHASE)).collect();
+            let phases = (0..blockers).map(|_| some(&mut random, PHASE)).collect();
             trial(mode, queue, cpu, phases)
         });
         Times::new(trials.skip(effort.warm_up).collect())

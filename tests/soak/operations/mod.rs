@@ -77,7 +77,7 @@ impl Counts {
 impl Driver {
     pub(crate) fn new(world: Arc<World>, seed: u64) -> Self {
         let (handles, disabled, periodic) = Default::default();
-        Self { world, random: Random(seed), handles, disabled, periodic }
+        Self { world, random: Random::new(seed), handles, disabled, periodic }
     }
 
     /// Keeps a handle for later.

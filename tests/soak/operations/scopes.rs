@@ -80,7 +80,7 @@ impl<'env> Host<'env> {
             let _present = guest;
             ticket.run();
             let _alone = queue.alone.as_ref().map(|cell| cell.enter(&world.books));
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             if !world.is_closing() && random.once_in(4) {
                 drop(self.spawn(scope, &mut random));
             }
