@@ -16,20 +16,33 @@ const TICK: Duration = Duration::from_millis(10);
 /// What the load consists of. Each kind has a queue.
 const KINDS: [Kind; 5] = [
     // Computes, on the CPU where it was queued.
-    Kind { queue: || WorkQueue::per_cpu("thumbnails"), item: thumbnail, in_a_thousand: 300 },
+    Kind {
+        queue: || WorkQueue::per_cpu("thumbnails"),
+        spawn: |queue| drop(queue.spawn(thumbnail)),
+        in_a_thousand: 300,
+    },
     // Waits for others, and says so.
-    Kind { queue: || WorkQueue::new("mail"), item: mail, in_a_thousand: 500 },
+    Kind { queue: || WorkQueue::new("mail"), spawn: |queue| drop(queue.spawn(mail)), in_a_thousand: 500 },
     // One after the other.
-    Kind { queue: || WorkQueue::ordered("journal"), item: entry, in_a_thousand: 180 },
+    Kind {
+        queue: || WorkQueue::ordered("journal"),
+        spawn: |queue| drop(queue.spawn(entry)),
+        in_a_thousand: 180,
+    },
     // Waits, and does not say so.
-    Kind { queue: || WorkQueue::new("legacy"), item: import, in_a_thousand: 15 },
+    Kind { queue: || WorkQueue::new("legacy"), spawn: |queue| drop(queue.spawn(import)), in_a_thousand: 15 },
     // Computes for long.
-    Kind { queue: || WorkQueue::per_cpu("reports"), item: report, in_a_thousand: 5 },
+    Kind {
+        queue: || WorkQueue::per_cpu("reports"),
+        spawn: |queue| drop(queue.spawn(report)),
+        in_a_thousand: 5,
+    },
 ];
 
 struct Kind {
     queue: fn() -> WorkQueueBuilder,
-    item: fn(),
+    /// By its name, not by a pointer to it: items are reported as what was queued is called.
+    spawn: fn(&WorkQueue),
     in_a_thousand: u64,
 }
 
@@ -82,8 +95,8 @@ fn queue_item(queues: &[WorkQueue], number: u64) {
     let mut place = number * 619 % 1000;
     for (kind, queue) in KINDS.iter().zip(queues) {
         if place < kind.in_a_thousand {
-            // Those that wait are too many: one less.
-            drop(queue.spawn(kind.item));
+            // If too many wait, it is refused: one less.
+            (kind.spawn)(queue);
             return;
         }
         place -= kind.in_a_thousand;
