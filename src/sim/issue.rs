@@ -68,7 +68,7 @@ impl Machine {
             }
             Op::Share(step) => self.perform_share(me, step),
             Op::Wake(pool, reserved) => self.wake(pool, reserved),
-            Op::Drop(pool, reserved) => self.drop_reservations(me, pool, reserved),
+            Op::Drop(pool, reserved) => self.drop_reservation(me, pool, reserved),
             other => unreachable!("{other:?} is a worker's step"),
         }
     }

@@ -34,8 +34,8 @@ impl Machine {
         match self.pools[pool].crew.mayday(call, has_work) {
             Mayday::Lapsed => return,
             Mayday::StandDown(reserved) => {
-                // A push that came meanwhile has relied on these.
-                return self.outsider(vec![Op::Look(pool), Op::Drop(pool, reserved)]);
+                let drops = reserved.into_iter().flat_map(|one| [Op::Look(pool), Op::Drop(pool, one)]);
+                return self.outsider(drops.collect());
             }
             Mayday::Call => {}
         }
@@ -87,20 +87,19 @@ impl Machine {
         let has_work = self.pools[pool].has_work();
         let dropped = self.pools[pool].crew.relieved(has_work);
         self.seen.stood_down += usize::from(!dropped.is_empty());
-        self.then(me, [Op::Drop(pool, dropped), Op::Look(pool), Op::Called]);
+        self.then(me, [Op::Called]);
+        dropped.into_iter().for_each(|one| self.then(me, [Op::Drop(pool, one), Op::Look(pool)]));
     }
 
-    /// Nobody will use these. Whoever drops them owes a look.
-    pub(super) fn drop_reservations(&mut self, me: ThreadId, pool: PoolId, reserved: Vec<Reserved>) {
-        for used_up in reserved {
-            self.came(pool);
-            self.pools[pool].word = self.pools[pool].word.drop_reservation();
-            self.pools[pool].owed.pop();
-            self.errand_ends(pool, used_up.errand());
-            if let Some(pod) = used_up.errand() {
-                let home = self.sibling(pool, pod);
-                self.then(me, [Op::Share(Share::EndErrand(home))]);
-            }
+    /// Nobody will use this one. Whoever drops it owes a look: a push that came meanwhile has relied on it.
+    pub(super) fn drop_reservation(&mut self, me: ThreadId, pool: PoolId, used_up: Reserved) {
+        self.came(pool);
+        self.pools[pool].word = self.pools[pool].word.drop_reservation();
+        self.pools[pool].owed.pop();
+        self.errand_ends(pool, used_up.errand());
+        if let Some(pod) = used_up.errand() {
+            let home = self.sibling(pool, pod);
+            self.then(me, [Op::Share(Share::EndErrand(home))]);
         }
     }
 

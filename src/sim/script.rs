@@ -166,7 +166,7 @@ pub(super) enum Op {
     /// Leave the pool to itself.
     Relieve,
     /// Give reservations up that nobody waits for.
-    Drop(PoolId, Vec<Reserved>),
+    Drop(PoolId, Reserved),
 }
 
 impl Op {

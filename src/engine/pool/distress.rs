@@ -86,9 +86,11 @@ impl Pool {
     /// If there is no work left, nobody waits for a worker any more; whoever pushes next reserves one anew, and calls if
     /// it cannot be made.
     fn stand_down(&self, dropped: Vec<Reserved>) {
-        dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
-        // A push that came meanwhile has relied on these reservations.
-        self.look();
+        for reserved in dropped {
+            self.drop_reservation(reserved);
+            // A push that came meanwhile has relied on this one, and others on the others.
+            self.look();
+        }
     }
 
     /// Moves the worklist to the end of the sideline. The caller owes [`moved_aside`](Self::moved_aside).

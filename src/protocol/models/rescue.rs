@@ -4,7 +4,7 @@
 //! was between the worklist and the sideline when somebody looked for work.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `drop-keeps-reservation`,
-//! `deadline-leaves-the-reservation`.
+//! `deadline-leaves-the-reservation`, `looks-once-for-all-dropped`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,14 +29,22 @@ struct Pool {
 impl Pool {
     /// One item, and the call for help that it led to.
     fn in_distress() -> (Self, Call) {
+        Self::of_cpus(1)
+    }
+
+    /// As many items as CPUs, for each of which a worker is wanted.
+    fn of_cpus(cpus: usize) -> (Self, Call) {
         let pool = Self {
             list: List::new(),
-            running: RunningCell::new(Running::managed(1).unwatchable()),
+            running: RunningCell::new(Running::managed(cpus).unwatchable()),
             crew: Mutex::new(Crew::new(LIMITS)),
         };
-        pool.list.push();
-        let Kick::Wake(reserved) = pool.running.pushed() else { panic!("nobody is there") };
-        assert_eq!(pool.crew.lock().kick(reserved, None), Wake::Create);
+        for number in 0..cpus {
+            pool.list.push();
+            let Kick::Wake(reserved) = pool.running.pushed() else { panic!("nobody is there") };
+            let wake = if number == 0 { Wake::Create } else { Wake::Wait };
+            assert_eq!(pool.crew.lock().kick(reserved, None), wake);
+        }
         let call = pool.crew.lock().unserved().expect("work waits");
         (pool, call)
     }
@@ -74,13 +82,20 @@ impl Pool {
     }
 
     fn stand_down(&self, dropped: Vec<Reserved>) -> Option<Call> {
-        dropped.into_iter().for_each(|reserved| self.running.drop_reservation(reserved));
-        self.perform(self.running.look(|| self.list.has_work()))
+        let mut call = None;
+        for reserved in dropped {
+            self.running.drop_reservation(reserved);
+            call = self.perform(self.running.look(|| self.list.has_work())).or(call);
+        }
+        call
     }
 
-    /// Work that is left has a call for which the manager has a deadline.
+    /// Work that is left has a call for which the manager has a deadline, and each item a worker that is wanted.
     fn assert_called(&self, calls: &[Call]) {
         let crew = self.crew.lock();
+        let word = self.running.load();
+        let wanted = word.target().map_or(0, |target| target.min(self.list.len()));
+        assert!(word.waking() >= wanted, "{} items wait, and {} workers are wanted", wanted, word.waking());
         if self.list.has_work() {
             assert!(calls.iter().any(|call| crew.still_calls(*call)), "work waits, and nobody is called");
         } else if !crew.needs_help() {
@@ -142,6 +157,24 @@ fn a_push_meets_the_deadline_of_a_call() {
         let (again, goes_on) = manager.join().unwrap();
         let calls: Vec<_> = [goes_on.then_some(first), pushed, again].into_iter().flatten().collect();
         pool.assert_called(&calls);
+    });
+}
+
+/// The same for a pool of two CPUs, whose two reservations are given up, and whose issuers rely on one each.
+#[test]
+fn two_pushes_meet_the_deadline_of_a_call() {
+    check(2, || {
+        let (pool, first) = Pool::of_cpus(2);
+        assert!(pool.list.pop() && pool.list.pop());
+        let pool = Arc::new(pool);
+        let manager = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.mayday(first))
+        };
+        let pushed = [pool.push(), pool.push()];
+        let (again, goes_on) = manager.join().unwrap();
+        let calls = pushed.into_iter().chain([goes_on.then_some(first), again]);
+        pool.assert_called(&calls.flatten().collect::<Vec<_>>());
     });
 }
 
