@@ -144,7 +144,7 @@ impl Machine {
     ) -> Duration {
         let permitted = |why| {
             let at = self.permitted_from(pool, why);
-            if at <= self.now { Duration::ZERO } else { from + at.since(self.now) }
+            if at > self.now { from + at.since(self.now) } else { from.saturating_sub(self.now.since(at)) }
         };
         let clocks = if self.config.known == Known::Clocks { STILL + SHORTEST } else { Duration::ZERO };
         let (since, bound) = match entry.state {
