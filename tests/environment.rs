@@ -3,7 +3,7 @@
 //!
 //! Each test runs a process of its own, which is this very program: once told so by the environment, the test of the
 //! same name changes its own CPUs. Where that is not permitted, standard error says so and why.
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", not(cmwq_portable)))]
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! How fast anything is depends on the machine, so nothing is asserted of that.
 //!
 //! `cargo test` builds the examples; `cargo test --test undeclared` alone does not.
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", not(cmwq_portable)))]
 
 use std::process::{Command, Output};
 
