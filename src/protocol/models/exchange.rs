@@ -215,7 +215,7 @@ fn two_pools_and_two_siblings_with_room() {
 /// Two siblings get room. One of them is filled by an item of its own while it seeks: the other one may have relied on it.
 #[test]
 fn a_seeker_whose_pool_is_filled_meanwhile_passes_the_item_on() {
-    check(1, || {
+    check(2, || {
         let class = Arc::new(Class::new(&[true, true, true]));
         class.push(0);
         let fill = |class: &Class| {
