@@ -69,6 +69,13 @@ impl Scene {
         items
     }
 
+    /// The same, and they were placed by their issuer.
+    fn queue_bound(&mut self, at: Duration, pod: usize, count: usize, script: &[Step]) -> Vec<ItemId> {
+        let items = self.add(2 * pod + 1, count, script);
+        self.issues.push((Time::default() + at, items.clone()));
+        items
+    }
+
     /// These pods have so many items each, until then. They come one after the other, each when the last has begun: no
     /// pod finds work in another by chance.
     fn occupy(&mut self, pods: &[(usize, usize, Duration)]) {
@@ -79,13 +86,6 @@ impl Scene {
                 at += LATENCY + micros(10);
             }
         }
-    }
-
-    /// The same, and they were placed by their issuer.
-    fn queue_bound(&mut self, at: Duration, pod: usize, count: usize, script: &[Step]) -> Vec<ItemId> {
-        let items = self.add(2 * pod + 1, count, script);
-        self.issues.push((Time::default() + at, items.clone()));
-        items
     }
 
     /// Another process takes these CPUs from `at` on for so long.

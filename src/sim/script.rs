@@ -165,7 +165,7 @@ pub(super) enum Op {
     Rescue,
     /// Leave the pool to itself.
     Relieve,
-    /// Give reservations up that nobody waits for.
+    /// Give a reservation up that nobody waits for.
     Drop(PoolId, Reserved),
 }
 

@@ -161,6 +161,8 @@ fn a_push_meets_the_deadline_of_a_call() {
 }
 
 /// The same for a pool of two CPUs, whose two reservations are given up, and whose issuers rely on one each.
+///
+/// spec: P2 (nothing is left behind without anybody)
 #[test]
 fn two_pushes_meet_the_deadline_of_a_call() {
     check(2, || {
