@@ -7,9 +7,8 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::policy::admission::Admitted;
-
 use super::entry::{Entry, Header};
+use super::flush::BatchPass;
 use super::one_shot::{self, RawHandle};
 use super::placement::Place;
 use super::pool::Pool;
@@ -124,13 +123,13 @@ impl Queue {
             // A subscriber, which is user code, is called between an admission and its push.
             let is_traced = trace::listens();
             let at_once = if is_traced { 1 } else { items.len() - queued };
-            let admitted = self.admit_many(shard.gate(), at_once).map_err(|error| (queued, error))?;
-            let behind = queued + admitted.started + admitted.waiting;
+            let pass = self.admit_many(shard.gate(), at_once).map_err(|error| (queued, error))?;
+            let behind = queued + pass.admitted.items();
             let admitted_items = &items[queued..behind];
             if is_traced {
-                push_traced(shard, admitted_items, admitted);
+                push_traced(shard, admitted_items, &pass);
             } else {
-                push_admitted(shard, admitted_items, admitted);
+                push_admitted(shard, admitted_items, &pass);
             }
             queued = behind;
         }
@@ -170,10 +169,10 @@ impl Queue {
 }
 
 /// The items were admitted to the shard's gate, and go where they belong.
-fn push_admitted(shard: &Shard, items: &[NonNull<Header>], admitted: Admitted) {
-    let entry = |item: &NonNull<Header>| Entry::new(*item, shard, admitted.half, false);
+fn push_admitted(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
+    let entry = |item: &NonNull<Header>| Entry::new(*item, shard, pass.ticket, false);
     let mut kick = Kick::default();
-    let (started, waiting) = items.split_at(admitted.started);
+    let (started, waiting) = items.split_at(pass.admitted.started);
     for entry in started.iter().map(entry) {
         entry.stamp();
         kick.push(shard, entry);
@@ -193,10 +192,10 @@ fn push_admitted(shard: &Shard, items: &[NonNull<Header>], admitted: Admitted) {
 
 /// The same, and a subscriber is told of each.
 #[cold]
-fn push_traced(shard: &Shard, items: &[NonNull<Header>], admitted: Admitted) {
+fn push_traced(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
     for (index, item) in items.iter().enumerate() {
-        let entry = Entry::new(*item, shard, admitted.half, false);
-        enqueue(shard, entry, None, index < admitted.started, Shard::put);
+        let entry = Entry::new(*item, shard, pass.ticket, false);
+        enqueue(shard, entry, None, index < pass.admitted.started, Shard::put);
     }
 }
 

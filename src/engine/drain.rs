@@ -1,10 +1,11 @@
 //! The end of a queue, for a time or for ever: only its own items may queue to it until it is empty.
 
-use crate::policy::admission::{Admitted, Door, Half};
+use crate::policy::admission::Door;
 use crate::policy::standing::{Answer, Caller, End};
 use crate::protocol::drain::were_empty;
 use crate::sys::wait::Until;
 
+use super::flush::{BatchPass, Pass};
 use super::queue::Queue;
 use super::refusal::{QueueError, WaitError};
 use super::register::Pin;
@@ -15,18 +16,18 @@ use super::waits;
 use super::worker;
 
 impl Queue {
-    /// An item comes. True if it has a slot; false if it is to go to the waiting list.
+    /// An item comes.
     #[inline]
-    pub(super) fn admit(&self, gate: &Gate) -> Result<(Half, bool), QueueError> {
-        match gate.cell.admit() {
-            Some(admitted) => Ok(admitted),
+    pub(super) fn admit(&self, gate: &Gate) -> Result<Pass, QueueError> {
+        match self.pass(gate, false) {
+            Some(pass) => Ok(pass),
             None => self.admit_chained(gate),
         }
     }
 
     /// So many items come, at least one: as many as there is room for, or as fit into one step. Those that have a slot come
     /// first; the others are to go to the waiting list.
-    pub(super) fn admit_many(&self, gate: &Gate, items: usize) -> Result<Admitted, QueueError> {
+    pub(super) fn admit_many(&self, gate: &Gate, items: usize) -> Result<BatchPass, QueueError> {
         // Through a door that is not open they come one by one, if at all: what others may need is not taken for a moment.
         let items = if gate.cell.load().door() == Door::Open { items } else { 1 };
         let room = self.become_pending(items);
@@ -35,13 +36,13 @@ impl Queue {
         }
         let admitted = match gate.cell.is_full() {
             true => Err(QueueError::Full),
-            false => match gate.cell.admit_many(room) {
+            false => match self.pass_many(gate, room) {
                 Some(admitted) => Ok(admitted),
                 // One by one through a door that is not open.
-                None => self.admit_chained(gate).map(Admitted::one),
+                None => self.admit_chained(gate).map(BatchPass::one),
             },
         };
-        let came = admitted.as_ref().map_or(0, Admitted::items);
+        let came = admitted.as_ref().map_or(0, |pass| pass.admitted.items());
         if came < room {
             self.left_pending_many(room - came);
         }
@@ -49,17 +50,13 @@ impl Queue {
     }
 
     #[cold]
-    fn admit_chained(&self, gate: &Gate) -> Result<(Half, bool), QueueError> {
+    fn admit_chained(&self, gate: &Gate) -> Result<Pass, QueueError> {
         loop {
             // What is answered here may be otherwise a moment later; then the gate says no, and it is asked again.
-            let admitted = match self.answer(self.caller())? {
-                Door::Chained => gate.cell.admit_chained(),
-                _ => gate.cell.admit(),
-            };
-            if let Some(admitted) = admitted {
-                // After the admission, and before the calling item ends: see `protocol::drain`.
-                self.chained.raise();
-                return Ok(admitted);
+            let is_chained = self.answer(self.caller())? == Door::Chained;
+            // The calling item has not ended yet, as `protocol::drain` demands.
+            if let Some(pass) = self.chained.admit(|| self.pass(gate, is_chained)) {
+                return Ok(pass);
             }
         }
     }
@@ -113,15 +110,10 @@ impl Queue {
 
     /// A timer has fired. If the queue is drained, it is held until that ends; if it is no more, the timer is given
     /// up. Otherwise it is the caller's, with an admission.
-    pub(super) fn admit_fired(
-        &self,
-        gate: &Gate,
-        timer: Timer,
-        name: &TimerName,
-    ) -> Option<(Timer, Half, bool)> {
+    pub(super) fn admit_fired(&self, gate: &Gate, timer: Timer, name: &TimerName) -> Option<(Timer, Pass)> {
         loop {
             match self.admit(gate) {
-                Ok((half, has_slot)) => return Some((timer, half, has_slot)),
+                Ok(pass) => return Some((timer, pass)),
                 Err(QueueError::Draining) => {
                     let caller = self.caller();
                     let mut making = self.making.lock();

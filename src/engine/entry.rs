@@ -6,7 +6,7 @@
 
 use std::ptr::NonNull;
 
-use crate::policy::admission::Half;
+use crate::policy::flush::Ticket;
 use crate::policy::item::ShardId;
 use crate::sys::sync::{AtomicU64, Ordering};
 
@@ -62,12 +62,19 @@ pub(crate) struct ItemOperations {
 #[derive(Debug)]
 pub(crate) struct Entry {
     item: NonNull<Header>,
-    /// The shard's address; its two lowest bits are tags.
-    shard: NonNull<Shard>,
+    /// The address of the shard, or of the entry's own [`Ticketed`]; its two lowest bits are tags.
+    shard: NonNull<()>,
 }
 
-/// Tag: the entry is of the odd flush half.
-const ODD: usize = 1;
+/// What an entry with a ticket has beside its item. The entry owns it. Items that are queued while a flush waits are few,
+/// so all others are spared a third word.
+struct Ticketed {
+    shard: NonNull<Shard>,
+    ticket: Ticket,
+}
+
+/// Tag: the entry has a ticket.
+const TICKETED: usize = 1;
 /// Tag: the entry was placed by its issuer, so it stays in its pod.
 const BOUND: usize = 2;
 
@@ -75,12 +82,24 @@ const BOUND: usize = 2;
 // functions that make them, and a shard is shared by all threads.
 unsafe impl Send for Entry {}
 
+impl Ticketed {
+    #[cold]
+    fn leak(shard: NonNull<Shard>, ticket: Ticket) -> NonNull<()> {
+        NonNull::from(Box::leak(Box::new(Self { shard, ticket }))).cast()
+    }
+}
+
 impl Entry {
     #[inline]
-    pub(crate) fn new(item: NonNull<Header>, shard: &Shard, half: Half, bound: bool) -> Self {
-        const { assert!(align_of::<Shard>() > (ODD | BOUND)) };
-        let tag = if half == Half::Odd { ODD } else { 0 } | if bound { BOUND } else { 0 };
-        Self { item, shard: NonNull::from(shard).map_addr(|address| address | tag) }
+    pub(crate) fn new(item: NonNull<Header>, shard: &Shard, ticket: Option<Ticket>, bound: bool) -> Self {
+        const { assert!(align_of::<Shard>() > (TICKETED | BOUND) && align_of::<Ticketed>() > (TICKETED | BOUND)) };
+        let shard = NonNull::from(shard);
+        let (shard, tag) = match ticket {
+            None => (shard.cast(), 0),
+            Some(ticket) => (Ticketed::leak(shard, ticket), TICKETED),
+        };
+        let tag = tag | if bound { BOUND } else { 0 };
+        Self { item, shard: shard.map_addr(|address| address | tag) }
     }
 
     #[inline]
@@ -89,8 +108,31 @@ impl Entry {
     }
 
     #[inline]
-    pub(crate) fn half(&self) -> Half {
-        if self.shard.addr().get() & ODD == 0 { Half::Even } else { Half::Odd }
+    pub(crate) fn ticket(&self) -> Option<Ticket> {
+        self.ticketed().map(|ticketed| ticketed.ticket)
+    }
+
+    #[inline]
+    fn ticketed(&self) -> Option<&Ticketed> {
+        if self.shard.addr().get() & TICKETED == 0 {
+            return None;
+        }
+        // SAFETY: with this tag it was made by `Ticketed::leak`, and is freed with the entry only.
+        Some(unsafe { &*self.untagged().cast() })
+    }
+
+    #[inline]
+    fn untagged(&self) -> *const () {
+        self.shard.as_ptr().map_addr(|address| address & !(TICKETED | BOUND))
+    }
+
+    /// The entry was completed. What it pointed to may be gone.
+    #[inline]
+    pub(super) fn end(self) {
+        if self.shard.addr().get() & TICKETED != 0 {
+            // SAFETY: as in `ticketed`; the entry, which owns it, ends here.
+            drop(unsafe { Box::from_raw(self.untagged().cast::<Ticketed>().cast_mut()) });
+        }
     }
 
     /// May it not leave the pool of its shard?
@@ -101,8 +143,10 @@ impl Entry {
 
     #[inline]
     pub(crate) fn shard(&self) -> &Shard {
-        // A shard is not at address 0, nor is one with the tags, since its size is more than they are.
-        let shard = self.shard.as_ptr().map_addr(|address| address & !(ODD | BOUND));
+        let shard = match self.ticketed() {
+            None => self.untagged().cast(),
+            Some(ticketed) => ticketed.shard.as_ptr().cast_const(),
+        };
         // SAFETY: this entry is in flight in the shard's gate, and a queue frees its shards only once nothing is in
         // flight in any of its gates, nor anybody has a pin; so the shard outlives the entry, to which the reference is
         // bound.

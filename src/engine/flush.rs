@@ -1,97 +1,184 @@
-//! Waiting for everything that was queued before.
+//! Waiting for everything that was queued before, and what that asks of items that come and leave meanwhile.
 //!
-//! One flush of a queue runs at a time. Whoever comes while it runs cannot join it, since items may have been
-//! queued after it flipped; all of them share the next one.
+//! Which items a flush waits for says [`policy::flush`](crate::policy::flush); how they are counted
+//! [`protocol::flush`](crate::protocol::flush). While no flush waits, an item pays nothing for this. While one does, a new
+//! item takes the lock of its queue's flushes when it comes and when it leaves, and its entry has a ticket.
+#![allow(unsafe_code, reason = "an item that leaves its gate may be the last user of its queue")]
 
-use crate::protocol::flush::FlushCount;
-use crate::sys::sync::{Condvar, Mutex};
+use std::ptr::NonNull;
+
+use crate::policy::admission::{AdmitMany, Admitted, Slot};
+use crate::policy::flush::Ticket;
+use crate::protocol::flush::Rest;
+use crate::protocol::gate::{Came, GateCell, Left};
 use crate::sys::wait::Until;
 
+use super::queue::Queue;
+use super::refusal::WaitError;
 use super::shard::Gate;
 use super::waits;
 
-/// The flushes of one queue.
+/// An item was admitted to a gate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pass {
+    pub(super) ticket: Option<Ticket>,
+    /// False: it goes to the waiting list.
+    pub(super) has_slot: bool,
+}
+
+/// The same for items that came in one step.
 #[derive(Debug)]
-pub(crate) struct Flush {
-    count: FlushCount,
-    turn: Mutex<Turn>,
-    ended: Condvar,
+pub(super) struct BatchPass {
+    pub(super) ticket: Option<Ticket>,
+    pub(super) admitted: Admitted,
 }
 
-/// Flushes are numbered from 1.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Turn {
-    begun: u64,
-    done: u64,
+impl BatchPass {
+    pub(super) fn one(pass: Pass) -> Self {
+        Self { ticket: pass.ticket, admitted: Admitted::one(pass.has_slot) }
+    }
 }
 
-impl Flush {
-    pub(crate) fn new() -> Self {
-        Self { count: FlushCount::new(), turn: Mutex::new(Turn::default()), ended: Condvar::new() }
+impl Queue {
+    /// Waits until everything is done that is in flight now.
+    pub(crate) fn flush_until(&self, until: Until) -> Result<(), WaitError> {
+        waits::check_origin(self.executor.origin)?;
+        waits::check_queue(self)?;
+        waits::check_rescuers(self);
+        let (flush, rest) = self.flush.begin(self.gate_cells(), || _ = self.held());
+        // SAFETY: the caller keeps the queue in place.
+        unsafe { settle(self.this(), rest) };
+        let Some(flush) = flush else { return Ok(()) };
+        let target = waits::Target::Flush { queue: self, flush: &flush };
+        let waited = waits::wait(target, until, |until| flush.wait(until));
+        if waited.is_err() {
+            self.flush.abandon(&flush);
+        }
+        waited
     }
 
-    /// An item that the running flush waits for is done.
+    fn gate_cells(&self) -> impl Iterator<Item = &GateCell> + Clone {
+        self.gates().map(|gate| &*gate.cell)
+    }
+
+    /// An item comes; `None` if the door is not open for it.
+    #[inline]
+    pub(super) fn pass(&self, gate: &Gate, chained: bool) -> Option<Pass> {
+        let came = if chained { gate.cell.admit_chained() } else { gate.cell.admit() };
+        let (came, ticket) = match came {
+            Came::Flushing => self.flush.admit(
+                || gate.cell.admit_beside_flush(chained),
+                |came| usize::from(!matches!(came, Came::Refused)),
+            ),
+            came => (came, None),
+        };
+        match came {
+            Came::Started => Some(Pass { ticket, has_slot: true }),
+            Came::Waits => Some(Pass { ticket, has_slot: false }),
+            Came::Refused => None,
+            Came::Flushing => unreachable!("the lock of the flushes is held"),
+        }
+    }
+
+    /// Items come, as many as fit into one step, but at least one; `None` if the door is not open.
+    pub(super) fn pass_many(&self, gate: &Gate, items: usize) -> Option<BatchPass> {
+        let (answer, ticket) = match gate.cell.admit_many(items) {
+            AdmitMany::Flushing => self.flush.admit(
+                || gate.cell.admit_many_beside_flush(items),
+                |answer| if let AdmitMany::In(admitted) = answer { admitted.items() } else { 0 },
+            ),
+            answer => (answer, None),
+        };
+        match answer {
+            AdmitMany::In(admitted) => Some(BatchPass { ticket, admitted }),
+            _ => None,
+        }
+    }
+
+    /// An item that was admitted does not come after all. The caller has a handle. Returns what becomes of its slot.
     #[cold]
-    pub(crate) fn report(&self) {
-        if self.count.report() {
-            self.end();
-        }
-    }
-
-    /// The number of the first flush that waits for everything which is in flight now.
-    pub(crate) fn next(&self) -> u64 {
-        self.turn.lock().begun + 1
-    }
-
-    pub(crate) fn progress(&self) -> Turn {
-        *self.turn.lock()
-    }
-
-    /// Waits until the flush of this number has ended, after which every item is done that was in flight in one of the
-    /// gates when it began. False if the time ran out first; a flush that was begun goes on without anybody, and the
-    /// next one follows it.
-    pub(crate) fn wait<'a>(
-        &self,
-        number: u64,
-        gates: impl Iterator<Item = &'a Gate> + Clone,
-        until: Until,
-    ) -> bool {
-        loop {
-            let flipping = waits::flipping();
-            let mut turn = self.turn.lock();
-            if turn.done >= number {
-                return true;
-            }
-            if turn.begun == turn.done {
-                // Nobody flushes: the first of those who share the number begins it.
-                turn.begun += 1;
-                drop(turn);
-                let in_flight = gates.clone().map(|gate| gate.cell.flip()).sum();
-                drop(flipping);
-                if self.count.flipped(in_flight) {
-                    self.end();
-                }
-                continue;
-            }
-            drop(flipping);
-            if !until.wait(&self.ended, &mut turn) {
-                return turn.done >= number;
-            }
-        }
-    }
-
-    fn end(&self) {
-        let mut turn = self.turn.lock();
-        turn.done = turn.begun;
-        drop(turn);
-        // The queue is still in place: an item reports before it gives its slot up, a flusher holds a handle.
-        self.ended.notify_all();
+    pub(super) fn give_back(&self, gate: &Gate, pass: Pass) -> Slot {
+        let leave = if pass.has_slot { GateCell::complete } else { GateCell::withdraw };
+        // SAFETY: the caller keeps the queue in place.
+        unsafe { leave_gate(self.this(), gate, pass.ticket, leave) }
     }
 }
 
-impl Turn {
-    /// Does the flush of this number wait for an item that is in flight? `is_old`: does the flush that has begun?
-    pub(crate) fn waits_for(self, number: u64, is_old: impl FnOnce() -> bool) -> bool {
-        self.done < number && (self.begun < number || is_old())
+/// An item leaves its gate, by `leave`. Returns what becomes of its slot.
+///
+/// # Safety
+///
+/// The item has been admitted to this gate of the queue, with this ticket. The caller must not use the queue afterwards
+/// because of the item, unless a slot was handed on or the item was the last one of a closed gate.
+#[inline]
+pub(super) unsafe fn leave_gate(
+    queue: NonNull<Queue>,
+    gate: &Gate,
+    ticket: Option<Ticket>,
+    leave: impl FnOnce(&GateCell) -> Left,
+) -> Slot {
+    match ticket {
+        None => {
+            let left = leave(&gate.cell);
+            if left.was_counted {
+                // SAFETY: it was counted, and reports once.
+                unsafe { report(queue) };
+            }
+            left.slot
+        }
+        // SAFETY: as told by the caller.
+        Some(ticket) => unsafe { leave_with_ticket(queue, gate, ticket, leave) },
+    }
+}
+
+/// # Safety
+///
+/// As of [`leave_gate`].
+#[cold]
+unsafe fn leave_with_ticket(
+    queue: NonNull<Queue>,
+    gate: &Gate,
+    ticket: Ticket,
+    leave: impl FnOnce(&GateCell) -> Left,
+) -> Slot {
+    // SAFETY: the item keeps the queue in place until it has left the gate, and this hold does from here on: the lock is
+    // released after that.
+    let queue = unsafe { queue.as_ref() }.held();
+    // SAFETY: the hold.
+    let (left, rest) = unsafe { queue.as_ref() }.flush.complete(ticket, || leave(&gate.cell));
+    debug_assert!(!rest.ends_count, "an item with a ticket is not counted");
+    rest.wake();
+    // SAFETY: the hold from above.
+    unsafe { Queue::let_go(queue) };
+    left.slot
+}
+
+/// A counted item has left its gate.
+///
+/// # Safety
+///
+/// To be called once for each counted item.
+#[cold]
+unsafe fn report(queue: NonNull<Queue>) {
+    // SAFETY: the count cannot end without this report, and has a hold of the queue.
+    if unsafe { queue.as_ref() }.flush.report() {
+        // SAFETY: only this thread ends the count.
+        let rest = unsafe { queue.as_ref().flush.end_count(queue.as_ref().gate_cells()) };
+        // SAFETY: the hold of the count keeps the queue in place.
+        unsafe { settle(queue, rest) };
+    }
+}
+
+/// Does what a step of the flushes has left to do.
+///
+/// # Safety
+///
+/// Something keeps the queue in place: the hold of the count that ends here, or the caller.
+unsafe fn settle(queue: NonNull<Queue>, rest: Rest) {
+    let ends_count = rest.ends_count;
+    rest.wake();
+    if ends_count {
+        // SAFETY: the hold of the count, which ends once.
+        unsafe { Queue::let_go(queue) };
     }
 }

@@ -49,7 +49,8 @@
 //! that of the pool inside that the route leaves); an executor's `defaults`; the register of pools in `core` (takes that of a
 //! new class inside, which is opened there), and that of queues; a class's `members` (pools being made, opened and closed;
 //! takes those of its pools, and that of what may be used, inside); the manager's `inbox`; the map of `timers`;
-//! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls` (taken inside a pool's `state` by who calls it); a flush's `turn`; an
+//! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls` (taken inside a pool's `state` by who calls it); the
+//! flushes of a queue (taken inside `making`); an
 //! item's ledger (takes that of the timers inside); a worker's `description`; which detection is
 //! in force; the counts of offenders; the lists of `tally` (tables, numbers, which worker has a table); in debug builds, the register of `waits` (takes those of a flush, an item and a scope's roll inside).
 

@@ -12,19 +12,16 @@ use crate::policy::attrs::{Attrs, PoolAttrs};
 use crate::policy::item::ShardId;
 use crate::policy::standing::{Stage, Standing, Wishes};
 use crate::protocol::drain::ChainedCount;
+use crate::protocol::flush::FlushCell;
 use crate::protocol::holds::HoldCount;
 use crate::sys::sync::{AtomicBool, AtomicPtr, AtomicUsize, Mutex, Ordering};
-use crate::sys::wait::Until;
 
 use super::class::{Division, KeptClass};
 use super::context::Current;
 use super::executor::{ExecutorInner, PoolChoice};
-use super::flush::Flush;
-use super::refusal::WaitError;
 use super::rescuer::{OwnedRescuer, Rescuer};
 use super::shard::{self, Gate, Shard};
 use super::timers::{Timer, TimerName};
-use super::waits;
 
 /// What a queue was told by its builder.
 #[derive(Debug)]
@@ -77,7 +74,7 @@ pub(crate) enum Limit {
 pub(crate) struct Queue {
     pub(crate) spec: QueueSpec,
     pub(crate) executor: Arc<ExecutorInner>,
-    pub(crate) flush: Flush,
+    pub(crate) flush: FlushCell,
     pub(super) chained: ChainedCount,
     /// By the slot of the CPU; null until made. Whoever loads a shard uses it under a handle, and shards are freed with the
     /// queue.
@@ -175,7 +172,7 @@ impl QueueHandle {
         let queue = Queue {
             spec,
             executor,
-            flush: Flush::new(),
+            flush: FlushCell::new(),
             chained: ChainedCount::new(),
             table: (0..slots).map(|_| AtomicPtr::default()).collect(),
             making: Mutex::new(Making::new(wishes, kind, attrs)),
@@ -282,13 +279,14 @@ impl Queue {
         let cpu_intensive = self.spec.cpu_intensive && choice.pool.spec.managed;
         let shard = Shard::new(self.this, choice, own_gate, cpu_intensive, self.timing());
         let id = shard.id();
-        let shard = NonNull::from(Box::leak(Box::new(shard)));
-        making.shards.push(shard);
-        shard::enters(shard, id);
-        self.table[slot].store(shard.as_ptr(), Ordering::Release);
-        drop(making);
+        let made = NonNull::from(Box::leak(Box::new(shard)));
+        making.shards.push(made);
+        shard::enters(made, id);
         // SAFETY: as in `present_shard`.
-        let shard = unsafe { shard.as_ref() };
+        let shard = unsafe { made.as_ref() };
+        let gate = shard.own_gate().map(|gate| &*gate.cell);
+        self.flush.add_gate(gate, || self.table[slot].store(made.as_ptr(), Ordering::Release));
+        drop(making);
         class.inspect(|class| class.attend());
         shard
     }
@@ -305,16 +303,6 @@ impl Queue {
     /// The gates that have been made.
     pub(crate) fn gates(&self) -> impl Iterator<Item = &Gate> + Clone {
         self.shared_gate.iter().chain(self.shards().filter_map(Shard::own_gate))
-    }
-
-    /// Waits until everything is done that is in flight now.
-    pub(crate) fn flush_until(&self, until: Until) -> Result<(), WaitError> {
-        waits::check_origin(self.executor.origin)?;
-        waits::check_queue(self)?;
-        waits::check_rescuers(self);
-        let number = self.flush.next();
-        let target = waits::Target::Flush { queue: self, number };
-        waits::wait(target, until, |until| self.flush.wait(number, self.gates(), until))
     }
 
     /// Is this one of its shards, and does it have this gate?

@@ -18,7 +18,6 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::policy::admission::Half;
 use crate::protocol::route::Turned;
 
 use super::class::Class;
@@ -171,7 +170,7 @@ impl Shard {
         // Taken back by who pops the marker.
         std::mem::forget(self.queue().pin());
         // Bound: it stays behind what is. See `Pool::give`.
-        Entry::new(NonNull::from(&MARKER), self, Half::Even, true)
+        Entry::new(NonNull::from(&MARKER), self, None, true)
     }
 
     fn marker_popped(&self) {

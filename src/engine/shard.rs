@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use crossbeam_deque::{Injector, Steal};
 use crossbeam_utils::CachePadded;
 
-use crate::policy::admission::{Admission, Arrived, Half, Slot};
+use crate::policy::admission::{Admission, Arrived, Slot};
 use crate::policy::item::{ShardId, Target};
 use crate::policy::standing::Standing;
 use crate::protocol::gate::GateCell;
@@ -18,7 +18,7 @@ use crate::protocol::route::RouteCell;
 
 use super::entry::Entry;
 use super::executor::PoolChoice;
-use super::flush::Flush;
+use super::flush::leave_gate;
 use super::latency::Timing;
 use super::pool::Pool;
 use super::queue::Queue;
@@ -85,14 +85,6 @@ impl Gate {
             let Arrived { arrived, handed } = self.cell.list_many(coming);
             coming -= arrived;
             (0..handed).for_each(|_| start(self.next_active()));
-        }
-    }
-
-    /// Gives a slot back that was not used. The caller has a handle of the queue, so the gate is not closed.
-    pub(crate) fn give_back(&self, half: Half, flush: &Flush) -> Option<Entry> {
-        match self.cell.complete(half, || flush.report()) {
-            Slot::Handed => Some(self.next_active()),
-            Slot::Free | Slot::Last => None,
         }
     }
 
@@ -263,7 +255,8 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
     let shard = entry.shard();
     let queue = shard.queue;
     let gate = shard.gate();
-    match gate.cell.complete(entry.half(), || shard.queue().flush.report()) {
+    // SAFETY: the entry is in flight in this gate until here.
+    let next = match unsafe { leave_gate(queue, gate, entry.ticket(), GateCell::complete) } {
         Slot::Handed => Some(gate.next_active()),
         Slot::Free => None,
         Slot::Last => {
@@ -271,7 +264,9 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
             unsafe { Queue::let_go(queue) };
             None
         }
-    }
+    };
+    entry.end();
+    next
 }
 
 /// Takes the first entry of a list. `None` only if the list was seen empty.

@@ -4,12 +4,13 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::policy::admission::Half;
+use crate::policy::admission::Slot;
 use crate::policy::item::{Arm, Target};
 use crate::protocol::item::Queued;
 
 use super::core::contain;
 use super::entry::{Entry, Header};
+use super::flush::Pass;
 use super::one_shot::{self, RawHandle};
 use super::placement::Place;
 use super::queue::{Queue, QueueHandle};
@@ -61,17 +62,16 @@ impl Queue {
             self.left_pending();
             return Err((QueueError::Full, function));
         }
-        let (half, has_slot) = match self.admit(shard.gate()) {
-            Ok(admitted) => admitted,
+        let pass = match self.admit(shard.gate()) {
+            Ok(pass) => pass,
             Err(error) => {
                 self.left_pending();
                 return Err((error, function));
             }
         };
-        let (item, handle) =
-            make(function, shard.lane()).inspect_err(|_| self.take_back(shard, half, has_slot))?;
-        let entry = Entry::new(item, shard, half, place.is_bound());
-        enqueue(shard, entry, place.named(), has_slot, Shard::put);
+        let (item, handle) = make(function, shard.lane()).inspect_err(|_| self.take_back(shard, pass))?;
+        let entry = Entry::new(item, shard, pass.ticket, place.is_bound());
+        enqueue(shard, entry, place.named(), pass.has_slot, Shard::put);
         Ok(handle)
     }
 
@@ -107,8 +107,8 @@ impl Queue {
             // Somebody may have queued it meanwhile: then it needs no room.
             return self.queue_without_entry(shard, work).unwrap_or(Err(QueueError::Full));
         }
-        let (half, has_slot) = match self.admit(shard.gate()) {
-            Ok(admitted) => admitted,
+        let pass = match self.admit(shard.gate()) {
+            Ok(pass) => pass,
             Err(error) => {
                 self.left_pending();
                 return self.queue_without_entry(shard, work).unwrap_or(Err(error));
@@ -118,13 +118,13 @@ impl Queue {
         if queued == Queued::Push {
             enqueue(
                 shard,
-                Entry::new(work.item(), shard, half, place.is_bound()),
+                Entry::new(work.item(), shard, pass.ticket, place.is_bound()),
                 place.named(),
-                has_slot,
+                pass.has_slot,
                 put,
             );
         } else {
-            self.take_back(shard, half, has_slot);
+            self.take_back(shard, pass);
         }
         answer(queued, shard, work)
     }
@@ -195,7 +195,7 @@ impl Queue {
     /// A timer is due. Its item was accepted when it was armed: there is no bound for it now.
     pub(crate) fn fired(&self, timer: Timer, name: &TimerName) {
         let shard = self.shard(timer.slot);
-        let Some((timer, half, has_slot)) = self.admit_fired(shard.gate(), timer, name) else { return };
+        let Some((timer, pass)) = self.admit_fired(shard.gate(), timer, name) else { return };
         self.comes_anyway();
         let named = timer.bound.then_some(timer.slot);
         match timer.what {
@@ -205,31 +205,35 @@ impl Queue {
                     // it: a worker is, and calls the user's destructor.
                     let item = work.item();
                     drop(work);
-                    enqueue(shard, Entry::new(item, shard, half, timer.bound), named, has_slot, Shard::put);
+                    enqueue(
+                        shard,
+                        Entry::new(item, shard, pass.ticket, timer.bound),
+                        named,
+                        pass.has_slot,
+                        Shard::put,
+                    );
                 }
                 // It is no longer meant, or an entry lies there already.
                 other => {
                     let _answer = other.map(|queued| answer(queued, shard, &work));
-                    self.take_back(shard, half, has_slot);
+                    self.take_back(shard, pass);
                     contain(|| drop(work));
                 }
             },
             Later::OneShot(item) => {
-                let entry = Entry::new(item.list(), shard, half, timer.bound);
-                enqueue(shard, entry, named, has_slot, Shard::put);
+                let entry = Entry::new(item.list(), shard, pass.ticket, timer.bound);
+                enqueue(shard, entry, named, pass.has_slot, Shard::put);
             }
         }
     }
 
     /// Somebody else queued the item between the look and the count: gives the count back.
     #[cold]
-    fn take_back(&self, shard: &Shard, half: Half, has_slot: bool) {
+    fn take_back(&self, shard: &Shard, pass: Pass) {
         self.left_pending();
         let gate = shard.gate();
-        if !has_slot {
-            gate.cell.withdraw(half, || self.flush.report());
-        } else if let Some(next) = gate.give_back(half, &self.flush) {
-            route::submit(next);
+        if self.give_back(gate, pass) == Slot::Handed {
+            route::submit(gate.next_active());
         }
     }
 }

@@ -5,8 +5,7 @@
 //! three, so that admitting, handing a slot over and freeing it are one atomic step each, and a flush learns in
 //! one step how much is in flight.
 //!
-//! An item is counted before it is on the list, because the count also stamps it with the flush half that it
-//! belongs to. A slot is handed over to listed items only, so whoever gets one finds an item on the list. A slot
+//! An item is counted before it is on the list, so that a flush that begins meanwhile finds it. A slot is handed over to listed items only, so whoever gets one finds an item on the list. A slot
 //! that becomes free while items are only coming is taken by the first of them when it is listed.
 //!
 //! The counts name nobody: a slot that is handed to a listed item takes whatever lies first on the list, which may be
@@ -20,8 +19,8 @@
 //! A gate has a *door*, for the end of its queue. The door is part of the word, so that after it was changed nothing is
 //! admitted by its old rule.
 //!
-//! Flushing uses two halves. All items in flight carry the current half, except while a flush runs: it flips the
-//! half, learns how many items of the old one are in flight, and waits for exactly these.
+//! While a flush counts what is in flight, the gate is *flushing*: items take a ticket before they come, and an item
+//! that leaves learns in the same step that it may have been counted. See [`policy::flush`](super::flush).
 
 #![forbid(unsafe_code)]
 
@@ -44,12 +43,12 @@ const COUNT: u32 = 10;
 const COUNT_MASK: u64 = (1 << COUNT) - 1;
 const ACTIVE: u32 = 0;
 const MAX: u32 = COUNT;
-const HALF: u64 = 1 << 20;
-const CLOSED: u64 = 1 << 21;
-const COMING: u32 = 22;
+const CLOSED: u64 = 1 << 20;
+const COMING: u32 = 21;
 const COMING_MASK: u64 = (1 << 12) - 1;
-/// The door lies between the counts of coming and listed items, so that one look tells that nothing keeps a newcomer
-/// back.
+/// This bit and the door lie between the counts of coming and listed items, so that one look tells that nothing keeps a
+/// newcomer back.
+const FLUSHING: u64 = 1 << 33;
 const DOOR: u32 = 34;
 const DOOR_MASK: u64 = (1 << 2) - 1;
 const LISTED: u32 = 36;
@@ -58,13 +57,6 @@ const LISTED_MASK: u64 = (1 << 28) - 1;
 /// The slots of one gate, and how many items wait for one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Admission(u64);
-
-/// Which half of the flushes an item belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Half {
-    Even,
-    Odd,
-}
 
 /// Who may come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,9 +74,11 @@ pub(crate) enum Door {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admit {
     /// It has a slot: put it on the pool's worklist.
-    Start(Half),
+    Start,
     /// Put it on the waiting list, then ask [`Admission::list`].
-    Wait(Half),
+    Wait,
+    /// The gate is flushing: take a ticket, and ask by [`Admission::beside_flush`]. Nothing was changed.
+    Flushing,
     /// More threads are between counting and listing than can be counted: ask again. Whoever minds
     /// [`Admission::is_full`] never sees this, unless two thousand threads at once have looked before they ask.
     Again,
@@ -132,13 +126,9 @@ impl Admission {
         self.0 & CLOSED != 0
     }
 
-    pub(crate) const fn half(self) -> Half {
-        if self.0 & HALF == 0 { Half::Even } else { Half::Odd }
-    }
-
-    /// Does a flush wait for items of this half?
-    pub(crate) fn is_old(self, half: Half) -> bool {
-        self.half() != half
+    /// Does a flush count what was in flight here when this was set?
+    pub(crate) const fn is_flushing(self) -> bool {
+        self.0 & FLUSHING != 0
     }
 
     /// Does everything go through at once? Then nothing is ever on the list, and what is counted as listed is what the
@@ -174,11 +164,13 @@ impl Admission {
     #[inline]
     pub(crate) const fn admit(self) -> (Self, Admit) {
         debug_assert!(!self.is_closed(), "an item came to a queue that has no handle");
-        // Nothing is coming or listed, and the door is open.
+        // Nothing is coming or listed, no flush counts, and the door is open.
         if self.0 >> COMING == 0 && self.active() < self.max() {
-            (self.plus(ACTIVE), Admit::Start(self.half()))
+            (self.plus(ACTIVE), Admit::Start)
         } else if self.0 >> DOOR & DOOR_MASK != 0 {
             (self, Admit::Refused)
+        } else if self.is_flushing() {
+            (self, Admit::Flushing)
         } else {
             self.wait_or_pass()
         }
@@ -188,20 +180,27 @@ impl Admission {
     pub(crate) const fn admit_chained(self) -> (Self, Admit) {
         match self.door() {
             Door::Shut => (self, Admit::Refused),
+            _ if self.is_flushing() => (self, Admit::Flushing),
             _ if self.listed() + self.coming() == 0 && self.active() < self.max() => {
-                (self.plus(ACTIVE), Admit::Start(self.half()))
+                (self.plus(ACTIVE), Admit::Start)
             }
             _ => self.wait_or_pass(),
         }
+    }
+
+    /// What an admission makes of a gate while the issuer holds the lock of the flushes, and so takes part in none.
+    pub(crate) fn beside_flush<A>(self, admit: impl Fn(Self) -> (Self, A)) -> (Self, A) {
+        let (next, answer) = admit(Self(self.0 & !FLUSHING));
+        (Self(next.0 | self.0 & FLUSHING), answer)
     }
 
     const fn wait_or_pass(self) -> (Self, Admit) {
         if self.listed() + self.coming() >= LISTED_MASK || self.coming() == COMING_MASK {
             (self, Admit::Again)
         } else if self.has_no_limit() {
-            (self.plus(LISTED), Admit::Start(self.half()))
+            (self.plus(LISTED), Admit::Start)
         } else {
-            (self.plus(COMING), Admit::Wait(self.half()))
+            (self.plus(COMING), Admit::Wait)
         }
     }
 
@@ -274,9 +273,16 @@ impl Admission {
         (self, if last { Slot::Last } else { Slot::Free })
     }
 
-    /// A flush begins: later items belong to the other half. Returns how many are in flight, all of the old one.
-    pub(crate) const fn flip(self) -> (Self, u64) {
-        (Self(self.0 ^ HALF), self.in_flight())
+    /// A flush counts what is in flight; returns how much that is.
+    pub(crate) fn begin_flush(self) -> (Self, u64) {
+        debug_assert!(!self.is_flushing());
+        (Self(self.0 | FLUSHING), self.in_flight())
+    }
+
+    /// All that was counted is done.
+    pub(crate) fn end_flush(self) -> (Self, ()) {
+        debug_assert!(self.is_flushing());
+        (Self(self.0 & !FLUSHING), ())
     }
 
     /// The last handle is gone, nothing comes any more. `Last` if nothing is in flight either.
@@ -314,7 +320,7 @@ impl fmt::Debug for Admission {
             .field("max", &self.max())
             .field("coming", &self.coming())
             .field("listed", &self.listed())
-            .field("half", &self.half())
+            .field("flushing", &self.is_flushing())
             .field("closed", &self.is_closed())
             .field("door", &self.door())
             .finish()
@@ -335,11 +341,11 @@ mod tests {
         let mut word = Admission::new(MAX_ACTIVE_LIMIT);
         for _ in 0..MAX_ACTIVE_LIMIT {
             let (next, admit) = word.admit();
-            assert_eq!(admit, Admit::Start(Half::Even));
+            assert_eq!(admit, Admit::Start);
             word = next;
         }
         let (word, admit) = word.admit();
-        assert_eq!(admit, Admit::Wait(Half::Even));
+        assert_eq!(admit, Admit::Wait);
         assert_eq!((word.active(), word.coming(), word.listed(), word.max()), (512, 1, 0, 512));
     }
 
@@ -361,7 +367,7 @@ mod tests {
         let mut word = Admission::new(NO_LIMIT);
         for n in 1..=3000 {
             let (next, admit) = word.admit();
-            assert_eq!(admit, Admit::Start(Half::Even), "{n}");
+            assert_eq!(admit, Admit::Start, "{n}");
             word = next;
             assert_eq!((word.in_flight(), word.waiting()), (n, 0));
             assert_eq!(word.start_listed(), (word, Slot::Free));
@@ -403,26 +409,42 @@ mod tests {
         let (word, first) = word.complete();
         let (word, second) = word.complete();
         assert_eq!((first, second, word.active(), word.coming()), (Slot::Handed, Slot::Free, 0, 1));
-        assert_eq!(word.admit().1, Admit::Wait(Half::Even));
-        assert_eq!(word.admit_chained().1, Admit::Wait(Half::Even));
+        assert_eq!(word.admit().1, Admit::Wait);
+        assert_eq!(word.admit_chained().1, Admit::Wait);
     }
 
     /// A frozen gate (max 0) hands nothing over.
     #[test]
     fn a_gate_without_slots_holds_everything_back() {
         let (word, admit) = Admission::new(0).admit();
-        assert_eq!(admit, Admit::Wait(Half::Even));
+        assert_eq!(admit, Admit::Wait);
         assert_eq!(word.list().1, Slot::Free);
     }
 
     /// spec: F1 (waits for every item queued before the call, not for later ones)
     #[test]
-    fn a_flip_counts_what_is_in_flight_and_marks_it_old() {
-        let word = Admission::new(1).admit().0.admit().0.list().0.admit().0;
-        let (word, in_flight) = word.flip();
-        assert_eq!(in_flight, 3);
-        assert!(word.is_old(Half::Even));
-        assert_eq!(word.admit().1, Admit::Wait(Half::Odd));
+    fn a_flush_counts_what_is_in_flight_and_who_comes_later_takes_a_ticket() {
+        for word in [Admission::new(9), Admission::new(1).admit().0.admit().0.list().0] {
+            let word = word.admit().0;
+            let before = word.in_flight();
+            let (flushing, in_flight) = word.begin_flush();
+            assert_eq!((in_flight, flushing.in_flight()), (before, before));
+            assert_eq!(flushing.admit(), (flushing, Admit::Flushing));
+            assert_eq!(flushing.admit_chained(), (flushing, Admit::Flushing));
+            assert_eq!(flushing.admit_many(5), (flushing, AdmitMany::Flushing));
+            let (next, answer) = flushing.beside_flush(Admission::admit);
+            assert_eq!((next.end_flush().0, answer), word.admit());
+            assert!(next.is_flushing());
+        }
+    }
+
+    /// The door decides first: an item that is refused needs no ticket.
+    #[test]
+    fn a_flushing_gate_refuses_as_any_other() {
+        let word = Admission::new(1).begin_flush().0.with_door(Door::Chained);
+        assert_eq!(word.admit().1, Admit::Refused);
+        assert_eq!(word.admit_chained().1, Admit::Flushing);
+        assert_eq!(word.with_door(Door::Shut).admit_chained().1, Admit::Refused);
     }
 
     #[test]
@@ -461,9 +483,9 @@ mod tests {
     #[test]
     fn who_comes_when_the_limit_was_raised_waits_behind_the_listed() {
         let word = Admission::new(0).admit().0.list().0.with_max(9);
-        assert_eq!(word.admit().1, Admit::Wait(Half::Even));
-        assert_eq!(word.admit_chained().1, Admit::Wait(Half::Even));
-        assert_eq!(word.start_listed().0.admit().1, Admit::Start(Half::Even), "nobody waits any more");
+        assert_eq!(word.admit().1, Admit::Wait);
+        assert_eq!(word.admit_chained().1, Admit::Wait);
+        assert_eq!(word.start_listed().0.admit().1, Admit::Start, "nobody waits any more");
     }
 
     /// spec: F4 (accepts only chained queueing)
@@ -472,9 +494,9 @@ mod tests {
         let chained = Admission::new(1).with_door(Door::Chained);
         assert_eq!(chained.admit(), (chained, Admit::Refused));
         let (busy, admit) = chained.admit_chained();
-        assert_eq!(admit, Admit::Start(Half::Even));
+        assert_eq!(admit, Admit::Start);
         assert_eq!(busy.admit(), (busy, Admit::Refused));
-        assert_eq!(busy.admit_chained().1, Admit::Wait(Half::Even));
+        assert_eq!(busy.admit_chained().1, Admit::Wait);
         let shut = busy.with_door(Door::Shut);
         assert_eq!(shut.admit(), (shut, Admit::Refused));
         assert_eq!(shut.admit_chained(), (shut, Admit::Refused));
@@ -504,7 +526,7 @@ mod tests {
         /// Somebody who has pushed several counts them as listed.
         ListMany(usize),
         Complete,
-        Flip,
+        Flush,
         /// Another limit; whoever set it has not started anything yet.
         SetMax(usize),
         StartListed,
@@ -521,7 +543,7 @@ mod tests {
             6 => Just(Step::List),
             3 => (1usize..6).prop_map(Step::ListMany),
             8 => Just(Step::Complete),
-            2 => Just(Step::Flip),
+            2 => Just(Step::Flush),
             2 => (0usize..4).prop_map(Step::SetMax),
             4 => Just(Step::StartListed),
             1 => prop_oneof![4 => Just(Door::Open), 1 => Just(Door::Chained), 1 => Just(Door::Shut)]
@@ -538,7 +560,7 @@ mod tests {
     proptest! {
         /// spec: Q3 (never more than max active), F8. Against a plain model with real lists: no item overtakes one that
         /// is on the list, no slot idles beside one unless somebody is about to start it, a slot that a lower limit
-        /// took is not given away, a flip knows exactly what is in flight, even if listing lags.
+        /// took is not given away, a flush counts exactly what is in flight, even if listing lags.
         #[test]
         fn agrees_with_a_model_of_lists(max in 0usize..4, steps in prop::collection::vec(step(), 0..80)) {
             let mut word = Admission::new(max);
@@ -551,21 +573,22 @@ mod tests {
                 let before = active;
                 match step {
                     Step::Come { chained } => {
-                        let (next, admit) = if chained { word.admit_chained() } else { word.admit() };
+                        let admit = if chained { Admission::admit_chained } else { Admission::admit };
+                        let (next, admit) = word.beside_flush(admit);
                         word = next;
                         prop_assert_eq!(admit != Admit::Refused, lets_in(door, chained));
                         match admit {
-                            Admit::Start(_) => {
+                            Admit::Start => {
                                 prop_assert!(list.is_empty(), "overtakes {:?}", list);
                                 active += 1;
                             }
-                            Admit::Wait(_) => coming += 1,
+                            Admit::Wait => coming += 1,
                             Admit::Refused => {}
-                            Admit::Again => prop_assert!(false, "full"),
+                            Admit::Again | Admit::Flushing => prop_assert!(false, "full, or flushing"),
                         }
                     }
                     Step::ComeMany(items) => {
-                        let (next, answer) = word.admit_many(items);
+                        let (next, answer) = word.beside_flush(|word| word.admit_many(items));
                         word = next;
                         match answer {
                             AdmitMany::In(came) => {
@@ -576,7 +599,7 @@ mod tests {
                                 coming += came.waiting;
                             }
                             AdmitMany::Refused => prop_assert!(!lets_in(door, false)),
-                            AdmitMany::Again => prop_assert!(false, "full"),
+                            AdmitMany::Again | AdmitMany::Flushing => prop_assert!(false, "full, or flushing"),
                         }
                     }
                     Step::Push => if coming > 0 {
@@ -614,8 +637,9 @@ mod tests {
                             _ => active -= 1,
                         }
                     },
-                    Step::Flip => {
-                        let (next, in_flight) = word.flip();
+                    Step::Flush if word.is_flushing() => word = word.end_flush().0,
+                    Step::Flush => {
+                        let (next, in_flight) = word.begin_flush();
                         prop_assert_eq!(in_flight as usize, active + coming + list.len());
                         word = next;
                     }

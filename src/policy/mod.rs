@@ -14,6 +14,7 @@ pub(crate) mod crew;
 pub(crate) mod deadlines;
 pub(crate) mod detection;
 pub(crate) mod environment;
+pub(crate) mod flush;
 pub(crate) mod histogram;
 pub(crate) mod item;
 pub(crate) mod manager;

@@ -22,10 +22,12 @@ impl ChainedCount {
         Self(AtomicU64::new(0))
     }
 
-    /// The calling item has put one in.
+    /// The calling item puts one in, by `admit`, if it may.
     #[cold]
-    pub(crate) fn raise(&self) {
+    pub(crate) fn admit<A>(&self, admit: impl FnOnce() -> Option<A>) -> Option<A> {
+        let admitted = admit()?;
         self.0.fetch_add(1, Ordering::Release);
+        Some(admitted)
     }
 
     pub(crate) fn load(&self) -> u64 {

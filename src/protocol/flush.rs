@@ -1,32 +1,203 @@
-//! How many items a flush still waits for.
+//! The cell of a queue's [`Flushes`], and the count of the items without a ticket.
 //!
-//! The flusher flips all gates, and then adds what they had in flight together; items of the old half report
-//! meanwhile, also before they were added, which only makes the count negative. So it is zero again when, and only
-//! when, all are added and have reported; whoever brings it there, the flusher or the last item, ends the flush.
+//! **The lock.** Everything that has to do with tickets happens under one lock: a flush begins, an item takes its ticket
+//! and is admitted, an item with a ticket gives its slot up, a count ends. So among these there is nothing to order.
+//!
+//! **The count.** Items without a ticket come and go without the lock. A flush that counts them turns each gate to
+//! *flushing*, and learns in the same step how many items are in flight there. So each item is admitted either before
+//! that step, and counted, or after it, and takes a ticket. An item without a ticket that gives its slot up learns in
+//! the same step whether its gate is flushing. If so, it was counted, and it [reports](FlushCell::report) afterwards.
+//! Reports may come before the numbers of all gates are added, and make the count negative. So the count is zero again
+//! if, and only if, every counted item has reported. The thread that brings it there ends the count.
+//!
+//! **Lifetime.** An item that has given its slot up does not keep its queue in place. A count does: the flush takes a
+//! hold of the queue for it before it turns the first gate. The thread that ends the count gives that hold up. An item
+//! that has not reported yet keeps the count from its end, so it may use the queue until it has.
+//!
+//! **What is seen after a flush.** Reports release, and the thread that ends the count acquires them; everything else is
+//! under the lock; a [`Signal`] takes it to the flushing thread. A gate that is found empty is read with acquire.
 
-use crate::sys::sync::{AtomicI64, Ordering};
+use std::collections::VecDeque;
 
-/// Counts one flush at a time.
+use crate::policy::flush::{Flushes, Ticket};
+use crate::sys::sync::{Arc, AtomicI64, Mutex, Ordering};
+use crate::sys::wait::Until;
+
+use super::gate::GateCell;
+use super::signal::Signal;
+
+/// The flushes of one queue.
 #[derive(Debug)]
-pub(crate) struct FlushCount(AtomicI64);
+pub(crate) struct FlushCell {
+    /// Counted items that have not reported. Zero between two counts.
+    unreported: AtomicI64,
+    state: Mutex<State>,
+}
 
-impl FlushCount {
+#[derive(Debug)]
+struct State {
+    flushes: Flushes,
+    /// The flushes that are not over and that a thread waits for, in the order of their numbers.
+    awaited: VecDeque<Flush>,
+}
+
+/// A flush that has begun; threads that share its number share the signal.
+#[derive(Clone, Debug)]
+pub(crate) struct Flush {
+    number: u64,
+    over: Arc<Signal>,
+}
+
+/// What a step under the lock leaves to do after it. The caller keeps the queue in place until it has done it.
+#[must_use]
+#[derive(Debug, Default)]
+pub(crate) struct Rest {
+    over: Vec<Flush>,
+    /// A count is over: its hold of the queue is the caller's to give up.
+    pub(crate) ends_count: bool,
+}
+
+impl FlushCell {
     pub(crate) fn new() -> Self {
-        Self(AtomicI64::new(0))
+        let state = State { flushes: Flushes::default(), awaited: VecDeque::new() };
+        Self { unreported: AtomicI64::new(0), state: Mutex::new(state) }
     }
 
-    /// Every gate is flipped, and this many items were in flight in all. True if all of them have reported.
-    ///
-    /// Acquire: the flusher sees what the items did. They release by reporting.
-    #[must_use]
-    pub(crate) fn flipped(&self, in_flight: u64) -> bool {
-        let in_flight = in_flight as i64;
-        self.0.fetch_add(in_flight, Ordering::AcqRel) + in_flight == 0
+    /// A flush begins; `None` if it is over at once. `hold` is called before a count begins: it takes the hold.
+    pub(crate) fn begin<'g>(
+        &self,
+        gates: impl Iterator<Item = &'g GateCell> + Clone,
+        hold: impl FnOnce(),
+    ) -> (Option<Flush>, Rest) {
+        let mut state = self.state.lock();
+        let with_ticket = state.flushes.with_ticket();
+        // Each gate has at least its items with tickets, which only change under the lock. So if the sums are equal,
+        // then each gate had no other item at the moment at which it was read.
+        let finds_more =
+            !state.flushes.is_counting() && gates.clone().map(GateCell::in_flight).sum::<u64>() > with_ticket;
+        let number = state.flushes.begin(finds_more);
+        let mut rest = Rest::default();
+        if finds_more {
+            hold();
+            let in_flight: u64 = gates.clone().map(GateCell::begin_flush).sum();
+            let counted = (in_flight - with_ticket) as i64;
+            // Acquire: the flusher sees what the items did. They release by reporting.
+            if self.unreported.fetch_add(counted, Ordering::AcqRel) + counted == 0 {
+                state.end_count(gates, &mut rest);
+            }
+        }
+        let flush = (state.flushes.over() < number).then(|| state.awaited(number));
+        (flush, rest)
     }
 
-    /// An item of the old half is done. True if it was the last one.
+    /// A gate becomes one of the queue's by `publish`; it may not have been used before.
+    pub(crate) fn add_gate(&self, gate: Option<&GateCell>, publish: impl FnOnce()) {
+        let state = self.state.lock();
+        if state.flushes.is_counting() {
+            let in_flight = gate.map_or(0, GateCell::begin_flush);
+            debug_assert_eq!(in_flight, 0);
+        }
+        publish();
+    }
+
+    /// Admits items to a gate that was seen flushing, by `admit`, which returns how many came.
+    #[cold]
+    pub(crate) fn admit<A>(
+        &self,
+        admit: impl FnOnce() -> A,
+        came: impl FnOnce(&A) -> usize,
+    ) -> (A, Option<Ticket>) {
+        let mut state = self.state.lock();
+        let admitted = admit();
+        let ticket = match came(&admitted) {
+            0 => None,
+            items => state.flushes.come(items as u64),
+        };
+        (admitted, ticket)
+    }
+
+    /// An item with a ticket is done, or does not come after all. `leave` takes it out of its gate.
+    #[cold]
+    pub(crate) fn complete<A>(&self, ticket: Ticket, leave: impl FnOnce() -> A) -> (A, Rest) {
+        let mut rest = Rest::default();
+        let mut state = self.state.lock();
+        let left = leave();
+        state.flushes.complete(ticket);
+        state.find_over(&mut rest);
+        (left, rest)
+    }
+
+    /// An item without a ticket has left its gate, which is flushing. Until it has reported, the queue stays in place;
+    /// after it, if it is not told to end the count, the caller must not use the queue on the strength of that.
     #[must_use]
     pub(crate) fn report(&self) -> bool {
-        self.0.fetch_sub(1, Ordering::AcqRel) == 1
+        self.unreported.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// The caller was told to end the count.
+    pub(crate) fn end_count<'g>(&self, gates: impl Iterator<Item = &'g GateCell>) -> Rest {
+        let mut rest = Rest::default();
+        self.state.lock().end_count(gates, &mut rest);
+        rest
+    }
+
+    /// The calling thread does not wait for this flush any more. Its items are still counted.
+    #[cold]
+    pub(crate) fn abandon(&self, flush: &Flush) {
+        // One share is the list's, one is the caller's.
+        let is_shared = |other: &Flush| Arc::strong_count(&other.over) > 2;
+        self.state.lock().awaited.retain(|other| other.number != flush.number || is_shared(other));
+    }
+
+    /// Does this flush wait for an item that is in flight and has this ticket, or none?
+    pub(crate) fn waits_for(&self, flush: &Flush, ticket: Option<Ticket>) -> bool {
+        let state = self.state.lock();
+        state.flushes.over() < flush.number && state.flushes.waits_for(flush.number, ticket)
+    }
+}
+
+impl State {
+    fn awaited(&mut self, number: u64) -> Flush {
+        match self.awaited.back() {
+            Some(last) if last.number == number => last.clone(),
+            _ => {
+                let flush = Flush { number, over: Arc::new(Signal::new()) };
+                self.awaited.push_back(flush.clone());
+                flush
+            }
+        }
+    }
+
+    fn end_count<'g>(&mut self, gates: impl Iterator<Item = &'g GateCell>, rest: &mut Rest) {
+        gates.for_each(GateCell::end_flush);
+        self.flushes.counted();
+        rest.ends_count = true;
+        self.find_over(rest);
+    }
+
+    fn find_over(&mut self, rest: &mut Rest) {
+        let over = self.flushes.over();
+        while self.awaited.front().is_some_and(|flush| flush.number <= over) {
+            rest.over.extend(self.awaited.pop_front());
+        }
+    }
+}
+
+impl Flush {
+    /// Sleeps until the flush is over. False if the time ran out first.
+    pub(crate) fn wait(&self, until: Until) -> bool {
+        self.over.wait(until)
+    }
+
+    #[cfg(all(test, not(cmwq_loom)))]
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.is_set()
+    }
+}
+
+impl Rest {
+    /// Wakes the threads whose flushes are over. To be called without a lock.
+    pub(crate) fn wake(self) {
+        self.over.iter().for_each(|flush| flush.over.set());
     }
 }

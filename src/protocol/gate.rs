@@ -4,14 +4,34 @@
 //! waiting list is another location: an item is pushed there before it is counted as listed (release), and only
 //! who takes a listed one out of the count (acquire) pops. So whoever was given a slot finds an item.
 //!
-//! A completing item must know whether a flush waits for it in the same step in which its slot goes: once the slot
-//! is gone, so may be the queue. [`GateCell::complete`] reports to the flush first, and gives the slot up in a
-//! compare-and-swap that fails if the half was flipped meanwhile. That flip may be the next flush's, begun because of
-//! this very report: it has counted the slot, so the item, which belongs to the current half since it reported,
-//! reports once more.
+//! An item that gives its slot up learns in the same step whether a flush has counted it: see
+//! [`protocol::flush`](super::flush).
 
-use crate::policy::admission::{Admission, Admit, AdmitMany, Admitted, Arrived, Door, Half, Slot};
+use crate::policy::admission::{Admission, Admit, AdmitMany, Arrived, Door, Slot};
 use crate::sys::sync::{AtomicU64, Ordering};
+
+/// What becomes of an item that comes.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Came {
+    /// It has a slot.
+    Started,
+    /// The caller must put it on the waiting list and then call [`GateCell::list`].
+    Waits,
+    /// It did not come yet: [`GateCell::admit_beside_flush`] lets it in.
+    Flushing,
+    /// The door is not open for it.
+    Refused,
+}
+
+/// What an item leaves behind.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Left {
+    pub(crate) slot: Slot,
+    /// A flush has counted it, if it has no ticket: it is to report.
+    pub(crate) was_counted: bool,
+}
 
 /// The slots of a queue on one CPU, or of a whole queue.
 #[derive(Debug)]
@@ -29,7 +49,7 @@ impl GateCell {
 
     /// Is nothing in flight? Then all that was done in it is seen.
     pub(crate) fn is_empty(&self) -> bool {
-        Admission::from_bits(self.0.load(Ordering::Acquire)).in_flight() == 0
+        self.in_flight() == 0
     }
 
     /// Should no more items come?
@@ -38,39 +58,61 @@ impl GateCell {
         self.load().is_full()
     }
 
-    /// An item comes. True if it has a slot; false if the caller must put it on the waiting list and then call
-    /// [`list`](Self::list). `None` if the door is not open.
+    /// Items that were accepted and are not done. What was done by items that are not among them is seen.
+    pub(crate) fn in_flight(&self) -> u64 {
+        Admission::from_bits(self.0.load(Ordering::Acquire)).in_flight()
+    }
+
+    /// An item comes.
     #[inline]
-    pub(crate) fn admit(&self) -> Option<(Half, bool)> {
+    pub(crate) fn admit(&self) -> Came {
         self.admit_by(Admission::admit)
     }
 
-    /// The same for an item that was found to continue work that is in flight. `None` if the door is shut.
+    /// The same for an item that was found to continue work that is in flight.
     #[cold]
-    pub(crate) fn admit_chained(&self) -> Option<(Half, bool)> {
+    pub(crate) fn admit_chained(&self) -> Came {
         self.admit_by(Admission::admit_chained)
     }
 
+    /// [`admit`](Self::admit), or [`admit_chained`](Self::admit_chained), under the lock of the queue's flushes.
+    #[cold]
+    pub(crate) fn admit_beside_flush(&self, chained: bool) -> Came {
+        let admit = if chained { Admission::admit_chained } else { Admission::admit };
+        self.admit_by(|word| word.beside_flush(admit))
+    }
+
     #[inline]
-    fn admit_by(&self, transition: impl Fn(Admission) -> (Admission, Admit)) -> Option<(Half, bool)> {
+    fn admit_by(&self, transition: impl Fn(Admission) -> (Admission, Admit)) -> Came {
         loop {
             match self.update(&transition) {
-                Admit::Start(half) => return Some((half, true)),
-                Admit::Wait(half) => return Some((half, false)),
-                Admit::Refused => return None,
+                Admit::Start => return Came::Started,
+                Admit::Wait => return Came::Waits,
+                Admit::Flushing => return Came::Flushing,
+                Admit::Refused => return Came::Refused,
                 Admit::Again => std::hint::spin_loop(),
             }
         }
     }
 
     /// So many items come, at least one. Those that have a slot come first; the caller must put the others on the waiting
-    /// list and then call [`list_many`](Self::list_many). It may be fewer than asked for. `None` if the door is not open.
-    pub(crate) fn admit_many(&self, items: usize) -> Option<Admitted> {
+    /// list and then call [`list_many`](Self::list_many). It may be fewer than asked for. Never `Again`.
+    pub(crate) fn admit_many(&self, items: usize) -> AdmitMany {
+        self.admit_many_by(|word| word.admit_many(items))
+    }
+
+    /// The same under the lock of the queue's flushes.
+    #[cold]
+    pub(crate) fn admit_many_beside_flush(&self, items: usize) -> AdmitMany {
+        self.admit_many_by(|word| word.beside_flush(|word| word.admit_many(items)))
+    }
+
+    #[inline]
+    fn admit_many_by(&self, transition: impl Fn(Admission) -> (Admission, AdmitMany)) -> AdmitMany {
         loop {
-            match self.update(|word| word.admit_many(items)) {
-                AdmitMany::In(admitted) => return Some(admitted),
-                AdmitMany::Refused => return None,
+            match self.update(&transition) {
                 AdmitMany::Again => std::hint::spin_loop(),
+                answer => return answer,
             }
         }
     }
@@ -105,39 +147,35 @@ impl GateCell {
         self.update(|word| word.list_many(items))
     }
 
-    /// An item of the given half is done. `report` is called first for each flush that waits for it: commonly none or
-    /// one, but the next flush may begin, and count this item, before its slot is given up.
+    /// An item is done.
     ///
-    /// After `Free` and `Last` the caller holds nothing that keeps the gate in place any more; after `Last` the gate
-    /// stays until the caller has told its owner.
+    /// After `Free` and `Last` the caller holds nothing that keeps the gate in place any more, unless the item was
+    /// counted; after `Last` the gate stays until the caller has told its owner.
     #[inline]
-    pub(crate) fn complete(&self, mut half: Half, mut report: impl FnMut()) -> Slot {
+    pub(crate) fn complete(&self) -> Left {
         self.update(|word| {
-            // The half cannot flip again before this item has reported.
-            if word.is_old(half) {
-                half = word.half();
-                report();
-            }
-            word.complete()
+            let (next, slot) = word.complete();
+            (next, Left { slot, was_counted: word.is_flushing() })
         })
     }
 
-    /// An item of the given half that [`admit`](Self::admit) told to wait does not come after all. `report` as in
-    /// [`complete`](Self::complete). The caller has a handle of the queue.
+    /// An item that [`admit`](Self::admit) told to wait does not come after all. The caller has a handle of the queue.
     #[cold]
-    pub(crate) fn withdraw(&self, mut half: Half, mut report: impl FnMut()) {
+    pub(crate) fn withdraw(&self) -> Left {
         self.update(|word| {
-            if word.is_old(half) {
-                half = word.half();
-                report();
-            }
-            (word.withdraw(), ())
-        });
+            let left = Left { slot: Slot::Free, was_counted: word.is_flushing() };
+            (word.withdraw(), left)
+        })
     }
 
-    /// A flush begins: how many items does it wait for?
-    pub(crate) fn flip(&self) -> u64 {
-        self.update(Admission::flip)
+    /// A flush counts what is in flight: how much is it? Under the lock of the queue's flushes.
+    pub(crate) fn begin_flush(&self) -> u64 {
+        self.update(Admission::begin_flush)
+    }
+
+    /// All that was counted is done. Under the lock of the queue's flushes.
+    pub(crate) fn end_flush(&self) {
+        self.update(Admission::end_flush);
     }
 
     /// Nothing comes any more. True if nothing is in flight either.
@@ -149,26 +187,5 @@ impl GateCell {
     #[inline]
     fn update<A>(&self, transition: impl FnMut(Admission) -> (Admission, A)) -> A {
         super::update(&self.0, Ordering::AcqRel, Admission::from_bits, Admission::into_bits, transition)
-    }
-}
-
-#[cfg(all(test, not(cmwq_loom)))]
-mod tests {
-    use super::*;
-
-    /// spec: F1: the first report ends the flush, and the next one begins before the slot is given up.
-    #[test]
-    fn an_item_reports_to_each_flush_that_counted_it() {
-        let gate = GateCell::new(Admission::new(1));
-        let _admitted = gate.admit();
-        assert_eq!(gate.flip(), 1);
-        let mut reports = 0;
-        let slot = gate.complete(Half::Even, || {
-            reports += 1;
-            if reports == 1 {
-                assert_eq!(gate.flip(), 1, "the next flush counts it, too");
-            }
-        });
-        assert_eq!((slot, reports), (Slot::Free, 2));
     }
 }

@@ -304,10 +304,13 @@ impl WorkQueue {
         set_max_active(self.handle.queue(), items)
     }
 
-    /// Waits until everything that was queued before this call is done, under a blocking guard. What is queued
-    /// meanwhile is not waited for, and does not delay it.
+    /// Waits, under a blocking guard, until every item is done that was queued before this call.
     ///
-    /// Flushes of the same queue by several threads are batched. Costs O(CPUs) for a queue that is used on all.
+    /// It does not wait for items that are queued later, also if other threads flush the same queue: each flush waits for
+    /// what was queued before its own call. So a later item may wait for the flush.
+    ///
+    /// Costs O(CPUs) for a queue that is used on all. While a flush waits, an item that is queued to the same queue takes
+    /// a lock and an allocation more.
     ///
     /// # Examples
     ///

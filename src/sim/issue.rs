@@ -80,11 +80,11 @@ impl Machine {
         self.gates[gate].word = word;
         self.queueing_began(item);
         match admit {
-            Admit::Start(_) => {
+            Admit::Start => {
                 self.queueing_ended(item);
                 self.then(me, [Op::Push(item)]);
             }
-            Admit::Wait(_) => {
+            Admit::Wait => {
                 self.gates[gate].coming += 1;
                 self.then(me, [Op::List(item)]);
                 let delay = self.up_to(self.config.listing_delay);
@@ -94,6 +94,7 @@ impl Machine {
             }
             Admit::Again => unreachable!("no workload is so long"),
             Admit::Refused => unreachable!("all doors are open"),
+            Admit::Flushing => unreachable!("no flush counts"),
         }
     }
 
@@ -113,7 +114,7 @@ impl Machine {
         self.accepted += 1;
         let gate = self.gate_of(item);
         let (word, admit) = self.gates[gate].word.admit();
-        assert!(matches!(admit, Admit::Start(_)), "there are slots for the whole batch");
+        assert!(matches!(admit, Admit::Start), "there are slots for the whole batch");
         self.gates[gate].word = word;
         self.queueing_began(item);
         self.queueing_ended(item);

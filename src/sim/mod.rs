@@ -30,6 +30,7 @@
 //! | `timelines` | golden tests: the documented timelines |
 //! | `random` | random workloads on random machines, by seed |
 //! | `pods` | the same for pools that take each other's items |
+//! | `flushes` | random runs of flushes, later items waiting for them |
 //! | `adversaries` | loads made against work conservation |
 //! | `affinity` | the documents' affinity tables, simulated |
 
@@ -42,6 +43,7 @@ mod class;
 mod conserve;
 mod cpus;
 mod detection;
+mod flushes;
 mod issue;
 mod issuer;
 mod machine;

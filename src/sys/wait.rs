@@ -11,7 +11,7 @@ mod imp {
 
     use std::time::{Duration, Instant};
 
-    use parking_lot::{Condvar, Mutex, MutexGuard};
+    use parking_lot::Mutex;
     use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN, ParkResult};
 
     /// How long a caller is willing to wait.
@@ -32,23 +32,6 @@ mod imp {
 
         pub(crate) fn is_forever(self) -> bool {
             self.0.is_none()
-        }
-
-        /// Waits on a condition variable until notified, or for nothing. False if the time ran out first.
-        pub(crate) fn wait<T>(self, condition: &Condvar, guard: &mut MutexGuard<'_, T>) -> bool {
-            let notified = |guard: &mut MutexGuard<'_, T>, until: Self| match until.0 {
-                None => {
-                    condition.wait(guard);
-                    true
-                }
-                Some(instant) => !condition.wait_until(guard, instant).timed_out(),
-            };
-            let Some(chore) = chore() else { return notified(guard, self) };
-            let break_at = self.or_after(chore.every);
-            notified(guard, break_at) || {
-                MutexGuard::unlocked(guard, chore.perform);
-                self.0.is_none() || self.0 != break_at.0
-            }
         }
 
         /// The earlier one of both.

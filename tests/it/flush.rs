@@ -286,6 +286,143 @@ fn a_flush_in_the_destructor_of_a_cancelled_item_learns_that_it_would_deadlock()
     assert_eq!(answer, Err(cmwq::WaitError::WouldDeadlock));
 }
 
+/// spec: F1 (exactly what was queued before its own call, whoever else flushes): the second flush ends, though an item
+/// that came after it waits for it. The first one may have been given up.
+#[test]
+fn a_flush_beside_another_one_does_not_wait_for_later_items() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    for queue in
+        [WorkQueue::new("q"), WorkQueue::per_cpu("q"), WorkQueue::unbound("q"), WorkQueue::ordered("q")]
+    {
+        let queue = queue.build_on(&executor).unwrap();
+        for first_gives_up in [false, true] {
+            let (earlier, between, later) = (Door::default(), Door::default(), Door::default());
+            let item = |door: &Door| {
+                let wait = door.clone();
+                queue.spawn(move || wait.wait()).unwrap()
+            };
+            let mut items = vec![item(&earlier)];
+            let first = match first_gives_up {
+                false => Some(flush_elsewhere(&queue)),
+                true => {
+                    assert_eq!(queue.flush_timeout(Duration::ZERO), Err(WaitError::TimedOut));
+                    None
+                }
+            };
+            items.push(item(&between));
+            let second = flush_elsewhere(&queue);
+            items.push(item(&later));
+            earlier.open();
+            first.into_iter().for_each(|flush| flush.join().unwrap());
+            assert!(!second.is_finished(), "it waits for the item between");
+            between.open();
+            second.join().unwrap();
+            later.open();
+            items.into_iter().for_each(|item| item.join().unwrap());
+        }
+    }
+}
+
+/// spec: F1, F5: nor is that taken for a deadlock, when the flusher is an item, and the later item joins it.
+#[test]
+fn a_later_item_may_join_the_flusher() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    for queue in all_kinds(&executor) {
+        let others = WorkQueue::new("flushers").build_on(&executor).unwrap();
+        let door = Door::default();
+        let wait = door.clone();
+        let earlier = queue.spawn(move || wait.wait()).unwrap();
+        let first = flush_elsewhere(&queue);
+        let (tell, told) = mpsc::channel();
+        let flushed = queue.clone();
+        let flusher = others.spawn(move || {
+            tell.send(thread_id()).unwrap();
+            flushed.flush()
+        });
+        falls_asleep("the flush waits", told.recv().unwrap());
+        let flusher = flusher.unwrap();
+        let later = queue.spawn(move || flusher.join().unwrap()).unwrap();
+        door.open();
+        assert_eq!(later.join().unwrap(), Ok(()));
+        first.join().unwrap();
+        earlier.join().unwrap();
+    }
+}
+
+/// spec: F1: many flushes at once, each with an item that was queued right after it and ends only after it.
+#[test]
+fn no_flush_hangs_among_later_items_that_wait_for_it() {
+    let _limit = time_limit();
+    for executor in [one_cpu(), cpus(2)] {
+        for queue in [WorkQueue::new("n"), WorkQueue::per_cpu("p"), WorkQueue::unbound("u")] {
+            let queue = queue.build_on(&executor).unwrap();
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        for round in 0..stress(12) {
+                            let done = Arc::new(AtomicUsize::new(0));
+                            for _ in 0..3 {
+                                let done = Arc::clone(&done);
+                                drop(queue.spawn(move || crate::support::bump(&done)).unwrap());
+                            }
+                            let (held, over) = (Door::default(), Door::default());
+                            let (wait, end) = (held.clone(), over.clone());
+                            drop(queue.spawn(move || wait.wait()).unwrap());
+                            let flush = flush_elsewhere(&queue);
+                            drop(queue.spawn(move || end.wait()).unwrap());
+                            if round % 4 == 0 {
+                                let answer = queue.flush_timeout(Duration::from_micros(20));
+                                assert_eq!(answer, Err(WaitError::TimedOut));
+                            }
+                            held.open();
+                            flush.join().unwrap();
+                            assert_eq!(done.load(Ordering::Relaxed), 3, "round {round}");
+                            over.open();
+                        }
+                    });
+                }
+            });
+            queue.flush().unwrap();
+        }
+    }
+}
+
+/// spec: F1: a batch that comes while a flush waits is later as a whole.
+#[test]
+fn a_flush_does_not_wait_for_a_later_batch() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    for queue in all_kinds(&executor) {
+        let (earlier, later) = (Door::default(), Door::default());
+        let wait = earlier.clone();
+        drop(queue.spawn(move || wait.wait()).unwrap());
+        let first = flush_elsewhere(&queue);
+        let runs = Arc::new(AtomicUsize::new(0));
+        let batch = |door: &Door| {
+            let item = |_| {
+                let (runs, door) = (Arc::clone(&runs), door.clone());
+                move || {
+                    door.wait();
+                    crate::support::bump(&runs);
+                }
+            };
+            (0..20).map(item).collect::<Vec<_>>()
+        };
+        queue.spawn_batch(batch(&earlier)).unwrap();
+        let second = flush_elsewhere(&queue);
+        queue.spawn_batch(batch(&later)).unwrap();
+        earlier.open();
+        first.join().unwrap();
+        second.join().unwrap();
+        assert_eq!(runs.load(Ordering::SeqCst), 20);
+        later.open();
+        queue.flush().unwrap();
+        assert_eq!(runs.load(Ordering::SeqCst), 40);
+    }
+}
+
 /// spec: F1, F6: time-outs of some flushers expire while others wait; the flush that they began goes on for these.
 #[test]
 fn a_flush_that_runs_out_of_time_does_not_hold_others_up() {

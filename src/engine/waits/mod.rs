@@ -8,6 +8,7 @@
 
 mod register;
 
+use crate::protocol::flush::Flush;
 use crate::protocol::one_shot::OneShotCell;
 use crate::protocol::signal::Signal;
 use crate::sys::fork::Origin;
@@ -21,15 +22,15 @@ use super::shard::{Gate, is_in_context};
 use super::work_item::WorkItem;
 use super::worker;
 
-pub(crate) use self::register::{Roll, begins, closes_cycle, flipping, item_type, open_scope, slot_was_kept};
+pub(crate) use self::register::{Roll, begins, closes_cycle, item_type, open_scope, slot_was_kept};
 
 /// What a wait is for.
 #[derive(Clone, Copy)]
 pub(crate) enum Target<'a> {
     /// The end of a one-shot, which goes through this gate, by its lane.
     OneShot { item: *const Header, gate: *const Gate, state: &'a OneShotCell },
-    /// The flush of this number, or a later one.
-    Flush { queue: &'a Queue, number: u64 },
+    /// A flush of the queue, which has begun.
+    Flush { queue: &'a Queue, flush: &'a Flush },
     /// What a reusable item's signal tells of: the end of a run that has begun, or of a queueing.
     Work { item: &'a WorkItem, signal: &'a Signal },
 }

@@ -18,15 +18,16 @@
 //!   flush that is over is in nobody's way.
 //! * The counts of the gates are read before these states. Only slots of items that are stuck do not change; so if
 //!   these were all slots of a gate, an item that has not begun by then had none, and will get none.
-//! * In a debug build a flush takes the lock while it flips the queue's gates. So the flush is seen either before, when
-//!   it will wait for everything that is in flight and stuck, or after, when the half of an item tells.
+//! * A flush has begun, and has counted what it waits for, before it is registered. Which tickets that includes does not
+//!   change, and an item that is stuck has not reported.
 //! * An item is told by its address, which nobody else has while its worker works for it, or anybody waits for it.
 #![allow(unsafe_code, reason = "an item that waits keeps in place what it is registered with")]
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use crate::policy::admission::{Admission, Half};
+use crate::policy::admission::Admission;
+use crate::policy::flush::Ticket;
 use crate::policy::waits::{Id, Need, Picture, Slots, Waiter};
 use crate::sys::sync::{Mutex, MutexGuard};
 
@@ -47,7 +48,7 @@ static REGISTER: Mutex<BTreeMap<usize, Node>> = Mutex::new(BTreeMap::new());
 thread_local! {
     /// The item that this worker executes.
     static EXECUTING: Cell<Executing> = const {
-        Cell::new(Executing { item_type: None, gate: std::ptr::null(), half: Half::Even })
+        Cell::new(Executing { item_type: None, gate: std::ptr::null(), ticket: None })
     };
 }
 
@@ -57,7 +58,7 @@ struct Executing {
     item_type: Option<&'static ItemType>,
     /// In which it holds a slot. For an item in a bh context, that is not its lane.
     gate: *const Gate,
-    half: Half,
+    ticket: Option<Ticket>,
 }
 
 /// An item that cannot end before something else.
@@ -104,7 +105,7 @@ pub(crate) fn begins(entry: &Entry, item_type: &'static ItemType) {
         EXECUTING.set(Executing {
             item_type: Some(item_type),
             gate: entry.shard().gate(),
-            half: entry.half(),
+            ticket: entry.ticket(),
         });
     }
 }
@@ -164,11 +165,6 @@ pub(crate) fn closes_cycle(roll: &Roll) -> bool {
         log::error!(target: "cmwq", "an item of a scope is refused, the scope would never end: {report}");
     }
     report.is_some()
-}
-
-/// To be held while a flush is begun.
-pub(crate) fn flipping() -> Option<impl Sized> {
-    KEPT.then(|| REGISTER.lock())
 }
 
 /// An item that is being executed was given the slot of its next run. It may be waiting for an item that needs it.
@@ -307,16 +303,13 @@ impl Node {
                     needs.push(Need::Slot(gate.addr()));
                 }
             }
-            Some(Target::Flush { queue, number }) => {
-                let progress = queue.flush.progress();
+            Some(Target::Flush { queue, flush }) => {
+                let waits_for = |ticket| queue.flush.waits_for(flush, ticket);
                 let in_the_way = nodes.values().filter(|node| {
-                    let counts =
-                        |half, gate: &Gate| progress.waits_for(number, || gate.cell.load().is_old(half));
                     let kept = |entry: &Entry| {
-                        std::ptr::eq(entry.shard().queue(), queue)
-                            && counts(entry.half(), entry.shard().gate())
+                        std::ptr::eq(entry.shard().queue(), queue) && waits_for(entry.ticket())
                     };
-                    (std::ptr::eq(node.current.queue, queue) && counts(node.executing.half, node.gate()))
+                    (std::ptr::eq(node.current.queue, queue) && waits_for(node.executing.ticket))
                         || node.current.with_kept(kept) == Some(true)
                 });
                 needs.extend(in_the_way.map(|node| Need::End(node.current.item.addr())));

@@ -5,7 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::{ACTIVE, Admission, COMING, COMING_MASK, DOOR, DOOR_MASK, Half, LISTED, LISTED_MASK, Slot};
+use super::{ACTIVE, Admission, COMING, COMING_MASK, DOOR, DOOR_MASK, LISTED, LISTED_MASK, Slot};
 
 /// So many items of batches may be coming; beyond that, one of each batch. Below half of what can be counted, from where on
 /// the gate is full.
@@ -18,6 +18,8 @@ pub(crate) enum AdmitMany {
     /// The first of them, at least one. Whoever has more asks again.
     In(Admitted),
     /// As of [`Admit`](super::Admit).
+    Flushing,
+    /// As of [`Admit`](super::Admit).
     Again,
     /// As of [`Admit`](super::Admit).
     Refused,
@@ -27,7 +29,6 @@ pub(crate) enum AdmitMany {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Admitted {
-    pub(crate) half: Half,
     /// These have a slot: put them on the pool's worklist, before the others go to the list.
     pub(crate) started: usize,
     /// The others: put them on the waiting list, then ask [`Admission::list_many`].
@@ -36,8 +37,8 @@ pub(crate) struct Admitted {
 
 impl Admitted {
     /// A single item.
-    pub(crate) fn one((half, has_slot): (Half, bool)) -> Self {
-        Self { half, started: usize::from(has_slot), waiting: usize::from(!has_slot) }
+    pub(crate) fn one(has_slot: bool) -> Self {
+        Self { started: usize::from(has_slot), waiting: usize::from(!has_slot) }
     }
 
     pub(crate) fn items(&self) -> usize {
@@ -69,6 +70,9 @@ impl Admission {
         if started == 0 && self.0 >> DOOR & DOOR_MASK != 0 {
             return (self, AdmitMany::Refused);
         }
+        if self.is_flushing() {
+            return (self, AdmitMany::Flushing);
+        }
         let room = LISTED_MASK.saturating_sub(self.listed() + self.coming());
         let at_once =
             COMING_FOR_BATCHES.saturating_sub(self.coming()).max(1).min(COMING_MASK - self.coming());
@@ -83,7 +87,7 @@ impl Admission {
             return (self, AdmitMany::Again);
         }
         let (started, waiting) = (started as usize, waiting as usize);
-        (next, AdmitMany::In(Admitted { half: self.half(), started, waiting }))
+        (next, AdmitMany::In(Admitted { started, waiting }))
     }
 
     /// So many items that were coming are on the list now, at least one: the same as if they were listed singly. Behind a
@@ -117,7 +121,7 @@ mod tests {
     use super::*;
 
     fn admitted(started: usize, waiting: usize) -> AdmitMany {
-        AdmitMany::In(Admitted { half: Half::Even, started, waiting })
+        AdmitMany::In(Admitted { started, waiting })
     }
 
     /// spec: W8, Q3 (max active): the first of a batch start, the others wait behind them.
@@ -207,18 +211,19 @@ mod tests {
                 let (next, admit) = single.admit();
                 single = next;
                 match admit {
-                    Admit::Start(_) => {
+                    Admit::Start => {
                         prop_assert_eq!(waiting, 0, "those that have a slot come first");
                         started += 1;
                     }
-                    Admit::Wait(_) => waiting += 1,
+                    Admit::Wait => waiting += 1,
                     Admit::Again => prop_assert_eq!(answer, AdmitMany::Again),
                     Admit::Refused => prop_assert_eq!(answer, AdmitMany::Refused),
+                    Admit::Flushing => prop_assert!(false, "no flush counts"),
                 }
             }
             prop_assert_eq!(next, single);
             if let AdmitMany::In(in_) = answer {
-                prop_assert_eq!((in_.started, in_.waiting, in_.half), (started, waiting, word.half()));
+                prop_assert_eq!((in_.started, in_.waiting), (started, waiting));
                 let is_cut = came < items;
                 prop_assert!(!is_cut || next.coming() >= COMING_FOR_BATCHES || next.listed() >= LISTED_MASK / 2);
             }

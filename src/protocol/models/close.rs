@@ -11,8 +11,8 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::{List, Owned, check_all};
-use crate::policy::admission::{Admission, Half, Slot};
-use crate::protocol::gate::GateCell;
+use crate::policy::admission::{Admission, Slot};
+use crate::protocol::gate::{Came, GateCell};
 use crate::protocol::holds::HoldCount;
 
 struct Queue {
@@ -32,13 +32,13 @@ impl Queue {
     }
 
     fn start(&self, gate: usize) {
-        assert_eq!(self.gates[gate].admit(), Some((Half::Even, true)));
+        assert_eq!(self.gates[gate].admit(), Came::Started);
     }
 
     /// Completes an active item and whatever its slot is handed to.
     fn complete(&self, gate: usize) {
         loop {
-            match self.gates[gate].complete(Half::Even, || panic!("nobody flushes")) {
+            match self.gates[gate].complete().slot {
                 Slot::Handed => assert!(self.waiting.pop()),
                 Slot::Free => return,
                 Slot::Last => return self.gate_is_done(),
@@ -87,7 +87,7 @@ fn a_listed_item_keeps_its_gate() {
     check_all(|| {
         let queue = Arc::new(Queue::new());
         queue.start(0);
-        assert_eq!(queue.gates[0].admit(), Some((Half::Even, false)));
+        assert_eq!(queue.gates[0].admit(), Came::Waits);
         queue.waiting.push();
         assert!(!queue.gates[0].list());
         let thread = {
@@ -110,7 +110,7 @@ fn the_last_handle_goes_right_after_an_item_came() {
             let queue = queue.clone();
             thread::spawn(move || queue.complete(0))
         };
-        let (_half, mut mine) = queue.gates[0].admit().unwrap();
+        let mut mine = queue.gates[0].admit() == Came::Started;
         if !mine {
             queue.waiting.push();
             mine = queue.gates[0].list();

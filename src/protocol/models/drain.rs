@@ -11,9 +11,9 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::{Data, check, check_all};
-use crate::policy::admission::{Admission, Door, Half, Slot};
+use crate::policy::admission::{Admission, Door, Slot};
 use crate::protocol::drain::{ChainedCount, were_empty};
-use crate::protocol::gate::GateCell;
+use crate::protocol::gate::{Came, GateCell};
 
 struct Queue {
     gates: [GateCell; 2],
@@ -32,18 +32,17 @@ impl Queue {
     }
 
     fn start(&self, gate: usize) {
-        assert_eq!(self.gates[gate].admit(), Some((Half::Even, true)));
+        assert_eq!(self.gates[gate].admit(), Came::Started);
     }
 
     fn complete(&self, gate: usize) {
-        assert_eq!(self.gates[gate].complete(Half::Even, || panic!("nobody flushes")), Slot::Free);
+        assert_eq!(self.gates[gate].complete().slot, Slot::Free);
     }
 
     /// An item puts another one into a gate, as the engine does where the door is not open.
     fn chain(&self, gate: usize) {
-        let admitted = self.gates[gate].admit_chained();
-        assert_eq!(admitted, Some((Half::Even, true)));
-        self.chained.raise();
+        let admit = || (self.gates[gate].admit_chained() == Came::Started).then_some(());
+        assert_eq!(self.chained.admit(admit), Some(()));
     }
 
     fn shut(&self, door: Door) {
@@ -87,19 +86,19 @@ fn nothing_is_admitted_after_the_door_was_shut() {
         let thread = {
             let queue = queue.clone();
             thread::spawn(move || {
-                let admitted = queue.gates[0].admit();
-                if admitted.is_some() {
+                let came = queue.gates[0].admit() == Came::Started;
+                if came {
                     queue.data.write(|done| *done = true);
                     queue.complete(0);
                 }
-                admitted.is_some()
+                came
             })
         };
         queue.shut(Door::Chained);
         let ended = queue.were_empty();
         queue.shut(Door::Shut);
         let seen = ended && queue.data.read(|done| *done);
-        assert_eq!(queue.gates[0].admit(), None);
+        assert_eq!(queue.gates[0].admit(), Came::Refused);
         let came = thread.join().unwrap();
         assert!(!ended || came == seen, "an item came after the end, or was not seen");
         assert_eq!(queue.gates[0].load().in_flight(), 0);

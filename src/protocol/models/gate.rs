@@ -14,8 +14,8 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 use super::{Data, List, check};
-use crate::policy::admission::{Admission, Half, Slot};
-use crate::protocol::gate::GateCell;
+use crate::policy::admission::{Admission, AdmitMany, Slot};
+use crate::protocol::gate::{Came, GateCell};
 
 struct Queue {
     gate: GateCell,
@@ -42,8 +42,7 @@ impl Queue {
 
     /// An item comes. True if an item, this one or another, has a slot now and is the caller's to run.
     fn come(&self) -> bool {
-        let (_half, has_slot) = self.gate.admit().unwrap();
-        if has_slot {
+        if self.gate.admit() == Came::Started {
             return true;
         }
         self.waiting.push();
@@ -68,7 +67,7 @@ impl Queue {
             }
             self.active.fetch_sub(1, Ordering::Relaxed);
             self.done.fetch_add(1, Ordering::Relaxed);
-            match self.gate.complete(Half::Even, || panic!("nobody flushes")) {
+            match self.gate.complete().slot {
                 Slot::Handed => self.pop(),
                 Slot::Free => return,
                 Slot::Last => panic!("the gate is not closed"),
@@ -170,8 +169,7 @@ struct InOrder {
 
 impl InOrder {
     fn come(&self, item: u64) {
-        let (_half, has_slot) = self.gate.admit().unwrap();
-        if has_slot {
+        if self.gate.admit() == Came::Started {
             return self.run(item);
         }
         self.waiting.push(item);
@@ -182,7 +180,7 @@ impl InOrder {
 
     /// Items of one issuer come at once. Those that have a slot begin before the others are on the list.
     fn come_many(&self, items: &[u64]) {
-        let admitted = self.gate.admit_many(items.len()).unwrap();
+        let AdmitMany::In(admitted) = self.gate.admit_many(items.len()) else { panic!("the door is open") };
         assert_eq!(admitted.items(), items.len(), "there is room for all");
         let (started, waiting) = items.split_at(admitted.started);
         started.iter().for_each(|item| self.begin(*item));
@@ -209,7 +207,7 @@ impl InOrder {
     /// An item completes, and whatever its slot is handed to.
     fn complete(&self) {
         loop {
-            match self.gate.complete(Half::Even, || panic!("nobody flushes")) {
+            match self.gate.complete().slot {
                 Slot::Handed => self.begin(self.waiting.pop()),
                 Slot::Free => return,
                 Slot::Last => panic!("the gate is not closed"),

@@ -12,8 +12,8 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 use super::{List, check};
-use crate::policy::admission::{Admission, Door, Half, Slot};
-use crate::protocol::gate::GateCell;
+use crate::policy::admission::{Admission, Door, Slot};
+use crate::protocol::gate::{Came, GateCell};
 
 struct Queue {
     gate: GateCell,
@@ -38,8 +38,7 @@ impl Queue {
 
     /// An item comes. True if an item, this one or another, has a slot now and is the caller's to run.
     fn come(&self) -> bool {
-        let (_half, has_slot) = self.gate.admit().unwrap();
-        if has_slot {
+        if self.gate.admit() == Came::Started {
             return true;
         }
         self.waiting.push();
@@ -61,7 +60,7 @@ impl Queue {
             assert!(before < self.highest, "more items are active than there ever were slots");
             self.active.fetch_sub(1, Ordering::Relaxed);
             self.done.fetch_add(1, Ordering::Relaxed);
-            match self.gate.complete(Half::Even, || panic!("nobody flushes")) {
+            match self.gate.complete().slot {
                 Slot::Handed => self.pop(),
                 Slot::Free => return,
                 Slot::Last => panic!("the gate is not closed"),

@@ -11,8 +11,8 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 use super::{List, check, check_all};
-use crate::policy::admission::{Admission, Door, Half, Slot};
-use crate::protocol::gate::GateCell;
+use crate::policy::admission::{Admission, Door, Slot};
+use crate::protocol::gate::{Came, GateCell};
 
 struct Queue {
     gate: GateCell,
@@ -26,7 +26,7 @@ impl Queue {
     fn busy() -> Self {
         let queue =
             Self { gate: GateCell::new(Admission::new(1)), waiting: List::new(), over: AtomicU64::new(0) };
-        assert_eq!(queue.gate.admit(), Some((Half::Even, true)));
+        assert_eq!(queue.gate.admit(), Came::Started);
         queue
     }
 
@@ -36,10 +36,13 @@ impl Queue {
 
     /// An item comes. True if it was let in; what is handed back at once is over at once, run or given up.
     fn come(&self) -> bool {
-        let Some((_half, has_slot)) = self.gate.admit() else { return false };
-        if has_slot {
-            self.complete();
-            return true;
+        match self.gate.admit() {
+            Came::Started => {
+                self.complete();
+                return true;
+            }
+            Came::Waits => {}
+            Came::Flushing | Came::Refused => return false,
         }
         self.waiting.push();
         if self.gate.list() {
@@ -53,7 +56,7 @@ impl Queue {
     fn complete(&self) {
         loop {
             self.over.fetch_add(1, Ordering::Relaxed);
-            match self.gate.complete(Half::Even, || panic!("nobody flushes")) {
+            match self.gate.complete().slot {
                 Slot::Handed => self.pop(),
                 Slot::Free => return,
                 Slot::Last => panic!("the gate is not closed"),
@@ -72,7 +75,7 @@ impl Queue {
 
     fn complete_given_up(&self) {
         self.over.fetch_add(1, Ordering::Relaxed);
-        let slot = self.gate.complete(Half::Even, || panic!("nobody flushes"));
+        let slot = self.gate.complete().slot;
         assert_eq!(slot, Slot::Free, "something starts behind a shut door");
     }
 
@@ -102,7 +105,7 @@ fn an_item_comes_while_the_door_is_shut() {
 fn items_come_and_end_while_the_door_is_shut() {
     check(3, || {
         let queue = Arc::new(Queue::busy());
-        assert_eq!(queue.gate.admit(), Some((Half::Even, false)));
+        assert_eq!(queue.gate.admit(), Came::Waits);
         queue.waiting.push();
         assert!(!queue.gate.list());
         let issuer = {

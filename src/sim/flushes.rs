@@ -1,0 +1,339 @@
+//! Random runs of flushes: several at once, over several gates, with later items that wait for them.
+//!
+//! The cells are the product's own, and each step of a thread is one call into them. What threads see of each other
+//! *within* such a call is for the loom models. `CMWQ_SIM_RUNS` and `CMWQ_SIM_SEED` are as in [`random`](super::random).
+
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+
+use super::prng::Prng;
+use super::random::runs;
+use crate::policy::admission::{Admission, Door, Slot};
+use crate::policy::flush::Ticket;
+use crate::protocol::flush::{Flush, FlushCell, Rest};
+use crate::protocol::gate::{Came, GateCell, Left};
+
+const RUNS: u64 = 20_000;
+const STEPS: usize = 60;
+
+/// spec: F1 (exactly what was queued before, whoever else flushes; a later item that waits for a flush cannot hang it)
+#[test]
+fn a_flush_ends_with_the_last_item_that_was_queued_before_it() {
+    let mut seen = Seen::default();
+    let complete = runs(RUNS, |seed, trace| {
+        let mut world = World::new(seed, trace);
+        (0..STEPS).for_each(|_| world.step());
+        world.run_out();
+        seen.add(&world.seen);
+    });
+    if complete {
+        seen.assert_complete();
+    }
+}
+
+/// How often the runs met what they are about.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    flushes: usize,
+    /// Flushes that began while another one waited.
+    overlapping: usize,
+    tickets: usize,
+    waiting_items: usize,
+    abandoned: usize,
+    /// An item came, left or reported while a count was about to end.
+    late_ends: usize,
+}
+
+impl Seen {
+    fn add(&mut self, other: &Self) {
+        self.flushes += other.flushes;
+        self.overlapping += other.overlapping;
+        self.tickets += other.tickets;
+        self.waiting_items += other.waiting_items;
+        self.abandoned += other.abandoned;
+        self.late_ends += other.late_ends;
+    }
+
+    fn assert_complete(&self) {
+        let Self { flushes, overlapping, tickets, waiting_items, abandoned, late_ends } = *self;
+        assert!(
+            [flushes, overlapping, tickets, waiting_items, abandoned, late_ends].iter().all(|n| *n > 100),
+            "{self:?}"
+        );
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// Its issuer puts it on the waiting list.
+    Coming,
+    Listed,
+    Active,
+    /// It has left its gate, and has still to report.
+    Reporting,
+    Done,
+}
+
+#[derive(Debug)]
+struct Item {
+    gate: usize,
+    ticket: Option<Ticket>,
+    state: State,
+    /// It does not end before this flush.
+    waits_for: Option<usize>,
+}
+
+impl Item {
+    fn is_in_flight(&self) -> bool {
+        matches!(self.state, State::Coming | State::Listed | State::Active)
+    }
+}
+
+#[derive(Debug)]
+struct Flusher {
+    flush: Flush,
+    /// The items that were in flight when it began.
+    before: Vec<usize>,
+    waits: bool,
+}
+
+struct Gate {
+    cell: GateCell,
+    list: VecDeque<usize>,
+}
+
+struct World {
+    prng: Prng,
+    trace: bool,
+    cell: FlushCell,
+    gates: Vec<Gate>,
+    items: Vec<Item>,
+    flushers: Vec<Flusher>,
+    /// A thread was told to end the count, and has not done it.
+    ends_count: bool,
+    /// Holds of the queue that counts have.
+    holds: usize,
+    seen: Seen,
+}
+
+impl World {
+    fn new(seed: u64, trace: bool) -> Self {
+        let mut prng = Prng::new(seed);
+        let gates = (0..prng.within(1..=3)).map(|_| Gate::new(prng.within(1..=3))).collect();
+        Self {
+            prng,
+            trace,
+            cell: FlushCell::new(),
+            gates,
+            items: Vec::new(),
+            flushers: Vec::new(),
+            ends_count: false,
+            holds: 0,
+            seen: Seen::default(),
+        }
+    }
+
+    fn step(&mut self) {
+        match self.prng.below(20) {
+            0..6 => self.come(),
+            6..9 => self.with_one(State::Coming, Self::list),
+            9 => self.with_one(State::Coming, |world, item| world.leave(item, GateCell::withdraw)),
+            10..14 => self.with_one(State::Active, Self::complete),
+            14..16 => self.with_one(State::Reporting, Self::report),
+            16 => self.flush(),
+            17 => self.abandon(),
+            18 => self.end_count(),
+            _ => self.change_a_gate(),
+        }
+        self.check();
+    }
+
+    /// Everything ends, in any order, without another item or flush. There is a slot for each item: one that waits for
+    /// a flush may have taken the slot of one before it that was still on its way to the list.
+    fn run_out(&mut self) {
+        for gate in 0..self.gates.len() {
+            self.set_max(gate, STEPS);
+        }
+        let mut steps = 0;
+        while self.items.iter().any(|item| item.state != State::Done) || self.ends_count {
+            match self.prng.below(4) {
+                0 => self.with_one(State::Coming, Self::list),
+                1 => self.with_one(State::Active, Self::complete),
+                2 => self.with_one(State::Reporting, Self::report),
+                _ => self.end_count(),
+            }
+            self.check();
+            steps += 1;
+            assert!(steps < 100_000, "a flush hangs: {:#?}", self.flushers);
+        }
+        let (flush, rest) =
+            self.cell.begin(self.gates.iter().map(|gate| &gate.cell), || panic!("nothing is in flight"));
+        assert!(flush.is_none() && self.holds == 0);
+        rest.wake();
+    }
+
+    fn say(&self, what: std::fmt::Arguments<'_>) {
+        if self.trace {
+            eprintln!("{what}");
+        }
+    }
+
+    fn with_one(&mut self, state: State, act: fn(&mut Self, usize)) {
+        let there: Vec<usize> =
+            (0..self.items.len()).filter(|item| self.items[*item].state == state).collect();
+        if !there.is_empty() {
+            let item = self.prng.pick(&there);
+            self.say(format_args!("{act_name} item {item}", act_name = std::any::type_name_of_val(&act)));
+            act(self, item);
+        }
+    }
+
+    fn come(&mut self) {
+        let gate = self.prng.below(self.gates.len());
+        let cell = &self.gates[gate].cell;
+        let (came, ticket) = match cell.admit() {
+            Came::Flushing => self.cell.admit(|| cell.admit_beside_flush(false), |_| 1),
+            came => (came, None),
+        };
+        let state = if came == Came::Started { State::Active } else { State::Coming };
+        let waiting: Vec<usize> =
+            (0..self.flushers.len()).filter(|flush| self.flushers[*flush].waits).collect();
+        let waits_for = (self.prng.chance(50) && !waiting.is_empty()).then(|| self.prng.pick(&waiting));
+        self.say(format_args!("item {} comes: {came:?} {ticket:?} {waits_for:?}", self.items.len()));
+        self.seen.tickets += usize::from(ticket.is_some());
+        self.seen.waiting_items += usize::from(waits_for.is_some());
+        self.seen.late_ends += usize::from(self.ends_count);
+        self.items.push(Item { gate, ticket, state, waits_for });
+    }
+
+    fn list(&mut self, item: usize) {
+        let gate = self.items[item].gate;
+        self.items[item].state = State::Listed;
+        self.gates[gate].list.push_back(item);
+        if self.gates[gate].cell.list() {
+            self.start_first(gate);
+        }
+    }
+
+    fn start_first(&mut self, gate: usize) {
+        let item = self.gates[gate].list.pop_front().expect("a slot goes to a listed item");
+        self.items[item].state = State::Active;
+    }
+
+    fn complete(&mut self, item: usize) {
+        let waits = |flush: usize| self.flushers[flush].waits && !self.flushers[flush].flush.is_over();
+        if !self.items[item].waits_for.is_some_and(waits) {
+            self.leave(item, GateCell::complete);
+        }
+    }
+
+    fn leave(&mut self, item: usize, leave: fn(&GateCell) -> Left) {
+        let Item { gate, ticket, .. } = self.items[item];
+        let cell = &self.gates[gate].cell;
+        let (left, state) = match ticket {
+            None => {
+                let left = leave(cell);
+                (left, if left.was_counted { State::Reporting } else { State::Done })
+            }
+            Some(ticket) => {
+                let (left, rest) = self.cell.complete(ticket, || leave(cell));
+                self.settle(rest);
+                (left, State::Done)
+            }
+        };
+        self.items[item].state = state;
+        if left.slot == Slot::Handed {
+            self.start_first(gate);
+        }
+    }
+
+    fn report(&mut self, item: usize) {
+        self.items[item].state = State::Done;
+        if self.cell.report() {
+            assert!(!self.ends_count, "two threads end a count");
+            self.ends_count = true;
+        }
+    }
+
+    fn end_count(&mut self) {
+        if std::mem::take(&mut self.ends_count) {
+            let rest = self.cell.end_count(self.gates.iter().map(|gate| &gate.cell));
+            self.settle(rest);
+        }
+    }
+
+    fn flush(&mut self) {
+        let before: Vec<usize> =
+            (0..self.items.len()).filter(|item| self.items[*item].is_in_flight()).collect();
+        let mut holds = 0;
+        let (flush, rest) = self.cell.begin(self.gates.iter().map(|gate| &gate.cell), || holds += 1);
+        self.holds += holds;
+        self.settle(rest);
+        self.say(format_args!("{flush:?} begins after {before:?}"));
+        self.seen.flushes += 1;
+        let others = self.flushers.iter().any(|flusher| flusher.waits && !flusher.flush.is_over());
+        self.seen.overlapping += usize::from(others);
+        match flush {
+            None => assert!(before.is_empty(), "a flush is over before it has begun"),
+            Some(flush) => self.flushers.push(Flusher { flush, before, waits: true }),
+        }
+    }
+
+    fn abandon(&mut self) {
+        let waiting: Vec<usize> =
+            (0..self.flushers.len()).filter(|flush| self.flushers[*flush].waits).collect();
+        if !waiting.is_empty() {
+            let flusher = self.prng.pick(&waiting);
+            self.say(format_args!("flush {flusher} is abandoned"));
+            self.flushers[flusher].waits = false;
+            self.cell.abandon(&self.flushers[flusher].flush);
+            self.seen.abandoned += 1;
+        }
+    }
+
+    fn change_a_gate(&mut self) {
+        if self.gates.len() < 4 && self.prng.chance(30) {
+            let gate = Gate::new(self.prng.within(1..=3));
+            self.cell.add_gate(Some(&gate.cell), || ());
+            self.gates.push(gate);
+        } else {
+            let gate = self.prng.below(self.gates.len());
+            let max = self.prng.within(0..=3);
+            self.set_max(gate, max);
+        }
+    }
+
+    fn set_max(&mut self, gate: usize, max: usize) {
+        self.gates[gate].cell.set(max, Door::Open);
+        while self.gates[gate].cell.start_listed() {
+            self.start_first(gate);
+        }
+    }
+
+    fn settle(&mut self, rest: Rest) {
+        if rest.ends_count {
+            self.holds -= 1;
+        }
+        rest.wake();
+    }
+
+    /// A flush that is over has seen all that was before it; and once that is done, and has said so, it is over.
+    fn check(&self) {
+        for (number, flusher) in self.flushers.iter().enumerate().filter(|(_, flusher)| flusher.waits) {
+            let is_over = flusher.flush.is_over();
+            let all_are = |is: fn(&Item) -> bool| flusher.before.iter().all(|item| is(&self.items[*item]));
+            assert!(!is_over || all_are(|item| !item.is_in_flight()), "flush {number} ends early");
+            let late = |item: &Item| item.state == State::Reporting;
+            let is_due =
+                all_are(|item| item.state == State::Done) && !self.ends_count && !self.items.iter().any(late);
+            assert!(is_over || !is_due, "flush {number} waits for a later item");
+        }
+    }
+}
+
+impl Gate {
+    fn new(max: usize) -> Self {
+        Self { cell: GateCell::new(Admission::new(max)), list: VecDeque::new() }
+    }
+}
