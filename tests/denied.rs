@@ -2,15 +2,20 @@
 //! records of context switches.
 //!
 //! Calls are refused by seccomp filters, which hold for a thread and those that it makes; where there are none, standard
-//! error says so. Descriptors are a limit of the process, so that test runs a process of its own, which is this very program.
+//! error says so. Descriptors are a limit of the process, and the logger is the process's, so each of these tests runs a process of its
+//! own, which is this very program.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "filters are given to the system through libc")]
-#![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests stand in for a user, who has the standard library"
+)]
 
 use std::io::{self, Write};
 use std::process::Command;
-use std::sync::Once;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, Once, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -185,6 +190,19 @@ fn where_proc_cannot_be_read_clocks_tell() {
     }
 }
 
+/// Is this the process that was made for the test? If not, makes that, and waits until it has passed there.
+fn runs_in_a_process_of_its_own(test: &str) -> bool {
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args([test, "--exact", "--nocapture"]).env(CHILD, "1");
+    let output = child.output().unwrap();
+    let passed = String::from_utf8_lossy(&output.stdout).contains("1 passed");
+    assert!(output.status.success() && passed, "{output:?}");
+    false
+}
+
 /// How many descriptors the process may have; what it has stays.
 fn limit_descriptors(soft: Option<u64>) {
     let maximum = getrlimit(Resource::Nofile).maximum;
@@ -194,12 +212,7 @@ fn limit_descriptors(soft: Option<u64>) {
 /// spec: S1 (tolerates EMFILE), P3: executors that were made before the descriptors ran out, and after.
 #[test]
 fn without_descriptors_all_goes_on() {
-    if std::env::var_os(CHILD).is_none() {
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["without_descriptors_all_goes_on", "--exact", "--nocapture"]).env(CHILD, "1");
-        let output = child.output().unwrap();
-        let passed = String::from_utf8_lossy(&output.stdout).contains("1 passed");
-        assert!(output.status.success() && passed, "{output:?}");
+    if !runs_in_a_process_of_its_own("without_descriptors_all_goes_on") {
         return;
     }
     for asked in [Detection::Sampling, Detection::Switches, Detection::Auto] {
@@ -223,5 +236,105 @@ fn without_descriptors_all_goes_on() {
         for executor in [&before, &in_use, &within] {
             blocks_are_found(executor);
         }
+    }
+}
+
+/// A payload that panics when it is dropped, too.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        std::panic::panic_any("and its payload does");
+    }
+}
+
+/// Each line that it is given kills the thread that has given it, unless that is contained.
+struct Panics;
+
+static TOLD: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+impl log::Log for Panics {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if record.target() == "cmwq" {
+            let told = (thread::current().name().unwrap_or_default().to_owned(), record.args().to_string());
+            TOLD.lock().unwrap().push(told);
+            std::panic::panic_any(Bomb);
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// Was a line with these words logged by a thread whose name ends like this?
+fn told(by: &str, words: &str) -> bool {
+    TOLD.lock().unwrap().iter().any(|(thread, line)| thread.ends_with(by) && line.contains(words))
+}
+
+/// spec: W9 (user code ends no thread, wherever it is called): the logger of a process panics each time, on workers
+/// before their first item, and on the manager.
+#[test]
+fn a_logger_that_panics_ends_no_thread() {
+    if !can_refuse() || !runs_in_a_process_of_its_own("a_logger_that_panics_ends_no_thread") {
+        return;
+    }
+    log::set_logger(&Panics).unwrap();
+    log::set_max_level(log::LevelFilter::Trace);
+    let runs = |queue: &WorkQueue| {
+        let item = queue.spawn(|| ()).unwrap();
+        assert!(item.join_timeout(SOON).is_ok(), "{:?}", TOLD.lock().unwrap());
+    };
+    let build = || {
+        refuse(libc::SYS_setpriority, libc::EPERM).unwrap();
+        let workers = AtomicUsize::new(0);
+        let fails_twice = move |name: &str| match name {
+            "cmwq/manager" => Ok(()),
+            _ => match workers.fetch_add(1, Ordering::Relaxed) {
+                0 => Err(io::Error::other(BadError)),
+                1 => std::panic::panic_any(Bomb),
+                _ => Ok(()),
+            },
+        };
+        let watchdog = Duration::from_millis(20);
+        builder(Detection::Off).before_spawn(fails_twice).watchdog_threshold(watchdog).build().unwrap()
+    };
+    let executor = thread::spawn(build).join().unwrap();
+    // Its worker cannot be made twice, and then has no high priority.
+    runs(&WorkQueue::per_cpu("urgent").high_priority().build_on(&executor).unwrap());
+    assert!(told("/manager", "a worker cannot be made"));
+    assert!(!sees(&executor) || told(":0H", "cannot have nice level"));
+
+    // A stall that no hook is told of.
+    let queue = WorkQueue::bh("slow").build_on(&executor).unwrap();
+    let sleeps = queue.spawn_on(0, || thread::sleep(Duration::from_millis(300))).unwrap();
+    runs(&queue);
+    sleeps.join().unwrap();
+    assert!(told("/manager", "has started nothing"));
+    // The manager makes workers still, and fires timers.
+    runs(&WorkQueue::unbound("after all").build_on(&executor).unwrap());
+    let later = queue.spawn_after(Duration::from_millis(1), || ()).unwrap();
+    assert!(later.join_timeout(SOON).is_ok());
+    drop(queue);
+    assert!(executor.shutdown(SOON).unwrap().is_complete());
+}
+
+/// An error of a hook's that panics when it is dropped.
+#[derive(Debug)]
+struct BadError;
+
+impl std::fmt::Display for BadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "not now")
+    }
+}
+
+impl std::error::Error for BadError {}
+
+impl Drop for BadError {
+    fn drop(&mut self) {
+        std::panic::panic_any(Bomb);
     }
 }

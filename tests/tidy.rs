@@ -287,6 +287,32 @@ fn nothing_unfinished_stays() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
+/// User code is called through one door, which contains its panics. Each name, and the files that may have it.
+const DOORS: [(&str, &[&str]); 4] = [
+    ("log::", &["src/engine/user_code.rs"]),
+    ("tracing::", &["src/engine/trace.rs"]),
+    ("::metrics::", &["src/observe/metrics.rs"]),
+    // Beside the door: an item, and the body of a scope.
+    ("catch_unwind(", &["src/engine/user_code.rs", "src/engine/worker.rs", "src/engine/scope.rs"]),
+];
+
+/// spec: W9 (user code ends no thread, wherever it is called)
+#[test]
+fn user_code_is_called_through_its_door() {
+    let mut beside = Vec::new();
+    for source in shipped() {
+        let code = code_of(&source.text);
+        for (name, files) in DOORS {
+            let is_named =
+                code.match_indices(name).any(|(at, _)| !code[..at].ends_with(char::is_alphanumeric));
+            if is_named && !files.contains(&source.path.as_str()) {
+                beside.push(format!("{}: {name}", source.path));
+            }
+        }
+    }
+    assert!(beside.is_empty(), "{beside:#?}");
+}
+
 #[test]
 fn policy_forbids_unsafe_code() {
     let sources = sources_of("src/policy").into_iter();

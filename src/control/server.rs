@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::engine::user_code::report;
 use crate::policy::time::Time;
 use crate::sys::fork::Origin;
 use crate::sys::socket::{self, Interest};
@@ -164,7 +165,7 @@ impl Drop for Server {
             return;
         }
         if blocking(|| thread.join()).is_err() {
-            log::error!(target: "cmwq", "the thread of the control socket has panicked");
+            report!(error, "the thread of the control socket has panicked");
         }
     }
 }

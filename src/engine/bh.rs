@@ -7,8 +7,8 @@ use crate::sys::sync::Mutex;
 use crate::sys::{clock, thread};
 
 use super::context;
-use super::core::contain;
 use super::pool::Pool;
+use super::user_code::report;
 
 /// The budget of the present run; only bh contexts have one.
 pub(super) struct Run(Option<Budget>);
@@ -42,9 +42,10 @@ static REPORTED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
 pub(super) fn report_guard(item_type: &'static str) {
     if REPORTED.lock().insert(item_type) {
         let queue = context::current_queue_name().unwrap_or_default();
-        contain(|| {
-            log::error!(target: "cmwq", "an item of the bh queue {queue:?} blocks, and keeps all bh items of its CPU \
-                waiting: {item_type}; queue what blocks to another kind of queue");
-        });
+        report!(
+            error,
+            "an item of the bh queue {queue:?} blocks, and keeps all bh items of its CPU waiting: \
+            {item_type}; queue what blocks to another kind of queue"
+        );
     }
 }

@@ -4,7 +4,6 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -28,6 +27,7 @@ use super::offenders::Offenders;
 use super::pool::Pool;
 use super::tally::{Reading, Tallies};
 use super::timers::Timers;
+use super::user_code::{self, report};
 use super::watchdog::StallReport;
 
 /// What an executor was told by its builder, and never changes.
@@ -245,15 +245,18 @@ impl Core {
 impl Denials {
     pub(crate) fn nice(&self, granted: bool, nice: i32) {
         if !granted && !sys::PORTABLE && !self.nice.swap(true, Ordering::Relaxed) {
-            log::warn!(target: "cmwq", "workers cannot have nice level {nice} (it needs CAP_SYS_NICE or a higher \
+            report!(
+                warn,
+                "workers cannot have nice level {nice} (it needs CAP_SYS_NICE or a higher \
                 RLIMIT_NICE): they keep the manager's, the executor's normal level or, if that was denied as well, \
-                that of the thread that started the manager");
+                that of the thread that started the manager"
+            );
         }
     }
 
     pub(crate) fn affinity(&self, granted: bool, cpus: &CpuSet) {
         if !granted && !sys::PORTABLE && !self.affinity.swap(true, Ordering::Relaxed) {
-            log::warn!(target: "cmwq", "workers cannot be bound to CPUs {cpus}: they run wherever the system puts them");
+            report!(warn, "workers cannot be bound to CPUs {cpus}: they run wherever the system puts them");
         }
     }
 
@@ -268,40 +271,34 @@ impl Denials {
 
 impl Hooks {
     pub(crate) fn started(&self) {
-        self.on_thread_start.iter().for_each(contain);
+        self.on_thread_start.iter().for_each(called);
     }
 
     pub(crate) fn stopped(&self) {
-        self.on_thread_stop.iter().for_each(contain);
+        self.on_thread_stop.iter().for_each(called);
     }
 
     pub(crate) fn panicked(&self, report: &PanicReport<'_>) {
-        self.panic_handler.iter().for_each(|handler| contain(|| handler(report)));
+        self.panic_handler.iter().for_each(|handler| called(|| handler(report)));
     }
 
     pub(crate) fn stalled(&self, report: &StallReport<'_>) {
         match &self.stall_handler {
-            Some(handler) => contain(|| handler(report)),
-            None => log::error!(target: "cmwq", "{report}"),
+            Some(handler) => called(|| handler(report)),
+            None => report!(error, "{report}"),
         }
     }
 
     /// May a thread of this name be made?
     pub(crate) fn may_spawn(&self, name: &str) -> io::Result<()> {
         let Some(hook) = &self.before_spawn else { return Ok(()) };
-        let ask = AssertUnwindSafe(|| hook(name));
-        catch_unwind(ask).unwrap_or_else(|_| Err(io::Error::other("the hook before_spawn panicked")))
+        let panicked = || Err(io::Error::other("the hook before_spawn panicked"));
+        user_code::call(|| hook(name)).unwrap_or_else(panicked)
     }
 }
 
-/// Calls user code whose panics concern nobody but the process's panic hook, which has reported it.
-pub(crate) fn contain(code: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
-        // A payload may panic when it is dropped, too; what comes out of that is left alone.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            std::mem::forget(payload);
-        }
-    }
+fn called(hook: impl FnOnce()) {
+    user_code::call(hook);
 }
 
 impl fmt::Debug for Settings {

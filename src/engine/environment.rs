@@ -15,6 +15,7 @@ use crate::sys::{affinity, clock};
 
 use super::bell::Bell;
 use super::core::Core;
+use super::user_code::report;
 
 /// What an executor has of the machine, and who is told when somebody works there.
 #[derive(Debug)]
@@ -113,8 +114,8 @@ fn is_active(core: &Core) -> bool {
 }
 
 fn change(core: &Core, seen: Environment) {
-    log::info!(
-        target: "cmwq",
+    report!(
+        info,
         "the process may use CPUs {} now, with a quota of {}",
         seen.allowed(),
         seen.quota().map_or("none".into(), |quota| format!("{:.2} CPUs", quota.cpus())),

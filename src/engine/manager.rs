@@ -27,6 +27,7 @@ use super::environment::Lookout;
 use super::pool::Pool;
 use super::rescuer::Order;
 use super::trace;
+use super::user_code::{call, report};
 use super::watchdog;
 use super::worker;
 
@@ -356,7 +357,11 @@ impl ManagerThread {
             let still_wanted = pool.still_wants_worker().then(|| Arc::downgrade(&pool));
             // The attempt itself may have taken long.
             self.schedule.creation_failed(still_wanted, clock::now());
-            log::warn!(target: "cmwq", "a worker cannot be made: {error}; trying again in a second");
+            // The error may be a hook's, so its destructor is user code, too.
+            call(move || {
+                report!(warn, "a worker cannot be made: {error}; trying again in a second");
+                drop(error);
+            });
         }
     }
 

@@ -39,6 +39,7 @@
 //! | `register` | the queues of one executor, for what is asked of all of them |
 //! | `item_type` | what an item's type is called |
 //! | `trace` | everything that is told to `tracing` |
+//! | `user_code` | the one door to loggers, hooks, subscribers and destructors |
 //! | `entry` | what lies on a list |
 //! | `refusal` | why a queue does not accept an item, and why a wait does not wait |
 //!
@@ -91,6 +92,7 @@ pub(crate) mod submit;
 pub(crate) mod tally;
 pub(crate) mod timers;
 pub(crate) mod trace;
+pub(crate) mod user_code;
 pub(crate) mod waits;
 pub(crate) mod watchdog;
 pub(crate) mod work_item;

@@ -10,6 +10,7 @@ use crate::policy::suspect::Found;
 use crate::policy::worker::Finding;
 use crate::sys::sync::Mutex;
 
+use super::user_code::report;
 use super::worker::Worker;
 
 /// A type of items that has kept others waiting, and how often.
@@ -73,9 +74,12 @@ impl Offenders {
         if let Some(count) = self.hogs.count(item_type) {
             let queue = named(queue());
             let threshold = self.hog_threshold;
-            log::warn!(target: "cmwq", "{item_type}{queue} used the CPU for more than {threshold:?} without \
+            report!(
+                warn,
+                "{item_type}{queue} used the CPU for more than {threshold:?} without \
                 blocking, {count} times: it stops counting as running then, and others of its pool start beside it; \
-                say `cpu_intensive`, take an unbound queue, or divide it into several items");
+                say `cpu_intensive`, take an unbound queue, or divide it into several items"
+            );
         }
     }
 
@@ -83,9 +87,12 @@ impl Offenders {
     fn blocker(&self, item_type: &'static str, queue: impl FnOnce() -> Option<String>) {
         if let Some(count) = self.blockers.count(item_type) {
             let queue = named(queue());
-            log::debug!(target: "cmwq", "{item_type}{queue} blocked without a guard, {count} times: put \
+            report!(
+                debug,
+                "{item_type}{queue} blocked without a guard, {count} times: put \
                 `cmwq::blocking` around the call, or take one of the wrappers of `cmwq::blocking`, and nothing waits \
-                until that is noticed");
+                until that is noticed"
+            );
         }
     }
 

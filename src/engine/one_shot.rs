@@ -27,10 +27,10 @@ use crate::protocol::one_shot::OneShotCell;
 use crate::sys::fork::Origin;
 
 use super::cells::Room;
-use super::core::contain;
 use super::entry::{Entry, Header, ItemOperations};
 use super::item_type::ItemType;
 use super::shard::Gate;
+use super::user_code::contain;
 use super::worker::WorkerThread;
 
 pub(crate) use self::handle::RawHandle;

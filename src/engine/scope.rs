@@ -210,7 +210,7 @@ impl Tally {
         let mut first = self.first_panic.lock();
         let late = if first.is_none() { first.replace(payload) } else { Some(payload) };
         drop(first);
-        super::core::contain(|| drop(late));
+        super::user_code::contain(|| drop(late));
     }
 }
 

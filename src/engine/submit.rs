@@ -8,7 +8,6 @@ use crate::policy::admission::Slot;
 use crate::policy::item::{Arm, Target};
 use crate::protocol::item::Queued;
 
-use super::core::contain;
 use super::entry::{Entry, Header};
 use super::flush::Pass;
 use super::one_shot::{self, RawHandle};
@@ -19,6 +18,7 @@ use super::route;
 use super::shard::{Gate, Shard};
 use super::timers::{Later, Timer, TimerName};
 use super::trace;
+use super::user_code::contain;
 use super::work_item::WorkHandle;
 
 impl Queue {

@@ -18,13 +18,14 @@ use crate::policy::time::Time;
 use crate::sys::clock;
 use crate::sys::sync::Mutex;
 
-use super::core::{Core, contain};
+use super::core::Core;
 use super::entry::Header;
 use super::one_shot::{self, RawHandle};
 use super::placement::Place;
 use super::queue::{Queue, QueueHandle};
 use super::refusal::QueueError;
 use super::shard::Gate;
+use super::user_code::contain;
 use super::work_item::WorkHandle;
 
 /// The timers of one executor.

@@ -16,13 +16,14 @@ use crate::policy::suspect::Found;
 use crate::policy::worker::Finding;
 
 #[cfg(feature = "tracing")]
-use super::core::contain;
 use super::entry::{Entry, Header};
 use super::item_type::ItemType;
 use super::pool::Pool;
 #[cfg(feature = "tracing")]
 use super::pool::PoolKind;
 use super::shard::Shard;
+#[cfg(feature = "tracing")]
+use super::user_code;
 use super::worker::Worker;
 
 /// The target of all events and of the span: `cmwq`.
@@ -63,7 +64,7 @@ fn is_on(level: Level) -> bool {
 fn told(tell: impl FnOnce()) {
     TELLING.with(|telling| {
         if !telling.replace(true) {
-            contain(tell);
+            user_code::call(tell);
             telling.set(false);
         }
     });

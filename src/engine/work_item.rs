@@ -16,13 +16,13 @@ use crate::protocol::signal::Signal;
 use crate::sys::fork::Origin;
 use crate::sys::wait::Until;
 
-use super::core::contain;
 use super::entry::{Entry, Header, ItemOperations};
 use super::item_type::ItemType;
 use super::refusal::WaitError;
 use super::route;
 use super::shard;
 use super::timers::TimerName;
+use super::user_code::contain;
 use super::waits;
 use super::worker::WorkerThread;
 

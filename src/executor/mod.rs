@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::CpuSet;
 use crate::engine::executor::ExecutorInner;
 use crate::engine::offenders::{Offender, Offenders};
+use crate::engine::user_code::report;
 use crate::observe::{Monitor, Snapshot};
 use crate::sys::fork::PerProcess;
 
@@ -99,10 +100,10 @@ impl Executor {
         });
         // Only now: a logger may use the global executor itself, which is not to be had while it is being made.
         if let Some(error) = complaints.0 {
-            log::error!(target: "cmwq", "{error}; taking the CPUs for equals");
+            report!(error, "{error}; taking the CPUs for equals");
         }
         if let Some(error) = complaints.1 {
-            log::error!(target: "cmwq", "the manager's thread cannot be made: {error}; work waits");
+            report!(error, "the manager's thread cannot be made: {error}; work waits");
         }
         executor
     }

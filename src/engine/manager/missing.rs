@@ -8,7 +8,7 @@ use crate::sys::clock;
 use crate::sys::sync::Mutex;
 use crate::sys::wait::{Chore, set_chore};
 
-use super::super::core::contain;
+use super::super::user_code::{call, report};
 use super::{Core, ManagerHandle, ThreadState};
 
 /// The lock of the chore is taken inside of this one.
@@ -59,10 +59,11 @@ impl ManagerHandle {
         drop(inbox);
         let Some(core) = core else { return false };
         if let Err(error) = Self::start(&core) {
-            // A logger is user code, and the caller may hold a reservation.
-            contain(
-                || log::error!(target: "cmwq", "the manager's thread cannot be made: {error}; work waits"),
-            );
+            // The error may be a hook's, so its destructor is user code, too.
+            call(move || {
+                report!(error, "the manager's thread cannot be made: {error}; work waits");
+                drop(error);
+            });
             return false;
         }
         // Nobody has served any of them so far.

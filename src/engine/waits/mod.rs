@@ -19,6 +19,7 @@ use super::entry::Header;
 use super::queue::Queue;
 use super::refusal::WaitError;
 use super::shard::{Gate, is_in_context};
+use super::user_code::report;
 use super::work_item::WorkItem;
 use super::worker;
 
@@ -87,8 +88,8 @@ pub(crate) fn check_rescuers(awaited: &Queue) {
     // SAFETY: the item that runs on this thread keeps its queue in place.
     let own = unsafe { &*current.queue };
     if own.rescuer().is_some() && awaited.rescuer().is_none() {
-        log::warn!(
-            target: "cmwq",
+        report!(
+            warn,
             "an item of queue {:?}, which has a rescuer, waits for queue {:?}, which has none: when no thread can be \
              made, both stand still",
             own.name(),

@@ -36,6 +36,7 @@ use super::super::entry::Entry;
 use super::super::item_type::ItemType;
 use super::super::refusal::WaitError;
 use super::super::shard::Gate;
+use super::super::user_code::report;
 use super::super::worker::{self, WorkerThread};
 use super::Target;
 
@@ -126,7 +127,7 @@ pub(super) fn register(target: Target<'_>) -> Result<Option<Registered>, WaitErr
     let Some(report) = report_if(&nodes, |n, _| *n == worker) else { return Ok(Some(Registered(worker))) };
     take_out(&mut nodes, worker, |node| node.target = None);
     drop(nodes);
-    log::error!(target: "cmwq", "a wait is refused, it would never end: {report}");
+    report!(error, "a wait is refused, it would never end: {report}");
     Err(WaitError::WouldDeadlock)
 }
 
@@ -162,7 +163,7 @@ pub(crate) fn closes_cycle(roll: &Roll) -> bool {
     let has_opened = |_: &usize, node: &Node| node.scopes.iter().any(|scope| std::ptr::eq(*scope, roll));
     let report = report_if(&REGISTER.lock(), has_opened);
     if let Some(report) = &report {
-        log::error!(target: "cmwq", "an item of a scope is refused, the scope would never end: {report}");
+        report!(error, "an item of a scope is refused, the scope would never end: {report}");
     }
     report.is_some()
 }
@@ -174,7 +175,7 @@ pub(crate) fn slot_was_kept() {
     }
     let report = report_if(&REGISTER.lock(), |_, _| true);
     if let Some(report) = report {
-        log::error!(target: "cmwq", "a wait will never end, because of a slot that was given meanwhile: {report}");
+        report!(error, "a wait will never end, because of a slot that was given meanwhile: {report}");
     }
 }
 
