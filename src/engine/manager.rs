@@ -3,33 +3,31 @@
 //!
 //! It sleeps until somebody puts a request into its inbox, or until its schedule's next deadline. All threads are
 //! made here, so that no worker inherits anything from a user's thread; what the manager itself inherited it puts
-//! right first. If the manager cannot be made, whoever brings a request, or waits for something, tries again, at most
-//! once a second.
+//! right first. If the manager cannot be made, the next thread that brings a request, or waits for something, tries
+//! again: one thread at a time, and at most once a second.
 
+mod handle;
 mod missing;
 
 use std::io;
 use std::sync::{Arc, Weak};
-use std::thread::ThreadId;
 use std::time::Duration;
 
-use crate::policy::manager::{CREATION_COOLDOWN, Duty, Manager};
-use crate::policy::rescue::Call;
+use crate::policy::manager::{Duty, Manager};
 use crate::policy::time::Time;
 use crate::policy::watch::{Verdict, Watch};
-use crate::sys::sync::Mutex;
 use crate::sys::{affinity, clock, thread};
 
-use super::bell::Bell;
 use super::core::Core;
 use super::detector::Detector;
 use super::environment::Lookout;
 use super::pool::Pool;
-use super::rescuer::Order;
 use super::trace;
 use super::user_code::{call, report};
 use super::watchdog;
 use super::worker;
+
+pub(crate) use self::handle::{ManagerHandle, Request};
 
 /// So long a worker runs at a time while another thread waits for its CPU; by default that is up to 3 ms, the more, the more
 /// CPUs there are. The manager has it, and the threads that it makes inherit it.
@@ -37,149 +35,14 @@ use super::worker;
 /// Who returns from a block waits for the end of somebody's slice, and holds up its item, and its thread, meanwhile.
 pub(crate) const TIME_SLICE: Duration = Duration::from_micros(700);
 
-/// What is asked of the manager.
-#[derive(Debug)]
-pub(crate) enum Request {
-    Create(Weak<Pool>),
-    Cull(Weak<Pool>, Time),
-    Watch(Weak<Pool>),
-    /// Somebody was woken, who may not get a CPU.
-    Stall(Weak<Pool>, Time),
-    /// Somebody waits for a worker that cannot be made.
-    Call(Weak<Pool>, Call),
-    /// A queue with a rescuer is being built.
-    Rescuer(Arc<Order>),
-    /// A thread has left, and somebody waits for that.
-    Room,
-}
-
-impl Request {
-    /// The manager ends: whoever waits for an answer gets it.
-    fn refuse(self) {
-        if let Self::Rescuer(order) = self {
-            order.refuse();
-        }
-    }
-}
-
-/// The manager as others see it.
-#[derive(Debug)]
-pub(crate) struct ManagerHandle {
-    inbox: Mutex<Inbox>,
-    bell: Arc<Bell>,
-}
-
-#[derive(Debug)]
-struct Inbox {
-    requests: Vec<Request>,
-    stop: bool,
-    state: ThreadState,
-}
-
-#[derive(Debug)]
-enum ThreadState {
-    /// Before the executor is complete.
-    NotStarted,
-    /// Made from here; `Weak`, because the core owns this handle.
-    Running(ThreadId),
-    /// It could not be made.
-    Missing { core: Weak<Core>, try_again: Time },
-}
-
-impl ManagerHandle {
-    pub(crate) fn new(bell: Arc<Bell>) -> Self {
-        let inbox = Inbox { requests: Vec::new(), stop: false, state: ThreadState::NotStarted };
-        Self { inbox: Mutex::new(inbox), bell }
-    }
-
-    /// Makes the manager's thread.
-    ///
-    /// # Errors
-    ///
-    /// If the thread cannot be made. It is tried again when something is asked of it.
-    pub(crate) fn start(core: &Arc<Core>) -> io::Result<()> {
-        let made = spawn_manager(core);
-        let state = match &made {
-            Ok(thread) => ThreadState::Running(*thread),
-            Err(_) => ThreadState::Missing {
-                core: Arc::downgrade(core),
-                try_again: clock::now() + CREATION_COOLDOWN,
-            },
-        };
-        core.manager.inbox.lock().state = state;
-        if made.is_err() {
-            missing::register(core);
-        }
-        // A request that came since it looked into the inbox found nobody to ring for.
-        made.map(|_| core.manager.bell.ring())
-    }
-
-    /// Puts a request into the inbox. False if there is no manager and none can be made now: the request is gone.
-    pub(crate) fn ask(&self, request: Request) -> bool {
-        let mut inbox = self.inbox.lock();
-        if inbox.stop {
-            return false;
-        }
-        match &inbox.state {
-            ThreadState::NotStarted => inbox.requests.push(request),
-            ThreadState::Running(_) => {
-                inbox.requests.push(request);
-                drop(inbox);
-                self.bell.ring();
-            }
-            ThreadState::Missing { .. } => {
-                drop(inbox);
-                return self.bring_about() && self.ask(request);
-            }
-        }
-        true
-    }
-
-    /// Wakes the manager: its next deadline is sooner than it knows. A missing one is tried.
-    pub(crate) fn rouse(&self) {
-        let inbox = self.inbox.lock();
-        match &inbox.state {
-            ThreadState::NotStarted => {}
-            ThreadState::Running(_) => {
-                drop(inbox);
-                self.bell.ring();
-            }
-            ThreadState::Missing { .. } => {
-                drop(inbox);
-                self.bring_about();
-            }
-        }
-    }
-
-    /// Is this the manager's own thread? Hooks and loggers are user code that runs there.
-    pub(crate) fn is_current_thread(&self) -> bool {
-        match &self.inbox.lock().state {
-            ThreadState::Running(thread) => *thread == std::thread::current().id(),
-            ThreadState::NotStarted | ThreadState::Missing { .. } => false,
-        }
-    }
-
-    /// Is it to end, or has it ended?
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.inbox.lock().stop
-    }
-
-    /// The executor is done with: the manager ends.
-    pub(crate) fn stop(&self) {
-        let mut inbox = self.inbox.lock();
-        inbox.stop = true;
-        drop(inbox);
-        self.bell.ring();
-    }
-}
-
-fn spawn_manager(core: &Arc<Core>) -> io::Result<ThreadId> {
+fn spawn(core: &Arc<Core>) -> io::Result<()> {
     let name = format!("{}/manager", core.settings.name_prefix);
     core.settings.hooks.may_spawn(&name)?;
     let core = Arc::clone(core);
     let lives = Lives::new(&core);
-    let handle = thread::spawn(name, None, move || {
+    thread::spawn(name, None, move || {
         let _until_the_end = lives;
+        core.manager.arrive();
         // Best effort: what is denied here is denied to each worker as well, and told there.
         drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
         drop(thread::set_nice(core.settings.nice));
@@ -192,7 +55,7 @@ fn spawn_manager(core: &Arc<Core>) -> io::Result<ThreadId> {
         }
         .live();
     })?;
-    Ok(handle.thread().id())
+    Ok(())
 }
 
 /// Says that the manager's thread is about to be made, and when it is gone, or could not be made.
@@ -221,10 +84,7 @@ struct ManagerThread {
 impl ManagerThread {
     fn live(mut self) {
         loop {
-            let (requests, stop) = {
-                let mut inbox = self.core.manager.inbox.lock();
-                (std::mem::take(&mut inbox.requests), inbox.stop)
-            };
+            let (requests, stop) = self.core.manager.empty();
             if stop {
                 requests.into_iter().for_each(Request::refuse);
                 return;

@@ -27,6 +27,7 @@ pub(crate) mod offenders;
 pub(crate) mod one_shot;
 pub(crate) mod pace;
 pub(crate) mod pods;
+pub(crate) mod presence;
 pub(crate) mod quota;
 pub(crate) mod rescue;
 pub(crate) mod sampling;

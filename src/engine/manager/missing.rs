@@ -1,15 +1,13 @@
-//! Managers that could not be made. Nobody else makes threads, so it is tried again by those who bring a request, and by
-//! those who wait for something: by any of them, for all managers that are missing, at most once a second for each.
+//! Managers that could not be made. No other thread makes threads, so threads that bring a request, and threads that wait
+//! for something, try again: any of them, for all managers that are missing, at most once a second for each.
 
 use std::sync::{Arc, Weak};
 
 use crate::policy::manager::CREATION_COOLDOWN;
-use crate::sys::clock;
 use crate::sys::sync::Mutex;
 use crate::sys::wait::{Chore, set_chore};
 
-use super::super::user_code::{call, report};
-use super::{Core, ManagerHandle, ThreadState};
+use super::Core;
 
 /// The lock of the chore is taken inside of this one.
 static MISSING: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());
@@ -34,40 +32,5 @@ fn try_again() {
     missing.retain(|core| !settled.iter().any(|settled| settled.ptr_eq(core)));
     if missing.is_empty() {
         set_chore(None);
-    }
-}
-
-impl ManagerHandle {
-    /// Is nobody there whom a request could be put to, for now or any more?
-    pub(crate) fn is_missing(&self) -> bool {
-        let inbox = self.inbox.lock();
-        inbox.stop || matches!(inbox.state, ThreadState::Missing { .. })
-    }
-
-    /// If the manager is missing, tries to make it, unless that was tried within the last second. True if there is one.
-    #[cold]
-    pub(super) fn bring_about(&self) -> bool {
-        let mut inbox = self.inbox.lock();
-        let ThreadState::Missing { core, try_again } = &mut inbox.state else { return true };
-        let now = clock::now();
-        if now < *try_again {
-            return false;
-        }
-        // Whoever comes meanwhile leaves the attempt to this thread.
-        *try_again = now + CREATION_COOLDOWN;
-        let core = core.upgrade();
-        drop(inbox);
-        let Some(core) = core else { return false };
-        if let Err(error) = Self::start(&core) {
-            // The error may be a hook's, so its destructor is user code, too.
-            call(move || {
-                report!(error, "the manager's thread cannot be made: {error}; work waits");
-                drop(error);
-            });
-            return false;
-        }
-        // Nobody has served any of them so far.
-        core.pools().iter().for_each(|pool| pool.manager_came());
-        true
     }
 }

@@ -100,6 +100,49 @@ fn who_waits_brings_a_missing_manager_about() {
     );
 }
 
+/// spec: P1 (at most one attempt per second): one that takes longer is the only one all the same, and there is one manager.
+#[test]
+fn a_manager_that_is_made_slowly_is_made_once() {
+    const SOON: Duration = Duration::from_secs(20);
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let (begun, begins) = mpsc::channel();
+    let (go_on, goes_on) = mpsc::channel();
+    let (tried, goes_on) = (Arc::clone(&attempts), Mutex::new(goes_on));
+    let slow = move |name: &str| match name {
+        "slow/manager" => match tried.fetch_add(1, Ordering::SeqCst) {
+            0 => Err(io::Error::other("not now")),
+            1 => {
+                begun.send(()).unwrap();
+                goes_on.lock().recv_timeout(SOON).map_err(io::Error::other)
+            }
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    };
+    let builder = ExecutorBuilder::new().thread_name_prefix("slow").before_spawn(slow);
+    let (executor, manager) = builder.assemble().unwrap();
+    assert!(manager.is_err());
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let push_until = |over: &dyn Fn() -> bool| {
+        while !over() {
+            drop(queue.spawn(|| ()).unwrap());
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    };
+    std::thread::scope(|scope| {
+        let issuer = scope.spawn(|| push_until(&|| attempts.load(Ordering::SeqCst) > 1));
+        begins.recv_timeout(SOON).unwrap();
+        // Longer than the pause between two attempts.
+        let begin = sys::clock::now();
+        push_until(&|| sys::clock::now().since(begin) > Duration::from_millis(1300));
+        assert_eq!(attempts.load(Ordering::SeqCst), 2, "another thread makes a second manager");
+        go_on.send(()).unwrap();
+        issuer.join().unwrap();
+    });
+    assert!(queue.spawn(|| ()).unwrap().join_timeout(SOON).is_ok());
+    assert_eq!(attempts.load(Ordering::SeqCst), 2);
+}
+
 /// spec: E2: what the manager has, workers inherit; Linux has it since 6.12.
 #[cfg(all(target_os = "linux", not(any(cmwq_portable, cmwq_loom))))]
 #[test]

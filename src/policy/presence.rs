@@ -1,0 +1,95 @@
+//! Whether the manager's thread is there, and which thread may make it.
+//!
+//! One attempt is made at a time, however long it takes: two managers would each keep half of the deadlines. After an
+//! attempt has failed, the next one begins a second after its end.
+
+#![forbid(unsafe_code)]
+
+use super::manager::CREATION_COOLDOWN;
+use super::time::Time;
+
+/// The state of the manager's thread. Under the lock of the manager's inbox.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Presence {
+    /// A thread is making it.
+    Starting,
+    /// It was made. It ends only with its executor.
+    There,
+    /// It could not be made, and is not tried before this time.
+    Missing { until: Time },
+}
+
+/// What a thread that needs the manager does.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Attempt {
+    /// It makes the manager, and then tells [`made`](Presence::made) or [`failed`](Presence::failed).
+    Make,
+    /// The manager is there.
+    Ask,
+    /// There is no manager, and this thread makes none now.
+    GoWithout,
+}
+
+impl Presence {
+    /// A thread needs the manager.
+    pub(crate) fn needed(&mut self, now: Time) -> Attempt {
+        match *self {
+            Self::There => Attempt::Ask,
+            Self::Missing { until } if until <= now => {
+                *self = Self::Starting;
+                Attempt::Make
+            }
+            Self::Missing { .. } | Self::Starting => Attempt::GoWithout,
+        }
+    }
+
+    /// The attempt has succeeded. The new thread says so too, so that it never finds itself missing.
+    pub(crate) fn made(&mut self) {
+        debug_assert!(!matches!(self, Self::Missing { .. }), "an attempt was made that nobody has begun");
+        *self = Self::There;
+    }
+
+    /// The attempt has failed. `now` is the time at its end.
+    pub(crate) fn failed(&mut self, now: Time) {
+        debug_assert_eq!(*self, Self::Starting, "one attempt at a time");
+        *self = Self::Missing { until: now + CREATION_COOLDOWN };
+    }
+
+    pub(crate) fn is_there(self) -> bool {
+        self == Self::There
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn at(millis: u64) -> Time {
+        Time::default() + Duration::from_millis(millis)
+    }
+
+    /// spec: P1 (the manager itself cannot be made; at most one attempt per second after a failure)
+    #[test]
+    fn one_attempt_is_made_at_a_time_however_long_it_takes() {
+        let mut presence = Presence::Starting;
+        assert_eq!(presence.needed(at(0)), Attempt::GoWithout, "the builder makes the first attempt");
+        presence.failed(at(100));
+        assert_eq!(presence.needed(at(1099)), Attempt::GoWithout);
+        assert_eq!(presence.needed(at(1100)), Attempt::Make);
+        for now in [1100, 2100, 3_600_000] {
+            assert_eq!(presence.needed(at(now)), Attempt::GoWithout, "an attempt is under way");
+        }
+        presence.failed(at(4_000_000));
+        assert_eq!(
+            presence.needed(at(4_000_999)),
+            Attempt::GoWithout,
+            "a second from the end of the last one"
+        );
+        assert_eq!(presence.needed(at(4_001_000)), Attempt::Make);
+        presence.made();
+        presence.made();
+        assert_eq!(presence.needed(at(9_000_000)), Attempt::Ask);
+    }
+}
