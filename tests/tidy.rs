@@ -292,8 +292,16 @@ const DOORS: [(&str, &[&str]); 4] = [
     ("log::", &["src/engine/user_code.rs"]),
     ("tracing::", &["src/engine/trace.rs"]),
     ("::metrics::", &["src/observe/metrics.rs"]),
-    // Beside the door: an item, and the body of a scope.
-    ("catch_unwind(", &["src/engine/user_code.rs", "src/engine/worker.rs", "src/engine/scope.rs"]),
+    // Beside the door: an item, the body of a scope, and the manager's own code.
+    (
+        "catch_unwind(",
+        &[
+            "src/engine/user_code.rs",
+            "src/engine/worker.rs",
+            "src/engine/scope.rs",
+            "src/engine/manager/supervision.rs",
+        ],
+    ),
 ];
 
 /// spec: W9 (user code ends no thread, wherever it is called)

@@ -109,7 +109,7 @@ pub(crate) struct Core {
     /// The process whose threads these are.
     pub(crate) origin: Origin,
     pub(crate) settings: Settings,
-    pub(crate) manager: ManagerHandle,
+    pub(crate) manager: Arc<ManagerHandle>,
     pub(crate) timers: Timers,
     pub(crate) denials: Denials,
     pub(crate) environment: Watch,
@@ -156,7 +156,7 @@ impl Core {
             tallies: Arc::default(),
             settings,
             stalls: AtomicU64::new(0),
-            manager: ManagerHandle::new(Arc::clone(environment.bell())),
+            manager: Arc::new(ManagerHandle::new(Arc::clone(environment.bell()))),
             timers: Timers::new(),
             denials: Denials::default(),
             environment,

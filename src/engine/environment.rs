@@ -76,6 +76,13 @@ impl Lookout {
         Self { vigil: Vigil::new(clock::now()), groups: CpuGroups::of_process() }
     }
 
+    /// Another one, in the place of one that is lost. It looks soon, since it does not know whether the other one rested.
+    pub(crate) fn again(now: Time) -> Self {
+        let mut again = Self::new();
+        again.vigil.active(now);
+        again
+    }
+
     /// When to come back, whatever happens.
     pub(crate) fn next(&self) -> Option<Time> {
         self.vigil.next()

@@ -4,15 +4,21 @@
 //! It sleeps until somebody puts a request into its inbox, or until its schedule's next deadline. All threads are
 //! made here, so that no worker inherits anything from a user's thread; what the manager itself inherited it puts
 //! right first. If the manager cannot be made, the next thread that brings a request, or waits for something, tries
-//! again: one thread at a time, and at most once a second.
+//! again: one thread at a time, and at most once a second. Once made, it goes on until its executor ends, also after a
+//! panic of its own code (`supervision`).
 
 mod handle;
 mod missing;
+mod supervision;
+#[cfg(test)]
+mod tests;
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::policy::deadlines::Deadlines;
 use crate::policy::manager::{Duty, Manager};
 use crate::policy::time::Time;
 use crate::policy::watch::{Verdict, Watch};
@@ -28,6 +34,7 @@ use super::watchdog;
 use super::worker;
 
 pub(crate) use self::handle::{ManagerHandle, Request};
+use self::supervision::{Job, Point};
 
 /// So long a worker runs at a time while another thread waits for its CPU; by default that is up to 3 ms, the more, the more
 /// CPUs there are. The manager has it, and the threads that it makes inherit it.
@@ -38,95 +45,143 @@ pub(crate) const TIME_SLICE: Duration = Duration::from_micros(700);
 fn spawn(core: &Arc<Core>) -> io::Result<()> {
     let name = format!("{}/manager", core.settings.name_prefix);
     core.settings.hooks.may_spawn(&name)?;
-    let core = Arc::clone(core);
-    let lives = Lives::new(&core);
+    let (core, lives) = (Arc::clone(core), Lives::new(core));
     thread::spawn(name, None, move || {
         let _until_the_end = lives;
-        core.manager.arrive();
-        // Best effort: what is denied here is denied to each worker as well, and told there.
-        drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
-        drop(thread::set_nice(core.settings.nice));
-        drop(thread::set_slice(TIME_SLICE));
-        ManagerThread {
-            schedule: Manager::new(core.settings.rules()),
-            detector: Detector::new(&core.settings),
-            lookout: Lookout::new(),
-            core,
-        }
-        .live();
+        ManagerThread::arrive(core).live();
     })?;
     Ok(())
 }
 
 /// Says that the manager's thread is about to be made, and when it is gone, or could not be made.
-struct Lives(Arc<Core>);
+struct Lives(Weak<Core>);
 
 impl Lives {
     fn new(core: &Arc<Core>) -> Self {
         core.manager_lives(true);
-        Self(Arc::clone(core))
+        Self(Arc::downgrade(core))
     }
 }
 
 impl Drop for Lives {
     fn drop(&mut self) {
-        self.0.manager_lives(false);
+        // Without it, no thread waits for that.
+        self.0.upgrade().inspect(|core| core.manager_lives(false));
     }
 }
 
+/// The manager as its own thread sees it.
 struct ManagerThread {
-    core: Arc<Core>,
+    /// Kept in place only while the manager is awake: an executor may end while it sleeps, and is freed elsewhere.
+    core: Weak<Core>,
+    handle: Arc<ManagerHandle>,
     schedule: Manager<Weak<Pool>>,
     lookout: Lookout,
     detector: Detector,
+    /// Taken from the inbox, and to be seen to.
+    requests: VecDeque<Request>,
+    /// What it does at the moment.
+    in_hand: Option<Job>,
+    /// Requests and timers that are tried again.
+    put_off: Deadlines<Job>,
 }
 
 impl ManagerThread {
-    fn live(mut self) {
-        loop {
-            let (requests, stop) = self.core.manager.empty();
-            if stop {
-                requests.into_iter().for_each(Request::refuse);
-                return;
-            }
-            let now = clock::now();
-            for request in requests {
-                match request {
-                    Request::Create(pool) => self.schedule.create(pool, now),
-                    Request::Cull(pool, at) => self.schedule.cull(pool, at),
-                    Request::Watch(pool) => self.schedule.watch(pool, now),
-                    Request::Stall(pool, at) => self.schedule.stall(pool, at),
-                    Request::Call(pool, call) => self.schedule.call(pool, call, now),
-                    Request::Rescuer(order) => order.fulfil(&self.core),
-                    Request::Room => self.schedule.room(now),
-                }
-            }
-            self.lookout.look(&self.core, now);
-            for told in self.detector.told() {
-                self.schedule.told(|pool| pool.ptr_eq(&told), now);
-            }
-            while let Some(duty) = self.schedule.take_due(now) {
-                self.perform(duty, now);
-            }
-            while let Some((name, timer)) = self.core.timers.take_due(&self.core, now) {
-                timer.fire(&name);
-            }
-            self.sleep();
+    /// The calling thread is the manager from now on.
+    fn arrive(core: Arc<Core>) -> Self {
+        core.manager.arrive();
+        // Best effort: what is denied here is denied to each worker as well, and told there.
+        drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
+        drop(thread::set_nice(core.settings.nice));
+        drop(thread::set_slice(TIME_SLICE));
+        Self {
+            core: Arc::downgrade(&core),
+            handle: Arc::clone(&core.manager),
+            schedule: Manager::new(core.settings.rules()),
+            detector: Detector::new(&core.settings),
+            lookout: Lookout::new(),
+            requests: VecDeque::new(),
+            in_hand: None,
+            put_off: Deadlines::new(),
         }
     }
 
-    /// Sleeps until there is something to do. Whoever has something new for this thread since it looked has rung, or
-    /// does so when it sleeps.
-    fn sleep(&self) {
-        let timers = self.core.timers.next();
-        let duties = self.schedule.next_wake();
-        let next = duties.into_iter().chain(timers).chain(self.lookout.next()).min();
-        self.core.manager.bell.sleep(next.map(|at| at.since(clock::now())), &self.detector.rings());
+    /// Does all that is to be done, and sleeps until there is more. False if the executor has ended.
+    fn round(&mut self) -> bool {
+        let (requests, stop) = self.handle.empty();
+        self.requests.extend(requests);
+        let Some(core) = self.core.upgrade().filter(|_| !stop) else { return false };
+        self.handle.strike(Point::Round);
+        let now = clock::now();
+        while let Some((_, job)) = self.put_off.take_due(now) {
+            self.take_up(&core, job, now);
+        }
+        while let Some(request) = self.requests.pop_front() {
+            self.take_up(&core, Job::Request(request), now);
+        }
+        self.lookout.look(&core, now);
+        for told in self.detector.told() {
+            self.schedule.told(|pool| pool.ptr_eq(&told), now);
+        }
+        while let Some(duty) = self.schedule.take_due(now) {
+            self.take_up(&core, Job::Duty(duty), now);
+        }
+        while let Some((name, timer)) = core.timers.take_due(&core, now) {
+            self.take_up(&core, Job::Timer(name, timer), now);
+        }
+        let timers = core.timers.next();
+        drop(core);
+        self.sleep(timers);
+        true
     }
 
-    fn perform(&mut self, duty: Duty<Weak<Pool>>, now: Time) {
+    /// Does one thing. It stays in hand until it is done.
+    fn take_up(&mut self, core: &Arc<Core>, job: Job, now: Time) {
+        match job {
+            Job::Request(request) => {
+                self.in_hand = Some(Job::Request(request.clone()));
+                self.handle.strike(Point::Request);
+                self.see_to(core, request, now);
+            }
+            Job::Duty(duty) => {
+                self.in_hand = Some(Job::Duty(duty.again(now)));
+                self.handle.strike(Point::Duty);
+                self.perform(core, duty, now);
+            }
+            Job::Timer(..) => {
+                self.in_hand = Some(job);
+                self.handle.strike(Point::Timer);
+                if let Some(Job::Timer(name, timer)) = self.in_hand.take() {
+                    timer.fire(&name);
+                }
+            }
+        }
+        self.in_hand = None;
+    }
+
+    fn see_to(&mut self, core: &Arc<Core>, request: Request, now: Time) {
+        match request {
+            Request::Create(pool) => self.schedule.create(pool, now),
+            Request::Cull(pool, at) => self.schedule.cull(pool, at),
+            Request::Watch(pool) => self.schedule.watch(pool, now),
+            Request::Stall(pool, at) => self.schedule.stall(pool, at),
+            Request::Call(pool, call) => self.schedule.call(pool, call, now),
+            Request::Rescuer(order) => order.fulfil(core),
+            Request::Room => self.schedule.room(now),
+        }
+    }
+
+    /// Sleeps until there is something to do. A thread that has something new for this one since it looked has rung, or
+    /// rings when it sleeps.
+    fn sleep(&self, timers: Option<Time>) {
+        let others = [self.schedule.next_wake(), self.lookout.next(), self.put_off.next()];
+        let next = others.into_iter().flatten().chain(timers).min();
+        self.handle.bell.sleep(next.map(|at| at.since(clock::now())), &self.detector.rings());
+    }
+
+    fn perform(&mut self, core: &Arc<Core>, duty: Duty<Weak<Pool>>, now: Time) {
         match duty {
-            Duty::Create(pool) => self.create(&pool, now),
+            Duty::Create(pool) => self.create(core, &pool, now),
             Duty::Unserved(pool) => {
                 let Some(shared) = pool.upgrade() else { return };
                 // Nobody may push again, and find that nobody watches.
@@ -152,15 +207,15 @@ impl ManagerThread {
                     self.schedule.stall(pool, at);
                 }
             }
-            Duty::Look(pool, watch) => self.look(&pool, watch),
+            Duty::Look(pool, watch) => self.look(core, &pool, watch),
         }
     }
 
     /// Looks at a watched pool.
-    fn look(&mut self, weak: &Weak<Pool>, watch: Watch) {
+    fn look(&mut self, core: &Arc<Core>, weak: &Weak<Pool>, watch: Watch) {
         let Some(pool) = weak.upgrade() else { return self.detector.forget(weak) };
         let (look, workers) = pool.observe();
-        let mut facts = self.detector.facts(weak, &workers, &self.core.shortfall);
+        let mut facts = self.detector.facts(weak, &workers, &core.shortfall);
         let now = clock::now();
         let outcome = self.schedule.looked(weak.clone(), watch, &look, &mut facts, now);
         if (outcome.pace, outcome.stalled_since) != (look.pace, look.stalled_since) {
@@ -176,13 +231,13 @@ impl ManagerThread {
                 offences.extend(item_type.map(|item_type| (worker, item_type, found)));
             }
         }
-        if let Some(time) = self.detector.listen(weak, &look.workers, &self.core.shortfall) {
+        if let Some(time) = self.detector.listen(weak, &look.workers, &core.shortfall) {
             self.schedule.look_by(|pool| pool.ptr_eq(weak), now + time);
         }
         // Last, since that may be told to a subscriber and to a logger.
         for (worker, item_type, found) in offences {
             trace::found(&pool, worker, item_type, found);
-            self.core.offenders.note(worker, item_type, found);
+            core.offenders.note(worker, item_type, found);
         }
         match outcome.verdict {
             Verdict::Watching => {}
@@ -193,27 +248,27 @@ impl ManagerThread {
             }
             Verdict::Stalled(since) => watchdog::report(&pool, since, &look, &workers, &outcome.began, now),
             Verdict::Stuck(since) => {
-                if let Some(check) = self.core.settings.progress_check {
-                    (check.stuck)(&self.core, &pool, since);
+                if let Some(check) = core.settings.progress_check {
+                    (check.stuck)(core, &pool, since);
                 }
             }
         }
     }
 
-    fn create(&mut self, weak: &Weak<Pool>, now: Time) {
+    fn create(&mut self, core: &Arc<Core>, weak: &Weak<Pool>, now: Time) {
         let Some(pool) = weak.upgrade().filter(|pool| pool.begin_making()) else { return };
-        if !self.core.thread_comes() {
-            return self.make_room(&pool, now);
+        if !core.thread_comes() {
+            return self.make_room(core, &pool, now);
         }
         let id = pool.reserve_id();
-        let name = pool.spec.kind.worker_name(&self.core.settings.name_prefix, id);
-        let made = self.core.settings.hooks.may_spawn(&name).and_then(|()| {
+        let name = pool.spec.kind.worker_name(&core.settings.name_prefix, id);
+        let made = core.settings.hooks.may_spawn(&name).and_then(|()| {
             let pool = Arc::clone(&pool);
-            thread::spawn(name, self.core.settings.stack_size, move || worker::run(pool, id))
+            thread::spawn(name, core.settings.stack_size, move || worker::run(pool, id))
         });
         if let Err(error) = made {
             pool.left(id);
-            self.core.thread_left();
+            core.thread_left();
             let still_wanted = pool.still_wants_worker().then(|| Arc::downgrade(&pool));
             // The attempt itself may have taken long.
             self.schedule.creation_failed(still_wanted, clock::now());
@@ -226,10 +281,10 @@ impl ManagerThread {
     }
 
     /// The cap is reached. If work waits for a thread, an idle one of another pool gives way.
-    fn make_room(&mut self, pool: &Arc<Pool>, now: Time) {
+    fn make_room(&mut self, core: &Core, pool: &Arc<Pool>, now: Time) {
         if pool.no_room() {
             self.schedule.no_room(Arc::downgrade(pool), now);
-            let others = self.core.pools().into_iter().filter(|other| !Arc::ptr_eq(other, pool));
+            let others = core.pools().into_iter().filter(|other| !Arc::ptr_eq(other, pool));
             let _found = others.into_iter().any(|other| other.give_up_one());
         }
     }

@@ -36,6 +36,36 @@ pub(crate) enum Duty<P> {
     Stall(P),
 }
 
+impl<P: Clone> Duty<P> {
+    /// What is done again if this comes to nothing. A watch begins anew: what it has seen so far goes with it.
+    pub(crate) fn again(&self, now: Time) -> Self {
+        match self {
+            Self::Create(pool) => Self::Create(pool.clone()),
+            Self::Unserved(pool) => Self::Unserved(pool.clone()),
+            Self::Mayday(pool, call) => Self::Mayday(pool.clone(), *call),
+            Self::Cull(pool) => Self::Cull(pool.clone()),
+            Self::Look(pool, _) => Self::Look(pool.clone(), Watch::new(now)),
+            Self::Stall(pool) => Self::Stall(pool.clone()),
+        }
+    }
+
+    /// Is the other one of the same kind, for the same pool?
+    fn is_like(&self, other: &Self, is_same: impl Fn(&P, &P) -> bool) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other) && is_same(self.pool(), other.pool())
+    }
+
+    fn pool(&self) -> &P {
+        match self {
+            Self::Create(pool)
+            | Self::Unserved(pool)
+            | Self::Mayday(pool, _)
+            | Self::Cull(pool)
+            | Self::Look(pool, _)
+            | Self::Stall(pool) => pool,
+        }
+    }
+}
+
 /// The manager's schedule. Owned by the manager thread; others ask through its inbox.
 #[derive(Debug)]
 pub(crate) struct Manager<P> {
@@ -142,6 +172,12 @@ impl<P: Clone> Manager<P> {
         }
     }
 
+    /// A duty was begun, and is done at `at` instead, in the place of its like. Costs O(duties).
+    pub(crate) fn put_off(&mut self, duty: Duty<P>, is_same: impl Fn(&P, &P) -> bool, at: Time) {
+        let _replaced = self.duties.take_all(|other| duty.is_like(other, &is_same));
+        self.duties.set(at, duty);
+    }
+
     /// The next thing to do at `now`.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Duty<P>> {
         match self.duties.take_due(now)?.1 {
@@ -222,6 +258,23 @@ mod tests {
         manager.room(at(2));
         assert_eq!(manager.take_due(at(2)), Some(Duty::Create('a')));
         assert_eq!(manager.next_wake(), Some(at(1000)), "in case nobody had left");
+    }
+
+    /// spec: P1 (the manager is supervised): what is put off replaces what was already set for the next time.
+    #[test]
+    fn what_is_put_off_is_done_later_and_once() {
+        let mut manager = Manager::new(Rules::default());
+        manager.watch('a', at(0));
+        manager.watch('b', at(0));
+        manager.cull('a', at(5));
+        let Some(look @ Duty::Look('a', _)) = manager.take_due(at(0)) else { unreachable!("a was first") };
+        manager.watch('a', at(3));
+        manager.put_off(look.again(at(0)), |one, other| one == other, at(1000));
+        let Some(Duty::Look('b', _)) = manager.take_due(at(0)) else { unreachable!("b is another pool") };
+        assert_eq!(manager.take_due(at(999)), Some(Duty::Cull('a')), "and this is another duty");
+        assert_eq!(manager.take_due(at(999)), None);
+        assert_eq!(manager.take_due(at(1000)), Some(look));
+        assert_eq!(manager.next_wake(), None);
     }
 
     /// However long a pool waits for room, it waits once.

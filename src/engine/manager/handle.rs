@@ -15,6 +15,7 @@ use super::super::core::Core;
 use super::super::pool::Pool;
 use super::super::rescuer::Order;
 use super::super::user_code::{call, report};
+use super::supervision::Point;
 use super::{missing, spawn};
 
 thread_local! {
@@ -23,7 +24,7 @@ thread_local! {
 }
 
 /// What is asked of the manager.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Request {
     Create(Weak<Pool>),
     Cull(Weak<Pool>, Time),
@@ -52,6 +53,9 @@ impl Request {
 pub(crate) struct ManagerHandle {
     inbox: Mutex<Inbox>,
     pub(super) bell: Arc<Bell>,
+    /// Where the manager is to panic next.
+    #[cfg(test)]
+    faults: Mutex<Vec<Point>>,
 }
 
 #[derive(Debug)]
@@ -66,7 +70,12 @@ struct Inbox {
 impl ManagerHandle {
     pub(crate) fn new(bell: Arc<Bell>) -> Self {
         let (requests, core) = (Vec::new(), Weak::new());
-        Self { inbox: Mutex::new(Inbox { requests, stop: false, presence: Presence::Starting, core }), bell }
+        Self {
+            inbox: Mutex::new(Inbox { requests, stop: false, presence: Presence::Starting, core }),
+            bell,
+            #[cfg(test)]
+            faults: Mutex::default(),
+        }
     }
 
     /// Makes the manager's thread for an executor that nobody else knows yet.
@@ -183,6 +192,33 @@ impl ManagerHandle {
         inbox.stop = true;
         drop(inbox);
         self.bell.ring();
+    }
+
+    /// Has the manager panic when it comes there, once.
+    #[cfg(test)]
+    pub(super) fn plant(&self, fault: Point) {
+        self.faults.lock().push(fault);
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_faults(&self) -> bool {
+        !self.faults.lock().is_empty()
+    }
+
+    /// By the manager, which has come there. Panics if a test has planted that.
+    #[inline]
+    pub(super) fn strike(&self, point: Point) {
+        #[cfg(test)]
+        {
+            let mut faults = self.faults.lock();
+            if let Some(at) = faults.iter().position(|fault| *fault == point) {
+                faults.remove(at);
+                drop(faults);
+                panic!("a fault that was planted: {point:?}");
+            }
+        }
+        #[cfg(not(test))]
+        let _not_in_a_test = point;
     }
 
     /// By the manager: takes the requests, and whether it is to end.
