@@ -22,7 +22,7 @@ use crate::sys::wait::Until;
 use super::class::{Class, ClassKey, ClassUser};
 use super::detection::Shortfall;
 use super::environment::Watch;
-use super::manager::{ManagerHandle, Request};
+use super::manager::{Cleaner, ManagerHandle, Request};
 use super::offenders::Offenders;
 use super::pool::Pool;
 use super::tally::{Reading, Tallies};
@@ -110,6 +110,7 @@ pub(crate) struct Core {
     pub(crate) origin: Origin,
     pub(crate) settings: Settings,
     pub(crate) manager: Arc<ManagerHandle>,
+    pub(crate) cleaner: Cleaner,
     pub(crate) timers: Timers,
     pub(crate) denials: Denials,
     pub(crate) environment: Watch,
@@ -157,6 +158,7 @@ impl Core {
             settings,
             stalls: AtomicU64::new(0),
             manager: Arc::new(ManagerHandle::new(Arc::clone(environment.bell()))),
+            cleaner: Cleaner::default(),
             timers: Timers::new(),
             denials: Denials::default(),
             environment,
@@ -217,6 +219,14 @@ impl Core {
         self.threads.wait(until) as usize
     }
 
+    pub(crate) fn cleaner_comes(&self) {
+        self.threads.cleaner_comes();
+    }
+
+    pub(crate) fn cleaner_left(&self) {
+        self.threads.cleaner_left();
+    }
+
     pub(crate) fn rescuer_comes(&self) {
         self.threads.rescuer_comes();
     }
@@ -266,6 +276,23 @@ impl Denials {
 
     pub(crate) fn affinity_denied(&self) -> bool {
         self.affinity.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Hooks {
+    /// With what they own, on whichever thread is the last to know the executor.
+    fn drop(&mut self) {
+        destroy_hook(self.on_thread_start.take());
+        destroy_hook(self.on_thread_stop.take());
+        destroy_hook(self.before_spawn.take());
+        destroy_hook(self.panic_handler.take());
+        destroy_hook(self.stall_handler.take());
+    }
+}
+
+fn destroy_hook(hook: Option<impl Send + 'static>) {
+    if let Some(hook) = hook {
+        user_code::destroy(move || user_code::contain(|| drop(hook)));
     }
 }
 

@@ -1,5 +1,7 @@
 //! The end of a queue, for a time or for ever: only its own items may queue to it until it is empty.
 
+use std::sync::Arc;
+
 use crate::policy::admission::Door;
 use crate::policy::standing::{Answer, Caller, End};
 use crate::protocol::drain::were_empty;
@@ -12,6 +14,7 @@ use super::register::Pin;
 use super::rescuer::OwnedRescuer;
 use super::shard::Gate;
 use super::timers::{Timer, TimerName};
+use super::user_code::destroy;
 use super::waits;
 use super::worker;
 
@@ -183,9 +186,14 @@ impl Queue {
 
     /// Gives up a timer of this queue that was taken off the map.
     pub(super) fn cancel_timer(&self, name: &TimerName, timer: Timer) {
-        if timer.give_up(name) {
-            self.making.lock().cancelled_timers += 1;
-        }
+        debug_assert!(std::ptr::eq(timer.queue.queue(), self));
+        let name = name.clone();
+        destroy(move || {
+            let handle = Arc::clone(&timer.queue);
+            if timer.give_up(&name) {
+                handle.queue().making.lock().cancelled_timers += 1;
+            }
+        });
     }
 
     /// Nothing comes any more: its rescuer ends after the item that it runs.

@@ -7,6 +7,7 @@
 //! again: one thread at a time, and at most once a second. Once made, it goes on until its executor ends, also after a
 //! panic of its own code (`supervision`).
 
+mod cleaner;
 mod handle;
 mod missing;
 mod supervision;
@@ -29,10 +30,11 @@ use super::detector::Detector;
 use super::environment::Lookout;
 use super::pool::Pool;
 use super::trace;
-use super::user_code::{call, report};
+use super::user_code::{Managing, call, report};
 use super::watchdog;
 use super::worker;
 
+pub(crate) use self::cleaner::Cleaner;
 pub(crate) use self::handle::{ManagerHandle, Request};
 use self::supervision::{Job, Point};
 
@@ -46,9 +48,14 @@ fn spawn(core: &Arc<Core>) -> io::Result<()> {
     let name = format!("{}/manager", core.settings.name_prefix);
     core.settings.hooks.may_spawn(&name)?;
     let (core, lives) = (Arc::clone(core), Lives::new(core));
+    let (cleaner, stack_size) = (cleaner::name(&core), core.settings.stack_size);
     thread::spawn(name, None, move || {
-        let _until_the_end = lives;
-        ManagerThread::arrive(core).live();
+        let managing = ManagerThread::arrive(core).live();
+        // Now the executor may be gone, and its hooks with it.
+        drop(lives);
+        let left = managing.left();
+        drop(managing);
+        cleaner::finish(left, cleaner, stack_size);
     })?;
     Ok(())
 }
@@ -84,11 +91,14 @@ struct ManagerThread {
     in_hand: Option<Job>,
     /// Requests and timers that are tried again.
     put_off: Deadlines<Job>,
+    /// Last: the thread is a manager's while it has anything.
+    managing: Managing,
 }
 
 impl ManagerThread {
     /// The calling thread is the manager from now on.
     fn arrive(core: Arc<Core>) -> Self {
+        let managing = Managing::begin();
         core.manager.arrive();
         // Best effort: what is denied here is denied to each worker as well, and told there.
         drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
@@ -103,6 +113,7 @@ impl ManagerThread {
             requests: VecDeque::new(),
             in_hand: None,
             put_off: Deadlines::new(),
+            managing,
         }
     }
 
@@ -128,6 +139,9 @@ impl ManagerThread {
         }
         while let Some((name, timer)) = core.timers.take_due(&core, now) {
             self.take_up(&core, Job::Timer(name, timer), now);
+        }
+        if core.cleaner.leave(self.managing.left()) {
+            self.schedule.clean(now);
         }
         let timers = core.timers.next();
         drop(core);
@@ -208,6 +222,17 @@ impl ManagerThread {
                 }
             }
             Duty::Look(pool, watch) => self.look(core, &pool, watch),
+            Duty::Clean => self.clean(core),
+        }
+    }
+
+    /// What this thread has left gets a thread of its own.
+    fn clean(&mut self, core: &Arc<Core>) {
+        if let Err(error) = cleaner::make(core) {
+            let now = clock::now();
+            self.schedule.creation_failed(None, now);
+            self.schedule.clean(now);
+            cannot_be_made("the cleaner", error);
         }
     }
 
@@ -272,11 +297,7 @@ impl ManagerThread {
             let still_wanted = pool.still_wants_worker().then(|| Arc::downgrade(&pool));
             // The attempt itself may have taken long.
             self.schedule.creation_failed(still_wanted, clock::now());
-            // The error may be a hook's, so its destructor is user code, too.
-            call(move || {
-                report!(warn, "a worker cannot be made: {error}; trying again in a second");
-                drop(error);
-            });
+            cannot_be_made("a worker", error);
         }
     }
 
@@ -288,4 +309,12 @@ impl ManagerThread {
             let _found = others.into_iter().any(|other| other.give_up_one());
         }
     }
+}
+
+/// Tells it. The error may be a hook's, so its destructor is user code, too.
+fn cannot_be_made(what: &str, error: io::Error) {
+    call(move || {
+        report!(warn, "{what} cannot be made: {error}; trying again in a second");
+        drop(error);
+    });
 }

@@ -28,7 +28,7 @@
 //! | `bh` | what is different in a pool of one worker |
 //! | `pool` | worklist and crew of one pool; the one door that unparks or creates |
 //! | `rescuer` | the thread of a queue that runs its items when no worker can be made |
-//! | `manager` | the one thread that makes threads and keeps deadlines |
+//! | `manager` | the one thread that makes threads and keeps deadlines; the cleaner, which destroys what it has left |
 //! | `environment` | the manager's looks at the CPUs that the process may use, and what follows for the pools |
 //! | `detection` | which detection of undeclared blocking is in force |
 //! | `facts` | what a queue and a pool tell of themselves to whoever prints them |
@@ -49,7 +49,7 @@
 //! the locks of both registers, of an executor's `defaults`, of classes, routes and pools inside); a route's plug (takes
 //! that of the pool inside that the route leaves); an executor's `defaults`; the register of pools in `core` (takes that of a
 //! new class inside, which is opened there), and that of queues; a class's `members` (pools being made, opened and closed;
-//! takes those of its pools, and that of what may be used, inside); the manager's `inbox`; the map of `timers`;
+//! takes those of its pools, and that of what may be used, inside); the manager's `inbox`; the cleaner's list; the map of `timers`;
 //! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls` (taken inside a pool's `state` by who calls it); the
 //! flushes of a queue (taken inside `making`); an
 //! item's ledger (takes that of the timers inside); a worker's `description`; which detection is

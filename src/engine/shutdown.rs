@@ -17,6 +17,7 @@ use super::refusal::WaitError;
 use super::register::Pin;
 use super::route;
 use super::shard;
+use super::user_code;
 use super::waits;
 use super::worker;
 
@@ -142,9 +143,14 @@ impl QueueRemains {
     }
 }
 
-/// An entry is completed without a run, and its owner is told. The caller keeps its pool in place.
+/// An entry is completed without a run, and its owner is told. The caller keeps its pool in place. The manager leaves that to
+/// another thread, since it ends with the item's destructor.
 #[cold]
 pub(super) fn give_up(entry: Entry) {
+    user_code::destroy(|| give_up_here(entry));
+}
+
+fn give_up_here(entry: Entry) {
     let mut next = Some(entry);
     while let Some(entry) = next {
         if route::is_marker(&entry) {

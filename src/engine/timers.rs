@@ -25,7 +25,7 @@ use super::placement::Place;
 use super::queue::{Queue, QueueHandle};
 use super::refusal::QueueError;
 use super::shard::Gate;
-use super::user_code::contain;
+use super::user_code::{contain, destroy};
 use super::work_item::WorkHandle;
 
 /// The timers of one executor.
@@ -180,7 +180,10 @@ impl Unlisted {
 
 impl Drop for Unlisted {
     fn drop(&mut self) {
-        self.abandon();
+        let item = std::mem::ManuallyDrop::new(Self(self.0));
+        destroy(move || {
+            item.abandon();
+        });
     }
 }
 

@@ -22,7 +22,7 @@ use super::refusal::WaitError;
 use super::route;
 use super::shard;
 use super::timers::TimerName;
-use super::user_code::contain;
+use super::user_code::{contain, destroy};
 use super::waits;
 use super::worker::WorkerThread;
 
@@ -201,7 +201,8 @@ impl WorkItem {
 /// The item's word says that it is over, and this thread brought it there.
 unsafe fn free(item: NonNull<WorkItem>) {
     // SAFETY: items come from boxes, and nobody else has a way to this one.
-    drop(unsafe { Box::from_raw(item.as_ptr()) });
+    let item = unsafe { Box::from_raw(item.as_ptr()) };
+    destroy(move || drop(item));
 }
 
 /// # Safety

@@ -153,8 +153,9 @@ impl ExecutorBuilder {
 
     /// The most worker threads at any time, at least 1. Default: no limit.
     ///
-    /// At the limit, items wait, as if a thread could not be made; idle workers of other pools make room. The manager and
-    /// [rescuers](crate::WorkQueueBuilder::rescuer) are no workers.
+    /// At the limit, items wait, as if a thread could not be made; idle workers of other pools make room. The manager,
+    /// [rescuers](crate::WorkQueueBuilder::rescuer), and the cleaner, which destroys what the manager must not, are no
+    /// workers.
     pub fn max_threads(mut self, threads: usize) -> Self {
         self.max_threads = threads;
         self
@@ -192,7 +193,8 @@ impl ExecutorBuilder {
     /// work of the same executor, which may wait for this very worker.
     ///
     /// The executor owns its hooks. One that owns an [`Executor`] or a [`WorkQueue`](crate::WorkQueue) of it in turn
-    /// keeps the executor, and its threads, alive for ever. That is so for every hook.
+    /// keeps the executor, and its threads, alive for ever. It is destroyed after the executor, on any thread but the
+    /// manager's, and a panic of its destructor is contained. That is so for every hook.
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.on_thread_start = Some(Box::new(hook));
         self

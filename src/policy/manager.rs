@@ -34,6 +34,8 @@ pub(crate) enum Duty<P> {
     Look(P, Watch),
     /// Ask whether somebody who was woken does not get a CPU.
     Stall(P),
+    /// Make the thread that destroys what the manager has left. If that fails, tell [`Manager::creation_failed`].
+    Clean,
 }
 
 impl<P: Clone> Duty<P> {
@@ -46,22 +48,25 @@ impl<P: Clone> Duty<P> {
             Self::Cull(pool) => Self::Cull(pool.clone()),
             Self::Look(pool, _) => Self::Look(pool.clone(), Watch::new(now)),
             Self::Stall(pool) => Self::Stall(pool.clone()),
+            Self::Clean => Self::Clean,
         }
     }
 
     /// Is the other one of the same kind, for the same pool?
     fn is_like(&self, other: &Self, is_same: impl Fn(&P, &P) -> bool) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other) && is_same(self.pool(), other.pool())
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+            && self.pool().zip(other.pool()).is_none_or(|(pool, other)| is_same(pool, other))
     }
 
-    fn pool(&self) -> &P {
+    fn pool(&self) -> Option<&P> {
         match self {
             Self::Create(pool)
             | Self::Unserved(pool)
             | Self::Mayday(pool, _)
             | Self::Cull(pool)
             | Self::Look(pool, _)
-            | Self::Stall(pool) => pool,
+            | Self::Stall(pool) => Some(pool),
+            Self::Clean => None,
         }
     }
 }
@@ -148,6 +153,11 @@ impl<P: Clone> Manager<P> {
         self.duties.set(at, Duty::Stall(pool));
     }
 
+    /// The manager has left something that another thread has to destroy.
+    pub(crate) fn clean(&mut self, now: Time) {
+        self.duties.set(now.max(self.creations_from), Duty::Clean);
+    }
+
     /// A pool became saturated and is watched from now on.
     pub(crate) fn watch(&mut self, pool: P, now: Time) {
         self.duties.set(now, Duty::Look(pool, Watch::new(now)));
@@ -184,6 +194,10 @@ impl<P: Clone> Manager<P> {
             // It was asked for before a creation failed.
             Duty::Create(pool) if now < self.creations_from => {
                 self.create(pool, now);
+                self.take_due(now)
+            }
+            Duty::Clean if now < self.creations_from => {
+                self.clean(now);
                 self.take_due(now)
             }
             duty => Some(duty),
@@ -258,6 +272,20 @@ mod tests {
         manager.room(at(2));
         assert_eq!(manager.take_due(at(2)), Some(Duty::Create('a')));
         assert_eq!(manager.next_wake(), Some(at(1000)), "in case nobody had left");
+    }
+
+    /// spec: P1 (at most one attempt per second after a failure): of threads of any kind.
+    #[test]
+    fn a_cleaner_is_made_when_threads_are_tried_again() {
+        let mut manager = Manager::<char>::new(Rules::default());
+        manager.clean(at(0));
+        assert_eq!(manager.take_due(at(0)), Some(Duty::Clean));
+        manager.clean(at(1));
+        manager.creation_failed(None, at(1));
+        assert_eq!(manager.take_due(at(1000)), None);
+        manager.clean(at(1000));
+        assert_eq!(manager.next_wake(), Some(at(1001)));
+        assert_eq!(manager.take_due(at(1001)), Some(Duty::Clean));
     }
 
     /// spec: P1 (the manager is supervised): what is put off replaces what was already set for the next time.

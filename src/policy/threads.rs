@@ -9,7 +9,11 @@ use std::fmt;
 
 const WORKERS: u32 = 0;
 const RESCUERS: u32 = 30;
+/// Those that have ended their work, and are about to leave, are counted beside a new one.
+const CLEANERS: u32 = 52;
 const COUNT_MASK: u64 = (1 << 30) - 1;
+const RESCUERS_MASK: u64 = (1 << 22) - 1;
+const CLEANERS_MASK: u64 = (1 << 8) - 1;
 const MANAGER: u64 = 1 << 60;
 const FULL: u64 = 1 << 61;
 
@@ -37,12 +41,16 @@ impl Threads {
     }
 
     pub(crate) const fn rescuers(self) -> u64 {
-        self.0 >> RESCUERS & COUNT_MASK
+        self.0 >> RESCUERS & RESCUERS_MASK
+    }
+
+    const fn cleaners(self) -> u64 {
+        self.0 >> CLEANERS & CLEANERS_MASK
     }
 
     /// All of them, the manager too.
     pub(crate) const fn all(self) -> u64 {
-        self.workers() + self.rescuers() + (self.0 & MANAGER != 0) as u64
+        self.workers() + self.rescuers() + self.cleaners() + (self.0 & MANAGER != 0) as u64
     }
 
     /// The manager is about to make a worker. False if there are `max` already: it is told when one leaves.
@@ -62,13 +70,24 @@ impl Threads {
     }
 
     pub(crate) const fn rescuer_comes(self) -> Self {
-        debug_assert!(self.rescuers() < COUNT_MASK);
+        debug_assert!(self.rescuers() < RESCUERS_MASK);
         Self(self.0 + (1 << RESCUERS))
     }
 
     pub(crate) const fn rescuer_left(self) -> (Self, Left) {
         debug_assert!(self.rescuers() > 0);
         Self(self.0 - (1 << RESCUERS)).left()
+    }
+
+    /// A thread is about to be made that destroys what the manager has left.
+    pub(crate) const fn cleaner_comes(self) -> Self {
+        debug_assert!(self.cleaners() < CLEANERS_MASK);
+        Self(self.0 + (1 << CLEANERS))
+    }
+
+    pub(crate) const fn cleaner_left(self) -> (Self, Left) {
+        debug_assert!(self.cleaners() > 0);
+        Self(self.0 - (1 << CLEANERS)).left()
     }
 
     pub(crate) const fn manager_comes(self) -> Self {
@@ -98,6 +117,7 @@ impl fmt::Debug for Threads {
         f.debug_struct("Threads")
             .field("workers", &self.workers())
             .field("rescuers", &self.rescuers())
+            .field("cleaners", &self.cleaners())
             .field("manager", &(self.0 & MANAGER != 0))
             .field("full", &(self.0 & FULL != 0))
             .finish()
@@ -121,19 +141,21 @@ mod tests {
 
     #[test]
     fn the_last_thread_of_any_kind_is_the_last() {
-        let all = Threads::none().manager_comes().rescuer_comes().worker_comes(1).0;
-        assert_eq!(all.all(), 3);
+        let all = Threads::none().manager_comes().rescuer_comes().cleaner_comes().worker_comes(1).0;
+        assert_eq!((all.all(), all.rescuers(), all.workers()), (4, 1, 1));
         let leave = [
             |word: Threads| word.manager_left(),
+            |word: Threads| word.cleaner_left(),
             |word: Threads| word.rescuer_left(),
             |word: Threads| word.worker_left(),
         ];
-        for first in 0..3 {
-            let (word, left) = leave[first](all);
-            assert!(!left.last);
-            let (word, left) = leave[(first + 1) % 3](word);
-            assert!(!left.last);
-            assert_eq!(leave[(first + 2) % 3](word), (Threads::none(), Left { room: false, last: true }));
+        for first in 0..4 {
+            let word = (0..3).fold(all, |word, next| {
+                let (word, left) = leave[(first + next) % 4](word);
+                assert!(!left.last);
+                word
+            });
+            assert_eq!(leave[(first + 3) % 4](word), (Threads::none(), Left { room: false, last: true }));
         }
     }
 }

@@ -42,6 +42,15 @@ impl ThreadsCell {
         self.leave(Threads::rescuer_left);
     }
 
+    /// By the manager, before it ends.
+    pub(crate) fn cleaner_comes(&self) {
+        self.update(|word| (word.cleaner_comes(), ()));
+    }
+
+    pub(crate) fn cleaner_left(&self) {
+        self.leave(Threads::cleaner_left);
+    }
+
     /// The manager's thread is about to be made.
     pub(crate) fn manager_comes(&self) {
         self.update(|word| (word.manager_comes(), ()));

@@ -55,6 +55,7 @@ impl Machine {
             }
             Duty::Look(pool, watch) => self.look(pool, watch),
             Duty::Stall(pool) => self.look_for_stall(pool),
+            Duty::Clean => unreachable!("no value here belongs to a user"),
         }
     }
 

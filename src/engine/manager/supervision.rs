@@ -17,8 +17,8 @@ use super::super::detector::Detector;
 use super::super::environment::Lookout;
 use super::super::pool::Pool;
 use super::super::timers::{Timer, TimerName};
-use super::super::user_code::{discard, report};
-use super::{ManagerThread, Request};
+use super::super::user_code::{Managing, call, discard, report};
+use super::{ManagerThread, Request, cleaner};
 
 /// So long the manager rests after a panic, unless it is rung for: one that comes again and again does not take a CPU.
 const REST: Duration = Duration::from_millis(10);
@@ -42,8 +42,8 @@ pub(crate) enum Point {
 }
 
 impl ManagerThread {
-    /// The whole life of the manager.
-    pub(super) fn live(mut self) {
+    /// The whole life of the manager. At its end, the thread is a manager's still.
+    pub(super) fn live(mut self) -> Managing {
         let has_panicked = Cell::new(false);
         let mut live = || {
             if has_panicked.take() {
@@ -55,7 +55,7 @@ impl ManagerThread {
             discard(payload);
             has_panicked.set(true);
         }
-        self.end();
+        self.end()
     }
 
     fn recover(&mut self) {
@@ -83,7 +83,7 @@ impl ManagerThread {
     }
 
     /// The executor has ended: threads that wait for an answer get one, and no timer fires any more.
-    fn end(self) {
+    fn end(self) -> Managing {
         let put_off = self.put_off.into_all().chain(self.in_hand);
         for job in self.requests.into_iter().map(Job::Request).chain(put_off) {
             match job {
@@ -92,5 +92,13 @@ impl ManagerThread {
                 Job::Duty(_) => {}
             }
         }
+        if let Some(core) = self.core.upgrade() {
+            core.cleaner.leave(self.managing.left());
+            if cleaner::make(&core).is_err() {
+                // This thread serves nothing any more, so it may wait as long as a destructor takes.
+                call(|| core.cleaner.clean());
+            }
+        }
+        self.managing
     }
 }

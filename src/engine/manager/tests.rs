@@ -1,18 +1,23 @@
-//! A manager whose own code panics.
+//! A manager whose own code panics, and what it has to destroy.
 
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
-use crate::{Detection, Executor, TopologySource, Work, WorkQueue};
+use crate::{Detection, Executor, ExecutorBuilder, TopologySource, Work, WorkQueue};
 
 use super::*;
 
 const SOON: Duration = Duration::from_secs(20);
 
-fn executor() -> Executor {
+fn builder() -> ExecutorBuilder {
     let builder = Executor::builder().topology(TopologySource::Synthetic("core:1 pu:1".into()));
-    builder.detection(Detection::Sampling).idle_timeout(Duration::from_millis(50)).build().unwrap()
+    builder.detection(Detection::Sampling).idle_timeout(Duration::from_millis(50))
+}
+
+fn executor() -> Executor {
+    builder().build().unwrap()
 }
 
 #[track_caller]
@@ -32,6 +37,163 @@ fn survives(executor: &Executor, point: Point, what: impl FnOnce()) {
     executor.inner.core.manager.bell.ring();
     what();
     until("the fault", || !executor.inner.core.manager.has_faults());
+}
+
+/// Waits for a timer when it is destroyed, and tells on which thread that was, and whether the timer has fired.
+struct Tells {
+    queue: WorkQueue,
+    tell: Sender<(String, bool)>,
+}
+
+impl Drop for Tells {
+    fn drop(&mut self) {
+        let item = self.queue.spawn_after(Duration::from_millis(1), || ()).unwrap();
+        let fired = item.join_timeout(SOON).is_ok();
+        let thread = std::thread::current().name().unwrap_or_default().to_owned();
+        self.tell.send((thread, fired)).unwrap();
+    }
+}
+
+impl Tells {
+    fn new(queue: &WorkQueue) -> (Self, Receiver<(String, bool)>) {
+        let (tell, told) = channel();
+        (Self { queue: queue.clone(), tell }, told)
+    }
+}
+
+/// A closure that calls this owns it.
+fn keep<T>(_owned: &T) {}
+
+/// On the cleaner's thread, while the manager fires timers.
+#[track_caller]
+fn is_told_by_the_cleaner(told: &Receiver<(String, bool)>) {
+    assert_eq!(told.recv_timeout(2 * SOON), Ok(("cmwq/cleaner".into(), true)));
+}
+
+/// spec: W9 (the manager destroys nothing that belongs to a user): it holds the last handle of an item whose timer was
+/// cancelled while it fired.
+#[test]
+fn an_item_that_is_cancelled_while_its_timer_fires_is_destroyed_elsewhere() {
+    let executor = executor();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let (tells, told) = Tells::new(&queue);
+    let work = Work::new(move || keep(&tells));
+    survives(&executor, Point::Timer, || {
+        assert!(queue.queue_delayed(&work, Duration::from_millis(1)).unwrap());
+    });
+    // The manager has taken the timer, and has not fired it.
+    assert!(work.cancel());
+    drop(work);
+    is_told_by_the_cleaner(&told);
+
+    let (tells, told) = Tells::new(&queue);
+    executor.inner.core.manager.plant(Point::Timer);
+    let periodic = queue.spawn_every(Duration::from_millis(1), move || keep(&tells)).unwrap();
+    until("the fault", || !executor.inner.core.manager.has_faults());
+    drop(periodic);
+    is_told_by_the_cleaner(&told);
+}
+
+/// spec: W9 (the manager destroys nothing that belongs to a user): a timer fires though its queue is no more.
+#[test]
+fn a_timer_that_outlives_its_queue_is_destroyed_elsewhere() {
+    let executor = executor();
+    let others = WorkQueue::per_cpu("others").build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let (tells, told) = Tells::new(&others);
+    let mut timer = None;
+    survives(&executor, Point::Timer, || {
+        timer = Some(queue.spawn_after(Duration::from_millis(1), move || drop(tells)).unwrap());
+    });
+    queue.destroy().unwrap();
+    drop(queue);
+    is_told_by_the_cleaner(&told);
+    assert!(matches!(timer.unwrap().join(), Err(crate::JoinError::Cancelled)));
+}
+
+/// spec: W9 (the manager destroys nothing that belongs to a user), P1: the cleaner's thread cannot be made at first.
+#[test]
+fn a_cleaner_that_cannot_be_made_is_made_later() {
+    let refused = Arc::new(AtomicUsize::new(0));
+    let refusals = Arc::clone(&refused);
+    let hook = move |name: &str| {
+        if name.ends_with("/cleaner") && refusals.fetch_add(1, Ordering::SeqCst) == 0 {
+            return Err(io::Error::other("not now"));
+        }
+        Ok(())
+    };
+    let executor = builder().before_spawn(hook).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let (tells, told) = Tells::new(&queue);
+    let work = Work::new(move || keep(&tells));
+    survives(&executor, Point::Timer, || {
+        assert!(queue.queue_delayed(&work, Duration::from_millis(1)).unwrap());
+    });
+    work.cancel();
+    drop(work);
+    is_told_by_the_cleaner(&told);
+    assert_eq!(refused.load(Ordering::SeqCst), 2);
+    assert!(executor.shutdown(SOON).unwrap().is_complete());
+}
+
+/// spec: W9 (the manager destroys nothing that belongs to a user): entries of a pool that runs nothing any more, which may
+/// come to the manager.
+#[test]
+fn what_a_shutdown_gives_up_on_a_managers_thread_is_left() {
+    let executor = executor();
+    let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+    let (open, door) = channel::<()>();
+    let (begin, begun) = channel();
+    let blocks = move || {
+        begin.send(()).unwrap();
+        door.recv_timeout(SOON)
+    };
+    let blocks = queue.spawn(blocks).unwrap();
+    begun.recv_timeout(SOON).unwrap();
+    let value = Arc::new(());
+    let owned = Arc::clone(&value);
+    let given_up = queue.spawn(move || drop(owned)).unwrap();
+    let managing = Managing::begin();
+    let report = executor.shutdown(Duration::ZERO).unwrap();
+    assert!(!report.is_complete(), "{report}");
+    assert_eq!(Arc::strong_count(&value), 2, "a manager's thread has destroyed it");
+    let left = managing.left();
+    drop(managing);
+    left.into_iter().for_each(|act| act());
+    assert_eq!(Arc::strong_count(&value), 1);
+    assert!(matches!(given_up.join(), Err(crate::JoinError::Cancelled)));
+    open.send(()).unwrap();
+    assert!(blocks.join_timeout(SOON).is_ok());
+}
+
+/// Tells on which thread it is destroyed.
+struct TellsThread(Sender<String>);
+
+impl Drop for TellsThread {
+    fn drop(&mut self) {
+        let thread = std::thread::current().name().unwrap_or_default().to_owned();
+        self.0.send(thread).unwrap();
+        panic!("a hook's destructor");
+    }
+}
+
+/// spec: W9 (the manager destroys nothing that belongs to a user): hooks, though it may be the last to know their executor.
+#[test]
+fn hooks_are_destroyed_elsewhere() {
+    let (tell, told) = channel();
+    for round in 0..200 {
+        let hook = TellsThread(tell.clone());
+        let executor = builder().on_thread_stop(move || keep(&hook)).build().unwrap();
+        if round % 2 == 0 {
+            WorkQueue::per_cpu("q").build_on(&executor).unwrap().spawn(|| ()).unwrap().join().unwrap();
+        }
+        drop(executor);
+    }
+    drop(tell);
+    // Once each, by whichever other thread; the channel ends with the last hook.
+    let threads: Vec<String> = std::iter::from_fn(|| told.recv_timeout(SOON).ok()).collect();
+    assert_eq!(threads.len(), 200);
+    assert!(threads.iter().all(|thread| !thread.ends_with("/manager")), "{threads:?}");
 }
 
 /// spec: P1 (the manager is supervised): requests, duties and timers outlive a panic.
@@ -60,8 +222,7 @@ fn a_manager_that_panics_goes_on_and_loses_nothing() {
             assert!(executor.shutdown(SOON).unwrap().is_complete(), "{point:?}");
         }
     });
-    let threads = each.map(std::thread::spawn);
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    std::thread::scope(|scope| each.map(|test| scope.spawn(test)).map(|thread| thread.join().unwrap()));
 }
 
 /// spec: P1 (the manager is supervised): it panics while it watches a pool whose item blocks.
@@ -69,9 +230,9 @@ fn a_manager_that_panics_goes_on_and_loses_nothing() {
 fn a_pool_is_watched_though_looks_fail() {
     let executor = executor();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-    let (open, door) = std::sync::mpsc::channel();
+    let (open, door) = channel();
     let door = Mutex::new(door);
-    let (begin, begun) = std::sync::mpsc::channel();
+    let (begin, begun) = channel();
     let blocks = move || {
         begin.send(()).unwrap();
         door.lock().recv_timeout(SOON).unwrap();

@@ -60,6 +60,28 @@ fn the_last_thread_ends_the_wait() {
     });
 }
 
+/// The manager makes a cleaner before it ends: a thread that waits for all of them sees what the cleaner did.
+#[test]
+fn a_manager_that_ends_leaves_a_cleaner() {
+    check_all(|| {
+        let threads = Arc::new(ThreadsCell::new());
+        let data = Arc::new(Data::new(0));
+        threads.manager_comes();
+        let manager = {
+            let (threads, data) = (threads.clone(), data.clone());
+            thread::spawn(move || {
+                threads.cleaner_comes();
+                threads.manager_left();
+                data.write(|value| *value += 1);
+                threads.cleaner_left();
+            })
+        };
+        assert_eq!(threads.wait(Until::FOREVER), 0);
+        assert_eq!(data.read(|value| *value), 1);
+        manager.join().unwrap();
+    });
+}
+
 /// The manager makes a worker before it ends: nobody finds all gone in between.
 #[test]
 fn a_manager_that_ends_leaves_a_worker() {

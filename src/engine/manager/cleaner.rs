@@ -1,0 +1,114 @@
+//! The cleaner: the thread that destroys what the manager must not.
+//!
+//! A destructor of a user may wait for a timer, which the manager fires, or for an item, whose worker the manager makes. So
+//! the manager [leaves](super::super::user_code::destroy) what it would destroy: the last handle of an item whose timer came
+//! too late, an entry of a pool that runs nothing any more, the hooks of an executor that nothing else knows.
+//!
+//! The thread is made when something was left, one at a time, and ends when nothing is left. If it cannot be made, that is
+//! tried again as for every thread. It counts as a thread of the executor, so a shutdown waits for it.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::sys::sync::Mutex;
+use crate::sys::thread;
+
+use super::super::core::Core;
+use super::super::user_code::{Leftover, contain};
+
+/// What an executor's manager has left.
+#[derive(Default)]
+pub(crate) struct Cleaner(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    left: Vec<Leftover>,
+    /// A thread is made, or is being made, and has not found the list empty.
+    is_there: bool,
+}
+
+impl Cleaner {
+    /// The manager leaves these. True if a thread is to be made for them.
+    pub(super) fn leave(&self, mut left: Vec<Leftover>) -> bool {
+        if left.is_empty() {
+            return false;
+        }
+        let mut state = self.0.lock();
+        state.left.append(&mut left);
+        !state.is_there
+    }
+
+    /// What was left so far. Empty: the thread that asks is not there any more.
+    fn take(&self) -> Vec<Leftover> {
+        let mut state = self.0.lock();
+        state.is_there = !state.left.is_empty();
+        std::mem::take(&mut state.left)
+    }
+
+    /// False if no thread is to be made.
+    fn begin(&self) -> bool {
+        let mut state = self.0.lock();
+        let begins = !state.is_there && !state.left.is_empty();
+        state.is_there |= begins;
+        begins
+    }
+
+    fn could_not_be_made(&self) {
+        self.0.lock().is_there = false;
+    }
+
+    /// Destroys what was left, and what is left meanwhile.
+    pub(super) fn clean(&self) {
+        loop {
+            let left = self.take();
+            if left.is_empty() {
+                return;
+            }
+            left.into_iter().for_each(contain);
+        }
+    }
+}
+
+/// Makes the thread, if one is to be made.
+pub(super) fn make(core: &Arc<Core>) -> io::Result<()> {
+    if !core.cleaner.begin() {
+        return Ok(());
+    }
+    core.cleaner_comes();
+    let name = name(core);
+    let made = core.settings.hooks.may_spawn(&name).and_then(|()| {
+        let core = Arc::clone(core);
+        thread::spawn(name, core.settings.stack_size, move || {
+            core.cleaner.clean();
+            core.cleaner_left();
+        })
+    });
+    made.map(drop).inspect_err(|_| {
+        core.cleaner.could_not_be_made();
+        core.cleaner_left();
+    })
+}
+
+/// The manager has ended, and its executor is gone: what it has left nevertheless is destroyed by a thread of its own or, if
+/// none can be made, here. No other thread depends on this one any more.
+pub(super) fn finish(left: Vec<Leftover>, name: String, stack_size: Option<usize>) {
+    let cleaner = Arc::new(Cleaner::default());
+    if cleaner.leave(left) {
+        let elsewhere = Arc::clone(&cleaner);
+        if thread::spawn(name, stack_size, move || elsewhere.clean()).is_err() {
+            cleaner.clean();
+        }
+    }
+}
+
+/// That of its thread.
+pub(super) fn name(core: &Core) -> String {
+    format!("{}/cleaner", core.settings.name_prefix)
+}
+
+impl std::fmt::Debug for Cleaner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = self.0.lock();
+        f.debug_struct("Cleaner").field("left", &state.left.len()).field("is_there", &state.is_there).finish()
+    }
+}
