@@ -99,6 +99,9 @@ impl Collector {
     ///
     /// The recorder is the calling thread's, if that has one of its own, and else the process's. Install it before: the
     /// meanings, and durations, are told once, and if nobody is there, to nobody.
+    ///
+    /// No other thread calls the recorder. If it panics, the panic passes to the caller of this function, and the next call
+    /// tells all counters and levels as if it had not.
     pub fn collect(&mut self) {
         self.0.publish();
     }

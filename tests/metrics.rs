@@ -4,12 +4,15 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use cmwq::metrics::Collector;
 use cmwq::observe::Snapshot;
 use cmwq::{Executor, TopologySource, WorkQueue};
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use tiny_http::{Response, Server};
 
@@ -244,5 +247,64 @@ fn a_second_collector_tells_the_same() {
         scraped.collector = if round == 2 { Collector::new(&executor) } else { scraped.collector };
         let started = scraped.samples().of("cmwq_items_started_total", "executor=\"twice\",queue=\"q\"");
         assert_eq!(started, f64::from(round));
+    }
+}
+
+/// Passes on what it is told, but panics at one of the metrics.
+struct Panics<'a> {
+    recorder: &'a PrometheusRecorder,
+    left: AtomicUsize,
+}
+
+impl Panics<'_> {
+    fn told(&self) {
+        assert!(self.left.fetch_sub(1, Ordering::Relaxed) != 0, "a recorder that panics");
+    }
+}
+
+impl metrics::Recorder for Panics<'_> {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, metadata: &Metadata<'_>) -> Counter {
+        self.told();
+        self.recorder.register_counter(key, metadata)
+    }
+
+    fn register_gauge(&self, key: &Key, metadata: &Metadata<'_>) -> Gauge {
+        self.told();
+        self.recorder.register_gauge(key, metadata)
+    }
+
+    fn register_histogram(&self, key: &Key, metadata: &Metadata<'_>) -> Histogram {
+        self.told();
+        self.recorder.register_histogram(key, metadata)
+    }
+}
+
+/// spec: O4, W9: wherever a recorder panics, its caller learns of it, and the numbers are right the next time.
+#[test]
+fn a_recorder_that_panics_breaks_no_account() {
+    let executor = executor("panics");
+    let queue = WorkQueue::new("q").histograms(true).build_on(&executor).unwrap();
+    let mut scraped = Scraped::new(&executor);
+    for at in 0..25 {
+        let short = WorkQueue::per_cpu(format!("short {at}")).build_on(&executor).unwrap();
+        queue.spawn(|| ()).unwrap().join().unwrap();
+        queue.flush().unwrap();
+        let Scraped { recorder, collector, .. } = &mut scraped;
+        let panics = Panics { recorder, left: AtomicUsize::new(at) };
+        let collect = AssertUnwindSafe(|| metrics::with_local_recorder(&panics, || collector.collect()));
+        assert!(catch_unwind(collect).is_err(), "the caller learns of it");
+        // Some are told for the first time, and are gone the next time.
+        drop(short);
+        let samples = scraped.samples();
+        let labels = "executor=\"panics\",queue=\"q\"";
+        assert_eq!(samples.of("cmwq_items_completed_total", labels), (at + 1) as f64, "after {at}");
+        let name = format!("cmwq_queue_max_active{{executor=\"panics\",queue=\"short {at}\"}}");
+        assert!(samples.0.get(&name).is_none_or(|level| *level == 0.0), "after {at}");
     }
 }

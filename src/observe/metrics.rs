@@ -4,7 +4,7 @@
 //! go, while a series of numbers has a name and must not shrink. So what has been added since the last time is added up by
 //! name.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -113,8 +113,8 @@ pub(crate) struct Publisher {
     /// By the names of queues.
     totals: HashMap<String, [u64; COUNTERS.len()]>,
     /// Whose levels were told the last time.
-    queues: Vec<String>,
-    pools: Vec<String>,
+    queues: BTreeSet<String>,
+    pools: BTreeSet<String>,
 }
 
 /// A queue as it was.
@@ -128,6 +128,12 @@ struct Seen {
 /// How many durations there were, by the beginnings of their classes.
 type Buckets = BTreeMap<Duration, u64>;
 
+/// The gauges of queues, by name.
+type Levels<'q> = BTreeMap<&'q str, [f64; QUEUE_GAUGES.len()]>;
+
+/// Of a histogram and a queue: durations in seconds, and how often each has come since the last time.
+type Durations<'q> = (&'static str, &'q str, Vec<(f64, u64)>);
+
 impl Publisher {
     pub(crate) fn new(executor: &Arc<ExecutorInner>) -> Self {
         Self {
@@ -136,15 +142,16 @@ impl Publisher {
             described: false,
             seen: HashMap::new(),
             totals: HashMap::new(),
-            queues: Vec::new(),
-            pools: Vec::new(),
+            queues: BTreeSet::new(),
+            pools: BTreeSet::new(),
         }
     }
 
     /// Tells the recorder how things are. One that is gone has nothing.
     pub(crate) fn publish(&mut self) {
-        if !std::mem::replace(&mut self.described, true) {
+        if !self.described {
             describe();
+            self.described = true;
         }
         let executor = self.executor.upgrade();
         let (threads, queues, pools) = match &executor {
@@ -162,9 +169,32 @@ impl Publisher {
     }
 
     fn publish_queues(&mut self, queues: &[QueueSnapshot]) {
+        let (levels, latencies) = self.account(queues);
+        let names = levels.keys().map(|name| (*name).to_owned()).collect();
+        let gone = begin(&mut self.queues, &names);
         let labels = &self.labels;
+        for (name, queue, durations) in latencies {
+            record(name, labels.of_queue(queue), durations);
+        }
+        for (name, levels) in &levels {
+            for (metric, total) in COUNTERS.iter().zip(self.totals[*name]) {
+                counter!(metric.name, labels.of_queue(name)).absolute(total);
+            }
+            for (metric, level) in QUEUE_GAUGES.iter().zip(levels) {
+                gauge!(metric.name, labels.of_queue(name)).set(*level);
+            }
+        }
+        for gone in gone {
+            QUEUE_GAUGES.iter().for_each(|metric| gauge!(metric.name, labels.of_queue(&gone)).set(0.0));
+        }
+        self.queues = names;
+    }
+
+    /// What is to be told of queues: levels by name, and the durations that have come since. The accounts are settled before
+    /// the recorder is told, since that may panic.
+    fn account<'q>(&mut self, queues: &'q [QueueSnapshot]) -> (Levels<'q>, Vec<Durations<'q>>) {
         let mut before = std::mem::take(&mut self.seen);
-        let mut levels: BTreeMap<&str, [f64; QUEUE_GAUGES.len()]> = BTreeMap::new();
+        let (mut levels, mut latencies) = (Levels::new(), Vec::new());
         for queue in queues {
             let before = before.remove(&queue.number).unwrap_or_default();
             let counts = COUNTERS.map(|metric| (metric.read)(&queue.counters));
@@ -178,8 +208,8 @@ impl Publisher {
             }
             let seen = match &queue.latency {
                 Some(Latency { queue_to_start, run, .. }) => {
-                    record(WAIT, labels.of_queue(&queue.name), queue_to_start, &before.wait);
-                    record(RUN, labels.of_queue(&queue.name), run, &before.run);
+                    latencies.push((WAIT, queue.name.as_str(), new_durations(queue_to_start, &before.wait)));
+                    latencies.push((RUN, queue.name.as_str(), new_durations(run, &before.run)));
                     Seen { counts, wait: buckets_of(queue_to_start), run: buckets_of(run) }
                 }
                 // Switched off, and what was recorded is there again when they are on.
@@ -187,34 +217,31 @@ impl Publisher {
             };
             self.seen.insert(queue.number, seen);
         }
-        for (name, levels) in &levels {
-            for (metric, total) in COUNTERS.iter().zip(self.totals[*name]) {
-                counter!(metric.name, labels.of_queue(name)).absolute(total);
-            }
-            for (metric, level) in QUEUE_GAUGES.iter().zip(levels) {
-                gauge!(metric.name, labels.of_queue(name)).set(*level);
-            }
-        }
-        let names: Vec<String> = levels.into_keys().map(str::to_owned).collect();
-        for gone in self.queues.iter().filter(|name| names.binary_search(name).is_err()) {
-            QUEUE_GAUGES.iter().for_each(|metric| gauge!(metric.name, labels.of_queue(gone)).set(0.0));
-        }
-        self.queues = names;
+        (levels, latencies)
     }
 
     fn publish_pools(&mut self, pools: &[PoolSnapshot]) {
+        let names = pools.iter().map(|pool| pool.name.clone()).collect();
+        let gone = begin(&mut self.pools, &names);
         let labels = &self.labels;
         for pool in pools {
             for metric in &POOL_GAUGES {
                 gauge!(metric.name, labels.of_pool(&pool.name)).set((metric.read)(pool));
             }
         }
-        let names: Vec<String> = pools.iter().map(|pool| pool.name.clone()).collect();
-        for gone in self.pools.iter().filter(|name| !names.contains(name)) {
-            POOL_GAUGES.iter().for_each(|metric| gauge!(metric.name, labels.of_pool(gone)).set(0.0));
+        for gone in gone {
+            POOL_GAUGES.iter().for_each(|metric| gauge!(metric.name, labels.of_pool(&gone)).set(0.0));
         }
         self.pools = names;
     }
+}
+
+/// The levels of these are about to be told. Returns the names that are gone, which stay known until all was told: a recorder
+/// may panic before.
+fn begin(known: &mut BTreeSet<String>, names: &BTreeSet<String>) -> Vec<String> {
+    let gone = known.difference(names).cloned().collect();
+    known.extend(names.iter().cloned());
+    gone
 }
 
 /// Tells the recorder what the names mean.
@@ -257,18 +284,19 @@ fn buckets_of(histogram: &Histogram) -> Buckets {
     histogram.buckets().map(|(range, count)| (range.start, count)).collect()
 }
 
-/// Records the durations that have come since.
-fn record(name: &'static str, labels: Vec<Label>, now: &Histogram, before: &Buckets) {
+/// The durations that have come since.
+fn new_durations(now: &Histogram, before: &Buckets) -> Vec<(f64, u64)> {
     let known = |start| before.get(&start).copied().unwrap_or(0);
-    let new: Vec<(f64, u64)> = now
-        .buckets()
-        .map(|(range, count)| {
-            let middle = (range.start + range.end) / 2;
-            (middle.as_secs_f64(), count.saturating_sub(known(range.start)))
-        })
-        .collect();
+    let durations = now.buckets().map(|(range, count)| {
+        let middle = (range.start + range.end) / 2;
+        (middle.as_secs_f64(), count.saturating_sub(known(range.start)))
+    });
+    durations.collect()
+}
+
+fn record(name: &'static str, labels: Vec<Label>, durations: Vec<(f64, u64)>) {
     let histogram = histogram!(name, labels);
-    for (value, count) in thinned(new, MOST_VALUES).filter(|(_, count)| *count > 0) {
+    for (value, count) in thinned(durations, MOST_VALUES).filter(|(_, count)| *count > 0) {
         histogram.record_many(value, count);
     }
 }
