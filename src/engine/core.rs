@@ -25,7 +25,6 @@ use super::environment::Watch;
 use super::manager::{Cleaner, ManagerHandle, Request};
 use super::offenders::Offenders;
 use super::pool::Pool;
-use super::tally::{Reading, Tallies};
 use super::timers::Timers;
 use super::user_code::{self, report};
 use super::watchdog::StallReport;
@@ -120,7 +119,6 @@ pub(crate) struct Core {
     pub(crate) offenders: Offenders,
     /// How many stalls the watchdog has told.
     pub(crate) stalls: AtomicU64,
-    pub(super) tallies: Arc<Tallies>,
     threads: ThreadsCell,
     /// Inside of it, the locks of classes are taken.
     register: Mutex<Register>,
@@ -154,7 +152,6 @@ impl Core {
             shortfall,
             _ready: ready,
             offenders: Offenders::new(settings.hog_threshold.unwrap_or_default()),
-            tallies: Arc::default(),
             settings,
             stalls: AtomicU64::new(0),
             manager: Arc::new(ManagerHandle::new(Arc::clone(environment.bell()))),
@@ -238,12 +235,6 @@ impl Core {
     /// Without any, nobody is called.
     pub(crate) fn has_rescuers(&self) -> bool {
         self.threads.load().rescuers() > 0
-    }
-
-    /// What the counters of shards are read from. `None` in a forked process, where nothing is counted and the lock may
-    /// have been held in the parent.
-    pub(crate) fn read_tallies(&self) -> Option<Reading> {
-        (!self.origin.is_forked()).then(|| self.tallies.read())
     }
 
     /// Workers that exist or are being made.

@@ -10,7 +10,6 @@ use super::latency::Timing;
 use super::queue::{Limit, Queue};
 use super::route;
 use super::shard::Gate;
-use super::tally::Reading;
 
 impl Queue {
     /// The limit that was asked for, also while the queue is frozen.
@@ -53,13 +52,11 @@ impl Queue {
 
     /// What has become of its items. The caller keeps it in place.
     pub(crate) fn counters(&self) -> Counters {
-        let Some(reading) = self.executor.core.read_tallies() else { return Counters::default() };
-        self.counters_by_slot(&reading).map(|(_, counters)| counters).sum()
-    }
-
-    /// The same for its part on each CPU, by slot, that has been used.
-    pub(crate) fn counters_by_slot(&self, reading: &Reading) -> impl Iterator<Item = (usize, Counters)> {
-        self.shards_by_slot().map(|(slot, shard)| (slot, reading.counters(shard)))
+        if self.executor.origin.is_forked() {
+            // Nothing is counted here, and the locks may have been held in the parent.
+            return Counters::default();
+        }
+        self.shards_by_slot().map(|(_, shard)| shard.counters()).sum()
     }
 
     /// Items are timed from now on, or no more. The caller keeps the queue in place.

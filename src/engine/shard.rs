@@ -22,7 +22,7 @@ use super::flush::leave_gate;
 use super::latency::Timing;
 use super::pool::Pool;
 use super::queue::Queue;
-use super::tally::{Events, OwnedTallyId, TallyId};
+use super::tally::{Account, Events};
 use super::trace;
 use super::worker::Current;
 
@@ -46,7 +46,8 @@ pub(crate) struct Shard {
     own_gate: Option<Gate>,
     /// Whether its items stop counting as running when they start: they are CPU intensive, in a managed pool.
     pub(crate) cpu_intensive: bool,
-    pub(super) tally: OwnedTallyId,
+    /// Where workers count what they do for it.
+    pub(super) account: Arc<Account>,
     queue: NonNull<Queue>,
     pub(crate) timing: Timing,
     pub(crate) events: Events,
@@ -112,20 +113,24 @@ impl Shard {
     ) -> Self {
         let context = context_of(&choice.pool);
         let id = OwnedId::new(context);
-        let tally = choice.pool.core.tallies.enlist();
+        let account = Arc::new(Account::new());
         let route = RouteCell::new(Arc::as_ptr(&choice.pool), choice);
-        Self { id, route, context, own_gate, cpu_intensive, tally, queue, timing, events: Events::default() }
+        Self {
+            id,
+            route,
+            context,
+            own_gate,
+            cpu_intensive,
+            account,
+            queue,
+            timing,
+            events: Events::default(),
+        }
     }
 
     #[inline]
     pub(crate) fn id(&self) -> ShardId {
         self.id.0
-    }
-
-    /// Where workers count what they do for it.
-    #[inline]
-    pub(super) fn tally(&self) -> TallyId {
-        self.tally.id
     }
 
     /// What an item is queued to.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::policy::concurrency::{Next, PodId, Reserved};
 use crate::policy::crew::{Prepare, Rest, WorkerId};
 use crate::policy::worker::Phase;
-use crate::protocol::tally::{Start, TallyCell};
+use crate::protocol::tally::Start;
 use crate::sys::fork::{self, Origin};
 use crate::sys::{self, affinity};
 
@@ -123,7 +123,7 @@ pub(super) fn set_nice(core: &Core, nice: i32) {
 impl WorkerThread {
     fn new(pool: Arc<Pool>, shared: Arc<Worker>, rescuer: Option<Arc<Rescuer>>) -> Self {
         let uncounted = rescuer.is_some() || !pool.spec.manages_concurrency();
-        let meter = Meter::new(pool.core.tallies.take(&shared), Arc::clone(&shared));
+        let meter = Meter::new(Arc::clone(&shared));
         Self {
             origin: pool.core.origin,
             pool,
@@ -255,7 +255,7 @@ impl WorkerThread {
         work: Option<&WorkItem>,
         function: impl FnOnce() -> R,
     ) -> std::thread::Result<R> {
-        let tally = self.begin(entry, item_type, work);
+        self.begin(entry, item_type, work);
         let execution = trace::execute_start(entry, item_type, &self.pool);
         let timed = entry.begins();
         let result = catch_unwind(AssertUnwindSafe(function));
@@ -269,7 +269,7 @@ impl WorkerThread {
         }
         trace::execute_end(execution, entry, item_type, &self.pool, result.is_err());
         self.end();
-        self.meter.ended(tally, || self.course());
+        self.meter.ended(|| self.course());
         if let Err(payload) = &result {
             entry.shard().events.panicked.raise();
             self.report_panic(entry.shard().queue(), item_type, payload.as_ref());
@@ -315,22 +315,17 @@ impl WorkerThread {
     }
 
     #[inline]
-    fn begin(
-        &self,
-        entry: &Entry,
-        item_type: &'static ItemType,
-        work: Option<&WorkItem>,
-    ) -> Option<&TallyCell> {
+    fn begin(&self, entry: &Entry, item_type: &'static ItemType, work: Option<&WorkItem>) {
         let shard = entry.shard();
-        self.meter.approaches(shard.tally());
+        self.meter.approaches(&shard.account);
         self.work_for(entry, item_type, work);
         shard.queue().left_pending();
-        let tally = self.meter.begins(shard.tally(), || self.start_of(shard));
+        self.meter.begins(|| self.start_of(shard));
         if self.repatriated.take() {
             shard.events.repatriated.raise();
         }
         if self.uncounted {
-            return tally;
+            return;
         }
         if shard.cpu_intensive {
             if self.shared.cell.uncount() {
@@ -340,7 +335,6 @@ impl WorkerThread {
         } else {
             self.note_cpu();
         }
-        tally
     }
 
     #[inline]

@@ -111,11 +111,12 @@ impl Monitor {
     #[must_use]
     pub fn sample(&self) -> MonitorReport {
         let Some(executor) = self.executor.upgrade() else { return MonitorReport::new(Vec::new()) };
-        // None in a forked process.
-        let Some(reading) = executor.core.read_tallies() else { return MonitorReport::new(Vec::new()) };
+        if executor.core.origin.is_forked() {
+            return MonitorReport::new(Vec::new());
+        }
         let pins = executor.queues.pins();
         let shown = pins.iter().filter(|queue| (self.shows)(queue.name()));
-        MonitorReport::new(shown.map(|queue| take::row(queue, &reading)).collect())
+        MonitorReport::new(shown.map(|queue| take::row(queue)).collect())
     }
 }
 

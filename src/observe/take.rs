@@ -12,7 +12,6 @@ use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::queue::{Limit, Queue, Unbound};
 use crate::engine::rescuer::Rescuer;
 use crate::engine::shard::Shard;
-use crate::engine::tally::Reading;
 use crate::engine::worker::Worker;
 use crate::policy::attrs::EffectiveAttrs;
 use crate::policy::counters::Counters;
@@ -44,8 +43,7 @@ impl Snapshot {
         let ids = pools.ids();
         snapshot.pools = pools.snapshots();
         // Not forked: there are defaults.
-        let Some(reading) = executor.core.read_tallies() else { return snapshot };
-        snapshot.queues = queues.iter().map(|seen| queue_snapshot(seen, &ids, &reading)).collect();
+        snapshot.queues = queues.iter().map(|seen| queue_snapshot(seen, &ids)).collect();
         snapshot
     }
 
@@ -247,14 +245,14 @@ impl From<Phase> for WorkerState {
 
 // Queues. ---------------------------------------------------------------------------------------------------------
 
-/// What a queue has done so far.
-pub(super) fn row(queue: &Queue, reading: &Reading) -> MonitorRow {
+/// What a queue has done so far. Not in a forked process.
+pub(super) fn row(queue: &Queue) -> MonitorRow {
     MonitorRow {
         number: queue.number(),
         name: queue.name().to_owned(),
         kind: kind_of(queue),
         rescuer: queue.rescuer().is_some(),
-        counters: queue.parts().map(|(_, shard)| reading.counters(shard)).sum(),
+        counters: queue.parts().map(|(_, shard)| shard.counters()).sum(),
     }
 }
 
@@ -273,13 +271,13 @@ impl<'q> Seen<'q> {
     }
 }
 
-fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>, reading: &Reading) -> QueueSnapshot {
+fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapshot {
     let Seen { queue, facts, parts } = seen;
     let spec = &queue.spec;
     let cpu = |slot| queue.executor.placement.slot_info(slot).cpu;
     let id = |pool: &Pool| ids.get(&PoolKey::of(pool)).copied();
     let shard = |(slot, shard, pool): &(usize, &Shard, Arc<Pool>)| {
-        Some(shard_snapshot(cpu(*slot), id(pool)?, shard, reading.counters(shard)))
+        Some(shard_snapshot(cpu(*slot), id(pool)?, shard, shard.counters()))
     };
     let shards: Vec<ShardSnapshot> = parts.iter().filter_map(shard).collect();
     // Each word is read once, so that sums agree.

@@ -1,26 +1,30 @@
-//! What one worker has done for one shard, in numbers that it alone writes, and anybody reads.
+//! What one worker has done for one shard, in numbers that it alone writes, and the account in which a shard adds them up.
 //!
-//! No read-modify-write: each change is a load and a store of the owner's. Whoever is the owner next, another worker, has
-//! got the cell through a lock, so there is one writer at a time, who sees what was written before.
+//! No read-modify-write: each change is a load and a store of the owner's. A cell has one owner, the thread that made it,
+//! for as long as it exists.
 //!
 //! **The end before the beginning.** A reader loads `completed`, which is stored with release, with acquire and before
-//! `started`. So whoever sees an item's end sees its beginning, and what is in flight is never below none.
+//! `started`. So a reader that sees an item's end sees its beginning, and what is in flight is never below none.
 //!
-//! **Whose.** A cell has the place of a shard's number, and a number is given again when its shard is gone. The cell
-//! belongs to the shard whose `serial` it bears; serials are given once. The owner sets the numbers back before it writes
-//! a new serial, with release, and a reader who sees its own serial, with acquire, sees what came after that. What is
-//! written for a shard that is gone harms nobody, and so nobody needs to keep a shard in place for it.
+//! **Opened and settled.** A shard's account lists the cells that threads hold for it. A thread that needs a cell no more
+//! settles it: its numbers are added to the account's own, and the cell leaves the list, both under the lock that
+//! readers hold while they add up. So a reader finds each count once, and no sum ever falls. The owner has no item of
+//! the shard then, so the cell does not change any more.
+//!
+//! **Late.** Account and cell are shared by reference counts. What a thread writes to a cell after the shard has gone is
+//! read by no thread, and harms none.
 //!
 //! **CPU time** goes to the cell after the owner has published up to where it has read its clock, with release. A reader
 //! loads the cell first, with acquire: what it adds for the time since the reading is in no cell that it has seen.
 
+use std::sync::Arc;
+
 use crate::policy::time::Time;
-use crate::sys::sync::{AtomicU64, Ordering};
+use crate::sys::sync::{AtomicU64, Mutex, Ordering};
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct TallyCell {
-    serial: AtomicU64,
     started: AtomicU64,
     completed: AtomicU64,
     /// Nanoseconds.
@@ -29,7 +33,7 @@ pub(crate) struct TallyCell {
     stolen: AtomicU64,
 }
 
-/// The same at one moment.
+/// The same at one moment, or a sum of such.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Tally {
     pub(crate) started: u64,
@@ -37,6 +41,20 @@ pub(crate) struct Tally {
     pub(crate) cpu_time: u64,
     pub(crate) away: u64,
     pub(crate) stolen: u64,
+}
+
+/// What all threads have counted for one shard. `W`: the worker that owns a cell.
+#[derive(Debug)]
+pub(crate) struct Account<W> {
+    /// Boxed, since a thread may hold what remains of an account after the shard has gone.
+    book: Mutex<Box<Book<W>>>,
+}
+
+#[derive(Debug)]
+struct Book<W> {
+    /// Of the cells that were settled.
+    settled: Tally,
+    open: Vec<(Arc<TallyCell>, W)>,
 }
 
 /// Where an item starts.
@@ -51,10 +69,8 @@ pub(crate) enum Start {
 }
 
 impl TallyCell {
-    /// Of nobody yet: no shard has serial 0.
     pub(crate) fn new() -> Self {
         Self {
-            serial: AtomicU64::new(0),
             started: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             cpu_time: AtomicU64::new(0),
@@ -63,12 +79,9 @@ impl TallyCell {
         }
     }
 
-    /// By the owner: an item of the shard with this serial begins.
+    /// By the owner: an item of the shard begins.
     #[inline]
-    pub(crate) fn start(&self, serial: u64, start: Start) {
-        if self.serial.load(Ordering::Relaxed) != serial {
-            self.begin_anew(serial);
-        }
+    pub(crate) fn start(&self, start: Start) {
         add(&self.started, 1, Ordering::Relaxed);
         match start {
             Start::Home => {}
@@ -77,30 +90,19 @@ impl TallyCell {
         }
     }
 
-    #[cold]
-    fn begin_anew(&self, serial: u64) {
-        for count in [&self.started, &self.completed, &self.cpu_time, &self.away, &self.stolen] {
-            count.store(0, Ordering::Relaxed);
-        }
-        self.serial.store(serial, Ordering::Release);
-    }
-
     /// By the owner: the item has ended.
     #[inline]
     pub(crate) fn complete(&self) {
         add(&self.completed, 1, Ordering::Release);
     }
 
-    /// By the owner: which item, of which shard, it has begun last.
-    pub(crate) fn last_start(&self) -> (u64, u64) {
-        (self.serial.load(Ordering::Relaxed), self.started.load(Ordering::Relaxed))
+    /// By the owner: how many items it has begun.
+    pub(crate) fn started(&self) -> u64 {
+        self.started.load(Ordering::Relaxed)
     }
 
-    /// What was counted for the shard with this serial. Whoever asks keeps the shard in place.
-    pub(crate) fn load(&self, serial: u64) -> Tally {
-        if self.serial.load(Ordering::Acquire) != serial {
-            return Tally::default();
-        }
+    /// What was counted so far.
+    pub(crate) fn load(&self) -> Tally {
         let completed = self.completed.load(Ordering::Acquire);
         Tally {
             completed,
@@ -110,6 +112,60 @@ impl TallyCell {
             // Last: it is no less than what the others say.
             started: self.started.load(Ordering::Relaxed),
         }
+    }
+}
+
+impl<W> Account<W> {
+    pub(crate) fn new() -> Self {
+        Self { book: Mutex::new(Box::new(Book { settled: Tally::default(), open: Vec::new() })) }
+    }
+
+    /// By its owner: this cell counts from now on.
+    pub(crate) fn open(&self, cell: Arc<TallyCell>, worker: W) {
+        self.book.lock().open.push((cell, worker));
+    }
+
+    /// By its owner, which has no item of the shard: the cell counts no more, and what it has counted stays.
+    pub(crate) fn settle(&self, cell: &Arc<TallyCell>) {
+        let mut book = self.book.lock();
+        book.settled.add(cell.load());
+        let place = book.open.iter().position(|(open, _)| Arc::ptr_eq(open, cell));
+        let settled = place.map(|place| book.open.swap_remove(place));
+        let open = book.open.len();
+        if book.open.capacity() > 8 * open.max(1) {
+            book.open.shrink_to(2 * open);
+        }
+        drop(book);
+        drop(settled);
+    }
+
+    /// What was counted so far. `in_flight` is told the worker of each cell in which more has started than completed.
+    pub(crate) fn total(&self, mut in_flight: impl FnMut(&W)) -> Tally {
+        let book = self.book.lock();
+        let mut total = book.settled;
+        for (cell, worker) in &book.open {
+            let tally = cell.load();
+            if tally.is_in_flight() {
+                in_flight(worker);
+            }
+            total.add(tally);
+        }
+        total
+    }
+}
+
+impl Tally {
+    /// More has started than completed.
+    pub(crate) fn is_in_flight(self) -> bool {
+        self.started > self.completed
+    }
+
+    fn add(&mut self, other: Self) {
+        self.started += other.started;
+        self.completed += other.completed;
+        self.cpu_time += other.cpu_time;
+        self.away += other.away;
+        self.stolen += other.stolen;
     }
 }
 

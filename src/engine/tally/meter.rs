@@ -8,7 +8,7 @@
     reason = "the cell of the shard that a worker works for is found once, and kept by its address"
 )]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,8 @@ use crate::protocol::tally::{Start, TallyCell};
 use crate::sys::{clock, thread_state};
 
 use super::super::worker::Worker;
-use super::{COUNTED, OwnedTable, TallyId};
+use super::held::{AccountId, Held};
+use super::{Account, COUNTED};
 
 /// How a worker's item went, as far as its word tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,33 +35,36 @@ pub(crate) enum Course {
 
 /// What a worker counts with. Used by its thread only.
 pub(crate) struct Meter {
-    table: OwnedTable,
+    held: RefCell<Held>,
     worker: Arc<Worker>,
     metering: Cell<Metering>,
     /// Whose item has begun last.
-    last: Cell<TallyId>,
-    /// The cell of that one in the table, which never moves and is as old as this.
-    place: Cell<NonNull<TallyCell>>,
-    /// The serial of that one; 0 if the next item ends the window whose ever it is.
-    goes_on: Cell<u64>,
+    last: Cell<Option<Place>>,
+    /// The account of that one; `None` if the next item ends the window whose ever it is.
+    goes_on: Cell<Option<AccountId>>,
     /// The window has items of several shards.
     is_mixed: Cell<bool>,
-    /// Whose item a tick has met last, and what had begun there when this window began.
-    met: Cell<Option<(TallyId, (u64, u64))>>,
+    /// Whose item a tick has met last, and how many had begun there when this window began.
+    met: Cell<Option<(AccountId, u64)>>,
     /// The coarse clock when it was looked at last.
     tick: Cell<Time>,
 }
 
+/// The cell of an account that is held. It is found anew before it is given up.
+#[derive(Clone, Copy)]
+struct Place {
+    account: AccountId,
+    cell: NonNull<TallyCell>,
+}
+
 impl Meter {
-    pub(crate) fn new(table: OwnedTable, worker: Arc<Worker>) -> Self {
-        let place = Cell::new(NonNull::from(table.cell(0)));
+    pub(crate) fn new(worker: Arc<Worker>) -> Self {
         let meter = Self {
-            table,
-            place,
+            held: RefCell::new(Held::new(Arc::clone(&worker))),
             worker,
             metering: Cell::new(Metering::new()),
-            last: Cell::new(TallyId { number: 0, serial: 0 }),
-            goes_on: Cell::new(0),
+            last: Cell::new(None),
+            goes_on: Cell::new(None),
             is_mixed: Cell::new(false),
             met: Cell::new(None),
             tick: Cell::new(Time::NEVER),
@@ -74,49 +78,69 @@ impl Meter {
         meter
     }
 
-    /// An item of this shard is about to begin. Before others can see that.
+    /// An item of the shard with this account is about to begin. Before others can see that.
     #[inline]
-    pub(crate) fn approaches(&self, shard: TallyId) {
-        if COUNTED && self.goes_on.get() != shard.serial {
-            self.turns_to(shard);
+    pub(crate) fn approaches(&self, account: &Arc<Account>) {
+        if COUNTED && self.goes_on.get() != Some(AccountId::of(account)) {
+            self.turns_to(account);
         }
     }
 
     #[inline(never)]
-    fn turns_to(&self, shard: TallyId) {
-        let last = self.last.replace(shard);
-        self.place.set(NonNull::from(self.table.cell(shard.number)));
+    fn turns_to(&self, account: &Arc<Account>) {
         if !self.metering.get().is_empty() {
             let now = clock::coarse();
-            let is_full = self.goes_on.get() == 0;
+            let is_full = self.goes_on.get().is_none();
             if now != self.tick.get() {
-                self.meets(last);
-                self.end_window(last, now, Course::Straight);
+                self.meets_last();
+                self.end_window(now, Course::Straight);
             } else if is_full {
-                self.end_window(last, now, Course::Straight);
+                self.end_window(now, Course::Straight);
             } else {
                 self.is_mixed.set(true);
             }
         }
-        self.goes_on.set(shard.serial);
+        let id = AccountId::of(account);
+        let known = self.held.borrow().find(id).map(place_of);
+        let cell = known.unwrap_or_else(|| self.opens(account));
+        self.last.set(Some(Place { account: id, cell }));
+        self.goes_on.set(Some(id));
     }
 
-    /// It begins, after it was [approached](Self::approaches). The cell is for when it has ended.
+    /// It holds no cell of this account.
+    #[cold]
+    fn opens(&self, account: &Arc<Account>) -> NonNull<TallyCell> {
+        // A worker begins no item inside of another one, so this cell may be given up.
+        debug_assert!(self.cell().is_none_or(|cell| !cell.load().is_in_flight()));
+        self.last.set(None);
+        let mut held = self.held.borrow_mut();
+        let cell = place_of(held.open(account));
+        // Once its cell is given up, its address may be another account's.
+        self.met.set(self.met.get().filter(|(met, _)| held.find(*met).is_some()));
+        cell
+    }
+
+    /// It begins, after it was [approached](Self::approaches).
     #[inline]
-    pub(crate) fn begins(&self, shard: TallyId, start: impl FnOnce() -> Start) -> Option<&TallyCell> {
-        if !COUNTED {
-            return None;
+    pub(crate) fn begins(&self, start: impl FnOnce() -> Start) {
+        if let Some(cell) = self.cell() {
+            cell.start(start());
         }
-        // SAFETY: the cell is one of the table's, which keeps it in place as long as this has the table.
-        let cell = unsafe { self.place.get().as_ref() };
-        cell.start(shard.serial, start());
-        Some(cell)
+    }
+
+    /// The cell of the shard whose item has begun last, or was approached.
+    #[inline]
+    fn cell(&self) -> Option<&TallyCell> {
+        let place = self.last.get().filter(|_| COUNTED)?;
+        // SAFETY: the cell is one of `held`, which gives cells up in `opens` only, after `last` has forgotten this one. No
+        // caller keeps the reference until the next item is approached.
+        Some(unsafe { place.cell.as_ref() })
     }
 
     /// It has ended. Before its entry is completed, and its result known.
     #[inline]
-    pub(crate) fn ended(&self, cell: Option<&TallyCell>, course: impl FnOnce() -> Course) {
-        let Some(cell) = cell else { return };
+    pub(crate) fn ended(&self, course: impl FnOnce() -> Course) {
+        let Some(cell) = self.cell() else { return };
         cell.complete();
         let mut metering = self.metering.get();
         let is_time = metering.item_ended();
@@ -129,34 +153,34 @@ impl Meter {
 
     #[inline(never)]
     fn look(&self, course: Course) {
-        let (last, now) = (self.last.get(), clock::coarse());
+        let now = clock::coarse();
         let ticked = now != self.tick.get();
         if course == Course::Interrupted {
             // Ticks do not meet who sleeps.
-            self.end_window(last, now, course);
+            self.end_window(now, course);
         } else if ticked {
-            self.meets(last);
-            self.end_window(last, now, course);
+            self.meets_last();
+            self.end_window(now, course);
         } else {
             let mut metering = self.metering.get();
             if metering.looked() {
                 // Not here: somebody may wait for this item.
-                self.goes_on.set(0);
+                self.goes_on.set(None);
             }
             self.metering.set(metering);
         }
     }
 
-    /// A tick has met an item of this shard.
-    fn meets(&self, shard: TallyId) {
+    /// A tick has met an item of the shard whose item has begun last.
+    fn meets_last(&self) {
         // Whatever has begun there: it has a part in this window.
-        self.met.set(Some((shard, (0, 0))));
+        self.met.set(self.last.get().map(|last| (last.account, 0)));
     }
 
     /// The worker has nothing to do.
     pub(crate) fn rests(&self) {
         if COUNTED && !self.metering.get().is_empty() {
-            self.end_window(self.last.get(), clock::coarse(), Course::Straight);
+            self.end_window(clock::coarse(), Course::Straight);
         }
     }
 
@@ -167,22 +191,20 @@ impl Meter {
         }
     }
 
-    /// Reads the CPU clock. What was used since the last time goes to the one that began last, unless the window is mixed.
-    /// `course`: of the last item, if the window ends with it.
-    fn end_window(&self, last: TallyId, now: Time, course: Course) {
+    /// Reads the CPU clock. What was used since the last time goes to the shard whose item has begun last, unless the
+    /// window is mixed. `course`: of the last item, if the window ends with it.
+    fn end_window(&self, now: Time, course: Course) {
         let total = thread_state::own_cpu_time().map(as_nanos);
         let used = match total {
             Some(total) => Duration::from_nanos(self.worker.reading.since(total)),
             None => now.since(self.tick.get()),
         };
         let mut metering = self.metering.get();
-        let whose = if course == Course::Interrupted && metering.is_of_the_interrupted(used) {
-            last
-        } else {
-            self.whose(last)
-        };
-        if let Some(total) = total {
-            self.worker.reading.charge(total, self.table.cell(whose.number));
+        let is_own = course == Course::Interrupted && metering.is_of_the_interrupted(used);
+        let held = self.held.borrow();
+        let met = if is_own { None } else { self.met_in_window(&held) };
+        if let (Some(total), Some(cell)) = (total, met.or_else(|| self.cell())) {
+            self.worker.reading.charge(total, cell);
         }
         if course == Course::Interrupted {
             // What comes next is told apart from it, whatever it is.
@@ -192,19 +214,16 @@ impl Meter {
         }
         self.metering.set(metering);
         self.is_mixed.set(false);
-        self.goes_on.set(self.last.get().serial);
-        let begun = |(shard, _): (TallyId, _)| (shard, self.table.cell(shard.number).last_start());
-        self.met.set(self.met.get().map(begun));
+        self.goes_on.set(self.last.get().map(|last| last.account));
+        let begun = |(id, _)| Some((id, held.find(id)?.started()));
+        self.met.set(self.met.get().and_then(begun));
         self.publish_time(now);
     }
 
-    /// The one that a tick has met, if it has a part in a mixed window; otherwise the last one.
-    fn whose(&self, last: TallyId) -> TallyId {
-        let met = self.met.get().filter(|(shard, before)| {
-            let begun = self.table.cell(shard.number).last_start();
-            self.is_mixed.get() && begun.0 == shard.serial && begun != *before
-        });
-        met.map_or(last, |(shard, _)| shard)
+    /// The cell of the one that a tick has met, if it has a part in a mixed window.
+    fn met_in_window<'held>(&self, held: &'held Held) -> Option<&'held TallyCell> {
+        let (id, before) = self.met.get().filter(|_| self.is_mixed.get())?;
+        held.find(id).map(Arc::as_ref).filter(|cell| cell.started() != before)
     }
 
     /// A window begins with the worker's next item.
@@ -218,6 +237,10 @@ impl Drop for Meter {
     fn drop(&mut self) {
         self.rests();
     }
+}
+
+fn place_of(cell: &Arc<TallyCell>) -> NonNull<TallyCell> {
+    NonNull::from(&**cell)
 }
 
 /// CPU time, which fits.

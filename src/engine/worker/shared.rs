@@ -45,7 +45,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// For the calling thread.
-    pub(super) fn new(id: WorkerId, phase: Phase) -> Self {
+    pub(in super::super) fn new(id: WorkerId, phase: Phase) -> Self {
         Self {
             id,
             cell: WorkerCell::new(phase),

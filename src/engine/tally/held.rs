@@ -1,0 +1,214 @@
+//! The cells that one thread holds, found by the account that they belong to.
+//!
+//! Sets of four places; an account has one set, by its address. A full set first gives up cells of shards that are gone.
+//! Else the table grows, up to [`MOST_HELD`] places, and then one of the four is settled, each in turn. So in the time
+//! of a few loads a thread finds any of the shards that it works for in turns, and one among many costs a lock of each
+//! of two accounts.
+
+use std::sync::{Arc, Weak};
+
+use crate::protocol::tally::TallyCell;
+
+use super::Account;
+use super::Worker;
+
+/// The cells that a thread holds at most.
+pub(super) const MOST_HELD: usize = 256;
+const SET: usize = 4;
+
+/// An account by its address, which no other account has as long as a cell of it is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct AccountId(*const Account);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Held {
+    worker: Arc<Worker>,
+    /// Empty, or a power of two of sets.
+    places: Box<[Option<Holding>]>,
+    /// Which place of a full set is settled next.
+    turn: usize,
+}
+
+#[derive(Debug)]
+struct Holding {
+    /// Gone with the shard.
+    account: Weak<Account>,
+    cell: Arc<TallyCell>,
+}
+
+impl AccountId {
+    #[inline]
+    pub(super) fn of(account: &Arc<Account>) -> Self {
+        Self(Arc::as_ptr(account))
+    }
+
+    /// The first place of its set. A table of twice as many sets has the places of each in the two at its double.
+    #[inline]
+    fn set(self, places: usize) -> usize {
+        // Fibonacci hashing: the upper bits depend on all lower ones.
+        let hash = (self.0.addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let sets = (places / SET) as u64;
+        ((u128::from(hash) * u128::from(sets)) >> 64) as usize * SET
+    }
+}
+
+impl Held {
+    pub(super) fn new(worker: Arc<Worker>) -> Self {
+        Self { worker, places: Box::default(), turn: 0 }
+    }
+
+    /// The cell of an account, if the thread holds it.
+    #[inline]
+    pub(super) fn find(&self, id: AccountId) -> Option<&Arc<TallyCell>> {
+        let set = id.set(self.places.len());
+        let held = self.places.get(set..set + SET)?.iter().flatten();
+        held.into_iter().find(|held| held.account.as_ptr() == id.0).map(|held| &held.cell)
+    }
+
+    /// Opens a cell for an account that the thread holds none of.
+    #[cold]
+    pub(super) fn open(&mut self, account: &Arc<Account>) -> &Arc<TallyCell> {
+        let cell = Arc::new(TallyCell::new());
+        account.open(Arc::clone(&cell), Arc::clone(&self.worker));
+        let place = self.place_for(AccountId::of(account));
+        if let Some(former) = self.places[place].take() {
+            former.settle();
+        }
+        &self.places[place].insert(Holding { account: Arc::downgrade(account), cell }).cell
+    }
+
+    /// Where to put another one: a place that is free, or that is given up.
+    fn place_for(&mut self, id: AccountId) -> usize {
+        loop {
+            let set = id.set(self.places.len());
+            let places = self.places.get(set..set + SET).unwrap_or_default();
+            if let Some(free) = places.iter().position(|held| held.as_ref().is_none_or(Holding::is_over)) {
+                return set + free;
+            }
+            if self.places.len() == MOST_HELD {
+                self.turn = (self.turn + 1) % SET;
+                return set + self.turn;
+            }
+            self.grow();
+        }
+    }
+
+    /// Doubles the table, and gives up what belongs to shards that are gone.
+    fn grow(&mut self) {
+        let places = (2 * self.places.len()).max(SET);
+        let former = std::mem::replace(&mut self.places, (0..places).map(|_| None).collect());
+        for held in former.into_iter().flatten().filter(|held| !held.is_over()) {
+            // There is one: half of a set goes to each of two.
+            let place = self.place_for(AccountId(held.account.as_ptr()));
+            self.places[place] = Some(held);
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.places).into_iter().flatten().for_each(Holding::settle);
+    }
+}
+
+impl Holding {
+    fn is_over(&self) -> bool {
+        self.account.strong_count() == 0
+    }
+
+    /// What was counted goes to the account, if its shard is still there.
+    fn settle(self) {
+        if let Some(account) = self.account.upgrade() {
+            account.settle(&self.cell);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::crew::WorkerId;
+    use crate::policy::worker::Phase;
+    use crate::protocol::tally::Start;
+
+    fn held() -> Held {
+        Held::new(Arc::new(Worker::new(WorkerId::MAX, Phase::Between)))
+    }
+
+    fn accounts(count: usize) -> Vec<Arc<Account>> {
+        (0..count).map(|_| Arc::new(Account::new())).collect()
+    }
+
+    /// An item of each account begins and ends.
+    fn work(held: &mut Held, accounts: &[Arc<Account>]) {
+        for account in accounts {
+            let known = held.find(AccountId::of(account)).cloned();
+            let cell = known.unwrap_or_else(|| Arc::clone(held.open(account)));
+            cell.start(Start::Home);
+            cell.complete();
+        }
+    }
+
+    fn counted(account: &Account) -> (u64, u64) {
+        let mut owners = 0;
+        let total = account.total(|_| owners += 1);
+        assert_eq!(owners, 0, "no item is in flight");
+        (total.started, total.completed)
+    }
+
+    /// spec: O1 (counters' memory): a thread that works for some shards in turns keeps most of their cells. Not all: that
+    /// depends on addresses.
+    #[test]
+    fn the_cells_of_some_shards_stay() {
+        let (mut held, accounts) = (held(), accounts(MOST_HELD / 4));
+        for _ in 0..2 {
+            work(&mut held, &accounts);
+        }
+        let twice = |account: &&Arc<Account>| {
+            held.find(AccountId::of(account)).is_some_and(|cell| cell.started() == 2)
+        };
+        let kept = accounts.iter().filter(twice).count();
+        assert!(kept >= accounts.len() * 3 / 4, "{kept} of {}", accounts.len());
+    }
+
+    /// spec: O1 (counters' memory, nothing is lost): of many shards some cells are settled, and the end of the thread
+    /// settles the others.
+    #[test]
+    fn no_count_is_lost_though_few_cells_are_held() {
+        let (mut held, accounts) = (held(), accounts(10 * MOST_HELD));
+        for _ in 0..3 {
+            work(&mut held, &accounts);
+            assert_eq!(held.places.len(), MOST_HELD);
+        }
+        assert!(accounts.iter().all(|account| counted(account) == (3, 3)));
+        drop(held);
+        assert!(accounts.iter().all(|account| counted(account) == (3, 3)));
+    }
+
+    /// spec: O1 (counters' memory): the cells of shards that are gone make room for others.
+    #[test]
+    fn cells_of_shards_that_are_gone_take_no_room() {
+        let mut held = held();
+        for _ in 0..1000 {
+            work(&mut held, &accounts(2 * SET));
+        }
+        assert!(held.places.len() < MOST_HELD, "{} places", held.places.len());
+    }
+
+    /// spec: O1 (nothing is inherited): what is written for a shard that is gone is in no count.
+    #[test]
+    fn what_is_written_late_is_in_no_count() {
+        let (mut held, mut accounts) = (held(), accounts(1));
+        let late = Arc::clone(held.open(&accounts[0]));
+        let place = Arc::as_ptr(&accounts.remove(0));
+        late.start(Start::Home);
+        late.complete();
+        assert!(held.find(AccountId(place)).is_some(), "its address is no other account's meanwhile");
+        let other = Arc::new(Account::new());
+        assert_ne!(Arc::as_ptr(&other), place);
+        assert_eq!(counted(&other), (0, 0));
+        drop(held);
+        assert_eq!(late.load().completed, 1);
+    }
+}
