@@ -386,7 +386,7 @@ impl std::error::Error for EnableError {
 
 #[cfg(test)]
 mod tests {
-    use crate::WaitError;
+    use crate::{ShutdownError, WaitError};
 
     use super::*;
 
@@ -400,6 +400,7 @@ mod tests {
         is_error::<JoinError>();
         is_error::<SetMaxActiveError>();
         is_error::<WaitError>();
+        is_error::<ShutdownError>();
         is_error::<EnableError>();
         is_error::<ScopeError>();
         is_error::<RunOnCpuError>();

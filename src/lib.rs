@@ -115,7 +115,7 @@
 //! | what was queued before | [`WorkQueue::flush`] |
 //! | an empty queue, with outsiders refused meanwhile, or for ever | [`WorkQueue::drain`], [`WorkQueue::destroy`] |
 //! | a moment at which nothing runs, with everything kept | [`Executor::freeze_begin`], [`freeze_busy`](Executor::freeze_busy) and [`thaw`](Executor::thaw) |
-//! | the end, in a given time, with a report of what did not fit | [`Executor::shutdown`] |
+//! | the end, in a given time, with a report of what did not fit | [`Executor::shutdown`], [`GlobalExecutor::shutdown`] |
 //!
 //! Each wait has a form with a timeout, but for a scope, whose items hold borrows. Nobody has to wait: what was accepted
 //! by a queue whose last handle is gone runs all the same.
@@ -304,7 +304,7 @@ pub use self::{
     current::{current_queue, current_queue_name, current_work, is_rescuer, set_description},
     engine::core::PanicReport,
     engine::offenders::Offender,
-    engine::refusal::{QueueError, WaitError},
+    engine::refusal::{QueueError, ShutdownError, WaitError},
     engine::scope::Scope,
     engine::watchdog::{StallReport, StalledWorker},
     error::{
@@ -312,7 +312,7 @@ pub use self::{
         QueueBatchError, Refused, RefusedBatch, RefusedDetachedBatch, RunOnCpuError, ScopeError,
         SetDefaultScopeError, SetMaxActiveError, SetUnboundCpusError,
     },
-    executor::{Executor, ExecutorBuilder, QueueReport, ShutdownReport},
+    executor::{Executor, ExecutorBuilder, GlobalExecutor, QueueReport, ShutdownReport},
     join::JoinHandle,
     periodic::PeriodicHandle,
     queue::{ScopedJoinHandle, WorkQueue, WorkQueueBuilder},

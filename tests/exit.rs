@@ -131,7 +131,8 @@ fn say(word: &str) {
 /// The global executor, with the progress check armed.
 fn global() -> &'static Executor {
     static GLOBAL: OnceLock<&'static Executor> = OnceLock::new();
-    GLOBAL.get_or_init(|| Executor::builder().progress_check(Duration::from_secs(1)).build_global().unwrap())
+    let builder = || Executor::builder().progress_check(Duration::from_secs(1));
+    GLOBAL.get_or_init(|| builder().build_global().unwrap().executor())
 }
 
 fn queue() -> WorkQueue {

@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 
 use cmwq::{
     AffinityScope, Attrs, BuildQueueError, Executor, JoinError, QueueError, RunOnCpuError,
-    SetDefaultScopeError, SetUnboundCpusError, TopologySource, WaitError, Work, WorkQueue, WorkQueueBuilder,
+    SetDefaultScopeError, SetUnboundCpusError, ShutdownError, TopologySource, WaitError, Work, WorkQueue,
+    WorkQueueBuilder,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -349,7 +350,8 @@ fn a_queue_tells_of_itself_in_a_child_of_a_parent_that_changes_it() {
     });
 }
 
-/// spec: X2 (a new executor can be made in the child of a quiet parent), E1 (the default one, too): and in its child.
+/// spec: X2 (a new executor can be made in the child of a quiet parent), E1 (the default one, too): and in its child. E5 (ends
+/// its own, and not the parent's).
 #[test]
 fn a_child_of_a_quiet_parent_has_executors_of_its_own() {
     let _turn = my_turn();
@@ -371,11 +373,15 @@ fn a_child_of_a_quiet_parent_has_executors_of_its_own() {
         in_a_child(|| {
             assert_eq!(queue.flush(), Err(WaitError::Forked));
             assert_eq!(queue_of_own.flush(), Err(WaitError::Forked));
-            let executor = Executor::builder().thread_name_prefix("third").build_global().unwrap();
-            assert!(std::ptr::eq(executor, Executor::global()));
+            let third = Executor::builder().thread_name_prefix("third").build_global().unwrap();
+            assert!(std::ptr::eq(third.executor(), Executor::global()));
             let name = || std::thread::current().name().unwrap().to_owned();
             let name = WorkQueue::new("q").build().unwrap().spawn(name).unwrap().join().unwrap();
             assert!(name.starts_with("third/"), "{name}");
+            // The parent's is none of this process's.
+            assert_eq!(global.shutdown(Duration::ZERO), Err(ShutdownError::Forked));
+            assert_eq!(third.executor().shutdown(Duration::ZERO), Err(ShutdownError::Global));
+            assert!(third.shutdown(Duration::from_secs(10)).unwrap().is_complete());
         });
         assert_eq!(queue.spawn(|| 4).unwrap().join().unwrap(), 4);
     });

@@ -1,8 +1,10 @@
 //! The process-wide executor when nobody configures it: a binary of its own, with one test.
 
-use cmwq::{BuildExecutorError, Executor, WorkQueue};
+use std::time::Duration;
 
-/// spec: E1 (made on first use; an error if already made)
+use cmwq::{BuildExecutorError, Executor, ShutdownError, WorkQueue};
+
+/// spec: E1 (made on first use; an error if already made; then no code of the process can end it)
 #[test]
 fn the_global_executor_is_made_on_first_use() {
     let queue = WorkQueue::per_cpu("q").build().unwrap();
@@ -11,4 +13,6 @@ fn the_global_executor_is_made_on_first_use() {
     assert!(Executor::global().dump().threads > 0);
     let late = Executor::builder().build_global();
     assert!(matches!(late, Err(BuildExecutorError::GlobalExists)));
+    assert_eq!(Executor::global().shutdown(Duration::ZERO), Err(ShutdownError::Global));
+    assert_eq!(queue.spawn(|| 1).unwrap().join().unwrap(), 1);
 }

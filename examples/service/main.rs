@@ -27,7 +27,7 @@
 //!   cargo run --release -p cmwqctl -- top                   # in another terminal
 //!   cargo run --release -p cmwqctl -- set mail max_active 8
 //!   ```
-//! * **A clean end.** On SIGTERM (or SIGINT) it stops accepting, and `Executor::shutdown` finishes what was accepted. What
+//! * **A clean end.** On SIGTERM (or SIGINT) it stops accepting, and `GlobalExecutor::shutdown` finishes what was accepted. What
 //!   takes longer than `--grace` is dropped and reported; a request that is dropped is answered with 500.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
@@ -86,6 +86,8 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         Ok(server) => Arc::new(server),
         Err(error) => return Err(format!("cannot listen on {}: {error}", args.listen).into()),
     };
+    // The right to end the executor that all queues here use.
+    let executor = Executor::builder().build_global()?;
     let jobs = Jobs::new(args)?;
     let account = Arc::clone(jobs.account());
     let housekeeping = WorkQueue::new("housekeeping").build()?;
@@ -110,7 +112,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         jobs.refuse(request);
     }
     drop((server, rate, load));
-    let report = Executor::global().shutdown(args.grace)?;
+    let report = executor.shutdown(args.grace)?;
     println!("stopped: {account}");
     println!("{report}");
     match report.is_complete() && account.accepted.load(Relaxed) == account.finished.load(Relaxed) {

@@ -41,7 +41,7 @@
 //! | `trace` | everything that is told to `tracing` |
 //! | `user_code` | the one door to loggers, hooks, subscribers and destructors |
 //! | `entry` | what lies on a list |
-//! | `refusal` | why a queue does not accept an item, and why a wait does not wait |
+//! | `refusal` | why a queue does not accept an item, a wait does not wait, and a shutdown does not begin |
 //!
 //! **Locks**, each held for a few instructions and never across user code, a wake-up or another lock unless said
 //! here: a pool's `state` and its `binding`; which thread a worker is (held over the call that binds it); what of the

@@ -1,4 +1,4 @@
-//! Why a queue does not accept an item, and why a wait does not wait.
+//! Why a queue does not accept an item, why a wait does not wait, and why a shutdown does not begin.
 
 use std::fmt;
 
@@ -125,3 +125,61 @@ impl fmt::Display for WaitError {
 }
 
 impl std::error::Error for WaitError {}
+
+/// Why an executor was not shut down. Nothing was changed.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use cmwq::{Executor, ShutdownError, WorkQueue};
+///
+/// // All of the process uses it, and this code has not configured it.
+/// assert_eq!(Executor::global().shutdown(Duration::ZERO), Err(ShutdownError::Global));
+///
+/// let executor = Executor::builder().build()?;
+/// let queue = WorkQueue::new("jobs").build_on(&executor)?;
+/// let error = queue.spawn(move || executor.shutdown(Duration::from_secs(1)).unwrap_err())?.join()?;
+/// assert_eq!(error, ShutdownError::WouldDeadlock);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ShutdownError {
+    /// It is the process-wide executor. Only the [`GlobalExecutor`](crate::GlobalExecutor) that
+    /// [`build_global`](crate::ExecutorBuilder::build_global) has returned can end it; if it was made by its first use,
+    /// it stays until the process ends.
+    Global,
+    /// The shutdown would wait for the calling item itself, or for what can only come after it.
+    WouldDeadlock,
+    /// The executor belongs to the process that this one was forked from.
+    Forked,
+}
+
+impl fmt::Display for ShutdownError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Global => {
+                write!(
+                    f,
+                    "this is the process-wide executor; only the `GlobalExecutor` that `build_global` returned may \
+                     shut it down"
+                )
+            }
+            Self::WouldDeadlock => {
+                write!(f, "the shutdown would never end: it would wait for the calling item")
+            }
+            Self::Forked => {
+                write!(
+                    f,
+                    "the executor belongs to the process that this one was forked from; it runs nothing here"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ShutdownError {}

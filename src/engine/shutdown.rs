@@ -13,7 +13,7 @@ use super::drain::wait_until_empty;
 use super::entry::Entry;
 use super::executor::ExecutorInner;
 use super::queue::Queue;
-use super::refusal::WaitError;
+use super::refusal::ShutdownError;
 use super::register::Pin;
 use super::route;
 use super::shard;
@@ -40,19 +40,19 @@ pub(crate) struct QueueRemains {
 
 impl ExecutorInner {
     /// Ends the executor. Nothing remains, for whoever is not the first to ask.
-    pub(crate) fn shutdown(&self, until: Until) -> Result<Remains, WaitError> {
+    pub(crate) fn shutdown(&self, until: Until) -> Result<Remains, ShutdownError> {
         if self.origin.is_forked() {
-            return Err(WaitError::Forked);
+            return Err(ShutdownError::Forked);
         }
         let on_worker = |worker: Option<&worker::WorkerThread>| {
             worker.is_some_and(|worker| std::ptr::eq(&*worker.pool.core, &*self.core))
         };
         if worker::with_current(on_worker) || self.core.manager.is_current_thread() {
-            return Err(WaitError::WouldDeadlock);
+            return Err(ShutdownError::WouldDeadlock);
         }
         // An item of another executor may be pending here, too.
         if self.queues.any(|queue| waits::check_queue(queue).is_err()) {
-            return Err(WaitError::WouldDeadlock);
+            return Err(ShutdownError::WouldDeadlock);
         }
         if !self.queues.advance(Stage::Finishing) {
             return Ok(Remains { queues: Vec::new(), threads: 0 });

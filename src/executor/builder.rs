@@ -21,7 +21,7 @@ use crate::observe::Snapshot;
 use crate::policy::crew::CrewLimits;
 use crate::policy::topology::Topology;
 use crate::sys;
-use crate::{AffinityScope, BuildExecutorError, CpuSet, Executor, TopologySource};
+use crate::{AffinityScope, BuildExecutorError, CpuSet, Executor, GlobalExecutor, TopologySource};
 
 use self::self_management::SelfManagement;
 use super::GLOBAL;
@@ -292,13 +292,15 @@ impl ExecutorBuilder {
         Ok(executor)
     }
 
-    /// Makes the process-wide executor.
+    /// Makes the process-wide executor, and returns it with the right to shut it down: see
+    /// [`GlobalExecutor`]. A program that never does that may drop the value.
     ///
     /// # Examples
     ///
     /// ```
     /// # fn main() -> Result<(), cmwq::BuildExecutorError> {
-    /// let executor = cmwq::Executor::builder().thread_name_prefix("my-service").build_global()?;
+    /// let global = cmwq::Executor::builder().thread_name_prefix("my-service").build_global()?;
+    /// assert!(std::ptr::eq(global.executor(), cmwq::Executor::global()));
     /// assert!(cmwq::Executor::builder().build_global().is_err(), "there is one");
     /// # Ok(())
     /// # }
@@ -306,14 +308,14 @@ impl ExecutorBuilder {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build), and if the global executor exists already, because somebody used it.
-    pub fn build_global(self) -> Result<&'static Executor, BuildExecutorError> {
+    /// As [`build`](Self::build), and if the global executor exists already, because it was used or configured before.
+    pub fn build_global(self) -> Result<GlobalExecutor, BuildExecutorError> {
         if GLOBAL.get().is_some() {
             return Err(BuildExecutorError::GlobalExists);
         }
-        // Somebody else may be faster: then ours ends here.
+        // Another thread may be faster: then ours ends here.
         GLOBAL.set(self.build()?).map_err(|_ours| BuildExecutorError::GlobalExists)?;
-        Ok(Executor::global())
+        Ok(GlobalExecutor::new(Executor::global()))
     }
 
     /// An executor, and whether its manager could be started.

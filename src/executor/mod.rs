@@ -2,6 +2,7 @@
 
 mod attrs;
 mod builder;
+mod global;
 mod on_cpus;
 mod shutdown;
 mod system;
@@ -17,6 +18,7 @@ use crate::observe::{Monitor, Snapshot};
 use crate::sys::fork::PerProcess;
 
 pub use self::builder::ExecutorBuilder;
+pub use self::global::GlobalExecutor;
 pub use self::shutdown::{QueueReport, ShutdownReport};
 use self::system::SystemQueues;
 
@@ -79,8 +81,8 @@ impl Executor {
     ///
     /// It uses the CPUs that the process may run on and the machine's topology; where that cannot be read, it takes the
     /// CPUs for equals and logs an error. To have it otherwise, call [`ExecutorBuilder::build_global`] before the first
-    /// use. If its manager's thread cannot be made, that is
-    /// tried again as work comes, at most once a second; meanwhile the work waits.
+    /// use: only what that returns can [shut it down](crate::GlobalExecutor). If its manager's thread cannot be made, that
+    /// is tried again as work comes, at most once a second; meanwhile the work waits.
     ///
     /// A forked process has none of its parent's threads: there, this makes a new one on first use, which
     /// `build_global` may configure before. See [Fork](crate#fork).
@@ -106,6 +108,11 @@ impl Executor {
             report!(error, "the manager's thread cannot be made: {error}; work waits");
         }
         executor
+    }
+
+    /// Returns whether this is the process-wide executor, or a clone of it.
+    fn is_global(&self) -> bool {
+        GLOBAL.get().is_some_and(|global| Arc::ptr_eq(&global.inner, &self.inner))
     }
 
     /// The CPUs that it uses, by the numbers of its topology. Those that the process has lost for now are among them:

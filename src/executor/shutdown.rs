@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::engine::shutdown::Remains;
 use crate::sys::wait::Until;
-use crate::{Executor, WaitError, blocking};
+use crate::{Executor, ShutdownError, blocking};
 
 /// What a shutdown did not finish: nothing, if all went well.
 ///
@@ -112,6 +112,10 @@ impl Executor {
     ///
     /// To let go of an executor, drop its handles; nothing is lost by that, while the process lives.
     ///
+    /// The [global](Self::global) executor belongs to all of the process: it is shut down through the
+    /// [`GlobalExecutor`](crate::GlobalExecutor) that [`build_global`](crate::ExecutorBuilder::build_global) returns, and not
+    /// by this.
+    ///
     /// # Examples
     ///
     /// ```
@@ -132,10 +136,18 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] if the caller is an item of this executor, or one of another executor that is pending
-    /// on a queue of this one, or one of its hooks on its manager's thread; [`WaitError::Forked`] in a forked process.
+    /// * [`ShutdownError::Global`] if this is the global executor.
+    /// * [`ShutdownError::WouldDeadlock`] if the caller is an item of this executor, or one of another executor that is
+    ///   pending on a queue of this one, or one of its hooks on its manager's thread.
+    /// * [`ShutdownError::Forked`] in a forked process.
+    ///
     /// Nothing was changed.
-    pub fn shutdown(&self, timeout: Duration) -> Result<ShutdownReport, WaitError> {
+    pub fn shutdown(&self, timeout: Duration) -> Result<ShutdownReport, ShutdownError> {
+        if self.is_global() { Err(ShutdownError::Global) } else { self.end(timeout) }
+    }
+
+    /// The caller may do that.
+    pub(super) fn end(&self, timeout: Duration) -> Result<ShutdownReport, ShutdownError> {
         blocking(|| self.inner.shutdown(Until::after(timeout))).map(ShutdownReport::new)
     }
 }

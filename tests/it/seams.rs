@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use cmwq::{JoinError, QueueError, WaitError, Work, WorkQueue};
+use cmwq::{JoinError, QueueError, ShutdownError, WaitError, Work, WorkQueue};
 use fastrand::Rng;
 
 use crate::support::{Door, SOON, builder, cpus, eventually, no_thread_of, one_cpu, stress, time_limit};
@@ -138,7 +138,7 @@ fn an_item_cannot_shut_down_an_executor_on_which_it_is_pending() {
         this.cancel();
     });
     queue.queue(&work).unwrap();
-    assert_eq!(told.recv_timeout(SOON).unwrap(), Err(WaitError::WouldDeadlock));
+    assert_eq!(told.recv_timeout(SOON).unwrap(), Err(ShutdownError::WouldDeadlock));
     queue.flush().unwrap();
     assert_eq!(target.spawn(|| 1).unwrap().join().unwrap(), 1, "nothing was changed");
     assert!(there.shutdown(SOON).unwrap().is_complete());

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use cmwq::{
-    BuildQueueError, Executor, JoinError, QueueError, ScopeError, WaitError, Work, WorkQueue,
+    BuildQueueError, Executor, JoinError, QueueError, ScopeError, ShutdownError, Work, WorkQueue,
     WorkQueueBuilder,
 };
 use fastrand::Rng;
@@ -262,7 +262,7 @@ fn an_item_cannot_shut_its_own_executor_down() {
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
     let own = executor.clone();
     let answer = queue.spawn(move || own.shutdown(SOON)).unwrap().join().unwrap();
-    assert_eq!(answer, Err(WaitError::WouldDeadlock));
+    assert_eq!(answer, Err(ShutdownError::WouldDeadlock));
     queue.spawn(|| ()).unwrap().join().unwrap();
     let elsewhere = WorkQueue::new("q").build_on(&other).unwrap();
     let report = elsewhere.spawn(move || executor.shutdown(SOON)).unwrap().join().unwrap().unwrap();
