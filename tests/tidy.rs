@@ -321,6 +321,17 @@ fn user_code_is_called_through_its_door() {
     assert!(beside.is_empty(), "{beside:#?}");
 }
 
+/// What comes after a pre-release need not be compatible with it, and a caret admits it.
+#[test]
+fn pre_releases_are_pinned_exactly() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let loose = |line: &&str| line.contains("-alpha") || line.contains("-beta") || line.contains("-rc");
+    let pre_releases: Vec<&str> =
+        manifest.lines().filter(|line| !line.starts_with('#')).filter(loose).collect();
+    assert!(!pre_releases.is_empty(), "this one has none any more: the test may go");
+    assert!(pre_releases.iter().all(|line| line.contains("\"=")), "{pre_releases:#?}");
+}
+
 #[test]
 fn policy_forbids_unsafe_code() {
     let sources = sources_of("src/policy").into_iter();
