@@ -484,6 +484,59 @@ fn a_scope_ends_in_the_child_without_its_items() {
     assert_eq!((ended, ran, status_of(child)), (Ok(()), true, 0));
 }
 
+/// Forks inside of a scope, deep enough on the stack that few other calls come there. Returns as `fork` does in the parent,
+/// and the scope's error in the child.
+#[inline(never)]
+fn fork_in_a_scope(queue: &WorkQueue) -> Result<libc::pid_t, cmwq::ScopeError> {
+    let _depth = std::hint::black_box([0_u8; 64 << 10]);
+    // SAFETY: as in `fork`; the caller ends the child.
+    queue.scope(|_| unsafe { libc::fork() })
+}
+
+/// Overwrites the stack below the caller's frame.
+#[inline(never)]
+fn overwrite_the_stack() {
+    std::hint::black_box(&mut [0xFF_u8; 256 << 10]);
+}
+
+/// spec: X2, W7: an item forks inside of a scope's body. When the scope has ended in the child, that leaves nothing behind
+/// for the waits of the child's own items.
+#[test]
+fn a_scope_that_ended_in_a_child_is_forgotten_there() {
+    let _turn = my_turn();
+    let executor = executor();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let (scoped, parents) = (queue.clone(), executor.clone());
+    // No thread of a quiet parent waits for an item.
+    let (tell, told) = mpsc::channel();
+    let item = queue.spawn(move || {
+        let parent = std::process::id();
+        let end = Instant::now() + PATIENCE;
+        let is_still = || parents.dump().pools.iter().all(|pool| pool.waking == 0 && !pool.creating);
+        while !is_still() {
+            assert!(Instant::now() < end, "it never became quiet: {}", parents.dump());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let ended = fork_in_a_scope(&scoped);
+        if std::process::id() != parent {
+            let waits = catch_unwind(AssertUnwindSafe(|| {
+                let own = self::executor();
+                let queue = WorkQueue::new("own").build_on(&own).unwrap();
+                let other = queue.clone();
+                overwrite_the_stack();
+                let outer = queue.spawn(move || other.spawn(|| 3).unwrap().join().unwrap()).unwrap();
+                outer.join().unwrap()
+            }));
+            let is_good = ended == Err(cmwq::ScopeError::Forked) && waits.is_ok_and(|three| three == 3);
+            // SAFETY: the call does not return.
+            unsafe { libc::_exit(i32::from(!is_good)) }
+        }
+        tell.send(ended.unwrap()).unwrap();
+    });
+    drop(item.unwrap());
+    assert_eq!(status_of(told.recv_timeout(PATIENCE).unwrap()), 0, "the child failed");
+}
+
 /// spec: X2, S1: forked while an item sleeps that the manager has found, and while it looks for others: the child is not
 /// disturbed by what it has inherited, nor the parent's manager by the child.
 #[test]

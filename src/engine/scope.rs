@@ -3,7 +3,7 @@
 //! This file is where a borrow is passed to items that the types say nothing about. Why that is sound:
 //!
 //! * A `Scope` is made and ended by `run` alone, which returns, or unwinds, only when its count is zero (or in a forked
-//!   process, where its items neither run nor are dropped). User code gets nothing but references to it, so there is
+//!   process, where its items neither run nor are dropped). A panic of the crate's own before that aborts the process. User code gets nothing but references to it, so there is
 //!   nothing that could be leaked to prevent that.
 //! * Each item is counted from before it is queued until its [`Member`] is told that it ran, or is dropped. By then the
 //!   closure is gone, and the result is gone or its handle's, which cannot outlive what the result borrows.
@@ -13,6 +13,7 @@
 #![allow(unsafe_code, reason = "an item's cell knows nothing of what the item borrows; see the module")]
 
 use std::any::Any;
+use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -96,6 +97,10 @@ pub(crate) struct ScopeEnd<R> {
     pub(crate) dropped: usize,
 }
 
+/// Exists from the end of a scope's body until the count is zero. The frames above free what the items borrow, so nothing may
+/// unwind meanwhile.
+struct Unfinished;
+
 /// An item's share of the scope.
 struct Member {
     /// Good until the item leaves the count.
@@ -117,14 +122,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let origin = scope.queue.queue().executor.origin;
         let open = waits::open_scope(&scope.tally.roll);
         let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
+        // In a forked process, no thread has ever known the items.
         let forked = origin.is_forked();
-        if forked {
-            // The body is in another process now, in which no thread has ever known the items. Nor does anybody here
-            // know who holds the locks.
-            std::mem::forget(open);
-        } else if !scope.tally.cell.leave() {
-            waits::guarded(|| scope.tally.cell.wait());
+        if !forked {
+            scope.tally.body_leaves(|| waits::guarded(|| scope.tally.cell.wait()));
         }
+        drop(open);
         // Everybody who told the tally anything has left the count since.
         let panicked = scope.tally.panics.load(Ordering::Relaxed) != 0;
         let result = match result {
@@ -170,6 +173,18 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 }
 
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Not `eprintln`, which a test harness captures, and loses when the process aborts.
+        drop(
+            io::stderr().write_all(
+                b"cmwq: a panic while a scope waits for its items, which still borrow: aborting\n",
+            ),
+        );
+        std::process::abort()
+    }
+}
+
 impl Tally {
     fn new() -> Self {
         let held = context::current().filter(|current| current.holds_only_slot());
@@ -181,6 +196,15 @@ impl Tally {
             panics: AtomicUsize::new(0),
             first_panic: Mutex::new(None),
         }
+    }
+
+    /// The body leaves the count. Calls `wait`, which returns when the count is zero, unless it is already.
+    fn body_leaves(&self, wait: impl FnOnce()) {
+        let unfinished = Unfinished;
+        if !self.cell.leave() {
+            wait();
+        }
+        std::mem::forget(unfinished);
     }
 
     /// Cancels an item by its handle. Such a one does not count as dropped: nobody else needs to know.
@@ -256,5 +280,34 @@ impl Drop for Member {
     fn drop(&mut self) {
         self.tally().dropped.fetch_add(1, Ordering::Relaxed);
         self.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![cfg(unix)]
+
+    use super::*;
+
+    const CHILD: &str = "CMWQ_TEST_UNWINDS";
+
+    /// spec: W7 (sound when unwound): a panic between the end of the body and the end of the items ends the process. Hence
+    /// the child.
+    #[test]
+    fn nothing_unwinds_past_items_that_still_borrow() {
+        use std::os::unix::process::ExitStatusExt;
+
+        if std::env::var_os(CHILD).is_some() {
+            let tally = Tally::new();
+            // An item.
+            tally.cell.enter();
+            tally.body_leaves(|| panic!("while it waits"));
+        }
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let own_name = "engine::scope::tests::nothing_unwinds_past_items_that_still_borrow";
+        let output = child.args(["--exact", own_name, "--nocapture"]).env(CHILD, "1").output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{errors}");
+        assert!(errors.contains("which still borrow"), "{errors}");
     }
 }

@@ -21,6 +21,9 @@
 //! * A flush has begun, and has counted what it waits for, before it is registered. Which tickets that includes does not
 //!   change, and an item that is stuck has not reported.
 //! * An item is told by its address, which nobody else has while its worker works for it, or anybody waits for it.
+//!
+//! **Forks.** A forked process has a register of its own. The nodes of the parent's name scopes whose frames end in the child
+//! without their items, and one of the parent's threads may have held the lock.
 #![allow(unsafe_code, reason = "an item that waits keeps in place what it is registered with")]
 
 use std::cell::Cell;
@@ -29,6 +32,7 @@ use std::collections::BTreeMap;
 use crate::policy::admission::Admission;
 use crate::policy::flush::Ticket;
 use crate::policy::waits::{Id, Need, Picture, Slots, Waiter};
+use crate::sys::fork::PerProcess;
 use crate::sys::sync::{Mutex, MutexGuard};
 
 use super::super::context::Current;
@@ -43,8 +47,16 @@ use super::Target;
 /// Is a register kept?
 const KEPT: bool = cfg!(debug_assertions);
 
+static REGISTER: Register = Register(PerProcess::new());
+
 /// By the address of the worker. Its lock takes, inside, those of a flush, of an item's ledger, and of a roll.
-static REGISTER: Mutex<BTreeMap<usize, Node>> = Mutex::new(BTreeMap::new());
+struct Register(PerProcess<Mutex<BTreeMap<usize, Node>>>);
+
+impl Register {
+    fn lock(&self) -> MutexGuard<'static, BTreeMap<usize, Node>> {
+        self.0.get_or_init(|| Mutex::new(BTreeMap::new())).lock()
+    }
+}
 
 thread_local! {
     /// The item that this worker executes.
