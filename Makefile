@@ -22,8 +22,8 @@ SANITIZE = RUSTFLAGS="$(2) -Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitize
 # How many seeds `make yields` goes through.
 SEEDS ?= 3
 
-.PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly bench \
-	bench-check bench-counters rivals check-benches package screenshot
+.PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly \
+	timelines-check undeclared-check bench bench-check bench-counters rivals check-benches package screenshot
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
@@ -37,6 +37,8 @@ help:
 	@echo "make soak          every operation at random for SECONDS=600 seconds, accounts checked; SEED=n repeats a run"
 	@echo "make soak-asan     the same under AddressSanitizer, with a nightly compiler"
 	@echo "make soak-tsan     the same under ThreadSanitizer, for information: it does not know fences"
+	@echo "make timelines-check   the four timelines on real threads, against the documented ones: wants a quiet machine"
+	@echo "make undeclared-check  how soon blocking without a guard is found, against what is aimed at: the same"
 	@echo "make nightly       all of these as deep as a night is long: hours"
 	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
 	@echo "make bench-check   instructions of the hot operations, against those recorded; UPDATE=1 records them,"
@@ -105,9 +107,17 @@ nightly: setup
 	CMWQ_ITEM_CASES=100000 CMWQ_SIM_RUNS=20000 PROPTEST_CASES=5000 $(CARGO) test --release --lib --test model
 	CMWQ_STRESS=5 $(CARGO) test --release --test it
 	CARGO="$(CARGO)" bash tests/yields/run 10 it model soak
+	$(MAKE) timelines-check undeclared-check
 	$(MAKE) portable
 	$(MAKE) soak
 	bash tests/mutants/run
+
+# Times on real threads. Each is a median or a percentile of many, and what does not hold is measured again.
+timelines-check: setup
+	$(CARGO) run --release --example timelines -- --check
+
+undeclared-check: setup
+	$(CARGO) run --release --example undeclared -- --check
 
 soak: setup
 	$(CARGO) test --release --test soak -- $(SOAK_ARGS)

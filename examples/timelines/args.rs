@@ -10,7 +10,8 @@ Usage: timelines [--check] [--runs N] [--svg DIR] [--json]
 Measure the four timelines of the kernel's workqueue documentation on one CPU, and show them
 beside the documented ones. All figures are medians; times are in milliseconds.
 
-      --check     also measure (b) without guards, and exit with 1 if a timeline does not hold
+      --check     also measure (b) without guards and detection, measure up to three times what does
+                  not hold, and exit with 1 if a timeline does not hold then
       --runs N    measure each timeline N times (default: 5), after a run that warms up
       --svg DIR   write a picture of each timeline to DIR/timeline-{a,b,c,d}.svg
       --json      print JSON instead of tables

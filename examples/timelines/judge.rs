@@ -14,26 +14,32 @@ use crate::scenario::{BURN, Event, ITEMS, SLEEP, Timeline};
 const MAKESPAN: f64 = 1.1;
 /// What a wake-up, a timer and rounding may take of an event's time, in milliseconds.
 const SLACK: f64 = 1.0;
-/// At least so long must (b) take without guards, or the guards prove nothing.
+/// At least so long must (b) take without guards and detection, or the guards prove nothing. In milliseconds.
 pub(crate) const UNGUARDED: f64 = 45.0;
 
 /// What does not agree, in words; empty if all is well.
 pub(crate) fn judge(report: &Report) -> Vec<String> {
     let mut objections = Vec::new();
     for (timeline, measured) in &report.timelines {
-        let say = |text: String| format!("({}) {text}", timeline.key);
-        objections.extend(makespan(timeline, measured).map(say));
-        objections.extend(start_order(timeline, measured).map(say));
-        objections.extend(own_order(measured).map(say));
-        objections.extend(event_times(timeline, measured).map(say));
+        objections.extend(self::objections(timeline, measured));
     }
     if let Some(makespan) = report.unguarded.filter(|makespan| *makespan < UNGUARDED) {
         objections.push(format!(
-            "(b) without guards took {makespan:.1} ms; it must take {UNGUARDED} ms or more, or something else than \
-             the guards fills the sleeps"
+            "(b) without guards and detection took {makespan:.1} ms; it must take {UNGUARDED} ms or more, or something \
+             else than the guards fills the sleeps"
         ));
     }
     objections
+}
+
+/// What does not agree in one timeline.
+pub(crate) fn objections(timeline: &Timeline, measured: &Measured) -> Vec<String> {
+    let all = makespan(timeline, measured)
+        .into_iter()
+        .chain(start_order(timeline, measured))
+        .chain(own_order(measured))
+        .chain(event_times(timeline, measured));
+    all.map(|text| format!("({}) {text}", timeline.key)).collect()
 }
 
 fn makespan(timeline: &Timeline, measured: &Measured) -> Option<String> {

@@ -6,7 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use cmwq::{BuildExecutorError, BuildQueueError, CpuSet, Executor, JoinHandle, WorkQueue, blocking};
+use cmwq::{
+    BuildExecutorError, BuildQueueError, CpuSet, Detection, Executor, JoinHandle, WorkQueue, blocking,
+};
 
 #[path = "../support/burn.rs"]
 mod burn;
@@ -19,12 +21,13 @@ use crate::scenario::{BURN, ITEMS, SLEEP, Timeline, Times};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guards {
     Held,
-    /// The negative control: nobody learns of their sleeps, so nobody fills them.
+    /// The negative control. The executor does not look for blocked threads either, so nothing fills the sleeps.
     LeftOut,
 }
 
 /// An executor of one CPU, and the queues of a timeline.
 pub(crate) struct Bed {
+    guards: Guards,
     queues: [WorkQueue; ITEMS.len()],
     issuer_cpu: Option<usize>,
 }
@@ -44,8 +47,8 @@ pub(crate) fn cpu() -> usize {
 }
 
 impl Bed {
-    pub(crate) fn new(timeline: &Timeline) -> Result<Self, Box<dyn std::error::Error>> {
-        let executor = build_executor()?;
+    pub(crate) fn new(timeline: &Timeline, guards: Guards) -> Result<Self, Box<dyn std::error::Error>> {
+        let executor = build_executor(guards)?;
         let q0 = build_queue(&executor, "q0", timeline.max_active, false)?;
         let others = if timeline.cpu_intensive {
             build_queue(&executor, "q1", timeline.max_active, true)?
@@ -53,14 +56,14 @@ impl Bed {
             q0.clone()
         };
         let issuer_cpu = Executor::global().cpus().iter().find(|other| *other != cpu());
-        let bed = Self { queues: [q0, others.clone(), others], issuer_cpu };
-        bed.run(Guards::Held);
+        let bed = Self { guards, queues: [q0, others.clone(), others], issuer_cpu };
+        bed.run();
         Ok(bed)
     }
 
     /// Runs it so often, and takes the median of each time.
-    pub(crate) fn measure(&self, runs: usize, guards: Guards) -> Measured {
-        let runs: Vec<_> = (0..runs).map(|_| self.run(guards)).collect();
+    pub(crate) fn measure(&self, runs: usize) -> Measured {
+        let runs: Vec<_> = (0..runs).map(|_| self.run()).collect();
         let items = std::array::from_fn(|item| {
             let median_of =
                 |time: fn(&Times) -> f64| median(runs.iter().map(|run| time(&run[item])).collect());
@@ -75,7 +78,8 @@ impl Bed {
     }
 
     /// Runs it once. On a thread of its own, whose CPU may be chosen without a trace.
-    pub(crate) fn run(&self, guards: Guards) -> [Times; ITEMS.len()] {
+    fn run(&self) -> [Times; ITEMS.len()] {
+        let guards = self.guards;
         let issue = || {
             self.issuer_cpu.inspect(|cpu| pin(*cpu));
             let zero = Instant::now();
@@ -94,8 +98,12 @@ pub(crate) fn makespan(run: &[Times; ITEMS.len()]) -> f64 {
     run.iter().map(|times| times.finish).fold(0.0, f64::max)
 }
 
-fn build_executor() -> Result<Executor, BuildExecutorError> {
-    Executor::builder().cpus(CpuSet::single(cpu())).build()
+fn build_executor(guards: Guards) -> Result<Executor, BuildExecutorError> {
+    let executor = Executor::builder().cpus(CpuSet::single(cpu()));
+    match guards {
+        Guards::Held => executor.build(),
+        Guards::LeftOut => executor.detection(Detection::Off).build(),
+    }
 }
 
 fn build_queue(

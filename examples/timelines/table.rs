@@ -59,7 +59,7 @@ fn write_summary(text: &mut String, report: &Report, objections: &[String]) {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "Without guards, (b) takes {makespan:.1} ms: nobody learns of the sleeps ({} or more is right).",
+            "Without guards and detection, (b) takes {makespan:.1} ms: nothing fills the sleeps ({} or more is right).",
             judge::UNGUARDED
         );
     }

@@ -21,7 +21,7 @@ take their places, how many threads that takes and what it costs, and list who d
 ";
 
 const HELP_END: &str = "      --quick       measure less: figures are coarse, and nothing is proven
-      --check       exit with 1 if a figure is missed
+      --check       measure up to three times what is missed, and exit with 1 if it is missed then
       --json        print JSON instead of tables
   -h, --help        print this help
   -V, --version     print the version

@@ -24,6 +24,10 @@ impl Outcome {
         Self { values, offenders: None }
     }
 
+    pub(crate) fn is_missed(&self) -> bool {
+        self.values.iter().any(Value::is_missed)
+    }
+
     pub(crate) fn with_offenders_of(mut self, executor: &Executor) -> Self {
         self.offenders = Some(Offenders { blockers: executor.undeclared_blockers(), hogs: executor.hogs() });
         self

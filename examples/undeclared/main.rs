@@ -45,10 +45,15 @@ use std::time::Duration;
 
 use args::{Args, Command};
 use cmwq::Executor;
+use figure::Outcome;
+use figures::Figure;
 use indicatif::{ProgressBar, ProgressStyle};
 use mode::Mode;
 use others::Others;
 use report::Report;
+
+/// How often a check measures a figure that misses what is aimed at.
+const ATTEMPTS: usize = 3;
 
 fn main() -> ExitCode {
     let args = match Command::parse(lexopt::Parser::from_env()) {
@@ -98,12 +103,25 @@ fn measure(args: &Args) -> Result<Report, Box<dyn Error>> {
     let progress = progress(plan.len() as u64);
     for (figure, mode) in plan {
         progress.set_message(format!("{}, {}", figure.name, mode.name()));
-        report.outcomes.push((figure.name, mode, (figure.measure)(mode, args.effort)?));
+        report.outcomes.push((figure.name, mode, outcome(figure, mode, args)?));
         progress.inc(1);
     }
     report.others = others.share();
     progress.finish_and_clear();
     Ok(report)
+}
+
+/// Measures a figure. For a check, the first measurement that reaches what is aimed at counts: other programs can delay
+/// items, and cannot make them start sooner.
+fn outcome(figure: &Figure, mode: Mode, args: &Args) -> Result<Outcome, Box<dyn Error>> {
+    let mut outcome = (figure.measure)(mode, args.effort)?;
+    for _ in 1..if args.check { ATTEMPTS } else { 1 } {
+        if !outcome.is_missed() {
+            break;
+        }
+        outcome = (figure.measure)(mode, args.effort)?;
+    }
+    Ok(outcome)
 }
 
 /// On standard error, if that is a terminal. It moves once a second only: that takes CPU time, too.

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cmwq::{Detection, Executor, WorkQueue, WorkQueueBuilder};
 
@@ -264,4 +264,28 @@ fn destructors_and_panic_handlers_that_block_are_found() {
     }
     // A handler that owns a queue would keep the executor alive.
     queue.lock().unwrap().take();
+}
+
+/// spec: C6 ((b) takes long with guards and detection off): one item sleeps after the other.
+#[test]
+fn without_guards_and_detection_nothing_fills_a_sleep() {
+    let _limit = time_limit();
+    let executor = builder("core:1 pu:1").0.detection(Detection::Off).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let crowd = Arc::new(Crowd::default());
+    let begin = Instant::now();
+    for _ in 0..3 {
+        let crowd = Arc::clone(&crowd);
+        let item = move || {
+            crowd.enter();
+            burn(Duration::from_millis(5));
+            // Several times as long as detection would need.
+            std::thread::sleep(Duration::from_millis(10));
+            crowd.leave();
+        };
+        drop(queue.spawn(item).unwrap());
+    }
+    queue.flush().unwrap();
+    assert_eq!(crowd.peak(), 1);
+    assert!(begin.elapsed() >= Duration::from_millis(45));
 }
