@@ -74,11 +74,14 @@
 //! An [`AffinityScope`] divides the CPUs of a queue into pods, and an item belongs to the pod of the CPU that queued it.
 //!
 //! * A [managed](WorkQueue::new) queue's item starts there if one of the pod's CPUs is free for it. If all of them are
-//!   busy, or nobody gets one within 200 µs because the issuer goes on without a pause or another process has it, the item
-//!   starts in the nearest pod that has one: no item waits while a CPU of its queue is free for longer than that, and the
-//!   time that the system takes to run a woken thread. (After a long stream of items that all began in time, the 200 µs
-//!   may be 3.4 ms.)
-//! * A [strict](Attrs::strict) queue's item never leaves its pod, and waits if it must.
+//!   busy, it starts at once in the nearest pod that has a free one. Sometimes a CPU seems free, but the worker that was
+//!   woken does not get it, because the issuer goes on without a pause or another process has it. Then the item starts
+//!   in another pod, too. While a CPU of its queue is free, an item waits for **3.2 ms at most**, and for the time that the
+//!   system takes to make and run threads. If its pod had woken no worker for 6.4 ms, the 3.2 ms are 200 µs. Each other pod
+//!   that is called for the item, and whose CPUs are taken as well, adds as much once.
+//! * A [strict](Attrs::strict) queue's item starts in its pod, and waits if it must. It stays there while the pod has a CPU,
+//!   with one exception. When the process loses a CPU, the system may move workers out of their pod, and the executor
+//!   notices that **within 400 ms** of work. Until then strict items may start, and run, outside of their pod.
 //! * Items that were queued on a CPU or node by name ([`queue_on`](WorkQueue::queue_on)) stay in its pod.
 //! * Plain [`unbound`](WorkQueue::unbound) queues start what comes at once. Their workers begin in the pod; the system may
 //!   move them.
@@ -230,8 +233,8 @@
 //! * **Freezing** twice is the same as once, and an executor that nobody can thaw any more thaws by itself.
 //! * **Panics are contained**, and everything is accounted for as if the item had returned.
 //! * **Scopes conserve work.** In the kernel, a worker of a scope that is not strict starts in its pod, and the scheduler
-//!   may move it, late. Here, an item of a managed queue that its pod cannot take starts in another one that can: see
-//!   [Locality](#locality). The default is `cache`; Linux since 7.1 divides large caches, as
+//!   may move it, late. Here, an item of a managed queue that its pod cannot take starts in another one that can, after
+//!   3.2 ms at most: see [Locality](#locality). The default is `cache`; Linux since 7.1 divides large caches, as
 //!   [`AffinityScope::CacheShard`] does.
 //! * **What is seen** has the form of the kernel's tools, with CPU lists in place of masks, and columns more for what the
 //!   kernel does not count. CPU time is measured, not counted in ticks.
@@ -288,7 +291,7 @@ pub mod observe;
 mod periodic;
 #[cfg(not(cmwq_loom))]
 mod queue;
-#[cfg(all(test, not(cmwq_loom)))]
+#[cfg(test)]
 mod sim;
 #[cfg(not(cmwq_loom))]
 pub mod system;

@@ -1,5 +1,5 @@
-//! The mutants are kept: each patch in `tests/mutants` applies to the tree, and is named by the models that must turn
-//! red under it. That they do is shown by `make loom-mutants`, which takes longer.
+//! The mutants are kept: each patch in `tests/mutants` applies to the tree, and is named by the models, or by the parts of
+//! the simulator, that must turn red under it. That they do is shown by `make loom-mutants`, which takes longer.
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
 use std::collections::BTreeSet;
@@ -66,7 +66,10 @@ fn red_under(model: &Path) -> BTreeSet<String> {
 #[test]
 fn each_mutant_is_named_by_its_models_and_by_no_other() {
     let mutants = mutants();
-    for model in files(&root().join("src/protocol/models"), "rs") {
+    let models = files(&root().join("src/protocol/models"), "rs")
+        .into_iter()
+        .chain(files(&root().join("src/sim"), "rs"));
+    for model in models {
         let named = red_under(&model);
         let meant = mutants.iter().filter(|mutant| mutant.models.contains(&model));
         let meant: BTreeSet<_> = meant.map(|mutant| mutant.name.clone()).collect();

@@ -140,7 +140,7 @@ pub struct PoolSnapshot {
     pub per_cpu: bool,
     /// It is the bh context of its CPU.
     pub bh: bool,
-    /// Its items and workers never leave its CPUs.
+    /// Its items and workers stay on its CPUs, while it has any.
     pub strict: bool,
     /// The nice level that it wants. What its workers have instead where that was denied:
     /// [`nice_denied`](Snapshot::nice_denied).

@@ -60,7 +60,10 @@ impl Attrs {
         self
     }
 
-    /// Keep items in the pod of their issuer, even if CPUs of other pods have nothing to do. Default: false.
+    /// Keeps items in the pod of their issuer, even if CPUs of other pods have nothing to do. Default: false.
+    ///
+    /// A pod that has lost all of its CPUs is served by those that are left. When the process loses a CPU, the system may
+    /// move workers out of their pod: for up to 400 ms, until the executor notices it, items may run elsewhere.
     #[doc(alias = "affinity_strict")]
     pub fn strict(mut self, yes: bool) -> Self {
         self.strict = yes;
@@ -154,7 +157,7 @@ pub(crate) struct PoolAttrs {
     /// At most as many items are runnable as a pod has CPUs.
     pub(crate) managed: bool,
     pub(crate) scope: AffinityScope,
-    /// Items never leave their pod.
+    /// Items stay in their pod.
     pub(crate) strict: bool,
     pub(crate) nice: i32,
     /// The CPUs that items may run on, by the numbers of the topology; not empty.

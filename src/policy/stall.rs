@@ -1,14 +1,15 @@
-//! Was somebody woken who does not get a CPU? How long the woken workers of a sharing pool have been on their way.
+//! Does a woken worker get no CPU? How long the woken workers of a sharing pool have been on their way.
 //!
-//! A worker that was woken, or is being made, counts as if it ran, so nobody else comes for the item that it was woken
-//! for. If its CPU is taken, by the issuer that goes on without a pause or by another process, siblings are to have that
-//! item after [`STALL`]. So each wake-up needs a deadline, and almost all of them are met: one deadline of the manager's
-//! covers all that come while it waits for it.
+//! A worker that was woken, or is being made, counts as if it ran, so no other worker comes for the item that it was woken
+//! for. If its CPU is taken, by an issuer that goes on without a pause or by another process, the sibling pools are to have
+//! that item. They have it after [`RARELY`] at most, and after [`STALL`] if the pool had woken no worker for twice
+//! [`RARELY`].
 //!
-//! A timer that expires costs more than a wake-up, and a stream of small items has thousands of wake-ups a second. So a
-//! stream in which nobody is late is looked at ever more rarely, at last every [`RARELY`]: after that time, the system
-//! has given each thread its turn anyway. The first look that finds somebody on the way is exact again; and who is woken
-//! after a pause is looked for in time.
+//! So each wake-up needs a deadline, and almost all of them are met. One deadline of the manager covers all wake-ups that
+//! come while the manager waits for it. A timer that expires costs more than a wake-up, and a stream of small items has
+//! thousands of wake-ups a second. So the manager looks ever more rarely at a stream in which no worker is late: the next
+//! look is as far away as the stream is old, but for [`RARELY`] at most. A look that finds a worker on its way sets an
+//! exact deadline for it. A look that finds that no worker was woken since the last one ends the stream.
 
 #![forbid(unsafe_code)]
 
@@ -17,32 +18,33 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// After so long somebody else may take what a worker was woken for.
+/// After so long without a stream, siblings may take the item that a worker was woken for.
 pub(crate) const STALL: Duration = Duration::from_micros(200);
 
-/// The longest time between two looks at a stream of wake-ups.
+/// The longest time between two looks at a stream of wake-ups. So this is the longest time that a woken worker without a
+/// CPU stays unnoticed.
 pub(crate) const RARELY: Duration = Duration::from_micros(3200);
 
 /// Inside of the pool's mutex.
 #[derive(Debug, Default)]
 pub(crate) struct StallWatch {
-    /// When each of those was woken who have not come, the first one first.
+    /// When each of the workers was woken that have not come, the first one first.
     on_their_way: VecDeque<Time>,
     /// When the manager looks next. It may come before, for a time that was sooner than needed.
     next_look: Option<Time>,
-    /// Somebody was woken since the last look.
+    /// A worker was woken since the last look.
     woke: bool,
-    /// The last look found somebody late, and somebody has been so since.
+    /// The last look found a worker late, and at each moment since then one was.
     late: bool,
-    /// The last look found that whoever was woken had come: how long it waits for the next one.
+    /// In a stream: the time from the last look that found no worker on its way to the next one.
     streams: Option<Duration>,
 }
 
-/// Nobody is late any more.
+/// No worker is late any more.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Eased {
-    /// The manager, which expects nothing new of those who were late, is to look sooner than it would.
+    /// The manager is to look at this time, before the next look that it planned for the late workers.
     pub(crate) look_at: Option<Time>,
 }
 
@@ -50,44 +52,38 @@ pub(crate) struct Eased {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StallLook {
-    /// Nobody was woken of late, and the next one who is begins the watch anew; or another deadline comes.
+    /// No worker was woken since the last look, and the next wake-up begins the watch anew; or another deadline comes.
     Over,
     /// Look again at this time.
     Again(Time),
-    /// Somebody does not get a CPU. Look again at this time.
+    /// A worker does not get a CPU. Look again at this time.
     Stalled(Time),
 }
 
 impl StallWatch {
-    /// A worker was woken, or asked for. The time at which the manager must look, if it does not look before that.
+    /// A worker was woken, or asked for. Returns when the manager must look, unless it looks in time anyway.
     pub(crate) fn woke(&mut self, now: Time) -> Option<Time> {
         self.on_their_way.push_back(now);
         self.woke = true;
         if self.streams.is_some() { None } else { self.look_by(now + STALL) }
     }
 
-    /// How long somebody who is woken now may be late before that is seen.
-    #[cfg(test)]
-    pub(crate) fn patience(&self) -> Duration {
-        self.streams.unwrap_or_default() + STALL
-    }
-
-    /// One who was woken has come, or will not come. Items wait for no worker in particular, so it does not matter which.
+    /// A woken worker has come, or will not come. Items wait for no worker in particular, so it does not matter which one.
     pub(crate) fn came(&mut self) {
         self.on_their_way.pop_front();
     }
 
-    /// When the manager is to look next, if it is to.
+    /// Returns when the manager is to look next, if it is to.
     pub(crate) fn next_look(&self) -> Option<Time> {
         self.next_look
     }
 
-    /// Was somebody late, up to the last who came?
+    /// Returns whether a worker was late, as of the last look or [`ease`](Self::ease).
     pub(crate) fn is_late(&self) -> bool {
         self.late
     }
 
-    /// After each who came while somebody was late: is nobody late now?
+    /// Called after each worker that came while one was late. Returns what to do if none is late now.
     pub(crate) fn ease(&mut self, now: Time) -> Option<Eased> {
         let first = self.on_their_way.front().copied();
         if !self.late || first.is_some_and(|since| now.since(since) >= STALL) {
@@ -112,7 +108,7 @@ impl StallWatch {
         }
         let woke = std::mem::take(&mut self.woke);
         let look = match self.on_their_way.front() {
-            // Ever more rarely: what is to be done about it has been done.
+            // Ever more rarely: the siblings have been told.
             Some(since) if now.since(*since) >= STALL => StallLook::Stalled(now + now.since(*since)),
             Some(since) => StallLook::Again(*since + STALL),
             None if woke => {

@@ -1,11 +1,16 @@
 //! Loads made against work conservation, on the documents' machine: 24 CPUs, 4 caches. Each is played with many
 //! interleavings; beside what each test asks, the rules of `checks` and `conserve` hold throughout.
+//!
+//! Red under: `stall-twice-as-late`, `stream-looked-at-too-rarely`, `stream-look-not-exact`, `stream-never-ends`,
+//! `stall-keeps-the-stream`.
 
 #![forbid(unsafe_code)]
 
+use std::cell::Cell;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::conserve::{AFTER_A_PAUSE, IN_A_STREAM, PAUSE};
 use super::machine::PATIENT;
 use super::machine::{Config, Machine};
 use super::pool::{Gate, GateId, Pool};
@@ -15,7 +20,6 @@ use super::script::{Event, Item, ItemId, Op, Step, What};
 use super::threads::Known;
 use crate::policy::concurrency::Running;
 use crate::policy::crew::CrewLimits;
-use crate::policy::stall::STALL;
 use crate::policy::time::Time;
 use crate::policy::topology::Topology;
 
@@ -182,7 +186,7 @@ fn an_issuer_that_spins_on_its_cpu_keeps_its_item_for_the_bound_only() {
     let item = scene.add(2 * 5, 1, &[Step::Burn(micros(100))]);
     scene.others.push((Time::default() + micros(300), 5, false, item.clone(), LONG));
     scene.always(|played| {
-        played.assert_delays(&item, STALL..=STALL + LATENCY);
+        played.assert_delays(&item, AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY);
         assert_eq!(played.machine.seen.away, 1);
     });
 }
@@ -196,8 +200,8 @@ fn a_neighbour_that_takes_a_pod_keeps_its_items_for_the_bound_only() {
     // In the middle of the long wait of those who were woken for the first ones.
     let later = scene.queue(micros(9000), 0, 6, &[Step::Burn(micros(400))]);
     scene.always(|played| {
-        played.assert_delays(&first, Duration::ZERO..=STALL + LATENCY);
-        played.assert_delays(&later, Duration::ZERO..=STALL + LATENCY);
+        played.assert_delays(&first, Duration::ZERO..=AFTER_A_PAUSE + LATENCY);
+        played.assert_delays(&later, Duration::ZERO..=AFTER_A_PAUSE + LATENCY);
     });
 }
 
@@ -209,7 +213,7 @@ fn a_pod_that_fills_by_blocks_returning_gives_away_what_it_had_taken() {
     scene.queue(micros(0), 0, 6, &blocks);
     // Workers are on their way for these when the blocks return.
     let items = scene.queue(micros(1130), 0, 6, &[Step::Burn(micros(1000))]);
-    scene.always(|played| played.assert_delays(&items, Duration::ZERO..=STALL + LATENCY));
+    scene.always(|played| played.assert_delays(&items, Duration::ZERO..=AFTER_A_PAUSE + LATENCY));
 }
 
 /// spec: A3 (one long item stolen)
@@ -268,7 +272,7 @@ fn a_thief_that_gets_no_cpu_is_replaced() {
         }
         let items = scene.queue(micros(1000), 0, 6, &[Step::Burn(micros(400))]);
         scene.always(|played| {
-            played.assert_delays(&items, STALL * taken..=STALL * taken + LATENCY);
+            played.assert_delays(&items, AFTER_A_PAUSE * taken..=AFTER_A_PAUSE * taken + LATENCY);
         });
     }
 }
@@ -281,7 +285,7 @@ fn a_pod_without_threads_gives_its_items_away() {
     scene.occupy(&[(1, 5, micros(3000)), (2, 5, micros(3000)), (3, 5, micros(3000))]);
     let items = scene.queue(micros(5000), 0, 6, &[Step::Burn(micros(400))]);
     scene.without_threads = Some(0);
-    scene.always(|played| played.assert_delays(&items, Duration::ZERO..=STALL + LATENCY));
+    scene.always(|played| played.assert_delays(&items, Duration::ZERO..=AFTER_A_PAUSE + LATENCY));
 }
 
 /// spec: A2 (never leave), A3
@@ -292,8 +296,81 @@ fn what_was_placed_stays_though_all_others_go() {
     let bound = scene.queue_bound(micros(1000), 0, 3, &[Step::Burn(micros(100))]);
     let items = scene.queue(micros(1000), 0, 3, &[Step::Burn(micros(100))]);
     scene.always(|played| {
-        played.assert_delays(&items, STALL..=STALL + LATENCY);
+        played.assert_delays(&items, AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY);
         played.assert_delays(&bound, LONG - micros(500)..=LONG);
         assert_eq!(played.machine.seen.away, 3);
     });
+}
+
+/// When the stream of wake-ups ends that [`Scene::stream`] makes.
+const END: Duration = Duration::from_millis(20);
+
+impl Scene {
+    /// Short items for each of these pods, each of which wakes a worker that comes in time.
+    fn stream(&mut self, pods: usize) {
+        for pod in 0..pods {
+            for at in (0..END.as_micros() as u64).step_by(100) {
+                self.queue(micros(at), pod, 1, &[Step::Burn(micros(10))]);
+            }
+        }
+    }
+}
+
+/// spec: A3 (where steady load makes it longer, the longest is what is promised): after a long stream of items that began in
+/// time, their CPUs are taken; so are those of the siblings that are called. At whatever moment of the manager's rounds.
+#[test]
+fn after_a_stream_an_item_whose_cpus_are_taken_keeps_to_the_longest_bound() {
+    for taken in 1..=3_u32 {
+        let longest = Cell::new(Duration::ZERO);
+        runs(64, |seed, trace| {
+            let mut scene = Scene::new(Scope::Cache);
+            scene.stream(taken as usize);
+            let at = END + micros(50 * seed % 3200);
+            for pod in 0..taken as usize {
+                scene.neighbour(at, &cpus_of(pod), LONG * 2);
+            }
+            let items = scene.queue(at + micros(10), 0, 3, &[Step::Burn(micros(100))]);
+            let played = scene.play(seed, trace);
+            played.assert_delays(&items, AFTER_A_PAUSE..=IN_A_STREAM * taken + LATENCY);
+            longest.set(items.iter().map(|item| played.delay(*item)).fold(longest.get(), Duration::max));
+        });
+        println!("{taken} pods were taken: an item waited for {:?} at most", longest.get());
+    }
+}
+
+/// spec: A3 (200 µs): a stream that has ended makes nothing late.
+#[test]
+fn after_a_stream_and_a_pause_an_item_whose_cpus_are_taken_keeps_to_the_short_bound() {
+    let mut scene = Scene::new(Scope::Cache);
+    scene.stream(1);
+    let at = END + PAUSE + LATENCY * 2;
+    scene.neighbour(at, &cpus_of(0), LONG);
+    let items = scene.queue(at + micros(10), 0, 3, &[Step::Burn(micros(100))]);
+    scene.always(|played| played.assert_delays(&items, AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY));
+}
+
+/// spec: A3: an item whose worker is late is seen though a stream of others goes on at its pod.
+#[test]
+fn a_stream_that_becomes_late_in_the_middle_is_noticed() {
+    let mut scene = Scene::new(Scope::Cache);
+    scene.stream(2);
+    scene.neighbour(micros(9000), &cpus_of(0), LONG);
+    scene.always(|played| {
+        let all: Vec<_> = (0..played.queued.len()).collect();
+        played.assert_delays(&all, Duration::ZERO..=IN_A_STREAM + LATENCY * 2);
+        assert!(played.machine.seen.away > 50, "those that come later are taken elsewhere at once");
+    });
+}
+
+/// spec: A3: while a worker was late for long, looks at its pool became rare. The next one that is late is noticed in time.
+#[test]
+fn after_a_long_stall_the_next_late_worker_is_noticed_in_time() {
+    let mut scene = Scene::new(Scope::Cache);
+    scene.stream(1);
+    let (begin, end) = (micros(9000), micros(30_000));
+    scene.neighbour(begin, &cpus_of(0), end - begin);
+    let again = end + micros(500);
+    scene.neighbour(again, &cpus_of(0), LONG);
+    let items = scene.queue(again + micros(10), 0, 3, &[Step::Burn(micros(100))]);
+    scene.always(|played| played.assert_delays(&items, AFTER_A_PAUSE..=IN_A_STREAM + LATENCY));
 }

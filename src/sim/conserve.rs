@@ -6,8 +6,9 @@
 //!
 //! > one wake-up latency × (1 + diversions) + patience × (1 + futile calls)
 //!
-//! *Patience* is [`STALL`] after a pause; while a pool of the class has woken one worker after another, and none was late,
-//! it grows with that stream, up to [`RARELY`](crate::policy::stall::RARELY) more.
+//! *Patience* is how late a woken worker may be before siblings may have its item: [`AFTER_A_PAUSE`], or, in a stream of
+//! wake-ups, as long as that has lasted, up to [`IN_A_STREAM`]. A stream ends with a [`PAUSE`]. These numbers are what the
+//! documentation promises. Policy's own are not read here, so a policy that becomes less exact fails.
 //!
 //! A *diversion*: somebody was called for the item's pod meanwhile, and found work of its own pod when it came, which goes
 //! first; another one is called then. A *futile call*: a pod was called for the item's pod meanwhile, and could not come
@@ -29,8 +30,16 @@ use std::time::Duration;
 use super::machine::Machine;
 use super::pool::{Pool, PoolId, ThreadId};
 use super::script::ItemId;
-use crate::policy::stall::STALL;
 use crate::policy::time::Time;
+
+/// How late the first worker that is woken after a pause may be before siblings may take its item.
+pub(super) const AFTER_A_PAUSE: Duration = Duration::from_micros(200);
+
+/// The same, for any worker.
+pub(super) const IN_A_STREAM: Duration = Duration::from_micros(3200);
+
+/// A pool that has woken no worker for so long is in no stream.
+pub(super) const PAUSE: Duration = Duration::from_micros(6400);
 
 /// Who waits, and who could take it.
 #[derive(Default, Debug)]
@@ -41,6 +50,8 @@ pub(super) struct Ledger {
     roomy: BTreeMap<PoolId, Duration>,
     /// By pool: how often who was called for its items found some of its own pool.
     diverted: BTreeMap<PoolId, u32>,
+    /// By pool: the wake-ups that came with no pause in between.
+    streams: BTreeMap<PoolId, Stream>,
     /// How long the manager was making threads.
     making: Duration,
     /// By who was called for whose items: when it could last not come.
@@ -58,7 +69,26 @@ struct Waits {
     patience: Duration,
 }
 
+/// Wake-ups of a pool without a pause in between.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    began: Time,
+    /// By the time that is counted.
+    last: Duration,
+    /// How late the one that was woken last may be.
+    patience: Duration,
+}
+
 impl Machine {
+    /// A worker of this pool is woken, or to be made.
+    pub(super) fn wakes_in_stream(&mut self, pool: PoolId) {
+        let (now, last) = (self.now, self.counted_time(self.now));
+        let stream = self.ledger.streams.get(&pool).filter(|stream| last - stream.last <= PAUSE);
+        let began = stream.map_or(now, |stream| stream.began);
+        let patience = now.since(began).clamp(AFTER_A_PAUSE, IN_A_STREAM);
+        self.ledger.streams.insert(pool, Stream { began, last, patience });
+    }
+
     /// An item was put on the list of its pool.
     pub(super) fn begins_to_wait(&mut self, item: ItemId) {
         let gate = &self.gates[self.gate_of(item)];
@@ -127,11 +157,16 @@ impl Machine {
         }
     }
 
-    /// How long the manager lets whoever is woken in this class be late at the moment.
+    /// How late workers of this pool's class may be that were woken last, at the most patient of its pools.
     fn patience_of(&self, pool: PoolId) -> Duration {
         let class = self.class_of(pool);
-        let others = (0..self.pools.len()).filter(|other| self.class_of(*other) == class);
-        others.map(|other| self.pools[other].stall.patience()).max().unwrap_or(STALL)
+        let now = self.counted_time(self.now);
+        let streams = self
+            .ledger
+            .streams
+            .iter()
+            .filter(|(other, stream)| self.class_of(**other) == class && now - stream.last <= PAUSE);
+        streams.map(|(_, stream)| stream.patience).max().unwrap_or(AFTER_A_PAUSE)
     }
 
     /// A worker of another pool has taken `item` from `home`.
@@ -147,7 +182,7 @@ impl Machine {
         }
         let pool = &self.pools[home];
         let on_their_way = self.on_their_way(pool);
-        let is_late = on_their_way.iter().any(|since| self.now.since(*since) >= STALL);
+        let is_late = on_their_way.iter().any(|since| self.now.since(*since) >= AFTER_A_PAUSE);
         let counted = self.counted(pool);
         let target = pool.word.target().expect("only managed pools share");
         let full = counted + on_their_way.len() as u64 >= target;

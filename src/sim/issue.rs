@@ -176,6 +176,7 @@ impl Machine {
             self.pools[pool].errands.push(home);
         }
         if self.pools[pool].seat.is_some() {
+            self.wakes_in_stream(pool);
             if let Some(at) = self.pools[pool].stall.woke(self.now) {
                 self.manager.stall(pool, at);
             }

@@ -1,6 +1,8 @@
 //! Random loads on machines of several caches, whose pods take each other's items.
 //!
 //! As in `random`: `CMWQ_SIM_RUNS` sets the number of runs, `CMWQ_SIM_SEED=n` runs one again and prints every step.
+//!
+//! Red under: `came-strikes-out-the-last`, `ease-asks-for-no-look`, `ease-leaves-it-stalled`.
 
 #![forbid(unsafe_code)]
 
