@@ -1,10 +1,10 @@
 //! Non-strict scopes: items start in their issuer's pod as long as it can take them, and elsewhere if it cannot.
 //!
-//! The machine has two pods of one CPU each. Where an item could wait for ever if nobody took it, the test lets it: what
-//! holds the home pod waits for that very item.
+//! The machine has two pods of one CPU each. What holds the home pod waits for an item that only the other pod can take. So
+//! an item that does not move never starts, and [`joined`] says so.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use cmwq::observe::PoolSnapshot;
@@ -52,6 +52,15 @@ fn is_at_home() -> bool {
 /// The CPUs of the pod in which the calling item runs.
 fn here(executor: &Executor) -> String {
     pool(executor, &current_pool()).cpus.to_string()
+}
+
+/// The result of an item that has to end soon.
+#[track_caller]
+fn joined<T>(item: JoinHandle<T>) -> T {
+    match item.join_timeout(SOON) {
+        Ok(result) => result.unwrap(),
+        Err(_) => panic!("the item does not end: it, or one that it waits for, stays where it cannot start"),
+    }
 }
 
 /// Something that holds its pod until the door opens, and has begun.
@@ -110,8 +119,8 @@ fn an_item_behind_one_that_waits_for_it_starts_in_the_other_pod() {
             });
             (first, second.unwrap())
         });
-        let second = second.join().unwrap();
-        first.join().unwrap();
+        let second = joined(second);
+        joined(first);
         assert!(second == "1" || queue.counters().stolen >= round, "it could not start in the full pod 0");
     }
 }
@@ -168,10 +177,10 @@ fn a_pod_that_gets_room_takes_what_waits_elsewhere() {
             block.open();
             ((there.unwrap(), home), (blocked, waits))
         });
-        item.join().unwrap();
+        joined(item);
         item_door.open();
-        held.0.join().unwrap();
-        held.1.join().unwrap();
+        joined(held.0);
+        joined(held.1);
     }
     assert!(queue.counters().stolen >= 2);
 }
@@ -201,8 +210,8 @@ fn what_a_pod_filled_by_returning_items_cannot_take_goes_elsewhere() {
             sleep.open();
             let open = hold.clone();
             let second = queue.spawn(move || open.open()).unwrap();
-            first.join().unwrap();
-            second.join().unwrap();
+            joined(first);
+            joined(second);
         });
     }
 }
@@ -215,7 +224,7 @@ fn a_placed_item_stays_in_its_pod_and_keeps_nobody_else_there() {
     let queue = queue(&executor, false);
     at_home(|| {
         let (door, first) = hold(|item| queue.spawn_on(0, item).unwrap());
-        let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let order = Arc::new(Mutex::new(Vec::new()));
         let placed = |n: usize| {
             let (executor, order) = (executor.clone(), Arc::clone(&order));
             let item = move || {
@@ -228,7 +237,7 @@ fn a_placed_item_stays_in_its_pod_and_keeps_nobody_else_there() {
         let its_executor = executor.clone();
         let leaves = queue.spawn(move || here(&its_executor)).unwrap();
         let last = placed(3);
-        assert_eq!(leaves.join().unwrap(), "1", "only there was room");
+        assert_eq!(joined(leaves), "1", "only there was room");
         assert!(stay.iter().all(|item| !item.is_finished()) && !last.is_finished());
         door.open();
         first.join().unwrap();
@@ -259,77 +268,118 @@ fn an_item_whose_pod_was_given_to_a_stolen_one_goes_elsewhere_in_turn() {
         let displaced = told.recv_timeout(SOON).unwrap();
         door.open();
         home.join().unwrap();
-        assert_eq!(displaced.join().unwrap(), "0", "only there was room, once the first one had ended");
+        assert_eq!(joined(displaced), "0", "only there was room, once the first one had ended");
         long_door.open();
         long.join().unwrap();
     });
 }
 
-/// spec: A3 (also when the home pod's CPU is taken by a spinning issuer): best of many rounds, since this machine may
-/// have others on it.
+/// spec: A3 (elsewhere after the bound): whatever keeps the worker that was woken for an item from coming.
 #[test]
-fn an_item_of_an_issuer_that_goes_on_spinning_starts_elsewhere() {
+fn an_item_whose_worker_does_not_come_starts_elsewhere() {
     let _limit = time_limit();
-    let (executor, _) = two_pods();
+    let (builder, _) = builder("l3:2 core:1 pu:1");
+    let (door, first) = (Door::default(), Arc::new(OnceLock::new()));
+    // The first worker that is asked for is that of the home pod. It gets stuck on its way.
+    let (wait, asked_for) = (door.clone(), Arc::clone(&first));
+    let asks = move |name: &str| {
+        if !name.ends_with("/manager") {
+            asked_for.get_or_init(|| name.to_owned());
+        }
+        Ok(())
+    };
+    let starts = move || {
+        if std::thread::current().name() == first.get().map(String::as_str) {
+            wait.wait_unguarded();
+        }
+    };
+    let executor = unseen(builder.before_spawn(asks).on_thread_start(starts)).build().unwrap();
     let queue = queue(&executor, false);
+    let its_executor = executor.clone();
+    let item = at_home(|| queue.spawn(move || here(&its_executor)).unwrap());
+    assert_eq!(joined(item), "1");
+    assert_eq!((queue.counters().home(), queue.counters().stolen), (0, 1));
+    door.open();
+}
+
+/// Raises the flag when dropped, also by a panic.
+struct Raised<'a>(&'a AtomicBool);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A queue whose workers run after everybody else: where another thread keeps their CPU, they do not get it for long.
+fn queue_of_patient_workers(executor: &Executor) -> WorkQueue {
+    let queue = WorkQueue::new("q").attrs(Attrs::new().nice(19)).build_on(executor).unwrap();
     // Both pools have their workers.
     for cpu in [0, 1] {
         queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
     }
-    let waited = at_home(|| {
-        let mut waited: Vec<Duration> = (0..30)
-            .map(|_| {
-                let began = Arc::new(AtomicBool::new(false));
-                let flag = Arc::clone(&began);
-                let queued = Instant::now();
-                let item = queue.spawn(move || flag.store(true, Ordering::SeqCst)).unwrap();
-                while !began.load(Ordering::SeqCst) {
-                    std::hint::spin_loop();
-                }
-                let waited = queued.elapsed();
-                item.join().unwrap();
-                waited
-            })
-            .collect();
-        waited.sort();
-        waited
-    });
-    println!("waited {:?} (median), {:?} at most; {:?}", waited[15], waited[29], queue.counters());
-    assert!(waited[3] <= Duration::from_millis(10), "{waited:?}");
+    queue
 }
 
-/// spec: A3 (another process): somebody else burns the home pod's CPU. Best of many rounds, as above.
+/// Queues one item after the other, until one was stolen. Others got a CPU at home before that: another process may keep the
+/// sibling's CPU as well. `round`: how long an item waited.
+fn until_one_is_stolen(executor: &Executor, queue: &WorkQueue, mut round: impl FnMut() -> Duration) {
+    let (begin, mut waited) = (Instant::now(), Vec::new());
+    let is_stolen = || queue.counters().stolen > 0 || executor.dump().portable;
+    while waited.len() < 30 || !is_stolen() {
+        waited.push(round());
+        assert!(begin.elapsed() < SOON || is_stolen(), "no item was stolen: {waited:?}");
+    }
+    waited.sort();
+    let (median, longest) = (waited[waited.len() / 2], waited[waited.len() - 1]);
+    println!("waited {median:?} (median), {longest:?} at most; {:?}", queue.counters());
+}
+
+/// spec: A3 (also when the home pod's CPU is taken by a spinning issuer)
+#[test]
+fn an_item_of_an_issuer_that_goes_on_spinning_starts_elsewhere() {
+    let _limit = time_limit();
+    let (executor, _) = two_pods();
+    let queue = queue_of_patient_workers(&executor);
+    let round = || {
+        let began = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&began);
+        let queued = Instant::now();
+        let item = queue.spawn(move || flag.store(true, Ordering::SeqCst)).unwrap();
+        while !began.load(Ordering::SeqCst) {
+            std::hint::spin_loop();
+        }
+        let waited = queued.elapsed();
+        item.join().unwrap();
+        waited
+    };
+    at_home(|| until_one_is_stolen(&executor, &queue, round));
+}
+
+/// spec: A3 (another process): another thread burns the home pod's CPU.
 #[test]
 fn an_item_whose_cpu_is_taken_by_others_starts_elsewhere() {
     let _limit = time_limit();
     let (executor, _) = two_pods();
-    let queue = queue(&executor, false);
-    for cpu in [0, 1] {
-        queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
-    }
+    let queue = queue_of_patient_workers(&executor);
     let over = &AtomicBool::new(false);
-    let mut waited: Vec<Duration> = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let neighbour = move || {
             while !over.load(Ordering::SeqCst) {
                 std::hint::spin_loop();
             }
         };
         scope.spawn(move || at_home(neighbour));
-        let round = |_| {
-            let queue = &queue;
+        let round = || {
             let item = at_home(|| {
                 let queued = Instant::now();
                 queue.spawn(move || queued.elapsed()).unwrap()
             });
             item.join().unwrap()
         };
-        let waited = (0..30).map(round).collect();
-        over.store(true, Ordering::SeqCst);
-        waited
+        let _ends = Raised(over);
+        until_one_is_stolen(&executor, &queue, round);
     });
-    waited.sort();
-    println!("waited {:?} (median), {:?} at most; {:?}", waited[15], waited[29], queue.counters());
-    assert!(waited[3] <= Duration::from_millis(10), "{waited:?}");
 }
 
 /// spec: A3, W8: a batch wakes who it needs, one after the other.
@@ -350,7 +400,7 @@ fn a_batch_queued_from_one_pod_is_run_by_all() {
             }
         };
         let items = queue.spawn_batch((0..8).map(item)).unwrap();
-        items.into_iter().for_each(|item| item.join().unwrap());
+        items.into_iter().for_each(joined);
     }
 }
 

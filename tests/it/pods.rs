@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use cmwq::{AffinityScope, Attrs, CpuSet, WorkQueue};
-use rustix::thread::{gettid, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-use crate::support::{builder, current_pool, eventually, own_status, pool, time_limit};
+use crate::support::{PATIENCE, builder, current_pool, eventually, own_status, pool, time_limit};
 
 /// The CPUs of the pools that serve a queue, once it was used from every CPU.
 fn pods_of(shape: &str, attrs: Attrs) -> String {
@@ -107,5 +108,44 @@ fn workers_that_the_system_has_let_go_are_bound_again() {
             let bound = sched_getaffinity(Some(worker)).unwrap();
             bound.count() == 1 && bound.is_set(cpu)
         });
+    }
+}
+
+/// spec: A2 (what happens while a CPU is lost is bounded): strict items begin where the system has put their worker, until
+/// the manager's next look, and in their pod from then on.
+#[test]
+fn strict_items_return_to_their_pod_after_the_system_has_moved_their_worker() {
+    let _limit = time_limit();
+    let executor = cmwq::Executor::builder().build().unwrap();
+    let (home, elsewhere) = (executor.cpus().first().unwrap(), executor.cpus().iter().last().unwrap());
+    if home == elsewhere || executor.dump().portable {
+        return eprintln!("SKIPPED: on one CPU, or without pinning, there is no elsewhere");
+    }
+    let mut other = rustix::thread::CpuSet::new();
+    other.set(elsewhere);
+    let strict = Attrs::new().scope(AffinityScope::Cpu).strict(true);
+    let queue = WorkQueue::new("q").attrs(strict).build_on(&executor).unwrap();
+    for _ in 0..3 {
+        // As a cpuset that is changed overwrites what threads are bound to.
+        let moved = move || {
+            sched_setaffinity(None, &other).unwrap();
+            gettid()
+        };
+        let worker = queue.spawn_on(home, moved).unwrap().join().unwrap();
+        let is_bound = || {
+            let bound = sched_getaffinity(Some(worker)).unwrap();
+            bound.count() == 1 && bound.is_set(home)
+        };
+        let begin = Instant::now();
+        let mut strays = 0;
+        while !is_bound() {
+            strays += usize::from(queue.spawn_on(home, sched_getcpu).unwrap().join().unwrap() != home);
+            // The manager looks every 400 ms. This machine may be busy.
+            assert!(begin.elapsed() < 10 * PATIENCE, "after {strays} items outside of their pod");
+        }
+        println!("{strays} items began outside of their pod, for {:?}", begin.elapsed());
+        for _ in 0..100 {
+            assert_eq!(queue.spawn_on(home, sched_getcpu).unwrap().join().unwrap(), home);
+        }
     }
 }
