@@ -3,6 +3,8 @@
 //! `cargo test` builds the examples; `cargo test --test checksum` alone does not.
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
@@ -10,6 +12,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use common::{output, skip};
 
 const EMPTY: &str = "cf83e1357eefb8bdf1542850d66d8007d620e4050b5715dc83f4a921d36ce9ce\
                      47d0d13c5d85f2b0ff8318d2877eec2f63b931bd47417a81a538327af927da3e";
@@ -32,7 +36,10 @@ fn sha512sum(directory: &Path) -> Option<Command> {
     let number = version.as_deref().unwrap_or("").lines().next().and_then(|line| line.split(' ').next_back());
     let major = number.and_then(|number| number.split('.').next()?.parse::<u32>().ok());
     if major.is_none_or(|major| major < 9) {
-        eprintln!("SKIPPED: comparing needs the sha512sum of GNU coreutils 9 or later, found {version:?}");
+        skip(
+            "coreutils",
+            format_args!("the reference is sha512sum of GNU coreutils 9 or later, not {version:?}"),
+        );
         return None;
     }
     let mut command = Command::new("sha512sum");
@@ -91,14 +98,13 @@ fn odd_tree(directory: &Path) -> Vec<OsString> {
     for (to, link) in [("nowhere", "dangling"), ("..", "sub/loop"), ("plain", "link to a file")] {
         symlink(to, tree.join(link)).expect("a link is made");
     }
-    let fifo = Command::new("mkfifo").arg(tree.join("fifo")).status().expect("mkfifo runs");
-    assert!(fifo.success());
+    rustix::fs::mkfifoat(rustix::fs::CWD, tree.join("fifo"), rustix::fs::Mode::RUSR).expect("a fifo is made");
     names.sort();
     names
 }
 
 fn run(command: &mut Command) -> Output {
-    command.output().expect("the program runs")
+    output(command).expect("the program runs")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -200,8 +206,7 @@ fn a_file_that_cannot_be_read_is_told_and_the_others_go_on() {
     write(directory.join("closed"), "");
     fs::set_permissions(directory.join("closed"), fs::Permissions::from_mode(0o000)).expect("it is ours");
     if fs::File::open(directory.join("closed")).is_ok() {
-        eprintln!("SKIPPED: a file without permissions: this user may read everything");
-        return;
+        return skip("root", "this user may read a file without permissions");
     }
     let ours = run(checksum(&directory).arg("."));
     assert_eq!(text(&ours.stdout), format!("{EMPTY}  ./good\n"));

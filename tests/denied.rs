@@ -12,7 +12,9 @@
     reason = "tests stand in for a user, who has the standard library"
 )]
 
-use std::io::{self, Write};
+mod common;
+
+use std::io;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, mpsc};
@@ -22,6 +24,8 @@ use std::time::{Duration, Instant};
 use cmwq::{Detection, Executor, ExecutorBuilder, TopologySource, WorkQueue};
 use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use common::{output, skip};
 
 /// Tells the process that it is the limited one.
 const CHILD: &str = "CMWQ_TEST_DENIED";
@@ -91,8 +95,7 @@ fn can_refuse() -> bool {
     match thread::spawn(|| refuse(libc::SYS_perf_event_open, libc::EPERM)).join().unwrap() {
         Ok(()) => true,
         Err(error) => {
-            // Not captured by the test harness, which shows nothing of a test that passes.
-            let _best_effort = writeln!(io::stderr(), "SKIPPED: no seccomp filter: {error}");
+            skip("no-seccomp", format_args!("no filter can be set: {error}"));
             false
         }
     }
@@ -119,8 +122,13 @@ fn refused_later(asked: Detection, call: libc::c_long, number: i32) -> Executor 
     builder(asked).before_spawn(hook).build().unwrap()
 }
 
+/// Are threads looked at here? If not, this says so.
 fn sees(executor: &Executor) -> bool {
-    !executor.dump().portable
+    let sees = !executor.dump().portable;
+    if !sees {
+        skip("portable", "no thread is looked at");
+    }
+    sees
 }
 
 /// spec: S1 (EACCES, EPERM, ENOSYS, EMFILE fall back to sampling, told in the dump)
@@ -197,7 +205,7 @@ fn runs_in_a_process_of_its_own(test: &str) -> bool {
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args([test, "--exact", "--nocapture"]).env(CHILD, "1");
-    let output = child.output().unwrap();
+    let output = output(&mut child).unwrap();
     let passed = String::from_utf8_lossy(&output.stdout).contains("1 passed");
     assert!(output.status.success() && passed, "{output:?}");
     false

@@ -6,6 +6,8 @@
 #![cfg(all(target_os = "linux", not(cmwq_portable)))]
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
@@ -19,6 +21,8 @@ use std::time::{Duration, Instant};
 use cmwq::{AffinityScope, Attrs, CpuSet, Detection, Executor, TopologySource, WorkQueue};
 use rustix::process::{Pid, getpid};
 
+use common::{output, skip};
+
 /// Tells the process that it is the one whose CPUs change; with a cgroup, also which.
 const CHILD: &str = "CMWQ_TEST_ENVIRONMENT";
 
@@ -29,11 +33,6 @@ const NOTICED: Duration = Duration::from_secs(5);
 
 /// Longer than the manager waits between two looks.
 const A_WHILE: Duration = Duration::from_millis(1200);
-
-/// Not captured by the test harness, which shows nothing of a test that passes.
-fn skip(because: impl fmt::Display) {
-    let _best_effort = writeln!(io::stderr(), "SKIPPED: {because}");
-}
 
 /// What the test's own process was told, if this is it. It does not live long.
 fn told() -> Option<PathBuf> {
@@ -48,10 +47,19 @@ fn told() -> Option<PathBuf> {
 
 fn passes_in_a_process(test: &str, told: &Path) {
     let mut child = Command::new(std::env::current_exe().unwrap());
-    let output = child.args([test, "--exact", "--nocapture"]).env(CHILD, told).output().unwrap();
+    let output = output(child.args([test, "--exact", "--nocapture"]).env(CHILD, told)).unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let passed = text(&output.stdout).contains("1 passed");
     assert!(output.status.success() && passed, "{}{}", text(&output.stdout), text(&output.stderr));
+}
+
+/// Says so, if the process has one CPU only.
+fn has_one_cpu() -> bool {
+    let one = own_cpus().len() < 2;
+    if one {
+        skip("one-cpu", "none of the process's CPUs can be taken away");
+    }
+    one
 }
 
 #[track_caller]
@@ -216,10 +224,10 @@ fn workers_follow(topology: TopologySource, set: impl Fn(&CpuSet)) {
 #[test]
 fn workers_follow_the_affinity_of_the_process() {
     let test = "workers_follow_the_affinity_of_the_process";
-    let Some(_) = told() else { return passes_in_a_process(test, Path::new("affinity")) };
-    if own_cpus().len() < 2 {
-        return skip("the process has one CPU only, none of which can be taken away");
+    if has_one_cpu() {
+        return;
     }
+    let Some(_) = told() else { return passes_in_a_process(test, Path::new("affinity")) };
     workers_follow(TopologySource::Probe, set_own_cpus);
 }
 
@@ -227,10 +235,10 @@ fn workers_follow_the_affinity_of_the_process() {
 #[test]
 fn workers_of_a_made_up_topology_follow_the_affinity_of_the_process() {
     let test = "workers_of_a_made_up_topology_follow_the_affinity_of_the_process";
-    let Some(_) = told() else { return passes_in_a_process(test, Path::new("affinity")) };
-    if own_cpus().len() < 2 {
-        return skip("the process has one CPU only, none of which can be taken away");
+    if has_one_cpu() {
+        return;
     }
+    let Some(_) = told() else { return passes_in_a_process(test, Path::new("affinity")) };
     workers_follow(TopologySource::Synthetic("l3:2 core:4 pu:1".into()), set_own_cpus);
 }
 
@@ -239,8 +247,8 @@ fn workers_of_a_made_up_topology_follow_the_affinity_of_the_process() {
 fn workers_follow_the_cpuset_of_the_process() {
     let Some(told) = told() else {
         let all = own_cpus();
-        if all.len() < 2 {
-            return skip("the process has one CPU only, none of which can be taken away");
+        if has_one_cpu() {
+            return;
         }
         let made = Group::make("cpuset", |group, above| {
             let mems = fs::read_to_string(above.join("cpuset.mems"));
@@ -249,7 +257,7 @@ fn workers_follow_the_cpuset_of_the_process() {
         });
         return match made {
             Ok(group) => passes_in_a_process("workers_follow_the_cpuset_of_the_process", &group.0),
-            Err(error) => skip(format_args!("a cpuset cannot be made: {error}")),
+            Err(error) => skip("no-cpuset", format_args!("a cpuset cannot be made: {error}")),
         };
     };
     enter(&told);
@@ -262,11 +270,11 @@ fn workers_follow_the_cpuset_of_the_process() {
 #[test]
 fn rescuers_follow_the_affinity_of_the_process() {
     let test = "rescuers_follow_the_affinity_of_the_process";
+    if has_one_cpu() {
+        return;
+    }
     let Some(_) = told() else { return passes_in_a_process(test, Path::new("rescuer")) };
     let all = own_cpus();
-    if all.len() < 2 {
-        return skip("the process has one CPU only, none of which can be taken away");
-    }
     let no_worker = |name: &str| match name.ends_with("/manager") || name.ends_with("/R-q") {
         true => Ok(()),
         false => Err(io::Error::other("no workers in this test")),
@@ -292,11 +300,11 @@ fn rescuers_follow_the_affinity_of_the_process() {
 #[test]
 fn nobody_is_brought_home_to_a_lost_cpu() {
     let test = "nobody_is_brought_home_to_a_lost_cpu";
+    if has_one_cpu() {
+        return;
+    }
     let Some(_) = told() else { return passes_in_a_process(test, Path::new("home")) };
     let all = own_cpus();
-    if all.len() < 2 {
-        return skip("the process has one CPU only, none of which can be taken away");
-    }
     let executor = Executor::builder().thread_name_prefix(PREFIX).build().unwrap();
     let attrs = Attrs::new().scope(AffinityScope::Cpu);
     let queue = WorkQueue::unbound("q").attrs(attrs).build_on(&executor).unwrap();
@@ -395,7 +403,7 @@ fn managed_pools_follow_the_quota_of_the_process() {
         let made = Group::make("cpu", |group, _| set_quota(group, None));
         return match made {
             Ok(group) => passes_in_a_process("managed_pools_follow_the_quota_of_the_process", &group.0),
-            Err(error) => skip(format_args!("a cgroup with a CPU quota cannot be made: {error}")),
+            Err(error) => skip("no-quota", format_args!("a cgroup with a CPU quota cannot be made: {error}")),
         };
     };
     enter(&group);

@@ -10,6 +10,8 @@
     reason = "tests stand in for a user, who has the standard library"
 )]
 
+mod common;
+
 use std::cell::RefCell;
 use std::io::Read as _;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -62,7 +64,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if !cfg!(target_os = "linux") {
-        println!("skipped: what happens to threads at exit is known of Linux only");
+        common::skip("portable", "what happens to threads at exit is known of Linux only");
         return ExitCode::SUCCESS;
     }
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();

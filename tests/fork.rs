@@ -10,6 +10,8 @@
     reason = "tests stand in for a user, who has the standard library"
 )]
 
+mod common;
+
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -544,7 +546,7 @@ fn whoever_sleeps_is_found_before_and_after_a_fork() {
     let _turn = my_turn();
     let executor = executor();
     if executor.dump().portable {
-        return;
+        return common::skip("portable", "no thread is looked at");
     }
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let cpu = executor.cpus().iter().next().unwrap();

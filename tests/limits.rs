@@ -5,9 +5,10 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
-use std::fmt;
+mod common;
+
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -18,6 +19,8 @@ use cmwq::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use common::{output, skip};
+
 /// Tells the process that it is the limited one; in a cgroup, also which.
 const CHILD: &str = "CMWQ_TEST_LIMITED";
 
@@ -25,11 +28,6 @@ const CHILD: &str = "CMWQ_TEST_LIMITED";
 const NOBODY_ELSE: u32 = 3_141_592;
 
 const SOON: Duration = Duration::from_secs(20);
-
-/// Not captured by the test harness, which shows nothing of a test that passes.
-fn skip(because: impl fmt::Display) {
-    let _best_effort = writeln!(io::stderr(), "SKIPPED: {because}");
-}
 
 fn child(test: &str, value: &str) -> Command {
     let mut child = Command::new(std::env::current_exe().unwrap());
@@ -64,11 +62,11 @@ fn under_a_limit_on_the_users_threads() {
     if rustix::process::geteuid().is_root() {
         child.uid(NOBODY_ELSE).gid(NOBODY_ELSE);
     } else {
-        return skip("RLIMIT_NPROC: only root can become a user whom nobody else is");
+        return skip("user", "RLIMIT_NPROC: only root can become a user whom nobody else is");
     }
-    match child.current_dir("/").output() {
+    match output(child.current_dir("/")) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            skip(format_args!("RLIMIT_NPROC: another user cannot run this test: {error}"));
+            skip("unreachable", format_args!("RLIMIT_NPROC: another user cannot run this test: {error}"));
         }
         output => assert_passed(&output.unwrap()),
     }
@@ -89,10 +87,10 @@ fn in_a_cgroup_that_limits_threads() {
     }
     let group = match Group::make() {
         Ok(group) => group,
-        Err(error) => return skip(format_args!("a pids cgroup cannot be made: {error}")),
+        Err(error) => return skip("no-pids", format_args!("a pids cgroup cannot be made: {error}")),
     };
     let path = group.0.to_str().unwrap().to_owned();
-    assert_passed(&child("in_a_cgroup_that_limits_threads", &path).output().unwrap());
+    assert_passed(&output(&mut child("in_a_cgroup_that_limits_threads", &path)).unwrap());
 }
 
 /// A cgroup of this test's own.

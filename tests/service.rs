@@ -5,17 +5,26 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
+mod common;
+
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 
+use common::output;
+use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha512};
 
-/// The running example. Killed when the test ends.
+/// Longer than any of these tests takes, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The running example. Killed when the test ends, or takes too long, so that its output ends.
 struct Service {
     process: Child,
+    _watch: Sender<()>,
     output: BufReader<ChildStdout>,
     address: String,
 }
@@ -32,16 +41,22 @@ impl Service {
             .stdout(Stdio::piped())
             .spawn()
             .expect("it runs");
+        let pid = Pid::from_child(&process);
+        let (watch, over) = mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            if over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                let _ended_already = kill_process(pid, Signal::KILL);
+            }
+        });
         let mut output = BufReader::new(process.stdout.take().expect("it is a pipe"));
         let mut line = String::new();
         output.read_line(&mut line).expect("it says where it listens");
         let address = line.trim_end().strip_prefix("listening on http://").expect("an address").to_owned();
-        Self { process, output, address }
+        Self { process, _watch: watch, output, address }
     }
 
     fn terminate(&self) {
-        let sent = Command::new("kill").args(["-TERM", &self.process.id().to_string()]).status();
-        assert!(sent.expect("kill runs").success());
+        kill_process(Pid::from_child(&self.process), Signal::TERM).expect("it is there");
     }
 
     /// Waits for the end. Returns the final account: accepted and finished.
@@ -196,7 +211,7 @@ fn what_makes_no_sense_is_refused() {
     ] {
         let test = std::env::current_exe().expect("a test knows where it is");
         let program = test.ancestors().nth(2).expect("a test lies two levels deep").join("examples/service");
-        let output = Command::new(program).args(arguments).output().expect("it runs");
+        let output = output(Command::new(program).args(arguments)).expect("it runs");
         assert!(
             !output.status.success() && !output.stderr.is_empty() && output.stdout.is_empty(),
             "{output:?}"

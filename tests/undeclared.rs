@@ -5,9 +5,13 @@
 //! `cargo test` builds the examples; `cargo test --test undeclared` alone does not.
 #![cfg(all(target_os = "linux", not(cmwq_portable)))]
 
+mod common;
+
 use std::process::{Command, Output};
 
 use serde_json::Value;
+
+use common::output;
 
 const FIGURES: [&str; 8] = ["block", "mixed", "dependency", "compute", "idle", "crowd", "hog", "service"];
 
@@ -17,7 +21,7 @@ fn undeclared(arguments: &[&str]) -> Output {
     let built = test.ancestors().nth(2).expect("a test lies two levels deep");
     let program = built.join("examples/undeclared");
     assert!(program.exists(), "{} is missing: cargo build --example undeclared", program.display());
-    Command::new(program).args(arguments).output().expect("it runs")
+    output(Command::new(program).args(arguments)).expect("it runs")
 }
 
 fn measured(arguments: &[&str]) -> Value {

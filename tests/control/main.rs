@@ -12,6 +12,8 @@
 
 mod answers;
 mod changes;
+#[path = "../common/mod.rs"]
+mod common;
 mod hostile;
 mod load;
 mod places;

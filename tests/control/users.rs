@@ -10,21 +10,25 @@ use std::process::Stdio;
 use cmwq::Executor;
 use cmwq::control::{Client, ClientError, ErrorKind, Server};
 
+use crate::common::{output, skip};
+
 use super::{Raw, Served, assert_passed, child, eventually, refused_as, told};
 
 /// Users whom nobody else is.
 const STRANGERS: [u32; 2] = [3_141_592, 2_718_281];
 
-fn skip(because: &str) {
-    // Not captured by the test harness, which shows nothing of a test that passes.
-    let _best_effort = writeln!(std::io::stderr(), "SKIPPED: {because}");
-}
-
-/// Can another user start this program?
-fn is_reachable() -> bool {
+/// Can this test be another user, who can start this program? If not, it says so.
+fn can_be_another() -> bool {
+    if !rustix::process::geteuid().is_root() {
+        skip("user", "only root can be another user");
+        return false;
+    }
     let mut probe = std::process::Command::new(std::env::current_exe().unwrap());
-    let probe = probe.arg("--list").stdout(Stdio::null()).stderr(Stdio::null()).uid(STRANGERS[0]);
-    probe.status().is_ok_and(|status| status.success())
+    let starts = output(probe.arg("--list").uid(STRANGERS[0])).is_ok_and(|output| output.status.success());
+    if !starts {
+        skip("unreachable", "another user cannot start this program");
+    }
+    starts
 }
 
 /// Lets everybody reach a socket, as nobody should.
@@ -50,14 +54,14 @@ fn another_user_is_refused_even_if_he_reaches_the_socket() {
         assert_eq!(rest, "", "and nothing comes after it");
         return;
     }
-    if !rustix::process::geteuid().is_root() || !is_reachable() {
-        return skip("only root can be somebody else, who must be able to start this program");
+    if !can_be_another() {
+        return;
     }
     let served = Served::new("core:1 pu:1");
     let path = served.server.path();
     open_to_all(path);
     for _ in 0..3 {
-        assert_passed(&child(TEST, path).uid(STRANGERS[0]).output().unwrap());
+        assert_passed(&output(child(TEST, path).uid(STRANGERS[0])).unwrap());
     }
     served.is_well();
 }
@@ -81,8 +85,8 @@ fn root_is_served_and_strangers_are_not_trusted() {
         assert!(Raw::connect(Path::new(&path)).hear().contains("forbidden"));
         return;
     }
-    if !rustix::process::geteuid().is_root() || !is_reachable() {
-        return skip("only root can be somebody else, who must be able to start this program");
+    if !can_be_another() {
+        return;
     }
     let folder = super::Folder::new();
     std::os::unix::fs::chown(&folder.0, Some(STRANGERS[0]), None).unwrap();
@@ -92,7 +96,7 @@ fn root_is_served_and_strangers_are_not_trusted() {
     eventually("it serves", || Client::connect(&path).is_ok_and(|mut client| client.hello().is_ok()));
     assert_eq!(Client::connect(&path).unwrap().hello().unwrap().pid, server.id(), "root is served");
     assert!(Client::connect(&path).unwrap().dump().is_ok());
-    let output = child(TEST, &path).uid(STRANGERS[1]).output().unwrap();
+    let output = output(child(TEST, &path).uid(STRANGERS[1])).unwrap();
     server.kill().unwrap();
     server.wait().unwrap();
     assert_passed(&output);

@@ -8,7 +8,8 @@ use cmwq::{Counters, Executor, JoinHandle, Work, WorkQueue};
 
 use crate::support::{
     Door, SOON, Spawns, a_blocked_item_lets_another_one_in, all_kinds, begun_on, builder, bump, burn, cpus,
-    eventually, falls_quiet, held, on_each_executor, one_cpu, one_cpu_unseen, stress, time_limit, unseen,
+    eventually, falls_quiet, held, is_portable, on_each_executor, one_cpu, one_cpu_unseen, stress,
+    time_limit, unseen,
 };
 
 /// Is it wrong by so much at most?
@@ -162,7 +163,7 @@ fn what_the_detector_finds_is_credited_to_the_queue() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:1 pu:1");
     let executor = builder.build().unwrap();
-    if executor.dump().portable {
+    if is_portable(&executor) {
         return;
     }
     let queues =
@@ -303,8 +304,9 @@ fn numbers_only_grow_and_agree_while_work_goes_on() {
 }
 
 /// Does the system tell what CPU time threads use?
+#[track_caller]
 fn knows_cpu_time(executor: &Executor) -> bool {
-    !executor.dump().portable
+    !is_portable(executor)
 }
 
 /// spec: O1 (CPU time): while an item runs, and afterwards.

@@ -11,7 +11,7 @@ use cmwq::{Detection, Executor, WorkQueue, WorkQueueBuilder};
 
 use crate::support::{
     Crowd, Door, SOON, a_blocked_item_lets_another_one_in, builder, bump, burn, eventually, falls_quiet,
-    sleeps_of, time_limit,
+    is_portable, sleeps_of, time_limit,
 };
 
 /// All that look.
@@ -70,9 +70,10 @@ pub(crate) fn looking(mode: Detection) -> Option<Executor> {
     sees(&executor).then_some(executor)
 }
 
-/// Where threads are not shown, there is nothing to test.
+/// Where threads are not shown, there is nothing to test, which this says.
+#[track_caller]
 pub(crate) fn sees(executor: &Executor) -> bool {
-    !executor.dump().portable
+    !is_portable(executor)
 }
 
 /// The queues of which one item keeps the next one of its CPU waiting.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fastrand::Rng;
 
+use crate::common::output;
 use crate::support::time_limit;
 
 /// What runs there.
@@ -18,8 +19,10 @@ const SUBSET: [&str; 6] = [
     "executors::by_default_an_executor_uses_the_cpus_of_the_process",
 ];
 
-fn own_tests(command: &mut Command) -> std::io::Result<Output> {
-    command.args(SUBSET).env("CMWQ_STRESS", "0.5").output()
+/// Runs them in another process, which has the CPUs of the thread that calls this.
+fn own_tests() -> Output {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    output(command.args(SUBSET).env("CMWQ_STRESS", "0.5")).unwrap()
 }
 
 fn check(output: &Output) {
@@ -32,14 +35,12 @@ fn check(output: &Output) {
 #[test]
 fn the_stress_passes_on_one_cpu() {
     let _limit = time_limit();
-    let allowed = core_affinity::get_core_ids().unwrap();
-    let cpu = allowed[0].id.to_string();
-    let mut command = Command::new("taskset");
-    command.args(["-c", &cpu]).arg(std::env::current_exe().unwrap());
-    match own_tests(&mut command) {
-        Ok(output) => check(&output),
-        Err(error) => eprintln!("SKIPPED: taskset cannot be run: {error}"),
-    }
+    let cpu = core_affinity::get_core_ids().unwrap()[0];
+    let on_one_cpu = std::thread::spawn(move || {
+        assert!(core_affinity::set_for_current(cpu));
+        own_tests()
+    });
+    check(&on_one_cpu.join().unwrap());
 }
 
 /// spec: C1, C3, W3, F1: somebody else keeps every CPU busy, in bursts.
@@ -62,8 +63,8 @@ fn the_stress_passes_beside_a_busy_neighbour() {
             })
         })
         .collect();
-    let output = own_tests(&mut Command::new(std::env::current_exe().unwrap()));
+    let output = own_tests();
     over.store(true, Ordering::Relaxed);
     neighbours.into_iter().for_each(|neighbour| neighbour.join().unwrap());
-    check(&output.unwrap());
+    check(&output);
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cmwq::{Detection, Executor, WorkQueue, blocking, may_block};
 
 use crate::detection::{check_count, comes_to_rest};
-use crate::support::{Crowd, SOON, builder, bump, burn, eventually, pool, time_limit};
+use crate::support::{Crowd, SOON, builder, bump, burn, eventually, is_portable, pool, time_limit};
 
 /// An executor of one CPU, and how many workers it has made.
 fn counted(max_threads: Option<usize>) -> (Executor, Arc<AtomicUsize>) {
@@ -37,7 +37,7 @@ fn a_hog_lets_the_next_item_start() {
     let _limit = time_limit();
     for mode in [Detection::Sampling, Detection::Auto] {
         let executor = builder("core:1 pu:1").0.detection(mode).build().unwrap();
-        if executor.dump().portable {
+        if is_portable(&executor) {
             return;
         }
         for queue in [WorkQueue::per_cpu("q"), WorkQueue::per_cpu("h").high_priority()] {
@@ -89,7 +89,7 @@ fn items_that_compute_and_sleep_by_turns_end_in_the_right_count() {
 fn spinning_items_make_no_crowd() {
     let _limit = time_limit();
     let (executor, _) = counted(None);
-    if executor.dump().portable {
+    if is_portable(&executor) {
         return;
     }
     let spinners = WorkQueue::per_cpu("spinners").max_active(4).build_on(&executor).unwrap();
@@ -137,7 +137,7 @@ fn sleeping_items_grow_a_pool_up_to_max_active() {
     let _limit = time_limit();
     let (executor, made) = counted(None);
     let peak = sleep_together(&executor);
-    let least = if executor.dump().portable { 1 } else { 2 };
+    let least = if is_portable(&executor) { 1 } else { 2 };
     assert!((least..=64).contains(&peak), "{peak} at once");
     // One that keeps order, and one in reserve.
     let made = made.load(Ordering::SeqCst);

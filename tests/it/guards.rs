@@ -9,8 +9,8 @@ use std::time::Duration;
 use cmwq::{BlockingGuard, Executor, WorkQueue, blocking};
 
 use crate::support::{
-    Crowd, Door, a_blocked_item_lets_another_one_in, builder, burn, eventually, no_thread_of, one_cpu_unseen,
-    own_status, pool, time_limit, unseen,
+    Crowd, Door, a_blocked_item_lets_another_one_in, builder, burn, eventually, has_no_elsewhere,
+    no_thread_of, one_cpu_unseen, own_status, pool, time_limit, unseen,
 };
 
 thread_local! {
@@ -240,10 +240,10 @@ fn who_takes_the_place_of_a_blocked_worker_is_brought_to_its_cpu() {
     let cpus = core_affinity::get_core_ids().unwrap_or_default();
     for _ in 0..5 {
         let executor = unseen(builder("l3:1 core:2 pu:1").0).build().unwrap();
-        let ([left, taken, ..], false) = (cpus.as_slice(), executor.dump().portable) else {
-            return println!("SKIPPED: one CPU, or a system that binds nobody, has no elsewhere");
-        };
-        let (left, taken) = (*left, *taken);
+        if has_no_elsewhere(&executor) {
+            return;
+        }
+        let (left, taken) = (cpus[0], cpus[1]);
         let queue = WorkQueue::new("q").build_on(&executor).unwrap();
 
         // Three workers that stay there, and are idle last: whoever is not told otherwise begins there.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use cmwq::{Detection, Executor, Offender, WorkQueue};
+use cmwq::{Detection, Offender, WorkQueue};
 
-use crate::support::{Door, builder, burn, eventually, time_limit};
+use crate::support::{Door, builder, burn, eventually, is_portable, time_limit};
 
 fn count(offenders: &[Offender], item_type: &str) -> u64 {
     let of_type = offenders.iter().filter(|offender| offender.item_type.contains(item_type));
@@ -19,11 +19,6 @@ fn check(offenders: &[Offender]) {
 /// There, the library itself may sleep between the beginning of an item and its closure or its guard, and is found out.
 const YIELDS: bool = cfg!(cmwq_yields);
 
-/// Nothing is found here, on systems that do not show what threads do.
-fn is_blind(executor: &Executor) -> bool {
-    executor.dump().portable
-}
-
 /// An item that uses more CPU time than it should.
 fn computes() {
     burn(Duration::from_millis(60));
@@ -35,7 +30,7 @@ fn hogs_are_counted_by_type_and_let_others_start() {
     let _limit = time_limit();
     let executor = builder("core:1 pu:1").0.build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-    if is_blind(&executor) {
+    if is_portable(&executor) {
         return;
     }
     assert_eq!(executor.hogs(), []);
@@ -100,7 +95,7 @@ fn undeclared_blockers_are_counted_by_type() {
     let _limit = time_limit();
     let executor = builder("core:1 pu:1").0.detection(Detection::Sampling).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-    if is_blind(&executor) {
+    if is_portable(&executor) {
         return;
     }
     eventually("both kinds were found", || {
@@ -146,7 +141,7 @@ fn destructors_block_undeclared_as_well() {
     }
     let executor = builder("core:1 pu:1").0.build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-    if is_blind(&executor) {
+    if is_portable(&executor) {
         return;
     }
     fn leaves_something(slow: Slow) -> impl FnOnce() -> Slow + Send {

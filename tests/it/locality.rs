@@ -11,8 +11,8 @@ use cmwq::observe::PoolSnapshot;
 use cmwq::{AffinityScope, Attrs, Executor, JoinHandle, WorkQueue, blocking};
 
 use crate::support::{
-    Door, SOON, builder, current_pool, eventually, falls_quiet, own_nice, own_status, pool, time_limit,
-    unseen,
+    Door, SOON, builder, current_pool, eventually, falls_quiet, has_no_elsewhere, own_nice, own_status, pool,
+    time_limit, unseen,
 };
 
 /// Two pods of one CPU each, and the prefix of the threads' names.
@@ -407,11 +407,10 @@ fn a_batch_queued_from_one_pod_is_run_by_all() {
 /// spec: A2, A3 (plain unbound: threads move): one that was put elsewhere is brought home when it is woken.
 #[test]
 fn a_worker_that_the_system_has_moved_begins_at_home() {
-    let cpus = core_affinity::get_core_ids().unwrap_or_default();
     let _limit = time_limit();
     let (executor, _) = two_pods();
-    if cpus.len() < 2 || executor.dump().portable {
-        return println!("SKIPPED: one CPU, or a system that binds nobody, has no elsewhere");
+    if has_no_elsewhere(&executor) {
+        return;
     }
     let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
     at_home(|| {

@@ -13,6 +13,8 @@ mod bad_input;
 mod batches;
 mod bh;
 mod cancel;
+#[path = "../common/mod.rs"]
+mod common;
 mod concurrency;
 mod conformance;
 mod context;

@@ -8,7 +8,9 @@ use std::time::Instant;
 use cmwq::{AffinityScope, Attrs, CpuSet, WorkQueue};
 use rustix::thread::{gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-use crate::support::{PATIENCE, builder, current_pool, eventually, own_status, pool, time_limit};
+use crate::support::{
+    PATIENCE, builder, current_pool, eventually, has_no_elsewhere, own_status, pool, time_limit,
+};
 
 /// The CPUs of the pools that serve a queue, once it was used from every CPU.
 fn pods_of(shape: &str, attrs: Attrs) -> String {
@@ -89,8 +91,8 @@ fn workers_that_the_system_has_let_go_are_bound_again() {
     let _limit = time_limit();
     let executor = cmwq::Executor::builder().build().unwrap();
     let cpus = executor.cpus().clone();
-    if cpus.len() < 2 || executor.dump().portable {
-        return eprintln!("SKIPPED: on one CPU, or without pinning, nobody can be bound to more");
+    if has_no_elsewhere(&executor) {
+        return;
     }
     let all = cpus.iter().fold(rustix::thread::CpuSet::new(), |mut set, cpu| {
         set.set(cpu);

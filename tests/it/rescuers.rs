@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use cmwq::{BuildQueueError, Executor, JoinError, Work, WorkQueue, WorkQueueBuilder, is_rescuer};
 
 use crate::support::{
-    Crowd, Door, SOON, Spawns, builder, bump, eventually, falls_quiet, no_thread_of, own_status, pool,
-    sleeps_of, stress, thread_id, threads_of, time_limit, unseen,
+    Crowd, Door, SOON, Spawns, builder, bump, eventually, falls_quiet, has_no_elsewhere, no_thread_of,
+    own_status, pool, sleeps_of, stress, thread_id, threads_of, time_limit, unseen,
 };
 
 /// An executor that makes no worker, ever; its prefix; and who decides that.
@@ -220,7 +220,6 @@ fn a_rescuer_takes_turns_among_pools_in_distress() {
     let spawns = Spawns::failing(..);
     let builder = builder("core:2 pu:1").0.random_placement(4).before_spawn(spawns.hook());
     let executor = builder.build().unwrap();
-    let cpus = core_affinity::get_core_ids().unwrap().len();
     let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
     let served = Arc::new(Mutex::new(Vec::new()));
     let all_queued = Arc::new(AtomicBool::new(false));
@@ -238,8 +237,8 @@ fn a_rescuer_takes_turns_among_pools_in_distress() {
     all_queued.store(true, Ordering::SeqCst);
     queue.flush_timeout(SOON).unwrap();
     let served = served.lock().unwrap();
-    if cpus < 2 || executor.dump().portable {
-        eprintln!("SKIPPED in part: with one CPU, or without pinning, the place does not tell the pool");
+    // Otherwise the place does not tell the pool.
+    if has_no_elsewhere(&executor) {
         return;
     }
     // The rescuer is bound to the pool's CPU, so each place tells the pool.

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use cmwq::observe::PoolSnapshot;
 use cmwq::{Detection, Executor, ExecutorBuilder, JoinHandle, TopologySource, Work, WorkQueue};
 
+use crate::common::skip;
+
 /// Long enough for anything that happens at all, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
@@ -70,6 +72,26 @@ pub(crate) fn a_blocked_item_lets_another_one_in(queue: &WorkQueue) {
         door.wait();
     });
     outer.unwrap().join().unwrap();
+}
+
+/// Does this build see and bind threads? If not, the test says that it proves nothing.
+#[track_caller]
+pub(crate) fn is_portable(executor: &Executor) -> bool {
+    let portable = executor.dump().portable;
+    if portable {
+        skip("portable", "threads are neither looked at nor bound, and their CPU time is not known");
+    }
+    portable
+}
+
+/// Has this test a second CPU to bind threads to? If not, it says so.
+#[track_caller]
+pub(crate) fn has_no_elsewhere(executor: &Executor) -> bool {
+    let one = core_affinity::get_core_ids().is_none_or(|cpus| cpus.len() < 2);
+    if one {
+        skip("one-cpu", "a process with one CPU has no elsewhere");
+    }
+    one || is_portable(executor)
 }
 
 /// Runs `test` on an executor of every shape, with local and with random placement.

@@ -5,6 +5,8 @@
     reason = "tests stand in for a user, who has the standard library"
 )]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod ear;
 mod example;
 

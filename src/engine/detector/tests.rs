@@ -4,6 +4,7 @@ use std::io;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::common::skip;
 use crate::sys::probe::{Faults, Probe};
 use crate::sys::{PORTABLE, clock, switches, thread_state};
 use crate::{Detection, Executor, TopologySource, WorkQueue, blocking, may_block};
@@ -85,7 +86,7 @@ fn tells(executor: &Executor, words: &str, number: i32) {
 #[test]
 fn where_states_cannot_be_read_clocks_tell() {
     if PORTABLE {
-        return;
+        return skip("portable", "no thread is looked at");
     }
     for number in [EMFILE, ENOENT, EACCES] {
         for asked in [Detection::Sampling, Detection::Auto] {
@@ -103,7 +104,7 @@ fn where_states_cannot_be_read_clocks_tell() {
 #[test]
 fn by_clocks_too_who_works_does_not_sleep() {
     if PORTABLE {
-        return;
+        return skip("portable", "no thread is looked at");
     }
     let executor = refused(Detection::Sampling, Faults { state: Some(EMFILE), ..Faults::default() });
     let [queue, _] = queues(&executor);
@@ -135,7 +136,7 @@ fn by_clocks_too_who_works_does_not_sleep() {
 #[test]
 fn where_clocks_cannot_be_read_states_tell() {
     if PORTABLE {
-        return;
+        return skip("portable", "no thread is looked at");
     }
     for asked in [Detection::Sampling, Detection::Auto] {
         let executor = refused(asked, Faults { cpu_time: Some(EINVAL), ..Faults::default() });
@@ -172,7 +173,7 @@ fn where_nothing_can_be_read_nothing_is_found_and_guards_work() {
 #[test]
 fn where_switches_are_not_recorded_states_are_sampled() {
     if PORTABLE {
-        return;
+        return skip("portable", "no thread is looked at");
     }
     for number in [EACCES, EPERM, ENOSYS, EMFILE, EINVAL] {
         let faults = Faults { switches: Some(number), ..Faults::default() };
@@ -195,7 +196,7 @@ fn where_switches_are_not_recorded_states_are_sampled() {
 #[test]
 fn where_nobody_can_listen_states_are_sampled() {
     if PORTABLE {
-        return;
+        return skip("portable", "no thread is looked at");
     }
     let executor = refused(Detection::Auto, Faults { listening: Some(EMFILE), ..Faults::default() });
     assert_eq!(executor.dump().detection, Detection::Sampling);
@@ -208,8 +209,8 @@ fn where_nobody_can_listen_states_are_sampled() {
 /// spec: S1: the descriptors may run out at any time.
 #[test]
 fn workers_whose_switches_cannot_be_recorded_are_sampled() {
-    if switches::permitted().is_err() {
-        return;
+    if let Err(error) = switches::permitted() {
+        return skip("no-perf", error);
     }
     for (attaching, state) in [(EMFILE, None), (EMFILE, Some(EMFILE)), (EACCES, None)] {
         let faults = Faults { attaching: Some(attaching), state, ..Faults::default() };

@@ -164,7 +164,9 @@ mod tests {
     /// spec: E2
     #[test]
     fn a_time_slice_is_inherited_by_the_threads_that_a_thread_makes() {
-        let Ok(before) = super::slice() else { return println!("SKIPPED: the system does not tell") };
+        let Ok(before) = super::slice() else {
+            return crate::common::skip("no-slice", "the system does not tell");
+        };
         let slice = Duration::from_micros(700);
         let (own, made) = in_a_thread(move || {
             set_slice(slice).unwrap();

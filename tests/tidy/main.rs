@@ -2,6 +2,11 @@
 //! proofs names tests that exist.
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
+#[path = "../common/mod.rs"]
+mod common;
+mod mutants;
+mod skips;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,20 +1,17 @@
 //! The mutants are kept: each patch in `tests/mutants` applies to the tree, and is named by the models, or by the parts of
 //! the simulator, that must turn red under it. That they do is shown by `make loom-mutants`, which takes longer.
-#![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use super::root;
 
 /// What a patch says before its diff, and the diff.
 struct Mutant {
     name: String,
     models: Vec<PathBuf>,
     diff: String,
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 fn read(path: &Path) -> String {

@@ -1,0 +1,70 @@
+//! What all test programs share, and the unit tests: a word that a test proves nothing here, and programs that a test waits
+//! for.
+#![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
+#![allow(dead_code, reason = "most test programs need a part of it")]
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::panic::Location;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The file to which tests that were skipped are added, a line for each.
+const SKIPS: &str = "CMWQ_SKIPS";
+
+/// Longer than any program runs that a test waits for, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Says that this test, or the rest of it, proves nothing on this machine. `lack` is the word by which `.ci/skips` permits
+/// it where `.ci/machine` finds the same.
+///
+/// Called on the test's own thread, which has the name of the test.
+#[track_caller]
+pub(crate) fn skip(lack: &str, because: impl fmt::Display) {
+    let program = env!("CARGO_CRATE_NAME");
+    let test = match thread::current().name() {
+        Some(test) if test != "main" => format!("{program}::{test}"),
+        _ => format!("{program}, {}", Location::caller()),
+    };
+    let because = because.to_string().replace('\n', " ");
+    // Not by `eprintln!`: the test harness shows nothing of a test that passes.
+    let _best_effort = writeln!(io::stderr(), "SKIPPED {test} ({lack}): {because}");
+    if let Some(file) = std::env::var_os(SKIPS) {
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(file);
+        // In one call, beside other tests and programs. A process that is another user may not write there.
+        let _best_effort =
+            file.and_then(|mut file| file.write_all(format!("{test}\t{lack}\t{because}\n").as_bytes()));
+    }
+}
+
+/// Runs a program to its end. One that hangs is killed.
+pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (stdout, stderr) = (reader(child.stdout.take()), reader(child.stderr.take()));
+    let status = wait(&mut child, PATIENCE)?;
+    let [stdout, stderr] = [stdout, stderr].map(|reader| reader.join().expect("a reader does not panic"));
+    Ok(Output { status, stdout: stdout?, stderr: stderr? })
+}
+
+fn reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<io::Result<Vec<u8>>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut bytes)).map(|_| bytes)
+    })
+}
+
+/// Waits for the end of a program, which is killed after this time.
+pub(crate) fn wait(child: &mut Child, patience: Duration) -> io::Result<std::process::ExitStatus> {
+    let end = Instant::now() + patience;
+    loop {
+        match child.try_wait()? {
+            Some(status) => return Ok(status),
+            None if Instant::now() > end => {
+                child.kill()?;
+                return child.wait();
+            }
+            None => thread::sleep(Duration::from_millis(2)),
+        }
+    }
+}
