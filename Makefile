@@ -2,7 +2,7 @@
 # what is missing first.
 
 CARGO ?= cargo
-PORTABLE_FLAGS = RUSTFLAGS="--cfg cmwq_portable" CARGO_TARGET_DIR=target/portable
+PORTABLE = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/cfg/cmwq_portable
 LOOM_FLAGS = RUSTFLAGS="--cfg cmwq_loom" CARGO_TARGET_DIR=target/loom
 
 # What is not on by default. With all of them, one build serves all tests.
@@ -68,10 +68,7 @@ demo: setup
 	@target/release/examples/timelines
 
 test: setup
-	$(CARGO) test $(EVERYTHING)
-	$(CARGO) test --no-default-features --lib topology
-	CARGO="$(CARGO)" bash tests/yields/run 1 it
-	$(LOOM_FLAGS) $(CARGO) test --profile loom --lib models
+	@CARGO="$(CARGO)" PACKAGES="$(EVERYTHING)" bash .ci/test suite sysfs yields models
 
 # Kept apart: it emulates whole machines, and has to fetch a kernel once. MACHINES="nodes hotplug" boots only these.
 test-vm: setup
@@ -86,12 +83,12 @@ check: setup
 	set -e; for feature in $(FEATURES); do \
 		$(CARGO) clippy --no-default-features --features $$feature --lib -- -D warnings; \
 	done
-	$(PORTABLE_FLAGS) $(CARGO) check --lib --all-features
+	$(PORTABLE) $(CARGO) check --lib --all-features
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(EVERYTHING) --no-deps
 
 portable: setup
-	$(PORTABLE_FLAGS) $(CARGO) test
+	@CARGO="$(CARGO)" bash .ci/test portable
 
 loom: setup
 	$(LOOM_FLAGS) $(CARGO) test --profile loom --lib models
