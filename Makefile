@@ -22,12 +22,16 @@ SANITIZE = RUSTFLAGS="$(2) -Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitize
 # How many seeds `make yields` goes through.
 SEEDS ?= 3
 
-.PHONY: help setup demo test test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly \
+# How often `make flaky` runs the suite in each setting.
+RUNS ?= 20
+
+.PHONY: help setup demo test flaky test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly \
 	timelines-check undeclared-check bench bench-check bench-counters rivals check-benches package screenshot
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
 	@echo "make test          the whole test suite: unit, integration, model, documentation and loom tests"
+	@echo "make flaky         the suite again and again, RUNS=20 times alone, beside a load, and on one CPU: what ever failed"
 	@echo "make test-vm       what depends on the machine, on emulated ones: caches, NUMA nodes, CPUs that come and go"
 	@echo "make portable      cargo test on what systems other than Linux get: no pinning, no nice levels"
 	@echo "make check         format, lints and documentation, all warnings being errors"
@@ -69,6 +73,10 @@ demo: setup
 
 test: setup
 	@CARGO="$(CARGO)" PACKAGES="$(EVERYTHING)" bash .ci/test suite sysfs yields models
+
+# Hours. What a call finds is added to what others found at the same contents of the tree.
+flaky: setup
+	@CARGO="$(CARGO)" PACKAGES="$(EVERYTHING)" bash tests/flaky/run $(RUNS)
 
 # Kept apart: it emulates whole machines, and has to fetch a kernel once. MACHINES="nodes hotplug" boots only these.
 test-vm: setup
