@@ -25,13 +25,15 @@ SEEDS ?= 3
 # How often `make flaky` runs the suite in each setting.
 RUNS ?= 20
 
-.PHONY: help setup demo test flaky test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan nightly \
-	timelines-check undeclared-check bench bench-check bench-counters rivals check-benches package screenshot
+.PHONY: help setup demo test flaky gate spec test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan \
+	nightly timelines-check undeclared-check bench bench-check bench-counters rivals check-benches package screenshot
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
 	@echo "make test          the whole test suite: unit, integration, model, documentation and loom tests"
 	@echo "make flaky         the suite again and again, RUNS=20 times alone, beside a load, and on one CPU: what ever failed"
+	@echo "make gate          what takes too long for the CI and must hold all the same, a line for each; resumes"
+	@echo "make spec          write tests/SPEC.md, what proves what, from the comments of tests"
 	@echo "make test-vm       what depends on the machine, on emulated ones: caches, NUMA nodes, CPUs that come and go"
 	@echo "make portable      cargo test on what systems other than Linux get: no pinning, no nice levels"
 	@echo "make check         format, lints and documentation, all warnings being errors"
@@ -77,6 +79,13 @@ test: setup
 # Hours. What a call finds is added to what others found at the same contents of the tree.
 flaky: setup
 	@CARGO="$(CARGO)" PACKAGES="$(EVERYTHING)" bash tests/flaky/run $(RUNS)
+
+# An hour and a half; what is green at the same contents of the tree is not run again.
+gate: setup
+	@CARGO="$(CARGO)" bash tests/gate/run $(ONLY)
+
+spec: setup
+	CMWQ_BLESS=1 $(CARGO) test $(EVERYTHING) --test tidy the_table_of_proofs
 
 # Kept apart: it emulates whole machines, and has to fetch a kernel once. MACHINES="nodes hotplug" boots only these.
 test-vm: setup
