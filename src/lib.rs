@@ -237,7 +237,7 @@
 //!   3.2 ms at most: see [Locality](#locality). The default is `cache`; Linux since 7.1 divides large caches, as
 //!   [`AffinityScope::CacheShard`] does.
 //! * **What is seen** has the form of the kernel's tools, with CPU lists in place of masks, and columns more for what the
-//!   kernel does not count. CPU time is measured, not counted in ticks.
+//!   kernel does not count. CPU time is measured, not counted in ticks. A queue's counters survive the pools that served it.
 //! * **There is no** RCU work or `execute_in_process_context`, and in place of sysfs a socket: `cmwq::control`.
 //!
 //! # Platform

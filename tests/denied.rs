@@ -131,7 +131,7 @@ fn sees(executor: &Executor) -> bool {
     sees
 }
 
-/// spec: S1 (EACCES, EPERM, ENOSYS, EMFILE fall back to sampling, told in the dump)
+/// spec: S1.3 (EACCES, EPERM, ENOSYS, EMFILE fall back to sampling, told in the dump)
 #[test]
 fn whoever_may_not_record_switches_samples() {
     if !can_refuse() {
@@ -160,7 +160,7 @@ fn whoever_may_not_record_switches_samples() {
     }
 }
 
-/// spec: S1: what was permitted at the start may be refused afterwards.
+/// spec: S1.3: what was permitted at the start may be refused afterwards.
 #[test]
 fn whose_switches_cannot_be_recorded_any_more_are_sampled() {
     if !can_refuse() {
@@ -178,7 +178,7 @@ fn whose_switches_cannot_be_recorded_any_more_are_sampled() {
     }
 }
 
-/// spec: S1 (a missing /proc, hidepid, EMFILE): no file can be opened, so CPU clocks tell who makes no progress.
+/// spec: S1.3 (a missing /proc, hidepid, EMFILE): no file can be opened, so CPU clocks tell who makes no progress.
 #[test]
 fn where_proc_cannot_be_read_clocks_tell() {
     if !can_refuse() {
@@ -217,7 +217,7 @@ fn limit_descriptors(soft: Option<u64>) {
     setrlimit(Resource::Nofile, Rlimit { current: soft.or(maximum), maximum }).unwrap();
 }
 
-/// spec: S1 (tolerates EMFILE), P3: executors that were made before the descriptors ran out, and after.
+/// spec: S1.3 (tolerates EMFILE), P3: executors that were made before the descriptors ran out, and after.
 #[test]
 fn without_descriptors_all_goes_on() {
     if !runs_in_a_process_of_its_own("without_descriptors_all_goes_on") {

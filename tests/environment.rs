@@ -220,7 +220,8 @@ fn workers_follow(topology: TopologySource, set: impl Fn(&CpuSet)) {
     assert!(!executor.dump().affinity_denied);
 }
 
-/// spec: A5 (`sched_setaffinity`: noticed; workers of a lost CPU serve its items elsewhere, nothing is lost; bound again)
+/// spec: A5.1, A5.3 (`sched_setaffinity`: noticed; workers of a lost CPU serve its items elsewhere, nothing is lost; bound
+/// again)
 #[test]
 fn workers_follow_the_affinity_of_the_process() {
     let test = "workers_follow_the_affinity_of_the_process";
@@ -231,7 +232,7 @@ fn workers_follow_the_affinity_of_the_process() {
     workers_follow(TopologySource::Probe, set_own_cpus);
 }
 
-/// spec: A5: the same for CPUs that stand for several.
+/// spec: A5.3: the same for CPUs that stand for several.
 #[test]
 fn workers_of_a_made_up_topology_follow_the_affinity_of_the_process() {
     let test = "workers_of_a_made_up_topology_follow_the_affinity_of_the_process";
@@ -242,7 +243,7 @@ fn workers_of_a_made_up_topology_follow_the_affinity_of_the_process() {
     workers_follow(TopologySource::Synthetic("l3:2 core:4 pu:1".into()), set_own_cpus);
 }
 
-/// spec: A5 (cpuset)
+/// spec: A5.1, A5.3 (cpuset)
 #[test]
 fn workers_follow_the_cpuset_of_the_process() {
     let Some(told) = told() else {
@@ -266,7 +267,7 @@ fn workers_follow_the_cpuset_of_the_process() {
     });
 }
 
-/// spec: A5, P2: a rescuer that is in the middle of an item is no worker, and goes with them.
+/// spec: A5.3, P2: a rescuer that is in the middle of an item is no worker, and goes with them.
 #[test]
 fn rescuers_follow_the_affinity_of_the_process() {
     let test = "rescuers_follow_the_affinity_of_the_process";
@@ -346,7 +347,7 @@ fn at_rest() -> BTreeMap<String, String> {
     }
 }
 
-/// spec: A5, E3: nobody wakes up to look at the CPUs of an executor that has nothing to do, or whose only item waits; the
+/// spec: A5.2, E3: nobody wakes up to look at the CPUs of an executor that has nothing to do, or whose only item waits; the
 /// first item after that finds them changed.
 #[test]
 fn an_idle_executor_does_not_look_at_its_cpus() {
@@ -396,7 +397,7 @@ fn set_quota(group: &Path, percent: Option<usize>) -> io::Result<()> {
     fs::write(group.join("cpu.cfs_quota_us"), quota.to_string())
 }
 
-/// spec: C5 (under a cgroup CPU quota), A5 (the quota is read and re-read)
+/// spec: C5.3 (under a cgroup CPU quota), A5.4, A5.5 (the quota is read and re-read)
 #[test]
 fn managed_pools_follow_the_quota_of_the_process() {
     let Some(group) = told() else {

@@ -256,17 +256,17 @@ fn never() -> ! {
 
 // The scenarios. --------------------------------------------------------------------------------------------------
 
-/// spec: X3 (a global executor never shut down, threads parked, blocked and busy)
+/// spec: X3.1 (a global executor never shut down, threads parked, blocked and busy)
 fn main_returns_while_everything_is_busy() {
     be_busy();
 }
 
-/// spec: X3
+/// spec: X3.1
 fn main_returns_while_the_first_worker_is_made() {
     drop(WorkQueue::new("first").build().unwrap().spawn(|| ()).unwrap());
 }
 
-/// spec: X3
+/// spec: X3.1
 fn main_returns_while_an_executor_ends() {
     let topology = TopologySource::Synthetic("core:4 pu:1".into());
     let executor = Executor::builder().topology(topology).random_placement(1).build().unwrap();
@@ -274,26 +274,26 @@ fn main_returns_while_an_executor_ends() {
     (0..20).for_each(|_| drop(queue.spawn(std::thread::yield_now).unwrap()));
 }
 
-/// spec: X3
+/// spec: X3.1
 fn main_exits_while_everything_is_busy() {
     be_busy();
     std::process::exit(3);
 }
 
-/// spec: X3
+/// spec: X3.1
 fn main_panics_while_everything_is_busy() {
     be_busy();
     panic!("on purpose");
 }
 
-/// spec: X3
+/// spec: X3.1
 fn an_item_exits() {
     be_busy();
     drop(queue().spawn(|| std::process::exit(4)).unwrap());
     never();
 }
 
-/// spec: X3
+/// spec: X3.1
 fn a_blocked_item_exits() {
     be_busy();
     let item = || cmwq::blocking(|| std::process::exit(5));
@@ -301,7 +301,7 @@ fn a_blocked_item_exits() {
     never();
 }
 
-/// spec: X3
+/// spec: X3.1
 fn many_exit_at_once() {
     be_busy();
     let unbound = WorkQueue::unbound("q").build().unwrap();
@@ -309,7 +309,7 @@ fn many_exit_at_once() {
     std::process::exit(6);
 }
 
-/// spec: X3 (static destructors): in exit handlers, and in the program's own destructors, queues still work.
+/// spec: X3.2 (static destructors): in exit handlers, and in the program's own destructors, queues still work.
 fn exit_handlers_use_queues() {
     FINISH.store(1, Ordering::Relaxed);
     register_exit_handler();
@@ -317,7 +317,7 @@ fn exit_handlers_use_queues() {
     // Its workers are parked.
 }
 
-/// spec: X3: the handlers run on a worker, whose item will never end.
+/// spec: X3.2: the handlers run on a worker, whose item will never end.
 fn exit_handlers_use_queues_after_an_item_exits() {
     register_exit_handler();
     global();
@@ -325,12 +325,12 @@ fn exit_handlers_use_queues_after_an_item_exits() {
     never();
 }
 
-/// spec: X3 (thread-local destructors)
+/// spec: X3.2 (thread-local destructors)
 fn destructors_of_the_main_thread_use_queues() {
     use_queues_at_the_end();
 }
 
-/// spec: X3 (thread-local destructors): a worker's run when it has left its pool.
+/// spec: X3.2 (thread-local destructors): a worker's run when it has left its pool.
 fn destructors_of_workers_use_queues() {
     let topology = TopologySource::Synthetic("core:1 pu:1".into());
     let executor = Executor::builder().topology(topology).thread_name_prefix("brief").build().unwrap();
@@ -358,12 +358,12 @@ fn destructors_of_workers_use_queues() {
     }
 }
 
-/// spec: X3 (thread-local destructors)
+/// spec: X3.2 (thread-local destructors)
 fn destructors_of_threads_use_queues() {
     std::thread::spawn(use_queues_at_the_end).join().unwrap();
 }
 
-/// spec: X2, X3: a child of a busy parent exits with its handlers, which learn that they are in a child.
+/// spec: X2, X3.1: a child of a busy parent exits with its handlers, which learn that they are in a child.
 fn a_forked_child_exits() {
     static PARENTS: OnceLock<WorkQueue> = OnceLock::new();
     extern "C" fn handler() {

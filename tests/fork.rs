@@ -115,7 +115,7 @@ fn held(queue: &WorkQueue) -> (Sender<u32>, cmwq::JoinHandle<u32>) {
     (release, queue.spawn(item).unwrap())
 }
 
-/// spec: X2 (the child's queues answer `Err(Forked)` at once; the parent is not disturbed)
+/// spec: X2.1 (the child's queues answer `Err(Forked)` at once; the parent is not disturbed)
 #[test]
 fn in_a_child_everything_of_the_parents_answers_at_once() {
     let _turn = my_turn();
@@ -188,7 +188,7 @@ fn in_a_child_everything_of_the_parents_answers_at_once() {
     }
 }
 
-/// spec: X2: so do batches, CPUs of choice and the system queues of the parent's executor.
+/// spec: X2.1: so do batches, CPUs of choice and the system queues of the parent's executor.
 #[test]
 fn in_a_child_every_way_to_queue_answers_at_once() {
     let _turn = my_turn();
@@ -218,7 +218,7 @@ fn in_a_child_every_way_to_queue_answers_at_once() {
     assert_eq!(executor.events_unbound().spawn(|| 3).unwrap().join().unwrap(), 3);
 }
 
-/// spec: X2: so do timers, armed before and to be armed.
+/// spec: X2.1: so do timers, armed before and to be armed.
 #[test]
 fn in_a_child_timers_answer_at_once() {
     let _turn = my_turn();
@@ -248,7 +248,7 @@ fn in_a_child_timers_answer_at_once() {
     assert_eq!(queue.spawn_after(Duration::from_millis(1), || 1).unwrap().join().unwrap(), 1);
 }
 
-/// spec: X2: a wait that is in vain is answered on items, too, and on new queues.
+/// spec: X2.1: a wait that is in vain is answered on items, too, and on new queues.
 #[test]
 fn an_item_of_the_parents_cannot_be_queued_in_a_child() {
     let _turn = my_turn();
@@ -267,7 +267,7 @@ fn an_item_of_the_parents_cannot_be_queued_in_a_child() {
     });
 }
 
-/// spec: X2 (instead of hanging): handles are dropped, and waits answered, whatever the parent's threads were about.
+/// spec: X2.2 (instead of hanging): handles are dropped, and waits answered, whatever the parent's threads were about.
 #[test]
 fn nothing_hangs_in_a_child_of_a_busy_parent() {
     let _turn = my_turn();
@@ -398,7 +398,7 @@ fn everything_from(mut pipe: UnixStream) -> Vec<u8> {
     bytes
 }
 
-/// spec: X2: an item forks. In the child its thread is a worker no more, and ends the process when it comes back;
+/// spec: X2.2: an item forks. In the child its thread is a worker no more, and ends the process when it comes back;
 /// nothing runs twice.
 #[test]
 fn a_child_that_comes_back_from_its_item_ends_there() {
@@ -436,7 +436,7 @@ fn a_child_that_comes_back_from_its_item_ends_there() {
     }
 }
 
-/// spec: X2: programs are started as ever, which forks on the way.
+/// spec: X2.1: programs are started as ever, which forks on the way.
 #[test]
 fn other_programs_are_started_as_ever() {
     let _turn = my_turn();
@@ -451,7 +451,7 @@ fn other_programs_are_started_as_ever() {
     assert_eq!(is_done.recv_timeout(PATIENCE), Ok(true));
 }
 
-/// spec: X2, W7: forked from inside of a scope's body.
+/// spec: X2, W7.4: forked from inside of a scope's body.
 #[test]
 fn a_scope_ends_in_the_child_without_its_items() {
     let _turn = my_turn();

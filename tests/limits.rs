@@ -48,7 +48,7 @@ fn own_threads() -> usize {
     fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-/// spec: P3 (under RLIMIT_NPROC), P1, P2
+/// spec: P3.2 (under RLIMIT_NPROC), P1, P2
 #[test]
 fn under_a_limit_on_the_users_threads() {
     if std::env::var_os(CHILD).is_some() {
@@ -72,7 +72,7 @@ fn under_a_limit_on_the_users_threads() {
     }
 }
 
-/// spec: P3 (in a pids cgroup), P1, P2
+/// spec: P3.2 (in a pids cgroup), P1, P2
 #[test]
 fn in_a_cgroup_that_limits_threads() {
     if let Some(group) = std::env::var_os(CHILD) {

@@ -87,7 +87,7 @@ fn scrape(answer: impl FnOnce() -> String) -> String {
     })
 }
 
-/// spec: O4: what an exporter of Prometheus tells is what ran.
+/// spec: O4.1: what an exporter of Prometheus tells is what ran.
 #[test]
 fn the_numbers_that_are_scraped_are_those_of_what_ran() {
     let executor = executor("scraped");
@@ -160,7 +160,7 @@ fn the_numbers_that_are_scraped_are_those_of_what_ran() {
     held.join().unwrap();
 }
 
-/// spec: O4: what is gone stops, and nothing that was counted is lost or counted twice.
+/// spec: O4.1: what is gone stops, and nothing that was counted is lost or counted twice.
 #[test]
 fn counters_go_on_while_queues_of_one_name_come_and_go() {
     let executor = executor("gone");
@@ -206,7 +206,7 @@ fn counters_go_on_while_queues_of_one_name_come_and_go() {
     assert_eq!(scraped.samples().of("cmwq_items_started_total", labels), 10.0);
 }
 
-/// spec: O4: durations are recorded once, each time those that have come since.
+/// spec: O4.1: durations are recorded once, each time those that have come since.
 #[test]
 fn histograms_are_told_by_what_has_come_since() {
     let executor = executor("timed");
@@ -236,7 +236,7 @@ fn histograms_are_told_by_what_has_come_since() {
     }
 }
 
-/// spec: O4: whoever asks late is told everything.
+/// spec: O4.1: whoever asks late is told everything.
 #[test]
 fn a_second_collector_tells_the_same() {
     let executor = executor("twice");

@@ -61,7 +61,7 @@ fn until_seven(queue: &WorkQueue, item: fn(), count: impl Fn() -> u64) {
     }
 }
 
-/// spec: S2 (reported with its type name from the 4th time on, ever more rarely), S3, S4
+/// spec: S2.2 (reported with its type name from the 4th time on, ever more rarely), S3.1, S4.3
 #[test]
 fn offenders_and_stalls_are_logged() {
     log::set_logger(&LINES).unwrap();

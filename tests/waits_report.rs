@@ -36,7 +36,7 @@ fn joins_what_it_gets(queue: &WorkQueue) -> (mpsc::Sender<JoinHandle<bool>>, Joi
     (give, queue.spawn(item).unwrap())
 }
 
-/// spec: F5 (reported with its names; and a flush from a queue with a rescuer of one without)
+/// spec: F5.7, F5.8 (reported with its names; and a flush from a queue with a rescuer of one without)
 #[test]
 fn waits_that_would_not_end_are_reported_with_their_names() {
     log::set_logger(&LINES).unwrap();

@@ -33,7 +33,7 @@ fn work(service: &Service) {
     }
 }
 
-/// spec: O5 (cmwqctl lists processes)
+/// spec: O5.10 (cmwqctl lists processes)
 #[test]
 fn processes_are_listed() {
     let service = Service::new();
@@ -114,7 +114,7 @@ fn a_process_is_found_by_itself_by_number_and_by_socket() {
     assert_eq!(service.run(&["get", "thumbnails", "max_active"]).good(), "16\n");
 }
 
-/// spec: O5 (cmwqctl dumps)
+/// spec: O5.10 (cmwqctl dumps)
 #[test]
 fn a_dump_is_text_or_json_or_what_is_busy() {
     let service = Service::new();
@@ -131,7 +131,7 @@ fn a_dump_is_text_or_json_or_what_is_busy() {
     assert!(!service.run(&["dump", "--busy"]).good().contains("thumbnails"), "nothing is busy");
 }
 
-/// spec: O5 (cmwqctl monitors)
+/// spec: O5.10 (cmwqctl monitors)
 #[test]
 fn the_monitor_prints_samples_of_the_queues_that_match() {
     let service = Service::new();
@@ -162,7 +162,7 @@ fn the_monitor_prints_samples_of_the_queues_that_match() {
     );
 }
 
-/// spec: O5 (attributes are read and changed; bad names and values get a clear error and change nothing)
+/// spec: O5.10 (attributes are read and changed; bad names and values get a clear error and change nothing)
 #[test]
 fn attributes_are_read_and_changed() {
     let service = Service::new();
@@ -195,6 +195,7 @@ fn attributes_are_read_and_changed() {
     assert!(ran.code == Some(1) && ran.err.contains("no queue is named \"thumbmails\""), "{ran:?}");
 }
 
+/// spec: O5.12
 #[test]
 fn the_command_line_is_checked() {
     let service = Service::new();
@@ -222,6 +223,7 @@ fn the_command_line_is_checked() {
     assert!(ran.err.starts_with("cmwqctl: top needs a terminal\n"), "{ran:?}");
 }
 
+/// spec: O5.12
 #[test]
 fn a_process_that_is_not_there_is_told_and_is_3() {
     let folder = Folder::new();
@@ -234,6 +236,7 @@ fn a_process_that_is_not_there_is_told_and_is_3() {
     assert!(ran.err.starts_with("cmwqctl: process 4294967295 has no control socket"), "{ran:?}");
 }
 
+/// spec: O5.12
 #[test]
 fn a_connection_that_is_lost_is_3() {
     let folder = Folder::new();
@@ -282,7 +285,7 @@ fn a_process_says_nothing_to_the_terminal() {
     item.unwrap().join().unwrap();
 }
 
-/// spec: S4 (stalled pools can be asked for)
+/// spec: S4 (stalled pools can be asked for), O5.12
 #[test]
 fn the_watchdog_finds_a_stalled_pool() {
     let service = Service::new();
@@ -324,6 +327,7 @@ fn first_cpu(service: &Service) -> usize {
     service.executor.cpus().iter().next().unwrap()
 }
 
+/// spec: O5.12
 #[test]
 fn colours_are_for_terminals_and_for_those_who_ask() {
     let service = Service::new();
@@ -339,6 +343,8 @@ fn colours_are_for_terminals_and_for_those_who_ask() {
 }
 
 /// Whoever has read enough closes the pipe: no error, and the tool ends.
+///
+/// spec: O5.12
 #[test]
 fn a_closed_pipe_ends_it_quietly() {
     let service = Service::new();
@@ -354,6 +360,7 @@ fn a_closed_pipe_ends_it_quietly() {
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
 }
 
+/// spec: O5.12
 #[test]
 fn completions_and_the_manual_are_complete() {
     let folder = Folder::new();

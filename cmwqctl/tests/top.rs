@@ -76,7 +76,7 @@ fn order(screen: &str) -> Vec<&str> {
     first_words.filter(|word| names.contains(word)).collect()
 }
 
-/// spec: O5 (cmwqctl top: queues are shown live, sorted and filtered)
+/// spec: O5.11 (cmwqctl top: queues are shown live, sorted and filtered)
 #[test]
 fn queues_are_shown_sorted_and_filtered() {
     let service = Service::new();
@@ -111,7 +111,7 @@ fn queues_are_shown_sorted_and_filtered() {
     assert_restored(terminal);
 }
 
-/// spec: O5 (attributes are changed in place, a bad value is told and changes nothing)
+/// spec: O5.11 (attributes are changed in place, a bad value is told and changes nothing)
 #[test]
 fn attributes_are_changed_in_place() {
     let service = Service::new();
@@ -140,7 +140,7 @@ fn attributes_are_changed_in_place() {
     assert_restored(terminal);
 }
 
-/// spec: O1 (histograms are switched on in a running process, and drawn)
+/// spec: O1 (histograms are switched on in a running process, and drawn), O5.11
 #[test]
 fn the_times_of_items_are_recorded_and_drawn() {
     let service = Service::new();
@@ -159,6 +159,7 @@ fn the_times_of_items_are_recorded_and_drawn() {
     assert_restored(terminal);
 }
 
+/// spec: O5.11
 #[test]
 fn a_signal_ends_it_with_the_terminal_as_it_was() {
     let service = Service::new();
@@ -174,6 +175,7 @@ fn a_signal_ends_it_with_the_terminal_as_it_was() {
     assert_eq!(terminal.end().0, 0);
 }
 
+/// spec: O5.11
 #[test]
 fn a_lost_connection_is_told_and_comes_back() {
     let mut service = Service::new();

@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// spec: O5 (bad requests get a clear error)
+    /// spec: O5.4 (bad requests get a clear error)
     #[test]
     fn what_is_no_request_is_said_in_words() {
         let deep = format!(r#"{{"queue":{}1{}}}"#, "[".repeat(2000), "]".repeat(2000));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     proptest! {
-        /// spec: O5 (whatever comes is read or refused, in a message of bounded length)
+        /// spec: O5.4 (whatever comes is read or refused, in a message of bounded length)
         #[test]
         fn any_bytes_are_read_or_refused(line in proptest::collection::vec(any::<u8>(), 0..300)) {
             if let Err(error) = Request::read(&line) {

@@ -357,7 +357,7 @@ fn passing(done: io::Result<usize>) -> io::Result<Option<usize>> {
 mod tests {
     use super::*;
 
-    /// spec: O5 (same user only)
+    /// spec: O5.6 (same user only)
     #[test]
     fn a_process_serves_its_user_and_root() {
         for (user, own, is_served) in

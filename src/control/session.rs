@@ -164,7 +164,7 @@ mod tests {
         unsent
     }
 
-    /// spec: O5 (one request at a time, half-closed connections)
+    /// spec: O5.7 (one request at a time, half-closed connections)
     #[test]
     fn requests_are_answered_one_by_one_also_after_the_end() {
         let mut session = Session::new(at(0));
@@ -182,7 +182,7 @@ mod tests {
         assert!(session.is_over(at(0)));
     }
 
-    /// spec: O5 (slow clients)
+    /// spec: O5.7 (slow clients)
     #[test]
     fn who_is_silent_or_slow_is_left() {
         let mut session = Session::new(at(0));

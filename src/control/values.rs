@@ -193,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// spec: O5 (cpumask)
+    /// spec: O5.1 (cpumask)
     #[test]
     fn cpus_are_read_as_lists_and_as_masks() {
         for (text, cpus) in [

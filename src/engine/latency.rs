@@ -174,7 +174,7 @@ impl Recorder {
 mod tests {
     use super::*;
 
-    /// spec: O1 (off by default, switched at run time)
+    /// spec: O1.8 (off by default, switched at run time)
     #[test]
     fn nothing_is_stamped_or_made_while_they_are_off() {
         let timing = Timing::new(false);
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(timing.latency(), Latency::default());
     }
 
-    /// spec: O1 (sampled for short items)
+    /// spec: O1.10 (sampled for short items)
     #[test]
     fn short_items_are_timed_more_rarely_and_count_for_more() {
         let timing = Timing::new(true);

@@ -133,7 +133,7 @@ impl Table {
 mod tests {
     use super::*;
 
-    /// spec: S2, S3: counted by item type, and told ever more rarely.
+    /// spec: S2.2, S3: counted by item type, and told ever more rarely.
     #[test]
     fn offenders_are_counted_by_type_and_the_most_frequent_comes_first() {
         let offenders = Offenders::new(Duration::from_millis(10));

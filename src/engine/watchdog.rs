@@ -186,7 +186,7 @@ impl fmt::Display for StalledWorker {
 mod tests {
     use super::*;
 
-    /// spec: S4 (a dump of what blocks it)
+    /// spec: S4.1 (a dump of what blocks it)
     #[test]
     fn a_report_is_told_in_words() {
         let cpus = CpuSet::single(3);

@@ -335,7 +335,7 @@ mod tests {
 
     use super::*;
 
-    /// spec: Q3 (limit 512): every count fits its field.
+    /// spec: Q3.1 (limit 512): every count fits its field.
     #[test]
     fn the_largest_limit_fits() {
         let mut word = Admission::new(MAX_ACTIVE_LIMIT);
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!((slot, word.active(), word.listed()), (Slot::Handed, 1, 0));
     }
 
-    /// spec: Q4, F8: two were pushed, one of them counted as listed, and the other one took that slot and is done.
+    /// spec: Q4.1, F8: two were pushed, one of them counted as listed, and the other one took that slot and is done.
     #[test]
     fn who_comes_stays_behind_what_is_pushed_and_not_listed() {
         let word = Admission::new(1).admit().0.admit().0.admit().0.list().0;
@@ -421,7 +421,7 @@ mod tests {
         assert_eq!(word.list().1, Slot::Free);
     }
 
-    /// spec: F1 (waits for every item queued before the call, not for later ones)
+    /// spec: F1.1 (waits for every item queued before the call, not for later ones)
     #[test]
     fn a_flush_counts_what_is_in_flight_and_who_comes_later_takes_a_ticket() {
         for word in [Admission::new(9), Admission::new(1).admit().0.admit().0.list().0] {
@@ -461,7 +461,7 @@ mod tests {
         assert_eq!(full.admit().0.withdraw(), full);
     }
 
-    /// spec: F8 (raising starts waiting items, lowering lets running ones finish)
+    /// spec: F8.2 (raising starts waiting items, lowering lets running ones finish)
     #[test]
     fn the_limit_may_change_while_items_are_active_and_listed() {
         let mut word = Admission::new(2).admit().0.admit().0;
@@ -479,7 +479,7 @@ mod tests {
         assert_eq!(raised.start_listed(), (raised, Slot::Free), "there is no fourth slot");
     }
 
-    /// spec: F8 (new items never overtake waiting ones): also while the one who raised the limit starts these.
+    /// spec: F8.3 (new items never overtake waiting ones): also while the one who raised the limit starts these.
     #[test]
     fn who_comes_when_the_limit_was_raised_waits_behind_the_listed() {
         let word = Admission::new(0).admit().0.list().0.with_max(9);

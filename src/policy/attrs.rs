@@ -221,6 +221,7 @@ mod tests {
         AttrDefaults { scope: AffinityScope::Smt, cpus: "0-3".parse().unwrap() }
     }
 
+    /// spec: A1.5
     #[test]
     fn what_is_left_open_is_the_executors() {
         let open = Attrs::new().resolve(true, -20, &defaults());
@@ -243,12 +244,14 @@ mod tests {
         assert_eq!(named.resolve(false, -20, &defaults()), expected);
     }
 
+    /// spec: A4.7
     #[test]
     fn a_queue_whose_cpus_are_all_taken_away_has_those_that_are_left() {
         let attrs = Attrs::new().cpus("6-7".parse().unwrap());
         assert_eq!(attrs.resolve(true, 0, &defaults()).cpus, "0-3".parse().unwrap());
     }
 
+    /// spec: A4.2
     #[test]
     fn faults_are_named() {
         let known = "0-7".parse().unwrap();

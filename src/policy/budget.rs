@@ -79,7 +79,7 @@ mod tests {
         None
     }
 
-    /// spec: Q1 (bh: a budget per run): a backlog that was there is one batch, however long it takes, up to 2 ms.
+    /// spec: Q1.5 (bh: a budget per run): a backlog that was there is one batch, however long it takes, up to 2 ms.
     #[test]
     fn a_run_ends_after_two_milliseconds() {
         assert_eq!(items_until_yield(1, 5000, |ended| 5000 - ended), Some(2000));
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(items_until_yield(1, 1500, |ended| 1500usize.saturating_sub(ended)), None);
     }
 
-    /// spec: Q1 (bh: a budget per run): an item that queues itself is a batch of one, again and again.
+    /// spec: Q1.5 (bh: a budget per run): an item that queues itself is a batch of one, again and again.
     #[test]
     fn a_run_starts_over_ten_times() {
         assert_eq!(items_until_yield(1, 1, |_| 1), Some(11));
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(items_until_yield(1, 0, |_| 1), Some(11), "the count at the start is only a hint");
     }
 
-    /// spec: Q1: nobody is waiting for anything but rest.
+    /// spec: Q1.5: nobody is waiting for anything but rest.
     #[test]
     fn a_context_that_is_done_does_not_yield() {
         assert_eq!(items_until_yield(1, 1, |_| 0), None);

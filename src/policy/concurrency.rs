@@ -339,7 +339,7 @@ mod tests {
         Running(empty.0 | running << RUNNING | waking << WAKING)
     }
 
-    /// spec: C3 (need more)
+    /// spec: C3.1 (need more)
     #[test]
     fn another_worker_is_needed_below_the_target_only() {
         let table = [
@@ -363,7 +363,7 @@ mod tests {
         }
     }
 
-    /// spec: C3 (a woken worker counts as running from the wake-up): a burst wakes once.
+    /// spec: C3.1 (a woken worker counts as running from the wake-up): a burst wakes once.
     #[test]
     fn a_burst_on_an_idle_pool_wakes_up_to_the_target() {
         let mut word = Running::managed(2).unwatchable();
@@ -376,7 +376,7 @@ mod tests {
         assert_eq!((woken, word.waking(), word.running()), (2, 2, 0));
     }
 
-    /// spec: C3 (may start): the reservation is used up whether or not the worker begins.
+    /// spec: C3.1 (may start): the reservation is used up whether or not the worker begins.
     #[test]
     fn a_woken_worker_finds_that_a_returning_one_took_its_place() {
         let (word, began) = word(0, 1, Some(1)).start();
@@ -388,7 +388,7 @@ mod tests {
         assert_eq!((word.running(), word.waking()), (1, 0));
     }
 
-    /// spec: C3 (keep working, returning workers may overshoot and are shed)
+    /// spec: C3.3 (keep working, returning workers may overshoot and are shed)
     #[test]
     fn returning_workers_overshoot_and_are_shed_one_by_one() {
         let overshot = word(1, 0, Some(1)).come_back().come_back();
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!((full.watch(), watched.watch()), ((watched, true), (watched, false)));
     }
 
-    /// spec: C5, A5 (targets follow the CPUs and their quota)
+    /// spec: C5, A5.4 (targets follow the CPUs and their quota)
     #[test]
     fn a_target_may_change_at_any_time() {
         let full = word(2, 1, Some(3)).unwatchable();
@@ -439,7 +439,7 @@ mod tests {
         assert!(Running::managed(usize::MAX).target() < Running::managed(1).abandoned().target());
     }
 
-    /// spec: A2, A3 (elsewhere only when its own pod cannot take it)
+    /// spec: A2.2, A3.8 (elsewhere only when its own pod cannot take it)
     #[test]
     fn what_nobody_here_comes_for_may_go_to_siblings() {
         let table = [
@@ -464,7 +464,7 @@ mod tests {
         }
     }
 
-    /// spec: A3 (elsewhere only what the own pod cannot take)
+    /// spec: A3.8 (elsewhere only what the own pod cannot take)
     #[test]
     fn a_stalled_pool_gives_away_what_it_woke_somebody_for_and_takes_nothing() {
         let pool = word(0, 1, Some(2)).sharing();

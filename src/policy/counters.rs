@@ -142,7 +142,7 @@ impl Sum for Counters {
 mod tests {
     use super::*;
 
-    /// spec: O1
+    /// spec: O1.3
     #[test]
     fn sums_are_of_each_count() {
         let one = Counters {

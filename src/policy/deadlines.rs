@@ -87,6 +87,7 @@ impl<T> Default for Deadlines<T> {
 mod tests {
     use super::*;
 
+    /// spec: W5.1
     #[test]
     fn due_things_come_soonest_first_and_equal_ones_in_order() {
         let at = Time::from_nanos;

@@ -73,7 +73,7 @@ impl fmt::Display for Detection {
 mod tests {
     use super::*;
 
-    /// spec: S1 (choice on the builder)
+    /// spec: S1.2 (choice on the builder)
     #[test]
     fn where_nothing_can_be_seen_nothing_is_in_force() {
         use Detection::{Auto, Off, Sampling, Switches};

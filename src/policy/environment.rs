@@ -179,7 +179,7 @@ mod tests {
         before.seen(Some(cpus(allowed)), quota).unwrap_or(before)
     }
 
-    /// spec: A5, C5: a pod keeps what is left of it; without anything left it is served by the others.
+    /// spec: A5.3, C5.3: a pod keeps what is left of it; without anything left it is served by the others.
     #[test]
     fn each_pool_gets_what_is_left_of_its_cpus() {
         let table = [
@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    /// spec: A5, A1: with a topology that was made up, a real CPU takes all with it that it serves.
+    /// spec: A5.3, A1.3: with a topology that was made up, a real CPU takes all with it that it serves.
     #[test]
     fn a_made_up_pod_is_served_by_the_real_cpus_behind_it() {
         let whole = Environment::new(&slots(8, 2), Some(cpus("0-1")), None);
@@ -248,7 +248,7 @@ mod tests {
         Time::default() + Duration::from_millis(millis)
     }
 
-    /// spec: A5 (noticed within 1 s), E3 (an idle executor sleeps)
+    /// spec: A5.1 (noticed within 1 s), E3 (an idle executor sleeps)
     #[test]
     fn the_manager_looks_while_somebody_works() {
         let mut vigil = Vigil::new(at(0));
@@ -269,7 +269,7 @@ mod tests {
         assert!(vigil.is_due(at(9000)), "after a long break, at once");
     }
 
-    /// spec: A5 (noticed within 1 s): whoever works, in whatever bursts, is seen within one period.
+    /// spec: A5.1 (noticed within 1 s): whoever works, in whatever bursts, is seen within one period.
     #[test]
     fn no_change_is_older_than_a_period_while_somebody_works() {
         for (work, pause) in [(1, 7), (5, 300), (100, 350), (399, 1), (3, 1000)] {

@@ -201,7 +201,7 @@ mod tests {
         Histogram::new(counts.into_iter(), nanos.iter().sum(), max)
     }
 
-    /// spec: O1 (log-linear)
+    /// spec: O1.9 (log-linear)
     #[test]
     fn buckets_follow_each_other_and_grow_with_what_they_hold() {
         let mut next = 0;
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
     }
 
-    /// spec: O1 (p50, p99, p99.9, max)
+    /// spec: O1.9 (p50, p99, p99.9, max)
     #[test]
     fn quantiles_of_few() {
         let nanos = Duration::from_nanos;
@@ -238,7 +238,7 @@ mod tests {
     }
 
     proptest! {
-        /// spec: O1 (p50, p99, p99.9, max): against a sorted list.
+        /// spec: O1.9 (p50, p99, p99.9, max): against a sorted list.
         #[test]
         fn quantiles_are_a_few_per_cent_off_at_most(
             mut nanos in prop::collection::vec((0_u32..40, any::<u64>()), 1..300),

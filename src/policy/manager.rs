@@ -237,6 +237,8 @@ mod tests {
     }
 
     /// At most one attempt per second after a failure, whoever asks (P1 builds on this).
+    ///
+    /// spec: E2.6, P1.2
     #[test]
     fn a_failed_creation_holds_all_creations_back_for_a_second() {
         let mut manager = Manager::new(Rules::default());
@@ -331,7 +333,7 @@ mod tests {
         (crew, call)
     }
 
-    /// spec: P2 (cannot make one within 10 ms, then every 100 ms)
+    /// spec: P2.3 (cannot make one within 10 ms, then every 100 ms)
     #[test]
     fn rescuers_are_called_after_ten_milliseconds_and_then_every_hundred() {
         let (_, call) = call();

@@ -111,7 +111,7 @@ mod tests {
         (items, looks)
     }
 
-    /// spec: O1 (CPU time is read per batch)
+    /// spec: O1.4 (CPU time is read per batch)
     #[test]
     fn short_items_are_taken_together() {
         let nanos = Duration::from_nanos;

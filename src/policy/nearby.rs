@@ -73,7 +73,7 @@ mod tests {
         list.parse().unwrap()
     }
 
-    /// spec: W6 (one outside of the allowed set runs elsewhere): near.
+    /// spec: W6.3 (one outside of the allowed set runs elsewhere): near.
     #[test]
     fn a_cpu_that_is_not_used_is_served_by_the_nearest_that_is() {
         // Two nodes of two caches of two cores of two threads; siblings are eight apart.
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(Nearby::derive(&topology, &cpus("0")).slot_of_cpu(16), None);
     }
 
-    /// spec: W6 (an unknown CPU or node is an error): gaps in the numbering are no CPUs.
+    /// spec: W6.3 (an unknown CPU or node is an error): gaps in the numbering are no CPUs.
     #[test]
     fn nodes_and_cpus_keep_the_systems_numbers() {
         let cpu = |id, node| Cpu { id, core: id, cache: node, node };
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(nearby.slots_of_node(0), None);
     }
 
-    /// spec: W6 (one that is offline runs elsewhere)
+    /// spec: W6.5 (one that is offline runs elsewhere)
     #[test]
     fn cpus_that_are_offline_are_served_somewhere() {
         let topology = Topology::flat(&cpus("0,2,5")).with_offline(&cpus("0-3,7"));

@@ -120,7 +120,7 @@ mod tests {
         .collect()
     }
 
-    /// spec: A3 (nearest first)
+    /// spec: A3.4 (nearest first)
     #[test]
     fn a_cpu_asks_its_cache_first_and_then_its_node() {
         // Two nodes of two caches of two CPUs each.
@@ -144,6 +144,7 @@ mod tests {
     }
 
     proptest! {
+        /// spec: A3.4
         #[test]
         fn every_pod_that_is_there_is_found_once(nodes in 1..4_usize, caches in 1..5_usize, cores in 1..20_usize) {
             let topology = Topology::uniform(nodes, caches, cores, 1);

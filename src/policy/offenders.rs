@@ -14,7 +14,7 @@ pub(crate) const fn is_told(count: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// spec: S2 (reported from the 4th time with exponential back-off)
+    /// spec: S2.2 (reported from the 4th time with exponential back-off)
     #[test]
     fn the_fourth_is_told_and_then_ever_fewer() {
         let told: Vec<u64> = (0..600).filter(|count| is_told(*count)).collect();

@@ -155,7 +155,7 @@ impl fmt::Debug for OneShotState {
 mod tests {
     use super::*;
 
-    /// spec: W1: every order of the two owners' last steps frees the cell exactly once.
+    /// spec: W1.4: every order of the two owners' last steps frees the cell exactly once.
     #[test]
     fn the_last_owner_frees_the_cell() {
         let queued = OneShotState::new();
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(OneShotState::new().detach().0.take().0.abandon().1, Finish::Free);
     }
 
-    /// spec: W1 (cancel)
+    /// spec: W1.3 (cancel)
     #[test]
     fn only_what_has_not_begun_is_cancelled() {
         let running = OneShotState::new().take().0;
@@ -207,7 +207,7 @@ mod tests {
         assert!(cancelled.is_finished());
     }
 
-    /// spec: W1 (join, join_timeout)
+    /// spec: W1.2 (join, join_timeout)
     #[test]
     fn a_waiting_handle_is_woken_and_one_that_gave_up_is_not() {
         let (waiting, sleep) = OneShotState::new().take().0.wait();

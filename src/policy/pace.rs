@@ -96,7 +96,7 @@ mod tests {
         }
     }
 
-    /// spec: S5 (as many as there are CPUs at once, then after growing gaps)
+    /// spec: S5.1 (as many as there are CPUs at once, then after growing gaps)
     #[test]
     fn growth_is_fast_first_and_slow_later() {
         for cpus in [1, 2, 8] {
@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    /// spec: S5 (no crowd, however long it goes on)
+    /// spec: S5.1 (no crowd, however long it goes on)
     #[test]
     fn an_hour_makes_no_crowd() {
         let hour = Duration::from_secs(3600);

@@ -257,6 +257,7 @@ mod tests {
 
     use AffinityScope::{Cache, CacheShard, Cpu as CpuScope, Numa, Smt, System};
 
+    /// spec: A1.1
     #[test]
     fn four_caches_of_three_cores_with_siblings() {
         let epyc = Topology::uniform(1, 4, 3, 2);
@@ -285,6 +286,7 @@ mod tests {
         check(&topology, &all_of(&topology), rows);
     }
 
+    /// spec: A1.4
     #[test]
     fn without_an_l3_each_core_has_its_own_last_level() {
         let topology = Topology::uniform(1, 2, 1, 2);
@@ -324,6 +326,7 @@ mod tests {
         assert_eq!((pods.pod_of(9), pods.pod_of(6000)), (None, None));
     }
 
+    /// spec: A1.2
     #[test]
     fn only_allowed_cpus_and_no_empty_pod() {
         let epyc = Topology::uniform(1, 4, 3, 2);
@@ -395,6 +398,7 @@ mod tests {
     }
 
     proptest! {
+        /// spec: A1.1
         #[test]
         fn pods_partition_the_allowed_cpus(
             topology in any_topology(),

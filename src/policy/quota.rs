@@ -54,7 +54,7 @@ impl Eq for Quota {}
 mod tests {
     use super::*;
 
-    /// spec: C5 (under a cgroup CPU quota: max(1, ⌊quota × pod CPUs / CPUs⌋), and never more than the pod has)
+    /// spec: C5.3 (under a cgroup CPU quota: max(1, ⌊quota × pod CPUs / CPUs⌋), and never more than the pod has)
     #[test]
     fn a_pod_gets_its_share_of_the_quota() {
         let table = [

@@ -79,7 +79,7 @@ pub(crate) fn gives_way(rescued: usize, others_wait: bool) -> bool {
 mod tests {
     use super::*;
 
-    /// spec: P2 (a pool that is served at once never calls)
+    /// spec: P2.3 (a pool that is served at once never calls)
     #[test]
     fn a_distress_is_one_call_from_its_beginning_to_its_end() {
         let mut distress = Distress::default();
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(distress.call(), None);
     }
 
-    /// spec: P2 (taking turns among pools)
+    /// spec: P2.6 (taking turns among pools)
     #[test]
     fn a_rescuer_leaves_after_sixteen_items_if_others_wait() {
         for (rescued, others_wait, leaves) in

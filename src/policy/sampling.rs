@@ -117,7 +117,7 @@ mod tests {
     use crate::policy::histogram::{BUCKETS, Histogram, bucket_of};
     use proptest::prelude::*;
 
-    /// spec: O1 (sampled for short items)
+    /// spec: O1.10 (sampled for short items)
     #[test]
     fn the_shorter_items_are_the_fewer_are_timed() {
         let nanos = Duration::from_nanos;
@@ -190,7 +190,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// spec: O1: what is sampled stands for all, whatever the mix is.
+        /// spec: O1.10: what is sampled stands for all, whatever the mix is.
         #[test]
         fn sampling_favours_nobody(long in 5_u32..95, run_length in 1_u32..20, seed in 1_u64..) {
             let items = 200_000;

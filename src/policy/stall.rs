@@ -140,7 +140,7 @@ mod tests {
         Time::default() + Duration::from_micros(micros)
     }
 
-    /// spec: A3 (200 µs)
+    /// spec: A3.2 (200 µs)
     #[test]
     fn one_that_has_not_come_after_two_hundred_microseconds_is_stalled() {
         let mut watch = StallWatch::default();
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(watch.look(at(950)), StallLook::Over);
     }
 
-    /// spec: A3 (200 µs), however long others have been late.
+    /// spec: A3.2, A3.6 (200 µs), however long others have been late.
     #[test]
     fn who_is_woken_while_others_are_late_is_looked_for_in_time() {
         let mut watch = StallWatch::default();

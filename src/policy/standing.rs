@@ -119,7 +119,7 @@ mod tests {
         Standing { wishes, frozen: false, stage }
     }
 
-    /// spec: F7 (freezable queues start nothing new; thaw restores limits)
+    /// spec: F7.2 (freezable queues start nothing new; thaw restores limits)
     #[test]
     fn a_frozen_queue_has_no_slots_and_keeps_its_limit() {
         let usual = standing(0, End::No, Stage::Open);
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(Standing { frozen: false, ..changed }.max(), 7);
     }
 
-    /// spec: F4 (only chained queueing, others are refused), E5 (refuses new work, runs what was accepted)
+    /// spec: F4.1 (only chained queueing, others are refused), E5.2 (refuses new work, runs what was accepted)
     #[test]
     fn who_may_queue() {
         use Answer::{Chained, Destroyed, Draining, Freely, ShutDown};

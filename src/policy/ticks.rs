@@ -39,7 +39,7 @@ impl Ticks {
 mod tests {
     use super::*;
 
-    /// spec: W5 (periodic, missed ticks counted): however long a run takes, ticks stay where they are.
+    /// spec: W5.5 (periodic, missed ticks counted): however long a run takes, ticks stay where they are.
     #[test]
     fn ticks_that_pass_during_a_run_are_missed() {
         let millis = Duration::from_millis;

@@ -206,7 +206,7 @@ mod tests {
         (0..stuck.len()).filter(|n| stuck[*n]).map(|n| picture.waiters[n].item).collect()
     }
 
-    /// spec: F5 (a wait that closes a cycle)
+    /// spec: F5.7 (a wait that closes a cycle)
     #[test]
     fn who_waits_for_whom() {
         let (one, two) = (&[91][..], &[92][..]);
@@ -233,7 +233,7 @@ mod tests {
         }
     }
 
-    /// spec: F5 (waiting for an item that needs a slot)
+    /// spec: F5.7 (waiting for an item that needs a slot)
     #[test]
     fn who_waits_for_a_slot() {
         let needs_slot: Row<'_> = (1, &[91], &[Slot(92)]);
@@ -257,6 +257,7 @@ mod tests {
         assert!(stuck(&[(1, &[91], &[Slot(91)])], &[(91, 2, 2)]).is_empty());
     }
 
+    /// spec: F5.7
     #[test]
     fn the_chain_leads_from_waiter_to_waiter() {
         let waiter = |item, needs: &[Need]| Waiter { item, holds: vec![90 + item], needs: needs.to_vec() };
@@ -269,6 +270,7 @@ mod tests {
         assert_eq!(picture.chain(0, &stuck), [0, 2, 1]);
     }
 
+    /// spec: F5.7
     #[test]
     fn a_long_chain_takes_no_time() {
         let chain = |end: Need| Picture {

@@ -301,7 +301,7 @@ mod tests {
         looks
     }
 
-    /// spec: S1 (within 5 ms by sampling)
+    /// spec: S1.1 (within 5 ms by sampling)
     #[test]
     fn nothing_found_looks_become_rare_something_found_frequent() {
         let rules = Rules { sleepers: true, ..Rules::default() };
@@ -352,7 +352,7 @@ mod tests {
         }
     }
 
-    /// spec: S4
+    /// spec: S4.1
     #[test]
     fn a_pool_that_starts_nothing_is_reported_once() {
         let rules = Rules { watchdog: Some(Duration::from_millis(30)), ..Rules::default() };
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(reports, [(at(30_000), Duration::from_millis(30), vec![(0, at(0))])]);
     }
 
-    /// spec: S4
+    /// spec: S4.4
     #[test]
     fn what_siblings_and_rescuers_take_is_progress_and_an_item_is_as_old_as_it_is() {
         let rules = Rules { watchdog: Some(Duration::from_millis(30)), ..Rules::default() };

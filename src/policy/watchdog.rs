@@ -59,7 +59,7 @@ mod tests {
         Time::default() + Duration::from_secs(seconds)
     }
 
-    /// spec: S4 (reported once)
+    /// spec: S4.1 (reported once)
     #[test]
     fn a_stall_is_told_once_and_the_next_one_again() {
         let mut watchdog = Watchdog::new(at(0));

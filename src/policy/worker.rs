@@ -227,7 +227,7 @@ mod tests {
         WorkerState::new(Phase::Between).begin_item(Phase::Running)
     }
 
-    /// spec: C2
+    /// spec: C2.2
     #[test]
     fn a_block_and_its_return_are_counted_once() {
         let (blocked, leaves) = running().block();
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(state.leave_may_block(), (state, false));
     }
 
-    /// spec: C2 (`may_block`)
+    /// spec: C2.4 (`may_block`)
     #[test]
     fn who_may_block_counts_until_it_is_found_to() {
         let inside = running().enter_may_block();
@@ -271,6 +271,8 @@ mod tests {
     }
 
     /// Every way out of the count and back, for whoever takes it: the count is what it was.
+    ///
+    /// spec: S1.7
     #[test]
     fn whatever_happens_to_an_item_its_worker_counts_afterwards() {
         type Step = (&'static str, fn(WorkerState) -> (WorkerState, i32));

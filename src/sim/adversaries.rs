@@ -179,7 +179,7 @@ fn config(seed: u64, trace: bool) -> Config {
     }
 }
 
-/// spec: A3 (the home pod's CPU is taken by a spinning issuer)
+/// spec: A3.6 (the home pod's CPU is taken by a spinning issuer)
 #[test]
 fn an_issuer_that_spins_on_its_cpu_keeps_its_item_for_the_bound_only() {
     let mut scene = Scene::new(Scope::Cpu);
@@ -191,7 +191,7 @@ fn an_issuer_that_spins_on_its_cpu_keeps_its_item_for_the_bound_only() {
     });
 }
 
-/// spec: A3 (or by another process)
+/// spec: A3.6 (or by another process)
 #[test]
 fn a_neighbour_that_takes_a_pod_keeps_its_items_for_the_bound_only() {
     let mut scene = Scene::new(Scope::Cache);
@@ -205,7 +205,7 @@ fn a_neighbour_that_takes_a_pod_keeps_its_items_for_the_bound_only() {
     });
 }
 
-/// spec: A3 (a pod that saturates by blocks returning, without a push)
+/// spec: A3.7 (a pod that saturates by blocks returning, without a push)
 #[test]
 fn a_pod_that_fills_by_blocks_returning_gives_away_what_it_had_taken() {
     let mut scene = Scene::new(Scope::Cache);
@@ -216,7 +216,7 @@ fn a_pod_that_fills_by_blocks_returning_gives_away_what_it_had_taken() {
     scene.always(|played| played.assert_delays(&items, Duration::ZERO..=AFTER_A_PAUSE + LATENCY));
 }
 
-/// spec: A3 (one long item stolen)
+/// spec: A3.7 (one long item stolen)
 #[test]
 fn a_home_item_finds_a_place_elsewhere_while_long_stolen_ones_hold_its_pod() {
     let mut scene = Scene::new(Scope::Cache);
@@ -231,7 +231,7 @@ fn a_home_item_finds_a_place_elsewhere_while_long_stolen_ones_hold_its_pod() {
     });
 }
 
-/// spec: A3 (a burst)
+/// spec: A3.7 (a burst)
 #[test]
 fn a_burst_onto_one_pod_starts_everywhere_after_one_wake_up() {
     for batch in [false, true] {
@@ -246,7 +246,7 @@ fn a_burst_onto_one_pod_starts_everywhere_after_one_wake_up() {
     }
 }
 
-/// spec: A3 (all pods are full, then one is not)
+/// spec: A3.7 (all pods are full, then one is not)
 #[test]
 fn the_first_cpu_that_is_free_takes_what_waits() {
     let mut scene = Scene::new(Scope::Cache);
@@ -262,7 +262,7 @@ fn the_first_cpu_that_is_free_takes_what_waits() {
     });
 }
 
-/// spec: A3 (the thief does not get a CPU either): for each such pod once.
+/// spec: A3.6 (the thief does not get a CPU either): for each such pod once.
 #[test]
 fn a_thief_that_gets_no_cpu_is_replaced() {
     for taken in 1..=3_u32 {
@@ -277,7 +277,7 @@ fn a_thief_that_gets_no_cpu_is_replaced() {
     }
 }
 
-/// spec: A3 (no thread can be made in the home pod)
+/// spec: A3.7 (no thread can be made in the home pod)
 #[test]
 fn a_pod_without_threads_gives_its_items_away() {
     let mut scene = Scene::new(Scope::Cache);
@@ -288,7 +288,7 @@ fn a_pod_without_threads_gives_its_items_away() {
     scene.always(|played| played.assert_delays(&items, Duration::ZERO..=AFTER_A_PAUSE + LATENCY));
 }
 
-/// spec: A2 (never leave), A3
+/// spec: A2.5 (never leave), A3
 #[test]
 fn what_was_placed_stays_though_all_others_go() {
     let mut scene = Scene::new(Scope::Cache);

@@ -179,7 +179,7 @@ fn draw(prng: &mut Prng, topology: &Topology, issuers: usize) -> Vec<usize> {
     (0..issuers).map(draw).collect()
 }
 
-/// spec: A3 (the three tables): work is conserved, so a non-strict scope loses nothing to the best row, while strictness
+/// spec: A3.9 (the three tables): work is conserved, so a non-strict scope loses nothing to the best row, while strictness
 /// costs what it costs.
 #[test]
 fn the_documents_tables_in_the_simulator() {

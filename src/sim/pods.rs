@@ -24,7 +24,7 @@ const RUNS: u64 = 400;
 /// The machine of the kernel's documents has four caches of three cores of two threads.
 const DOCUMENTED: (usize, usize, usize) = (4, 3, 2);
 
-/// spec: A3 (no CPU idles while items of its class wait elsewhere; an item leaves only a pod that cannot take it)
+/// spec: A3.5, A3.8 (no CPU idles while items of its class wait elsewhere; an item leaves only a pod that cannot take it)
 #[test]
 fn work_is_conserved_in_random_runs() {
     let mut seen = Seen::default();

@@ -21,7 +21,7 @@ use crate::policy::watch::Rules;
 
 const RUNS: u64 = 3000;
 
-/// spec: C1, C3, C4, C5, C8, F8, Q3, Q4, P1, P2, S1, S2, S5
+/// spec: C1.1, C3.1, C4, C5.1, C8, F8.3, Q3.2, Q4.1, P1.4, P2.3, S1.8, S2.4, S5.3
 #[test]
 fn every_rule_holds_in_random_runs() {
     let mut seen = Seen::default();

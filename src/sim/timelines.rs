@@ -65,7 +65,7 @@ fn timeline(gates: Vec<Gate>) -> Vec<(u64, &'static str, What)> {
     machine.log.iter().map(row).collect()
 }
 
-/// spec: C6 (a), one context per CPU.
+/// spec: C6.1 (a), one context per CPU.
 #[test]
 fn with_max_active_1_the_items_run_one_after_the_other() {
     let expected = [
@@ -85,7 +85,7 @@ fn with_max_active_1_the_items_run_one_after_the_other() {
     assert_eq!(timeline(vec![Gate::new(1, 0)]), expected);
 }
 
-/// spec: C6 (b), C1 (when the last running worker blocks, another one starts at once).
+/// spec: C6.1 (b), C1.2 (when the last running worker blocks, another one starts at once).
 #[test]
 fn with_max_active_256_each_item_starts_when_the_one_before_sleeps() {
     let expected = [
@@ -106,7 +106,7 @@ fn with_max_active_256_each_item_starts_when_the_one_before_sleeps() {
     assert_eq!(timeline(vec![Gate::new(3, 0)]), expected, "three are as good as 256");
 }
 
-/// spec: C6 (c). That `w1` wakes and finishes before `w2` starts is the tie-break
+/// spec: C6.1 (c). That `w1` wakes and finishes before `w2` starts is the tie-break
 /// [`yield_after_item`](Config::yield_after_item).
 #[test]
 fn with_max_active_2_the_third_item_waits_for_a_slot() {
@@ -127,7 +127,7 @@ fn with_max_active_2_the_third_item_waits_for_a_slot() {
     assert_eq!(timeline(vec![Gate::new(2, 0)]), expected);
 }
 
-/// spec: C6 (d), C4 (CPU-intensive items do not count while they run). That `w2` starts at 5, though `w1`
+/// spec: C6.1 (d), C4.1, C4.2 (CPU-intensive items do not count while they run). That `w2` starts at 5, though `w1`
 /// burns until 10, is the tie-break [`yield_before_burn`](Config::yield_before_burn).
 #[test]
 fn cpu_intensive_items_start_together_when_the_running_one_sleeps() {

@@ -93,7 +93,7 @@ fn mixed(pod: bool, guards: bool, config: Config) -> Machine {
     machine
 }
 
-/// spec: S1 (at most 1.15 of the ideal, at most 16 threads)
+/// spec: S1.8 (at most 1.15 of the ideal, at most 16 threads)
 #[test]
 fn a_mixed_load_without_guards() {
     let table = [
@@ -129,7 +129,7 @@ fn timeline_b(rules: Rules) -> Machine {
     machine
 }
 
-/// spec: S1, C6 (b)
+/// spec: S1.8, C6 (b)
 #[test]
 fn timeline_b_without_guards() {
     for (rules, expected) in [(TOLD, 25_000), (SAMPLING, 26_500), (OFF, 50_000)] {
@@ -148,7 +148,7 @@ fn spinners(rules: Rules) -> Machine {
     machine
 }
 
-/// spec: S2, S5
+/// spec: S2.4, S5.3
 #[test]
 fn two_hundred_spinners_let_their_setter_start() {
     for rules in [SAMPLING, TOLD] {
@@ -171,7 +171,7 @@ fn dependent(cpus: usize, rules: Rules) -> Machine {
     machine
 }
 
-/// spec: S1
+/// spec: S1.8
 #[test]
 fn what_waits_for_a_later_item_ends_because_it_is_found() {
     for cpus in [1, 2, 4] {
@@ -192,7 +192,7 @@ fn nap_after(busy: Duration, rules: Rules) -> Duration {
     at(&machine, 1, What::Starts) - busy
 }
 
-/// spec: S1 (within 5 ms by sampling)
+/// spec: S1.8 (within 5 ms by sampling)
 #[test]
 fn whoever_waits_behind_a_sleeper_starts_within_the_longest_period() {
     for n in 0..100 {
@@ -202,7 +202,7 @@ fn whoever_waits_behind_a_sleeper_starts_within_the_longest_period() {
     }
 }
 
-/// spec: S2 (the next item starts within 15 ms)
+/// spec: S2.4 (the next item starts within 15 ms)
 #[test]
 fn whoever_waits_behind_a_hog_starts_soon() {
     for n in 0..50 {

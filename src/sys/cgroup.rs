@@ -236,7 +236,7 @@ mod tests {
         Quota::new(percent, 100)
     }
 
-    /// spec: C5 (v2)
+    /// spec: C5.3 (v2)
     #[test]
     fn in_version_2_the_smallest_quota_counts() {
         let tree = Tree::new(
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(groups.quota(), None);
     }
 
-    /// spec: C5 (v1)
+    /// spec: C5.3 (v1)
     #[test]
     fn in_version_1_the_smallest_quota_counts() {
         let groups = "9:cpuset:/x\n4:cpu,cpuacct:/a/b\n3:memory:/a\n1:name=systemd:/y\n0::/z\n";
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(Tree::new(groups, &[V1], &files("200000\n")).quota(), percent(300));
     }
 
-    /// spec: C5 (v1 and v2)
+    /// spec: C5.3 (v1 and v2)
     #[test]
     fn both_versions_may_be_there() {
         let v2 = "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(Tree::new("4:cpu,cpuacct:/b\n0::/a\n", &[V1, v2], &files).quota(), percent(25));
     }
 
-    /// spec: C5: a container sees a part of the hierarchy, under one name or another.
+    /// spec: C5.3: a container sees a part of the hierarchy, under one name or another.
     #[test]
     fn a_container_sees_its_own_groups() {
         let inside = "31 23 0:28 /docker/1f /sys/fs/cgroup ro - cgroup2 cgroup rw";

@@ -86,7 +86,7 @@ mod tests {
         assert!(now().since(before) >= Duration::from_millis(1));
     }
 
-    /// spec: O1
+    /// spec: O1.4
     #[test]
     fn the_coarse_clock_lags_a_little() {
         let before = coarse();

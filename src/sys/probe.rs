@@ -66,7 +66,7 @@ fn unless<T>(fault: Option<i32>, look: impl FnOnce() -> io::Result<T>) -> io::Re
 mod tests {
     use super::*;
 
-    /// spec: S1
+    /// spec: S1.3
     #[test]
     fn each_look_fails_by_order_and_by_itself() {
         let this = ThreadId::current();

@@ -8,7 +8,7 @@ use cmwq::{Executor, TopologySource, WorkQueue};
 
 use super::{SOON, Served, eventually, refused_as};
 
-/// spec: O5
+/// spec: O5.3
 #[test]
 fn hello_tells_who_is_there() {
     let served = Served::new("core:2 pu:1");
@@ -18,7 +18,7 @@ fn hello_tells_who_is_there() {
     assert_eq!((hello.prefix.as_str(), hello.crate_version.as_str()), ("served", env!("CARGO_PKG_VERSION")));
 }
 
-/// spec: O5: as the documentation has it, letter by letter.
+/// spec: O5.3: as the documentation has it, letter by letter.
 #[test]
 fn lines_are_as_documented() {
     let served = Served::new("core:2 pu:1");
@@ -56,7 +56,7 @@ fn lines_are_as_documented() {
     }
 }
 
-/// spec: O5 (dump)
+/// spec: O5.3 (dump)
 #[test]
 fn a_dump_is_that_of_the_executor() {
     let served = Served::new("numa:2 core:2 pu:1");
@@ -77,7 +77,7 @@ fn a_dump_is_that_of_the_executor() {
     });
 }
 
-/// spec: O5, S4
+/// spec: O5.3, S4
 #[test]
 fn the_watchdog_tells_of_stalls_while_they_last() {
     let builder = Executor::builder().topology(TopologySource::Synthetic("core:1 pu:1".into()));
@@ -114,7 +114,7 @@ fn the_watchdog_tells_of_stalls_while_they_last() {
     assert_eq!(client.watchdog().unwrap().stalls, 1);
 }
 
-/// spec: O5: names that several queues have, that look like a number, that are very long, or that are a secret.
+/// spec: O5.4: names that several queues have, that look like a number, that are very long, or that are a secret.
 #[test]
 fn queues_are_found_by_name_and_number() {
     let served = Served::new("core:2 pu:1");
@@ -144,7 +144,7 @@ fn queues_are_found_by_name_and_number() {
     drop(many);
 }
 
-/// spec: O5: a queue that only finishes what it has can still be seen, and helped.
+/// spec: O5.9: a queue that only finishes what it has can still be seen, and helped.
 #[test]
 fn a_queue_without_handles_is_there_until_its_work_is_done() {
     let served = Served::new("core:1 pu:1");
@@ -163,7 +163,7 @@ fn a_queue_without_handles_is_there_until_its_work_is_done() {
     assert_eq!(message, r#"no queue is named "last"; there is none"#);
 }
 
-/// spec: O5, E5
+/// spec: O5.9, E5
 #[test]
 fn after_a_shutdown_it_is_read_and_after_the_end_it_says_so() {
     let Served { server, executor, folder } = Served::new("core:2 pu:1");
@@ -185,7 +185,7 @@ fn after_a_shutdown_it_is_read_and_after_the_end_it_says_so() {
     drop(folder);
 }
 
-/// spec: O5: a server keeps nobody alive.
+/// spec: O5.9: a server keeps nobody alive.
 #[test]
 fn an_executor_ends_although_it_is_served() {
     let Served { server, executor, folder } = Served::new("core:2 pu:1");

@@ -9,7 +9,7 @@ fn text(cpus: &CpuSet) -> String {
     cpus.to_string()
 }
 
-/// spec: O5 (affinity_scope, affinity_strict, cpumask, nice, max_active), Q2 (`control`)
+/// spec: O5.1 (affinity_scope, affinity_strict, cpumask, nice, max_active), Q2.4 (`control`)
 #[test]
 fn each_attribute_is_changed_by_itself() {
     let served = Served::new("numa:2 l3:2 core:2 pu:1");
@@ -51,7 +51,7 @@ fn each_attribute_is_changed_by_itself() {
     queue.spawn(|| ()).unwrap().join().unwrap();
 }
 
-/// spec: O5, A1, A4: what nobody asked for follows the executor, also after it was asked for and taken back.
+/// spec: O5.1, A1, A4: what nobody asked for follows the executor, also after it was asked for and taken back.
 #[test]
 fn defaults_are_those_of_the_executor_and_can_be_had_back() {
     let served = Served::new("numa:2 l3:2 core:2 pu:1");
@@ -72,7 +72,7 @@ fn defaults_are_those_of_the_executor_and_can_be_had_back() {
     assert_eq!(client.set("mail", Attribute::Nice, "default").unwrap(), before.nice.to_string());
 }
 
-/// spec: O5 (bad names or values get a clear error and change nothing)
+/// spec: O5.4 (bad names or values get a clear error and change nothing)
 #[test]
 fn bad_values_change_nothing_and_are_told() {
     let served = Served::new("core:4 pu:1");
@@ -114,7 +114,7 @@ fn bad_values_change_nothing_and_are_told() {
     );
 }
 
-/// spec: Q2 (`control`), O5 (only queues marked `control` can be changed)
+/// spec: Q2.4 (`control`), O5.2 (only queues marked `control` can be changed)
 #[test]
 fn queues_that_are_not_marked_are_only_read() {
     let served = Served::new("core:4 pu:1");
@@ -129,7 +129,7 @@ fn queues_that_are_not_marked_are_only_read() {
     assert_eq!((queue.attrs(), queue.max_active()), before);
 }
 
-/// spec: O5, Q2
+/// spec: O5.1, Q2
 #[test]
 fn each_kind_has_the_attributes_that_mean_something_there() {
     fn names(client: &mut Client, queue: &str) -> Vec<&'static str> {

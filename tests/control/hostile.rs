@@ -22,7 +22,7 @@ fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// spec: O5 (what is no request is answered, and the connection goes on)
+/// spec: O5.4 (what is no request is answered, and the connection goes on)
 #[test]
 fn garbage_is_answered_and_the_connection_goes_on() {
     let served = Served::new("core:1 pu:1");
@@ -38,7 +38,7 @@ fn garbage_is_answered_and_the_connection_goes_on() {
     assert!(raw.ask(HELLO).starts_with(r#"{"ok":{"protocol":1"#));
 }
 
-/// spec: O5 (request size bounded)
+/// spec: O5.7 (request size bounded)
 #[test]
 fn a_request_without_end_is_refused() {
     let served = Served::new("core:1 pu:1");
@@ -53,7 +53,7 @@ fn a_request_without_end_is_refused() {
     assert!(served.raw().ask(&line).starts_with(r#"{"ok""#), "the longest that is read");
 }
 
-/// spec: O5 (slow clients): one byte after the other, while others are served.
+/// spec: O5.7 (slow clients): one byte after the other, while others are served.
 #[test]
 fn requests_may_come_byte_by_byte_and_many_at_once() {
     let served = Served::new("core:1 pu:1");
@@ -75,7 +75,7 @@ fn requests_may_come_byte_by_byte_and_many_at_once() {
     });
 }
 
-/// spec: O5 (half-closed)
+/// spec: O5.7 (half-closed)
 #[test]
 fn who_has_said_everything_gets_all_answers() {
     let served = Served::new("core:1 pu:1");
@@ -93,7 +93,7 @@ fn who_has_said_everything_gets_all_answers() {
     served.is_well();
 }
 
-/// spec: O5 (clients that do not read, or leave in the middle of an answer)
+/// spec: O5.7 (clients that do not read, or leave in the middle of an answer)
 #[test]
 fn large_answers_that_nobody_takes_hold_nobody_up() {
     let served = Served::new("core:2 pu:1");
@@ -117,7 +117,7 @@ fn large_answers_that_nobody_takes_hold_nobody_up() {
     served.is_well();
 }
 
-/// spec: O5 (1000 connections opened and abandoned, without effect)
+/// spec: O5.7 (1000 connections opened and abandoned, without effect)
 #[cfg(target_os = "linux")]
 #[test]
 fn a_thousand_abandoned_connections_have_no_effect() {
@@ -154,7 +154,7 @@ fn a_thousand_abandoned_connections_have_no_effect() {
     served.is_well();
 }
 
-/// spec: O5 (connection cap)
+/// spec: O5.7 (connection cap)
 #[cfg(target_os = "linux")]
 #[test]
 fn one_connection_too_many_is_told_so() {
@@ -203,7 +203,7 @@ fn sleeps(thread: &str) -> Option<String> {
     status.lines().find(|line| line.starts_with("voluntary_ctxt_switches")).map(str::to_owned)
 }
 
-/// spec: O5 (no wake-ups without clients)
+/// spec: O5.9 (no wake-ups without clients)
 #[cfg(target_os = "linux")]
 #[test]
 fn a_server_without_clients_sleeps() {
@@ -226,7 +226,7 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// spec: O5 (no descriptors left): it neither spins nor ends, and goes on when there are some.
+/// spec: O5.7 (no descriptors left): it neither spins nor ends, and goes on when there are some.
 #[cfg(target_os = "linux")]
 #[test]
 fn without_descriptors_it_waits_for_better_times() {

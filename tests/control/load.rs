@@ -34,7 +34,7 @@ fn issue(queue: &WorkQueue, books: &Arc<Books>, n: usize) {
     }
 }
 
-/// spec: O5, A4: attribute changes through the socket under load lose nothing, and order stays.
+/// spec: O5.8, A4: attribute changes through the socket under load lose nothing, and order stays.
 #[test]
 fn nothing_is_lost_while_attributes_change_through_the_socket() {
     let served = Served::new("numa:2 l3:2 core:2 pu:1");

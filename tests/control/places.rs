@@ -20,7 +20,7 @@ fn in_a_process(test: &str, folder: &Folder) {
     assert_passed(&child(test, "yes").env("XDG_RUNTIME_DIR", &folder.0).output().unwrap());
 }
 
-/// spec: O5 (mode 0600, in a directory of mode 0700, by process id)
+/// spec: O5.5 (mode 0600, in a directory of mode 0700, by process id)
 #[test]
 fn the_default_place_is_private_and_found_by_number() {
     if told().is_none() {
@@ -53,7 +53,7 @@ fn the_default_place_is_private_and_found_by_number() {
     assert!(matches!(Client::to_process(pid), Err(ClientError::NoProcess { .. })));
 }
 
-/// spec: O5: a directory that others could use is refused, and left as it is.
+/// spec: O5.5: a directory that others could use is refused, and left as it is.
 #[test]
 fn a_directory_that_is_not_private_is_refused() {
     if told().is_none() {
@@ -109,7 +109,7 @@ impl Drop for Serving {
     }
 }
 
-/// spec: O5 (stale sockets are removed, others never)
+/// spec: O5.5 (stale sockets are removed, others never)
 #[test]
 fn what_a_killed_process_has_left_is_removed_and_nothing_else() {
     const TEST: &str = "places::what_a_killed_process_has_left_is_removed_and_nothing_else";
@@ -180,7 +180,7 @@ fn a_directory_that_is_not_ones_own_is_passed_over() {
     assert!(!place.join(&number).exists(), "one's own");
 }
 
-/// spec: O5
+/// spec: O5.5
 #[test]
 fn a_place_that_is_taken_is_left_alone_and_a_stale_one_replaced() {
     let served = Served::new("core:1 pu:1");
@@ -214,7 +214,7 @@ fn a_place_that_is_taken_is_left_alone_and_a_stale_one_replaced() {
     assert!(matches!(Server::start_at(&served.executor, nowhere), Err(ServeError::Io { .. })));
 }
 
-/// spec: O5, X2: in a forked process a server is nobody's, and removes nothing.
+/// spec: O5.9, X2: in a forked process a server is nobody's, and removes nothing.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "fork is libc's")]
 #[test]
@@ -240,7 +240,7 @@ fn a_forked_process_has_no_server() {
     assert!(!path.exists());
 }
 
-/// spec: O5: other programs get none of its descriptors.
+/// spec: O5.9: other programs get none of its descriptors.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_program_that_is_started_inherits_nothing() {
@@ -252,7 +252,7 @@ fn a_program_that_is_started_inherits_nothing() {
     assert!(listing.contains("-> ") && !listing.contains("socket:"), "{listing}");
 }
 
-/// spec: O5: also from an item of the executor, which blocks under a guard meanwhile.
+/// spec: O5.9: also from an item of the executor, which blocks under a guard meanwhile.
 #[test]
 fn a_server_may_be_started_and_dropped_by_an_item() {
     let executor = Executor::builder().build().unwrap();

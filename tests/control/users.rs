@@ -37,7 +37,7 @@ fn open_to_all(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
 }
 
-/// spec: O5 (another user's connection is refused)
+/// spec: O5.6 (another user's connection is refused)
 #[test]
 fn another_user_is_refused_even_if_he_reaches_the_socket() {
     const TEST: &str = "users::another_user_is_refused_even_if_he_reaches_the_socket";
@@ -66,7 +66,7 @@ fn another_user_is_refused_even_if_he_reaches_the_socket() {
     served.is_well();
 }
 
-/// spec: O5: root may look at everybody's; others do not trust a socket of somebody else.
+/// spec: O5.6: root may look at everybody's; others do not trust a socket of somebody else.
 #[test]
 fn root_is_served_and_strangers_are_not_trusted() {
     const TEST: &str = "users::root_is_served_and_strangers_are_not_trusted";

@@ -42,7 +42,7 @@ fn noting(order: &Arc<Mutex<Vec<usize>>>, n: usize) -> impl FnOnce() + Send + 's
     move || order.lock().unwrap().push(n)
 }
 
-/// spec: A4 (all or nothing; an empty mask or unknown CPU is an error)
+/// spec: A4.2 (all or nothing; an empty mask or unknown CPU is an error)
 #[test]
 fn attributes_that_mean_nothing_change_nothing() {
     let (builder, _) = builder("core:2 pu:1");
@@ -89,7 +89,7 @@ fn attributes_that_mean_nothing_change_nothing() {
     assert_eq!(queue.attrs().unwrap(), before);
 }
 
-/// spec: A4: what is queued after a change has the new nice level and the new CPUs.
+/// spec: A4.1: what is queued after a change has the new nice level and the new CPUs.
 #[test]
 fn a_change_counts_for_what_is_queued_after_it() {
     let _limit = time_limit();
@@ -115,7 +115,7 @@ fn a_change_counts_for_what_is_queued_after_it() {
     }
 }
 
-/// spec: A4 (new items do not overtake the backlog of the same CPU): neither by one change nor by several in a row.
+/// spec: A4.6 (new items do not overtake the backlog of the same CPU): neither by one change nor by several in a row.
 #[test]
 fn new_items_do_not_overtake_the_backlog_of_their_cpu() {
     let _limit = time_limit();
@@ -157,7 +157,7 @@ fn new_items_do_not_overtake_the_backlog_of_their_cpu() {
     }
 }
 
-/// spec: A4 (items in flight finish on the old pools): what has begun holds up nobody who comes after the change.
+/// spec: A4.3 (items in flight finish on the old pools): what has begun holds up nobody who comes after the change.
 #[test]
 fn what_has_begun_holds_nothing_up() {
     let _limit = time_limit();
@@ -182,7 +182,7 @@ fn what_has_begun_holds_nothing_up() {
     assert_eq!((old_nice, new_nice), (nice - 3, if executor.dump().portable { nice - 3 } else { nice }));
 }
 
-/// spec: A4, Q4 (order, also across attribute changes): every issuer's items run in its order, one at a time.
+/// spec: A4.4, Q4.2 (order, also across attribute changes): every issuer's items run in its order, one at a time.
 #[test]
 fn an_ordered_queue_keeps_its_order_while_attributes_change() {
     on_each_executor(|executor| {
@@ -224,7 +224,7 @@ fn an_ordered_queue_keeps_its_order_while_attributes_change() {
     });
 }
 
-/// spec: A4 (max_active never exceeded during the change), Q3
+/// spec: A4.5 (max_active never exceeded during the change), Q3
 #[test]
 fn max_active_holds_while_attributes_change() {
     let _limit = time_limit();
@@ -262,7 +262,7 @@ struct Books {
     cancelled: AtomicUsize,
 }
 
-/// spec: A4: nothing is lost, doubled or stuck under load, whatever else goes on meanwhile.
+/// spec: A4.3: nothing is lost, doubled or stuck under load, whatever else goes on meanwhile.
 #[test]
 fn nothing_is_lost_while_attributes_change_under_load() {
     on_each_executor(|executor| {
@@ -366,7 +366,7 @@ fn issue(queue: &WorkQueue, books: &Arc<Books>, work: &Work, random: &mut Rng) {
     }
 }
 
-/// spec: A4: what was used and is used no longer goes; what is used again is not made again.
+/// spec: A4.1: what was used and is used no longer goes; what is used again is not made again.
 #[test]
 fn pools_that_nobody_uses_are_closed() {
     let _limit = time_limit();
@@ -394,7 +394,7 @@ fn pools_that_nobody_uses_are_closed() {
     eventually("all threads end", || no_thread_of(&prefix));
 }
 
-/// spec: A4 (`set_unbound_cpus`): it narrows what queues have asked for, and takes nobody the last CPU.
+/// spec: A4.7 (`set_unbound_cpus`): it narrows what queues have asked for, and takes nobody the last CPU.
 #[test]
 fn an_executor_narrows_the_cpus_of_its_unbound_queues() {
     let _limit = time_limit();
@@ -424,7 +424,7 @@ fn an_executor_narrows_the_cpus_of_its_unbound_queues() {
     assert_eq!(cpus_of(&some), "0", "also what is asked for later");
 }
 
-/// spec: A4 (`set_default_scope`), A1 (`default`: the executor's)
+/// spec: A4.7 (`set_default_scope`), A1.5 (`default`: the executor's)
 #[test]
 fn an_executors_default_scope_counts_for_queues_that_name_none() {
     let _limit = time_limit();
@@ -448,7 +448,7 @@ fn an_executors_default_scope_counts_for_queues_that_name_none() {
     }
 }
 
-/// spec: A4: a change does not wait for items, so an item may make one.
+/// spec: A4.1: a change does not wait for items, so an item may make one.
 #[test]
 fn an_item_changes_the_attributes_of_its_own_queue() {
     let _limit = time_limit();
@@ -472,7 +472,7 @@ fn an_item_changes_the_attributes_of_its_own_queue() {
     }
 }
 
-/// spec: A4: a queue of high priority keeps its level, unless it is told another one.
+/// spec: A4.1: a queue of high priority keeps its level, unless it is told another one.
 #[test]
 fn high_priority_is_kept_where_attributes_name_no_level() {
     let (builder, _) = builder("core:1 pu:1");
@@ -488,7 +488,7 @@ fn high_priority_is_kept_where_attributes_name_no_level() {
     assert_eq!(nice(), -7);
 }
 
-/// spec: A4, F6: a rescuer comes for the backlog that a change has left behind, and so for what waits behind that.
+/// spec: A4.3, F6: a rescuer comes for the backlog that a change has left behind, and so for what waits behind that.
 #[test]
 fn a_rescuer_comes_for_what_a_change_left_behind() {
     let _limit = time_limit();
@@ -508,7 +508,7 @@ fn a_rescuer_comes_for_what_a_change_left_behind() {
     assert_eq!(*order.lock().unwrap(), (0..30).collect::<Vec<_>>());
 }
 
-/// spec: A4, E5: what is held back when the time of a shutdown runs out is given up with the rest, and all goes.
+/// spec: A4.3, E5: what is held back when the time of a shutdown runs out is given up with the rest, and all goes.
 #[test]
 fn a_shutdown_gives_up_what_is_held_back() {
     let _limit = time_limit();
@@ -534,7 +534,7 @@ fn a_shutdown_gives_up_what_is_held_back() {
     eventually("all threads end", || no_thread_of(&prefix));
 }
 
-/// spec: A4: a change of a queue with no work in it wakes nobody, and makes no thread.
+/// spec: A4.1: a change of a queue with no work in it wakes nobody, and makes no thread.
 #[test]
 fn a_change_without_work_wakes_nobody() {
     let (builder, prefix) = builder("core:2 pu:1");

@@ -20,7 +20,7 @@ fn refused(change: impl FnOnce(ExecutorBuilder) -> ExecutorBuilder) -> BuildExec
     error
 }
 
-/// spec: E2
+/// spec: E2.9
 #[test]
 fn an_executor_needs_a_cpu_that_exists() {
     assert!(matches!(refused(|b| b.cpus(CpuSet::new())), BuildExecutorError::NoCpu));
@@ -32,7 +32,7 @@ fn an_executor_needs_a_cpu_that_exists() {
     assert!(matches!(error, BuildExecutorError::UnknownCpu { cpu: 60_000, .. }), "{error}");
 }
 
-/// spec: E2, A6
+/// spec: E2.9, A6.2
 #[test]
 fn a_topology_that_cannot_be_loaded_is_an_error() {
     for source in [
@@ -57,7 +57,7 @@ fn a_topology_that_cannot_be_loaded_is_an_error() {
     );
 }
 
-/// spec: E2
+/// spec: E2.9
 #[test]
 fn settings_without_a_meaning_are_errors() {
     for level in [-21, 20, i32::MIN, i32::MAX] {
@@ -73,7 +73,7 @@ fn settings_without_a_meaning_are_errors() {
     }
 }
 
-/// spec: E2 (stack size)
+/// spec: E2.9 (stack size)
 #[test]
 fn a_stack_that_cannot_be_had_is_an_error() {
     for size in [0, 1, (16 << 10) - 1, (1 << 30) + 1, usize::MAX / 4, usize::MAX] {
@@ -90,7 +90,7 @@ fn a_stack_that_cannot_be_had_is_an_error() {
     drop(builder("core:1 pu:1").0.stack_size(1 << 30).build().unwrap());
 }
 
-/// spec: S2, S4 (adjustable, 0 = off)
+/// spec: S2.3, S4.4 (adjustable, 0 = off)
 #[test]
 fn thresholds_are_zero_or_long_enough_to_be_seen() {
     let least = Duration::from_millis(1);
@@ -107,7 +107,7 @@ fn thresholds_are_zero_or_long_enough_to_be_seen() {
     }
 }
 
-/// spec: E2: a progress check without patience would keep the manager looking for ever.
+/// spec: E2.9: a progress check without patience would keep the manager looking for ever.
 #[test]
 fn a_progress_check_without_patience_is_an_error() {
     let least = Duration::from_millis(1);
@@ -119,7 +119,7 @@ fn a_progress_check_without_patience_is_an_error() {
     drop(builder("core:1 pu:1").0.progress_check(least).build().unwrap());
 }
 
-/// spec: E2: a thread that cannot be made.
+/// spec: E2.9: a thread that cannot be made.
 #[test]
 fn an_executor_whose_manager_cannot_be_made_is_an_error() {
     let asked = Arc::new(AtomicUsize::new(0));
@@ -147,7 +147,7 @@ fn queue_error(builder: WorkQueueBuilder) -> BuildQueueError {
     error
 }
 
-/// spec: Q6 (empty is an error)
+/// spec: Q6.1 (empty is an error)
 #[test]
 fn a_queue_needs_a_name() {
     for queue in [WorkQueue::new(""), WorkQueue::per_cpu(""), WorkQueue::unbound(""), WorkQueue::ordered("")]
@@ -156,7 +156,7 @@ fn a_queue_needs_a_name() {
     }
 }
 
-/// spec: Q3 (limit 512, default when 0)
+/// spec: Q3.1 (limit 512, default when 0)
 #[test]
 fn max_active_is_at_most_512() {
     let executor = cpus(2);
@@ -177,7 +177,7 @@ fn max_active_is_at_most_512() {
     assert_eq!(queue_error(WorkQueue::new("q").max_pending(0)), BuildQueueError::MaxPending);
 }
 
-/// spec: Q2 (a combination that means nothing is a typed error that says why)
+/// spec: Q2.3 (a combination that means nothing is a typed error that says why)
 #[test]
 fn contradicting_flags_are_errors_that_say_why() {
     let nice = || Attrs::new().nice(1);
@@ -210,7 +210,7 @@ fn contradicting_flags_are_errors_that_say_why() {
     }
 }
 
-/// spec: Q3 (default when 0), Q2: what stands for the default contradicts nothing, and changes nothing.
+/// spec: Q3.1 (default when 0), Q2: what stands for the default contradicts nothing, and changes nothing.
 #[test]
 fn zero_stands_for_the_default_of_every_kind() {
     let executor = cpus(2);
@@ -242,7 +242,7 @@ fn zero_stands_for_the_default_of_every_kind() {
     }
 }
 
-/// spec: Q2: attributes that no executor could follow.
+/// spec: Q2.3: attributes that no executor could follow.
 #[test]
 fn attributes_that_cannot_be_followed_are_errors() {
     let with = |attrs| queue_error(WorkQueue::unbound("q").attrs(attrs));

@@ -21,7 +21,7 @@ fn counted_item(runs: &Arc<AtomicUsize>, drops: &Arc<AtomicUsize>) -> impl FnOnc
     }
 }
 
-/// spec: W8 (spawn_batch): the handles are in the order of the closures; also of none, and of more than are told of at
+/// spec: W8.1 (spawn_batch): the handles are in the order of the closures; also of none, and of more than are told of at
 /// once.
 #[test]
 fn a_batch_of_closures_gives_a_handle_for_each() {
@@ -37,7 +37,7 @@ fn a_batch_of_closures_gives_a_handle_for_each() {
     });
 }
 
-/// spec: W8, Q4: the items of a batch run in its order, before what is queued after and after what was queued before.
+/// spec: W8.1, Q4: the items of a batch run in its order, before what is queued after and after what was queued before.
 #[test]
 fn a_batch_keeps_its_place_in_an_ordered_queue() {
     on_each_executor(|executor| {
@@ -55,7 +55,7 @@ fn a_batch_keeps_its_place_in_an_ordered_queue() {
     });
 }
 
-/// spec: W8 (queue_batch): the answer counts those that were not pending, each of which runs once.
+/// spec: W8.1 (queue_batch): the answer counts those that were not pending, each of which runs once.
 #[test]
 fn a_batch_of_reusable_items_coalesces() {
     let _limit = time_limit();
@@ -84,7 +84,7 @@ fn a_batch_of_reusable_items_coalesces() {
     assert_eq!(runs.load(Ordering::SeqCst), 301);
 }
 
-/// spec: W8, Q3 (max_pending): what was accepted before the refusal stays, the rest comes back untouched.
+/// spec: W8.2, Q3 (max_pending): what was accepted before the refusal stays, the rest comes back untouched.
 #[test]
 fn a_batch_that_does_not_fit_is_cut() {
     let _limit = time_limit();
@@ -119,7 +119,7 @@ fn a_batch_that_does_not_fit_is_cut() {
     assert_eq!(again, [5, 6, 7]);
 }
 
-/// spec: W8: where reusable items are cut, and how to go on from there.
+/// spec: W8.2: where reusable items are cut, and how to go on from there.
 #[test]
 fn a_batch_of_reusable_items_is_cut_at_the_first_that_does_not_fit() {
     let _limit = time_limit();
@@ -147,7 +147,7 @@ fn a_batch_of_reusable_items_is_cut_at_the_first_that_does_not_fit() {
     queue.flush().unwrap();
 }
 
-/// spec: W8: nothing is queued, and nothing is lost, if the iterator panics; it may itself use the queue, and wait for
+/// spec: W8.2: nothing is queued, and nothing is lost, if the iterator panics; it may itself use the queue, and wait for
 /// what it queues.
 #[test]
 fn the_iterator_of_a_batch_is_user_code() {
@@ -173,7 +173,7 @@ fn the_iterator_of_a_batch_is_user_code() {
     });
 }
 
-/// spec: W8 (one wake-up decision): the worker that it wakes wakes the next, until a managed pod has all of its workers
+/// spec: W8.5 (one wake-up decision): the worker that it wakes wakes the next, until a managed pod has all of its workers
 /// and an unmanaged one a worker per item.
 #[test]
 fn one_wake_up_brings_every_worker() {
@@ -200,7 +200,7 @@ fn one_wake_up_brings_every_worker() {
     }
 }
 
-/// spec: W8: batches of several threads, onto pools that fall asleep in between.
+/// spec: W8.5: batches of several threads, onto pools that fall asleep in between.
 #[test]
 fn no_item_of_a_batch_is_left_behind() {
     on_each_executor(|executor| {
@@ -228,7 +228,7 @@ fn no_item_of_a_batch_is_left_behind() {
     });
 }
 
-/// spec: W8 (spawn_batch_detached): all run, on every kind of queue, in their order where there is one; a result that is
+/// spec: W8.3 (spawn_batch_detached): all run, on every kind of queue, in their order where there is one; a result that is
 /// bound to its thread is dropped by the worker.
 #[test]
 fn a_batch_without_handles_runs() {
@@ -258,7 +258,7 @@ fn a_batch_without_handles_runs() {
     });
 }
 
-/// spec: W8, Q3 (max_pending): of a batch without handles, what does not fit comes back untouched, and what the iterator
+/// spec: W8.3, Q3 (max_pending): of a batch without handles, what does not fit comes back untouched, and what the iterator
 /// had not given yet as well.
 #[test]
 fn a_batch_without_handles_is_cut() {
@@ -302,7 +302,7 @@ fn a_batch_without_handles_is_cut() {
     assert!(none.is_ok());
 }
 
-/// spec: W8: if the iterator panics, whole runs were queued, and nothing of the others is lost; it may use the queue.
+/// spec: W8.3: if the iterator panics, whole runs were queued, and nothing of the others is lost; it may use the queue.
 #[test]
 fn the_iterator_of_a_batch_without_handles_is_user_code() {
     on_each_executor(|executor| {
@@ -330,7 +330,7 @@ fn the_iterator_of_a_batch_without_handles_is_user_code() {
     });
 }
 
-/// spec: W8, F4: while the queue is drained, its own items queue batches, and nobody else does.
+/// spec: W8.4, F4: while the queue is drained, its own items queue batches, and nobody else does.
 #[test]
 fn a_batch_of_a_draining_queue_comes_from_its_own_items() {
     on_each_executor(|executor| {
@@ -366,7 +366,7 @@ fn a_batch_of_a_draining_queue_comes_from_its_own_items() {
     });
 }
 
-/// spec: W8, Q3 (max_active), F8: batches beside single items, and a limit that changes meanwhile: no more are active than
+/// spec: W8.4, Q3 (max_active), F8: batches beside single items, and a limit that changes meanwhile: no more are active than
 /// may be, nothing is lost, and what comes last runs.
 #[test]
 fn batches_beside_single_items_keep_the_limit() {
@@ -405,7 +405,7 @@ fn batches_beside_single_items_keep_the_limit() {
     });
 }
 
-/// spec: W8, F1, F7, Q4: batches beside flushes, freezes and changes of attributes: all run, in the order of their issuer.
+/// spec: W8.4, F1, F7, Q4: batches beside flushes, freezes and changes of attributes: all run, in the order of their issuer.
 #[test]
 fn batches_go_on_while_their_queue_changes() {
     let _limit = time_limit();
@@ -438,7 +438,7 @@ fn batches_go_on_while_their_queue_changes() {
     });
 }
 
-/// spec: W8, E5: what a shutdown gives up is told, also of batches that come to the list as it does.
+/// spec: W8.4, E5: what a shutdown gives up is told, also of batches that come to the list as it does.
 #[test]
 fn batches_against_a_shutdown_that_runs_out_of_time() {
     let _limit = time_limit();
@@ -479,7 +479,7 @@ fn batches_against_a_shutdown_that_runs_out_of_time() {
     }
 }
 
-/// spec: W8: an iterator is not asked again that has said that it has no more.
+/// spec: W8.3: an iterator is not asked again that has said that it has no more.
 #[test]
 fn an_iterator_that_has_ended_is_left_alone() {
     let executor = cpus(1);

@@ -12,7 +12,7 @@ use crate::support::{
     own_status, pool, stress, thread_id, threads_of, time_limit,
 };
 
-/// spec: Q1 (bh): each CPU and priority has one context, pinned, shared by all bh queues, and no spare.
+/// spec: Q1.3 (bh): each CPU and priority has one context, pinned, shared by all bh queues, and no spare.
 #[test]
 fn each_cpu_and_priority_has_one_context() {
     let _limit = time_limit();
@@ -42,7 +42,7 @@ fn each_cpu_and_priority_has_one_context() {
     assert_eq!(shown[1], format!("{prefix}/bh0H"));
 }
 
-/// spec: Q1 (bh: items in order): one at a time on each CPU, each issuer's in its order, over several queues.
+/// spec: Q1.3 (bh: items in order): one at a time on each CPU, each issuer's in its order, over several queues.
 #[test]
 fn items_of_one_cpu_run_one_after_the_other_in_order() {
     on_each_executor(|executor| {
@@ -76,7 +76,7 @@ fn items_of_one_cpu_run_one_after_the_other_in_order() {
     });
 }
 
-/// spec: Q1 (bh: items in order): what an item queues on its own CPU, itself included, comes after what was there.
+/// spec: Q1.3 (bh: items in order): what an item queues on its own CPU, itself included, comes after what was there.
 #[test]
 fn what_an_item_queues_comes_last() {
     on_each_executor(|executor| {
@@ -107,7 +107,7 @@ fn what_an_item_queues_comes_last() {
     });
 }
 
-/// spec: Q1 (bh: no max_active): a backlog keeps each issuer's order over all queues, however long it is, and while it
+/// spec: Q1.3 (bh: no max_active): a backlog keeps each issuer's order over all queues, however long it is, and while it
 /// shrinks and grows.
 #[test]
 fn a_long_backlog_keeps_its_order() {
@@ -143,7 +143,7 @@ fn a_long_backlog_keeps_its_order() {
     assert_eq!(swaps.load(Ordering::SeqCst), 0);
 }
 
-/// spec: Q1 (bh: no concurrency management): while an item blocks, guarded or not, no other one starts on its context;
+/// spec: Q1.4 (bh: no concurrency management): while an item blocks, guarded or not, no other one starts on its context;
 /// those of the other priority, of other CPUs and of other kinds of queues do.
 #[test]
 fn nobody_takes_the_place_of_an_item_that_blocks() {
@@ -171,7 +171,7 @@ fn nobody_takes_the_place_of_an_item_that_blocks() {
     }
 }
 
-/// spec: Q1, Q2 (a combination that means nothing is a typed error that says why)
+/// spec: Q1.6, Q2 (a combination that means nothing is a typed error that says why)
 #[test]
 fn settings_without_a_meaning_for_bh_are_errors() {
     let executor = one_cpu();
@@ -206,7 +206,7 @@ fn settings_without_a_meaning_for_bh_are_errors() {
     );
 }
 
-/// spec: Q1 (bh), Q3 (max_pending)
+/// spec: Q1.6 (bh), Q3 (max_pending)
 #[test]
 fn a_bh_queue_may_be_bounded() {
     let _limit = time_limit();
@@ -226,7 +226,7 @@ fn a_bh_queue_may_be_bounded() {
     queue.flush().unwrap();
 }
 
-/// spec: Q1, F5: an item may wait for what runs elsewhere, but not for what its own context would have to run.
+/// spec: Q1.4, F5: an item may wait for what runs elsewhere, but not for what its own context would have to run.
 #[test]
 fn waiting_for_the_own_context_is_detected() {
     let _limit = time_limit();
@@ -260,7 +260,7 @@ fn waiting_for_the_own_context_is_detected() {
     queue.flush().unwrap();
 }
 
-/// spec: W9, W2, F3: what holds for every item: panics, cancels, coalescing, and the end of the queue and executor.
+/// spec: W9, W2, F3, Q1.6: what holds for every item: panics, cancels, coalescing, and the end of the queue and executor.
 #[test]
 fn bh_items_are_items() {
     let _limit = time_limit();
@@ -296,7 +296,7 @@ fn bh_items_are_items() {
     assert_eq!(runs.load(Ordering::SeqCst), 3);
 }
 
-/// spec: Q1, P1: a context whose thread cannot be made is made later; there are never two.
+/// spec: Q1.6, P1: a context whose thread cannot be made is made later; there are never two.
 #[test]
 fn a_context_that_cannot_be_made_is_made_later() {
     let _limit = time_limit();
@@ -322,7 +322,7 @@ fn a_context_that_cannot_be_made_is_made_later() {
     assert_eq!(contexts.collect::<Vec<_>>(), [format!("{prefix}/bh0")]);
 }
 
-/// spec: Q1, E2 (the cap on threads): an idle context gives its thread to another pool, and gets one again.
+/// spec: Q1.6, E2 (the cap on threads): an idle context gives its thread to another pool, and gets one again.
 #[test]
 fn contexts_take_part_in_the_cap() {
     let _limit = time_limit();
@@ -336,7 +336,7 @@ fn contexts_take_part_in_the_cap() {
     }
 }
 
-/// spec: Q1, W8: contexts fall asleep and are woken, by batches, timers and requeues from many threads.
+/// spec: Q1.3, W8: contexts fall asleep and are woken, by batches, timers and requeues from many threads.
 #[test]
 fn no_bh_item_is_left_behind() {
     let _limit = time_limit();
@@ -398,7 +398,7 @@ impl log::Log for Errors {
     fn flush(&self) {}
 }
 
-/// spec: Q1 (bh: a blocking guard is a reported error in debug builds, D): with the queue and the type of the item, once
+/// spec: Q1.4 (bh: a blocking guard is a reported error in debug builds, D): with the queue and the type of the item, once
 /// for each type; it is never a panic, and otherwise does nothing.
 #[test]
 fn a_guard_in_a_bh_item_is_reported_once() {

@@ -14,7 +14,7 @@ use crate::support::{
 
 const SHORT: Duration = Duration::from_millis(2);
 
-/// spec: F3 (cancel: true if it was pending; does not wait)
+/// spec: F3.1 (cancel: true if it was pending; does not wait)
 #[test]
 fn a_cancel_takes_a_pending_item_back_and_leaves_a_running_one_alone() {
     let _limit = time_limit();
@@ -30,7 +30,7 @@ fn a_cancel_takes_a_pending_item_back_and_leaves_a_running_one_alone() {
     }
 }
 
-/// spec: F3 (cancel_sync also waits for the running one)
+/// spec: F3.2 (cancel_sync also waits for the running one)
 #[test]
 fn a_synchronous_cancel_waits_for_the_run() {
     on_each_executor(|executor| {
@@ -59,7 +59,7 @@ fn a_synchronous_cancel_waits_for_the_run() {
     });
 }
 
-/// spec: F3 (keeps requeues out while it waits): an item that queues itself for ever ends here.
+/// spec: F3.2 (keeps requeues out while it waits): an item that queues itself for ever ends here.
 #[test]
 fn a_synchronous_cancel_ends_an_item_that_queues_itself() {
     on_each_executor(|executor| {
@@ -91,7 +91,7 @@ fn a_synchronous_cancel_ends_an_item_that_queues_itself() {
     });
 }
 
-/// spec: F6 (cancel_sync, disable_sync, flush): what a timed-out wait has done, and has not.
+/// spec: F6.1 (cancel_sync, disable_sync, flush): what a timed-out wait has done, and has not.
 #[test]
 fn waits_that_time_out_leave_the_run_alone() {
     let _limit = time_limit();
@@ -114,7 +114,7 @@ fn waits_that_time_out_leave_the_run_alone() {
     }
 }
 
-/// spec: F3 (disable, enable, with a depth; queueing a disabled item is an error; unbalanced enable is one)
+/// spec: F3.3 (disable, enable, with a depth; queueing a disabled item is an error; unbalanced enable is one)
 #[test]
 fn a_disabled_item_is_refused_until_it_was_enabled_as_often() {
     let _limit = time_limit();
@@ -141,7 +141,7 @@ fn a_disabled_item_is_refused_until_it_was_enabled_as_often() {
     }
 }
 
-/// spec: F3 (disable cancels), W2 (enable_and_queue)
+/// spec: F3.3 (disable cancels), W2 (enable_and_queue)
 #[test]
 fn disabling_takes_back_what_is_pending_and_enabling_may_queue_it() {
     let _limit = time_limit();
@@ -163,7 +163,7 @@ fn disabling_takes_back_what_is_pending_and_enabling_may_queue_it() {
     assert_eq!(runs.load(Ordering::SeqCst), 1);
 }
 
-/// spec: F3: an item may disable itself; what it then queues is refused, and its run ends as any.
+/// spec: F3.3: an item may disable itself; what it then queues is refused, and its run ends as any.
 #[test]
 fn an_item_may_disable_itself() {
     let _limit = time_limit();
@@ -181,7 +181,7 @@ fn an_item_may_disable_itself() {
     assert!(!work.is_running() && work.is_disabled());
 }
 
-/// spec: F5 (cancel_sync, disable_sync and flush of the running item): an error, and nothing has changed.
+/// spec: F5.4 (cancel_sync, disable_sync and flush of the running item): an error, and nothing has changed.
 #[test]
 fn an_item_cannot_wait_for_its_own_run() {
     let _limit = time_limit();
@@ -203,7 +203,7 @@ fn an_item_cannot_wait_for_its_own_run() {
     assert_eq!(told.recv().unwrap().0, [Ok(true); 3], "its queueing was not taken back");
 }
 
-/// spec: F5 (from the item that holds the only slot, for an item that needs it); to cancel it is no wait for the slot.
+/// spec: F5.4 (from the item that holds the only slot, for an item that needs it); to cancel it is no wait for the slot.
 #[test]
 fn the_holder_of_the_only_slot_cannot_flush_an_item_that_needs_it() {
     let _limit = time_limit();
@@ -220,7 +220,7 @@ fn the_holder_of_the_only_slot_cannot_flush_an_item_that_needs_it() {
     }
 }
 
-/// spec: F2 (waits for the last queueing at call time; false if idle)
+/// spec: F2.1 (waits for the last queueing at call time; false if idle)
 #[test]
 fn a_flush_of_an_item_waits_for_its_last_queueing_only() {
     on_each_executor(|executor| {
@@ -252,7 +252,7 @@ fn a_flush_of_an_item_waits_for_its_last_queueing_only() {
     });
 }
 
-/// spec: F2 (requeues after the call are not waited for): the flush is over though the next run is not.
+/// spec: F2.1 (requeues after the call are not waited for): the flush is over though the next run is not.
 #[test]
 fn a_flush_of_an_item_does_not_wait_for_what_is_queued_later() {
     let _limit = time_limit();
@@ -285,7 +285,7 @@ fn a_flush_of_an_item_does_not_wait_for_what_is_queued_later() {
     assert_eq!(runs.load(Ordering::SeqCst), 2);
 }
 
-/// spec: F2, F3: a flush ends when what it waits for is cancelled, disabled or moved.
+/// spec: F2.1, F3: a flush ends when what it waits for is cancelled, disabled or moved.
 #[test]
 fn a_flush_ends_when_its_queueing_is_taken_back() {
     let _limit = time_limit();
@@ -318,7 +318,7 @@ fn a_flush_ends_when_its_queueing_is_taken_back() {
     door.open();
 }
 
-/// spec: Q4 (in queueing order): an item that was cancelled and queued again comes last.
+/// spec: Q4.3 (in queueing order): an item that was cancelled and queued again comes last.
 #[test]
 fn an_item_queued_again_to_an_ordered_queue_comes_last() {
     let _limit = time_limit();
@@ -348,7 +348,7 @@ fn an_item_queued_again_to_an_ordered_queue_comes_last() {
     assert_eq!(order.lock().unwrap().last(), Some(&2));
 }
 
-/// spec: F3, W3, W4 (seen after a cancel_sync that waited for it): many threads queue, cancel, wait and disable; the
+/// spec: F3.3, W3, W4 (seen after a cancel_sync that waited for it): many threads queue, cancel, wait and disable; the
 /// item's data are its own all the time, and the thread's own after it has disabled the item and waited.
 #[test]
 fn nobody_is_inside_after_a_synchronous_disable() {
@@ -392,7 +392,7 @@ fn nobody_is_inside_after_a_synchronous_disable() {
     });
 }
 
-/// spec: F3 (cancel against run): exactly one of them gets it, for items of many queues at once.
+/// spec: F3.1 (cancel against run): exactly one of them gets it, for items of many queues at once.
 #[test]
 fn a_queueing_is_either_run_or_cancelled() {
     let _limit = time_limit();

@@ -27,7 +27,7 @@ impl Crowds {
     }
 }
 
-/// spec: C1 (a per-CPU pool runs one item at a time while that item is runnable): over all queues that share it.
+/// spec: C1.1 (a per-CPU pool runs one item at a time while that item is runnable): over all queues that share it.
 #[test]
 fn a_per_cpu_pool_runs_one_item_at_a_time() {
     on_each_executor_unseen(|executor| {
@@ -54,7 +54,7 @@ fn a_per_cpu_pool_runs_one_item_at_a_time() {
     });
 }
 
-/// spec: C1, C2 (when the last running worker blocks and work is pending, another worker starts at once)
+/// spec: C1.2, C2 (when the last running worker blocks and work is pending, another worker starts at once)
 #[test]
 fn when_the_running_worker_blocks_the_next_item_starts() {
     on_each_executor(|executor| {
@@ -79,7 +79,7 @@ fn when_the_running_worker_blocks_the_next_item_starts() {
     });
 }
 
-/// spec: C3 (a worker keeps one idle spare before it starts working, so a block costs a wake-up)
+/// spec: C3.2 (a worker keeps one idle spare before it starts working, so a block costs a wake-up)
 #[test]
 fn while_one_works_an_idle_spare_stands_by() {
     on_each_executor(|executor| {
@@ -103,7 +103,7 @@ fn while_one_works_an_idle_spare_stands_by() {
     });
 }
 
-/// spec: C3: after the warm-up, blocking makes no more threads.
+/// spec: C3.2: after the warm-up, blocking makes no more threads.
 #[test]
 fn a_warm_pool_makes_no_more_threads() {
     let _limit = time_limit();
@@ -140,7 +140,7 @@ fn a_warm_pool_makes_no_more_threads() {
     assert!(warm <= most && made.load(Ordering::SeqCst) <= most, "{warm}, {made:?}");
 }
 
-/// spec: C3 (workers returning from a block may overshoot and are shed at the end of their item)
+/// spec: C3.3 (workers returning from a block may overshoot and are shed at the end of their item)
 #[test]
 fn returning_workers_overshoot_and_are_shed() {
     let _limit = time_limit();
@@ -181,7 +181,7 @@ fn returning_workers_overshoot_and_are_shed() {
     }
 }
 
-/// spec: C4 (cpu_intensive items do not count while they run)
+/// spec: C4.1 (cpu_intensive items do not count while they run), Q2.1
 #[test]
 fn cpu_intensive_items_do_not_keep_others_from_running() {
     on_each_executor(|executor| {
@@ -210,7 +210,7 @@ fn cpu_intensive_items_do_not_keep_others_from_running() {
     });
 }
 
-/// spec: C4 (their start is still regulated, timeline d)
+/// spec: C4.2 (their start is still regulated, timeline d)
 #[test]
 fn the_start_of_cpu_intensive_items_is_regulated() {
     let _limit = time_limit();
@@ -232,7 +232,7 @@ fn the_start_of_cpu_intensive_items_is_regulated() {
     eventually("the count is right", || pool(&executor, "0").running == 0);
 }
 
-/// spec: C5 (managed unbound: at most as many runnable items per pod as the pod has CPUs)
+/// spec: C5.1 (managed unbound: at most as many runnable items per pod as the pod has CPUs)
 #[test]
 fn a_managed_pod_runs_as_many_items_as_it_has_cpus() {
     on_each_executor_unseen(|executor| {
@@ -259,7 +259,7 @@ fn a_managed_pod_runs_as_many_items_as_it_has_cpus() {
     });
 }
 
-/// spec: C5: all CPUs of the pod are used, and blocked items do not count.
+/// spec: C5.1: all CPUs of the pod are used, and blocked items do not count.
 #[test]
 fn a_managed_pod_uses_all_of_its_cpus() {
     let _limit = time_limit();
@@ -301,7 +301,7 @@ fn a_managed_pod_uses_all_of_its_cpus() {
     }
 }
 
-/// spec: C5 (plain unbound starts items as soon as possible, up to max_active)
+/// spec: C5.4 (plain unbound starts items as soon as possible, up to max_active)
 #[test]
 fn a_plain_unbound_queue_starts_everything_up_to_max_active() {
     on_each_executor(|executor| {
@@ -349,7 +349,7 @@ fn idle_of(executor: &Executor) -> (usize, usize) {
     (pool.workers, pool.idle)
 }
 
-/// spec: C8 (kept for the idle timeout and culled beyond 2 + busy/4)
+/// spec: C8.1 (kept for the idle timeout and culled beyond 2 + busy/4)
 #[test]
 fn idle_workers_are_culled_down_to_two() {
     let _limit = time_limit();
@@ -362,7 +362,7 @@ fn idle_workers_are_culled_down_to_two() {
     }
 }
 
-/// spec: C8: one more idle worker stays for every `idle_ratio` busy ones.
+/// spec: C8.1, E2.4: one more idle worker stays for every `idle_ratio` busy ones.
 #[test]
 fn busy_workers_keep_idle_ones() {
     let _limit = time_limit();
@@ -392,7 +392,7 @@ fn busy_workers_keep_idle_ones() {
     }
 }
 
-/// spec: C8 (kept for the idle timeout)
+/// spec: C8.1 (kept for the idle timeout)
 #[test]
 fn idle_workers_stay_until_the_timeout() {
     let _limit = time_limit();

@@ -41,7 +41,7 @@ fn assert_works(queue: &WorkQueue) {
     assert_eq!((queue.destroy(), queue.len()), (Ok(0), 0));
 }
 
-/// spec: Q2 (all flags): every combination of kind and flags either works or is a contradiction, and which of them are
+/// spec: Q2.3 (all flags): every combination of kind and flags either works or is a contradiction, and which of them are
 /// contradictions takes two lines to say.
 #[test]
 fn every_combination_of_kind_and_flags_works_or_is_a_contradiction() {
@@ -70,7 +70,7 @@ fn every_combination_of_kind_and_flags_works_or_is_a_contradiction() {
     }
 }
 
-/// spec: F4 (chained queueing until empty), W2: an item that was queued twice before it began runs once; a drain waits
+/// spec: F4.1 (chained queueing until empty), W2: an item that was queued twice before it began runs once; a drain waits
 /// for it, for every further time that it queues itself, and for what it queues last.
 #[test]
 fn an_item_queued_twice_runs_once_and_its_chain_is_drained() {
@@ -94,7 +94,7 @@ fn an_item_queued_twice_runs_once_and_its_chain_is_drained() {
     }
 }
 
-/// spec: C1 (when the last running worker blocks, another starts): an item that blocks does not hold up the batch
+/// spec: C1.2 (when the last running worker blocks, another starts): an item that blocks does not hold up the batch
 /// behind it, though that has one CPU only.
 #[test]
 fn a_blocked_item_does_not_stall_the_batch_behind_it() {
@@ -117,7 +117,7 @@ fn a_blocked_item_does_not_stall_the_batch_behind_it() {
     }
 }
 
-/// spec: Q2 (high_priority): its items have pools of their own, so none waits for a backlog of normal ones, even if
+/// spec: Q2.1 (high_priority): its items have pools of their own, so none waits for a backlog of normal ones, even if
 /// that does not move at all.
 #[test]
 fn a_high_priority_item_runs_ahead_of_a_backlog() {
@@ -143,7 +143,7 @@ fn a_high_priority_item_runs_ahead_of_a_backlog() {
     }
 }
 
-/// spec: F6 (all waits have a timeout): time-outs race with the end of what is waited for. Whoever is told that it is
+/// spec: F6.3 (all waits have a timeout): time-outs race with the end of what is waited for. Whoever is told that it is
 /// over finds it over, and whoever is not can wait again.
 #[test]
 fn timeouts_race_with_the_end() {
@@ -230,7 +230,7 @@ impl Herd {
     }
 }
 
-/// spec: W5, W6 (on a CPU that was named): items that arm their own timers stay on their CPU; a shepherd, itself
+/// spec: W5.6, W6 (on a CPU that was named): items that arm their own timers stay on their CPU; a shepherd, itself
 /// a delayed item, sets those going again that have stopped, each on its own CPU.
 #[test]
 fn items_that_arm_themselves_on_every_cpu_are_kept_going_by_a_shepherd() {

@@ -13,7 +13,7 @@ fn dump_of(executor: &Executor) -> String {
     executor.dump().to_string()
 }
 
-/// spec: W10 (current_work, current_queue): of whom the item is, on every kind of queue.
+/// spec: W10.2 (current_work, current_queue): of whom the item is, on every kind of queue.
 #[test]
 fn an_item_knows_itself_and_its_queue() {
     on_each_executor(|executor| {
@@ -42,7 +42,7 @@ fn an_item_knows_itself_and_its_queue() {
     });
 }
 
-/// spec: W10: where there is no item, there is nothing to know, and what is said is not even put together.
+/// spec: W10.2: where there is no item, there is nothing to know, and what is said is not even put together.
 #[test]
 fn elsewhere_there_is_no_item() {
     struct Unformatted;
@@ -66,7 +66,7 @@ fn elsewhere_there_is_no_item() {
     assert!(!hooks.lock().unwrap().is_empty());
 }
 
-/// spec: W10 (current_queue): a handle of a queue that nobody has any more is not brought back.
+/// spec: W10.3 (current_queue): a handle of a queue that nobody has any more is not brought back.
 #[test]
 fn a_queue_without_handles_is_gone_for_its_items_too() {
     on_each_executor(|executor| {
@@ -86,7 +86,7 @@ fn a_queue_without_handles_is_gone_for_its_items_too() {
     });
 }
 
-/// spec: W10, W9: an item may hold the last handle of its queue, by asking for it, and the last of itself.
+/// spec: W10.3, W9: an item may hold the last handle of its queue, by asking for it, and the last of itself.
 #[test]
 fn what_an_item_learned_may_be_the_last_handle() {
     on_each_executor(|executor| {
@@ -117,7 +117,7 @@ fn what_an_item_learned_may_be_the_last_handle() {
     });
 }
 
-/// spec: W10: an item that runs for two queues in turn belongs to the one that this run was queued on.
+/// spec: W10.2: an item that runs for two queues in turn belongs to the one that this run was queued on.
 #[test]
 fn the_queue_is_that_of_the_present_run() {
     let _limit = time_limit();
@@ -143,7 +143,7 @@ fn the_queue_is_that_of_the_present_run() {
     assert_eq!(*names.lock().unwrap(), ["one", "other"]);
 }
 
-/// spec: W10: what an item captured is dropped on its behalf: a part of the item, but not of its function.
+/// spec: W10.2: what an item captured is dropped on its behalf: a part of the item, but not of its function.
 #[test]
 fn destructors_belong_to_the_queue_and_to_no_work() {
     struct Asks(mpsc::Sender<(bool, Option<String>)>);
@@ -170,7 +170,7 @@ fn destructors_belong_to_the_queue_and_to_no_work() {
     assert_eq!(told.recv().unwrap(), (false, Some("q".to_owned())));
 }
 
-/// spec: W10 (set_description, shown in dumps): for the present item, running or blocked, whole, and on one line.
+/// spec: W10.4 (set_description, shown in dumps): for the present item, running or blocked, whole, and on one line.
 #[test]
 fn what_an_item_says_is_shown_until_it_ends() {
     on_each_executor(|executor| {
@@ -201,7 +201,7 @@ fn what_an_item_says_is_shown_until_it_ends() {
     });
 }
 
-/// spec: W10: the items of many threads speak at once, while they are looked at.
+/// spec: W10.4: the items of many threads speak at once, while they are looked at.
 #[test]
 fn descriptions_are_never_mixed_up() {
     let _limit = time_limit();

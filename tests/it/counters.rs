@@ -18,7 +18,7 @@ fn is_about(found: Duration, expected: Duration, tolerance: Duration) {
     assert!(found.abs_diff(expected) <= tolerance, "{found:?}, and not {expected:?}");
 }
 
-/// spec: O1 (started, completed): whoever has joined, or flushed, finds it counted.
+/// spec: O1.1 (started, completed): whoever has joined, or flushed, finds it counted.
 #[test]
 fn an_item_is_in_flight_from_its_beginning_to_its_end() {
     on_each_executor(|executor| {
@@ -43,7 +43,7 @@ fn an_item_is_in_flight_from_its_beginning_to_its_end() {
     });
 }
 
-/// spec: O1 (panicked)
+/// spec: O1.7 (panicked)
 #[test]
 fn who_panics_has_ended_too() {
     on_each_executor(|executor| {
@@ -57,7 +57,7 @@ fn who_panics_has_ended_too() {
     });
 }
 
-/// spec: O1 (cancelled): when its place in the queue is reached, wherever it was.
+/// spec: O1.7 (cancelled): when its place in the queue is reached, wherever it was.
 #[test]
 fn what_was_taken_back_is_counted_where_it_lay() {
     let _limit = time_limit();
@@ -78,7 +78,8 @@ fn what_was_taken_back_is_counted_where_it_lay() {
     }
 }
 
-/// spec: O1 (cancelled): one that has come back to the place of the one that was taken back counts twice, as it was queued.
+/// spec: O1.7 (cancelled): one that has come back to the place of the one that was taken back counts twice, as it was
+/// queued.
 #[test]
 fn every_queueing_is_counted_though_two_share_a_place() {
     let _limit = time_limit();
@@ -100,7 +101,7 @@ fn every_queueing_is_counted_though_two_share_a_place() {
     assert_eq!((counters.started, counters.cancelled), (2, 6));
 }
 
-/// spec: O1 (cancelled): an entry that a worker had popped while the item ran.
+/// spec: O1.7 (cancelled): an entry that a worker had popped while the item ran.
 #[test]
 fn what_a_worker_had_in_its_hands_is_counted_at_once() {
     let _limit = time_limit();
@@ -119,7 +120,7 @@ fn what_a_worker_had_in_its_hands_is_counted_at_once() {
     assert_eq!((counters.started, counters.completed, counters.cancelled), (2, 2, 1));
 }
 
-/// spec: O1: what a shutdown gives up is neither started nor cancelled; what was cancelled before is.
+/// spec: O1.2: what a shutdown gives up is neither started nor cancelled; what was cancelled before is.
 #[test]
 fn what_is_given_up_is_in_no_count() {
     let _limit = time_limit();
@@ -137,7 +138,7 @@ fn what_is_given_up_is_in_no_count() {
     assert_eq!((counters.started, counters.cancelled), (1, 2));
 }
 
-/// spec: O1 (concurrency-management wake-ups): credited to who blocks.
+/// spec: O1.5 (concurrency-management wake-ups): credited to who blocks.
 #[test]
 fn who_blocks_and_is_replaced_is_credited() {
     let _limit = time_limit();
@@ -156,7 +157,7 @@ fn who_blocks_and_is_replaced_is_credited() {
     assert_eq!((blocks.counters().concurrency_wakeups, other.counters().concurrency_wakeups), (1, 0));
 }
 
-/// spec: O1 (undeclared blocks, CPU hogs)
+/// spec: O1.5 (undeclared blocks, CPU hogs)
 #[cfg(target_os = "linux")]
 #[test]
 fn what_the_detector_finds_is_credited_to_the_queue() {
@@ -204,7 +205,7 @@ fn what_the_detector_finds_is_credited_to_the_queue() {
     });
 }
 
-/// spec: O1 (mayday, rescued): per CPU, in their sum.
+/// spec: O1.6 (mayday, rescued): per CPU, in their sum.
 #[test]
 fn calls_for_help_are_credited_to_the_queue() {
     let _limit = time_limit();
@@ -219,7 +220,7 @@ fn calls_for_help_are_credited_to_the_queue() {
     }
 }
 
-/// spec: O1 (nothing is lost): workers and pools come and go, and what they have counted stays.
+/// spec: O1.3 (nothing is lost): workers and pools come and go, and what they have counted stays.
 #[test]
 fn counts_outlive_workers_and_pools() {
     let _limit = time_limit();
@@ -241,7 +242,7 @@ fn counts_outlive_workers_and_pools() {
     eventually("all threads ended", || crate::support::no_thread_of(&prefix));
 }
 
-/// spec: O1: a queue does not inherit what one before it has counted under the same number.
+/// spec: O1.3: a queue does not inherit what one before it has counted under the same number.
 #[test]
 fn a_new_queue_begins_at_zero() {
     let _limit = time_limit();
@@ -256,7 +257,7 @@ fn a_new_queue_begins_at_zero() {
     }
 }
 
-/// spec: O1 (started − completed = in flight, and every number only grows), while everything goes on.
+/// spec: O1.1 (started − completed = in flight, and every number only grows), while everything goes on.
 #[test]
 fn numbers_only_grow_and_agree_while_work_goes_on() {
     let _limit = time_limit();
@@ -309,7 +310,7 @@ fn knows_cpu_time(executor: &Executor) -> bool {
     !is_portable(executor)
 }
 
-/// spec: O1 (CPU time): while an item runs, and afterwards.
+/// spec: O1.4 (CPU time): while an item runs, and afterwards.
 #[test]
 fn cpu_time_is_seen_while_it_is_used() {
     let _limit = time_limit();
@@ -335,7 +336,7 @@ fn cpu_time_is_seen_while_it_is_used() {
     }
 }
 
-/// spec: O1 (CPU time): read when the worker rests, at the latest.
+/// spec: O1.4 (CPU time): read when the worker rests, at the latest.
 #[test]
 fn a_worker_that_rests_has_told_what_it_has_used() {
     let _limit = time_limit();
@@ -351,7 +352,7 @@ fn a_worker_that_rests_has_told_what_it_has_used() {
     }
 }
 
-/// spec: O1 (CPU time): what is slept is not used.
+/// spec: O1.4 (CPU time): what is slept is not used.
 #[test]
 fn sleepers_use_none() {
     let _limit = time_limit();
@@ -378,7 +379,7 @@ fn sleepers_use_none() {
     }
 }
 
-/// spec: O1 (CPU time): queues that alternate on a worker are told apart, whatever their items' lengths are.
+/// spec: O1.4 (CPU time): queues that alternate on a worker are told apart, whatever their items' lengths are.
 #[test]
 fn queues_that_alternate_are_told_apart() {
     let _limit = time_limit();
@@ -414,7 +415,7 @@ fn queues_that_alternate_are_told_apart() {
     }
 }
 
-/// spec: O1 (CPU time): also of an item that is found to be long, or that blocks at its end, after a few short ones.
+/// spec: O1.4 (CPU time): also of an item that is found to be long, or that blocks at its end, after a few short ones.
 #[test]
 fn who_was_interrupted_has_used_it_itself() {
     let _limit = time_limit();

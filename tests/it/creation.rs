@@ -44,7 +44,7 @@ fn assert_work_is_done(executor: &Executor) {
     queues.iter().for_each(|queue| queue.flush_timeout(SOON).unwrap());
 }
 
-/// spec: P3 (a hook that fails the n-th), P1
+/// spec: P3.1 (a hook that fails the n-th), P1.1
 #[test]
 fn whichever_creation_fails_everything_runs() {
     let _limit = time_limit();
@@ -58,7 +58,7 @@ fn whichever_creation_fails_everything_runs() {
     }
 }
 
-/// spec: P1 (tried again, at most one attempt per second after a failure), P3 (a hook that fails a range)
+/// spec: P1.2 (tried again, at most one attempt per second after a failure), P3.1 (a hook that fails a range)
 #[test]
 fn after_a_failure_no_thread_is_tried_for_a_second() {
     let _limit = time_limit();
@@ -82,7 +82,7 @@ fn after_a_failure_no_thread_is_tried_for_a_second() {
     }
 }
 
-/// spec: P3 (a hook that fails every time), P1 (the item waits, nothing panics or is orphaned)
+/// spec: P3.1 (a hook that fails every time), P1.1 (the item waits, nothing panics or is orphaned)
 #[test]
 fn without_any_worker_work_waits_and_then_runs() {
     let _limit = time_limit();
@@ -118,7 +118,7 @@ fn without_any_worker_work_waits_and_then_runs() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: P1: the last handles may go while no thread can be made; what was accepted runs when one can.
+/// spec: P1.1: the last handles may go while no thread can be made; what was accepted runs when one can.
 #[test]
 fn what_was_accepted_outlives_its_queue_without_a_worker() {
     let _limit = time_limit();
@@ -136,7 +136,7 @@ fn what_was_accepted_outlives_its_queue_without_a_worker() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: P1 (a worker cannot be made): a missing spare. Work that is behind a blocked item waits, and the worker that
+/// spec: P1.3 (a worker cannot be made): a missing spare. Work that is behind a blocked item waits, and the worker that
 /// comes back does it.
 #[test]
 fn without_a_spare_a_block_delays_what_is_behind_it() {
@@ -155,7 +155,7 @@ fn without_a_spare_a_block_delays_what_is_behind_it() {
     assert!(!behind.join().unwrap());
 }
 
-/// spec: P1, P2, P3: creations fail at random, queues have rescuers or not, items block, panic, queue others and are
+/// spec: P1.4, P2, P3.1: creations fail at random, queues have rescuers or not, items block, panic, queue others and are
 /// cancelled; everything that was accepted is accounted for.
 #[test]
 fn while_creations_fail_at_random_every_item_is_accounted_for() {

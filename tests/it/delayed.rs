@@ -14,7 +14,7 @@ use crate::support::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// spec: W5 (no earlier than asked)
+/// spec: W5.1 (no earlier than asked)
 #[test]
 fn an_item_runs_no_earlier_than_asked() {
     on_each_executor(|executor| {
@@ -32,7 +32,7 @@ fn an_item_runs_no_earlier_than_asked() {
     });
 }
 
-/// spec: W5 (queue_delayed: false if it was pending), W2 (so is queue)
+/// spec: W5.1 (queue_delayed: false if it was pending), W2 (so is queue)
 #[test]
 fn an_armed_item_is_pending() {
     let _limit = time_limit();
@@ -46,7 +46,7 @@ fn an_armed_item_is_pending() {
     }
 }
 
-/// spec: W5 (zero delay queues at once)
+/// spec: W5.1 (zero delay queues at once)
 #[test]
 fn no_delay_queues_at_once() {
     let _limit = time_limit();
@@ -78,7 +78,7 @@ impl Drop for StopsWhenDropped {
     }
 }
 
-/// spec: W5 (zero delay queues at once): when the call returns, though the manager looks for due timers all the while.
+/// spec: W5.1 (zero delay queues at once): when the call returns, though the manager looks for due timers all the while.
 #[test]
 fn no_delay_leaves_nothing_to_the_manager() {
     let _limit = time_limit();
@@ -103,7 +103,7 @@ fn no_delay_leaves_nothing_to_the_manager() {
     });
 }
 
-/// spec: W5 (equal deadlines in the order they were armed): the order in which they are queued is that of an ordered
+/// spec: W5.1 (equal deadlines in the order they were armed): the order in which they are queued is that of an ordered
 /// queue. All are armed for the same moment, as exactly as a clock can tell.
 #[test]
 fn timers_fire_in_the_order_of_their_deadlines() {
@@ -128,7 +128,7 @@ fn timers_fire_in_the_order_of_their_deadlines() {
     assert!(order[100..].iter().all(|n| *n < 100), "{order:?}");
 }
 
-/// spec: W5 (mod_delayed: was it pending?), whatever it was.
+/// spec: W5.1 (mod_delayed: was it pending?), whatever it was.
 #[test]
 fn moving_an_item_takes_back_what_was_pending() {
     let _limit = time_limit();
@@ -158,7 +158,7 @@ fn moving_an_item_takes_back_what_was_pending() {
     }
 }
 
-/// spec: W5 (debounced): of many calls, the last one counts.
+/// spec: W5.1 (debounced): of many calls, the last one counts.
 #[test]
 fn an_item_that_is_moved_again_and_again_runs_once() {
     let _limit = time_limit();
@@ -175,7 +175,7 @@ fn an_item_that_is_moved_again_and_again_runs_once() {
     assert!(!work.is_pending());
 }
 
-/// spec: W5 (cancelled timers are gone), F3 (cancel of an armed item)
+/// spec: W5.3 (cancelled timers are gone), F3 (cancel of an armed item)
 #[test]
 fn a_cancelled_timer_does_not_fire() {
     let _limit = time_limit();
@@ -196,7 +196,7 @@ fn a_cancelled_timer_does_not_fire() {
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }
 
-/// spec: W5 (flush of an armed item fires it now)
+/// spec: W5.4 (flush of an armed item fires it now)
 #[test]
 fn a_flush_of_an_armed_item_fires_it_now() {
     on_each_executor(|executor| {
@@ -223,7 +223,7 @@ fn a_flush_of_the_queue_does_not_wait_for_timers() {
     assert!(work.cancel() && later.cancel());
 }
 
-/// spec: W5 (spawn_after)
+/// spec: W5.1 (spawn_after)
 #[test]
 fn a_closure_runs_later_and_is_joined() {
     on_each_executor(|executor| {
@@ -246,7 +246,7 @@ fn a_closure_runs_later_and_is_joined() {
     });
 }
 
-/// spec: W5 (cancelling): what a timer holds is dropped with it, at once: the closure, the queue, the executor.
+/// spec: W5.3 (cancelling): what a timer holds is dropped with it, at once: the closure, the queue, the executor.
 #[test]
 fn a_cancelled_timer_keeps_nothing_alive() {
     let _limit = time_limit();
@@ -270,7 +270,7 @@ fn a_cancelled_timer_keeps_nothing_alive() {
     eventually("the executor ends", || no_thread_of(&prefix));
 }
 
-/// spec: E5 (dropping handles loses no accepted work): an armed item runs when all handles are gone.
+/// spec: E5 (dropping handles loses no accepted work), W5.3: an armed item runs when all handles are gone.
 #[test]
 fn what_is_armed_runs_when_every_handle_is_gone() {
     let _limit = time_limit();
@@ -286,7 +286,7 @@ fn what_is_armed_runs_when_every_handle_is_gone() {
     eventually("the executor ends", || no_thread_of(&prefix));
 }
 
-/// spec: W5 (in an hour): a far timer costs no wake-up.
+/// spec: W5.3 (in an hour): a far timer costs no wake-up.
 #[test]
 fn an_armed_timer_wakes_nobody_before_it_is_due() {
     let _limit = time_limit();
@@ -305,7 +305,7 @@ fn an_armed_timer_wakes_nobody_before_it_is_due() {
     works.iter().for_each(|work| assert!(work.cancel()));
 }
 
-/// spec: W5 (100 000 timers): armed, a third of them cancelled, a third moved; each of the others runs once.
+/// spec: W5.2 (100 000 timers): armed, a third of them cancelled, a third moved; each of the others runs once.
 #[test]
 fn very_many_timers_are_armed_moved_and_cancelled() {
     let _limit = time_limit();
@@ -336,7 +336,7 @@ fn very_many_timers_are_armed_moved_and_cancelled() {
     assert_eq!(runs.load(Ordering::SeqCst), count + moved - cancelled);
 }
 
-/// spec: W5 (races with firing, without loss or double run): timers of a few hundred microseconds against cancels,
+/// spec: W5.2 (races with firing, without loss or double run): timers of a few hundred microseconds against cancels,
 /// moves and flushes by other threads; what was accepted was run or taken back, exactly.
 #[test]
 fn a_timer_is_either_fired_or_taken_back() {
@@ -382,7 +382,7 @@ fn a_timer_is_either_fired_or_taken_back() {
     });
 }
 
-/// spec: Q3, W5: what was armed is queued when it is due, though the queue is full then.
+/// spec: Q3, W5.1: what was armed is queued when it is due, though the queue is full then.
 #[test]
 fn a_timer_fires_into_a_full_queue() {
     let _limit = time_limit();
@@ -406,7 +406,7 @@ fn a_timer_fires_into_a_full_queue() {
     drop(busy);
 }
 
-/// spec: W3, W5: a timer that fires while its item runs leads to one more run, after this one.
+/// spec: W3, W5.1: a timer that fires while its item runs leads to one more run, after this one.
 #[test]
 fn a_timer_may_fire_while_its_item_runs() {
     on_each_executor(|executor| {

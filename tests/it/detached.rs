@@ -16,7 +16,7 @@ use crate::support::{
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
     [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, WorkQueue::bh];
 
-/// spec: W1 (dropping the handle detaches), F1: on every kind of queue, items that queue the next one.
+/// spec: W1.5 (dropping the handle detaches), F1: on every kind of queue, items that queue the next one.
 #[test]
 fn items_without_a_handle_run_on_every_kind_of_queue() {
     on_each_executor(|executor| {
@@ -39,7 +39,7 @@ fn items_without_a_handle_run_on_every_kind_of_queue() {
     });
 }
 
-/// spec: W1 (dropping the handle detaches): the result stays with the worker, so it may be of a type that is not `Send`.
+/// spec: W1.5 (dropping the handle detaches): the result stays with the worker, so it may be of a type that is not `Send`.
 #[test]
 fn the_result_is_dropped_by_the_worker_that_made_it() {
     struct Tell(mpsc::Sender<String>, #[expect(dead_code, reason = "it is not `Send`")] Rc<()>);
@@ -54,7 +54,7 @@ fn the_result_is_dropped_by_the_worker_that_made_it() {
     assert!(told.recv_timeout(SOON).unwrap().starts_with('u'));
 }
 
-/// spec: W9: the panic handler is told, the worker lives on, also if the payload's destructor or the result's panics.
+/// spec: W9, W1.5: the panic handler is told, the worker lives on, also if the payload's destructor or the result's panics.
 #[test]
 fn a_panic_without_a_handle_reaches_the_handler() {
     let _limit = time_limit();
@@ -92,8 +92,8 @@ fn is_refused(queue: &WorkQueue, error: QueueError) {
     assert_eq!(text.as_ptr() as usize, address);
 }
 
-/// spec: Q3 (`max_pending`: Full, the closure back), F4, E5: a queue that is full, draining, destroyed, or of an executor
-/// that was shut down.
+/// spec: Q3 (`max_pending`: Full, the closure back), F4, E5, W1.5: a queue that is full, draining, destroyed, or of an
+/// executor that was shut down.
 #[test]
 fn a_refusal_hands_the_closure_back() {
     let _limit = time_limit();
@@ -126,7 +126,7 @@ fn a_refusal_hands_the_closure_back() {
     }
 }
 
-/// spec: W1, E5: closures and results are dropped once, whether the item ran, panicked, or was dropped instead.
+/// spec: W1.5, E5: closures and results are dropped once, whether the item ran, panicked, or was dropped instead.
 #[test]
 fn what_has_no_handle_is_dropped_once_on_every_path() {
     let _limit = time_limit();

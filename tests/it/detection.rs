@@ -122,7 +122,7 @@ pub(crate) fn check_count(executor: &Executor, queue: &WorkQueue) {
     a_blocked_item_lets_another_one_in(queue);
 }
 
-/// spec: S1: whatever an item waits for, the next one of its CPU starts, on every kind of queue that counts who runs.
+/// spec: S1.1: whatever an item waits for, the next one of its CPU starts, on every kind of queue that counts who runs.
 #[test]
 fn whoever_blocks_without_a_word_lets_the_next_item_start() {
     let _limit = time_limit();
@@ -144,7 +144,7 @@ fn whoever_blocks_without_a_word_lets_the_next_item_start() {
     }
 }
 
-/// spec: S1: as many block as the pod has CPUs, and then the next ones, and so on.
+/// spec: S1.1: as many block as the pod has CPUs, and then the next ones, and so on.
 #[test]
 fn a_pod_full_of_blocked_items_goes_on() {
     let _limit = time_limit();
@@ -168,7 +168,7 @@ fn a_pod_full_of_blocked_items_goes_on() {
     }
 }
 
-/// spec: S1 (choice on the builder): what is in force is what was asked for, or the reason is told.
+/// spec: S1.2 (choice on the builder): what is in force is what was asked for, or the reason is told.
 #[test]
 fn the_mode_that_is_in_force_is_shown() {
     let told = |asked| {
@@ -196,7 +196,7 @@ fn the_mode_that_is_in_force_is_shown() {
     }
 }
 
-/// spec: S1 (an idle executor makes no wake-ups): after much has been found, all of it ends.
+/// spec: S1.5 (an idle executor makes no wake-ups): after much has been found, all of it ends.
 #[test]
 fn after_a_burst_of_blocking_all_is_quiet() {
     let _limit = time_limit();
@@ -225,7 +225,7 @@ fn wait_for_the_next(queue: &WorkQueue) {
     door.wait_unguarded();
 }
 
-/// spec: S1, W9: the destructor of a result, and the panic handler, are parts of the item, and block it, too.
+/// spec: S1.1, W9: the destructor of a result, and the panic handler, are parts of the item, and block it, too.
 #[test]
 fn destructors_and_panic_handlers_that_block_are_found() {
     struct Sleepy(WorkQueue);

@@ -25,7 +25,7 @@ fn begins_to_refuse(queue: &WorkQueue, error: QueueError) {
     eventually("outsiders are refused", || refusal(queue) == Some(error));
 }
 
-/// spec: F4 (chained queueing until empty): a chain of items that each queue the next one is waited for to its end.
+/// spec: F4.1 (chained queueing until empty): a chain of items that each queue the next one is waited for to its end.
 #[test]
 fn a_drain_waits_for_what_its_items_queue() {
     fn step(queue: WorkQueue, left: usize, runs: Arc<AtomicUsize>) {
@@ -52,7 +52,7 @@ fn a_drain_waits_for_what_its_items_queue() {
     });
 }
 
-/// spec: F4 (others get Err(Draining), the refused item stays usable): closures come back, reusable items are untouched,
+/// spec: F4.2 (others get Err(Draining), the refused item stays usable): closures come back, reusable items are untouched,
 /// a pending one is still found pending.
 #[test]
 fn a_drain_refuses_outsiders_and_leaves_their_items_alone() {
@@ -87,7 +87,7 @@ fn a_drain_refuses_outsiders_and_leaves_their_items_alone() {
     queue.flush().unwrap();
 }
 
-/// spec: F4, F6: on time-out the queue accepts items again. So it is with items that queue themselves for ever.
+/// spec: F4.4, F6.2: on time-out the queue accepts items again. So it is with items that queue themselves for ever.
 #[test]
 fn a_drain_that_runs_out_of_time_takes_itself_back() {
     let _limit = time_limit();
@@ -109,7 +109,7 @@ fn a_drain_that_runs_out_of_time_takes_itself_back() {
     }
 }
 
-/// spec: F4, F5: waiting for oneself.
+/// spec: F4, F5.5: waiting for oneself.
 #[test]
 fn an_item_cannot_drain_or_destroy_its_own_queue() {
     let _limit = time_limit();
@@ -126,7 +126,7 @@ fn an_item_cannot_drain_or_destroy_its_own_queue() {
     }
 }
 
-/// spec: F4: drains may overlap: outsiders are refused until the last one has ended.
+/// spec: F4.1: drains may overlap: outsiders are refused until the last one has ended.
 #[test]
 fn drains_may_overlap() {
     let _limit = time_limit();
@@ -147,7 +147,7 @@ fn drains_may_overlap() {
     assert_eq!(refusal(&queue), None);
 }
 
-/// spec: F4 (a timer that fires during a drain is held until it ends)
+/// spec: F4.2 (a timer that fires during a drain is held until it ends)
 #[test]
 fn a_timer_that_fires_during_a_drain_is_held() {
     let _limit = time_limit();
@@ -173,7 +173,7 @@ fn a_timer_that_fires_during_a_drain_is_held() {
     });
 }
 
-/// spec: F4 (destroy drains, cancels its armed timers and tells how many; later queueing is Err(Destroyed))
+/// spec: F4.3 (destroy drains, cancels its armed timers and tells how many; later queueing is Err(Destroyed))
 #[test]
 fn a_destroyed_queue_has_run_everything_and_accepts_nothing() {
     on_each_executor(|executor| {
@@ -208,7 +208,7 @@ fn a_destroyed_queue_has_run_everything_and_accepts_nothing() {
     });
 }
 
-/// spec: F4, F6: a destroy that runs out of time goes on to refuse outsiders, and may be called again.
+/// spec: F4.4, F6.2: a destroy that runs out of time goes on to refuse outsiders, and may be called again.
 #[test]
 fn a_destroy_that_runs_out_of_time_may_be_called_again() {
     let _limit = time_limit();
@@ -229,7 +229,7 @@ fn a_destroy_that_runs_out_of_time_may_be_called_again() {
     assert_eq!(chained.load(Ordering::SeqCst), 1);
 }
 
-/// spec: F4 (exactly): many threads queue while the queue is destroyed: what was accepted has run when destroy returns,
+/// spec: F4.3 (exactly): many threads queue while the queue is destroyed: what was accepted has run when destroy returns,
 /// and nothing is accepted after it.
 #[test]
 fn destroy_is_exact_under_load() {
@@ -286,7 +286,7 @@ fn destroy_is_exact_under_load() {
     }
 }
 
-/// spec: F4: drains while outsiders and chains come from everywhere: accepted = run.
+/// spec: F4.1: drains while outsiders and chains come from everywhere: accepted = run.
 #[test]
 fn drains_under_load_lose_nothing() {
     let _limit = time_limit();
@@ -326,7 +326,7 @@ fn drains_under_load_lose_nothing() {
     });
 }
 
-/// spec: F4, F7: a frozen queue is drained when it has thawed.
+/// spec: F4.1, F7: a frozen queue is drained when it has thawed.
 #[test]
 fn a_frozen_queue_is_drained_when_it_has_thawed() {
     let _limit = time_limit();
@@ -344,7 +344,7 @@ fn a_frozen_queue_is_drained_when_it_has_thawed() {
     handle.join().unwrap();
 }
 
-/// spec: F4, E5: 10 000 queues made and ended with work in them, some destroyed and some just dropped.
+/// spec: F4.4, E5: 10 000 queues made and ended with work in them, some destroyed and some just dropped.
 #[test]
 fn ten_thousand_queues_come_and_go_with_work_in_them() {
     let _limit = time_limit();
@@ -373,7 +373,7 @@ fn ten_thousand_queues_come_and_go_with_work_in_them() {
     assert!(began.elapsed() < 3 * SOON, "it took {:?}", began.elapsed());
 }
 
-/// spec: F4, E5: the handle that a destroyer holds may be the last one.
+/// spec: F4.3, E5: the handle that a destroyer holds may be the last one.
 #[test]
 fn the_last_handle_may_be_the_one_that_destroys() {
     let _limit = time_limit();

@@ -62,7 +62,7 @@ fn check(snapshot: &Snapshot) {
     assert!(!snapshot.busy().to_string().is_empty());
 }
 
-/// spec: O2 (scopes, pods, masks)
+/// spec: O2.1 (scopes, pods, masks)
 #[test]
 fn scopes_are_shown_with_their_pods() {
     let executor = large();
@@ -108,7 +108,7 @@ fn waits(queue: &WorkQueue, door: &Door) -> JoinHandle<()> {
     item.unwrap()
 }
 
-/// spec: O2 (in-flight items with age and description)
+/// spec: O2.2 (in-flight items with age and description)
 #[test]
 fn a_blocked_item_is_shown_with_type_description_and_age() {
     let _limit = time_limit();
@@ -156,7 +156,7 @@ fn a_blocked_item_is_shown_with_type_description_and_age() {
     });
 }
 
-/// spec: O2 (pending, inactive)
+/// spec: O2.2 (pending, inactive)
 #[test]
 fn what_waits_is_counted() {
     let _limit = time_limit();
@@ -193,7 +193,7 @@ fn waits_in_line(queue: &WorkQueue, door: &Door) -> JoinHandle<()> {
     queue.spawn(move || door.wait()).unwrap()
 }
 
-/// spec: O2: kinds, numbers, and the table of pools.
+/// spec: O2.1: kinds, numbers, and the table of pools.
 #[test]
 fn queues_are_shown_with_their_kind_and_pools() {
     let _limit = time_limit();
@@ -237,7 +237,7 @@ fn queues_are_shown_with_their_kind_and_pools() {
     eventually("they are gone", || executor.dump().queues.is_empty());
 }
 
-/// spec: O2 (limits, attributes), Q4, A4: what holds now, not what was asked for first.
+/// spec: O2.1 (limits, attributes), Q4, A4: what holds now, not what was asked for first.
 #[test]
 fn changes_are_shown() {
     let _limit = time_limit();
@@ -272,7 +272,7 @@ fn changes_are_shown() {
     assert!(refused.into_inner() && !queue_of(&executor.dump(), "q").draining);
 }
 
-/// spec: O2 (rescuers)
+/// spec: O2.1 (rescuers)
 #[test]
 fn a_rescuer_is_shown_and_what_it_runs() {
     let _limit = time_limit();
@@ -308,7 +308,7 @@ fn a_rescuer_is_shown_and_what_it_runs() {
     item.join().unwrap();
 }
 
-/// spec: O2 (hung), S4: a pool that the watchdog has reported is shown as such until it starts something.
+/// spec: O2.2 (hung), S4: a pool that the watchdog has reported is shown as such until it starts something.
 #[test]
 fn a_stall_is_shown_until_it_ends() {
     let _limit = time_limit();
@@ -338,7 +338,7 @@ fn a_stall_is_shown_until_it_ends() {
     assert_eq!(executor.dump().stalls, 1);
 }
 
-/// spec: O2 (consistency under load): what was started and has not ended is in flight; all of it is accounted for.
+/// spec: O2.4 (consistency under load): what was started and has not ended is in flight; all of it is accounted for.
 #[test]
 fn snapshots_are_consistent_under_load() {
     let _limit = time_limit();
@@ -391,7 +391,7 @@ fn snapshots_are_consistent_under_load() {
     assert_eq!(total, each * queues.len() as u64);
 }
 
-/// spec: O2: whoever is looked at may end meanwhile.
+/// spec: O2.4: whoever is looked at may end meanwhile.
 #[test]
 fn queues_and_attributes_come_and_go_while_they_are_looked_at() {
     let _limit = time_limit();
@@ -419,6 +419,8 @@ fn queues_and_attributes_come_and_go_while_they_are_looked_at() {
 }
 
 /// Hooks and handlers may look, too: nothing is locked while they are called.
+///
+/// spec: O2.4
 #[test]
 fn whoever_is_called_may_look() {
     let _limit = time_limit();
@@ -446,7 +448,7 @@ fn whoever_is_called_may_look() {
     assert!(holds_within(SOON, || looked.load(Ordering::SeqCst) >= 3), "{looked:?}");
 }
 
-/// spec: O2 (`Monitor`): queues of choice, and none of an executor that is gone.
+/// spec: O2.3 (`Monitor`): queues of choice, and none of an executor that is gone.
 #[test]
 fn a_monitor_shows_the_queues_of_choice() {
     let _limit = time_limit();

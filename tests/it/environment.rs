@@ -31,7 +31,7 @@ fn check(output: &Output) {
     assert!(text.contains("test result: ok") && !text.contains(" 0 passed"), "{text}");
 }
 
-/// spec: C1, C3, W3, F1, E2 (the process's own affinity mask): pools of eight CPUs on one.
+/// spec: C1, C3, W3, F1, E2.1 (the process's own affinity mask): pools of eight CPUs on one.
 #[test]
 fn the_stress_passes_on_one_cpu() {
     let _limit = time_limit();

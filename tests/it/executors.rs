@@ -14,7 +14,7 @@ use crate::support::{
 
 fn assert_shared<T: Send + Sync + 'static>() {}
 
-/// spec: E1 (a value)
+/// spec: E1.1 (a value)
 #[test]
 fn executors_are_values_apart_from_each_other() {
     assert_shared::<Executor>();
@@ -28,7 +28,7 @@ fn executors_are_values_apart_from_each_other() {
     assert_eq!(two.dump().threads, 0, "the other executor had nothing to do");
 }
 
-/// spec: E1, E2: every setting is taken, and an executor with all of them works.
+/// spec: E1.1, E2: every setting is taken, and an executor with all of them works.
 #[test]
 fn every_setting_is_taken() {
     let (builder, prefix) = builder("l3:2 core:2 pu:1");
@@ -56,7 +56,7 @@ fn every_setting_is_taken() {
     assert!(executor.dump().pools.iter().any(|pool| pool.nice == 2));
 }
 
-/// spec: E2 (default CPUs: the process's own affinity mask, default topology: probed)
+/// spec: E2.1 (default CPUs: the process's own affinity mask, default topology: probed)
 #[test]
 fn by_default_an_executor_uses_the_cpus_of_the_process() {
     let executor = Executor::builder().progress_check(PATIENCE).build().unwrap();
@@ -72,7 +72,7 @@ fn by_default_an_executor_uses_the_cpus_of_the_process() {
     assert_eq!(queue.spawn(|| 3).unwrap().join().unwrap(), 3);
 }
 
-/// spec: X1 (and says so in the dump)
+/// spec: X1.1 (and says so in the dump)
 #[test]
 fn a_snapshot_says_whether_workers_are_bound() {
     let executor = Executor::builder().random_placement(3).build().unwrap();
@@ -93,7 +93,7 @@ fn a_snapshot_says_whether_workers_are_bound() {
     }
 }
 
-/// spec: E2 (topology as XML), A6 (hwloc reads it)
+/// spec: E2.2 (topology as XML), A6.2 (hwloc reads it)
 #[test]
 fn a_topology_may_be_given_as_xml() {
     let xml = r#"<?xml version="1.0" encoding="UTF-8"?><!DOCTYPE topology SYSTEM "hwloc2.dtd">
@@ -115,7 +115,7 @@ fn a_topology_may_be_given_as_xml() {
     }
 }
 
-/// spec: E3 (an executor with no work has no worker threads; a hundred queues cost no threads)
+/// spec: E3.1 (an executor with no work has no worker threads; a hundred queues cost no threads)
 #[test]
 fn a_hundred_queues_without_work_cost_no_threads() {
     let (builder, prefix) = builder("l3:2 core:4 pu:1");
@@ -136,7 +136,7 @@ fn a_hundred_queues_without_work_cost_no_threads() {
     eventually("only the manager runs", || threads_of(&prefix) == [format!("{prefix}/manager")]);
 }
 
-/// spec: E3 (two pools per CPU shared by every per-CPU queue)
+/// spec: E3.2 (two pools per CPU shared by every per-CPU queue)
 #[test]
 fn per_cpu_queues_share_two_pools_per_cpu() {
     // Nobody finds a worker asleep, and wakes another.
@@ -155,7 +155,7 @@ fn per_cpu_queues_share_two_pools_per_cpu() {
     assert!(executor.dump().threads <= 8, "{}", executor.dump());
 }
 
-/// spec: E3 (unbound pools: shared by every queue with equal attributes, dropped with their last user), C5 (every
+/// spec: E3.3 (unbound pools: shared by every queue with equal attributes, dropped with their last user), C5.2 (every
 /// class has a target of its own)
 #[test]
 fn unbound_pools_are_shared_by_equals_and_end_with_their_last_user() {
@@ -185,7 +185,7 @@ fn unbound_pools_are_shared_by_equals_and_end_with_their_last_user() {
     used(WorkQueue::unbound("g"));
 }
 
-/// spec: E3: a pool is made and dropped while others come for it.
+/// spec: E3.3: a pool is made and dropped while others come for it.
 #[test]
 fn pools_come_and_go_while_they_are_used() {
     on_each_executor(|executor| {
@@ -208,7 +208,7 @@ fn pools_come_and_go_while_they_are_used() {
     });
 }
 
-/// spec: E3: an idle executor does not wake up, also after it has worked.
+/// spec: E3.4, S1.5: an idle executor does not wake up, also after it has worked.
 #[test]
 fn an_idle_executor_sleeps() {
     let _limit = time_limit();

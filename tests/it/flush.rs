@@ -21,7 +21,7 @@ fn all_kinds(executor: &Executor) -> [WorkQueue; 5] {
     .map(|queue| queue.build_on(executor).unwrap())
 }
 
-/// spec: F1 (waits for every item queued before the call), W4 (everything in the run is seen after)
+/// spec: F1.1 (waits for every item queued before the call), W4.2 (everything in the run is seen after)
 #[test]
 fn a_flush_waits_for_everything_queued_before() {
     on_each_executor(|executor| {
@@ -47,7 +47,7 @@ fn a_flush_waits_for_everything_queued_before() {
     });
 }
 
-/// spec: F1: of a queue that nothing was ever queued on.
+/// spec: F1.1: of a queue that nothing was ever queued on.
 #[test]
 fn a_flush_of_an_unused_queue_returns_at_once() {
     on_each_executor(|executor| {
@@ -71,7 +71,7 @@ fn flush_elsewhere(queue: &WorkQueue) -> std::thread::JoinHandle<()> {
     thread
 }
 
-/// spec: F1 (not for later ones)
+/// spec: F1.2 (not for later ones)
 #[test]
 fn a_flush_does_not_wait_for_later_items() {
     let _limit = time_limit();
@@ -98,7 +98,7 @@ fn a_flush_does_not_wait_for_later_items() {
     }
 }
 
-/// spec: F1: in an ordered queue with a backlog, the flush ends between the items before and after it.
+/// spec: F1.2: in an ordered queue with a backlog, the flush ends between the items before and after it.
 #[test]
 fn a_flush_ends_in_the_middle_of_a_backlog() {
     let _limit = time_limit();
@@ -125,7 +125,7 @@ fn a_flush_ends_in_the_middle_of_a_backlog() {
     assert_eq!(runs.load(Ordering::SeqCst), 8);
 }
 
-/// spec: F1 (not live-locked by a stream of new ones)
+/// spec: F1.2 (not live-locked by a stream of new ones)
 #[test]
 fn a_stream_of_new_items_does_not_hold_a_flush_up() {
     on_each_executor(|executor| {
@@ -153,7 +153,7 @@ fn a_stream_of_new_items_does_not_hold_a_flush_up() {
     });
 }
 
-/// spec: F1 (concurrent flushes are batched): each of them still waits for what was queued before it.
+/// spec: F1.4 (concurrent flushes are batched): each of them still waits for what was queued before it.
 #[test]
 fn concurrent_flushes_each_see_their_own_items() {
     on_each_executor(|executor| {
@@ -179,7 +179,7 @@ fn concurrent_flushes_each_see_their_own_items() {
     });
 }
 
-/// spec: F1: cancelled items that still have their place in the queue neither hang nor shorten a flush.
+/// spec: F1.1: cancelled items that still have their place in the queue neither hang nor shorten a flush.
 #[test]
 fn a_flush_passes_cancelled_items() {
     let _limit = time_limit();
@@ -202,7 +202,7 @@ fn a_flush_passes_cancelled_items() {
     }
 }
 
-/// spec: F1: a queue may go while it is flushed, by another handle.
+/// spec: F1.4: a queue may go while it is flushed, by another handle.
 #[test]
 fn a_queue_may_be_dropped_while_it_is_flushed() {
     let _limit = time_limit();
@@ -218,7 +218,7 @@ fn a_queue_may_be_dropped_while_it_is_flushed() {
     }
 }
 
-/// spec: F1, W2 (false: was pending already): who finds an item pending, and flushes, waits for the run that answers.
+/// spec: F1.1, W2 (false: was pending already): who finds an item pending, and flushes, waits for the run that answers.
 #[test]
 fn a_flush_waits_for_an_item_that_somebody_else_is_just_queueing() {
     let _limit = time_limit();
@@ -264,7 +264,7 @@ impl Drop for FlushOnDrop {
     }
 }
 
-/// spec: F5 (flush): what a cancelled item drops is dropped in its slot.
+/// spec: F5.3 (flush): what a cancelled item drops is dropped in its slot.
 #[test]
 fn a_flush_in_the_destructor_of_a_cancelled_item_learns_that_it_would_deadlock() {
     let executor = one_cpu();
@@ -462,7 +462,7 @@ fn a_flush_that_runs_out_of_time_does_not_hold_others_up() {
     }
 }
 
-/// spec: F1, F7, F8: flushes under load, by several threads, some without patience, while the limit changes and the
+/// spec: F1.3, F7, F8: flushes under load, by several threads, some without patience, while the limit changes and the
 /// queue is frozen and thawed: each that returns has seen what was queued before it.
 #[test]
 fn flushes_hold_while_limits_change_and_queues_freeze() {

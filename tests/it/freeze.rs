@@ -17,7 +17,7 @@ fn moment() {
     std::thread::sleep(Duration::from_millis(10));
 }
 
-/// spec: F7 (freezable queues start nothing new; thaw restores order)
+/// spec: F7.1 (freezable queues start nothing new; thaw restores order)
 #[test]
 fn a_frozen_queue_starts_nothing_until_it_thaws() {
     on_each_executor(|executor| {
@@ -44,7 +44,7 @@ fn a_frozen_queue_starts_nothing_until_it_thaws() {
     });
 }
 
-/// spec: F7: what is active goes on, and `freeze_busy` tells of it.
+/// spec: F7.1: what is active goes on, and `freeze_busy` tells of it.
 #[test]
 fn active_items_finish_while_their_queue_freezes() {
     let _limit = time_limit();
@@ -67,7 +67,7 @@ fn active_items_finish_while_their_queue_freezes() {
     executor.thaw();
 }
 
-/// spec: F7 (thaw restores order): of an ordered queue, also for what is queued while it thaws.
+/// spec: F7.2 (thaw restores order): of an ordered queue, also for what is queued while it thaws.
 #[test]
 fn a_thaw_keeps_the_order() {
     let _limit = time_limit();
@@ -90,7 +90,7 @@ fn a_thaw_keeps_the_order() {
     }
 }
 
-/// spec: F7 (thaw restores limits), F8: a limit that is set meanwhile holds from the thaw on, and starts nothing.
+/// spec: F7.2 (thaw restores limits), F8: a limit that is set meanwhile holds from the thaw on, and starts nothing.
 #[test]
 fn a_limit_that_is_set_while_frozen_counts_from_the_thaw_on() {
     let _limit = time_limit();
@@ -120,7 +120,7 @@ fn a_limit_that_is_set_while_frozen_counts_from_the_thaw_on() {
     assert_eq!(crowd.peak(), 2);
 }
 
-/// spec: F7: it may be asked for any number of times, with and without queues.
+/// spec: F7.3: it may be asked for any number of times, with and without queues.
 #[test]
 fn freezing_and_thawing_twice_is_the_same_as_once() {
     let _limit = time_limit();
@@ -136,7 +136,7 @@ fn freezing_and_thawing_twice_is_the_same_as_once() {
     queue.spawn(|| ()).unwrap().join().unwrap();
 }
 
-/// spec: F7: queues that are built while frozen, and parts of a queue that are made meanwhile, are frozen.
+/// spec: F7.1: queues that are built while frozen, and parts of a queue that are made meanwhile, are frozen.
 #[test]
 fn what_is_made_while_frozen_is_frozen() {
     let _limit = time_limit();
@@ -158,7 +158,7 @@ fn what_is_made_while_frozen_is_frozen() {
     assert_eq!(runs.load(Ordering::SeqCst), 40);
 }
 
-/// spec: F7 (cancelled and disabled items): a pending item may be cancelled while frozen; its place is passed over.
+/// spec: F7.3 (cancelled and disabled items): a pending item may be cancelled while frozen; its place is passed over.
 #[test]
 fn pending_items_may_be_cancelled_while_frozen() {
     let _limit = time_limit();
@@ -175,7 +175,7 @@ fn pending_items_may_be_cancelled_while_frozen() {
     work.enable().unwrap();
 }
 
-/// spec: F7 (pending, disabled and delayed items), F3, W5, F6: while frozen, a timer that fires queues its item, a flush
+/// spec: F7.3 (pending, disabled and delayed items), F3, W5, F6: while frozen, a timer that fires queues its item, a flush
 /// waits and a cancellation does not; thawed, items run in the order in which they were queued.
 #[test]
 fn pending_disabled_and_delayed_items_keep_while_frozen() {
@@ -214,7 +214,7 @@ fn pending_disabled_and_delayed_items_keep_while_frozen() {
     assert_eq!(order.lock().unwrap().last(), Some(&"disabled"));
 }
 
-/// spec: F7, E5 (dropping loses no accepted work): a frozen queue whose handles are gone is thawed like any other; the
+/// spec: F7.3, E5.4 (dropping loses no accepted work): a frozen queue whose handles are gone is thawed like any other; the
 /// last handle of the executor thaws it.
 #[test]
 fn what_a_frozen_queue_has_accepted_runs_after_every_handle_is_gone() {
@@ -242,7 +242,7 @@ fn what_a_frozen_queue_has_accepted_runs_after_every_handle_is_gone() {
     }
 }
 
-/// spec: F7: under load from several threads, while queues come and go, and limits change.
+/// spec: F7.3: under load from several threads, while queues come and go, and limits change.
 #[test]
 fn freezing_under_load_loses_nothing() {
     let _limit = time_limit();

@@ -31,7 +31,7 @@ fn spin(flag: &AtomicBool) {
     }
 }
 
-/// spec: S2, S5: an item that spins until the next one of its CPU has run does not spin for ever.
+/// spec: S2, S5.1: an item that spins until the next one of its CPU has run does not spin for ever.
 #[test]
 fn a_hog_lets_the_next_item_start() {
     let _limit = time_limit();
@@ -62,7 +62,8 @@ fn a_hog_lets_the_next_item_start() {
     }
 }
 
-/// spec: S2 (without blocking): who sleeps now and then is no hog, however long it goes on. It is a sleeper, each time.
+/// spec: S2 (without blocking), S1.7: who sleeps now and then is no hog, however long it goes on. It is a sleeper, each
+/// time.
 #[test]
 fn items_that_compute_and_sleep_by_turns_end_in_the_right_count() {
     let _limit = time_limit();
@@ -83,7 +84,7 @@ fn items_that_compute_and_sleep_by_turns_end_in_the_right_count() {
     check_count(&executor, &queue);
 }
 
-/// spec: S5: the case. Four at a time spin on one flag, and its setter is queued behind two hundred on the same
+/// spec: S5.1: the case. Four at a time spin on one flag, and its setter is queued behind two hundred on the same
 /// CPU: it runs, and they make no crowd.
 #[test]
 fn spinning_items_make_no_crowd() {
@@ -131,7 +132,7 @@ fn sleep_together(executor: &Executor) -> usize {
     crowd.peak()
 }
 
-/// spec: S5 (capped by max_active): all run, several at a time, and never more than may be active.
+/// spec: S5.2 (capped by max_active): all run, several at a time, and never more than may be active.
 #[test]
 fn sleeping_items_grow_a_pool_up_to_max_active() {
     let _limit = time_limit();
@@ -144,7 +145,7 @@ fn sleeping_items_grow_a_pool_up_to_max_active() {
     assert!(made <= 66, "{made} workers");
 }
 
-/// spec: S5 (capped by max threads; reaching the cap degrades to waiting)
+/// spec: S5.2 (capped by max threads; reaching the cap degrades to waiting)
 #[test]
 fn at_the_cap_sleeping_items_degrade_to_waiting() {
     let _limit = time_limit();

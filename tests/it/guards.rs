@@ -40,7 +40,7 @@ fn check_count(executor: &Executor, queue: &WorkQueue) {
     a_blocked_item_lets_another_one_in(queue);
 }
 
-/// spec: C2
+/// spec: C2.1
 #[test]
 fn a_guard_lets_another_item_start() {
     let _limit = time_limit();
@@ -54,7 +54,7 @@ fn a_guard_lets_another_item_start() {
     check_count(&executor, &queue);
 }
 
-/// spec: C1, S1 (`Detection::Off`): without a guard, the CPU's other items wait.
+/// spec: C1.1, S1.2 (`Detection::Off`): without a guard, the CPU's other items wait.
 #[test]
 fn without_a_guard_the_next_item_waits() {
     let _limit = time_limit();
@@ -70,7 +70,7 @@ fn without_a_guard_the_next_item_waits() {
     second.join().unwrap();
 }
 
-/// spec: C2 (nesting is free)
+/// spec: C2.2 (nesting is free)
 #[test]
 fn guards_may_be_nested_and_left_in_any_order() {
     let _limit = time_limit();
@@ -102,7 +102,7 @@ fn guards_may_be_nested_and_left_in_any_order() {
     check_count(&executor, &queue);
 }
 
-/// spec: C2: a guard that is forgotten ends with its item.
+/// spec: C2.2: a guard that is forgotten ends with its item.
 #[test]
 fn a_forgotten_guard_ends_with_its_item() {
     let _limit = time_limit();
@@ -118,7 +118,7 @@ fn a_forgotten_guard_ends_with_its_item() {
     }
 }
 
-/// spec: C2: a guard that outlives its item does nothing when it goes, in a later item or at the end of the thread.
+/// spec: C2.2: a guard that outlives its item does nothing when it goes, in a later item or at the end of the thread.
 #[test]
 fn a_guard_that_outlives_its_item_does_nothing() {
     let _limit = time_limit();
@@ -148,7 +148,7 @@ fn a_guard_that_outlives_its_item_does_nothing() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: C2, W9: a panic leaves the guards on its way.
+/// spec: C2.2, W9.1: a panic leaves the guards on its way.
 #[test]
 fn a_panic_under_a_guard_leaves_it() {
     let _limit = time_limit();
@@ -168,7 +168,7 @@ fn a_panic_under_a_guard_leaves_it() {
     check_count(&executor, &queue);
 }
 
-/// spec: C2 (on a thread that is no worker it is a no-op)
+/// spec: C2.3 (on a thread that is no worker it is a no-op)
 #[test]
 fn elsewhere_a_guard_is_nothing() {
     let _guard = BlockingGuard::enter();
@@ -177,7 +177,7 @@ fn elsewhere_a_guard_is_nothing() {
     std::thread::spawn(|| KEPT.with_borrow_mut(|kept| kept.push(BlockingGuard::enter()))).join().unwrap();
 }
 
-/// spec: C2: guards in hooks and handlers, which run on workers but in no item.
+/// spec: C2.3: guards in hooks and handlers, which run on workers but in no item.
 #[test]
 fn guards_in_hooks_are_harmless() {
     let _limit = time_limit();
@@ -203,7 +203,7 @@ fn guards_in_hooks_are_harmless() {
     assert!(calls.load(Ordering::SeqCst) >= 5);
 }
 
-/// spec: C2: guards in destructors of captures, results and payloads, which run on the worker around the item.
+/// spec: C2.3: guards in destructors of captures, results and payloads, which run on the worker around the item.
 #[test]
 fn guards_in_destructors_are_harmless() {
     struct Guarded;
@@ -232,7 +232,7 @@ fn guards_in_destructors_are_harmless() {
     }
 }
 
-/// spec: C1 (another worker starts at once), C5: on the CPU that was left, also if it ran on another one, where the system
+/// spec: C1.2 (another worker starts at once), C5: on the CPU that was left, also if it ran on another one, where the system
 /// would have it wait for whoever runs there now.
 #[test]
 fn who_takes_the_place_of_a_blocked_worker_is_brought_to_its_cpu() {

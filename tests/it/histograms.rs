@@ -10,7 +10,7 @@ use crate::support::{
     PATIENCE, all_kinds, builder, cpus, held, on_each_executor, one_cpu_unseen, stress, time_limit,
 };
 
-/// spec: O1 (histograms are off by default)
+/// spec: O1.8 (histograms are off by default)
 #[test]
 fn nobody_measures_who_was_not_told_to() {
     let executor = cpus(2);
@@ -29,7 +29,7 @@ fn nobody_measures_who_was_not_told_to() {
     }
 }
 
-/// spec: O1: the executor says what holds for queues that do not say it, the system's too.
+/// spec: O1.8: the executor says what holds for queues that do not say it, the system's too.
 #[test]
 fn an_executor_has_a_default() {
     let executor = builder("core:1 pu:1").0.histograms(true).build().unwrap();
@@ -38,7 +38,7 @@ fn an_executor_has_a_default() {
     assert!(WorkQueue::new("q").histograms(false).build_on(&executor).unwrap().latency().is_none());
 }
 
-/// spec: O1 (queue-to-start and run time): of each kind of items and queues, by whatever way they come.
+/// spec: O1.8 (queue-to-start and run time): of each kind of items and queues, by whatever way they come.
 #[test]
 fn what_waits_and_what_runs_is_measured_apart() {
     let _limit = time_limit();
@@ -59,7 +59,7 @@ fn what_waits_and_what_runs_is_measured_apart() {
     });
 }
 
-/// spec: O1 (queue-to-start)
+/// spec: O1.8 (queue-to-start)
 #[test]
 fn waiting_is_from_the_queueing_to_the_beginning() {
     let _limit = time_limit();
@@ -80,7 +80,7 @@ fn waiting_is_from_the_queueing_to_the_beginning() {
     }
 }
 
-/// spec: O1: what was cancelled, and what was queued while nobody measured, leaves no time behind.
+/// spec: O1.8: what was cancelled, and what was queued while nobody measured, leaves no time behind.
 #[test]
 fn an_item_is_timed_for_its_own_queueing() {
     let _limit = time_limit();
@@ -104,7 +104,7 @@ fn an_item_is_timed_for_its_own_queueing() {
     assert!(waited.max() < PATIENCE, "{waited:?}");
 }
 
-/// spec: O1: nor has it the time of the queueing that was taken back, whose place it has.
+/// spec: O1.8: nor has it the time of the queueing that was taken back, whose place it has.
 #[test]
 fn who_comes_back_to_a_place_has_not_waited_there() {
     let _limit = time_limit();
@@ -123,7 +123,7 @@ fn who_comes_back_to_a_place_has_not_waited_there() {
     assert!(waited.max() < PATIENCE, "{waited:?}");
 }
 
-/// spec: O1 (sampled for short items): they stand for all; switched to and fro meanwhile without harm.
+/// spec: O1.10 (sampled for short items): they stand for all; switched to and fro meanwhile without harm.
 #[test]
 fn samples_stand_for_all() {
     let _limit = time_limit();

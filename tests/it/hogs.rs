@@ -24,7 +24,7 @@ fn computes() {
     burn(Duration::from_millis(60));
 }
 
-/// spec: S2 (stops counting, counted by type name)
+/// spec: S2.1 (stops counting, counted by type name)
 #[test]
 fn hogs_are_counted_by_type_and_let_others_start() {
     let _limit = time_limit();
@@ -70,7 +70,7 @@ fn hogs_are_counted_by_type_and_let_others_start() {
     assert!(blocked == 0 || YIELDS, "to use the CPU is not to block");
 }
 
-/// spec: S2 (0 = off)
+/// spec: S2.3 (0 = off)
 #[test]
 fn without_a_threshold_nobody_is_a_hog() {
     let _limit = time_limit();
@@ -89,7 +89,7 @@ fn sleeps_under_a_guard() {
     cmwq::blocking(sleeps);
 }
 
-/// spec: S3 (counted per item type)
+/// spec: S3.1 (counted per item type)
 #[test]
 fn undeclared_blockers_are_counted_by_type() {
     let _limit = time_limit();
@@ -116,7 +116,7 @@ fn undeclared_blockers_are_counted_by_type() {
     assert_eq!(executor.hogs(), [], "to block is not to use the CPU");
 }
 
-/// spec: S3
+/// spec: S3.1
 #[test]
 fn without_detection_nobody_blocks_undeclared() {
     let _limit = time_limit();
@@ -129,7 +129,7 @@ fn without_detection_nobody_blocks_undeclared() {
     assert_eq!(executor.dump().detection_fallback, None, "that is what was asked for");
 }
 
-/// spec: S3: what an item captured may block when it is dropped: that is the item's, too.
+/// spec: S3.1: what an item captured may block when it is dropped: that is the item's, too.
 #[test]
 fn destructors_block_undeclared_as_well() {
     let _limit = time_limit();

@@ -13,7 +13,7 @@ use crate::support::{Crowd, Door, Spawns, builder, burn, eventually, pool, sleep
 /// What looks like no answer at all.
 const MOMENT: Duration = Duration::from_millis(50);
 
-/// spec: S1 (choice on the builder): nobody looks, neither for sleepers nor for hogs.
+/// spec: S1.2 (choice on the builder): nobody looks, neither for sleepers nor for hogs.
 #[test]
 fn where_nobody_looks_the_next_item_waits() {
     let _limit = time_limit();
@@ -42,7 +42,7 @@ fn where_nobody_looks_the_next_item_waits() {
     check_count(&executor, &queue);
 }
 
-/// spec: S1 (preemption told apart): who waits for a CPU that others use does not sleep. Most of the time, since what
+/// spec: S1.4 (preemption told apart): who waits for a CPU that others use does not sleep. Most of the time, since what
 /// looks like a computation may wait for a page.
 #[test]
 fn who_waits_for_a_cpu_is_not_taken_for_a_sleeper() {
@@ -88,7 +88,7 @@ fn who_waits_for_a_cpu_is_not_taken_for_a_sleeper() {
     }
 }
 
-/// spec: S1 (only suspect pools are watched): items sleep, and nothing waits for their place.
+/// spec: S1.5 (only suspect pools are watched): items sleep, and nothing waits for their place.
 #[test]
 fn nobody_looks_at_a_sleeper_that_keeps_nobody_waiting() {
     let _limit = time_limit();
@@ -118,7 +118,7 @@ fn nobody_looks_at_a_sleeper_that_keeps_nobody_waiting() {
     }
 }
 
-/// spec: S1, Q1 (bh: no concurrency management): who sleeps in a context holds it.
+/// spec: S1.6, Q1 (bh: no concurrency management): who sleeps in a context holds it.
 #[test]
 fn nobody_takes_the_place_of_a_sleeper_in_a_bh_context() {
     let _limit = time_limit();
@@ -133,7 +133,7 @@ fn nobody_takes_the_place_of_a_sleeper_in_a_bh_context() {
     comes_to_rest(&executor);
 }
 
-/// spec: S1, C4, C5: who counts anyway for nobody is left alone: items of plain unbound queues, CPU-intensive ones.
+/// spec: S1.6, C4, C5: who counts anyway for nobody is left alone: items of plain unbound queues, CPU-intensive ones.
 #[test]
 fn sleepers_that_do_not_count_are_left_alone() {
     let _limit = time_limit();
@@ -163,7 +163,7 @@ fn sleepers_that_do_not_count_are_left_alone() {
     }
 }
 
-/// spec: S1, P2: what a rescuer runs is one item after the other, sleep they or not, and the pool's count is right
+/// spec: S1.6, P2: what a rescuer runs is one item after the other, sleep they or not, and the pool's count is right
 /// afterwards.
 #[test]
 fn rescuers_may_sleep() {

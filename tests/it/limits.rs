@@ -29,7 +29,7 @@ fn join_all(handles: Vec<JoinHandle<()>>) {
     handles.into_iter().for_each(|handle| handle.join().unwrap());
 }
 
-/// spec: F8 (raising starts waiting items): at once, and as many as there are new slots.
+/// spec: F8.1 (raising starts waiting items): at once, and as many as there are new slots.
 #[test]
 fn raising_the_limit_starts_waiting_items() {
     let _limit = time_limit();
@@ -56,7 +56,7 @@ fn raising_the_limit_starts_waiting_items() {
     }
 }
 
-/// spec: F8 (raising starts waiting items): in the order in which they were queued.
+/// spec: F8.1 (raising starts waiting items): in the order in which they were queued.
 #[test]
 fn raising_the_limit_keeps_the_order() {
     let _limit = time_limit();
@@ -80,7 +80,7 @@ fn raising_the_limit_keeps_the_order() {
     assert_eq!(*order.lock().unwrap(), (0..30).collect::<Vec<_>>());
 }
 
-/// spec: F8 (lowering lets running ones finish): nothing starts until fewer than the new limit are active.
+/// spec: F8.2 (lowering lets running ones finish): nothing starts until fewer than the new limit are active.
 #[test]
 fn lowering_the_limit_lets_running_items_finish() {
     let _limit = time_limit();
@@ -99,7 +99,7 @@ fn lowering_the_limit_lets_running_items_finish() {
     assert_eq!(after.peak(), 1);
 }
 
-/// spec: F8 (the refusals): an ordered queue, and what is no limit. Nothing is changed.
+/// spec: F8.5 (the refusals): an ordered queue, and what is no limit. Nothing is changed.
 #[test]
 fn a_limit_that_has_no_meaning_is_refused() {
     let executor = one_cpu();
@@ -117,7 +117,7 @@ fn a_limit_that_has_no_meaning_is_refused() {
     queue.set_max_active(512).unwrap();
 }
 
-/// spec: F8 (per CPU): parts of the queue that are used later have the new limit, too.
+/// spec: F8.4 (per CPU): parts of the queue that are used later have the new limit, too.
 #[test]
 fn parts_of_the_queue_that_are_made_later_have_the_new_limit() {
     let _limit = time_limit();
@@ -133,7 +133,7 @@ fn parts_of_the_queue_that_are_made_later_have_the_new_limit() {
     assert_eq!(crowd.peak(), 8);
 }
 
-/// spec: F8, Q3: under load, while the limit changes all the time, it is never exceeded by what begins after it was
+/// spec: F8.4, Q3: under load, while the limit changes all the time, it is never exceeded by what begins after it was
 /// lowered, and no item is lost.
 #[test]
 fn limits_hold_while_they_change_under_load() {
@@ -199,7 +199,7 @@ fn an_item_may_join_another_one_once_the_limit_was_raised() {
     assert_eq!(outer.unwrap().join().unwrap().unwrap(), 7);
 }
 
-/// spec: F0 (len): items that wait or run; a cancelled one until its place is reached.
+/// spec: F0.1 (len): items that wait or run; a cancelled one until its place is reached.
 #[test]
 fn the_length_counts_what_waits_and_runs() {
     let _limit = time_limit();
@@ -222,7 +222,7 @@ fn the_length_counts_what_waits_and_runs() {
     }
 }
 
-/// spec: F0 (is_congested): whether items of that CPU's part wait for a slot.
+/// spec: F0.2 (is_congested): whether items of that CPU's part wait for a slot.
 #[test]
 fn a_queue_is_congested_where_its_limit_is_reached() {
     let _limit = time_limit();
@@ -246,7 +246,7 @@ fn a_queue_is_congested_where_its_limit_is_reached() {
     assert!(!congested(&queue, 0));
 }
 
-/// spec: F0: looks neither make anything nor need anything.
+/// spec: F0.1: looks neither make anything nor need anything.
 #[test]
 fn looking_at_an_unused_queue_makes_nothing() {
     let executor: Executor = cpus(2);

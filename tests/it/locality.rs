@@ -75,7 +75,7 @@ fn hold(begin: impl FnOnce(Box<dyn FnOnce() + Send>) -> JoinHandle<()>) -> (Door
     (door, item)
 }
 
-/// spec: A2 (starts in c's pod when that pod has a CPU free for it): if the system does not run the pod's worker in
+/// spec: A2.2 (starts in c's pod when that pod has a CPU free for it): if the system does not run the pod's worker in
 /// time, it had none.
 #[test]
 fn an_item_starts_at_home_while_its_pod_is_free() {
@@ -102,7 +102,7 @@ fn an_item_starts_at_home_while_its_pod_is_free() {
     }
 }
 
-/// spec: A3 (no CPU idles while items wait in another pod)
+/// spec: A3.1 (no CPU idles while items wait in another pod)
 #[test]
 fn an_item_behind_one_that_waits_for_it_starts_in_the_other_pod() {
     let _limit = time_limit();
@@ -125,7 +125,7 @@ fn an_item_behind_one_that_waits_for_it_starts_in_the_other_pod() {
     }
 }
 
-/// spec: A2 (strict: it never leaves)
+/// spec: A2.3 (strict: it never leaves)
 #[test]
 fn a_strict_item_waits_for_its_pod() {
     let _limit = time_limit();
@@ -143,7 +143,7 @@ fn a_strict_item_waits_for_its_pod() {
     assert_eq!((queue.counters().home(), queue.counters().stolen), (2, 0));
 }
 
-/// spec: A3: both pods are full when the item comes, and then one of them has room: since its item ends, or blocks.
+/// spec: A3.1: both pods are full when the item comes, and then one of them has room: since its item ends, or blocks.
 #[test]
 fn a_pod_that_gets_room_takes_what_waits_elsewhere() {
     let _limit = time_limit();
@@ -185,7 +185,7 @@ fn a_pod_that_gets_room_takes_what_waits_elsewhere() {
     assert!(queue.counters().stolen >= 2);
 }
 
-/// spec: A3: a worker was woken for the item, and finds the pod full of what has returned from a block.
+/// spec: A3.1: a worker was woken for the item, and finds the pod full of what has returned from a block.
 #[test]
 fn what_a_pod_filled_by_returning_items_cannot_take_goes_elsewhere() {
     let _limit = time_limit();
@@ -216,7 +216,7 @@ fn what_a_pod_filled_by_returning_items_cannot_take_goes_elsewhere() {
     }
 }
 
-/// spec: A3 (queue_on items live on lists that nobody steals from): those behind them are taken all the same.
+/// spec: A3.3 (queue_on items live on lists that nobody steals from): those behind them are taken all the same.
 #[test]
 fn a_placed_item_stays_in_its_pod_and_keeps_nobody_else_there() {
     let _limit = time_limit();
@@ -248,7 +248,7 @@ fn a_placed_item_stays_in_its_pod_and_keeps_nobody_else_there() {
     });
 }
 
-/// spec: A3 (displacement): a pod that a long item from elsewhere holds gives its own items away in turn.
+/// spec: A3.3 (displacement): a pod that a long item from elsewhere holds gives its own items away in turn.
 #[test]
 fn an_item_whose_pod_was_given_to_a_stolen_one_goes_elsewhere_in_turn() {
     let _limit = time_limit();
@@ -382,7 +382,7 @@ fn an_item_whose_cpu_is_taken_by_others_starts_elsewhere() {
     });
 }
 
-/// spec: A3, W8: a batch wakes who it needs, one after the other.
+/// spec: A3.1, W8: a batch wakes who it needs, one after the other.
 #[test]
 fn a_batch_queued_from_one_pod_is_run_by_all() {
     let _limit = time_limit();
@@ -404,7 +404,7 @@ fn a_batch_queued_from_one_pod_is_run_by_all() {
     }
 }
 
-/// spec: A2, A3 (plain unbound: threads move): one that was put elsewhere is brought home when it is woken.
+/// spec: A2.4, A3 (plain unbound: threads move), O1.6: one that was put elsewhere is brought home when it is woken.
 #[test]
 fn a_worker_that_the_system_has_moved_begins_at_home() {
     let _limit = time_limit();

@@ -14,7 +14,7 @@ fn queue_of(executor: &Executor, cpu: usize) -> WorkQueue {
     WorkQueue::unbound(format!("of {cpu}")).attrs(attrs).build_on(executor).unwrap()
 }
 
-/// spec: E2 (max threads): a pool that only wants a spare does not stand before one with work.
+/// spec: E2.5 (max threads): a pool that only wants a spare does not stand before one with work.
 #[test]
 fn at_the_cap_work_comes_before_spares() {
     let _limit = time_limit();
@@ -33,7 +33,7 @@ fn at_the_cap_work_comes_before_spares() {
     held.join().unwrap();
 }
 
-/// spec: E2 (max threads): room that is made is used at once; a failed creation would cost a second each time.
+/// spec: E2.5 (max threads): room that is made is used at once; a failed creation would cost a second each time.
 #[test]
 fn at_the_cap_pools_take_turns_without_a_pause() {
     let _limit = time_limit();

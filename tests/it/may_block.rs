@@ -47,7 +47,7 @@ fn run(executor: &Executor, queue: &WorkQueue, item: impl FnOnce() + Send + 'sta
     assert!(matches!(ended, Ok(Ok(()))), "it waits for ever: {}", executor.dump());
 }
 
-/// spec: C2 (`may_block`): who stays inside is replaced, with whatever detection.
+/// spec: C2.4 (`may_block`): who stays inside is replaced, with whatever detection.
 #[test]
 fn who_is_inside_for_long_is_replaced() {
     let _limit = time_limit();
@@ -63,7 +63,7 @@ fn who_is_inside_for_long_is_replaced() {
     }
 }
 
-/// spec: C2 (`may_block`): a guard may go on to compute: it is replaced as well, and counts again afterwards.
+/// spec: C2.4 (`may_block`): a guard may go on to compute: it is replaced as well, and counts again afterwards.
 #[test]
 fn who_spins_inside_is_replaced_too() {
     let _limit = time_limit();
@@ -81,7 +81,7 @@ fn who_spins_inside_is_replaced_too() {
     check_count(&executor, &queue);
 }
 
-/// spec: C2 (nesting is free): in each other, in any order, with a wait at each step.
+/// spec: C2.5 (nesting is free): in each other, in any order, with a wait at each step.
 #[test]
 fn guards_of_both_strengths_may_be_nested_and_crossed() {
     let _limit = time_limit();
@@ -118,7 +118,7 @@ fn guards_of_both_strengths_may_be_nested_and_crossed() {
     }
 }
 
-/// spec: C2: a guard that is forgotten ends with its item, whether or not its worker was replaced.
+/// spec: C2.5: a guard that is forgotten ends with its item, whether or not its worker was replaced.
 #[test]
 fn a_forgotten_guard_ends_with_its_item() {
     let _limit = time_limit();
@@ -137,7 +137,7 @@ fn a_forgotten_guard_ends_with_its_item() {
     }
 }
 
-/// spec: C2: a guard that is kept beyond the end of its item does nothing there, not even in the next item.
+/// spec: C2.5: a guard that is kept beyond the end of its item does nothing there, not even in the next item.
 #[test]
 fn a_guard_that_outlives_its_item_does_nothing() {
     let _limit = time_limit();
@@ -167,7 +167,7 @@ fn a_guard_that_outlives_its_item_does_nothing() {
     }
 }
 
-/// spec: C2, W9: a panic leaves the guards on its way.
+/// spec: C2.5, W9: a panic leaves the guards on its way.
 #[test]
 fn a_panic_under_a_guard_leaves_it() {
     let _limit = time_limit();
@@ -194,7 +194,7 @@ fn a_panic_under_a_guard_leaves_it() {
     }
 }
 
-/// spec: C2 (on a thread that is no worker it is a no-op)
+/// spec: C2.3 (on a thread that is no worker it is a no-op)
 #[test]
 fn elsewhere_a_guard_is_nothing() {
     let _guard = MayBlockGuard::enter();
@@ -204,7 +204,7 @@ fn elsewhere_a_guard_is_nothing() {
     std::thread::spawn(kept).join().unwrap();
 }
 
-/// spec: C2, S1 (one truth): guards of both strengths, entered, left, forgotten and put aside at random, with waits under
+/// spec: C2.5, S1 (one truth): guards of both strengths, entered, left, forgotten and put aside at random, with waits under
 /// guards and, where it is looked for, without. The count is right in the end.
 #[test]
 fn no_use_of_guards_puts_the_count_wrong() {

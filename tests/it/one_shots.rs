@@ -27,7 +27,7 @@ fn held() -> (WorkQueue, Door) {
 
 fn assert_send<T: Send + Sync>() {}
 
-/// spec: W4, W1 (join, is_finished)
+/// spec: W4.1, W4.2, W1.1 (join, is_finished)
 #[test]
 fn a_join_returns_the_result_and_shows_all_that_the_run_did() {
     assert_send::<JoinHandle<Vec<u8>>>();
@@ -50,7 +50,7 @@ fn a_join_returns_the_result_and_shows_all_that_the_run_did() {
     });
 }
 
-/// spec: W1 (Err holding the panic payload), W9 (the panic handler sees queue, item type and payload)
+/// spec: W1.1 (Err holding the panic payload), W9.3 (the panic handler sees queue, item type and payload), E2.7
 #[test]
 fn a_panic_reaches_the_handler_and_then_whoever_joins() {
     let reports = Arc::new(Mutex::new(Vec::new()));
@@ -77,7 +77,7 @@ fn a_panic_reaches_the_handler_and_then_whoever_joins() {
     assert!(reports.iter().all(|(queue, item, _)| queue == "risky" && item.contains("a_panic_reaches")));
 }
 
-/// spec: W1 (cancel)
+/// spec: W1.3 (cancel)
 #[test]
 fn a_cancelled_item_never_runs_and_its_closure_is_dropped_at_once() {
     let (queue, door) = held();
@@ -95,7 +95,7 @@ fn a_cancelled_item_never_runs_and_its_closure_is_dropped_at_once() {
     assert_eq!(drops.load(Ordering::SeqCst), 1);
 }
 
-/// spec: W1 (cancel of what has begun or ended)
+/// spec: W1.3 (cancel of what has begun or ended)
 #[test]
 fn what_has_begun_is_not_cancelled() {
     let queue = WorkQueue::per_cpu("q").build_on(&one_cpu()).unwrap();
@@ -115,7 +115,7 @@ fn what_has_begun_is_not_cancelled() {
     assert_eq!(handle.join().unwrap(), 5);
 }
 
-/// spec: W1 (join_timeout)
+/// spec: W1.2 (join_timeout)
 #[test]
 fn a_join_that_times_out_gives_the_handle_back() {
     let (queue, door) = held();
@@ -134,7 +134,7 @@ fn a_join_that_times_out_gives_the_handle_back() {
     door.open();
 }
 
-/// spec: W1 (dropping the handle detaches): the result is dropped by the worker.
+/// spec: W1.4 (dropping the handle detaches): the result is dropped by the worker.
 #[test]
 fn a_detached_item_runs_and_its_result_is_dropped_by_the_worker() {
     struct Tell(mpsc::Sender<String>);
@@ -150,7 +150,7 @@ fn a_detached_item_runs_and_its_result_is_dropped_by_the_worker() {
     assert!(told.recv_timeout(SOON).unwrap().starts_with('u'));
 }
 
-/// spec: W1, W9: closure and result are dropped exactly once, whatever happens in whatever order.
+/// spec: W1.4, W9: closure and result are dropped exactly once, whatever happens in whatever order.
 #[test]
 fn closure_and_result_are_dropped_exactly_once_on_every_path() {
     on_each_executor(|executor| {
@@ -194,7 +194,7 @@ fn closure_and_result_are_dropped_exactly_once_on_every_path() {
     });
 }
 
-/// spec: W9 (the worker lives on, accounting completes): a panic in a destructor of a closure, a result or a payload.
+/// spec: W9.2 (the worker lives on, accounting completes): a panic in a destructor of a closure, a result or a payload.
 #[test]
 fn panicking_destructors_harm_nobody() {
     let _limit = time_limit();
@@ -227,7 +227,7 @@ fn panicking_destructors_harm_nobody() {
     assert_eq!(pool.running.min(1), pool.running, "{pool}");
 }
 
-/// spec: W9: the payload's destructor panics, and then the one of the last handle's function.
+/// spec: W9.2: the payload's destructor panics, and then the one of the last handle's function.
 #[test]
 fn two_panicking_destructors_in_a_row_harm_nobody() {
     struct Relentless;
@@ -253,7 +253,7 @@ fn two_panicking_destructors_in_a_row_harm_nobody() {
     assert_eq!(queue.spawn(|| 6).unwrap().join().unwrap(), 6);
 }
 
-/// spec: W1: a cancel races with the run; exactly one of them happens.
+/// spec: W1.3: a cancel races with the run; exactly one of them happens.
 #[test]
 fn a_cancel_that_races_with_the_run_wins_or_loses() {
     on_each_executor(|executor| {

@@ -13,7 +13,7 @@ use crate::support::{
 
 const MILLI: Duration = Duration::from_millis(1);
 
-/// spec: W5 (spawn_every): no call before its tick.
+/// spec: W5.5 (spawn_every): no call before its tick.
 #[test]
 fn a_function_is_called_every_period() {
     on_each_executor(|executor| {
@@ -31,7 +31,7 @@ fn a_function_is_called_every_period() {
     });
 }
 
-/// spec: W5 (non-overlapping, missed ticks counted)
+/// spec: W5.5 (non-overlapping, missed ticks counted)
 #[test]
 fn ticks_that_pass_during_a_call_are_missed_and_counted() {
     let _limit = time_limit();
@@ -55,7 +55,7 @@ fn ticks_that_pass_during_a_call_are_missed_and_counted() {
     every.cancel_sync().unwrap();
 }
 
-/// spec: W5 (cancelled by its handle): explicitly, by dropping it, and not if it is detached.
+/// spec: W5.5 (cancelled by its handle): explicitly, by dropping it, and not if it is detached.
 #[test]
 fn calls_end_with_the_handle() {
     let _limit = time_limit();
@@ -85,7 +85,7 @@ fn calls_end_with_the_handle() {
     (0..3).for_each(|_| told.recv_timeout(SOON).unwrap());
 }
 
-/// spec: W5, W9: a call that panics is one call.
+/// spec: W5.5, W9: a call that panics is one call.
 #[test]
 fn calls_go_on_after_a_panic() {
     let _limit = time_limit();
@@ -94,7 +94,7 @@ fn calls_go_on_after_a_panic() {
     eventually("it is called again", || every.runs() > 2);
 }
 
-/// spec: W5, F5: from inside, the calls can be ended, and not waited for.
+/// spec: W5.5, F5: from inside, the calls can be ended, and not waited for.
 #[test]
 fn a_periodic_function_may_end_itself() {
     let _limit = time_limit();
@@ -116,7 +116,7 @@ fn a_periodic_function_may_end_itself() {
     assert_eq!(own.wait().runs(), 1);
 }
 
-/// spec: W5: a period of nothing is refused, and the function comes back.
+/// spec: W5.5: a period of nothing is refused, and the function comes back.
 #[test]
 fn a_period_is_not_zero() {
     let _limit = time_limit();

@@ -14,7 +14,7 @@ use crate::support::{
 
 const TWO_NODES: &str = "numa:2 l3:2 core:2 pu:2";
 
-/// spec: W6 (queue_on): every CPU is reached, from anywhere, whatever the placement of other items is.
+/// spec: W6.1 (queue_on): every CPU is reached, from anywhere, whatever the placement of other items is.
 #[test]
 fn an_item_runs_on_the_cpu_that_was_named() {
     on_each_executor(|executor| {
@@ -33,7 +33,7 @@ fn an_item_runs_on_the_cpu_that_was_named() {
     });
 }
 
-/// spec: W6 (on a CPU that was named), W5: later, now, moved from another CPU, and refused as anywhere.
+/// spec: W6 (on a CPU that was named), W5.6: later, now, moved from another CPU, and refused as anywhere.
 #[test]
 fn a_timer_queues_its_item_to_the_cpu_that_was_named() {
     on_each_executor(|executor| {
@@ -67,7 +67,7 @@ fn a_timer_queues_its_item_to_the_cpu_that_was_named() {
     });
 }
 
-/// spec: W6 (queue_on): items for one CPU keep their order, whoever issues them.
+/// spec: W6.1 (queue_on): items for one CPU keep their order, whoever issues them.
 #[test]
 fn items_for_one_cpu_run_in_the_order_of_their_queueing() {
     let _limit = time_limit();
@@ -83,7 +83,7 @@ fn items_for_one_cpu_run_in_the_order_of_their_queueing() {
     assert!(order.lock().unwrap().iter().copied().eq(0..1000));
 }
 
-/// spec: W6: of an unbound queue, an item runs in the CPU's pod.
+/// spec: W6.1: of an unbound queue, an item runs in the CPU's pod.
 #[test]
 fn an_unbound_item_runs_in_the_pod_of_the_cpu_that_was_named() {
     let _limit = time_limit();
@@ -97,7 +97,7 @@ fn an_unbound_item_runs_in_the_pod_of_the_cpu_that_was_named() {
     }
 }
 
-/// spec: W6 (an unknown CPU or node is an error): the closure comes back, the item is as it was.
+/// spec: W6.3 (an unknown CPU or node is an error): the closure comes back, the item is as it was.
 #[test]
 fn a_cpu_or_node_that_does_not_exist_is_an_error() {
     let executor = builder(TWO_NODES).0.build().unwrap();
@@ -121,7 +121,7 @@ fn a_cpu_or_node_that_does_not_exist_is_an_error() {
     queue.flush().unwrap();
 }
 
-/// spec: W6 (one outside of the allowed set runs elsewhere): near, and always at the same place.
+/// spec: W6.3 (one outside of the allowed set runs elsewhere): near, and always at the same place.
 #[test]
 fn a_cpu_that_the_executor_does_not_use_is_served_nearby() {
     let _limit = time_limit();
@@ -136,7 +136,7 @@ fn a_cpu_that_the_executor_does_not_use_is_served_nearby() {
     }
 }
 
-/// spec: W6 (queue_on_node): the issuer's CPU if it is there, all of the node's in turn if not.
+/// spec: W6.2 (queue_on_node): the issuer's CPU if it is there, all of the node's in turn if not.
 #[test]
 fn an_item_runs_on_the_node_that_was_named() {
     let _limit = time_limit();
@@ -159,7 +159,7 @@ fn an_item_runs_on_the_node_that_was_named() {
     assert_eq!(seen, each_in_turn);
 }
 
-/// spec: W6: a node of which the executor uses no CPU is not unknown; its items run near their issuer.
+/// spec: W6.2: a node of which the executor uses no CPU is not unknown; its items run near their issuer.
 #[test]
 fn a_node_that_the_executor_does_not_use_is_served_elsewhere() {
     let _limit = time_limit();
@@ -172,7 +172,7 @@ fn a_node_that_the_executor_does_not_use_is_served_elsewhere() {
     assert_eq!(handle.unwrap().join().unwrap(), "2");
 }
 
-/// spec: W6 (schedule_on_each_cpu): once on every CPU, all done when it returns, from a thread and from items.
+/// spec: W6.4 (schedule_on_each_cpu): once on every CPU, all done when it returns, from a thread and from items.
 #[test]
 fn something_runs_once_on_each_cpu() {
     on_each_executor(|executor| {
@@ -194,7 +194,7 @@ fn something_runs_once_on_each_cpu() {
     });
 }
 
-/// spec: W6 (schedule_on_each_cpu): a panic on one CPU is the caller's to see, and keeps it from no other CPU.
+/// spec: W6.4 (schedule_on_each_cpu): a panic on one CPU is the caller's to see, and keeps it from no other CPU.
 #[test]
 fn a_panic_on_one_cpu_is_returned_when_all_are_done() {
     let _limit = time_limit();
@@ -212,7 +212,7 @@ fn a_panic_on_one_cpu_is_returned_when_all_are_done() {
     assert!(matches!(result, Err(RunOnCpuError::Failed(JoinError::Panicked(_)))));
 }
 
-/// spec: W6 (run_on_cpu): items of a CPU may wait for the same CPU, however many, one inside the other and beside each
+/// spec: W6.4 (run_on_cpu): items of a CPU may wait for the same CPU, however many, one inside the other and beside each
 /// other: a hundred more than any queue has slots.
 #[test]
 fn calls_for_the_own_cpu_never_wait_for_each_others_slots() {
@@ -245,7 +245,7 @@ fn calls_for_the_own_cpu_never_wait_for_each_others_slots() {
     handles.into_iter().for_each(|handle| handle.join().unwrap());
 }
 
-/// spec: W6: a refused item can be queued elsewhere; the numbers are those of the executor's own topology.
+/// spec: W6.3: a refused item can be queued elsewhere; the numbers are those of the executor's own topology.
 #[test]
 fn each_executor_counts_its_own_cpus() {
     let _limit = time_limit();
@@ -258,7 +258,7 @@ fn each_executor_counts_its_own_cpus() {
     assert!(large.spawn_on(5, refused.closure).unwrap().join().is_ok());
 }
 
-/// spec: F6 (run_on_cpu, schedule_on_each_cpu): what was not waited for to its end goes on.
+/// spec: F6.4 (run_on_cpu, schedule_on_each_cpu): what was not waited for to its end goes on.
 #[test]
 fn calls_on_cpus_may_be_waited_for_with_a_timeout() {
     let _limit = time_limit();

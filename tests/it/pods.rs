@@ -24,7 +24,7 @@ fn pods_of(shape: &str, attrs: Attrs) -> String {
     pods.iter().map(CpuSet::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// spec: A1 (pods of scopes cpu, smt, cache, numa, system)
+/// spec: A1.1 (pods of scopes cpu, smt, cache, numa, system)
 #[test]
 fn items_run_in_the_pod_of_their_scope() {
     let shape = "numa:2 l3:2 core:1 pu:2";
@@ -41,7 +41,7 @@ fn items_run_in_the_pod_of_their_scope() {
     assert_eq!(pods_of("core:3 pu:1", Attrs::new()), "0-2", "without an L3");
 }
 
-/// spec: A1 (restricted to allowed CPUs): items from elsewhere run on any of the allowed ones.
+/// spec: A1.2 (restricted to allowed CPUs): items from elsewhere run on any of the allowed ones.
 #[test]
 fn pods_are_restricted_to_the_allowed_cpus() {
     let attrs = Attrs::new().cpus("1,3,6".parse().unwrap()).scope(AffinityScope::Numa);
@@ -50,7 +50,7 @@ fn pods_are_restricted_to_the_allowed_cpus() {
     assert_eq!(pods_of("numa:2 core:4 pu:1", attrs), "6");
 }
 
-/// spec: A1, E2 (default affinity scope)
+/// spec: A1, E2.3 (default affinity scope)
 #[test]
 fn the_executors_default_scope_counts_where_a_queue_names_none() {
     let (builder, _) = builder("l3:4 core:2 pu:1");
@@ -61,7 +61,7 @@ fn the_executors_default_scope_counts_where_a_queue_names_none() {
     assert_eq!(pool(&executor, &name).target, Some(8));
 }
 
-/// spec: A1, E3: the workers of a pod may run on its CPUs and on no other, and a managed pod's target is their
+/// spec: A1.3, E3: the workers of a pod may run on its CPUs and on no other, and a managed pod's target is their
 /// number.
 #[test]
 fn workers_of_a_pod_are_bound_to_its_cpus() {
@@ -84,7 +84,7 @@ fn workers_of_a_pod_are_bound_to_its_cpus() {
     }
 }
 
-/// spec: A5: the system lets go of a thread whose CPU goes, and a CPU that is back soon is all that anybody sees. A worker
+/// spec: A5.7: the system lets go of a thread whose CPU goes, and a CPU that is back soon is all that anybody sees. A worker
 /// that is bound to something else is bound again while items go on.
 #[test]
 fn workers_that_the_system_has_let_go_are_bound_again() {

@@ -12,7 +12,7 @@ use crate::support::{
 
 fn assert_handle<T: Clone + Send + Sync + std::fmt::Debug + 'static>() {}
 
-/// spec: Q6 (any length, shown whole; two queues may share a name)
+/// spec: Q6.1 (any length, shown whole; two queues may share a name)
 #[test]
 fn names_are_any_text_and_may_be_shared() {
     let executor = one_cpu();
@@ -26,7 +26,7 @@ fn names_are_any_text_and_may_be_shared() {
     }
 }
 
-/// spec: Q1 (handles are cheap clones, Send + Sync)
+/// spec: Q1.2 (handles are cheap clones, Send + Sync)
 #[test]
 fn clones_are_the_same_queue() {
     assert_handle::<WorkQueue>();
@@ -50,7 +50,7 @@ fn clones_are_the_same_queue() {
     clone.spawn(|| ()).unwrap().join().unwrap();
 }
 
-/// spec: Q1 (the kinds)
+/// spec: Q1.1 (the kinds)
 #[test]
 fn each_kind_runs_in_the_pools_of_its_kind() {
     let executor = cpus(2);
@@ -69,7 +69,7 @@ fn each_kind_runs_in_the_pools_of_its_kind() {
     }
 }
 
-/// spec: Q2 (high_priority)
+/// spec: Q2.1 (high_priority)
 #[test]
 fn high_priority_items_have_pools_of_their_own() {
     let executor = cpus(2);
@@ -80,7 +80,7 @@ fn high_priority_items_have_pools_of_their_own() {
     }
 }
 
-/// spec: Q2 (power_efficient: per-CPU unless the executor says power efficient, then unbound)
+/// spec: Q2.1 (power_efficient: per-CPU unless the executor says power efficient, then unbound)
 #[test]
 fn power_efficient_queues_become_unbound_if_the_executor_says_so() {
     for efficient in [false, true] {
@@ -117,7 +117,7 @@ fn peak_of(queue: &WorkQueue, items: usize, expected: usize) -> (usize, HashMap<
     (crowd.peak(), by_pool)
 }
 
-/// spec: Q3 (max_active, per CPU): blocked items count, the limit is reached and never passed.
+/// spec: Q3.2 (max_active, per CPU): blocked items count, the limit is reached and never passed.
 #[test]
 fn max_active_limits_each_cpu() {
     let _limit = time_limit();
@@ -137,7 +137,7 @@ fn max_active_limits_each_cpu() {
     }
 }
 
-/// spec: Q3 (max_active_total limits the queue as a whole)
+/// spec: Q3.3 (max_active_total limits the queue as a whole)
 #[test]
 fn max_active_total_limits_the_queue_as_a_whole() {
     let _limit = time_limit();
@@ -151,7 +151,7 @@ fn max_active_total_limits_the_queue_as_a_whole() {
     }
 }
 
-/// spec: Q3 (default 256 when 0 or unset)
+/// spec: Q3.1 (default 256 when 0 or unset)
 #[test]
 fn by_default_256_items_are_active() {
     let _limit = time_limit();
@@ -175,7 +175,7 @@ fn held(builder: WorkQueueBuilder, executor: &Executor) -> (WorkQueue, Door) {
     (queue, door)
 }
 
-/// spec: Q3 (max_pending: Full with the closure back), W1 (a refusal hands the closure back)
+/// spec: Q3.4 (max_pending: Full with the closure back), W1.6 (a refusal hands the closure back), W9.1
 #[test]
 fn a_full_queue_hands_the_closure_back() {
     let _limit = time_limit();
@@ -216,7 +216,7 @@ fn held_again(queue: &WorkQueue) -> Door {
     door
 }
 
-/// spec: Q3, W2: a refused item stays usable, and one that is pending needs no room.
+/// spec: Q3.4, W2: a refused item stays usable, and one that is pending needs no room.
 #[test]
 fn a_full_queue_refuses_new_items_and_coalesces_pending_ones() {
     let _limit = time_limit();
@@ -242,7 +242,7 @@ fn a_full_queue_refuses_new_items_and_coalesces_pending_ones() {
     assert_eq!(runs.load(Ordering::SeqCst), 2);
 }
 
-/// spec: Q3: the bound is exact whoever races for it.
+/// spec: Q3.4: the bound is exact whoever races for it.
 #[test]
 fn max_pending_is_exact_among_racing_issuers() {
     let _limit = time_limit();
@@ -267,7 +267,7 @@ fn max_pending_is_exact_among_racing_issuers() {
     assert_eq!(runs.load(Ordering::SeqCst), 50);
 }
 
-/// spec: Q4 (at most one item at a time, in queueing order)
+/// spec: Q4.1 (at most one item at a time, in queueing order)
 #[test]
 fn an_ordered_queue_runs_one_at_a_time_in_queueing_order() {
     on_each_executor(|executor| {
@@ -293,7 +293,7 @@ fn an_ordered_queue_runs_one_at_a_time_in_queueing_order() {
     });
 }
 
-/// spec: Q4: the order of each issuer, among many.
+/// spec: Q4.1: the order of each issuer, among many.
 #[test]
 fn an_ordered_queue_keeps_the_order_of_every_issuer() {
     on_each_executor(|executor| {

@@ -31,7 +31,7 @@ fn every_kind() -> [WorkQueueBuilder; 6] {
     ]
 }
 
-/// spec: P2 (the rescuer runs that queue's items), Q2 (rescuer), W10 (`is_rescuer`)
+/// spec: P2.4 (the rescuer runs that queue's items), Q2.2 (rescuer), W10.1 (`is_rescuer`), O1.6
 #[test]
 fn when_no_worker_can_be_made_the_rescuer_runs_every_item() {
     let _limit = time_limit();
@@ -63,7 +63,7 @@ fn when_no_worker_can_be_made_the_rescuer_runs_every_item() {
     }
 }
 
-/// spec: P2: a slot that the rescuer's item hands on is used at once, and not at the next call.
+/// spec: P2.4: a slot that the rescuer's item hands on is used at once, and not at the next call.
 #[test]
 fn items_that_wait_for_a_slot_are_rescued_without_being_called_for() {
     let _limit = time_limit();
@@ -86,7 +86,7 @@ fn items_that_wait_for_a_slot_are_rescued_without_being_called_for() {
     }
 }
 
-/// spec: P2 (an item at a time, called again while the need lasts): items that come one by one are all rescued.
+/// spec: P2.4 (an item at a time, called again while the need lasts): items that come one by one are all rescued.
 #[test]
 fn work_that_comes_later_is_rescued_too() {
     let _limit = time_limit();
@@ -101,7 +101,7 @@ fn work_that_comes_later_is_rescued_too() {
     assert!(queue.counters().maydays < 20, "{} calls", queue.counters().maydays);
 }
 
-/// spec: P2 (if its pool cannot make one): where workers can be made, nobody calls.
+/// spec: P2.8 (if its pool cannot make one): where workers can be made, nobody calls.
 #[test]
 fn a_rescuer_sleeps_while_workers_can_be_made() {
     let _limit = time_limit();
@@ -116,7 +116,7 @@ fn a_rescuer_sleeps_while_workers_can_be_made() {
     eventually("the rescuer is there", || threads_of(&prefix).contains(&format!("{prefix}/R-q")));
 }
 
-/// spec: P2 (a thread made when it is built), E4 (`cmwq/R-name`, 15 bytes)
+/// spec: P2.1 (a thread made when it is built), E4 (`cmwq/R-name`, 15 bytes)
 #[test]
 fn the_thread_is_made_with_the_queue_and_ends_with_it() {
     let _limit = time_limit();
@@ -138,7 +138,7 @@ fn the_thread_is_made_with_the_queue_and_ends_with_it() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: P2 (`build` fails with a typed error), Q2
+/// spec: P2.2 (`build` fails with a typed error), Q2.2
 #[test]
 fn a_queue_whose_rescuer_cannot_be_made_is_an_error() {
     let _limit = time_limit();
@@ -157,7 +157,7 @@ fn a_queue_whose_rescuer_cannot_be_made_is_an_error() {
     queue.spawn(|| ()).unwrap().join().unwrap();
 }
 
-/// spec: P2, F5 (never a hang): the manager would wait for itself.
+/// spec: P2.2, F5 (never a hang): the manager would wait for itself.
 #[test]
 fn a_hook_on_the_managers_thread_cannot_have_a_rescuer_made() {
     let _limit = time_limit();
@@ -184,7 +184,7 @@ fn a_hook_on_the_managers_thread_cannot_have_a_rescuer_made() {
     queue.spawn(build).unwrap().join().unwrap().unwrap();
 }
 
-/// spec: P2 (that queue's items): others wait, in their order, and run when a worker can be made.
+/// spec: P2.5 (that queue's items): others wait, in their order, and run when a worker can be made.
 #[test]
 fn items_of_other_queues_wait_until_a_worker_can_be_made() {
     let _limit = time_limit();
@@ -213,7 +213,7 @@ fn items_of_other_queues_wait_until_a_worker_can_be_made() {
     assert!(order.iter().all(|(name, _, rescued)| *rescued == (name != "plain")));
 }
 
-/// spec: P2 (taking turns among pools)
+/// spec: P2.6 (taking turns among pools)
 #[test]
 fn a_rescuer_takes_turns_among_pools_in_distress() {
     let _limit = time_limit();
@@ -249,7 +249,7 @@ fn a_rescuer_takes_turns_among_pools_in_distress() {
     assert!(middle.iter().all(|items| *items == 16), "turns of {turns:?} items");
 }
 
-/// spec: P2: at the cap of threads, too, which rescuers do not count in; and what it leaves, a worker does.
+/// spec: P2.4: at the cap of threads, too, which rescuers do not count in; and what it leaves, a worker does.
 #[test]
 fn at_the_cap_on_threads_a_rescuer_helps() {
     let _limit = time_limit();
@@ -273,7 +273,7 @@ fn at_the_cap_on_threads_a_rescuer_helps() {
     assert_eq!(queue.counters().rescued, 5);
 }
 
-/// spec: P2, W9 (a panic is contained), C2 (guards), C4: what a rescuer runs, it runs as a worker does.
+/// spec: P2.7, W9 (a panic is contained), C2 (guards), C4: what a rescuer runs, it runs as a worker does.
 #[test]
 fn panics_guards_and_counts_are_as_on_a_worker() {
     let _limit = time_limit();
@@ -309,7 +309,7 @@ fn panics_guards_and_counts_are_as_on_a_worker() {
     behind.join().unwrap();
 }
 
-/// spec: P2, W3 (one worker at a time, whoever it is)
+/// spec: P2.7, W3 (one worker at a time, whoever it is)
 #[test]
 fn an_item_is_never_entered_twice_by_worker_and_rescuer() {
     let _limit = time_limit();
@@ -341,7 +341,7 @@ fn an_item_is_never_entered_twice_by_worker_and_rescuer() {
     assert_eq!((crowd.peak(), runs.load(Ordering::SeqCst)), (1, accepted));
 }
 
-/// spec: P2 (ends with the queue), E5 (dropping never blocks and loses nothing): the rescuer runs what was accepted,
+/// spec: P2.1 (ends with the queue), E5 (dropping never blocks and loses nothing): the rescuer runs what was accepted,
 /// and the last of it frees the queue.
 #[test]
 fn items_left_by_the_last_handle_are_rescued() {
@@ -366,7 +366,7 @@ fn items_left_by_the_last_handle_are_rescued() {
     }
 }
 
-/// spec: P2, E3 (an idle executor makes no wake-ups), also when no thread can be made.
+/// spec: P2.8, E3 (an idle executor makes no wake-ups), also when no thread can be made.
 #[test]
 fn after_the_rescue_everybody_sleeps() {
     let _limit = time_limit();

@@ -23,7 +23,7 @@ fn panic_of<R>(code: impl FnOnce() -> R) -> String {
 
 fn assert_send_sync<T: Send + Sync>(_: &T) {}
 
-/// spec: W7 (borrowed data; returns when all are done), W4
+/// spec: W7.1 (borrowed data; returns when all are done), W4
 #[test]
 fn items_borrow_and_are_done_when_the_scope_returns() {
     on_each_executor(|executor| {
@@ -49,7 +49,7 @@ fn items_borrow_and_are_done_when_the_scope_returns() {
     });
 }
 
-/// spec: W7: a result may borrow from outside of the scope, and go out of it.
+/// spec: W7.1: a result may borrow from outside of the scope, and go out of it.
 #[test]
 fn a_result_may_borrow_what_outlives_the_scope() {
     let queue = WorkQueue::new("q").build_on(&cpus(2)).unwrap();
@@ -60,7 +60,7 @@ fn a_result_may_borrow_what_outlives_the_scope() {
     assert_eq!(queue.scope(|_| ()), Ok(()), "without items");
 }
 
-/// spec: W7: items spawn items, of the same scope and of scopes of their own, on queues with a slot to spare.
+/// spec: W7.1: items spawn items, of the same scope and of scopes of their own, on queues with a slot to spare.
 #[test]
 fn scopes_may_be_nested_and_items_may_spawn() {
     on_each_executor(|executor| {
@@ -91,7 +91,7 @@ fn scopes_may_be_nested_and_items_may_spawn() {
     });
 }
 
-/// spec: W7 (waiting), C2: the opener's worker counts as blocked, and another one runs the items.
+/// spec: W7.5 (waiting), C2: the opener's worker counts as blocked, and another one runs the items.
 #[test]
 fn a_scope_inside_an_item_waits_under_a_guard() {
     let _limit = time_limit();
@@ -110,7 +110,7 @@ fn a_scope_inside_an_item_waits_under_a_guard() {
     }
 }
 
-/// spec: W7 (propagates panics), W9: the body's panic comes first, and waits for the items.
+/// spec: W7.2, W7.3 (propagates panics), W9: the body's panic comes first, and waits for the items.
 #[test]
 fn a_body_that_panics_waits_for_its_items() {
     on_each_executor(|executor| {
@@ -138,7 +138,7 @@ fn a_body_that_panics_waits_for_its_items() {
     });
 }
 
-/// spec: W7 (propagates panics): of an item that nobody joined, whatever became of its handle.
+/// spec: W7.2 (propagates panics): of an item that nobody joined, whatever became of its handle.
 #[test]
 fn a_panic_that_nobody_joined_surfaces_at_the_end() {
     let _limit = time_limit();
@@ -177,7 +177,7 @@ fn a_panic_that_nobody_joined_surfaces_at_the_end() {
     assert_eq!(queue.spawn(|| 4).unwrap().join().unwrap(), 4);
 }
 
-/// spec: W7 (propagates panics): a joiner gets the panic, and it is over.
+/// spec: W7.2 (propagates panics): a joiner gets the panic, and it is over.
 #[test]
 fn a_panic_that_was_joined_is_the_joiners() {
     on_each_executor(|executor| {
@@ -197,7 +197,7 @@ fn a_panic_that_was_joined_is_the_joiners() {
     });
 }
 
-/// spec: W7, W9: destructors that panic, of closures, results and payloads.
+/// spec: W7.2, W9: destructors that panic, of closures, results and payloads.
 #[test]
 fn panicking_destructors_do_not_keep_a_scope_from_ending() {
     let _limit = time_limit();
@@ -228,7 +228,7 @@ fn panicking_destructors_do_not_keep_a_scope_from_ending() {
     assert_eq!(text, "after the cancel");
 }
 
-/// spec: W7 (sound when leaked): forgetting handles neither hangs the scope nor ends it early.
+/// spec: W7.3 (sound when leaked): forgetting handles neither hangs the scope nor ends it early.
 #[test]
 fn a_scope_whose_handles_are_leaked_ends_when_its_items_do() {
     on_each_executor(|executor| {
@@ -248,7 +248,7 @@ fn a_scope_whose_handles_are_leaked_ends_when_its_items_do() {
     });
 }
 
-/// spec: W7: results that borrow are dropped before the scope ends, by the worker or with the handle.
+/// spec: W7.3: results that borrow are dropped before the scope ends, by the worker or with the handle.
 #[test]
 fn results_are_dropped_before_the_scope_ends() {
     struct Sees<'a>(&'a AtomicUsize);
@@ -281,7 +281,7 @@ fn results_are_dropped_before_the_scope_ends() {
     });
 }
 
-/// spec: W7: an item that its handle cancelled is over, and not reported.
+/// spec: W7.6: an item that its handle cancelled is over, and not reported.
 #[test]
 fn a_cancelled_item_is_over() {
     on_each_executor(|executor| {
@@ -301,7 +301,7 @@ fn a_cancelled_item_is_over() {
     });
 }
 
-/// spec: W7, W1: cancelling races with the run; the scope's account is right in the end.
+/// spec: W7.6, W1: cancelling races with the run; the scope's account is right in the end.
 #[test]
 fn cancelling_races_with_the_run() {
     on_each_executor(|executor| {
@@ -317,7 +317,7 @@ fn cancelling_races_with_the_run() {
     });
 }
 
-/// spec: W7, F5: the item that holds the only slot cannot wait for an item that needs it.
+/// spec: W7, F5.10: the item that holds the only slot cannot wait for an item that needs it.
 #[test]
 fn the_holder_of_the_only_slot_cannot_spawn_into_its_own_scope() {
     let _limit = time_limit();
@@ -355,7 +355,7 @@ fn the_holder_of_the_only_slot_cannot_spawn_into_its_own_scope() {
     }
 }
 
-/// spec: W7, Q3: a refusal hands the closure back and the scope does not wait for it.
+/// spec: W7.6, Q3: a refusal hands the closure back and the scope does not wait for it.
 #[test]
 fn a_refused_item_does_not_count() {
     let _limit = time_limit();
@@ -379,7 +379,7 @@ fn a_refused_item_does_not_count() {
     assert_eq!((ended, count), (Ok(()), 1));
 }
 
-/// spec: W7, E5: the scope keeps its queue, and a queue whose handles are gone its executor.
+/// spec: W7.3, E5: the scope keeps its queue, and a queue whose handles are gone its executor.
 #[test]
 fn a_queue_may_go_while_its_scope_is_open() {
     let _limit = time_limit();
@@ -400,7 +400,7 @@ fn a_queue_may_go_while_its_scope_is_open() {
     eventually("its threads end", || crate::support::no_thread_of(&prefix));
 }
 
-/// spec: W7: many scopes at once, of threads that are no workers.
+/// spec: W7.1: many scopes at once, of threads that are no workers.
 #[test]
 fn scopes_of_many_threads_do_not_disturb_each_other() {
     on_each_executor(|executor| {

@@ -12,7 +12,7 @@ use crate::support::{Door, SOON, builder, cpus, eventually, no_thread_of, one_cp
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// spec: E5 (runs what was accepted), Q5: an item uses a system queue for the first time while its executor is shut
+/// spec: E5.1 (runs what was accepted), Q5: an item uses a system queue for the first time while its executor is shut
 /// down, and the first worker of that queue's pool cannot be made at once.
 #[test]
 fn what_an_item_queues_to_a_new_queue_during_a_shutdown_runs() {
@@ -46,7 +46,7 @@ fn what_an_item_queues_to_a_new_queue_during_a_shutdown_runs() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: F5: no false reports. A running item that a timer is armed for is pending nowhere.
+/// spec: F5.9: no false reports. A running item that a timer is armed for is pending nowhere.
 #[test]
 fn an_armed_item_may_flush_the_queue_it_was_on_before() {
     let _limit = time_limit();
@@ -67,7 +67,7 @@ fn an_armed_item_may_flush_the_queue_it_was_on_before() {
     here.flush().unwrap();
 }
 
-/// spec: F5 (waiting, from the item that holds the only slot, for an item that needs that slot), W5 (flush of an armed
+/// spec: F5.4 (waiting, from the item that holds the only slot, for an item that needs that slot), W5 (flush of an armed
 /// item): the timer is left alone.
 #[test]
 fn the_holder_of_the_only_slot_cannot_flush_an_item_armed_for_it() {
@@ -88,7 +88,7 @@ fn the_holder_of_the_only_slot_cannot_flush_an_item_armed_for_it() {
     }
 }
 
-/// spec: E5, F4 (cancels its armed timers): who arms one in the last moment is told, too.
+/// spec: E5.3, F4.3 (cancels its armed timers): who arms one in the last moment is told, too.
 #[test]
 fn a_timer_that_is_armed_while_its_queue_ends_comes_to_nothing() {
     let _limit = time_limit();
@@ -123,7 +123,7 @@ fn a_timer_that_is_armed_while_its_queue_ends_comes_to_nothing() {
     }
 }
 
-/// spec: E5 (runs what was accepted): an item of another executor that is pending here would wait for itself.
+/// spec: E5.2 (runs what was accepted): an item of another executor that is pending here would wait for itself.
 #[test]
 fn an_item_cannot_shut_down_an_executor_on_which_it_is_pending() {
     let _limit = time_limit();
@@ -154,7 +154,7 @@ impl Drop for Where {
     }
 }
 
-/// spec: W5, W9: what an item has captured is dropped by the worker that ran it, although a timer had its last handle: on
+/// spec: W5.3, W9: what an item has captured is dropped by the worker that ran it, although a timer had its last handle: on
 /// the manager's thread, a destructor that waits for work would wait for ever.
 #[test]
 fn the_last_handle_of_an_item_is_not_left_to_the_manager() {
@@ -174,7 +174,7 @@ fn the_last_handle_of_an_item_is_not_left_to_the_manager() {
     }
 }
 
-/// spec: Q3 (max_pending): whatever becomes of items, each is counted once and given back once. Afterwards there is room
+/// spec: Q3.4 (max_pending): whatever becomes of items, each is counted once and given back once. Afterwards there is room
 /// for exactly as many as before.
 #[test]
 fn the_room_of_a_bounded_queue_is_given_back_on_every_way() {

@@ -25,7 +25,7 @@ fn refusal(queue: &WorkQueue) -> Option<QueueError> {
     queue.spawn(|| ()).err().map(|refused| refused.error)
 }
 
-/// spec: E5 (runs what was accepted, stops the threads): what items queue meanwhile, to any queue, is accepted.
+/// spec: E5.1 (runs what was accepted, stops the threads): what items queue meanwhile, to any queue, is accepted.
 #[test]
 fn a_shutdown_runs_everything_and_ends_all_threads() {
     on_each_executor(|executor| {
@@ -49,7 +49,7 @@ fn a_shutdown_runs_everything_and_ends_all_threads() {
     });
 }
 
-/// spec: E5 (accepted items have run, were cancelled, or are in the report): timers that are armed while the doors shut.
+/// spec: E5.3 (accepted items have run, were cancelled, or are in the report): timers that are armed while the doors shut.
 /// They are given up and counted, or refused; none is left armed with nobody to fire it.
 #[test]
 fn a_timer_armed_at_the_last_moment_is_counted_or_refused() {
@@ -94,7 +94,7 @@ fn a_timer_armed_at_the_last_moment_is_counted_or_refused() {
     }
 }
 
-/// spec: E5 (refuses new work): closures and items come back untouched, and no queue is built any more.
+/// spec: E5.2 (refuses new work): closures and items come back untouched, and no queue is built any more.
 #[test]
 fn a_shut_down_executor_refuses_everything() {
     let _limit = time_limit();
@@ -127,7 +127,7 @@ fn a_shut_down_executor_refuses_everything() {
     );
 }
 
-/// spec: E5: an executor that was never used.
+/// spec: E5.1: an executor that was never used.
 #[test]
 fn an_unused_executor_is_shut_down_at_once() {
     let _limit = time_limit();
@@ -137,7 +137,7 @@ fn an_unused_executor_is_shut_down_at_once() {
     eventually("the manager ended", || no_thread_of(&prefix));
 }
 
-/// spec: E5 (returns what did not finish in time: queue names and counts): what runs goes on, what has not begun is
+/// spec: E5.3 (returns what did not finish in time: queue names and counts), F6.2: what runs goes on, what has not begun is
 /// dropped, and its owners are told.
 #[test]
 fn a_shutdown_that_runs_out_of_time_drops_what_has_not_begun() {
@@ -191,7 +191,7 @@ fn a_shutdown_that_runs_out_of_time_drops_what_has_not_begun() {
     }
 }
 
-/// spec: W7 (items that a timed-out shutdown drops count as done, and the scope reports it), E5: a scope returns when what
+/// spec: W7.7 (items that a timed-out shutdown drops count as done, and the scope reports it), E5: a scope returns when what
 /// has begun is over, and says how many of its items never ran; what these borrowed is whole.
 #[test]
 fn a_scope_reports_items_that_a_shutdown_dropped() {
@@ -223,7 +223,7 @@ fn a_scope_reports_items_that_a_shutdown_dropped() {
     }
 }
 
-/// spec: E5: an item that is pending once more while it runs: the runner comes back to nothing.
+/// spec: E5.3: an item that is pending once more while it runs: the runner comes back to nothing.
 #[test]
 fn an_item_that_is_queued_again_while_it_runs_is_dropped_when_it_returns() {
     let _limit = time_limit();
@@ -254,7 +254,7 @@ fn an_item_that_is_queued_again_while_it_runs_is_dropped_when_it_returns() {
     }
 }
 
-/// spec: E5, F5: waiting for oneself.
+/// spec: E5.2, F5: waiting for oneself.
 #[test]
 fn an_item_cannot_shut_its_own_executor_down() {
     let _limit = time_limit();
@@ -269,7 +269,7 @@ fn an_item_cannot_shut_its_own_executor_down() {
     assert!(report.is_complete());
 }
 
-/// spec: E5, F7: frozen queues thaw and run.
+/// spec: E5.1, F7: frozen queues thaw and run.
 #[test]
 fn a_shutdown_thaws_frozen_queues() {
     let _limit = time_limit();
@@ -288,7 +288,7 @@ fn a_shutdown_thaws_frozen_queues() {
     }
 }
 
-/// spec: E5, W5: armed timers come to nothing and are counted; periodic items end.
+/// spec: E5.1, W5: armed timers come to nothing and are counted; periodic items end.
 #[test]
 fn armed_timers_come_to_nothing() {
     let _limit = time_limit();
@@ -309,7 +309,7 @@ fn armed_timers_come_to_nothing() {
     assert_eq!(every.runs(), runs);
 }
 
-/// spec: E5, W9: what is dropped may panic, and drop the last handles of everything.
+/// spec: E5.3, W9: what is dropped may panic, and drop the last handles of everything.
 #[test]
 fn destructors_of_dropped_items_may_panic() {
     let _limit = time_limit();
@@ -336,7 +336,7 @@ fn destructors_of_dropped_items_may_panic() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: E5 (accounting): from several threads, while items run, block and queue others, some of them stuck: accepted =
+/// spec: E5.3 (accounting): from several threads, while items run, block and queue others, some of them stuck: accepted =
 /// run + cancelled + dropped, in time and out of it.
 #[test]
 fn a_shutdown_under_load_accounts_for_everything() {

@@ -148,13 +148,13 @@ fn stress_on(executor: &Executor, producers: usize, items: usize) {
     assert_eq!(*books.ordered.lock().unwrap(), vec![items; producers]);
 }
 
-/// spec: W1, W2, W9, Q3, Q4, C1, C2, F1, O1
+/// spec: W1, W2, W9, Q3, Q4.1, C1, C2, F1, O1.2
 #[test]
 fn mixed_work_on_all_queues_balances() {
     on_each_executor(|executor| stress_on(executor, 3, stress(600)));
 }
 
-/// spec: E2 (a failed thread creation): fails for a while, every k-th time, or always but for a few.
+/// spec: E2.6 (a failed thread creation): fails for a while, every k-th time, or always but for a few.
 #[test]
 fn mixed_work_balances_while_threads_cannot_be_made() {
     let _limit = time_limit();
@@ -176,7 +176,7 @@ fn mixed_work_balances_while_threads_cannot_be_made() {
     }
 }
 
-/// spec: E3, E5, Q1: queues are cheap to make and to drop, also with work in them.
+/// spec: E3.1, E5, Q1: queues are cheap to make and to drop, also with work in them.
 #[test]
 fn ten_thousand_queues_come_and_go_with_work_in_them() {
     let _limit = time_limit();

@@ -25,7 +25,7 @@ const QUEUES: [(Choice, &str, [&str; 2]); 9] = [
     (Executor::events_bh_highpri, "events_bh_highpri", ["bh0H", "bh0H"]),
 ];
 
-/// spec: Q5: their names, and where their items run.
+/// spec: Q5.1: their names, and where their items run.
 #[test]
 fn every_executor_has_the_system_queues() {
     let _limit = time_limit();
@@ -42,7 +42,7 @@ fn every_executor_has_the_system_queues() {
     }
 }
 
-/// spec: Q5 (made lazily): once, by whoever asks first, the same for every clone, and apart from those of others.
+/// spec: Q5.2 (made lazily): once, by whoever asks first, the same for every clone, and apart from those of others.
 #[test]
 fn a_system_queue_is_made_once_for_each_executor() {
     let _limit = time_limit();
@@ -59,7 +59,7 @@ fn a_system_queue_is_made_once_for_each_executor() {
     assert!(executor.dump().pools.is_empty(), "a queue without items costs no pool");
 }
 
-/// spec: Q5: a flush of one does not wait for the items of another.
+/// spec: Q5.1: a flush of one does not wait for the items of another.
 #[test]
 fn system_queues_are_flushed_apart() {
     let _limit = time_limit();
@@ -74,7 +74,7 @@ fn system_queues_are_flushed_apart() {
     executor.events_long().flush().unwrap();
 }
 
-/// spec: Q5, E1: they do not keep their executor alive, and what they have accepted runs when it is gone.
+/// spec: Q5.2, E1: they do not keep their executor alive, and what they have accepted runs when it is gone.
 #[test]
 fn an_executor_ends_with_its_system_queues() {
     let _limit = time_limit();
@@ -92,7 +92,7 @@ fn an_executor_ends_with_its_system_queues() {
     eventually("all threads have ended", || no_thread_of(&prefix));
 }
 
-/// spec: Q5, E1: an item may hold the last handle of the executor whose system queue it is on.
+/// spec: Q5.2, E1: an item may hold the last handle of the executor whose system queue it is on.
 #[test]
 fn an_item_of_a_system_queue_may_hold_the_last_executor() {
     on_each_executor(|executor| {
@@ -111,7 +111,7 @@ fn an_item_of_a_system_queue_may_hold_the_last_executor() {
     });
 }
 
-/// spec: Q5: those of the global executor.
+/// spec: Q5.1: those of the global executor.
 #[test]
 fn the_global_system_queues_are_those_of_the_global_executor() {
     let _limit = time_limit();

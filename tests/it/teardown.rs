@@ -17,7 +17,7 @@ fn executor() -> (Executor, String) {
     (builder.random_placement(11).build().unwrap(), prefix)
 }
 
-/// spec: E1, E5 (dropping the last handle never blocks): every thread ends, the manager too.
+/// spec: E1, E5.4 (dropping the last handle never blocks): every thread ends, the manager too.
 #[test]
 fn dropping_the_last_handle_ends_all_threads() {
     let _limit = time_limit();
@@ -31,7 +31,7 @@ fn dropping_the_last_handle_ends_all_threads() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: E5 (dropping the last handle of an executor or a queue loses no accepted work), W2 (dropped while pending
+/// spec: E5.4 (dropping the last handle of an executor or a queue loses no accepted work), W2.3 (dropped while pending
 /// still runs)
 #[test]
 fn work_that_was_accepted_runs_after_every_handle_is_gone() {
@@ -61,7 +61,7 @@ fn work_that_was_accepted_runs_after_every_handle_is_gone() {
     }
 }
 
-/// spec: E5, W9 (an item may drop its own last handle)
+/// spec: E5, W9.4 (an item may drop its own last handle)
 #[test]
 fn an_item_may_drop_the_last_handles_of_everything() {
     let _limit = time_limit();
@@ -84,7 +84,7 @@ fn an_item_may_drop_the_last_handles_of_everything() {
     }
 }
 
-/// spec: E5, W9: the last handle of a queue lives in its own item, in a reusable one and in a result.
+/// spec: E5, W9.4: the last handle of a queue lives in its own item, in a reusable one and in a result.
 #[test]
 fn the_last_handle_of_a_queue_may_live_inside_its_item() {
     let _limit = time_limit();
@@ -100,7 +100,7 @@ fn the_last_handle_of_a_queue_may_live_inside_its_item() {
     }
 }
 
-/// spec: E5: handles are dropped while items come, run and end.
+/// spec: E5.4: handles are dropped while items come, run and end.
 #[test]
 fn queues_and_executors_may_end_at_any_moment() {
     let _limit = time_limit();

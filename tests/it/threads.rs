@@ -24,7 +24,7 @@ fn name_and_comm(queue: &WorkQueue) -> (String, String) {
     queue.spawn(|| (own_name(), own_status("Name"))).unwrap().join().unwrap()
 }
 
-/// spec: E4 (names: `cmwq/0:1`, `cmwq/0:1H`, `cmwq/u8:2`)
+/// spec: E4.1 (names: `cmwq/0:1`, `cmwq/0:1H`, `cmwq/u8:2`)
 #[test]
 fn workers_are_named_as_the_kernels() {
     let (builder, prefix) = builder("l3:1 core:2 pu:1");
@@ -64,7 +64,7 @@ fn is_worker_of(pool: &str, end: &str, name: &str) -> bool {
         .is_some_and(|number| number.parse::<u32>().is_ok_and(|n| n.to_string() == number))
 }
 
-/// spec: E4 (15 bytes; the full name through the API), E2 (prefix)
+/// spec: E4.1 (15 bytes; the full name through the API), E2.4 (prefix)
 #[test]
 fn a_long_prefix_is_cut_by_the_system_only() {
     let (builder, _) = builder("core:1 pu:1");
@@ -75,7 +75,7 @@ fn a_long_prefix_is_cut_by_the_system_only() {
     assert_eq!(comm, &name[..15]);
 }
 
-/// spec: E4 (high-priority workers get the high nice level), E2 (nice levels)
+/// spec: E4.2 (high-priority workers get the high nice level), E2.4 (nice levels)
 #[test]
 fn workers_have_the_nice_level_of_their_pool() {
     let (builder, _) = builder("core:1 pu:1");
@@ -97,7 +97,7 @@ fn workers_have_the_nice_level_of_their_pool() {
     assert_eq!(pool(&executor, "0H").nice, -20);
 }
 
-/// spec: E4 (without the privilege they run at the normal one, and that is visible in the dump, never an error)
+/// spec: E4.3 (without the privilege they run at the normal one, and that is visible in the dump, never an error)
 #[test]
 fn without_the_privilege_high_priority_workers_run_at_the_normal_level() {
     const CHILD: &str = "CMWQ_TEST_UNPRIVILEGED";
@@ -137,7 +137,7 @@ fn without_the_privilege_high_priority_workers_run_at_the_normal_level() {
     }
 }
 
-/// spec: E2 (threads never inherit the creator's affinity, nice or signal mask)
+/// spec: E2.8 (threads never inherit the creator's affinity, nice or signal mask)
 #[test]
 fn workers_inherit_nothing_from_their_creator_or_issuer() {
     let _limit = time_limit();
@@ -173,7 +173,7 @@ fn workers_inherit_nothing_from_their_creator_or_issuer() {
     std::thread::spawn(creator).join().unwrap();
 }
 
-/// spec: E2 (on-thread-start/-stop hooks)
+/// spec: E2.7 (on-thread-start/-stop hooks)
 #[test]
 fn hooks_run_on_every_worker_once_and_their_panics_are_contained() {
     let _limit = time_limit();
@@ -204,7 +204,7 @@ fn hooks_run_on_every_worker_once_and_their_panics_are_contained() {
     }
 }
 
-/// spec: E2 (stack size)
+/// spec: E2.4 (stack size)
 #[test]
 fn workers_have_the_stack_that_was_asked_for() {
     fn deep(kilobytes: usize) -> u64 {
@@ -218,7 +218,7 @@ fn workers_have_the_stack_that_was_asked_for() {
     assert_eq!(queue.spawn(|| deep(5000)).unwrap().join().unwrap(), 2500);
 }
 
-/// spec: E2 (max threads in all), S5-free part: at the cap items wait, and nothing is lost.
+/// spec: E2.5 (max threads in all), S5-free part: at the cap items wait, and nothing is lost.
 #[test]
 fn there_are_never_more_threads_than_permitted() {
     let _limit = time_limit();
@@ -268,7 +268,7 @@ fn there_are_never_more_threads_than_permitted() {
     }
 }
 
-/// spec: E2 (hitting the cap is like a failed thread creation): pools take turns with the one thread there is.
+/// spec: E2.5 (hitting the cap is like a failed thread creation): pools take turns with the one thread there is.
 #[test]
 fn under_the_cap_idle_threads_of_other_pools_make_room() {
     let _limit = time_limit();
@@ -287,7 +287,7 @@ fn under_the_cap_idle_threads_of_other_pools_make_room() {
     assert_eq!(executor.dump().threads, 1);
 }
 
-/// spec: E2: at the cap, waiting under a guard for an item that needs one more thread degrades to waiting until
+/// spec: E2.5: at the cap, waiting under a guard for an item that needs one more thread degrades to waiting until
 /// somebody else lets go.
 #[test]
 fn at_the_cap_blocked_items_degrade_to_waiting() {
@@ -315,7 +315,7 @@ fn at_the_cap_blocked_items_degrade_to_waiting() {
     waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
 }
 
-/// spec: E2 (before_spawn), E3: a worker that cannot be made is tried again, the work waits.
+/// spec: E2.6 (before_spawn), E3, P1.2: a worker that cannot be made is tried again, the work waits.
 #[test]
 fn a_thread_that_cannot_be_made_is_tried_again() {
     let _limit = time_limit();

@@ -125,14 +125,14 @@ fn mix(executor: &Executor, seed: u64, items: usize) {
     comes_to_rest(executor);
 }
 
-/// spec: S1, S2, C1, C2: on all shapes.
+/// spec: S1.7, S2, C1, C2: on all shapes.
 #[test]
 fn mixed_declared_and_undeclared_blocking_balances() {
     let seed = AtomicUsize::new(1);
     on_each_executor(|executor| mix(executor, seed.fetch_add(1, Ordering::SeqCst) as u64, stress(150)));
 }
 
-/// spec: S1, S2, C1, C2: in each mode, with hogs that are found early, and on one CPU, where a count that is off shows.
+/// spec: S1.7, S2, C1, C2: in each mode, with hogs that are found early, and on one CPU, where a count that is off shows.
 #[test]
 fn mixed_blocking_leaves_every_count_right() {
     let _limit = time_limit();
@@ -146,7 +146,7 @@ fn mixed_blocking_leaves_every_count_right() {
     }
 }
 
-/// spec: S1, S5, E2 (max threads): at a cap that is reached all the time.
+/// spec: S1.7, S5, E2 (max threads): at a cap that is reached all the time.
 #[test]
 fn mixed_blocking_balances_at_the_cap_of_threads() {
     let _limit = time_limit();
@@ -155,7 +155,7 @@ fn mixed_blocking_balances_at_the_cap_of_threads() {
     assert!(executor.dump().threads <= 6);
 }
 
-/// spec: S1, E5: a shutdown waits for what sleeps, or goes on without it; threads that are looked at end.
+/// spec: S1.7, E5: a shutdown waits for what sleeps, or goes on without it; threads that are looked at end.
 #[test]
 fn an_executor_may_end_while_it_is_looked_at() {
     let _limit = time_limit();
@@ -196,7 +196,7 @@ fn an_executor_may_end_while_it_is_looked_at() {
     }
 }
 
-/// spec: S1, A4, F8: pools are left, made and given up while their workers sleep, and limits change.
+/// spec: S1.7, A4, F8: pools are left, made and given up while their workers sleep, and limits change.
 #[test]
 fn queues_may_change_and_end_while_their_items_sleep() {
     let _limit = time_limit();

@@ -21,7 +21,7 @@ fn with_one_slot() -> [WorkQueueBuilder; 5] {
     ]
 }
 
-/// spec: F5 (join of oneself)
+/// spec: F5.1 (join of oneself)
 #[test]
 fn an_item_that_joins_itself_learns_that_it_would_deadlock() {
     on_each_executor(|executor| {
@@ -46,7 +46,7 @@ fn an_item_that_joins_itself_learns_that_it_would_deadlock() {
     });
 }
 
-/// spec: F5 (waiting, from the item that holds the only slot, for an item that needs that slot)
+/// spec: F5.2 (waiting, from the item that holds the only slot, for an item that needs that slot)
 #[test]
 fn the_holder_of_the_only_slot_cannot_join_an_item_that_needs_it() {
     let _limit = time_limit();
@@ -75,7 +75,7 @@ fn the_holder_of_the_only_slot_cannot_join_an_item_that_needs_it() {
     }
 }
 
-/// spec: F5, C2 (join waits under a guard): other waits are no deadlocks.
+/// spec: F5.2, C2 (join waits under a guard): other waits are no deadlocks.
 #[test]
 fn items_may_join_items_that_have_a_slot() {
     let _limit = time_limit();
@@ -98,7 +98,7 @@ fn items_may_join_items_that_have_a_slot() {
     }
 }
 
-/// spec: F5 (flush of the own queue), F1
+/// spec: F5.3 (flush of the own queue), F1
 #[test]
 fn an_item_cannot_flush_its_own_queue_but_any_other() {
     on_each_executor(|executor| {
@@ -121,7 +121,7 @@ fn an_item_cannot_flush_its_own_queue_but_any_other() {
     });
 }
 
-/// spec: C2: deep chains of items that wait under guards for items queued after them.
+/// spec: C2.1, F5.9: deep chains of items that wait under guards for items queued after them.
 #[test]
 fn chains_of_waiting_items_resolve() {
     fn chain(queue: &WorkQueue, depth: usize) -> usize {
@@ -141,7 +141,7 @@ fn chains_of_waiting_items_resolve() {
     }
 }
 
-/// spec: F5 (flush): it runs on the other queue only when it has returned from here.
+/// spec: F5.3 (flush): it runs on the other queue only when it has returned from here.
 #[test]
 fn an_item_cannot_flush_a_queue_on_which_it_is_pending() {
     on_each_executor(|executor| {
@@ -183,7 +183,7 @@ fn is_refused<T>(answer: &Result<T, JoinError>) -> bool {
     matches!(answer, Err(JoinError::WouldDeadlock))
 }
 
-/// spec: F5 (a wait that closes a cycle is reported instead of hanging): joins.
+/// spec: F5.7 (a wait that closes a cycle is reported instead of hanging): joins.
 #[test]
 #[cfg(debug_assertions)]
 fn items_that_join_each_other_are_told() {
@@ -205,7 +205,7 @@ fn items_that_join_each_other_are_told() {
     });
 }
 
-/// spec: F5 (a wait that closes a cycle): flushes of each other's queues, of kinds with and without slots to spare.
+/// spec: F5.7 (a wait that closes a cycle): flushes of each other's queues, of kinds with and without slots to spare.
 #[test]
 #[cfg(debug_assertions)]
 fn items_that_flush_each_others_queues_are_told() {
@@ -228,7 +228,7 @@ fn items_that_flush_each_others_queues_are_told() {
     });
 }
 
-/// spec: F5: an item waits for one that is pending behind slots whose holders wait for the first.
+/// spec: F5.7: an item waits for one that is pending behind slots whose holders wait for the first.
 #[test]
 #[cfg(debug_assertions)]
 fn waiting_for_an_item_behind_ones_that_wait_for_the_caller_is_told() {
@@ -257,7 +257,7 @@ fn waiting_for_an_item_behind_ones_that_wait_for_the_caller_is_told() {
     }
 }
 
-/// spec: F5: as long as one slot may become free, it is no deadlock.
+/// spec: F5.9: as long as one slot may become free, it is no deadlock.
 #[test]
 fn waiting_behind_an_item_that_will_end_is_no_deadlock() {
     let _limit = time_limit();
@@ -278,7 +278,7 @@ fn waiting_behind_an_item_that_will_end_is_no_deadlock() {
     assert_eq!((holder.join().unwrap(), other.join().unwrap()), (7, ()));
 }
 
-/// spec: F5, W7: an open scope counts as a wait for its items.
+/// spec: F5.7, W7: an open scope counts as a wait for its items.
 #[test]
 #[cfg(debug_assertions)]
 fn an_item_of_a_scope_cannot_wait_for_the_one_that_opened_it() {
@@ -317,7 +317,7 @@ fn an_item_of_a_scope_cannot_wait_for_the_one_that_opened_it() {
     holder.join().unwrap();
 }
 
-/// spec: F5, F3: two items that cancel each other and wait for it.
+/// spec: F5.7, F3: two items that cancel each other and wait for it.
 #[test]
 #[cfg(debug_assertions)]
 fn reusable_items_that_wait_for_each_other_are_told() {
@@ -347,7 +347,7 @@ fn reusable_items_that_wait_for_each_other_are_told() {
     });
 }
 
-/// spec: F5: the running item's next run was given the only slot of another queue, which the awaited item needs.
+/// spec: F5.6: the running item's next run was given the only slot of another queue, which the awaited item needs.
 #[test]
 fn an_item_cannot_wait_behind_its_own_next_run() {
     let _limit = time_limit();
@@ -378,7 +378,7 @@ fn an_item_cannot_wait_behind_its_own_next_run() {
     there.flush().unwrap();
 }
 
-/// spec: F5: a wait with a timeout ends by itself, and is in nobody's way.
+/// spec: F5.9: a wait with a timeout ends by itself, and is in nobody's way.
 #[test]
 fn waits_with_a_timeout_are_not_refused_for_a_cycle() {
     let _limit = time_limit();
@@ -397,7 +397,7 @@ fn waits_with_a_timeout_are_not_refused_for_a_cycle() {
     queue.flush().unwrap();
 }
 
-/// spec: F5: no false reports. Items wait for earlier ones in every way at once, so there is never a cycle.
+/// spec: F5.9: no false reports. Items wait for earlier ones in every way at once, so there is never a cycle.
 #[test]
 fn waits_without_a_cycle_are_never_refused() {
     on_each_executor(|executor| {

@@ -64,7 +64,7 @@ fn waits_at_a_door(queue: &WorkQueue, door: &Door, guarded: bool) -> JoinHandle<
     item.unwrap()
 }
 
-/// spec: S4 (reported once, with item, queue, how long, thread state and wait channel; again after progress)
+/// spec: S4.1 (reported once, with item, queue, how long, thread state and wait channel; again after progress)
 #[test]
 fn a_stall_is_told_once_with_all_that_is_known() {
     let _limit = time_limit();
@@ -103,7 +103,7 @@ fn a_stall_is_told_once_with_all_that_is_known() {
     drop(executor);
 }
 
-/// spec: S4 (0 = off), and what makes progress is no stall
+/// spec: S4.4 (0 = off), and what makes progress is no stall
 #[test]
 fn nothing_is_told_without_a_threshold_nor_of_a_pool_that_goes_on() {
     let _limit = time_limit();
@@ -129,7 +129,7 @@ fn nothing_is_told_without_a_threshold_nor_of_a_pool_that_goes_on() {
     waits.join().unwrap();
 }
 
-/// spec: S4: the cap on threads may be what holds a pool up, also if nobody pushes a second time.
+/// spec: S4.2: the cap on threads may be what holds a pool up, also if nobody pushes a second time.
 #[test]
 fn a_pool_that_gets_no_thread_is_told_of() {
     let _limit = time_limit();
@@ -152,7 +152,7 @@ fn a_pool_that_gets_no_thread_is_told_of() {
     }
 }
 
-/// spec: S4: a pool whose first thread cannot be made has no worker to name.
+/// spec: S4.2: a pool whose first thread cannot be made has no worker to name.
 #[test]
 fn a_pool_without_any_worker_is_told_of() {
     let _limit = time_limit();
@@ -173,7 +173,7 @@ fn a_pool_without_any_worker_is_told_of() {
     item.join().unwrap();
 }
 
-/// spec: S4: the pools of unbound queues and bh contexts as well.
+/// spec: S4.2: the pools of unbound queues and bh contexts as well.
 #[test]
 fn pools_that_count_nobody_are_watched() {
     let _limit = time_limit();
@@ -191,7 +191,7 @@ fn pools_that_count_nobody_are_watched() {
     waits.join().unwrap();
 }
 
-/// spec: S4 (through a hook): it runs with no lock held, and a panic in it is contained.
+/// spec: S4.3 (through a hook): it runs with no lock held, and a panic in it is contained.
 #[test]
 fn the_hook_may_use_the_executor_and_panic() {
     let _limit = time_limit();
@@ -224,7 +224,7 @@ fn the_hook_may_use_the_executor_and_panic() {
     falls_quiet(&prefix);
 }
 
-/// spec: S4: what a rescuer takes is progress.
+/// spec: S4.4: what a rescuer takes is progress.
 #[test]
 fn a_pool_that_rescuers_serve_has_not_stalled() {
     let _limit = time_limit();

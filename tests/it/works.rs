@@ -11,7 +11,7 @@ use crate::support::{
     time_limit,
 };
 
-/// spec: W2 (true = now pending, false = was pending already; is_pending, is_running), W3 (runs again after)
+/// spec: W2.1 (true = now pending, false = was pending already; is_pending, is_running), W3 (runs again after)
 #[test]
 fn queueing_coalesces_while_pending_and_not_while_running() {
     let _limit = time_limit();
@@ -33,7 +33,7 @@ fn queueing_coalesces_while_pending_and_not_while_running() {
     }
 }
 
-/// spec: W2 (the last queueing always gets a run that sees everything written before it), W4 (a queueing that
+/// spec: W2.2 (the last queueing always gets a run that sees everything written before it), W4.1 (a queueing that
 /// returned false is seen, too)
 #[test]
 fn the_last_queueing_gets_a_run_that_sees_everything() {
@@ -66,7 +66,7 @@ fn the_last_queueing_gets_a_run_that_sees_everything() {
     });
 }
 
-/// spec: W3 (at most one worker in the process), W2: every queueing that returned true has its run.
+/// spec: W3.1 (at most one worker in the process), W2: every queueing that returned true has its run.
 #[test]
 fn an_item_is_never_entered_twice_however_it_is_queued() {
     on_each_executor(|executor| {
@@ -101,7 +101,7 @@ fn an_item_is_never_entered_twice_however_it_is_queued() {
     });
 }
 
-/// spec: W3 (requeued from inside itself, also onto another queue)
+/// spec: W3.2 (requeued from inside itself, also onto another queue)
 #[test]
 fn an_item_may_queue_itself_again_anywhere() {
     on_each_executor(|executor| {
@@ -125,7 +125,7 @@ fn an_item_may_queue_itself_again_anywhere() {
     });
 }
 
-/// spec: W3 (onto another queue: it runs there, in that queue's slot and order, after the present run)
+/// spec: W3.2 (onto another queue: it runs there, in that queue's slot and order, after the present run)
 #[test]
 fn an_item_queued_elsewhere_while_it_runs_takes_that_queues_slot_and_place() {
     let _limit = time_limit();
@@ -158,7 +158,7 @@ fn an_item_queued_elsewhere_while_it_runs_takes_that_queues_slot_and_place() {
     }
 }
 
-/// spec: W2, W9 (an item may drop its own last handle)
+/// spec: W2.3, W9.4 (an item may drop its own last handle)
 #[test]
 fn an_item_whose_handles_are_gone_still_runs_and_is_dropped_once() {
     on_each_executor(|executor| {
@@ -182,7 +182,7 @@ fn an_item_whose_handles_are_gone_still_runs_and_is_dropped_once() {
     });
 }
 
-/// spec: W9 (a panic is contained, the item stays usable)
+/// spec: W9.1 (a panic is contained, the item stays usable)
 #[test]
 fn an_item_that_panicked_can_be_queued_again() {
     on_each_executor(|executor| {
@@ -223,7 +223,7 @@ fn a_cancelled_item_does_not_run_unless_queued_again() {
     }
 }
 
-/// spec: W3, F3: an item that is kept for its runner is cancelled there, and its slot is free.
+/// spec: W3.2, F3: an item that is kept for its runner is cancelled there, and its slot is free.
 #[test]
 fn an_item_cancelled_while_it_waits_for_its_own_run_gives_the_slot_back() {
     let _limit = time_limit();
@@ -244,7 +244,7 @@ fn an_item_cancelled_while_it_waits_for_its_own_run_gives_the_slot_back() {
     }
 }
 
-/// spec: W2, F3: accepted = run + cancelled, whoever races.
+/// spec: W2.1, F3: accepted = run + cancelled, whoever races.
 #[test]
 fn every_accepted_queueing_is_run_or_cancelled() {
     on_each_executor(|executor| {

@@ -58,7 +58,7 @@ fn keeps_the_next_waiting(item: impl FnOnce() + Send + 'static) {
     at_rest(&executor);
 }
 
-/// spec: C7: sleeping and parking.
+/// spec: C7.1: sleeping and parking.
 #[test]
 fn sleeps_let_another_item_start() {
     let _limit = time_limit();
@@ -88,7 +88,7 @@ fn sleeps_let_another_item_start() {
     }
 }
 
-/// spec: C7: joining a thread.
+/// spec: C7.1: joining a thread.
 #[test]
 fn joining_a_thread_lets_another_item_start() {
     let _limit = time_limit();
@@ -103,7 +103,7 @@ fn joining_a_thread_lets_another_item_start() {
     assert_eq!(joined, 7);
 }
 
-/// spec: C7: outside of items, and what threads panic with.
+/// spec: C7.1: outside of items, and what threads panic with.
 #[test]
 fn threads_are_joined_anywhere() {
     let handle = thread::spawn(|| panic!("on purpose"));
@@ -115,7 +115,7 @@ fn threads_are_joined_anywhere() {
     handle.into_inner().join().unwrap();
 }
 
-/// spec: C7: waiting for a program.
+/// spec: C7.6: waiting for a program.
 #[test]
 fn waiting_for_a_program_lets_another_item_start() {
     let _limit = time_limit();
@@ -149,7 +149,7 @@ fn waiting_for_a_program_lets_another_item_start() {
     }
 }
 
-/// spec: C7: programs are waited for outside of items, end by themselves or by force, or cannot be started.
+/// spec: C7.6: programs are waited for outside of items, end by themselves or by force, or cannot be started.
 #[test]
 fn programs_are_waited_for_anywhere() {
     let mut sleeper = process::spawn(Command::new("sleep").arg("1000")).unwrap();

@@ -443,8 +443,9 @@ fn agree(executor: &Executor, steps: &[Step]) -> Result<(), TestCaseError> {
     real.check(&model)
 }
 
-/// spec: W1, W2, W3, W5, W9, F2, F3, Q3, Q4: one item queued from many threads, requeueing itself, panicking, dropped while
-/// pending, cancelled, armed, moved, disabled, waited for, on three queues of one slot each; and one-shots among them.
+/// spec: W1.4, W2.3, W3.2, W5, W9.1, F2, F3, Q3.4, Q4: one item queued from many threads, requeueing itself, panicking,
+/// dropped while pending, cancelled, armed, moved, disabled, waited for, on three queues of one slot each; and one-shots
+/// among them.
 #[test]
 fn items_do_what_the_model_does() {
     let executor = Executor::builder()

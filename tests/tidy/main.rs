@@ -5,7 +5,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod mutants;
+mod promises;
 mod skips;
+mod spec;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,14 +15,6 @@ use std::path::{Path, PathBuf};
 
 const FILE_LINES: usize = 450;
 const FUNCTION_LINES: usize = 70;
-
-/// The spec rows that are proven so far.
-const ROWS: &[&str] = &[
-    "E1", "E2", "E3", "E4", "E5", "Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "W1", "W2", "W3", "W4", "W5", "W6",
-    "W7", "W8", "W9", "W10", "C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "F0", "F1", "F2", "F3", "F4",
-    "F5", "F6", "F7", "F8", "A1", "A2", "A3", "A4", "A5", "A6", "P1", "P2", "P3", "S1", "S2", "S3", "S4",
-    "S5", "O1", "O2", "O3", "O4", "O5", "X1", "X2", "X3",
-];
 
 /// A file, by its path from the root of the package, and its text.
 struct Source {
@@ -422,33 +416,11 @@ fn exists(test: &str) -> bool {
 }
 
 #[test]
-fn the_table_of_proofs_names_tests_that_exist() {
-    let table = fs::read_to_string(root().join("tests/SPEC.md")).unwrap();
-    let named = named_tests(&table);
-    assert!(named.len() > 50, "the table is read: {named:?}");
-    let missing: Vec<&&str> = named.iter().filter(|test| !exists(test)).collect();
-    assert!(missing.is_empty(), "{missing:#?}");
+fn names_of_tests_are_looked_up() {
+    assert!(
+        exists("it::flush::a_flush_passes_cancelled_items") && exists("tidy::names_of_tests_are_looked_up")
+    );
     assert!(
         !exists("it::flush::there_is_no_such_test") && !exists("no_file::a_flush_passes_cancelled_items")
     );
-}
-
-#[test]
-fn every_row_of_the_contract_has_its_proof() {
-    let table = fs::read_to_string(root().join("tests/SPEC.md")).unwrap();
-    let sources: Vec<Source> = ["src", "tests", "cmwqctl"].into_iter().flat_map(sources_of).collect();
-    for row in ROWS {
-        let lines = table.lines().filter(|line| line.starts_with(&format!("| {row} |")));
-        assert!(lines.clone().count() > 0, "{row} is in the table");
-        assert!(lines.clone().all(|line| !named_tests(line).is_empty()), "each clause of {row} names a test");
-        // In these very words, which are what people search for.
-        let mark = format!("spec: {row}");
-        let marked = sources.iter().any(|source| {
-            let marks = source.text.match_indices(&mark);
-            marks
-                .map(|(at, _)| &source.text[at + mark.len()..])
-                .any(|rest| !rest.starts_with(char::is_alphanumeric))
-        });
-        assert!(marked, "a test says `spec: {row}`");
-    }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::common::output;
 
-/// spec: O3 (a Chrome trace of a run can be made)
+/// spec: O3.4 (a Chrome trace of a run can be made)
 #[test]
 fn the_trace_of_a_run_shows_items_as_slices_of_workers() {
     let test = std::env::current_exe().expect("a test knows where it is");

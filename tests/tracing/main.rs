@@ -35,7 +35,7 @@ fn fine() {
     tracing::info!(target: "user", "at work");
 }
 
-/// spec: O3 (the kernel's four events, with their fields; the span around an item)
+/// spec: O3.1 (the kernel's four events, with their fields; the span around an item)
 #[test]
 fn an_item_is_told_of_from_its_queueing_to_its_end() {
     listen();
@@ -67,7 +67,7 @@ fn an_item_is_told_of_from_its_queueing_to_its_end() {
     }
 }
 
-/// spec: O3 (req_cpu, cpu)
+/// spec: O3.1 (req_cpu, cpu)
 #[test]
 fn an_item_whose_cpu_was_named_says_which() {
     listen();
@@ -94,7 +94,7 @@ fn first(opened: &mpsc::Receiver<()>) {
 
 fn second() {}
 
-/// spec: O3 (activate_work)
+/// spec: O3.1 (activate_work)
 #[test]
 fn an_item_beyond_max_active_is_activated_when_it_gets_a_slot() {
     listen();
@@ -119,7 +119,7 @@ fn an_item_beyond_max_active_is_activated_when_it_gets_a_slot() {
     assert!(at("closure", "execute_end") < at("second", "activate_work"), "{told:#?}");
 }
 
-/// spec: O3: a delayed item is told of when its timer fires.
+/// spec: O3.1: a delayed item is told of when its timer fires.
 #[test]
 fn a_delayed_item_is_queued_when_its_time_has_come() {
     listen();
@@ -138,7 +138,7 @@ fn a_delayed_item_is_queued_when_its_time_has_come() {
     );
 }
 
-/// spec: O3: what is pending already is not queued again, and what was cancelled is.
+/// spec: O3.1: what is pending already is not queued again, and what was cancelled is.
 #[test]
 fn a_queueing_that_changes_nothing_is_not_told() {
     listen();
@@ -162,7 +162,7 @@ fn fails() {
     panic!("on purpose");
 }
 
-/// spec: O3: a panic ends an item, and its span.
+/// spec: O3.1: a panic ends an item, and its span.
 #[test]
 fn an_item_that_panics_is_told_of_to_its_end() {
     listen();
@@ -176,7 +176,7 @@ fn an_item_that_panics_is_told_of_to_its_end() {
     assert!(told.iter().all(|told| told.within.is_empty()), "the span of the first one was left: {told:#?}");
 }
 
-/// spec: O3: an item of a batch is told of like any other.
+/// spec: O3.1: an item of a batch is told of like any other.
 #[test]
 fn a_batch_is_told_of_item_by_item() {
     listen();
@@ -214,7 +214,7 @@ fn provoke(queue: &WorkQueue, item: fn(), name: &str) -> Told {
     }
 }
 
-/// spec: O3 (cpu_intensive, blocked)
+/// spec: O3.2 (cpu_intensive, blocked)
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 #[test]
 fn what_the_detector_finds_is_told() {
@@ -237,7 +237,7 @@ fn what_the_detector_finds_is_told() {
     assert!(is_of_them(&asleep) && asleep.field("how") == "may_block", "{asleep:?}");
 }
 
-/// spec: O3 (mayday, rescued)
+/// spec: O3.2 (mayday, rescued)
 #[test]
 fn a_call_for_help_and_a_rescue_are_told() {
     listen();
@@ -262,7 +262,7 @@ fn a_call_for_help_and_a_rescue_are_told() {
     assert!(rescued.thread.ends_with("/R-drowning"), "{rescued:?}");
 }
 
-/// spec: O3: a subscriber is user code: what it panics with concerns nobody.
+/// spec: O3.3: a subscriber is user code: what it panics with concerns nobody.
 #[test]
 fn a_subscriber_that_panics_breaks_no_account() {
     listen();
@@ -281,7 +281,7 @@ fn a_subscriber_that_panics_breaks_no_account() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
-/// spec: O3: what a subscriber queues is done, and not told of by the thread that tells it.
+/// spec: O3.3: what a subscriber queues is done, and not told of by the thread that tells it.
 #[test]
 fn a_subscriber_may_queue_items() {
     listen();

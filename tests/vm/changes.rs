@@ -104,8 +104,8 @@ impl Backlog {
     }
 }
 
-/// spec: A5 (pending items of a lost CPU), W6 (offline CPUs): nothing is lost, new items run elsewhere, strict ones on what is
-/// left of their pod.
+/// spec: A5.6 (pending items of a lost CPU), W6.5 (offline CPUs): nothing is lost, new items run elsewhere, strict ones on
+/// what is left of their pod.
 pub(crate) fn pending_items_of_a_lost_cpu_run(_: &Machine) {
     let executor = executor();
     let queues = queues(&executor);
@@ -129,7 +129,7 @@ pub(crate) fn pending_items_of_a_lost_cpu_run(_: &Machine) {
     drop(offline);
 }
 
-/// spec: A5 (CPUs that return), W6
+/// spec: A5.7 (CPUs that return), W6
 pub(crate) fn a_cpu_that_returns_is_used_again(_: &Machine) {
     let executor = executor();
     let queues = queues(&executor);
@@ -144,7 +144,7 @@ pub(crate) fn a_cpu_that_returns_is_used_again(_: &Machine) {
     }
 }
 
-/// spec: A5, A2: strict items run although nothing of their pod is left, and at home again after that.
+/// spec: A5.6, A2: strict items run although nothing of their pod is left, and at home again after that.
 pub(crate) fn a_pod_that_lost_all_of_its_cpus_is_served_elsewhere(_: &Machine) {
     let executor = executor();
     let queues = queues(&executor);
@@ -160,7 +160,7 @@ pub(crate) fn a_pod_that_lost_all_of_its_cpus_is_served_elsewhere(_: &Machine) {
     are_bound_again(&queues);
 }
 
-/// spec: A5: what was accepted has run, and strict items never left their pod, of which one CPU stays.
+/// spec: A5.6, A2.1: what was accepted has run, and strict items never left their pod, of which one CPU stays.
 pub(crate) fn nothing_is_lost_while_a_cpu_comes_and_goes_under_load(machine: &Machine) {
     let executor = executor();
     let queues = queues(&executor);
@@ -204,7 +204,7 @@ pub(crate) fn nothing_is_lost_while_a_cpu_comes_and_goes_under_load(machine: &Ma
     are_bound_again(&queues);
 }
 
-/// spec: W6 (one that is offline runs elsewhere, an unknown one is an error)
+/// spec: W6.5 (one that is offline runs elsewhere, an unknown one is an error)
 pub(crate) fn items_for_a_cpu_that_was_offline_from_the_start_run(_: &Machine) {
     let offline = Offline::take(LOST);
     let executor = executor();
@@ -250,7 +250,7 @@ impl Drop for Group {
     }
 }
 
-/// spec: A5 (cpuset): pending items of CPUs that were taken away run on the others, strict ones on what is left of their
+/// spec: A5.8 (cpuset): pending items of CPUs that were taken away run on the others, strict ones on what is left of their
 /// pod once the executor has noticed; with the whole set, everything is as before.
 pub(crate) fn a_narrowed_cpuset_is_obeyed_and_a_widened_one_used(_: &Machine) {
     let group = Group::join();

@@ -64,7 +64,7 @@ fn flood(executor: &Executor, queue: &WorkQueue, place: impl Fn(usize) -> CpuSet
     assert_eq!(watch.ran.load(Ordering::Relaxed), each * executor.cpus().len());
 }
 
-/// spec: A2 (strict): from every CPU at once, with items that block, spin and yield.
+/// spec: A2.1 (strict): from every CPU at once, with items that block, spin and yield.
 pub(crate) fn strict_items_stay_in_the_pod_of_their_issuer(machine: &Machine) {
     let executor = executor();
     let shards: Vec<CpuSet> = machine.cache_shard.split(' ').map(|pod| pod.parse().unwrap()).collect();
@@ -75,7 +75,8 @@ pub(crate) fn strict_items_stay_in_the_pod_of_their_issuer(machine: &Machine) {
     }
 }
 
-/// spec: A1 (restricted to the allowed CPUs): items of a queue that is not strict may go anywhere, but not beyond its mask.
+/// spec: A1.6 (restricted to the allowed CPUs): items of a queue that is not strict may go anywhere, but not beyond its
+/// mask.
 pub(crate) fn items_stay_within_the_mask_of_their_queue(_: &Machine) {
     let executor = executor();
     let odd: CpuSet = executor.cpus().iter().filter(|cpu| cpu % 2 == 1).collect();
@@ -86,7 +87,7 @@ pub(crate) fn items_stay_within_the_mask_of_their_queue(_: &Machine) {
     }
 }
 
-/// spec: W6, E3: items of a per-CPU queue run on the CPU of their issuer, or on the one that was named.
+/// spec: W6.5, E3: items of a per-CPU queue run on the CPU of their issuer, or on the one that was named.
 pub(crate) fn items_of_a_cpu_run_on_it(_: &Machine) {
     let executor = executor();
     let queue = WorkQueue::per_cpu("per_cpu").build_on(&executor).unwrap();
@@ -115,7 +116,7 @@ pub(crate) fn items_of_a_cpu_run_on_it(_: &Machine) {
     assert!(elsewhere.lock().unwrap().is_empty(), "elsewhere than on CPUs {elsewhere:?}");
 }
 
-/// spec: W6 (queue_on_node): on the issuer's CPU if it is of that node, on any of the node's if not.
+/// spec: W6.5 (queue_on_node): on the issuer's CPU if it is of that node, on any of the node's if not.
 pub(crate) fn items_of_a_node_run_on_it(_: &Machine) {
     let executor = executor();
     let queue = WorkQueue::per_cpu("node").build_on(&executor).unwrap();

@@ -44,7 +44,7 @@ pub(crate) fn the_machine_is_what_it_was_meant_to_be(machine: &Machine) {
     }
 }
 
-/// spec: A1, A6: pods of every scope are those of `/sys`, and workers are bound to them. `run` compares the lines that
+/// spec: A1.6, A6.4: pods of every scope are those of `/sys`, and workers are bound to them. `run` compares the lines that
 /// this prints between a build with hwloc and one without.
 pub(crate) fn pods_are_those_that_the_kernel_tells(machine: &Machine) {
     let executor = executor();

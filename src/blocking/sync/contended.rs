@@ -58,7 +58,7 @@ mod tests {
         queue.spawn(wait).unwrap().join().unwrap()
     }
 
-    /// spec: C7 (guarded when contended)
+    /// spec: C7.2 (guarded when contended)
     #[test]
     fn first_it_may_block_for_a_moment_and_then_it_blocks() {
         let (has_it, asked) = asked(None, false);
@@ -68,7 +68,7 @@ mod tests {
         assert!(first.contains("MayBlock") && then.contains("Blocked"), "{asked:?}");
     }
 
-    /// spec: C7 (guarded when contended)
+    /// spec: C7.2 (guarded when contended)
     #[test]
     fn what_is_had_in_a_moment_is_no_block() {
         let (has_it, asked) = asked(None, true);

@@ -82,7 +82,7 @@ fn tells(executor: &Executor, words: &str, number: i32) {
     assert!(snapshot.to_string().contains(&told), "{snapshot}");
 }
 
-/// spec: S1 (tolerates EMFILE, a missing /proc, hidepid): who uses no CPU time sleeps, then.
+/// spec: S1.3 (tolerates EMFILE, a missing /proc, hidepid): who uses no CPU time sleeps, then.
 #[test]
 fn where_states_cannot_be_read_clocks_tell() {
     if PORTABLE {
@@ -100,7 +100,7 @@ fn where_states_cannot_be_read_clocks_tell() {
     }
 }
 
-/// spec: S1, S2: who works all the time is not taken for somebody who sleeps.
+/// spec: S1.3, S2: who works all the time is not taken for somebody who sleeps.
 #[test]
 fn by_clocks_too_who_works_does_not_sleep() {
     if PORTABLE {
@@ -132,7 +132,7 @@ fn by_clocks_too_who_works_does_not_sleep() {
     assert!(!executor.hogs().is_empty(), "their clocks are read");
 }
 
-/// spec: S1: states tell who sleeps, and who runs again.
+/// spec: S1.3: states tell who sleeps, and who runs again.
 #[test]
 fn where_clocks_cannot_be_read_states_tell() {
     if PORTABLE {
@@ -144,7 +144,7 @@ fn where_clocks_cannot_be_read_states_tell() {
     }
 }
 
-/// spec: S1, C2: then only what is declared is known.
+/// spec: S1.3, C2: then only what is declared is known.
 #[test]
 fn where_nothing_can_be_read_nothing_is_found_and_guards_work() {
     let faults = Faults { state: Some(ENOENT), cpu_time: Some(EINVAL), ..Faults::default() };
@@ -169,7 +169,7 @@ fn where_nothing_can_be_read_nothing_is_found_and_guards_work() {
     }
 }
 
-/// spec: S1 (EACCES, EPERM, ENOSYS, EMFILE fall back to sampling, told in the dump)
+/// spec: S1.3 (EACCES, EPERM, ENOSYS, EMFILE fall back to sampling, told in the dump)
 #[test]
 fn where_switches_are_not_recorded_states_are_sampled() {
     if PORTABLE {
@@ -192,7 +192,7 @@ fn where_switches_are_not_recorded_states_are_sampled() {
     }
 }
 
-/// spec: S1: the manager parks, then, and samples.
+/// spec: S1.3: the manager parks, then, and samples.
 #[test]
 fn where_nobody_can_listen_states_are_sampled() {
     if PORTABLE {
@@ -206,7 +206,7 @@ fn where_nobody_can_listen_states_are_sampled() {
     blocks_are_found(&executor);
 }
 
-/// spec: S1: the descriptors may run out at any time.
+/// spec: S1.3: the descriptors may run out at any time.
 #[test]
 fn workers_whose_switches_cannot_be_recorded_are_sampled() {
     if let Err(error) = switches::permitted() {

@@ -53,7 +53,7 @@ impl Pool {
 mod tests {
     use super::*;
 
-    /// spec: E5: what comes to the worklist of a pool that was abandoned can still be counted.
+    /// spec: E5.3: what comes to the worklist of a pool that was abandoned can still be counted.
     #[test]
     fn the_mark_is_no_number_of_entries() {
         assert_eq!(1 + entries(ABANDONED), 1);

@@ -7,7 +7,7 @@ use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 
 use super::*;
 
-/// spec: E2: without a topology, the process's own mask still counts.
+/// spec: E2.1: without a topology, the process's own mask still counts.
 #[test]
 fn the_default_executor_uses_the_cpus_of_the_process_without_a_topology_too() {
     let unreadable = ExecutorBuilder::new().topology(TopologySource::Synthetic("garbage".into()));
@@ -17,7 +17,7 @@ fn the_default_executor_uses_the_cpus_of_the_process_without_a_topology_too() {
     assert_eq!(*executor.cpus(), sys::affinity::process_cpus().unwrap());
 }
 
-/// spec: E1 (the global executor works when its manager can be made at last): work that came before waits for it.
+/// spec: E1.2 (the global executor works when its manager can be made at last), P1.1: work that came before waits for it.
 #[test]
 fn work_brings_a_missing_manager_about() {
     let attempts = AtomicUsize::new(0);
@@ -44,7 +44,7 @@ fn work_brings_a_missing_manager_about() {
     assert_eq!(early.join().unwrap(), "early");
 }
 
-/// spec: E2: nobody gave an empty set, so the error does not say so.
+/// spec: E2.9: nobody gave an empty set, so the error does not say so.
 #[test]
 fn a_process_without_a_cpu_of_the_topology_is_told_both_sets() {
     let known: CpuSet = "0-1".parse().unwrap();
@@ -58,7 +58,7 @@ fn a_process_without_a_cpu_of_the_topology_is_told_both_sets() {
     );
 }
 
-/// spec: P1 (the manager itself cannot be made; tried again, at most once a second): whoever waits sees to it.
+/// spec: P1.1 (the manager itself cannot be made; tried again, at most once a second): whoever waits sees to it.
 #[test]
 fn who_waits_brings_a_missing_manager_about() {
     let attempts = Arc::new(Mutex::new(Vec::new()));

@@ -12,25 +12,25 @@ pub(super) fn same(text: &str, golden: &str) {
     assert_eq!(text, golden);
 }
 
-/// spec: O2 (the sections of `wq_dump`)
+/// spec: O2.1 (the sections of `wq_dump`)
 #[test]
 fn a_dump_has_the_sections_of_wq_dump() {
     same(&busy().to_string(), include_str!("dump.txt"));
 }
 
-/// spec: O2 (`show_all_workqueues`)
+/// spec: O2.2 (`show_all_workqueues`)
 #[test]
 fn a_busy_report_has_what_runs_and_how_much_waits() {
     same(&busy().busy().to_string(), include_str!("busy.txt"));
 }
 
-/// spec: O2 (`wq_monitor`)
+/// spec: O2.3 (`wq_monitor`)
 #[test]
 fn a_monitor_has_the_columns_of_wq_monitor() {
     same(&monitored().to_string(), include_str!("monitor.txt"));
 }
 
-/// spec: O2
+/// spec: O2.2
 #[test]
 fn who_is_idle_is_told_so() {
     let snapshot = idle();
@@ -43,7 +43,7 @@ fn who_is_idle_is_told_so() {
     assert!(forked.to_string().contains(says) && forked.busy().to_string().contains(says));
 }
 
-/// spec: O2: with 64 CPUs and a thousand pools, columns stay in line, and lines short enough.
+/// spec: O2.1: with 64 CPUs and a thousand pools, columns stay in line, and lines short enough.
 #[test]
 fn a_large_machine_is_folded() {
     let mut snapshot = busy();
@@ -86,6 +86,8 @@ fn a_large_machine_is_folded() {
 }
 
 /// A name must not break a table.
+///
+/// spec: O2.1
 #[test]
 fn odd_names_stay_in_their_column() {
     let mut report = monitored();

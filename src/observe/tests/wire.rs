@@ -10,7 +10,7 @@ fn pretty(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap() + "\n"
 }
 
-/// spec: O2 (both serialise)
+/// spec: O2.5 (both serialise)
 #[test]
 fn a_snapshot_has_its_form_and_comes_back_as_it_was() {
     same(&pretty(&busy()), include_str!("dump.json"));
@@ -21,7 +21,7 @@ fn a_snapshot_has_its_form_and_comes_back_as_it_was() {
     }
 }
 
-/// spec: O2 (both serialise)
+/// spec: O2.5 (both serialise)
 #[test]
 fn a_monitor_report_has_its_form_and_comes_back_as_it_was() {
     same(&pretty(&monitored()), include_str!("monitor.json"));
@@ -30,6 +30,8 @@ fn a_monitor_report_has_its_form_and_comes_back_as_it_was() {
 }
 
 /// A later release may say more.
+///
+/// spec: O2.5
 #[test]
 fn names_that_are_not_known_are_no_error() {
     let mut value = serde_json::to_value(idle()).unwrap();
@@ -38,6 +40,8 @@ fn names_that_are_not_known_are_no_error() {
 }
 
 /// CPU sets from outside are checked as any other.
+///
+/// spec: O2.5
 #[test]
 fn a_set_that_is_none_is_an_error() {
     let mut value = serde_json::to_value(idle()).unwrap();

@@ -200,7 +200,7 @@ mod tests {
     }
 
     proptest! {
-        /// spec: W8, Q3, Q4: a batch comes as single items would.
+        /// spec: W8.4, Q3, Q4: a batch comes as single items would.
         #[test]
         fn many_come_as_single_ones_would(word in word(), items in 1usize..600) {
             let (next, answer) = word.admit_many(items);
@@ -229,7 +229,7 @@ mod tests {
             }
         }
 
-        /// spec: W8, Q3, Q4: and is listed so.
+        /// spec: W8.4, Q3, Q4: and is listed so.
         #[test]
         fn many_are_listed_as_single_ones_would(word in word(), items in 1usize..600) {
             let items = items.min(word.coming() as usize);

@@ -25,7 +25,7 @@ fn idle_crew(n: u32) -> Crew {
     crew
 }
 
-/// spec: C3 (need to create)
+/// spec: C3.2 (need to create)
 #[test]
 fn the_first_reservation_makes_a_worker_and_that_one_a_spare() {
     let mut crew = Crew::new(LIMITS);
@@ -56,7 +56,7 @@ fn a_worker_that_was_asked_for_once_is_made_once() {
     assert!(crew.begin_making(), "the spare");
 }
 
-/// spec: C3 (a worker keeps one idle spare before it starts working)
+/// spec: C3.2 (a worker keeps one idle spare before it starts working)
 #[test]
 fn the_last_idle_worker_asks_for_a_spare_before_it_begins() {
     let mut crew = idle_crew(2);
@@ -67,7 +67,7 @@ fn the_last_idle_worker_asks_for_a_spare_before_it_begins() {
     assert_eq!(crew.kick(reserved(), None), Wake::Wait);
 }
 
-/// spec: Q1 (bh: one context)
+/// spec: Q1.3 (bh: one context)
 #[test]
 fn a_crew_of_one_never_asks_for_a_second() {
     let mut crew = Crew::of_one(LIMITS);
@@ -91,7 +91,7 @@ fn the_most_recently_idle_worker_is_woken_first() {
     assert_eq!(crew.kick(reserved(), None), Wake::Unpark(1));
 }
 
-/// spec: C1 (another worker starts at once), C5: on the CPU that is about to be free.
+/// spec: C1.2 (another worker starts at once), C5: on the CPU that is about to be free.
 #[test]
 fn a_worker_that_blocks_wakes_one_that_ran_on_its_cpu() {
     let mut crew = Crew::new(LIMITS);
@@ -103,7 +103,7 @@ fn a_worker_that_blocks_wakes_one_that_ran_on_its_cpu() {
     assert_eq!(crew.kick(reserved(), Some(7)), Wake::Unpark(3), "better another one than none");
 }
 
-/// spec: C1 (another worker starts at once), C5: nobody but the one who leaves gives a CPU away.
+/// spec: C1.2 (another worker starts at once), C5: nobody but the one who leaves gives a CPU away.
 #[test]
 fn whoever_takes_the_only_cpu_that_is_left_begins_there() {
     let reserved_beside = |running: usize| {
@@ -118,7 +118,7 @@ fn whoever_takes_the_only_cpu_that_is_left_begins_there() {
     assert!(!must_take(0, 1, half_empty), "another one is free");
 }
 
-/// spec: C3 (returning workers overshoot and are shed), C5: so that no CPU of the pod is left.
+/// spec: C3.3 (returning workers overshoot and are shed), C5: so that no CPU of the pod is left.
 #[test]
 fn of_too_many_workers_one_leaves_that_shares_its_cpu() {
     assert!(should_shed(0, [0, 1].into_iter()), "it shares its own");
@@ -155,7 +155,7 @@ fn a_worker_that_becomes_idle_serves_who_waits_for_a_new_one() {
     assert_eq!(crew.rest(0, None, at(9)), Rest::Start(reserved(), Prepare::Ready));
 }
 
-/// spec: C8 (culled beyond 2 + busy/4)
+/// spec: C8.1 (culled beyond 2 + busy/4)
 #[test]
 fn idle_workers_leave_after_the_timeout_down_to_two() {
     let mut crew = idle_crew(2);
@@ -167,7 +167,7 @@ fn idle_workers_leave_after_the_timeout_down_to_two() {
     assert_eq!((crew.alive(), crew.idle()), (2, 2));
 }
 
-/// spec: C8
+/// spec: C8.1
 #[test]
 fn one_more_idle_worker_stays_for_four_busy_ones() {
     for (alive, busy, too_many) in [(3, 0, true), (7, 4, true), (8, 5, false), (12, 8, true), (2, 0, false)] {
@@ -179,6 +179,7 @@ fn one_more_idle_worker_stays_for_four_busy_ones() {
     }
 }
 
+/// spec: P1.3
 #[test]
 fn a_failed_creation_is_tried_again_only_while_wanted() {
     let mut crew = idle_crew(1);
@@ -243,7 +244,7 @@ fn a_pool_gives_up_its_oldest_idle_worker() {
     assert_eq!(crew.alive(), 0);
 }
 
-/// spec: P2 (its pool needs a worker and cannot make one)
+/// spec: P2.3 (its pool needs a worker and cannot make one)
 #[test]
 fn a_crew_calls_for_help_while_work_waits_for_a_worker_that_cannot_be_made() {
     let mut crew = Crew::new(LIMITS);
@@ -260,7 +261,7 @@ fn a_crew_calls_for_help_while_work_waits_for_a_worker_that_cannot_be_made() {
     assert!(!crew.still_calls(call));
 }
 
-/// spec: P2: what is missing is a spare, until a worker blocks. Then the time begins, and not when a look happens
+/// spec: P2.3: what is missing is a spare, until a worker blocks. Then the time begins, and not when a look happens
 /// to come.
 #[test]
 fn a_crew_without_a_spare_calls_when_somebody_needs_it() {
@@ -278,7 +279,7 @@ fn a_crew_without_a_spare_calls_when_somebody_needs_it() {
     assert!(!crew.still_calls(call) && crew.still_calls(next));
 }
 
-/// spec: P2 (an idle executor makes no wake-ups): rescuers have done the work.
+/// spec: P2.8 (an idle executor makes no wake-ups): rescuers have done the work.
 #[test]
 fn a_crew_without_work_stands_down_and_calls_anew_for_the_next() {
     let mut crew = Crew::new(LIMITS);
@@ -308,7 +309,7 @@ fn a_call_goes_on_while_there_is_work_and_ends_with_its_reservations() {
     assert_eq!(crew.relieved(false), []);
 }
 
-/// spec: P1 (nothing is orphaned), E2 (max threads)
+/// spec: P1.4 (nothing is orphaned), E2 (max threads)
 #[test]
 fn a_closed_or_satisfied_crew_does_not_call() {
     let mut crew = Crew::new(LIMITS);

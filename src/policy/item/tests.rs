@@ -44,7 +44,7 @@ fn stale() -> ItemState {
     cancelled().queue_by_ledger(to(B), false).0.cancel().0
 }
 
-/// spec: W9 (an item may drop its own last handle): it is over once, with the last of handles, entries and runs.
+/// spec: W9.4 (an item may drop its own last handle): it is over once, with the last of handles, entries and runs.
 #[test]
 fn an_item_is_over_when_nobody_knows_it() {
     let new = ItemState::new();
@@ -67,7 +67,7 @@ fn an_item_is_over_when_nobody_knows_it() {
     assert_eq!(full.add_handle(), None);
 }
 
-/// spec: W2 (true: now pending; false: was pending already), W3 (queued again while it runs).
+/// spec: W2.1 (true: now pending; false: was pending already), W3 (queued again while it runs).
 #[test]
 fn queueing_an_item() {
     let table = [
@@ -113,7 +113,7 @@ fn queueing_an_item_elsewhere_notes_or_revives_its_cancelled_entries() {
     assert_eq!(popped.queue_by_ledger(to(C), false).1, Queue::Push);
 }
 
-/// spec: W3 (at most one worker executes it)
+/// spec: W3.1 (at most one worker executes it)
 #[test]
 fn popping_an_entry() {
     let table = [
@@ -145,7 +145,7 @@ fn an_item_that_met_itself_is_put_back_by_its_runner() {
     assert_eq!(running_and_pending().cancel().0.begin_by_ledger(A, false).1, Begin::Stale);
 }
 
-/// spec: F3 (true if it was pending)
+/// spec: F3.1 (true if it was pending)
 #[test]
 fn cancelling_an_item() {
     let table = [
@@ -190,7 +190,7 @@ fn armed() -> ItemState {
     idle().arm_by_ledger(false).0
 }
 
-/// spec: W5 (was it pending?), F3 (a disabled item is refused)
+/// spec: W5.1 (was it pending?), F3 (a disabled item is refused)
 #[test]
 fn arming_an_item() {
     let table = [
@@ -225,7 +225,7 @@ fn the_cancelled_entry_of_an_armed_item_does_not_run_it() {
     assert_eq!(armed().fire_by_ledger(to(B), false).1, Queue::Push);
 }
 
-/// spec: F3 (disable, enable)
+/// spec: F3.3 (disable, enable)
 #[test]
 fn a_disabled_item_is_not_pending_and_cannot_become_so() {
     for word in [idle(), pending(), armed(), met(), running()] {
@@ -242,7 +242,7 @@ fn a_disabled_item_is_not_pending_and_cannot_become_so() {
     assert!(forgotten.is_over(), "a disabled item need not be enabled to be freed");
 }
 
-/// spec: F2 (waits for the last queueing at call time; false if idle)
+/// spec: F2.1 (waits for the last queueing at call time; false if idle)
 #[test]
 fn the_last_queueing_is_the_pending_one_or_else_the_run() {
     let table = [
@@ -266,7 +266,7 @@ fn the_last_queueing_is_the_pending_one_or_else_the_run() {
     }
 }
 
-/// spec: Q4: in an ordered queue the place of a cancelled queueing stays empty, and is passed over first.
+/// spec: Q4.3: in an ordered queue the place of a cancelled queueing stays empty, and is passed over first.
 #[test]
 fn in_an_ordered_queue_a_cancelled_entry_is_not_revived() {
     let ordered = Target { shard: A, ordered: true };

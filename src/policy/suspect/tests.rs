@@ -194,7 +194,7 @@ fn a_clock_that_goes_back_is_another_threads() {
     }
 }
 
-/// spec: C2 (`may_block`: 1 ms)
+/// spec: C2.4 (`may_block`: 1 ms)
 #[test]
 fn who_may_block_is_given_a_millisecond() {
     let mut workers = [(0, running().enter_may_block())];
@@ -254,7 +254,7 @@ fn progress_is_a_new_item_or_another_worker() {
     assert!(progress(&[(2, running().end_item().0.begin_item(Phase::Running))]));
 }
 
-/// spec: S5 (also against those with higher numbers)
+/// spec: S5.3 (also against those with higher numbers)
 #[test]
 fn a_hog_is_paced_by_all_that_are_out_whatever_its_number() {
     let mut suspects = Suspects::default();

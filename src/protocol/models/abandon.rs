@@ -56,6 +56,7 @@ impl Pool {
     }
 }
 
+/// spec: E5.3
 #[test]
 fn nothing_stays_in_a_pool_that_was_abandoned() {
     check_all(|| {

@@ -70,6 +70,7 @@ impl Executor {
     }
 }
 
+/// spec: A5.1
 #[test]
 fn a_worker_begins_while_the_manager_goes_to_rest() {
     check_all(|| {

@@ -44,11 +44,13 @@ fn block_against_push(preemptions: usize, later: u64) {
     });
 }
 
+/// spec: C1.2
 #[test]
 fn a_blocked_worker_is_replaced() {
     block_against_push(2, 1);
 }
 
+/// spec: C3.3
 #[test]
 fn a_worker_that_returns_is_shed() {
     block_against_push(2, 2);

@@ -55,6 +55,8 @@ impl Queue {
 }
 
 /// An item in the gate that is looked at last puts another one into the first, which ends in its turn.
+///
+/// spec: F4.1
 #[test]
 fn an_item_puts_another_one_into_a_gate_that_was_looked_at() {
     check_all(|| {
@@ -79,6 +81,8 @@ fn an_item_puts_another_one_into_a_gate_that_was_looked_at() {
 }
 
 /// Nothing comes after the end: an issuer is let in and waited for, or refused.
+///
+/// spec: F4.3
 #[test]
 fn nothing_is_admitted_after_the_door_was_shut() {
     check(3, || {

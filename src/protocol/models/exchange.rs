@@ -146,6 +146,8 @@ impl Class {
 }
 
 /// The smallest meeting: one item comes, one sibling gets room.
+///
+/// spec: A3.1
 #[test]
 fn an_item_meets_a_sibling_that_gets_room() {
     check(2, || {
@@ -161,6 +163,8 @@ fn an_item_meets_a_sibling_that_gets_room() {
 }
 
 /// The bits are as an earlier item has left them: nobody has room, and something was too much.
+///
+/// spec: A3.1
 #[test]
 fn bits_that_were_set_and_cleared_before_hide_nothing() {
     check(3, || {
@@ -187,6 +191,8 @@ fn at_once<const N: usize>(class: &Arc<Class>, threads: [fn(&Class); N]) {
 }
 
 /// One item waits already, and its issuer relied on whoever gets room; now comes the next one.
+///
+/// spec: A3.1
 #[test]
 fn two_items_and_a_sibling_that_gets_room() {
     check(2, || {
@@ -198,6 +204,8 @@ fn two_items_and_a_sibling_that_gets_room() {
 }
 
 /// Two full pools, each with an item too much, and one sibling: whoever finds its room taken passes the item on.
+///
+/// spec: A3.1
 #[test]
 fn two_pools_and_two_siblings_with_room() {
     check(2, || {

@@ -248,18 +248,24 @@ fn keep_the_order(preemptions: usize, issuers: &'static [&'static [&'static [u64
 }
 
 /// Two issuers, of whom one may be late to count his item as listed: the slot that is handed to the other's takes it.
+///
+/// spec: Q4.1
 #[test]
 fn items_of_one_issuer_keep_their_order_beside_another() {
     keep_the_order(3, &[&[&[1], &[2]], &[&[3]]]);
 }
 
 /// The same with a batch.
+///
+/// spec: W8.4
 #[test]
 fn a_batch_beside_a_single_item_keeps_the_order() {
     keep_the_order(3, &[&[&[1, 2]], &[&[3]]]);
 }
 
 /// The batch stays behind a single item of its issuer.
+///
+/// spec: Q4.1
 #[test]
 fn a_batch_stays_behind_an_item_of_its_issuer() {
     keep_the_order(2, &[&[&[1], &[2, 4]], &[&[3]]]);

@@ -284,6 +284,8 @@ fn issue(model: &Arc<Model>, shard: usize, f: impl FnOnce(&Model) + 'static) -> 
 }
 
 /// Two issuers of one shard against the run: both are answered by a run that saw what they wrote.
+///
+/// spec: W4.1
 #[test]
 fn a_run_sees_what_was_written_before_any_queueing_that_it_answers() {
     check(3, || {
@@ -314,6 +316,8 @@ fn a_coalesced_queueing_is_answered() {
 }
 
 /// Queued again while it runs, popped by another worker, handed to the runner, put back.
+///
+/// spec: W3.1
 #[test]
 fn an_item_meets_itself() {
     check(3, || {
@@ -327,6 +331,7 @@ fn an_item_meets_itself() {
     });
 }
 
+/// spec: F3.1
 #[test]
 fn a_cancel_meets_the_beginning() {
     check_all(|| {

@@ -96,6 +96,8 @@ fn come_and_run(queue: &Queue) {
 }
 
 /// One is active, one is listed and one comes, while the limit is raised.
+///
+/// spec: F8.1
 #[test]
 fn the_limit_is_raised_while_items_come_and_complete() {
     check(2, || {
@@ -109,6 +111,8 @@ fn the_limit_is_raised_while_items_come_and_complete() {
 }
 
 /// What is listed while the gate is frozen starts when it thaws, whoever comes meanwhile.
+///
+/// spec: F7.1
 #[test]
 fn a_frozen_gate_thaws_while_items_come() {
     check(2, || {
@@ -122,6 +126,8 @@ fn a_frozen_gate_thaws_while_items_come() {
 }
 
 /// Two are active and the limit is lowered: the one that was listed runs in the slot that is left.
+///
+/// spec: F8.2
 #[test]
 fn the_limit_is_lowered_while_items_complete() {
     check(2, || {

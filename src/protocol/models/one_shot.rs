@@ -90,6 +90,7 @@ fn against_a_worker(handle: impl Fn(&Shared) + Send + Sync + 'static) {
     });
 }
 
+/// spec: W4.2
 #[test]
 fn a_joiner_gets_the_result() {
     against_a_worker(join);
@@ -102,6 +103,7 @@ fn a_handle_goes_away() {
     });
 }
 
+/// spec: W1.3
 #[test]
 fn a_handle_cancels_or_joins() {
     against_a_worker(|cell| {

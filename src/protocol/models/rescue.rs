@@ -104,7 +104,7 @@ impl Pool {
     }
 }
 
-/// spec: P2 (nothing is left behind without anybody)
+/// spec: P2.8 (nothing is left behind without anybody)
 #[test]
 fn a_push_meets_a_rescuer_that_leaves() {
     check_all(|| {
@@ -182,6 +182,8 @@ fn two_pushes_meet_the_deadline_of_a_call() {
 
 /// The manager moves an item from the worklist to the sideline while the only worker, which finds neither list filled,
 /// goes idle.
+///
+/// spec: P2.8
 #[test]
 fn an_item_on_its_way_to_the_sideline_is_seen() {
     check_all(|| {

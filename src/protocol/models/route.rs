@@ -154,11 +154,13 @@ fn what_comes_late_stays_ahead(look: Look) {
     });
 }
 
+/// spec: A4.6
 #[test]
 fn who_looks_at_the_route_notices_that_it_came_late() {
     what_comes_late_stays_ahead(Look::AtTheRoute);
 }
 
+/// spec: A4.6
 #[test]
 fn who_looks_at_the_pool_notices_that_it_came_late() {
     what_comes_late_stays_ahead(Look::AtThePool);
@@ -191,6 +193,8 @@ fn what_lies_in_the_former_pool_is_marked_though_the_route_is_plugged() {
 }
 
 /// An entry lies in the former pool, so the route is plugged; the marker is popped while the issuer submits.
+///
+/// spec: A4.6
 #[test]
 fn what_was_held_is_ahead_of_what_finds_the_route_open() {
     check(3, || {

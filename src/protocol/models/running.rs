@@ -118,6 +118,8 @@ fn a_pool_without_a_target_starts_every_item() {
 
 /// One worker runs and does not come back; for the item that is pushed there is room only by the new target. The issuer
 /// sees that, or who has raised it sees the item.
+///
+/// spec: A5.4
 #[test]
 fn a_push_meets_a_target_that_is_raised() {
     check(3, || {
@@ -136,6 +138,8 @@ fn a_push_meets_a_target_that_is_raised() {
 }
 
 /// One worker too many is shed between two items, while another item comes.
+///
+/// spec: A5.4
 #[test]
 fn a_push_meets_a_target_that_is_lowered() {
     check(1, || {

@@ -42,6 +42,7 @@ fn open() -> Shared {
     Arc::new(Owned::new(Scope { cell: ScopeCell::new(), borrowed: [Data::new(0), Data::new(0)] }))
 }
 
+/// spec: W7.1
 #[test]
 fn the_waiter_sees_what_all_items_did() {
     check(4, || {
@@ -60,6 +61,7 @@ fn the_waiter_sees_what_all_items_did() {
     });
 }
 
+/// spec: W7.1
 #[test]
 fn an_item_spawns_another_one_while_the_body_ends() {
     check(4, || {

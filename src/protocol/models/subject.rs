@@ -24,7 +24,7 @@ fn begin(word: &WorkerCell, subject: &SubjectCell<u64>, sequence: u64) {
     word.begin_item(Phase::Running);
 }
 
-/// spec: S3
+/// spec: S3.2
 #[test]
 fn what_is_found_belongs_to_the_item_that_was_seen() {
     check_all(|| {

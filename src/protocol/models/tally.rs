@@ -14,7 +14,7 @@ use loom::thread;
 use super::{check, check_all};
 use crate::protocol::tally::{Account, ReadingCell, Start, Tally, TallyCell};
 
-/// spec: O1 (started − completed = in flight)
+/// spec: O1.1 (started − completed = in flight)
 #[test]
 fn an_end_is_never_seen_without_its_beginning() {
     check(3, || {
@@ -74,7 +74,7 @@ fn what_is_settled_is_counted_once() {
     });
 }
 
-/// spec: O1 (CPU time): the thread has used 5, of which nothing was in a cell before.
+/// spec: O1.4 (CPU time): the thread has used 5, of which nothing was in a cell before.
 #[test]
 fn cpu_time_is_in_a_cell_or_added() {
     check_all(|| {

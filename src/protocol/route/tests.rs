@@ -28,7 +28,7 @@ fn who_pushes_to_a_pool_to_which_the_route_has_come_back_plugged_comes_late() {
     assert_eq!(route.open(), Some(&raw const pools[1]));
 }
 
-/// spec: A4: who comes late plugs a route that is open, and something may lie in the pool that it leads to.
+/// spec: A4.3: who comes late plugs a route that is open, and something may lie in the pool that it leads to.
 #[test]
 fn what_lies_in_a_pool_is_marked_though_the_route_is_plugged_by_who_came_late() {
     let pools = [0_u64, 1, 2].map(|name| (name, Rc::new(())));
@@ -193,7 +193,7 @@ impl Model {
 }
 
 proptest! {
-    /// spec: A4: whatever comes between, what an issuer queues runs in its order, and nothing lies in a pool that is
+    /// spec: A4.3: whatever comes between, what an issuer queues runs in its order, and nothing lies in a pool that is
     /// closed, but what its issuer has not looked after yet.
     #[test]
     fn everything_runs_in_the_order_of_its_issuer(steps in prop::collection::vec(step(), 0..120)) {

@@ -123,7 +123,7 @@ mod tests {
         thread::spawn("affinity".to_owned(), None, test).unwrap().join().unwrap();
     }
 
-    /// spec: E2
+    /// spec: E2.1
     #[test]
     fn a_pinned_thread_runs_there_and_the_process_keeps_its_cpus() {
         in_a_thread(|| {

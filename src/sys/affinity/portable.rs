@@ -52,7 +52,7 @@ pub(crate) fn pin_to_set(_cpus: &CpuSet) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// spec: X1
+    /// spec: X1.1
     #[test]
     fn there_are_cpus_but_no_pinning() {
         let cpus = process_cpus().unwrap();

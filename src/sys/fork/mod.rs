@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    /// spec: X2 (one lock-free word decides)
+    /// spec: X2.4 (one lock-free word decides)
     #[cfg(target_os = "linux")]
     #[test]
     fn a_child_is_told_from_all_of_its_ancestors() {
@@ -166,7 +166,7 @@ mod tests {
         assert!(!parent.is_forked());
     }
 
-    /// spec: X2: both kinds of words keep the contract.
+    /// spec: X2.4: both kinds of words keep the contract.
     #[cfg(all(target_os = "linux", not(cmwq_portable)))]
     #[test]
     fn words_are_empty_in_a_child() {
@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    /// spec: X2 (a new default can be had)
+    /// spec: X2.3 (a new default can be had)
     #[cfg(target_os = "linux")]
     #[test]
     fn what_a_process_has_one_of_is_made_anew_in_a_child() {

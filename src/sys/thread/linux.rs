@@ -135,7 +135,7 @@ mod tests {
         u64::from_str_radix(line.trim(), 16).unwrap()
     }
 
-    /// spec: E2
+    /// spec: E2.8
     #[test]
     fn a_thread_blocks_signals_and_its_creator_does_not() {
         let before = blocked_signals();
@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    /// spec: E4
+    /// spec: E4.2
     #[test]
     fn a_nice_level_is_of_one_thread() {
         let before = current_nice().unwrap();

@@ -32,7 +32,7 @@ pub(crate) fn process_nice() -> io::Result<i32> {
 mod tests {
     use super::*;
 
-    /// spec: X1
+    /// spec: X1.1
     #[test]
     fn it_keeps_the_contract() {
         assert!(SignalsBlocked::new().is_ok());

@@ -44,7 +44,7 @@ const DESCRIBED: [(&str, &str, &str, &str); 20] = [
     ("[numa] pack:1 [numa] group:2 [numa] [numa] core:2 pu:1", "0 1 2 3", "0-1 2-3", "0-1 2-3"),
 ];
 
-/// spec: A1, A6: with and without hwloc.
+/// spec: A1.1, A1.4, A6.1: with and without hwloc.
 #[test]
 fn groups_are_those_of_the_description() {
     for (description, smt, cache, numa) in DESCRIBED {
@@ -74,6 +74,8 @@ fn a_bad_description_is_an_error_that_says_what_is_right() {
 }
 
 /// The columns: description, and a part of what is said about it.
+///
+/// spec: A6.1
 #[test]
 fn a_malformed_description_is_told_what_is_wrong_where() {
     for (description, said) in [
@@ -111,7 +113,7 @@ fn a_malformed_description_is_told_what_is_wrong_where() {
     }
 }
 
-/// spec: A6: without hwloc, XML is told where it can be read.
+/// spec: A6.2: without hwloc, XML is told where it can be read.
 #[cfg(not(feature = "hwloc"))]
 #[test]
 fn without_hwloc_xml_is_an_error_that_names_the_feature() {
@@ -123,7 +125,7 @@ fn without_hwloc_xml_is_an_error_that_names_the_feature() {
     );
 }
 
-/// spec: E2
+/// spec: E2.2
 #[test]
 fn this_machine_has_every_cpu_of_the_process() {
     let topology = load(&TopologySource::Probe).unwrap();

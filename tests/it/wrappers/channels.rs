@@ -10,7 +10,7 @@ use cmwq::blocking::channel::{
 use super::{keeps_the_next_waiting, waits_for_the_next};
 use crate::support::{SOON, time_limit};
 
-/// spec: C7: every way to receive from an empty channel.
+/// spec: C7.4: every way to receive from an empty channel.
 #[test]
 fn receiving_lets_another_item_start() {
     let _limit = time_limit();
@@ -42,7 +42,7 @@ fn receiving_lets_another_item_start() {
     }
 }
 
-/// spec: C7: every way to send to a full channel.
+/// spec: C7.4: every way to send to a full channel.
 #[test]
 fn sending_lets_another_item_start() {
     let _limit = time_limit();
@@ -74,7 +74,7 @@ fn sending_lets_another_item_start() {
     }
 }
 
-/// spec: C7: no guard where nobody has to wait.
+/// spec: C7.4: no guard where nobody has to wait.
 #[test]
 fn what_needs_no_wait_enters_no_guard() {
     let _limit = time_limit();
@@ -100,7 +100,7 @@ fn what_needs_no_wait_enters_no_guard() {
     });
 }
 
-/// spec: C7: timeouts and disconnects are told, with the message, inside of items and outside.
+/// spec: C7.4: timeouts and disconnects are told, with the message, inside of items and outside.
 #[test]
 fn timeouts_and_disconnects_are_told() {
     let _limit = time_limit();

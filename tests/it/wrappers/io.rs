@@ -17,7 +17,7 @@ pub(super) fn pipe() -> (OwnedFd, UnixStream) {
     (read.into(), write)
 }
 
-/// spec: C7: reads.
+/// spec: C7.5: reads.
 #[test]
 fn reading_lets_another_item_start() {
     let _limit = time_limit();
@@ -60,7 +60,7 @@ fn reading_lets_another_item_start() {
     }
 }
 
-/// spec: C7: writes.
+/// spec: C7.5: writes.
 #[test]
 fn writing_lets_another_item_start() {
     const MUCH: usize = 4 << 20; // more than a socket holds
@@ -78,7 +78,7 @@ fn writing_lets_another_item_start() {
     assert!(receive.recv().unwrap().iter().all(|byte| *byte == 7));
 }
 
-/// spec: C7: anything else that the inner value does.
+/// spec: C7.5: anything else that the inner value does.
 #[test]
 fn accepting_a_connection_lets_another_item_start() {
     let _limit = time_limit();
@@ -172,7 +172,7 @@ impl Seek for Probe {
     }
 }
 
-/// spec: C7: every call goes to the same call of the inner value, under a guard, but for what touches memory alone.
+/// spec: C7.5: every call goes to the same call of the inner value, under a guard, but for what touches memory alone.
 #[test]
 fn each_call_goes_through_under_a_guard() {
     let _limit = time_limit();
@@ -213,7 +213,7 @@ fn each_call_goes_through_under_a_guard() {
     assert_eq!(names.join(" "), expected);
 }
 
-/// spec: C7: outside of items, and errors.
+/// spec: C7.5: outside of items, and errors.
 #[test]
 fn reading_and_writing_anywhere() {
     let mut empty = Blocking::new(io::empty());

@@ -41,7 +41,7 @@ fn soon() -> Instant {
     Instant::now() + SOON
 }
 
-/// spec: C7: every way to wait for a mutex.
+/// spec: C7.2: every way to wait for a mutex.
 #[test]
 fn a_contended_mutex_lets_another_item_start() {
     let _limit = time_limit();
@@ -68,7 +68,7 @@ fn a_contended_mutex_lets_another_item_start() {
     }
 }
 
-/// spec: C7: every way to wait for a lock of readers and writers.
+/// spec: C7.2: every way to wait for a lock of readers and writers.
 #[test]
 fn a_contended_rwlock_lets_another_item_start() {
     let _limit = time_limit();
@@ -111,7 +111,7 @@ fn a_contended_rwlock_lets_another_item_start() {
     }
 }
 
-/// spec: C7: every way to wait for a notification.
+/// spec: C7.3: every way to wait for a notification.
 #[test]
 fn waiting_for_a_notification_lets_another_item_start() {
     let _limit = time_limit();
@@ -163,7 +163,7 @@ fn waiting_for_a_notification_lets_another_item_start() {
     }
 }
 
-/// spec: C7 (guard only when contended).
+/// spec: C7.2 (guard only when contended).
 #[test]
 fn an_uncontended_lock_enters_no_guard() {
     let _limit = time_limit();
@@ -204,7 +204,7 @@ fn an_uncontended_lock_enters_no_guard() {
     });
 }
 
-/// spec: C7: time is over, inside of items and outside.
+/// spec: C7.2: time is over, inside of items and outside.
 #[test]
 fn timeouts_are_told() {
     let _limit = time_limit();
@@ -243,7 +243,7 @@ fn timeouts_are_told() {
     waits_for_the_next(check, || ());
 }
 
-/// spec: C7: one condition variable goes with one mutex at a time; another one is refused, and stays whole.
+/// spec: C7.3: one condition variable goes with one mutex at a time; another one is refused, and stays whole.
 #[test]
 fn a_condition_variable_refuses_a_second_mutex() {
     let _limit = time_limit();
@@ -265,7 +265,7 @@ fn a_condition_variable_refuses_a_second_mutex() {
     );
 }
 
-/// spec: C7: a panic unlocks, and poisons nothing.
+/// spec: C7.2: a panic unlocks, and poisons nothing.
 #[test]
 fn a_panic_poisons_nothing() {
     let _limit = time_limit();
@@ -291,7 +291,7 @@ fn a_panic_poisons_nothing() {
 /// Two numbers that differ while a writer is inside.
 type Pair = (usize, usize);
 
-/// spec: C7: a lock excludes, on workers and on other threads alike.
+/// spec: C7.2: a lock excludes, on workers and on other threads alike.
 #[test]
 fn locks_exclude() {
     let _limit = time_limit();
@@ -341,7 +341,7 @@ fn locks_exclude() {
     assert_eq!(shared.1.read().1, shared.2.load(Ordering::SeqCst));
 }
 
-/// spec: C7: many wait for one notification, which moves them from the condition to the mutex.
+/// spec: C7.3: many wait for one notification, which moves them from the condition to the mutex.
 #[test]
 fn all_who_wait_are_woken() {
     let _limit = time_limit();

@@ -74,6 +74,7 @@ fn names(model: &Model) -> Vec<String> {
     model.queues().into_iter().map(|row| format!("{}#{}", row.name, row.number)).collect()
 }
 
+/// spec: O5.11
 #[test]
 fn each_page_has_its_frame() {
     let mut model = model();
@@ -87,6 +88,7 @@ fn each_page_has_its_frame() {
     assert_frame("help", &frame(&model, 80, 24));
 }
 
+/// spec: O5.11
 #[test]
 fn details_show_attributes_shards_and_histograms() {
     let mut model = model();

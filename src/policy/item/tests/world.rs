@@ -451,7 +451,7 @@ fn cases() -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// spec: W2, W3, W5, F2, F3, Q4. Against a plain model, in virtual time: at most one run at a time; a queueing that
+    /// spec: W2, W3.1, W5.2, F2, F3, Q4. Against a plain model, in virtual time: at most one run at a time; a queueing that
     /// was accepted and not taken back leads to exactly one run, in the shard it was queued to; one that was taken back
     /// to none; whoever waits is told when that has ended and not before; every entry is completed once; nothing is left
     /// behind.

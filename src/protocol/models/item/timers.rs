@@ -5,7 +5,7 @@
 
 use super::*;
 
-/// spec: W5 (cancel races with firing without loss or double run)
+/// spec: W5.2 (cancel races with firing without loss or double run)
 #[test]
 fn a_timer_fires_while_it_is_taken_back() {
     check_all(|| {
@@ -18,7 +18,7 @@ fn a_timer_fires_while_it_is_taken_back() {
     });
 }
 
-/// spec: W5 (mod_delayed races with firing): the timer is moved, and the first one may be due already.
+/// spec: W5.2 (mod_delayed races with firing): the timer is moved, and the first one may be due already.
 #[test]
 fn a_timer_fires_while_it_is_moved() {
     check(3, || {
@@ -49,7 +49,7 @@ fn a_timer_that_was_moved_does_not_fire() {
     });
 }
 
-/// spec: W5: what is queued already, and perhaps just begins, is moved to later.
+/// spec: W5.2: what is queued already, and perhaps just begins, is moved to later.
 #[test]
 fn an_item_is_moved_to_later_while_it_begins() {
     check(3, || {

@@ -5,7 +5,7 @@
 
 use super::*;
 
-/// spec: F3 (cancel_sync waits for the running one and keeps requeues out): afterwards it neither runs nor is pending,
+/// spec: F3.2 (cancel_sync waits for the running one and keeps requeues out): afterwards it neither runs nor is pending,
 /// though its run queues it again.
 #[test]
 fn a_cancel_waits_for_a_run_that_queues_the_item_again() {
@@ -20,7 +20,7 @@ fn a_cancel_waits_for_a_run_that_queues_the_item_again() {
     });
 }
 
-/// spec: F2 (waits for the last queueing at call time): the run that it waited for is seen; what that run queues again
+/// spec: F2.1 (waits for the last queueing at call time): the run that it waited for is seen; what that run queues again
 /// is not waited for, and not even run here.
 #[test]
 fn a_flush_sees_the_run_and_not_the_next_one() {
@@ -37,7 +37,7 @@ fn a_flush_sees_the_run_and_not_the_next_one() {
     });
 }
 
-/// spec: F2: with one run under way and one queueing pending, the flush is over when the second one ends.
+/// spec: F2.1: with one run under way and one queueing pending, the flush is over when the second one ends.
 #[test]
 fn a_flush_follows_the_queueing_that_is_pending() {
     check(3, || {
@@ -60,7 +60,7 @@ fn a_flush_follows_the_queueing_that_is_pending() {
     });
 }
 
-/// spec: F2, F3: a flush of a queueing that is taken back does not wait for ever.
+/// spec: F2.1, F3: a flush of a queueing that is taken back does not wait for ever.
 #[test]
 fn a_flush_ends_when_the_queueing_is_taken_back() {
     check(3, || {
@@ -73,7 +73,7 @@ fn a_flush_ends_when_the_queueing_is_taken_back() {
     });
 }
 
-/// spec: F2 (flush of an armed item): the timer is fired by the flusher, or by the manager just now.
+/// spec: F2 (flush of an armed item), W5.4: the timer is fired by the flusher, or by the manager just now.
 #[test]
 fn a_flush_fires_what_is_armed() {
     check(3, || {
@@ -94,7 +94,7 @@ fn a_flush_fires_what_is_armed() {
     });
 }
 
-/// spec: Q4 (in queueing order): a cancelled item that is queued again has two entries, and is run by the later one.
+/// spec: Q4.3 (in queueing order): a cancelled item that is queued again has two entries, and is run by the later one.
 #[test]
 fn in_an_ordered_queue_a_cancelled_place_is_not_taken_again() {
     check(4, || {
@@ -108,7 +108,7 @@ fn in_an_ordered_queue_a_cancelled_place_is_not_taken_again() {
     });
 }
 
-/// spec: Q4: the first of two entries comes to nothing, whatever happens meanwhile.
+/// spec: Q4.3: the first of two entries comes to nothing, whatever happens meanwhile.
 #[test]
 fn in_an_ordered_queue_the_oldest_entry_is_the_cancelled_one() {
     check(3, || {

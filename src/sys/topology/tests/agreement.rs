@@ -13,7 +13,7 @@ fn by_hand(description: &str) -> Topology {
     checked(&TopologySource::Probe, synthetic::read(description).map_err(Into::into)).unwrap()
 }
 
-/// spec: A6
+/// spec: A6.3
 #[cfg(target_os = "linux")]
 #[test]
 fn hwloc_and_linux_tell_the_same_of_this_machine() {
@@ -21,7 +21,7 @@ fn hwloc_and_linux_tell_the_same_of_this_machine() {
     assert_eq!(checked(&TopologySource::Probe, Ok(by_linux)).unwrap(), by_hwloc(&TopologySource::Probe));
 }
 
-/// spec: A6, E2 (XML)
+/// spec: A6.3, E2.2 (XML)
 #[test]
 fn xml_tells_the_same_as_the_description_that_it_came_from() {
     for (description, ..) in DESCRIBED {
@@ -90,7 +90,7 @@ fn indexes(total: usize, seed: u64) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// spec: A6
+    /// spec: A6.3
     #[test]
     fn hwloc_and_the_small_reader_tell_the_same_of_a_description(description in descriptions()) {
         let source = TopologySource::Synthetic(description.clone());

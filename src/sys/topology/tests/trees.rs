@@ -221,7 +221,7 @@ const MACHINES: [(&str, &str, &str, &str, &str); 15] = [
     ),
 ];
 
-/// spec: A1, A6. The columns: name, what is shared, then the pods of scopes smt, cache and numa.
+/// spec: A1.4, A6.1. The columns: name, what is shared, then the pods of scopes smt, cache and numa.
 #[test]
 fn groups_are_those_of_the_tree() {
     for (name, lines, smt, cache, numa) in MACHINES {
@@ -233,7 +233,7 @@ fn groups_are_those_of_the_tree() {
     }
 }
 
-/// spec: A6: 1100 CPUs, every third number, of which the last 32 tell about pairs of threads and two caches.
+/// spec: A6.1: 1100 CPUs, every third number, of which the last 32 tell about pairs of threads and two caches.
 #[test]
 fn more_than_a_thousand_cpus_with_gaps_are_all_read() {
     let cpus = |from: usize, to: usize| (from..to).map(|cpu| cpu * 3).collect::<CpuSet>();
@@ -248,7 +248,7 @@ fn more_than_a_thousand_cpus_with_gaps_are_all_read() {
     assert_eq!(all_of(&topology), all);
 }
 
-/// spec: A6: what is hidden is taken to be plain.
+/// spec: A6.1: what is hidden is taken to be plain.
 #[test]
 fn a_tree_that_tells_little_is_a_plain_machine() {
     let tree = Tree::new("bare", "online 0-3");
@@ -259,7 +259,7 @@ fn a_tree_that_tells_little_is_a_plain_machine() {
     assert!(error.contains("cpu/online: `x` is no CPU number"), "{error}");
 }
 
-/// spec: A6: hwloc reads another root than this machine's if the environment says so, hence the child.
+/// spec: A6.3: hwloc reads another root than this machine's if the environment says so, hence the child.
 #[cfg(feature = "hwloc")]
 #[test]
 fn hwloc_tells_the_same_of_every_tree() {

@@ -1,0 +1,120 @@
+//! What the crate promises of its packages and documents.
+
+use std::fs;
+
+use super::{root, sources_of};
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The lines of a table of a manifest.
+fn table_of<'a>(manifest: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
+    let head = format!("[{name}]");
+    let lines = manifest.lines().skip_while(move |line| *line != head).skip(1);
+    lines.take_while(|line| !line.starts_with('[')).filter(|line| !line.starts_with('#') && !line.is_empty())
+}
+
+/// The names before the equals signs.
+fn names_of(manifest: &str, table: &str) -> Vec<String> {
+    table_of(manifest, table).filter_map(|line| Some(line.split_once(" = ")?.0.to_owned())).collect()
+}
+
+/// spec: D.1: each one that the contract lists is on the front page.
+#[test]
+fn departures_from_the_kernel_are_documented() {
+    let page = read("src/lib.rs");
+    let begin = page.find("//! # Departures from the kernel").expect("there is such a section");
+    let section = &page[begin + 5..];
+    let section = &section[..section.find("//! # ").expect("it ends")];
+    for departure in [
+        "typed errors",
+        "cancels those that are armed",
+        "survive",
+        "`enable`](Work::enable) too many is an error",
+        "Managed queues",
+        "conserve work",
+        "RCU work",
+        "pinned thread for each CPU and priority",
+    ] {
+        assert!(section.contains(departure), "{departure:?} is not there");
+    }
+}
+
+/// spec: X4.1: what `Cargo.toml` says is what the front page says, and what the CI builds with.
+#[test]
+fn the_minimum_rust_version_is_stated_and_built_with() {
+    let manifest = read("Cargo.toml");
+    let version = table_of(&manifest, "package").find_map(|line| line.strip_prefix("rust-version = "));
+    let version = version.expect("it is stated").trim_matches('"');
+    assert!(read("src/lib.rs").contains(&format!("minimum supported Rust version is {version}.")));
+    assert!(read(".github/workflows/ci.yml").contains(&format!("cargo +{version} build --lib\n")));
+}
+
+/// spec: X4.2: whatever is not optional is named by what is shipped.
+#[test]
+fn a_default_build_uses_each_of_its_dependencies() {
+    let manifest = read("Cargo.toml");
+    let sources = sources_of("src");
+    for line in table_of(&manifest, "dependencies").filter(|line| !line.contains("optional = true")) {
+        let name = line.split_once(" = ").expect("a dependency").0.replace('-', "_");
+        let is_used = sources.iter().any(|source| source.text.contains(&format!("{name}::")));
+        assert!(is_used, "{name} is not used");
+    }
+}
+
+/// spec: X4.3: `make check` has each feature built by itself, none, and all of them.
+#[test]
+fn every_feature_is_built_by_itself() {
+    let makefile = read("Makefile");
+    let built = makefile.lines().find_map(|line| line.strip_prefix("FEATURES = ")).expect("a list");
+    let mut built: Vec<&str> = built.split(' ').collect();
+    let features = names_of(&read("Cargo.toml"), "features");
+    // That one is what the default build adds to none.
+    let mut features: Vec<&str> =
+        features.iter().map(String::as_str).filter(|name| !["default", "hwloc"].contains(name)).collect();
+    built.sort_unstable();
+    features.sort_unstable();
+    assert_eq!(built, features);
+    for options in
+        ["$(EVERYTHING) --all-targets", "--no-default-features --features $$feature", "clippy --all-targets"]
+    {
+        assert!(makefile.contains(options), "{options}");
+    }
+}
+
+/// The tables of a page: where each begins, its lines, and the text up to the next empty line after it.
+fn tables_of(page: &str) -> Vec<(usize, Vec<&str>, String)> {
+    let lines: Vec<&str> = page.lines().collect();
+    let begins = (0..lines.len()).filter(|at| lines[*at].starts_with('|'));
+    let begins = begins.filter(|at| *at == 0 || !lines[at - 1].starts_with('|'));
+    let table = |at: usize| {
+        let rows: Vec<&str> = lines[at..].iter().copied().take_while(|line| line.starts_with('|')).collect();
+        let below = lines[at + rows.len()..].iter().skip(1).take_while(|line| !line.is_empty());
+        (at + 1, rows, below.copied().collect::<Vec<_>>().join(" "))
+    };
+    begins.map(table).collect()
+}
+
+/// Is something in these rows that has been measured?
+fn has_figures(rows: &[&str]) -> bool {
+    let units = [" ns ", " \u{b5}s ", " ms ", " s ", " % ", " %,", " %)", " million/s"];
+    let numbered = |text: &str, unit: &str| {
+        text.match_indices(unit).any(|(at, _)| text[..at].ends_with(|c: char| c.is_ascii_digit()))
+    };
+    rows.iter().any(|row| units.iter().any(|unit| numbered(row, unit)))
+}
+
+/// The gate looks at these words, and tells when the figures are old.
+#[test]
+fn published_figures_say_of_which_commit_they_are_and_by_which_command() {
+    let page = read("README.md");
+    let tables: Vec<_> = tables_of(&page).into_iter().filter(|(_, rows, _)| has_figures(rows)).collect();
+    assert!(tables.len() >= 5, "{tables:?}");
+    for (line, _, below) in tables {
+        let said = below.strip_prefix("Measured at ").or_else(|| below.strip_prefix("Simulated at "));
+        let commit = said.and_then(|said| said.split_once(" by `")).map(|(commit, _)| commit);
+        let is_commit = |text: &str| text.len() >= 7 && text.chars().all(|c| c.is_ascii_hexdigit());
+        assert!(commit.is_some_and(is_commit), "README.md:{line}: below it is {below:?}");
+    }
+}

@@ -1,0 +1,253 @@
+//! What proves what: `tests/SPEC.md` is `tests/contract.md` with the tests of each clause, which name it in their comments.
+//!
+//! `spec: F1.2` in a test's comment is the second clause of row F1, `spec: F1` the row as a whole; several are separated by
+//! commas, and each may have a remark in parentheses. `make spec` writes the table anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use super::{Source, exists, named_tests, root, sources_of};
+
+/// The rows of the contract: a letter, and the numbers that go with it.
+const ROWS: &[(&str, std::ops::RangeInclusive<u32>)] = &[
+    ("E", 1..=5),
+    ("Q", 1..=6),
+    ("W", 1..=10),
+    ("C", 1..=8),
+    ("F", 0..=8),
+    ("A", 1..=6),
+    ("P", 1..=3),
+    ("S", 1..=5),
+    ("O", 1..=5),
+    ("X", 1..=4),
+    ("I", 1..=5),
+    ("B", 1..=4),
+    ("T", 1..=3),
+];
+
+/// Departures from the kernel: a row without a number.
+const DEPARTURES: &str = "D";
+
+/// The head of the contract's table, and of the one with tests.
+const HEADS: [&str; 2] =
+    ["| clause | what is promised |\n|---|---|\n", "| clause | what is promised | tests |\n|---|---|---|\n"];
+
+/// What the text of a clause begins with that nothing proves yet.
+const NOT_YET: &str = "*not yet*";
+
+/// The tests of each clause or row.
+type Proofs = BTreeMap<String, BTreeSet<String>>;
+
+fn rows() -> BTreeSet<String> {
+    let of_letter = |(letter, numbers): &(&str, std::ops::RangeInclusive<u32>)| {
+        numbers.clone().map(|number| format!("{letter}{number}")).collect::<Vec<_>>()
+    };
+    ROWS.iter().flat_map(of_letter).chain([DEPARTURES.to_owned()]).collect()
+}
+
+/// The row of a clause, `F1` of `F1.2`.
+fn row_of(clause: &str) -> &str {
+    clause.split('.').next().unwrap_or(clause)
+}
+
+/// Sorts by letter as the contract does, then by number.
+fn place(clause: &str) -> (usize, u32, u32) {
+    let (row, number) = clause.split_once('.').unwrap_or((clause, "0"));
+    let (letter, of_letter) = row.split_at(1);
+    let letter = ROWS.iter().position(|(known, _)| *known == letter).unwrap_or(ROWS.len());
+    (letter, of_letter.parse().unwrap_or(0), number.parse().unwrap_or(u32::MAX))
+}
+
+/// The clauses and rows that a comment names.
+fn named_in(comment: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, mark) in comment.match_indices("spec: ") {
+        let mut rest = &comment[at + mark.len()..];
+        loop {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
+            let name = rest[..end].trim_end_matches('.');
+            if !rows().contains(row_of(name)) {
+                break;
+            }
+            found.push(name.to_owned());
+            rest = after_remark(&rest[name.len()..]);
+            match rest.strip_prefix(", ") {
+                Some(next) => rest = next,
+                None => break,
+            }
+        }
+    }
+    found
+}
+
+/// What comes after a remark in parentheses, if there is one.
+fn after_remark(text: &str) -> &str {
+    let mut depth = 0;
+    let Some(remark) = text.strip_prefix(" (") else { return text };
+    let end = remark.char_indices().find(|(_, c)| {
+        depth += i32::from(*c == '(') - i32::from(*c == ')');
+        depth < 0
+    });
+    end.map_or("", |(end, _)| &remark[end + 1..])
+}
+
+/// The module of a file, as tests are named by it: `it::flush` of `tests/it/flush.rs`, `policy::crew` of `src/policy/crew.rs`,
+/// `cmwqctl::cli` of `cmwqctl/tests/cli.rs`.
+fn module_of(path: &str) -> String {
+    let (package, path) = path.strip_prefix("cmwqctl/").map_or(("", path), |path| ("cmwqctl/", path));
+    let path = path.trim_start_matches("src/").trim_start_matches("tests/").trim_end_matches(".rs");
+    let path = path.trim_end_matches("/mod").trim_end_matches("/main");
+    format!("{package}{path}").replace('/', "::")
+}
+
+/// Functions of a source with the comments above them. A function is in those modules of its file that are indented less.
+fn commented(source: &Source) -> Vec<(String, String)> {
+    let (mut modules, mut found): (Vec<(usize, String)>, Vec<_>) = (Vec::new(), Vec::new());
+    let mut comment = String::new();
+    for line in source.text.lines() {
+        let code = line.trim_start();
+        let depth = line.len() - code.len();
+        let words: Vec<&str> = code.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        if let Some(text) = code.strip_prefix("///") {
+            comment.push_str(text);
+        } else if let Some(at) =
+            words.iter().position(|word| *word == "fn").filter(|_| !code.starts_with("//"))
+        {
+            modules.retain(|(of_module, _)| *of_module < depth);
+            let names = modules.iter().map(|(_, name)| name.as_str()).chain(words.get(at + 1).copied());
+            let path = names.fold(module_of(&source.path), |path, name| format!("{path}::{name}"));
+            found.push((path, std::mem::take(&mut comment)));
+        } else if code.ends_with('{') && words.contains(&"mod") {
+            modules.retain(|(of_module, _)| *of_module < depth);
+            let at = words.iter().position(|word| *word == "mod").unwrap_or(0);
+            modules.push((depth, words.get(at + 1).copied().unwrap_or_default().to_owned()));
+            comment.clear();
+        } else if !code.starts_with("#[") && !code.starts_with("//") {
+            comment.clear();
+        }
+    }
+    found
+}
+
+fn proofs() -> Proofs {
+    let mut proofs = Proofs::new();
+    for source in ["src", "tests", "cmwqctl"].into_iter().flat_map(sources_of) {
+        for (test, comment) in commented(&source) {
+            for clause in named_in(&comment) {
+                proofs.entry(clause).or_default().insert(test.clone());
+            }
+        }
+    }
+    proofs
+}
+
+/// A line of the contract's table: its clause and its words.
+fn clause_of(line: &str) -> Option<(&str, &str)> {
+    let (clause, words) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
+    rows().contains(row_of(clause)).then_some((clause, words))
+}
+
+/// The table with its tests, and what is wrong with it.
+fn joined(contract: &str, proofs: &Proofs) -> (String, Vec<String>) {
+    let (mut table, mut wrong) = (String::new(), Vec::new());
+    let clauses: Vec<(&str, &str)> = contract.lines().filter_map(clause_of).collect();
+    for line in contract.lines() {
+        let Some((clause, words)) = clause_of(line) else {
+            table.push_str(&format!("{line}\n"));
+            continue;
+        };
+        let tests = proofs.get(clause);
+        match (words.starts_with(NOT_YET), tests) {
+            (true, Some(_)) => wrong.push(format!("{clause} is proven, and called {NOT_YET}")),
+            (false, None) => wrong.push(format!("no test says `spec: {clause}` ({words})")),
+            _ => {}
+        }
+        table.push_str(&line_of(clause, words, tests));
+        // Behind the last clause of its row.
+        let row = row_of(clause);
+        if clauses.iter().rfind(|(other, _)| row_of(other) == row).is_some_and(|(last, _)| *last == clause) {
+            let whole = proofs.get(row).filter(|_| row != clause);
+            table.push_str(&whole.map_or(String::new(), |tests| line_of(row, "the row", Some(tests))));
+        }
+    }
+    let places: Vec<_> = clauses.iter().map(|(clause, _)| place(clause)).collect();
+    if !places.is_sorted_by(|one, next| one < next) {
+        wrong.push("the clauses are not in order, or two have one number".into());
+    }
+    let listed: BTreeSet<&str> = clauses.iter().map(|(clause, _)| row_of(clause)).collect();
+    wrong.extend(
+        rows().iter().filter(|row| !listed.contains(row.as_str())).map(|row| format!("{row} is not there")),
+    );
+    let known: BTreeSet<&str> = clauses.iter().map(|(clause, _)| *clause).collect();
+    for (clause, tests) in
+        proofs.iter().filter(|(clause, _)| clause.contains('.') && !known.contains(clause.as_str()))
+    {
+        wrong.push(format!("there is no clause {clause}, of which {tests:?} speak"));
+    }
+    (table.replacen(HEADS[0], HEADS[1], 1), wrong)
+}
+
+fn line_of(clause: &str, words: &str, tests: Option<&BTreeSet<String>>) -> String {
+    let tests: Vec<String> = tests.into_iter().flatten().map(|test| format!("`{test}`")).collect();
+    format!("| {clause} | {words} | {} |\n", tests.join(", "))
+}
+
+#[test]
+fn comments_are_read() {
+    for (comment, named) in [
+        ("spec: F1", &["F1"][..]),
+        (
+            "spec: P3.2 (under (one) limit, F1), P1, P2.1: F4 is said. Then spec: W10.3.",
+            &["P3.2", "P1", "P2.1", "W10.3"],
+        ),
+        ("spec: D.1, D", &["D.1", "D"]),
+        ("the spec: says F1", &[]),
+        ("spec: E9, E1", &[]),
+    ] {
+        assert_eq!(named_in(comment), named, "{comment}");
+    }
+    let text = "/// spec: E1\n#[test]\nfn a() {}\n// b\n\n/// c\nmod tests {\n    /// spec: E2\n    /// (d)\n    #[test]\n    \
+                fn e() {}\n}\n/// spec: E3\nfn f() {}\n";
+    let source = Source { path: "src/policy/mod.rs".into(), text: text.into() };
+    let functions = commented(&source);
+    let names: Vec<&str> = functions.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["policy::a", "policy::tests::e", "policy::f"]);
+    assert_eq!(functions[1].1, " spec: E2 (d)");
+}
+
+#[test]
+fn what_is_wrong_with_a_table_is_told() {
+    let contract = "Words.\n| E1.1 | a |\n| E1.2 | *not yet*: b |\n| E2.1 | c |\n";
+    let proof = |clause: &str| (clause.to_owned(), BTreeSet::from(["t::x".to_owned()]));
+    let (table, wrong) = joined(contract, &[proof("E1.1"), proof("E1"), proof("E2.1")].into());
+    let lines = "| E1.1 | a | `t::x` |\n| E1.2 | *not yet*: b |  |\n| E1 | the row | `t::x` |\n| E2.1 | c | `t::x` |\n";
+    assert_eq!(table, format!("Words.\n{lines}"));
+    assert_eq!(wrong.len(), rows().len() - 2, "no more than the rows that are not there: {wrong:?}");
+
+    let told = |contract: &str, proofs: &[&str]| {
+        let (_, wrong) = joined(contract, &proofs.iter().map(|clause| proof(clause)).collect());
+        wrong.len() - (rows().len() - 2)
+    };
+    assert_eq!(told(contract, &["E1.1", "E2.1", "E1.2"]), 1, "proven, and not yet");
+    assert_eq!(told(contract, &["E1.1"]), 1, "a clause without a test");
+    assert_eq!(told(contract, &["E1.1", "E2.1", "E2.7"]), 1, "a clause that is not there");
+    assert_eq!(told("| E2.1 | c |\n| E1.1 | a |\n", &["E1.1", "E2.1"]), 1, "no order");
+}
+
+#[test]
+fn the_table_of_proofs_is_up_to_date() {
+    let contract = fs::read_to_string(root().join("tests/contract.md")).unwrap();
+    let (table, wrong) = joined(&contract, &proofs());
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let missing: Vec<&str> = named_tests(&table).into_iter().filter(|test| !exists(test)).collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+    let file = root().join("tests/SPEC.md");
+    let head = "<!-- Made by `make spec` from tests/contract.md and the comments of tests. -->\n\n";
+    let table = format!("{head}{table}");
+    if std::env::var_os("CMWQ_BLESS").is_some() {
+        fs::write(file, table).unwrap();
+    } else {
+        let old = fs::read_to_string(file).unwrap_or_default();
+        assert!(old == table, "tests/SPEC.md is out of date: make spec");
+    }
+}
