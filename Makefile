@@ -2,12 +2,12 @@
 # what is missing first.
 
 CARGO ?= cargo
+LOOM = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/cfg/cmwq_loom
 PORTABLE = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/cfg/cmwq_portable
-LOOM_FLAGS = RUSTFLAGS="--cfg cmwq_loom" CARGO_TARGET_DIR=target/loom
 
 # What is not on by default. With all of them, one build serves all tests.
 FEATURES = serde tracing metrics control
-APART = --exclude rivals --exclude instructions
+APART = --exclude rivals --exclude instructions --exclude cmwq-models
 BENCHES = -p rivals -p instructions
 EVERYTHING = --workspace $(APART) --all-features
 
@@ -37,7 +37,7 @@ help:
 	@echo "make test-vm       what depends on the machine, on emulated ones: caches, NUMA nodes, CPUs that come and go"
 	@echo "make portable      cargo test on what systems other than Linux get: no pinning, no nice levels"
 	@echo "make check         format, lints and documentation, all warnings being errors"
-	@echo "make loom          every loom model, each as deep as it says"
+	@echo "make loom          every loom model, each as deep as it says; ONLY=gate takes those of one file"
 	@echo "make loom-mutants  show that the loom models can fail"
 	@echo "make yields        integration tests with yields around every atomic and lock, from SEEDS=3 seeds"
 	@echo "make soak          every operation at random for SECONDS=600 seconds, accounts checked; SEED=n repeats a run"
@@ -108,7 +108,7 @@ portable: setup
 	@CARGO="$(CARGO)" bash .ci/test portable
 
 loom: setup
-	$(LOOM_FLAGS) $(CARGO) test --profile loom --lib models
+	$(LOOM) $(CARGO) test -p cmwq-models --profile loom models::$(ONLY)
 
 loom-mutants: setup
 	bash tests/mutants/run

@@ -4,7 +4,7 @@
 //! them; it holds no rules of its own. It names the mutants in `tests/mutants/` that must turn it red: a
 //! model that stays green whatever is broken shows nothing.
 //!
-//! Run them with `RUSTFLAGS="--cfg cmwq_loom" cargo test --lib --profile loom models`. Each explores all
+//! Run them with `make loom`, or some with `make loom ONLY=gate`. Each explores all
 //! executions, or those with at most as many preemptions as it says; `LOOM_MAX_PREEMPTIONS` overrides that
 //! for all models at once.
 
