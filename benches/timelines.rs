@@ -27,11 +27,11 @@ fn makespans(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("timelines");
     group.sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(3));
     for timeline in &TIMELINES {
-        let bed = Bed::new(timeline).expect("an executor of one CPU can be made");
         let mut measure = |name: String, guards| {
+            let bed = Bed::new(timeline, guards).expect("an executor of one CPU can be made");
             group.bench_function(name, |bencher| {
                 bencher.iter_custom(|runs| {
-                    let spans = (0..runs).map(|_| measure::makespan(&bed.run(guards)));
+                    let spans = (0..runs).map(|_| measure::makespan(&bed.run()));
                     spans.map(|ms| Duration::from_secs_f64(ms / 1e3)).sum()
                 });
             });

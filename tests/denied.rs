@@ -282,7 +282,7 @@ fn told(by: &str, words: &str) -> bool {
     TOLD.lock().unwrap().iter().any(|(thread, line)| thread.ends_with(by) && line.contains(words))
 }
 
-/// spec: W9 (user code ends no thread, wherever it is called): the logger of a process panics each time, on workers
+/// spec: W9.5 (user code ends no thread, wherever it is called): the logger of a process panics each time, on workers
 /// before their first item, and on the manager.
 #[test]
 fn a_logger_that_panics_ends_no_thread() {

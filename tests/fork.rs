@@ -317,7 +317,7 @@ fn nothing_hangs_in_a_child_of_a_busy_parent() {
     });
 }
 
-/// spec: X2 (instead of hanging): what a queue tells of itself, while the parent changes it.
+/// spec: X2.2 (instead of hanging): what a queue tells of itself, while the parent changes it.
 #[test]
 fn a_queue_tells_of_itself_in_a_child_of_a_parent_that_changes_it() {
     let _turn = my_turn();
@@ -352,7 +352,7 @@ fn a_queue_tells_of_itself_in_a_child_of_a_parent_that_changes_it() {
     });
 }
 
-/// spec: X2 (a new executor can be made in the child of a quiet parent), E1 (the default one, too): and in its child. E5 (ends
+/// spec: X2 (a new executor can be made in the child of a quiet parent), X2.3 (the default one, too): and in its child. E5 (ends
 /// its own, and not the parent's).
 #[test]
 fn a_child_of_a_quiet_parent_has_executors_of_its_own() {

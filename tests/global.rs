@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cmwq::{BuildExecutorError, Executor, QueueError, ShutdownError, WorkQueue};
 
-/// spec: E1 (one process-wide default, configured once before its first use, and what queues use), E5 (the code that has
+/// spec: E1.3, E1.4 (one process-wide default, configured once before its first use, and what queues use), E5 (the code that has
 /// configured it ends it, and no other)
 #[test]
 fn the_global_executor_is_configured_once_and_used_by_default() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cmwq::{BuildExecutorError, Executor, ShutdownError, WorkQueue};
 
-/// spec: E1 (made on first use; an error if already made; then no code of the process can end it)
+/// spec: E1.2, E1.4 (made on first use; an error if already made; then no code of the process can end it)
 #[test]
 fn the_global_executor_is_made_on_first_use() {
     let queue = WorkQueue::per_cpu("q").build().unwrap();

@@ -70,7 +70,7 @@ fn queues_come_and_go(executor: &Executor, threads: usize) {
     }
 }
 
-/// spec: O1 (counters' memory): what counters took is given back, though the threads stay. What one thread and as many
+/// spec: O1.11 (counters' memory): what counters took is given back, though the threads stay. What one thread and as many
 /// queues leave is no memory of counters, and is left out.
 #[test]
 fn counters_give_their_memory_back() {

@@ -285,7 +285,7 @@ impl metrics::Recorder for Panics<'_> {
     }
 }
 
-/// spec: O4, W9: wherever a recorder panics, its caller learns of it, and the numbers are right the next time.
+/// spec: O4, W9.5: wherever a recorder panics, its caller learns of it, and the numbers are right the next time.
 #[test]
 fn a_recorder_that_panics_breaks_no_account() {
     let executor = executor("panics");

@@ -78,7 +78,7 @@ impl Bed {
     }
 
     /// Runs it once. On a thread of its own, whose CPU may be chosen without a trace.
-    fn run(&self) -> [Times; ITEMS.len()] {
+    pub(crate) fn run(&self) -> [Times; ITEMS.len()] {
         let guards = self.guards;
         let issue = || {
             self.issuer_cpu.inspect(|cpu| pin(*cpu));

@@ -116,7 +116,7 @@ mod tests {
         }
     }
 
-    /// spec: W9 (user code ends no thread)
+    /// spec: W9.5 (user code ends no thread)
     #[test]
     fn a_panic_is_contained_and_so_is_its_payload() {
         assert_eq!(call(|| 7), Some(7));
@@ -125,7 +125,7 @@ mod tests {
         contain(|| drop(Bomb));
     }
 
-    /// spec: W9 (the manager destroys nothing that belongs to a user)
+    /// spec: W9.6 (the manager destroys nothing that belongs to a user)
     #[test]
     fn a_manager_leaves_what_it_would_destroy() {
         let value = Arc::new(());

@@ -103,7 +103,7 @@ impl Flushes {
 mod tests {
     use super::*;
 
-    /// spec: F1: each of three flushes that overlap ends with the last item that was queued before it.
+    /// spec: F1.5: each of three flushes that overlap ends with the last item that was queued before it.
     #[test]
     fn each_flush_has_its_own_end() {
         let mut flushes = Flushes::default();
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!((flushes.over(), flushes.with_ticket()), (3, 0));
     }
 
-    /// spec: F1 (concurrent flushes share work)
+    /// spec: F1.4 (concurrent flushes share work)
     #[test]
     fn flushes_with_no_item_in_between_are_one() {
         let mut flushes = Flushes::default();
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(flushes.begin(true), 3, "an item without a ticket came");
     }
 
-    /// spec: F1: every flush of a count waits for the counted items, and none for items with its own ticket.
+    /// spec: F1.5: every flush of a count waits for the counted items, and none for items with its own ticket.
     #[test]
     fn which_items_a_flush_waits_for() {
         let mut flushes = Flushes::default();

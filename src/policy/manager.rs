@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(manager.take_due(at(1001)), Some(Duty::Clean));
     }
 
-    /// spec: P1 (the manager is supervised): what is put off replaces what was already set for the next time.
+    /// spec: P1.5 (the manager is supervised): what is put off replaces what was already set for the next time.
     #[test]
     fn what_is_put_off_is_done_later_and_once() {
         let mut manager = Manager::new(Rules::default());

@@ -316,7 +316,7 @@ impl Scene {
     }
 }
 
-/// spec: A3 (where steady load makes it longer, the longest is what is promised): after a long stream of items that began in
+/// spec: A3.10 (where steady load makes it longer, the longest is what is promised): after a long stream of items that began in
 /// time, their CPUs are taken; so are those of the siblings that are called. At whatever moment of the manager's rounds.
 #[test]
 fn after_a_stream_an_item_whose_cpus_are_taken_keeps_to_the_longest_bound() {
@@ -338,7 +338,7 @@ fn after_a_stream_an_item_whose_cpus_are_taken_keeps_to_the_longest_bound() {
     }
 }
 
-/// spec: A3 (200 µs): a stream that has ended makes nothing late.
+/// spec: A3.10 (200 µs): a stream that has ended makes nothing late.
 #[test]
 fn after_a_stream_and_a_pause_an_item_whose_cpus_are_taken_keeps_to_the_short_bound() {
     let mut scene = Scene::new(Scope::Cache);
@@ -349,7 +349,7 @@ fn after_a_stream_and_a_pause_an_item_whose_cpus_are_taken_keeps_to_the_short_bo
     scene.always(|played| played.assert_delays(&items, AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY));
 }
 
-/// spec: A3: an item whose worker is late is seen though a stream of others goes on at its pod.
+/// spec: A3.10: an item whose worker is late is seen though a stream of others goes on at its pod.
 #[test]
 fn a_stream_that_becomes_late_in_the_middle_is_noticed() {
     let mut scene = Scene::new(Scope::Cache);
@@ -362,7 +362,7 @@ fn a_stream_that_becomes_late_in_the_middle_is_noticed() {
     });
 }
 
-/// spec: A3: while a worker was late for long, looks at its pool became rare. The next one that is late is noticed in time.
+/// spec: A3.10: while a worker was late for long, looks at its pool became rare. The next one that is late is noticed in time.
 #[test]
 fn after_a_long_stall_the_next_late_worker_is_noticed_in_time() {
     let mut scene = Scene::new(Scope::Cache);

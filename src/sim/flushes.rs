@@ -17,7 +17,7 @@ use crate::protocol::gate::{Came, GateCell, Left};
 const RUNS: u64 = 20_000;
 const STEPS: usize = 60;
 
-/// spec: F1 (exactly what was queued before, whoever else flushes; a later item that waits for a flush cannot hang it)
+/// spec: F1.5, F1.6 (exactly what was queued before, whoever else flushes; a later item that waits for a flush cannot hang it)
 #[test]
 fn a_flush_ends_with_the_last_item_that_was_queued_before_it() {
     let mut seen = Seen::default();

@@ -286,7 +286,7 @@ fn a_flush_in_the_destructor_of_a_cancelled_item_learns_that_it_would_deadlock()
     assert_eq!(answer, Err(cmwq::WaitError::WouldDeadlock));
 }
 
-/// spec: F1 (exactly what was queued before its own call, whoever else flushes): the second flush ends, though an item
+/// spec: F1.5 (exactly what was queued before its own call, whoever else flushes): the second flush ends, though an item
 /// that came after it waits for it. The first one may have been given up.
 #[test]
 fn a_flush_beside_another_one_does_not_wait_for_later_items() {
@@ -324,7 +324,7 @@ fn a_flush_beside_another_one_does_not_wait_for_later_items() {
     }
 }
 
-/// spec: F1, F5: nor is that taken for a deadlock, when the flusher is an item, and the later item joins it.
+/// spec: F1.6, F5.9: nor is that taken for a deadlock, when the flusher is an item, and the later item joins it.
 #[test]
 fn a_later_item_may_join_the_flusher() {
     let _limit = time_limit();
@@ -351,7 +351,7 @@ fn a_later_item_may_join_the_flusher() {
     }
 }
 
-/// spec: F1: many flushes at once, each with an item that was queued right after it and ends only after it.
+/// spec: F1.6: many flushes at once, each with an item that was queued right after it and ends only after it.
 #[test]
 fn no_flush_hangs_among_later_items_that_wait_for_it() {
     let _limit = time_limit();
@@ -389,7 +389,7 @@ fn no_flush_hangs_among_later_items_that_wait_for_it() {
     }
 }
 
-/// spec: F1: a batch that comes while a flush waits is later as a whole.
+/// spec: F1.5, W8: a batch that comes while a flush waits is later as a whole.
 #[test]
 fn a_flush_does_not_wait_for_a_later_batch() {
     let _limit = time_limit();
@@ -423,7 +423,7 @@ fn a_flush_does_not_wait_for_a_later_batch() {
     }
 }
 
-/// spec: F1, F6: time-outs of some flushers expire while others wait; the flush that they began goes on for these.
+/// spec: F1.3, F6: time-outs of some flushers expire while others wait; the flush that they began goes on for these.
 #[test]
 fn a_flush_that_runs_out_of_time_does_not_hold_others_up() {
     let _limit = time_limit();

@@ -303,7 +303,7 @@ const DOORS: [(&str, &[&str]); 4] = [
     ),
 ];
 
-/// spec: W9 (user code ends no thread, wherever it is called)
+/// spec: W9.5 (user code ends no thread, wherever it is called)
 #[test]
 fn user_code_is_called_through_its_door() {
     let mut beside = Vec::new();

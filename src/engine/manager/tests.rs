@@ -70,7 +70,7 @@ fn is_told_by_the_cleaner(told: &Receiver<(String, bool)>) {
     assert_eq!(told.recv_timeout(2 * SOON), Ok(("cmwq/cleaner".into(), true)));
 }
 
-/// spec: W9 (the manager destroys nothing that belongs to a user): it holds the last handle of an item whose timer was
+/// spec: W9.6 (the manager destroys nothing that belongs to a user): it holds the last handle of an item whose timer was
 /// cancelled while it fired.
 #[test]
 fn an_item_that_is_cancelled_while_its_timer_fires_is_destroyed_elsewhere() {
@@ -94,7 +94,7 @@ fn an_item_that_is_cancelled_while_its_timer_fires_is_destroyed_elsewhere() {
     is_told_by_the_cleaner(&told);
 }
 
-/// spec: W9 (the manager destroys nothing that belongs to a user): a timer fires though its queue is no more.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user): a timer fires though its queue is no more.
 #[test]
 fn a_timer_that_outlives_its_queue_is_destroyed_elsewhere() {
     let executor = executor();
@@ -111,7 +111,7 @@ fn a_timer_that_outlives_its_queue_is_destroyed_elsewhere() {
     assert!(matches!(timer.unwrap().join(), Err(crate::JoinError::Cancelled)));
 }
 
-/// spec: W9 (the manager destroys nothing that belongs to a user), P1: the cleaner's thread cannot be made at first.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user), P1: the cleaner's thread cannot be made at first.
 #[test]
 fn a_cleaner_that_cannot_be_made_is_made_later() {
     let refused = Arc::new(AtomicUsize::new(0));
@@ -136,7 +136,7 @@ fn a_cleaner_that_cannot_be_made_is_made_later() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
-/// spec: W9 (the manager destroys nothing that belongs to a user): entries of a pool that runs nothing any more, which may
+/// spec: W9.6 (the manager destroys nothing that belongs to a user): entries of a pool that runs nothing any more, which may
 /// come to the manager.
 #[test]
 fn what_a_shutdown_gives_up_on_a_managers_thread_is_left() {
@@ -180,7 +180,7 @@ impl Drop for TellsThread {
     }
 }
 
-/// spec: W9 (the manager destroys nothing that belongs to a user): hooks, though it may be the last to know their executor.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user): hooks, though it may be the last to know their executor.
 #[test]
 fn hooks_are_destroyed_elsewhere() {
     let (tell, told) = channel();
@@ -199,7 +199,7 @@ fn hooks_are_destroyed_elsewhere() {
     assert!(threads.iter().all(|thread| !thread.ends_with("/manager")), "{threads:?}");
 }
 
-/// spec: P1 (the manager is supervised): requests, duties and timers outlive a panic.
+/// spec: P1.5 (the manager is supervised): requests, duties and timers outlive a panic.
 #[test]
 fn a_manager_that_panics_goes_on_and_loses_nothing() {
     let each = [Point::Request, Point::Duty, Point::Timer, Point::Round].map(|point| {
@@ -228,7 +228,7 @@ fn a_manager_that_panics_goes_on_and_loses_nothing() {
     std::thread::scope(|scope| each.map(|test| scope.spawn(test)).map(|thread| thread.join().unwrap()));
 }
 
-/// spec: P1 (the manager is supervised): it panics while it watches a pool whose item blocks.
+/// spec: P1.5 (the manager is supervised): it panics while it watches a pool whose item blocks.
 #[test]
 fn a_pool_is_watched_though_looks_fail() {
     let executor = executor();
@@ -249,7 +249,7 @@ fn a_pool_is_watched_though_looks_fail() {
     assert!(blocks.join_timeout(SOON).is_ok());
 }
 
-/// spec: P1 (the manager is supervised), E5: a timer that is put off when its executor is shut down comes to nothing.
+/// spec: P1.5 (the manager is supervised), E5: a timer that is put off when its executor is shut down comes to nothing.
 #[test]
 fn a_shutdown_accounts_for_a_timer_that_is_put_off() {
     let executor = executor();

@@ -157,7 +157,7 @@ mod tests {
         (total.started, total.completed)
     }
 
-    /// spec: O1 (counters' memory): a thread that works for some shards in turns keeps most of their cells. Not all: that
+    /// spec: O1.11 (counters' memory): a thread that works for some shards in turns keeps most of their cells. Not all: that
     /// depends on addresses.
     #[test]
     fn the_cells_of_some_shards_stay() {
@@ -172,7 +172,7 @@ mod tests {
         assert!(kept >= accounts.len() * 3 / 4, "{kept} of {}", accounts.len());
     }
 
-    /// spec: O1 (counters' memory, nothing is lost): of many shards some cells are settled, and the end of the thread
+    /// spec: O1.11 (counters' memory, nothing is lost): of many shards some cells are settled, and the end of the thread
     /// settles the others.
     #[test]
     fn no_count_is_lost_though_few_cells_are_held() {
@@ -186,7 +186,7 @@ mod tests {
         assert!(accounts.iter().all(|account| counted(account) == (3, 3)));
     }
 
-    /// spec: O1 (counters' memory): the cells of shards that are gone make room for others.
+    /// spec: O1.11 (counters' memory): the cells of shards that are gone make room for others.
     #[test]
     fn cells_of_shards_that_are_gone_take_no_room() {
         let mut held = held();
@@ -196,7 +196,7 @@ mod tests {
         assert!(held.places.len() < MOST_HELD, "{} places", held.places.len());
     }
 
-    /// spec: O1 (nothing is inherited): what is written for a shard that is gone is in no count.
+    /// spec: O1.3 (nothing is inherited): what is written for a shard that is gone is in no count.
     #[test]
     fn what_is_written_late_is_in_no_count() {
         let (mut held, mut accounts) = (held(), accounts(1));

@@ -100,7 +100,7 @@ fn who_waits_brings_a_missing_manager_about() {
     );
 }
 
-/// spec: P1 (at most one attempt per second): one that takes longer is the only one all the same, and there is one manager.
+/// spec: P1.5 (at most one attempt per second): one that takes longer is the only one all the same, and there is one manager.
 #[test]
 fn a_manager_that_is_made_slowly_is_made_once() {
     const SOON: Duration = Duration::from_secs(20);
@@ -143,7 +143,7 @@ fn a_manager_that_is_made_slowly_is_made_once() {
     assert_eq!(attempts.load(Ordering::SeqCst), 2);
 }
 
-/// spec: E2: what the manager has, workers inherit; Linux has it since 6.12.
+/// spec: E2.4: what the manager has, workers inherit; Linux has it since 6.12.
 #[cfg(all(target_os = "linux", not(any(cmwq_portable, cmwq_loom))))]
 #[test]
 fn workers_have_the_time_slice_of_their_manager() {

@@ -127,7 +127,7 @@ fn elsewhere(queue: &Arc<Queue>, act: impl FnOnce(&Queue) + 'static) -> thread::
     thread::spawn(move || act(&queue))
 }
 
-/// spec: F1, W4
+/// spec: F1.1, W4.2
 #[test]
 fn items_of_two_gates_end_while_a_flush_begins() {
     check(3, || {
@@ -145,7 +145,7 @@ fn items_of_two_gates_end_while_a_flush_begins() {
     });
 }
 
-/// spec: F1: an item that comes while a flush waits ends only after it, which does not hang.
+/// spec: F1.2: an item that comes while a flush waits ends only after it, which does not hang.
 #[test]
 fn a_later_item_is_not_waited_for() {
     check(3, || {
@@ -173,7 +173,7 @@ fn a_later_item_is_not_waited_for() {
     });
 }
 
-/// spec: F1: two flushes overlap, and an item that came after the second waits for it.
+/// spec: F1.6: two flushes overlap, and an item that came after the second waits for it.
 #[test]
 fn an_item_waits_for_the_second_of_two_flushes() {
     check(2, || {
@@ -202,7 +202,7 @@ fn an_item_waits_for_the_second_of_two_flushes() {
     });
 }
 
-/// An item may have left its gate and still have to report when the next flush begins.
+/// spec: F1.4: an item may have left its gate and still have to report when the next flush begins.
 #[test]
 fn a_flush_follows_a_flush() {
     check_all(|| {

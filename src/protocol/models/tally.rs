@@ -41,7 +41,7 @@ fn an_end_is_never_seen_without_its_beginning() {
     });
 }
 
-/// spec: O1 (nothing is lost, no number falls): the worker settles a cell that was in use, and opens another one.
+/// spec: O1.3 (nothing is lost, no number falls): the worker settles a cell that was in use, and opens another one.
 #[test]
 fn what_is_settled_is_counted_once() {
     check(3, || {
