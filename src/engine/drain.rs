@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::policy::admission::Door;
+use crate::policy::admission::{Door, NotAdmitted};
 use crate::policy::standing::{Answer, Caller, End};
 use crate::protocol::drain::were_empty;
 use crate::sys::wait::Until;
@@ -23,8 +23,9 @@ impl Queue {
     #[inline]
     pub(super) fn admit(&self, gate: &Gate) -> Result<Pass, QueueError> {
         match self.pass(gate, false) {
-            Some(pass) => Ok(pass),
-            None => self.admit_chained(gate),
+            Ok(pass) => Ok(pass),
+            Err(NotAdmitted::Door) => self.admit_chained(gate),
+            Err(NotAdmitted::Full) => Err(QueueError::Full),
         }
     }
 
@@ -40,9 +41,10 @@ impl Queue {
         let admitted = match gate.cell.is_full() {
             true => Err(QueueError::Full),
             false => match self.pass_many(gate, room) {
-                Some(admitted) => Ok(admitted),
+                Ok(admitted) => Ok(admitted),
                 // One by one through a door that is not open.
-                None => self.admit_chained(gate).map(BatchPass::one),
+                Err(NotAdmitted::Door) => self.admit_chained(gate).map(BatchPass::one),
+                Err(NotAdmitted::Full) => Err(QueueError::Full),
             },
         };
         let came = admitted.as_ref().map_or(0, |pass| pass.admitted.items());
@@ -58,8 +60,10 @@ impl Queue {
             // What is answered here may be otherwise a moment later; then the gate says no, and it is asked again.
             let is_chained = self.answer(self.caller())? == Door::Chained;
             // The calling item has not ended yet, as `protocol::drain` demands.
-            if let Some(pass) = self.chained.admit(|| self.pass(gate, is_chained)) {
-                return Ok(pass);
+            match self.chained.admit(|| self.pass(gate, is_chained)) {
+                Ok(pass) => return Ok(pass),
+                Err(NotAdmitted::Full) => return Err(QueueError::Full),
+                Err(NotAdmitted::Door) => {}
             }
         }
     }
@@ -111,8 +115,9 @@ impl Queue {
         }
     }
 
-    /// A timer has fired. If the queue is drained, it is held until that ends; if it is no more, the timer is given
-    /// up. Otherwise it is the caller's, with an admission.
+    /// A timer has fired. If the queue is drained, it is held until that ends. If the queue is no more, or can count no more
+    /// items (that is twice as many as where issuers are refused), the timer is given up. Otherwise it is the caller's, with
+    /// an admission.
     pub(super) fn admit_fired(&self, gate: &Gate, timer: Timer, name: &TimerName) -> Option<(Timer, Pass)> {
         loop {
             match self.admit(gate) {

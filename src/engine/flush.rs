@@ -7,7 +7,7 @@
 
 use std::ptr::NonNull;
 
-use crate::policy::admission::{AdmitMany, Admitted, Slot};
+use crate::policy::admission::{AdmitMany, Admitted, NotAdmitted, Slot};
 use crate::policy::flush::Ticket;
 use crate::protocol::flush::Rest;
 use crate::protocol::gate::{Came, GateCell, Left};
@@ -61,27 +61,27 @@ impl Queue {
         self.gates().map(|gate| &*gate.cell)
     }
 
-    /// An item comes; `None` if the door is not open for it.
+    /// An item comes, if it may.
     #[inline]
-    pub(super) fn pass(&self, gate: &Gate, chained: bool) -> Option<Pass> {
+    pub(super) fn pass(&self, gate: &Gate, chained: bool) -> Result<Pass, NotAdmitted> {
         let came = if chained { gate.cell.admit_chained() } else { gate.cell.admit() };
         let (came, ticket) = match came {
             Came::Flushing => self.flush.admit(
                 || gate.cell.admit_beside_flush(chained),
-                |came| usize::from(!matches!(came, Came::Refused)),
+                |came| usize::from(!matches!(came, Came::Not(_))),
             ),
             came => (came, None),
         };
         match came {
-            Came::Started => Some(Pass { ticket, has_slot: true }),
-            Came::Waits => Some(Pass { ticket, has_slot: false }),
-            Came::Refused => None,
+            Came::Started => Ok(Pass { ticket, has_slot: true }),
+            Came::Waits => Ok(Pass { ticket, has_slot: false }),
+            Came::Not(reason) => Err(reason),
             Came::Flushing => unreachable!("the lock of the flushes is held"),
         }
     }
 
-    /// Items come, as many as fit into one step, but at least one; `None` if the door is not open.
-    pub(super) fn pass_many(&self, gate: &Gate, items: usize) -> Option<BatchPass> {
+    /// Items come, as many as fit into one step, but at least one.
+    pub(super) fn pass_many(&self, gate: &Gate, items: usize) -> Result<BatchPass, NotAdmitted> {
         let (answer, ticket) = match gate.cell.admit_many(items) {
             AdmitMany::Flushing => self.flush.admit(
                 || gate.cell.admit_many_beside_flush(items),
@@ -90,8 +90,10 @@ impl Queue {
             answer => (answer, None),
         };
         match answer {
-            AdmitMany::In(admitted) => Some(BatchPass { ticket, admitted }),
-            _ => None,
+            AdmitMany::In(admitted) => Ok(BatchPass { ticket, admitted }),
+            AdmitMany::Refused => Err(NotAdmitted::Door),
+            AdmitMany::Full => Err(NotAdmitted::Full),
+            AdmitMany::Flushing => unreachable!("the lock of the flushes is held"),
         }
     }
 

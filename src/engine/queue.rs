@@ -336,6 +336,11 @@ impl Queue {
         items.min(max.saturating_sub(before.unwrap_or_else(|pending| pending)))
     }
 
+    /// Are there fewer items than `max_pending`?
+    pub(super) fn has_room(&self) -> bool {
+        self.spec.max_pending.is_none_or(|max| self.pending.load(Ordering::Relaxed) < max)
+    }
+
     /// An item comes that was accepted before, whether there is room or not.
     pub(crate) fn comes_anyway(&self) {
         if self.spec.max_pending.is_some() {

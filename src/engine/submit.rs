@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::policy::admission::Slot;
-use crate::policy::item::{Arm, Target};
+use crate::policy::item::{Arm, Room, Target};
 use crate::protocol::item::Queued;
 
 use super::entry::{Entry, Header};
@@ -143,7 +143,9 @@ impl Queue {
         }
         let queue = handle.queue();
         let slot = queue.executor.placement.slot_for(place);
-        queue.may_arm(queue.shard(slot).gate(), after.is_zero())?;
+        let shard = queue.shard(slot);
+        queue.may_arm(shard.gate(), after.is_zero())?;
+        let room = queue.room_to_arm(shard, work, after.is_zero(), again)?;
         let timer = Timer {
             what: Later::Work(work.clone()),
             queue: Arc::clone(handle),
@@ -167,7 +169,9 @@ impl Queue {
                 }
             } else if after.is_zero() {
                 // Due at once, so here, unless somebody has taken it back meanwhile, or queued it by a flush.
-                name.take().into_iter().for_each(|timer| timer.fire(&name));
+                if let Some(timer) = name.take() {
+                    timer.fire_into(&name, room);
+                }
             } else if wake {
                 name.wake_manager();
             }
@@ -175,6 +179,27 @@ impl Queue {
         match arm {
             Arm::Refused => Err(QueueError::Disabled),
             arm => Ok(arm),
+        }
+    }
+
+    /// The room that the timer's item needs, if it is to be kept already.
+    fn room_to_arm(
+        &self,
+        shard: &Shard,
+        work: &WorkHandle,
+        now: bool,
+        again: bool,
+    ) -> Result<Option<Kept<'_>>, QueueError> {
+        let needed = work.cell.room_to_arm(shard.target(), now, again);
+        let is_there = match needed {
+            Room::None => true,
+            _ if shard.gate().cell.is_full() => false,
+            Room::Left => self.has_room(),
+            Room::Place => self.becomes_pending(),
+        };
+        match is_there {
+            true => Ok((needed == Room::Place).then(|| Kept(self))),
+            false => Err(QueueError::Full),
         }
     }
 
@@ -192,11 +217,15 @@ impl Queue {
         }
     }
 
-    /// A timer is due. Its item was accepted when it was armed: there is no bound for it now.
-    pub(crate) fn fired(&self, timer: Timer, name: &TimerName) {
+    /// A timer is due. Its item was accepted when it was armed: there is no bound for it now. `kept`: it has its place already.
+    pub(crate) fn fired(&self, timer: Timer, name: &TimerName, kept: Option<Kept<'_>>) {
         let shard = self.shard(timer.slot);
         let Some((timer, pass)) = self.admit_fired(shard.gate(), timer, name) else { return };
-        self.comes_anyway();
+        match kept {
+            // From here on it goes with the item.
+            Some(kept) => std::mem::forget(kept),
+            None => self.comes_anyway(),
+        }
         let named = timer.bound.then_some(timer.slot);
         match timer.what {
             Later::Work(work) => match work.cell.fire(name, shard.target()) {
@@ -235,6 +264,16 @@ impl Queue {
         if self.give_back(gate, pass) == Slot::Handed {
             route::submit(gate.next_active());
         }
+    }
+}
+
+/// A place among the `max_pending` items of a queue, given back if no item takes it.
+#[must_use]
+pub(crate) struct Kept<'queue>(&'queue Queue);
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        self.0.left_pending();
     }
 }
 

@@ -25,6 +25,7 @@ use super::placement::Place;
 use super::queue::{Queue, QueueHandle};
 use super::refusal::QueueError;
 use super::shard::Gate;
+use super::submit::Kept;
 use super::user_code::{contain, destroy};
 use super::work_item::WorkHandle;
 
@@ -134,8 +135,13 @@ impl TimerName {
 impl Timer {
     /// Queues the item, if the timer is still meant.
     pub(crate) fn fire(self, name: &TimerName) {
+        self.fire_into(name, None);
+    }
+
+    /// The same. `kept`: a place in its queue for the item.
+    pub(super) fn fire_into(self, name: &TimerName, kept: Option<Kept<'_>>) {
         let queue = Arc::clone(&self.queue);
-        queue.queue().fired(self, name);
+        queue.queue().fired(self, name, kept);
     }
 
     /// The timer was taken off the map and comes to nothing: its item is taken back. False if it was no longer meant.

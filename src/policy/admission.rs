@@ -79,11 +79,20 @@ pub(crate) enum Admit {
     Wait,
     /// The gate is flushing: take a ticket, and ask by [`Admission::beside_flush`]. Nothing was changed.
     Flushing,
-    /// More threads are between counting and listing than can be counted: ask again. Whoever minds
-    /// [`Admission::is_full`] never sees this, unless two thousand threads at once have looked before they ask.
-    Again,
+    /// More items wait, or are on their way to the list, than can be counted. Nothing was changed. A thread that minds
+    /// [`Admission::is_full`] sees this only if two thousand others have looked at the same time.
+    Full,
     /// The door is not open for it. Nothing was changed.
     Refused,
+}
+
+/// Why an item did not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotAdmitted {
+    /// The door is not open for it.
+    Door,
+    /// As of [`Admit`].
+    Full,
 }
 
 /// What becomes of a slot.
@@ -196,7 +205,7 @@ impl Admission {
 
     const fn wait_or_pass(self) -> (Self, Admit) {
         if self.listed() + self.coming() >= LISTED_MASK || self.coming() == COMING_MASK {
-            (self, Admit::Again)
+            (self, Admit::Full)
         } else if self.has_no_limit() {
             (self.plus(LISTED), Admit::Start)
         } else {
@@ -356,7 +365,7 @@ mod tests {
             Admission(1 << ACTIVE | 1 << MAX | LISTED_MASK << LISTED),
             Admission(1 << ACTIVE | 1 << MAX | (LISTED_MASK - 9) << LISTED | 9 << COMING),
         ] {
-            assert_eq!(word.admit(), (word, Admit::Again));
+            assert_eq!(word.admit(), (word, Admit::Full));
             assert!(word.is_full());
         }
     }
@@ -584,7 +593,7 @@ mod tests {
                             }
                             Admit::Wait => coming += 1,
                             Admit::Refused => {}
-                            Admit::Again | Admit::Flushing => prop_assert!(false, "full, or flushing"),
+                            Admit::Full | Admit::Flushing => prop_assert!(false, "full, or flushing"),
                         }
                     }
                     Step::ComeMany(items) => {
@@ -599,7 +608,7 @@ mod tests {
                                 coming += came.waiting;
                             }
                             AdmitMany::Refused => prop_assert!(!lets_in(door, false)),
-                            AdmitMany::Again | AdmitMany::Flushing => prop_assert!(false, "full, or flushing"),
+                            AdmitMany::Full | AdmitMany::Flushing => prop_assert!(false, "full, or flushing"),
                         }
                     }
                     Step::Push => if coming > 0 {

@@ -35,7 +35,7 @@ mod answers;
 
 use std::fmt;
 
-pub(crate) use self::answers::{Arm, Begin, Cancel, End, Instance, Queue};
+pub(crate) use self::answers::{Arm, Begin, Cancel, End, Instance, Queue, Room};
 
 const PENDING: u64 = 1 << 0;
 const RUNNING: u64 = 1 << 1;
@@ -112,7 +112,7 @@ impl ItemState {
         self.0 & LISTED != 0
     }
 
-    const fn is_stale(self) -> bool {
+    pub(crate) const fn is_stale(self) -> bool {
         self.0 & STALE != 0
     }
 
@@ -313,6 +313,20 @@ impl ItemState {
         } else {
             let (cancelled, was_pending) = self.cancel_by_ledger();
             (Self(cancelled.0 | PENDING | ARMED), Arm::Armed { was_pending })
+        }
+    }
+
+    /// What arming a timer for this target takes of the target's bound. `named`: does the ledger name the shard? `now`: the
+    /// timer is due at once. `again`: as in [`arm_by_ledger`](Self::arm_by_ledger). So an item leaves no more entries in an
+    /// ordered queue than the bound, and one that fires later.
+    pub(crate) fn room_to_arm(self, target: Target, named: bool, now: bool, again: bool) -> Room {
+        let lies_there = self.is_listed_at(target.shard) || named;
+        match (now && again, target.ordered) {
+            _ if self.is_disabled() || self.is_pending() && !again => Room::None,
+            (true, false) if lies_there => Room::None,
+            (true, _) => Room::Place,
+            (false, true) if lies_there => Room::Left,
+            (false, _) => Room::None,
         }
     }
 

@@ -24,10 +24,10 @@ impl ChainedCount {
 
     /// The calling item puts one in, by `admit`, if it may.
     #[cold]
-    pub(crate) fn admit<A>(&self, admit: impl FnOnce() -> Option<A>) -> Option<A> {
+    pub(crate) fn admit<A, E>(&self, admit: impl FnOnce() -> Result<A, E>) -> Result<A, E> {
         let admitted = admit()?;
         self.0.fetch_add(1, Ordering::Release);
-        Some(admitted)
+        Ok(admitted)
     }
 
     pub(crate) fn load(&self) -> u64 {

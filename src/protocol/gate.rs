@@ -7,7 +7,7 @@
 //! An item that gives its slot up learns in the same step whether a flush has counted it: see
 //! [`protocol::flush`](super::flush).
 
-use crate::policy::admission::{Admission, Admit, AdmitMany, Arrived, Door, Slot};
+use crate::policy::admission::{Admission, Admit, AdmitMany, Arrived, Door, NotAdmitted, Slot};
 use crate::sys::sync::{AtomicU64, Ordering};
 
 /// What becomes of an item that comes.
@@ -20,8 +20,8 @@ pub(crate) enum Came {
     Waits,
     /// It did not come yet: [`GateCell::admit_beside_flush`] lets it in.
     Flushing,
-    /// The door is not open for it.
-    Refused,
+    /// It did not come.
+    Not(NotAdmitted),
 }
 
 /// What an item leaves behind.
@@ -84,37 +84,25 @@ impl GateCell {
 
     #[inline]
     fn admit_by(&self, transition: impl Fn(Admission) -> (Admission, Admit)) -> Came {
-        loop {
-            match self.update(&transition) {
-                Admit::Start => return Came::Started,
-                Admit::Wait => return Came::Waits,
-                Admit::Flushing => return Came::Flushing,
-                Admit::Refused => return Came::Refused,
-                Admit::Again => std::hint::spin_loop(),
-            }
+        match self.update(transition) {
+            Admit::Start => Came::Started,
+            Admit::Wait => Came::Waits,
+            Admit::Flushing => Came::Flushing,
+            Admit::Full => Came::Not(NotAdmitted::Full),
+            Admit::Refused => Came::Not(NotAdmitted::Door),
         }
     }
 
     /// So many items come, at least one. Those that have a slot come first; the caller must put the others on the waiting
-    /// list and then call [`list_many`](Self::list_many). It may be fewer than asked for. Never `Again`.
+    /// list and then call [`list_many`](Self::list_many). It may be fewer than asked for.
     pub(crate) fn admit_many(&self, items: usize) -> AdmitMany {
-        self.admit_many_by(|word| word.admit_many(items))
+        self.update(|word| word.admit_many(items))
     }
 
     /// The same under the lock of the queue's flushes.
     #[cold]
     pub(crate) fn admit_many_beside_flush(&self, items: usize) -> AdmitMany {
-        self.admit_many_by(|word| word.beside_flush(|word| word.admit_many(items)))
-    }
-
-    #[inline]
-    fn admit_many_by(&self, transition: impl Fn(Admission) -> (Admission, AdmitMany)) -> AdmitMany {
-        loop {
-            match self.update(&transition) {
-                AdmitMany::Again => std::hint::spin_loop(),
-                answer => return answer,
-            }
-        }
+        self.update(|word| word.beside_flush(|word| word.admit_many(items)))
     }
 
     /// From here on at most so many are active, and only those come whom the door lets in. Whoever raises the limit
@@ -187,5 +175,22 @@ impl GateCell {
     #[inline]
     fn update<A>(&self, transition: impl FnMut(Admission) -> (Admission, A)) -> A {
         super::update(&self.0, Ordering::AcqRel, Admission::from_bits, Admission::into_bits, transition)
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    /// spec: Q3.4 (full): what cannot be counted is refused at once, without a wait for others.
+    #[test]
+    fn a_gate_that_can_count_no_more_refuses() {
+        let gate = GateCell::new(Admission::new(1));
+        while gate.admit() != Came::Not(NotAdmitted::Full) {}
+        let word = gate.load();
+        assert!(word.is_full() && word.coming() > 4000, "{word:?}");
+        assert_eq!(gate.admit_chained(), Came::Not(NotAdmitted::Full));
+        assert_eq!(gate.admit_many(3), AdmitMany::Full);
+        assert_eq!(gate.load(), word);
     }
 }

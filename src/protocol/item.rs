@@ -16,7 +16,7 @@
 //! running when the run begins, and is set when the run ends or the queueing is taken back. The waited bit sends all
 //! of these to the ledger, so that the common paths need not look for waiters.
 
-use crate::policy::item::{Arm, Begin, Cancel, End, Instance, ItemState, Queue, ShardId, Target};
+use crate::policy::item::{Arm, Begin, Cancel, End, Instance, ItemState, Queue, Room, ShardId, Target};
 use crate::sys::sync::{Arc, AtomicU64, Mutex, Ordering};
 
 use super::signal::Signal;
@@ -184,6 +184,13 @@ impl<E, T: PartialEq> ItemCell<E, T> {
             }
             Arm::Coalesced | Arm::Refused => (arm, TakenBack { was_pending: false, kept: None, timer: None }),
         }
+    }
+
+    /// What arming takes of the bound of the target's queue. A look: it may be otherwise a moment later.
+    pub(crate) fn room_to_arm(&self, target: Target, now: bool, again: bool) -> Room {
+        let state = self.load();
+        let named = state.is_stale() && self.ledger.lock().stale.contains(&target.shard);
+        state.room_to_arm(target, named, now, again)
     }
 
     /// The timer is due. `None` if it is no longer meant.

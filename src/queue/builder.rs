@@ -181,7 +181,8 @@ impl WorkQueueBuilder {
     /// How many accepted items may wait to begin; beyond that the queue answers
     /// [`QueueError::Full`](crate::QueueError::Full), which tells of the only limit that there is by default: a hundred
     /// million. A cancelled item counts until its place in the queue is reached. Timers are not counted, and what they
-    /// fire is accepted beyond it.
+    /// fire is accepted beyond it; but an item of which an ordered queue has not reached a former place is armed again only
+    /// if there is room, and [`mod_delayed`](crate::WorkQueue::mod_delayed) without a delay needs room as any queueing does.
     pub fn max_pending(mut self, items: usize) -> Self {
         self.max_pending = Some(items);
         self

@@ -92,7 +92,7 @@ impl Machine {
                     self.then(me, [Op::Pause(delay)]);
                 }
             }
-            Admit::Again => unreachable!("no workload is so long"),
+            Admit::Full => unreachable!("no workload is so long"),
             Admit::Refused => unreachable!("all doors are open"),
             Admit::Flushing => unreachable!("no flush counts"),
         }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use cmwq::{JoinError, Work, WorkQueue};
+use cmwq::{JoinError, QueueError, Work, WorkQueue};
 use fastrand::Rng;
 
 use crate::support::{
@@ -126,6 +126,64 @@ fn timers_fire_in_the_order_of_their_deadlines() {
     // Each was armed later than the one before, and asked for less by as much, but for the clock's steps in between.
     assert!(order[..100].iter().all(|n| *n >= 100), "{order:?}");
     assert!(order[100..].iter().all(|n| *n < 100), "{order:?}");
+}
+
+/// spec: Q3.4, W5.2: an ordered queue that stands still takes no more places of one item than it has room for.
+#[test]
+fn an_item_that_is_moved_again_and_again_stays_within_the_bound() {
+    let _limit = time_limit();
+    let queue = WorkQueue::ordered("q").max_pending(5).build_on(&one_cpu()).unwrap();
+    let (_, door, _) = begun_on(&queue);
+    let runs = Arc::new(AtomicUsize::new(0));
+    let work = counting(&runs);
+    assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Ok(false));
+    for _ in 1..5 {
+        assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Ok(true));
+    }
+    for _ in 0..3 {
+        assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Err(QueueError::Full));
+        assert_eq!(
+            queue.mod_delayed(&work, Duration::from_nanos(1)),
+            Err(QueueError::Full),
+            "one comes when it fires"
+        );
+        assert!(work.is_pending(), "what was pending stays so");
+    }
+    assert!(work.cancel());
+    assert_eq!(queue.queue_delayed(&work, HOUR), Err(QueueError::Full));
+    assert_eq!((queue.len(), queue.mod_delayed(&work, HOUR)), (6, Err(QueueError::Full)));
+    door.open();
+    queue.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+    assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Ok(false), "there is room again");
+    queue.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    // A flush is told before the slot is given up.
+    eventually("every place was given back", || queue.is_empty());
+}
+
+/// spec: Q3.4, W5.2: where an item keeps its place, moving it needs no other one.
+#[test]
+fn an_item_that_keeps_its_place_needs_no_room() {
+    let _limit = time_limit();
+    let queue = WorkQueue::unbound("q").max_active(1).max_pending(2).build_on(&one_cpu()).unwrap();
+    let (_, door, _) = begun_on(&queue);
+    let (first, runs) = (Work::new(|| ()), Arc::new(AtomicUsize::new(0)));
+    let work = counting(&runs);
+    assert_eq!((queue.queue(&first), queue.queue(&work)), (Ok(true), Ok(true)));
+    for _ in 0..10 {
+        assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Ok(true));
+    }
+    assert_eq!(queue.len(), 3);
+    let late = Work::new(|| ());
+    assert_eq!(queue.mod_delayed(&late, Duration::ZERO), Err(QueueError::Full), "it has none");
+    assert_eq!(queue.mod_delayed(&late, Duration::from_nanos(1)), Ok(false), "timers are not counted");
+    eventually("it fired", || queue.len() == 4);
+    door.open();
+    queue.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    assert_eq!(queue.queue(&work), Ok(true), "every place was given back");
+    queue.flush().unwrap();
 }
 
 /// spec: W5.1 (mod_delayed: was it pending?), whatever it was.

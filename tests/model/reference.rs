@@ -100,11 +100,21 @@ impl Model {
         self.settle();
     }
 
+    /// Is there room for what arming adds? A place for what is queued at once; and where an ordered queue has not reached a
+    /// former place of the item, one that is left.
+    fn may_arm(&self, item: usize, queue: usize, at_once: bool) -> bool {
+        let lies_there = self.is_listed(item, queue);
+        let needs_room = if queue == REVIVES { at_once && !lies_there } else { at_once || lies_there };
+        !needs_room || self.has_room(queue)
+    }
+
     /// Far in the future: it does not fire by itself.
     pub(super) fn queue_delayed(&mut self, item: usize, queue: usize) -> Result<bool, QueueError> {
+        let may_arm = self.may_arm(item, queue, false);
         match &mut self.items[item] {
             item if item.disabled > 0 => Err(QueueError::Disabled),
             item if item.is_pending() => Ok(false),
+            _ if !may_arm => Err(QueueError::Full),
             item => {
                 item.armed_on = Some(queue);
                 Ok(true)
@@ -116,6 +126,9 @@ impl Model {
     pub(super) fn mod_delayed(&mut self, item: usize, queue: usize, now: bool) -> Result<bool, QueueError> {
         if self.items[item].disabled > 0 {
             return Err(QueueError::Disabled);
+        }
+        if !self.may_arm(item, queue, now) {
+            return Err(QueueError::Full);
         }
         let was_pending = self.cancel(item);
         self.items[item].armed_on = Some(queue);

@@ -5,6 +5,7 @@
 //! of a few loads a thread finds any of the shards that it works for in turns, and one among many costs a lock of each
 //! of two accounts.
 
+use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
 use crate::protocol::tally::TallyCell;
@@ -18,7 +19,7 @@ const SET: usize = 4;
 
 /// An account by its address, which no other account has as long as a cell of it is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct AccountId(*const Account);
+pub(super) struct AccountId(NonNull<Account>);
 
 /// See the module.
 #[derive(Debug)]
@@ -40,14 +41,19 @@ struct Holding {
 impl AccountId {
     #[inline]
     pub(super) fn of(account: &Arc<Account>) -> Self {
-        Self(Arc::as_ptr(account))
+        Self(NonNull::from(&**account))
+    }
+
+    fn of_held(held: &Holding) -> Self {
+        let account = NonNull::new(held.account.as_ptr().cast_mut());
+        Self(account.expect("the account of a cell was made"))
     }
 
     /// The first place of its set. A table of twice as many sets has the places of each in the two at its double.
     #[inline]
     fn set(self, places: usize) -> usize {
         // Fibonacci hashing: the upper bits depend on all lower ones.
-        let hash = (self.0.addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let hash = (self.0.addr().get() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let sets = (places / SET) as u64;
         ((u128::from(hash) * u128::from(sets)) >> 64) as usize * SET
     }
@@ -63,7 +69,7 @@ impl Held {
     pub(super) fn find(&self, id: AccountId) -> Option<&Arc<TallyCell>> {
         let set = id.set(self.places.len());
         let held = self.places.get(set..set + SET)?.iter().flatten();
-        held.into_iter().find(|held| held.account.as_ptr() == id.0).map(|held| &held.cell)
+        held.into_iter().find(|held| held.account.as_ptr() == id.0.as_ptr()).map(|held| &held.cell)
     }
 
     /// Opens a cell for an account that the thread holds none of.
@@ -100,7 +106,7 @@ impl Held {
         let former = std::mem::replace(&mut self.places, (0..places).map(|_| None).collect());
         for held in former.into_iter().flatten().filter(|held| !held.is_over()) {
             // There is one: half of a set goes to each of two.
-            let place = self.place_for(AccountId(held.account.as_ptr()));
+            let place = self.place_for(AccountId::of_held(&held));
             self.places[place] = Some(held);
         }
     }
@@ -201,12 +207,12 @@ mod tests {
     fn what_is_written_late_is_in_no_count() {
         let (mut held, mut accounts) = (held(), accounts(1));
         let late = Arc::clone(held.open(&accounts[0]));
-        let place = Arc::as_ptr(&accounts.remove(0));
+        let id = AccountId::of(&accounts.remove(0));
         late.start(Start::Home);
         late.complete();
-        assert!(held.find(AccountId(place)).is_some(), "its address is no other account's meanwhile");
+        assert!(held.find(id).is_some(), "its address is no other account's meanwhile");
         let other = Arc::new(Account::new());
-        assert_ne!(Arc::as_ptr(&other), place);
+        assert_ne!(AccountId::of(&other), id);
         assert_eq!(counted(&other), (0, 0));
         drop(held);
         assert_eq!(late.load().completed, 1);

@@ -20,7 +20,7 @@ pub(crate) enum AdmitMany {
     /// As of [`Admit`](super::Admit).
     Flushing,
     /// As of [`Admit`](super::Admit).
-    Again,
+    Full,
     /// As of [`Admit`](super::Admit).
     Refused,
 }
@@ -84,7 +84,7 @@ impl Admission {
             (self.plus_many(ACTIVE, started).plus_many(COMING, waiting), started, waiting)
         };
         if started + waiting == 0 {
-            return (self, AdmitMany::Again);
+            return (self, AdmitMany::Full);
         }
         let (started, waiting) = (started as usize, waiting as usize);
         (next, AdmitMany::In(Admitted { started, waiting }))
@@ -177,7 +177,7 @@ mod tests {
         }
         assert!(!word.is_full(), "{word:?}");
         let full = Admission(COMING_MASK << COMING);
-        assert_eq!(full.admit_many(256), (full, AdmitMany::Again));
+        assert_eq!(full.admit_many(256), (full, AdmitMany::Full));
         let listed = Admission((LISTED_MASK - 3) << LISTED);
         assert_eq!(listed.admit_many(256).1, admitted(0, 3));
     }
@@ -216,7 +216,7 @@ mod tests {
                         started += 1;
                     }
                     Admit::Wait => waiting += 1,
-                    Admit::Again => prop_assert_eq!(answer, AdmitMany::Again),
+                    Admit::Full => prop_assert_eq!(answer, AdmitMany::Full),
                     Admit::Refused => prop_assert_eq!(answer, AdmitMany::Refused),
                     Admit::Flushing => prop_assert!(false, "no flush counts"),
                 }

@@ -70,6 +70,19 @@ pub(crate) enum Arm {
     Refused,
 }
 
+/// What an arming takes of the bound of the queue that the timer leads to.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// Nothing: the timer's item is accepted beyond the bound.
+    None,
+    /// Nothing, but there must be some: an entry of the item stays on a list until its place is reached, and one more will
+    /// come.
+    Left,
+    /// A place: a new entry comes at once.
+    Place,
+}
+
 /// What there is to wait for.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

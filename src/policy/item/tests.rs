@@ -278,3 +278,32 @@ fn in_an_ordered_queue_a_cancelled_entry_is_not_revived() {
     assert_eq!(word.begin_by_ledger(A, true), (word, Begin::Strike), "the older one");
     assert_eq!(word.nothing_stale().begin(A).1, Begin::Run, "the later one");
 }
+
+/// spec: Q3.4: what needs room when a timer is armed, and what is accepted beyond the bound.
+#[test]
+fn a_timer_needs_room_where_an_entry_stays() {
+    let target = |ordered| Target { shard: A, ordered };
+    let table = [
+        // An idle item, later and now.
+        (ItemState::new(), true, false, Room::None),
+        (ItemState::new(), true, true, Room::Place),
+        (ItemState::new(), false, true, Room::Place),
+        // Its cancelled or pending entry keeps its place, and is used again if the queue is not ordered.
+        (cancelled(), true, false, Room::Left),
+        (pending(), true, false, Room::Left),
+        (pending(), true, true, Room::Place),
+        (pending(), false, false, Room::None),
+        (pending(), false, true, Room::None),
+        // A timer leaves nothing behind.
+        (armed(), true, false, Room::None),
+    ];
+    for (word, ordered, now, room) in table {
+        assert_eq!(word.room_to_arm(target(ordered), false, now, true), room, "{word:?}, {ordered}, {now}");
+    }
+    let elsewhere = Target { shard: ShardId::new(A.index() as u64 + 1), ordered: true };
+    assert_eq!(pending().room_to_arm(elsewhere, false, false, true), Room::None);
+    assert_eq!(pending().room_to_arm(elsewhere, true, false, true), Room::Left, "an older entry");
+    assert_eq!(pending().room_to_arm(target(true), false, false, false), Room::None, "it coalesces");
+    let disabled = cancelled().disable_by_ledger().0;
+    assert_eq!(disabled.room_to_arm(target(true), false, true, true), Room::None, "it is refused");
+}

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::{Data, check, check_all};
-use crate::policy::admission::{Admission, Door, Slot};
+use crate::policy::admission::{Admission, Door, NotAdmitted, Slot};
 use crate::protocol::drain::{ChainedCount, were_empty};
 use crate::protocol::gate::{Came, GateCell};
 
@@ -41,8 +41,11 @@ impl Queue {
 
     /// An item puts another one into a gate, as the engine does where the door is not open.
     fn chain(&self, gate: usize) {
-        let admit = || (self.gates[gate].admit_chained() == Came::Started).then_some(());
-        assert_eq!(self.chained.admit(admit), Some(()));
+        let admit = || match self.gates[gate].admit_chained() {
+            Came::Started => Ok(()),
+            came => Err(came),
+        };
+        assert_eq!(self.chained.admit(admit), Ok(()));
     }
 
     fn shut(&self, door: Door) {
@@ -102,7 +105,7 @@ fn nothing_is_admitted_after_the_door_was_shut() {
         let ended = queue.were_empty();
         queue.shut(Door::Shut);
         let seen = ended && queue.data.read(|done| *done);
-        assert_eq!(queue.gates[0].admit(), Came::Refused);
+        assert_eq!(queue.gates[0].admit(), Came::Not(NotAdmitted::Door));
         let came = thread.join().unwrap();
         assert!(!ended || came == seen, "an item came after the end, or was not seen");
         assert_eq!(queue.gates[0].load().in_flight(), 0);

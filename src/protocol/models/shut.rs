@@ -42,7 +42,7 @@ impl Queue {
                 return true;
             }
             Came::Waits => {}
-            Came::Flushing | Came::Refused => return false,
+            Came::Flushing | Came::Not(_) => return false,
         }
         self.waiting.push();
         if self.gate.list() {
