@@ -53,7 +53,9 @@ fn queues_come_and_go(executor: &Executor, threads: usize) {
     let works: Vec<_> = (0..threads)
         .map(|_| {
             let all = Arc::clone(&all);
-            Work::new(move || drop(cmwq::blocking(|| all.wait())))
+            Work::new(move || {
+                cmwq::blocking(|| all.wait());
+            })
         })
         .collect();
     let brief = Work::new(|| ());

@@ -285,20 +285,16 @@ impl Drop for Member {
 
 #[cfg(test)]
 mod tests {
-    #![cfg(unix)]
-
-    use super::*;
-
-    const CHILD: &str = "CMWQ_TEST_UNWINDS";
-
     /// spec: W7 (sound when unwound): a panic between the end of the body and the end of the items ends the process. Hence
     /// the child.
+    #[cfg(unix)]
     #[test]
     fn nothing_unwinds_past_items_that_still_borrow() {
         use std::os::unix::process::ExitStatusExt;
 
+        const CHILD: &str = "CMWQ_TEST_UNWINDS";
         if std::env::var_os(CHILD).is_some() {
-            let tally = Tally::new();
+            let tally = super::Tally::new();
             // An item.
             tally.cell.enter();
             tally.body_leaves(|| panic!("while it waits"));
