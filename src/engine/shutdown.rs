@@ -47,7 +47,8 @@ impl ExecutorInner {
         let on_worker = |worker: Option<&worker::WorkerThread>| {
             worker.is_some_and(|worker| std::ptr::eq(&*worker.pool.core, &*self.core))
         };
-        if worker::with_current(on_worker) || self.core.manager.is_current_thread() {
+        let on_other = self.core.manager.is_current_thread() || self.core.cleaner.is_current_thread();
+        if worker::with_current(on_worker) || on_other {
             return Err(ShutdownError::WouldDeadlock);
         }
         // An item of another executor may be pending here, too.

@@ -15,7 +15,6 @@ use crate::policy::suspect::Found;
 #[cfg(feature = "tracing")]
 use crate::policy::worker::Finding;
 
-#[cfg(feature = "tracing")]
 use super::entry::{Entry, Header};
 use super::item_type::ItemType;
 use super::pool::Pool;

@@ -5,7 +5,7 @@
 //!   panic hook has reported both.
 //! * **No lock is held** across a call, so user code may use the executor that calls it.
 //! * **The manager destroys nothing that belongs to a user.** A destructor may wait for a timer or for another worker,
-//!   and both need the manager. What the manager is about to [destroy](destroy) is left behind instead, for the
+//!   and both need the manager. What the manager is about to [`destroy`] is left behind instead, for the
 //!   [cleaner](super::manager).
 //!
 //! No other file logs or tells a subscriber, and `tests/tidy.rs` checks that.

@@ -138,7 +138,7 @@ impl Executor {
     ///
     /// * [`ShutdownError::Global`] if this is the global executor.
     /// * [`ShutdownError::WouldDeadlock`] if the caller is an item of this executor, or one of another executor that is
-    ///   pending on a queue of this one, or one of its hooks on its manager's thread.
+    ///   pending on a queue of this one, or runs on the thread of its manager or its cleaner: a hook, or a destructor.
     /// * [`ShutdownError::Forked`] in a forked process.
     ///
     /// Nothing was changed.

@@ -7,6 +7,7 @@
 //! The thread is made when something was left, one at a time, and ends when nothing is left. If it cannot be made, that is
 //! tried again as for every thread. It counts as a thread of the executor, so a shutdown waits for it.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
@@ -15,6 +16,11 @@ use crate::sys::thread;
 
 use super::super::core::Core;
 use super::super::user_code::{Leftover, contain};
+
+thread_local! {
+    /// Whose cleaner the calling thread is.
+    static CLEANED: Cell<*const Cleaner> = const { Cell::new(std::ptr::null()) };
+}
 
 /// What an executor's manager has left.
 #[derive(Default)]
@@ -57,8 +63,14 @@ impl Cleaner {
         self.0.lock().is_there = false;
     }
 
+    /// Is this the cleaner's own thread? Destructors are user code that runs there.
+    pub(crate) fn is_current_thread(&self) -> bool {
+        std::ptr::eq(CLEANED.get(), self)
+    }
+
     /// Destroys what was left, and what is left meanwhile.
     pub(super) fn clean(&self) {
+        CLEANED.set(self);
         loop {
             let left = self.take();
             if left.is_empty() {

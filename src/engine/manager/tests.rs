@@ -136,6 +136,36 @@ fn a_cleaner_that_cannot_be_made_is_made_later() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
+/// Shuts its executor down when it is destroyed, and tells what came of it.
+struct ShutsDown {
+    executor: Executor,
+    tell: Sender<Result<bool, crate::ShutdownError>>,
+}
+
+impl Drop for ShutsDown {
+    fn drop(&mut self) {
+        let report = self.executor.shutdown(SOON);
+        self.tell.send(report.map(|report| report.is_complete())).unwrap();
+    }
+}
+
+/// spec: E5.2: a shutdown waits for the cleaner, so it does not wait there.
+#[test]
+fn a_destructor_on_the_cleaner_cannot_shut_its_executor_down() {
+    let executor = executor();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let (tell, told) = channel();
+    let shuts_down = ShutsDown { executor: executor.clone(), tell };
+    let work = Work::new(move || keep(&shuts_down));
+    survives(&executor, Point::Timer, || {
+        assert!(queue.queue_delayed(&work, Duration::from_millis(1)).unwrap());
+    });
+    assert!(work.cancel());
+    drop(work);
+    assert_eq!(told.recv_timeout(2 * SOON), Ok(Err(crate::ShutdownError::WouldDeadlock)));
+    assert!(executor.shutdown(SOON).unwrap().is_complete());
+}
+
 /// spec: W9.6 (the manager destroys nothing that belongs to a user): entries of a pool that runs nothing any more, which may
 /// come to the manager.
 #[test]
