@@ -242,8 +242,10 @@
 //!
 //! # Platform
 //!
-//! Linux on x86-64 and aarch64. Since Linux 6.12, workers run for 0.7 ms at a time where another thread waits for their CPU;
-//! threads and processes that an item makes inherit that, like its worker's nice level and CPUs. Elsewhere workers are not
+//! Linux on x86-64 and aarch64. Since Linux 6.12, workers run for 0.7 ms at a time where another thread waits for their CPU.
+//! Threads and programs that an item starts inherit that, like its worker's nice level and CPUs
+//! ([`reset_scheduling`](blocking::process::reset_scheduling)). They have the signal mask of the main thread: workers have
+//! it, too, as it is when they are made. So a signal handler may run on a worker, as on any thread. Elsewhere workers are not
 //! bound to CPUs and have no nice levels ([`portable`](observe::Snapshot::portable) in a snapshot), and per-CPU queues spread
 //! what threads queue over the CPUs. On Linux, `RUSTFLAGS="--cfg cmwq_portable"` shows how that is. The minimum supported Rust version is 1.85.
 //!

@@ -54,6 +54,8 @@ const SCENARIOS: &[Scenario] = scenarios![
     destructors_of_workers_use_queues => 0, "destroyed destroyed destroyed destroyed ";
     destructors_of_threads_use_queues => 0, "destroyed ";
     a_forked_child_exits => 0, "refused refused ";
+    a_child_that_a_destructor_forks_exits => 0, "child parent ";
+    the_main_thread_ends_first => 9, "same changed kept ";
 ];
 
 fn main() -> ExitCode {
@@ -202,6 +204,15 @@ fn use_queues() {
     drop(queue.spawn(|| ()).unwrap());
 }
 
+/// Acts when it is destroyed.
+struct Acts(fn());
+
+impl Drop for Acts {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// Uses queues when it is destroyed.
 struct UsesQueues;
 
@@ -215,6 +226,7 @@ impl Drop for UsesQueues {
 
 thread_local! {
     static AT_THE_END: RefCell<Option<UsesQueues>> = const { RefCell::new(None) };
+    static ACTS_AT_THE_END: RefCell<Option<Acts>> = const { RefCell::new(None) };
 }
 
 /// The calling thread uses queues when it ends.
@@ -391,4 +403,81 @@ fn a_forked_child_exits() {
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 8, "the child ended with {status}");
     }
+}
+
+/// spec: X2, X3, E5: a worker's thread-local destructor forks. The child has one thread, and nothing to end but itself.
+fn a_child_that_a_destructor_forks_exits() {
+    fn fork() {
+        // SAFETY: the child writes and exits; the thread-local destructors that are left run in it.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            say("child ");
+            // SAFETY: as in `a_forked_child_exits`.
+            unsafe { libc::exit(0) };
+        }
+        let mut status = 0;
+        // SAFETY: the pointer is to a number that outlives the call.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "the child ended with {status}");
+        say("parent ");
+    }
+    let topology = TopologySource::Synthetic("core:1 pu:1".into());
+    let executor = Executor::builder().topology(topology).build().unwrap();
+    let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
+    queue.spawn(|| ACTS_AT_THE_END.set(Some(Acts(fork)))).unwrap().join().unwrap();
+    assert!(executor.shutdown(PATIENCE).unwrap().is_complete());
+}
+
+/// spec: E2.10 (the main thread's signal mask): that of the moment in which a worker is made. When the main thread has ended,
+/// it is that of the moment in which the executor was built.
+fn the_main_thread_ends_first() {
+    let only = |signal: libc::c_int| 1_u64 << (signal - 1);
+    block_only(libc::SIGUSR1);
+    let topology = TopologySource::Synthetic("core:3 pu:1".into());
+    let executor = Executor::builder().topology(topology).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    if executor.dump().portable {
+        say("same changed kept ");
+        std::process::exit(9);
+    }
+    // Each on a worker that is made for it.
+    let mask_on = move |cpu| queue.spawn_on(cpu, || own_status("SigBlk:")).unwrap().join().unwrap();
+    let mask_on = move |cpu| u64::from_str_radix(&mask_on(cpu), 16).unwrap();
+    assert_eq!(mask_on(0), only(libc::SIGUSR1));
+    say("same ");
+    block_only(libc::SIGUSR2);
+    assert_eq!(mask_on(1), only(libc::SIGUSR2));
+    say("changed ");
+    std::thread::spawn(move || {
+        while !status_of("self", "State:").starts_with('Z') {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(mask_on(2), only(libc::SIGUSR1));
+        say("kept ");
+        std::process::exit(9);
+    });
+    // SAFETY: the call ends this thread and nothing else. What is on its stack stays there.
+    unsafe { libc::syscall(libc::SYS_exit, 0) };
+}
+
+fn own_status(field: &str) -> String {
+    status_of("thread-self", field)
+}
+
+/// A line of the status of a thread below `/proc`; a process stands for its main thread.
+fn status_of(thread: &str, field: &str) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
+    status.lines().find_map(|line| line.strip_prefix(field)).unwrap().trim().to_owned()
+}
+
+/// Blocks exactly this signal on the calling thread.
+fn block_only(signal: libc::c_int) {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigemptyset` initialises the set before it is read; a null pointer asks for no old mask.
+    let result = unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), signal);
+        libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut())
+    };
+    assert_eq!(result, 0);
 }

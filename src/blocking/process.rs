@@ -1,5 +1,10 @@
 //! Waiting for other programs, while another item may start.
 //!
+//! A program, or a thread, that an item starts has the signal mask of the process's main thread, as if `main` had started
+//! it. On Linux it has the CPUs, the nice level and the time slice of the worker that runs the item: a program of a per-CPU
+//! queue stays on one CPU, and one of a high-priority queue keeps its nice level. [`reset_scheduling`] gives a program those
+//! of the main thread. All of this holds for [`std::process::Command`] by itself, too.
+//!
 //! # Examples
 //!
 //! ```
@@ -19,8 +24,12 @@ use std::process::{self, ChildStderr, ChildStdin, ChildStdout, Command, ExitStat
 
 use super::guard::blocking;
 use super::io::Blocking;
+use crate::sys::thread;
 
 /// Starts the program, under a guard: it takes as long as the system needs to load it.
+///
+/// The program inherits the CPUs, the nice level and the time slice of the worker, unless
+/// [`reset_scheduling`] was called for it.
 ///
 /// # Errors
 ///
@@ -47,6 +56,33 @@ use super::io::Blocking;
 #[doc(alias = "call_usermodehelper")]
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     blocking(|| command.spawn()).map(Child::from)
+}
+
+/// Has a program begin with the CPUs, the nice level and the time slice of the process's main thread, and not with those of
+/// the worker that starts it. Returns the command.
+///
+/// The main thread's values are those at the time of this call. What the system denies stays as the worker has it: without
+/// the privilege, a nice level does not go down. Systems other than Linux have nothing to reset.
+///
+/// [`Command`] then starts the program by `fork`, which takes longer the more memory the process has.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::blocking::process::{reset_scheduling, status};
+/// use std::process::Command;
+///
+/// let queue = cmwq::WorkQueue::per_cpu("builds").high_priority().build()?;
+/// let build = queue.spawn(|| status(reset_scheduling(Command::new("true").arg("--jobs=8"))))?;
+/// assert!(build.join()??.success());
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "UMH")]
+pub fn reset_scheduling(command: &mut Command) -> &mut Command {
+    thread::reset_scheduling(command);
+    command
 }
 
 /// Runs the program to its end, under a guard, as [`Command::status`].

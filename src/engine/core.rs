@@ -11,20 +11,19 @@ use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::CrewLimits;
 use crate::policy::detection::Detection;
 use crate::policy::watch::Rules;
-use crate::protocol::threads::ThreadsCell;
 use crate::sys;
 use crate::sys::fork::Origin;
 use crate::sys::probe::Probe;
 use crate::sys::switches::Readiness;
 use crate::sys::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
-use crate::sys::wait::Until;
 
 use super::class::{Class, ClassKey, ClassUser};
 use super::detection::Shortfall;
 use super::environment::Watch;
-use super::manager::{Cleaner, ManagerHandle, Request};
+use super::manager::{Cleaner, ManagerHandle};
 use super::offenders::Offenders;
 use super::pool::Pool;
+use super::threads::ExecutorThreads;
 use super::timers::Timers;
 use super::user_code::{self, report};
 use super::watchdog::StallReport;
@@ -119,7 +118,8 @@ pub(crate) struct Core {
     pub(crate) offenders: Offenders,
     /// How many stalls the watchdog has told.
     pub(crate) stalls: AtomicU64,
-    threads: ThreadsCell,
+    /// Its threads have a share until they are gone.
+    pub(super) threads: Arc<ExecutorThreads>,
     /// Inside of it, the locks of classes are taken.
     register: Mutex<Register>,
     /// The number of the next unbound pool; per-CPU pools come before.
@@ -159,7 +159,7 @@ impl Core {
             timers: Timers::new(),
             denials: Denials::default(),
             environment,
-            threads: ThreadsCell::new(),
+            threads: Arc::new(ExecutorThreads::new()),
             register: Mutex::new(Register::default()),
             next_unbound_id: AtomicUsize::new(first_unbound_id),
         }
@@ -194,50 +194,12 @@ impl Core {
         self.next_unbound_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Counts a worker that is about to be made. False if there are as many as may be: the manager is told when one
-    /// leaves.
-    pub(crate) fn thread_comes(&self) -> bool {
-        self.threads.worker_comes(self.settings.max_threads as u64)
-    }
-
-    pub(crate) fn thread_left(&self) {
-        if self.threads.worker_left() {
-            self.manager.ask(Request::Room);
-        }
-    }
-
-    /// The manager's thread is about to be made, or has ended.
-    pub(crate) fn manager_lives(&self, yes: bool) {
-        if yes { self.threads.manager_comes() } else { self.threads.manager_left() }
-    }
-
-    /// Waits until all threads have ended, rescuers and the manager too. How many have not when the time runs out?
-    pub(crate) fn wait_for_threads(&self, until: Until) -> usize {
-        self.threads.wait(until) as usize
-    }
-
-    pub(crate) fn cleaner_comes(&self) {
-        self.threads.cleaner_comes();
-    }
-
-    pub(crate) fn cleaner_left(&self) {
-        self.threads.cleaner_left();
-    }
-
-    pub(crate) fn rescuer_comes(&self) {
-        self.threads.rescuer_comes();
-    }
-
-    pub(crate) fn rescuer_left(&self) {
-        self.threads.rescuer_left();
-    }
-
     /// Without any, nobody is called.
     pub(crate) fn has_rescuers(&self) -> bool {
         self.threads.load().rescuers() > 0
     }
 
-    /// Workers that exist or are being made.
+    /// Workers that have not left, or are being made.
     pub(crate) fn threads(&self) -> usize {
         self.threads.load().workers() as usize
     }

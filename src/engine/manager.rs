@@ -3,9 +3,9 @@
 //!
 //! It sleeps until somebody puts a request into its inbox, or until its schedule's next deadline. All threads are
 //! made here, so that no worker inherits anything from a user's thread; what the manager itself inherited it puts
-//! right first. If the manager cannot be made, the next thread that brings a request, or waits for something, tries
-//! again: one thread at a time, and at most once a second. Once made, it goes on until its executor ends, also after a
-//! panic of its own code (`supervision`).
+//! right first. It takes no signals; its workers take on the main thread's mask. If the manager cannot be made, the next
+//! thread that brings a request, or waits for something, tries again: one thread at a time, and at most once a second. Once
+//! made, it goes on until its executor ends, also after a panic of its own code (`supervision`).
 
 mod cleaner;
 mod handle;
@@ -29,6 +29,7 @@ use super::core::Core;
 use super::detector::Detector;
 use super::environment::Lookout;
 use super::pool::Pool;
+use super::threads::Place;
 use super::trace;
 use super::user_code::{Managing, call, report};
 use super::watchdog;
@@ -46,35 +47,15 @@ pub(crate) const TIME_SLICE: Duration = Duration::from_micros(700);
 
 fn spawn(core: &Arc<Core>) -> io::Result<()> {
     let name = format!("{}/manager", core.settings.name_prefix);
-    core.settings.hooks.may_spawn(&name)?;
-    let (core, lives) = (Arc::clone(core), Lives::new(core));
-    let (cleaner, stack_size) = (cleaner::name(&core), core.settings.stack_size);
-    thread::spawn(name, None, move || {
-        let managing = ManagerThread::arrive(core).live();
+    let (cleaner, stack_size) = (cleaner::name(core), core.settings.stack_size);
+    let managed = Arc::clone(core);
+    Place::of_manager(core).spawn(core, name, move || {
+        let managing = ManagerThread::arrive(managed).live();
         // Now the executor may be gone, and its hooks with it.
-        drop(lives);
         let left = managing.left();
         drop(managing);
         cleaner::finish(left, cleaner, stack_size);
-    })?;
-    Ok(())
-}
-
-/// Says that the manager's thread is about to be made, and when it is gone, or could not be made.
-struct Lives(Weak<Core>);
-
-impl Lives {
-    fn new(core: &Arc<Core>) -> Self {
-        core.manager_lives(true);
-        Self(Arc::downgrade(core))
-    }
-}
-
-impl Drop for Lives {
-    fn drop(&mut self) {
-        // Without it, no thread waits for that.
-        self.0.upgrade().inspect(|core| core.manager_lives(false));
-    }
+    })
 }
 
 /// The manager as its own thread sees it.
@@ -282,18 +263,12 @@ impl ManagerThread {
 
     fn create(&mut self, core: &Arc<Core>, weak: &Weak<Pool>, now: Time) {
         let Some(pool) = weak.upgrade().filter(|pool| pool.begin_making()) else { return };
-        if !core.thread_comes() {
-            return self.make_room(core, &pool, now);
-        }
+        let Some(place) = Place::of_worker(core) else { return self.make_room(core, &pool, now) };
         let id = pool.reserve_id();
         let name = pool.spec.kind.worker_name(&core.settings.name_prefix, id);
-        let made = core.settings.hooks.may_spawn(&name).and_then(|()| {
-            let pool = Arc::clone(&pool);
-            thread::spawn(name, core.settings.stack_size, move || worker::run(pool, id))
-        });
-        if let Err(error) = made {
+        let its_pool = Arc::clone(&pool);
+        if let Err(error) = place.spawn(core, name, move || worker::run(its_pool, id)) {
             pool.left(id);
-            core.thread_left();
             let still_wanted = pool.still_wants_worker().then(|| Arc::downgrade(&pool));
             // The attempt itself may have taken long.
             self.schedule.creation_failed(still_wanted, clock::now());

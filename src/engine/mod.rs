@@ -35,6 +35,7 @@
 //! | `offenders` | whose items keep a CPU busy for too long, and whose block without a guard |
 //! | `watchdog` | the report of a pool that has work and starts none of it |
 //! | `core` | what all of them share: settings, the manager's inbox, the register of pools |
+//! | `threads` | the threads of an executor, from before they are made until they are gone |
 //! | `placement` | which CPU an item is queued on |
 //! | `register` | the queues of one executor, for what is asked of all of them |
 //! | `item_type` | what an item's type is called |
@@ -53,7 +54,7 @@
 //! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls` (taken inside a pool's `state` by who calls it); the
 //! flushes of a queue (taken inside `making`); an
 //! item's ledger (takes that of the timers inside); a worker's `description`; which detection is
-//! in force; the counts of offenders; a shard's account of `tally`; in debug builds, the register of `waits` (takes those of a flush, an item and a scope's roll inside).
+//! in force; the counts of offenders; the list of threads that have ended; a shard's account of `tally`; in debug builds, the register of `waits` (takes those of a flush, an item and a scope's roll inside).
 
 pub(crate) mod attrs;
 pub(crate) mod batch;
@@ -90,6 +91,7 @@ pub(crate) mod shard;
 pub(crate) mod shutdown;
 pub(crate) mod submit;
 pub(crate) mod tally;
+pub(crate) mod threads;
 pub(crate) mod timers;
 pub(crate) mod trace;
 pub(crate) mod user_code;

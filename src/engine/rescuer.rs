@@ -13,13 +13,13 @@ use std::sync::Arc;
 use crate::policy::rescue::gives_way;
 use crate::sys::affinity::ThreadId;
 use crate::sys::sync::{Condvar, Mutex};
-use crate::sys::thread;
 
 use super::core::Core;
 use super::entry::Entry;
 use super::manager::Request;
 use super::pool::Pool;
 use super::route;
+use super::threads::Place;
 use super::trace;
 use super::worker::{self, WorkerThread};
 
@@ -130,7 +130,6 @@ impl Order {
     }
 
     fn spawn(&self, core: &Arc<Core>) -> io::Result<OwnedRescuer> {
-        core.settings.hooks.may_spawn(&self.name)?;
         let rescuer = Arc::new(Rescuer {
             calls: Mutex::new(Calls { pools: VecDeque::new(), stop: false }),
             called: Condvar::new(),
@@ -139,8 +138,7 @@ impl Order {
             queue: self.queue.clone(),
         });
         let (shared, its_core, nice) = (Arc::clone(&rescuer), Arc::clone(core), self.nice);
-        thread::spawn(self.name.clone(), core.settings.stack_size, move || shared.live(&its_core, nice))?;
-        core.rescuer_comes();
+        Place::of_rescuer(core).spawn(core, self.name.clone(), move || shared.live(&its_core, nice))?;
         Ok(OwnedRescuer(rescuer))
     }
 }
@@ -188,7 +186,6 @@ impl Rescuer {
         }
         core.settings.hooks.stopped();
         *self.system.lock() = None;
-        core.rescuer_left();
     }
 
     /// Sleeps until a pool calls. `None` if the queue is done with.

@@ -19,7 +19,6 @@ use super::route;
 use super::shard;
 use super::user_code;
 use super::waits;
-use super::worker;
 
 /// What a shutdown did not finish.
 #[derive(Debug)]
@@ -44,11 +43,8 @@ impl ExecutorInner {
         if self.origin.is_forked() {
             return Err(ShutdownError::Forked);
         }
-        let on_worker = |worker: Option<&worker::WorkerThread>| {
-            worker.is_some_and(|worker| std::ptr::eq(&*worker.pool.core, &*self.core))
-        };
-        let on_other = self.core.manager.is_current_thread() || self.core.cleaner.is_current_thread();
-        if worker::with_current(on_worker) || on_other {
+        // Its end would be waited for, too.
+        if self.core.threads.has_current_thread() {
             return Err(ShutdownError::WouldDeadlock);
         }
         // An item of another executor may be pending here, too.
@@ -80,7 +76,7 @@ impl ExecutorInner {
         self.core.manager.stop();
         // Afterwards: a pool that is made now is among these, or is closed by whoever makes it.
         self.core.pools().iter().for_each(|pool| pool.close());
-        let threads = self.core.wait_for_threads(until);
+        let threads = self.core.threads.wait(until);
         let queues = queues.iter().map(|queue| queue.remains()).filter(QueueRemains::is_something);
         Ok(Remains { queues: queues.collect(), threads })
     }

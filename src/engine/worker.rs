@@ -95,7 +95,6 @@ pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
         worker.pool.left(id);
     }
     core.settings.hooks.stopped();
-    core.thread_left();
 }
 
 /// Lends the calling thread, which is a rescuer's, to a pool: `serve` executes entries of the pool on it.

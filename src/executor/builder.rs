@@ -173,7 +173,8 @@ impl ExecutorBuilder {
     /// The stack size of workers, in bytes, 16 KiB to 1 GiB (64 MiB on 32-bit systems). Default: that of
     /// `std::thread`, 2 MiB.
     ///
-    /// The least is what a thread needs to exist; items, and what reports their panics, need more. If the system cannot
+    /// The least is what a thread needs to exist; items, and what reports their panics, need more, and so do signal handlers
+    /// of the process, which may run on a worker. If the system cannot
     /// give a stack within these bounds, that is a thread that cannot be made: work waits, and it is tried again.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);

@@ -27,7 +27,7 @@ use crate::{Executor, ShutdownError, blocking};
 pub struct ShutdownReport {
     /// The queues of which something remains, in the order in which they were made.
     pub queues: Vec<QueueReport>,
-    /// Threads that had not ended when the time was up.
+    /// Threads that had not ended when the time was up. A thread whose thread-local destructors run has not ended.
     pub threads: usize,
 }
 
@@ -107,6 +107,9 @@ impl Executor {
     /// scopes return. What has begun goes on; its threads end when it does. The closures' destructors should not wait for
     /// work of this executor.
     ///
+    /// A thread has ended when its thread-local destructors have run, and it runs no code any more. That is so for threads
+    /// that left earlier, too.
+    ///
     /// Accepted items have run, were cancelled, or are in the report. A second shutdown returns at once, with an empty
     /// report, also while the first is under way.
     ///
@@ -137,8 +140,8 @@ impl Executor {
     /// # Errors
     ///
     /// * [`ShutdownError::Global`] if this is the global executor.
-    /// * [`ShutdownError::WouldDeadlock`] if the caller is an item of this executor, or one of another executor that is
-    ///   pending on a queue of this one, or runs on the thread of its manager or its cleaner: a hook, or a destructor.
+    /// * [`ShutdownError::WouldDeadlock`] if the caller is a thread of this executor, in an item, a hook or a destructor, or an
+    ///   item of another executor that is pending on a queue of this one.
     /// * [`ShutdownError::Forked`] in a forked process.
     ///
     /// Nothing was changed.

@@ -1,11 +1,14 @@
-//! The cell of an executor's [`Threads`] word: who is told that a thread has left.
+//! The cell of an executor's [`Threads`] word: which thread learns that another one has left, or is gone.
 //!
-//! Finding no room and asking to be told of some is one step, so is leaving and learning who is to be told: a worker
-//! that leaves is either seen by the manager, or sees that it looked.
+//! A manager that finds no room asks in the same step to be told of some. A worker that leaves learns in one step whether
+//! the manager has asked. So one of them sees the other.
 //!
-//! Every leave releases and the waiter acquires: whoever has seen that no thread is left sees what all of them did.
+//! `gone` releases and the waiter acquires:
+//!
+//! * thread: what its thread-local destructors wrote, then `gone`;
+//! * waiter: reads that no thread is alive, then sees what they wrote.
 
-use crate::policy::threads::{Left, Threads};
+use crate::policy::threads::{Kind, Threads};
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
 
@@ -28,56 +31,38 @@ impl ThreadsCell {
         self.update(|word| word.worker_comes(max))
     }
 
-    /// A worker has left, or could not be made. True if the manager is to be told.
-    #[must_use]
-    pub(crate) fn worker_left(&self) -> bool {
-        self.leave(Threads::worker_left)
-    }
-
+    /// Counts a rescuer that is about to be made.
     pub(crate) fn rescuer_comes(&self) {
         self.update(|word| (word.rescuer_comes(), ()));
     }
 
-    pub(crate) fn rescuer_left(&self) {
-        self.leave(Threads::rescuer_left);
+    /// Counts a manager or a cleaner that is about to be made.
+    pub(crate) fn other_comes(&self) {
+        self.update(|word| (word.other_comes(), ()));
     }
 
-    /// By the manager, before it ends.
-    pub(crate) fn cleaner_comes(&self) {
-        self.update(|word| (word.cleaner_comes(), ()));
+    /// A thread has ended its own code, or could not be made: it takes no room. True if the manager is to be told.
+    #[must_use]
+    pub(crate) fn leaves(&self, kind: Kind) -> bool {
+        self.update(|word| word.leaves(kind))
     }
 
-    pub(crate) fn cleaner_left(&self) {
-        self.leave(Threads::cleaner_left);
-    }
-
-    /// The manager's thread is about to be made.
-    pub(crate) fn manager_comes(&self) {
-        self.update(|word| (word.manager_comes(), ()));
-    }
-
-    /// It has ended, or could not be made.
-    pub(crate) fn manager_left(&self) {
-        self.leave(Threads::manager_left);
-    }
-
-    /// Waits until all threads have left. How many have not when the time runs out?
-    pub(crate) fn wait(&self, until: Until) -> u64 {
-        while self.left() > 0 && wait::sleep(self.key(), || self.left() > 0, until) {}
-        self.left()
-    }
-
-    /// How many there are. Acquire, as the module says.
-    fn left(&self) -> u64 {
-        Threads::from_bits(self.0.load(Ordering::Acquire)).all()
-    }
-
-    fn leave(&self, transition: impl FnMut(Threads) -> (Threads, Left)) -> bool {
-        let left = self.update(transition);
-        if left.last {
+    /// A thread that has left runs no user code any more, or could not be made.
+    pub(crate) fn gone(&self) {
+        if self.update(Threads::gone) {
             wait::wake_all(self.key());
         }
-        left.room
+    }
+
+    /// Waits until all threads are gone. Returns how many are not when the time runs out.
+    pub(crate) fn wait(&self, until: Until) -> u64 {
+        while self.alive() > 0 && wait::sleep(self.key(), || self.alive() > 0, until) {}
+        self.alive()
+    }
+
+    /// Acquire, as the module says.
+    fn alive(&self) -> u64 {
+        Threads::from_bits(self.0.load(Ordering::Acquire)).alive()
     }
 
     fn key(&self) -> usize {

@@ -34,6 +34,16 @@ mod imp {
             self.0.is_none()
         }
 
+        /// The time that is left. `None` if the wait has no limit.
+        #[cfg(all(target_os = "linux", not(cmwq_portable)))]
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "a timeout of the caller's, not a deadline of the executor's"
+        )]
+        pub(crate) fn left(self) -> Option<Duration> {
+            self.0.map(|end| end.saturating_duration_since(Instant::now()))
+        }
+
         /// The earlier one of both.
         fn or_after(self, time: Duration) -> Self {
             let other = Self::after(time);

@@ -384,6 +384,20 @@ pub(crate) fn own_status(field: &str) -> String {
     status_of(&thread_id().to_string(), field)
 }
 
+/// A line of the main thread's status.
+pub(crate) fn main_status(field: &str) -> String {
+    status_of(&std::process::id().to_string(), field)
+}
+
+/// Such a line of each thread of this prefix, with the thread's number and name.
+pub(crate) fn statuses_of(prefix: &str, field: &str) -> Vec<(i32, String, String)> {
+    let prefix = format!("{prefix}/");
+    let number = |task: &String| task.parse().expect("a task has a number");
+    let tasks = tasks().into_iter();
+    let tasks = tasks.map(|task| (number(&task), read_task(&task, "comm"), status_of(&task, field)));
+    tasks.filter(|(_, name, _)| name.starts_with(&prefix)).collect()
+}
+
 /// Listed twice: while threads end, Linux may leave one out that goes on.
 fn tasks() -> BTreeSet<String> {
     let list = || std::fs::read_dir("/proc/self/task").unwrap();

@@ -7,7 +7,6 @@
 //! The thread is made when something was left, one at a time, and ends when nothing is left. If it cannot be made, that is
 //! tried again as for every thread. It counts as a thread of the executor, so a shutdown waits for it.
 
-use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
@@ -15,12 +14,8 @@ use crate::sys::sync::Mutex;
 use crate::sys::thread;
 
 use super::super::core::Core;
+use super::super::threads::Place;
 use super::super::user_code::{Leftover, contain};
-
-thread_local! {
-    /// Whose cleaner the calling thread is.
-    static CLEANED: Cell<*const Cleaner> = const { Cell::new(std::ptr::null()) };
-}
 
 /// What an executor's manager has left.
 #[derive(Default)]
@@ -63,14 +58,8 @@ impl Cleaner {
         self.0.lock().is_there = false;
     }
 
-    /// Is this the cleaner's own thread? Destructors are user code that runs there.
-    pub(crate) fn is_current_thread(&self) -> bool {
-        std::ptr::eq(CLEANED.get(), self)
-    }
-
     /// Destroys what was left, and what is left meanwhile.
     pub(super) fn clean(&self) {
-        CLEANED.set(self);
         loop {
             let left = self.take();
             if left.is_empty() {
@@ -86,19 +75,9 @@ pub(super) fn make(core: &Arc<Core>) -> io::Result<()> {
     if !core.cleaner.begin() {
         return Ok(());
     }
-    core.cleaner_comes();
-    let name = name(core);
-    let made = core.settings.hooks.may_spawn(&name).and_then(|()| {
-        let core = Arc::clone(core);
-        thread::spawn(name, core.settings.stack_size, move || {
-            core.cleaner.clean();
-            core.cleaner_left();
-        })
-    });
-    made.map(drop).inspect_err(|_| {
-        core.cleaner.could_not_be_made();
-        core.cleaner_left();
-    })
+    let cleaned = Arc::clone(core);
+    let made = Place::of_cleaner(core).spawn(core, name(core), move || cleaned.cleaner.clean());
+    made.inspect_err(|_| core.cleaner.could_not_be_made())
 }
 
 /// The manager has ended, and its executor is gone: what it has left nevertheless is destroyed by a thread of its own or, if

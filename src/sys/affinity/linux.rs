@@ -75,10 +75,23 @@ impl ThreadId {
 
 /// Binds thread `tid`; 0 is the calling thread.
 fn pin_thread(tid: pid_t, cpus: &CpuSet) -> io::Result<()> {
-    let mask = to_mask(cpus);
-    // SAFETY: the pointer and the length describe `mask`, which outlives the call and is only read.
-    let result = unsafe { libc::sched_setaffinity(tid, size_of_val(&*mask), mask.as_ptr().cast()) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Mask::of(cpus).bind(tid)
+}
+
+/// CPUs as the system's calls take them.
+pub(in crate::sys) struct Mask(Vec<c_ulong>);
+
+impl Mask {
+    pub(in crate::sys) fn of(cpus: &CpuSet) -> Self {
+        Self(to_mask(cpus))
+    }
+
+    /// Binds thread `tid`; 0 is the calling thread. A forked child may call this: it takes no lock and no memory.
+    pub(in crate::sys) fn bind(&self, tid: pid_t) -> io::Result<()> {
+        // SAFETY: the pointer and the length describe the mask, which outlives the call and is only read.
+        let result = unsafe { libc::sched_setaffinity(tid, size_of_val(&*self.0), self.0.as_ptr().cast()) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
 }
 
 /// The mask of thread `tid`; 0 is the calling thread.

@@ -18,6 +18,8 @@ mod linux;
 mod portable;
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
+pub(super) use linux::Mask;
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 pub(crate) use linux::{ThreadId, current_cpu, pin_to_cpu, pin_to_set, process_cpus, watched_cpus};
 #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
 pub(crate) use portable::{ThreadId, current_cpu, pin_to_cpu, pin_to_set, process_cpus, watched_cpus};

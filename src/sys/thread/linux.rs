@@ -1,56 +1,54 @@
 //! Threads on Linux, where a nice level belongs to a thread.
 
-#![allow(unsafe_code, reason = "libc's calls for signals, priorities and clocks take raw pointers")]
+#![allow(unsafe_code, reason = "libc's calls for threads, priorities and clocks take raw pointers")]
+
+mod program;
+mod signals;
 
 use std::io;
-use std::marker::PhantomData;
-use std::mem::{self, MaybeUninit};
+use std::mem;
+use std::os::unix::thread::JoinHandleExt;
 use std::ptr;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use libc::{c_int, sigset_t};
+use crate::sys::wait::Until;
 
-/// Raised by what a thread itself did wrong. Blocked, they would kill the process without a word: the
-/// standard library reports a stack overflow from its handler of `SIGSEGV`.
-const FAULTS: [c_int; 6] =
-    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];
+pub(crate) use self::program::reset_scheduling;
+pub(crate) use self::signals::SignalMask;
+pub(super) use self::signals::SignalsBlocked;
 
-/// Signals of the calling thread are blocked while this lives. A new thread inherits the mask of its creator,
-/// which is the only way to set it before the thread's first instruction.
-pub(super) struct SignalsBlocked {
-    before: sigset_t,
-    /// The mask belongs to the thread that blocked its signals, so this must not move to another.
-    not_send: PhantomData<*const ()>,
-}
-
-impl SignalsBlocked {
-    pub(super) fn new() -> io::Result<Self> {
-        let mut blocked = MaybeUninit::<sigset_t>::uninit();
-        let mut before = MaybeUninit::<sigset_t>::uninit();
-        // SAFETY: both pointers are to memory of the right size and type. `sigfillset` initialises `blocked`
-        // before the other calls read it, and the numbers removed are valid signals.
-        let error = unsafe {
-            libc::sigfillset(blocked.as_mut_ptr());
-            for signal in FAULTS {
-                libc::sigdelset(blocked.as_mut_ptr(), signal);
-            }
-            libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), before.as_mut_ptr())
-        };
-        if error != 0 {
-            return Err(io::Error::from_raw_os_error(error));
-        }
-        // SAFETY: `pthread_sigmask` succeeded, so it has written the mask that was in force before.
-        Ok(Self { before: unsafe { before.assume_init() }, not_send: PhantomData })
+/// Waits until the system has done with the thread: it runs no code any more.
+///
+/// # Errors
+///
+/// The handle, if the time runs out before.
+pub(crate) fn join(thread: JoinHandle<()>, until: Until) -> Result<(), JoinHandle<()>> {
+    let Some(left) = until.left() else {
+        // A panic was reported when it happened.
+        drop(thread.join());
+        return Ok(());
+    };
+    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a time that outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut at) };
+    let nanos = at.tv_nsec as u64 + u64::from(left.subsec_nanos());
+    let seconds = left.as_secs().saturating_add(nanos / NANOS);
+    at.tv_sec = at.tv_sec.saturating_add(seconds.try_into().unwrap_or(libc::time_t::MAX));
+    at.tv_nsec = (nanos % NANOS) as _;
+    // SAFETY: the handle is owned here, so the thread was neither joined nor detached. A null pointer asks for no result,
+    // and the time outlives the call.
+    let error = unsafe { libc::pthread_timedjoin_np(thread.as_pthread_t(), ptr::null_mut(), &at) };
+    if error != 0 {
+        return Err(thread);
     }
+    // It must not be detached now, as dropping the handle would.
+    let _was_joined = thread.into_pthread_t();
+    Ok(())
 }
 
-impl Drop for SignalsBlocked {
-    fn drop(&mut self) {
-        // SAFETY: `before` is a mask that the same call has written; a null pointer asks for no old mask.
-        let error = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
-        debug_assert_eq!(error, 0, "a mask that was in force is valid");
-    }
-}
+/// Nanoseconds in a second.
+const NANOS: u64 = 1_000_000_000;
 
 pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
     // SAFETY: the call takes plain numbers and touches no memory of the program.
@@ -59,7 +57,7 @@ pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
 }
 
 pub(crate) fn set_slice(slice: Duration) -> io::Result<()> {
-    let mut attributes = scheduling()?;
+    let mut attributes = scheduling_of(0)?;
     // Other policies know no slices; to one of them, this field is something else.
     if ![libc::SCHED_OTHER, libc::SCHED_BATCH].map(|policy| policy as u32).contains(&attributes.sched_policy)
     {
@@ -71,20 +69,20 @@ pub(crate) fn set_slice(slice: Duration) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// How the calling thread is scheduled.
-fn scheduling() -> io::Result<libc::sched_attr> {
+/// How a thread is scheduled; 0 is the calling one.
+fn scheduling_of(thread: u32) -> io::Result<libc::sched_attr> {
     // SAFETY: these are plain numbers, which may be 0.
     let mut attributes: libc::sched_attr = unsafe { mem::zeroed() };
     let size = size_of::<libc::sched_attr>();
     // SAFETY: the pointer is to as much memory as the call is told of.
-    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, thread, &raw mut attributes, size, 0) };
     if result == 0 { Ok(attributes) } else { Err(io::Error::last_os_error()) }
 }
 
 /// That of the calling thread; 0 where the system takes no notice of it.
 #[cfg(test)]
 pub(crate) fn slice() -> io::Result<Duration> {
-    Ok(Duration::from_nanos(scheduling()?.sched_runtime))
+    Ok(Duration::from_nanos(scheduling_of(0)?.sched_runtime))
 }
 
 pub(crate) fn current_nice() -> io::Result<i32> {
@@ -122,31 +120,10 @@ mod tests {
     use std::sync::mpsc;
 
     /// Runs `body` in a thread of its own and returns what it returns.
-    fn in_a_thread<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+    pub(super) fn in_a_thread<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
         let (send, receive) = mpsc::channel();
         spawn("test".to_owned(), None, move || send.send(body()).unwrap()).unwrap().join().unwrap();
         receive.recv().unwrap()
-    }
-
-    /// The mask of blocked signals as the kernel shows it: signal `n` is bit `n - 1`.
-    fn blocked_signals() -> u64 {
-        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
-        u64::from_str_radix(line.trim(), 16).unwrap()
-    }
-
-    /// spec: E2.8
-    #[test]
-    fn a_thread_blocks_signals_and_its_creator_does_not() {
-        let before = blocked_signals();
-        let in_thread = in_a_thread(blocked_signals);
-        assert_eq!(blocked_signals(), before);
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGCHLD, libc::SIGUSR1, libc::SIGRTMAX()] {
-            assert_ne!(in_thread & 1 << (signal - 1), 0, "signal {signal} is blocked");
-        }
-        for signal in FAULTS {
-            assert_eq!(in_thread & 1 << (signal - 1), 0, "signal {signal} is not blocked");
-        }
     }
 
     /// spec: E4.2
@@ -176,6 +153,19 @@ mod tests {
         assert!(own == slice || own == Duration::ZERO, "{own:?}");
         assert_eq!((made, super::slice().unwrap()), (own, before));
         assert_eq!(in_a_thread(|| (set_nice(19).unwrap(), super::slice().unwrap()).1), before);
+    }
+
+    /// spec: E5.5
+    #[test]
+    fn a_join_ends_with_the_thread_or_with_its_time() {
+        let (end, ends) = mpsc::channel::<()>();
+        let thread = spawn("test".to_owned(), None, move || assert!(ends.recv().is_err())).unwrap();
+        let thread = join(thread, Until::after(Duration::ZERO)).unwrap_err();
+        let thread = join(thread, Until::after(Duration::from_millis(1))).unwrap_err();
+        drop(end);
+        assert!(join(thread, Until::after(Duration::MAX / 4)).is_ok());
+        let thread = spawn("test".to_owned(), None, || ()).unwrap();
+        assert!(join(thread, Until::FOREVER).is_ok());
     }
 
     #[test]

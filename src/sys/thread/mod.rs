@@ -6,6 +6,13 @@
 //! * `set_slice(slice) -> io::Result<()>`: the calling thread, and those that it makes from then on, run for so long at a
 //!   time where another one waits for their CPU. Linux takes no notice before 6.12.
 //! * `SignalsBlocked`: while it lives, threads made by the calling thread start with their signals blocked.
+//! * `SignalMask`: which signals a thread blocks. `of_main_thread() -> io::Result<Self>` and `of_this_thread()`, at the
+//!   moment; `take_on()` gives it to the calling thread, and to the programs and threads that it starts from then on.
+//! * `reset_scheduling(command)`: the program begins with the CPUs, nice level and slice of the main thread.
+//! * `join(handle, until) -> Result<(), JoinHandle<()>>`: waits until the thread has ended. Gives the handle back when the
+//!   time runs out. The portable version waits without a limit: it is meant for threads that are about to end.
+
+mod end;
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
@@ -22,15 +29,17 @@ use linux as system;
 #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
 use portable as system;
 
+pub(crate) use end::spawn_to_the_end;
 #[cfg(all(test, target_os = "linux", not(any(cmwq_portable, cmwq_loom))))]
 pub(crate) use linux::slice;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 pub(super) use linux::thread_id;
-pub(crate) use system::{current_nice, process_nice, set_nice, set_slice};
+pub(crate) use system::{
+    SignalMask, current_nice, join, process_nice, reset_scheduling, set_nice, set_slice,
+};
 
-/// Starts a thread that takes no signals, from its first instruction on: handlers belong to the application's
-/// threads, and a handler run by a worker would be charged to the item that the worker executes. The system
-/// shows the first 15 bytes of `name`.
+/// Starts a thread that takes no signals, from its first instruction on: a handler is the application's code. A thread
+/// that runs items takes on another [mask](SignalMask). The system shows the first 15 bytes of `name`.
 ///
 /// Affinity and nice level are the caller's; the thread sets its own.
 pub(crate) fn spawn(

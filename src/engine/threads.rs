@@ -1,0 +1,217 @@
+//! The threads of an executor, from before they are made until they are gone.
+//!
+//! A thread ends in three steps:
+//!
+//! 1. Its own code ends, and it *leaves*: it takes no place under `max_threads` any more.
+//! 2. Its thread-local destructors run. They are user code, and may wait for items of the same executor.
+//! 3. It puts its handle on the list of those that have *ended*, and counts as *gone*.
+//!
+//! A shutdown waits until all threads are gone, and joins those on the list. The third step comes after all user code as
+//! long as the system runs destructors in the order that `sys::thread` relies on. The join does not rely on it: after a
+//! join, the thread runs no code at all.
+//!
+//! Each thread joins those on the list that are over when it ends itself, without waiting. So the list is short, and the
+//! stacks of threads that were culled are given back. What is left on it when the executor goes is detached.
+
+use std::cell::Cell;
+use std::io;
+use std::ptr;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::policy::threads::{Kind, Threads};
+use crate::protocol::threads::ThreadsCell;
+use crate::sys::sync::Mutex;
+use crate::sys::thread::{self, SignalMask};
+use crate::sys::wait::Until;
+
+use super::core::Core;
+use super::manager::Request;
+
+thread_local! {
+    /// The executor that the calling thread belongs to, never to be read. The thread owns a share until all of its
+    /// thread-local destructors have run, so another executor has another address.
+    static OWNER: Cell<*const ExecutorThreads> = const { Cell::new(ptr::null()) };
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ExecutorThreads {
+    cell: ThreadsCell,
+    /// Their thread-local destructors have run. They were not joined.
+    ended: Mutex<Vec<JoinHandle<()>>>,
+    /// What threads that run user code block, if the mask of the main thread cannot be read when they are made.
+    signals: SignalMask,
+}
+
+/// A thread that is counted: it is about to be made, or has not left.
+#[derive(Debug)]
+pub(crate) struct Place {
+    threads: Arc<ExecutorThreads>,
+    /// A manager may outlive its executor.
+    core: Weak<Core>,
+    kind: Kind,
+    /// The thread exists.
+    is_made: bool,
+}
+
+impl ExecutorThreads {
+    pub(super) fn new() -> Self {
+        Self {
+            cell: ThreadsCell::new(),
+            ended: Mutex::new(Vec::new()),
+            signals: SignalMask::of_main_thread().unwrap_or_else(|_| SignalMask::of_this_thread()),
+        }
+    }
+
+    /// A look at how many there are.
+    pub(crate) fn load(&self) -> Threads {
+        self.cell.load()
+    }
+
+    /// Does the calling thread belong to this executor? Also in its hooks and thread-local destructors.
+    pub(crate) fn has_current_thread(&self) -> bool {
+        ptr::eq(OWNER.get(), self)
+    }
+
+    /// Waits until all threads have ended. Returns how many have not when the time runs out.
+    pub(crate) fn wait(&self, until: Until) -> usize {
+        let alive = self.cell.wait(until) as usize;
+        // Each thread was on the list before it was gone.
+        alive + self.join_ended(until)
+    }
+
+    /// Joins the threads that have ended. Returns how many are not over when the time runs out.
+    fn join_ended(&self, until: Until) -> usize {
+        let ended = std::mem::take(&mut *self.ended.lock());
+        let left: Vec<_> = ended.into_iter().filter_map(|ended| thread::join(ended, until).err()).collect();
+        let count = left.len();
+        self.ended.lock().extend(left);
+        count
+    }
+
+    /// The calling thread has run its thread-local destructors.
+    fn gone(&self, own: JoinHandle<()>) {
+        self.join_ended(Until::after(Duration::ZERO));
+        self.ended.lock().push(own);
+        self.cell.gone();
+    }
+
+    /// Gives the calling thread, which runs user code, the signal mask that programs and threads should inherit from these.
+    fn take_on_signals(&self) {
+        SignalMask::of_main_thread().unwrap_or(self.signals).take_on();
+    }
+}
+
+impl Place {
+    /// Counts a worker that is about to be made. `None` if there are as many as may be: the manager is told when one
+    /// leaves.
+    pub(crate) fn of_worker(core: &Arc<Core>) -> Option<Self> {
+        let comes = core.threads.cell.worker_comes(core.settings.max_threads as u64);
+        comes.then(|| Self::new(core, Kind::Worker))
+    }
+
+    /// Counts a rescuer that is about to be made.
+    pub(crate) fn of_rescuer(core: &Arc<Core>) -> Self {
+        core.threads.cell.rescuer_comes();
+        Self::new(core, Kind::Rescuer)
+    }
+
+    /// Counts a manager that is about to be made.
+    pub(crate) fn of_manager(core: &Arc<Core>) -> Self {
+        core.threads.cell.other_comes();
+        Self::new(core, Kind::Manager)
+    }
+
+    /// Counts a cleaner that is about to be made.
+    pub(crate) fn of_cleaner(core: &Arc<Core>) -> Self {
+        core.threads.cell.other_comes();
+        Self::new(core, Kind::Cleaner)
+    }
+
+    fn new(core: &Arc<Core>, kind: Kind) -> Self {
+        Self { threads: Arc::clone(&core.threads), core: Arc::downgrade(core), kind, is_made: false }
+    }
+
+    /// Makes the thread, unless the hook `before_spawn` forbids it.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made. It is not counted then.
+    pub(crate) fn spawn(
+        mut self,
+        core: &Core,
+        name: String,
+        body: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        core.settings.hooks.may_spawn(&name)?;
+        let runs_user_code = self.kind != Kind::Manager;
+        let stack_size = if runs_user_code { core.settings.stack_size } else { None };
+        let threads = Arc::clone(&self.threads);
+        let end = {
+            let threads = Arc::clone(&threads);
+            move |own: JoinHandle<()>| threads.gone(own)
+        };
+        let life = move || {
+            self.is_made = true;
+            OWNER.set(Arc::as_ptr(&threads));
+            if runs_user_code {
+                threads.take_on_signals();
+            }
+            drop(threads);
+            body();
+            drop(self);
+        };
+        thread::spawn_to_the_end(name, stack_size, life, end).map(drop)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let makes_room = self.threads.cell.leaves(self.kind);
+        if !self.is_made {
+            self.threads.cell.gone();
+        }
+        if makes_room {
+            self.core.upgrade().inspect(|core| _ = core.manager.ask(Request::Room));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Executor, TopologySource, WorkQueue};
+    use std::cell::RefCell;
+    use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    thread_local! {
+        /// Its receiver learns when the destructor runs.
+        static SAYS: RefCell<Option<Sender<()>>> = const { RefCell::new(None) };
+    }
+
+    /// spec: E5.1, C8: a thread that has ended keeps its stack until it is joined.
+    #[test]
+    fn threads_that_have_ended_are_joined_by_those_that_end_later() {
+        const ROUNDS: usize = 50;
+        let machine = TopologySource::Synthetic("core:1 pu:1".into());
+        let executor = Executor::builder().topology(machine).build().unwrap();
+        let threads = Arc::clone(&executor.inner.core.threads);
+        for _ in 0..ROUNDS {
+            let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
+            let (say, said) = channel();
+            queue.spawn(move || SAYS.set(Some(say))).unwrap().join().unwrap();
+            // Its pool goes with the queue, and its workers with the pool.
+            drop(queue);
+            assert!(said.recv_timeout(LONG).is_err_and(|error| error == RecvTimeoutError::Disconnected));
+        }
+        // Those that ended at the same time did not find each other over.
+        let ended = threads.ended.lock().len();
+        assert!(ended <= ROUNDS / 2, "{ended} threads were not joined");
+        assert!(executor.shutdown(LONG).unwrap().is_complete());
+        assert_eq!((threads.load().alive(), threads.ended.lock().len()), (0, 0));
+    }
+}

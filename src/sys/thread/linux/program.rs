@@ -1,0 +1,34 @@
+//! How a program is scheduled that a thread starts.
+
+#![allow(unsafe_code, reason = "a closure is called in the forked child")]
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+use super::{process_nice, scheduling_of, set_nice, set_slice};
+use crate::sys::affinity::{Mask, process_cpus};
+
+/// Has the program begin with the CPUs, the nice level and the time slice that the main thread has now. What the system
+/// denies stays as the starting thread has it.
+pub(crate) fn reset_scheduling(command: &mut Command) {
+    let cpus = process_cpus().ok().map(|cpus| Mask::of(&cpus));
+    let nice = process_nice().ok();
+    let slice = scheduling_of(std::process::id()).ok();
+    let slice = slice.map(|attributes| Duration::from_nanos(attributes.sched_runtime));
+    let reset = move || {
+        if let Some(cpus) = &cpus {
+            drop(cpus.bind(0));
+        }
+        if let Some(nice) = nice {
+            drop(set_nice(nice));
+        }
+        if let Some(slice) = slice {
+            drop(set_slice(slice));
+        }
+        Ok(())
+    };
+    // SAFETY: in the forked child, the closure makes system calls and reads what it owns. It takes no lock and no memory,
+    // and an error of the system that is dropped has none either.
+    unsafe { command.pre_exec(reset) };
+}

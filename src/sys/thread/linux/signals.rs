@@ -1,0 +1,221 @@
+//! The signals that threads block.
+//!
+//! A thread hands its mask on to the programs and threads that it starts. So a thread that runs items has the mask of the
+//! main thread: whatever an item starts gets what it would get from `main`.
+
+#![allow(unsafe_code, reason = "libc's calls for signals take raw pointers")]
+
+use std::io;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use libc::{c_int, sigset_t};
+
+use super::thread_id;
+use crate::sys::thread::yield_now;
+
+/// Raised by what a thread itself did wrong. Blocked, they would kill the process without a word: the
+/// standard library reports a stack overflow from its handler of `SIGSEGV`.
+const FAULTS: [c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];
+
+/// Signals of the calling thread are blocked while this lives. A new thread inherits the mask of its creator,
+/// which is the only way to set it before the thread's first instruction.
+pub(in crate::sys::thread) struct SignalsBlocked {
+    before: sigset_t,
+    /// The mask belongs to the thread that blocked its signals, so this must not move to another.
+    not_send: PhantomData<*const ()>,
+}
+
+impl SignalsBlocked {
+    pub(in crate::sys::thread) fn new() -> io::Result<Self> {
+        let mut blocked = MaybeUninit::<sigset_t>::uninit();
+        let mut before = MaybeUninit::<sigset_t>::uninit();
+        // SAFETY: both pointers are to memory of the right size and type. `sigfillset` initialises `blocked`
+        // before the other calls read it, and the numbers removed are valid signals.
+        let error = unsafe {
+            libc::sigfillset(blocked.as_mut_ptr());
+            for signal in FAULTS {
+                libc::sigdelset(blocked.as_mut_ptr(), signal);
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), before.as_mut_ptr())
+        };
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        // SAFETY: `pthread_sigmask` succeeded, so it has written the mask that was in force before.
+        Ok(Self { before: unsafe { before.assume_init() }, not_send: PhantomData })
+    }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        // SAFETY: `before` is a mask that the same call has written; a null pointer asks for no old mask.
+        let error = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
+        debug_assert_eq!(error, 0, "a mask that was in force is valid");
+    }
+}
+
+/// Which signals a thread blocks: signal `n` is bit `n - 1`, as the kernel shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SignalMask(u64);
+
+impl SignalMask {
+    /// The mask of the process's main thread at the moment.
+    ///
+    /// While a thread makes another one, or starts a program, the C library blocks everything. That is over in a moment,
+    /// so the caller looks again, a few times.
+    ///
+    /// # Errors
+    ///
+    /// If the caller is another thread, and `/proc` cannot be read, the main thread has ended, or it does not come out of
+    /// the C library.
+    pub(crate) fn of_main_thread() -> io::Result<Self> {
+        if thread_id() == std::process::id() {
+            return Ok(Self::of_this_thread());
+        }
+        for _ in 0..LOOKS {
+            match parse(&std::fs::read_to_string("/proc/self/status")?) {
+                Shown::Blocks(mask) => return Ok(Self(mask)),
+                Shown::Changes => yield_now(),
+                Shown::Nothing => break,
+            }
+        }
+        Err(io::ErrorKind::InvalidData.into())
+    }
+
+    pub(crate) fn of_this_thread() -> Self {
+        let mut set = MaybeUninit::<sigset_t>::uninit();
+        // SAFETY: `sigemptyset` initialises the set before anything reads it. A null pointer leaves the mask as it is, and
+        // the numbers are those of signals.
+        let blocks = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), set.as_mut_ptr());
+            |signal: c_int| libc::sigismember(set.as_ptr(), signal) == 1
+        };
+        Self((1..=64).filter(|signal| blocks(*signal)).fold(0, |mask, signal| mask | 1 << (signal - 1)))
+    }
+
+    /// Gives the calling thread this mask, and no other one.
+    pub(crate) fn take_on(self) {
+        let mut set = MaybeUninit::<sigset_t>::uninit();
+        // SAFETY: `sigemptyset` initialises the set before the other calls read it; a null pointer asks for no old mask. The
+        // C library refuses its own signals, which it never blocks.
+        let error = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in (1..=64).filter(|signal| self.0 & 1 << (signal - 1) != 0) {
+                libc::sigaddset(set.as_mut_ptr(), signal);
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), ptr::null_mut())
+        };
+        debug_assert_eq!(error, 0, "any mask is valid");
+    }
+}
+
+/// How often to look at a mask that changes. A look takes some 20 µs.
+const LOOKS: usize = 32;
+
+/// Signals of the C library's own. It blocks them, with all others, for a moment, and refuses to block them for the
+/// application.
+const OF_THE_LIBRARY: u64 = 1 << 31 | 1 << 32;
+
+/// What the status of a thread says of its mask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shown {
+    Blocks(u64),
+    /// The C library has changed it for a moment.
+    Changes,
+    /// The thread has ended, and its last steps may have blocked anything.
+    Nothing,
+}
+
+fn parse(status: &str) -> Shown {
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let lives = field("State:").is_some_and(|state| !state.starts_with(['Z', 'X']));
+    let mask = field("SigBlk:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    match mask {
+        Some(mask) if lives && mask & OF_THE_LIBRARY == 0 => Shown::Blocks(mask),
+        Some(_) if lives => Shown::Changes,
+        _ => Shown::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::in_a_thread;
+    use super::*;
+
+    /// The mask of blocked signals as the kernel shows it: signal `n` is bit `n - 1`.
+    fn blocked_signals() -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    }
+
+    /// spec: E2.10 (no service thread takes a signal)
+    #[test]
+    fn a_thread_blocks_signals_and_its_creator_does_not() {
+        let before = blocked_signals();
+        let in_thread = in_a_thread(blocked_signals);
+        assert_eq!(blocked_signals(), before);
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGCHLD, libc::SIGUSR1, libc::SIGRTMAX()] {
+            assert_ne!(in_thread & 1 << (signal - 1), 0, "signal {signal} is blocked");
+        }
+        for signal in FAULTS {
+            assert_eq!(in_thread & 1 << (signal - 1), 0, "signal {signal} is not blocked");
+        }
+    }
+
+    /// spec: E2.10 (programs and threads that an item starts get the main thread's signal mask)
+    #[test]
+    fn a_mask_is_taken_on_and_handed_on() {
+        let user = [libc::SIGUSR1, libc::SIGTERM, libc::SIGRTMAX()].map(|signal| 1_u64 << (signal - 1));
+        for mask in [0, user[0], user.iter().sum()].map(SignalMask) {
+            let (own, shown, of_a_thread) = in_a_thread(move || {
+                mask.take_on();
+                let shown = blocked_signals();
+                let of_a_thread = std::thread::scope(|s| s.spawn(blocked_signals).join().unwrap());
+                (SignalMask::of_this_thread(), shown, of_a_thread)
+            });
+            assert_eq!((own, shown, of_a_thread), (mask, mask.0, mask.0));
+        }
+    }
+
+    /// spec: E2
+    #[test]
+    fn the_mask_of_the_main_thread_is_that_of_the_process() {
+        let of_main = || {
+            let task = format!("/proc/self/task/{}/status", std::process::id());
+            let status = std::fs::read_to_string(task).unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+            u64::from_str_radix(line.trim(), 16).unwrap()
+        };
+        // The harness's main thread makes threads meanwhile.
+        let agrees = || in_a_thread(SignalMask::of_main_thread).is_ok_and(|mask| mask.0 == of_main());
+        assert!((0..1000).any(|_| agrees()));
+    }
+
+    /// spec: E2
+    #[test]
+    fn a_status_tells_the_mask_of_a_thread_that_lives_and_is_not_in_the_library() {
+        let status = |state: &str, mask: &str| format!("Name:\tSigBlk: 1\nState:\t{state}\nTgid:\t7\n{mask}");
+        for (text, mask) in [
+            (
+                status("S (sleeping)", "SigBlk:\t8000000000004001\nSigIgn:\t0"),
+                Shown::Blocks(1 << 63 | 0x4001),
+            ),
+            (status("R (running)", "SigBlk:\t0000000000000000\n"), Shown::Blocks(0)),
+            // As `sigfillset` and `pthread_sigmask` leave it, and as the C library does.
+            (status("R (running)", "SigBlk:\tfffffffe7ffbfeff\n"), Shown::Blocks(0xffff_fffe_7ffb_feff)),
+            (status("R (running)", "SigBlk:\tfffffffffffbfeff\n"), Shown::Changes),
+            (status("Z (zombie)", "SigBlk:\t0000000000004001\n"), Shown::Nothing),
+            (status("X (dead)", "SigBlk:\t0000000000004001\n"), Shown::Nothing),
+            (status("S (sleeping)", ""), Shown::Nothing),
+            (status("S (sleeping)", "SigBlk:\tall\n"), Shown::Nothing),
+            (String::new(), Shown::Nothing),
+        ] {
+            assert_eq!(parse(&text), mask, "{text}");
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! What items start: programs and threads, their signal mask and how they are scheduled; and signal handlers on workers.
+#![cfg(target_os = "linux")]
+#![allow(unsafe_code, reason = "signals, and how a process is scheduled, are libc's")]
+
+use std::io;
+use std::mem;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use cmwq::blocking::process::reset_scheduling;
+use cmwq::blocking::{self, channel, sync};
+use cmwq::{Executor, WorkQueue, is_rescuer};
+use libc::c_int;
+
+use crate::support::{
+    SOON, Spawns, block_only, builder, bump, cpus, eventually, holds_within, is_portable, main_status,
+    one_cpu, own_nice, own_status, statuses_of, stress, thread_id, time_limit,
+};
+
+/// Goes on for longer than any test.
+fn sleeper() -> Command {
+    let mut command = Command::new("sleep");
+    command.arg("600");
+    command
+}
+
+/// A program, ended and waited for when this is dropped.
+struct Program(Child);
+
+impl Program {
+    fn start(command: &mut Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+
+    fn terminate(&self) {
+        // SAFETY: the number is that of a child that was not waited for.
+        assert_eq!(unsafe { libc::kill(self.0.id() as libc::pid_t, libc::SIGTERM) }, 0);
+    }
+
+    /// Has SIGTERM ended it?
+    fn is_terminated(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some_and(|status| status.signal() == Some(libc::SIGTERM))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ended_already = self.0.kill();
+        let _waited_for_already = self.0.wait();
+    }
+}
+
+/// An executor whose one CPU has no worker: its rescuers run everything.
+fn without_workers() -> Executor {
+    builder("core:1 pu:1").0.before_spawn(Spawns::failing(..).hook()).build().unwrap()
+}
+
+/// spec: E2.10 (programs that an item starts get the main thread's signal mask)
+#[test]
+fn programs_that_items_start_are_ended_by_sigterm() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let programs = stress(200);
+    let queues = [WorkQueue::new("n"), WorkQueue::per_cpu("p"), WorkQueue::per_cpu("h").high_priority()];
+    let queues = queues.map(|queue| queue.build_on(&executor).unwrap());
+    let mut started: Vec<_> = (0..programs)
+        .map(|n| {
+            let item = || Program::start(&mut sleeper());
+            queues[n % queues.len()].spawn(item).unwrap()
+        })
+        .map(|item| item.join().unwrap())
+        .collect();
+    started.iter().for_each(Program::terminate);
+    holds_within(SOON, || started.iter_mut().all(Program::is_terminated));
+    let survivors = started.iter_mut().filter_map(|program| (!program.is_terminated()).then_some(()));
+    assert_eq!(survivors.count(), 0, "of {programs} programs");
+
+    let executor = without_workers();
+    let queue = WorkQueue::per_cpu("r").rescuer().build_on(&executor).unwrap();
+    let item = || (is_rescuer(), Program::start(&mut sleeper()));
+    let (rescued, mut program) = queue.spawn(item).unwrap().join().unwrap();
+    program.terminate();
+    assert!(rescued && holds_within(SOON, || program.is_terminated()));
+}
+
+/// spec: E2.10 (programs and threads that an item starts get the main thread's signal mask): in a process whose main thread
+/// blocks a signal, and an executor that is made by a thread which blocks another one.
+#[test]
+fn what_items_start_has_the_signal_mask_of_the_main_thread() {
+    const CHILD: &str = "CMWQ_TEST_MASK";
+    let _limit = time_limit();
+    if std::env::var_os(CHILD).is_none() {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        let test = "programs::what_items_start_has_the_signal_mask_of_the_main_thread";
+        child.args([test, "--exact", "--nocapture"]).env(CHILD, "1");
+        let block = || {
+            block_only(libc::SIGUSR1);
+            Ok(())
+        };
+        // SAFETY: the forked child makes system calls, and nothing else.
+        let output = unsafe { child.pre_exec(block) }.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
+        return;
+    }
+    let usr1 = format!("{:016x}", 1 << (libc::SIGUSR1 - 1));
+    eventually("the main thread has made this one", || main_status("SigBlk") == usr1);
+    block_only(libc::SIGUSR2);
+    let (builder, prefix) = builder("core:1 pu:1");
+    let executor = builder.build().unwrap();
+    if is_portable(&executor) {
+        return;
+    }
+    let masks = || {
+        let thread = std::thread::spawn(|| own_status("SigBlk")).join().unwrap();
+        let program = Command::new("cat").arg("/proc/self/status").output().unwrap();
+        let program = String::from_utf8(program.stdout).unwrap();
+        let program = program.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap().trim();
+        [own_status("SigBlk"), thread, program.to_owned()]
+    };
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    assert_eq!(queue.spawn(masks).unwrap().join().unwrap(), [usr1.as_str(); 3]);
+    for (_, name, mask) in statuses_of(&prefix, "SigBlk") {
+        let blocked = u64::from_str_radix(&mask, 16).unwrap();
+        let is_service = name.ends_with("/manager");
+        assert_eq!(blocked & 1 << (libc::SIGTERM - 1) != 0, is_service, "{name}: {mask}");
+    }
+    let executor = without_workers();
+    let queue = WorkQueue::per_cpu("r").rescuer().build_on(&executor).unwrap();
+    assert_eq!(queue.spawn(masks).unwrap().join().unwrap(), [usr1.as_str(); 3]);
+}
+
+/// How a thread, or the main thread of a process, is scheduled: its CPUs, its nice level and its time slice.
+#[derive(PartialEq, Eq, Debug)]
+struct Scheduling {
+    cpus: String,
+    nice: i32,
+    slice: u64,
+}
+
+impl Scheduling {
+    fn of(pid: u32) -> Self {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+        // SAFETY: these are plain numbers, which may be 0.
+        let mut attributes: libc::sched_attr = unsafe { mem::zeroed() };
+        // SAFETY: the pointer is to as much memory as the call is told of; the other call takes plain numbers.
+        let nice = unsafe {
+            let size = size_of::<libc::sched_attr>();
+            assert_eq!(libc::syscall(libc::SYS_sched_getattr, pid, &raw mut attributes, size, 0), 0);
+            libc::getpriority(libc::PRIO_PROCESS, pid)
+        };
+        Self { cpus: cpus.trim().to_owned(), nice, slice: attributes.sched_runtime }
+    }
+}
+
+/// spec: E2.10 (nice, CPUs and time slice of their worker are inherited, as documented), and what undoes that.
+#[test]
+fn a_program_is_scheduled_like_its_worker_or_like_the_main_thread() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    if is_portable(&executor) {
+        return;
+    }
+    let queue = WorkQueue::per_cpu("q").high_priority().build_on(&executor).unwrap();
+    let item = || {
+        let own = Scheduling::of(thread_id());
+        let inherits = Program::start(&mut sleeper());
+        let reset = Program::start(reset_scheduling(&mut sleeper()));
+        (own, [inherits, reset].map(|program| Scheduling::of(program.0.id())))
+    };
+    let (own, [inherits, reset]) = queue.spawn(item).unwrap().join().unwrap();
+    assert_eq!(inherits, own);
+    assert_eq!(reset, Scheduling::of(std::process::id()));
+    assert_eq!(own.cpus.parse::<cmwq::CpuSet>().unwrap().len(), 1);
+    assert!(executor.dump().nice_denied || own.nice == -20);
+}
+
+/// spec: E2.10: without the privilege, a nice level does not go down again, and the program runs.
+#[test]
+fn what_cannot_be_reset_stays_as_the_worker_has_it() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let nicer = cmwq::Attrs::new().nice(19);
+    let queue = WorkQueue::unbound("q").attrs(nicer).build_on(&executor).unwrap();
+    let item = || {
+        let program = Program::start(reset_scheduling(&mut sleeper()));
+        (own_nice(), Scheduling::of(program.0.id()).nice)
+    };
+    let (own, program) = queue.spawn(item).unwrap().join().unwrap();
+    let main = Scheduling::of(std::process::id()).nice;
+    assert!(program == own || program == main, "{program}: the worker has {own}, the main thread {main}");
+}
+
+// Handlers. -------------------------------------------------------------------------------------------------------
+
+static HANDLED: AtomicUsize = AtomicUsize::new(0);
+/// Where the stack of the handler was last.
+static HANDLED_AT: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn handle(_signal: c_int) {
+    let here = 0_u8;
+    HANDLED_AT.store(ptr::from_ref(&here).addr(), Ordering::SeqCst);
+    HANDLED.fetch_add(1, Ordering::SeqCst);
+}
+
+/// System calls are interrupted by it, and not begun again by themselves.
+fn install_handler() {
+    // SAFETY: an action of zeros has no flags and an empty mask. The handler stores into statics. A null pointer asks for
+    // no old action.
+    unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        action.sa_sigaction = handle as *const () as usize;
+        assert_eq!(libc::sigaction(libc::SIGUSR2, &action, ptr::null_mut()), 0);
+    }
+}
+
+fn send_to(thread: i32) -> io::Result<()> {
+    // SAFETY: the call takes plain numbers. A thread that has ended is an error.
+    let sent = unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, libc::SIGUSR2) };
+    if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// spec: E2.10 (a handler may run on a worker): on its stack, and inside of the item.
+/// No wait ends early or never because of it: idle workers, guarded waits, and those for items.
+#[test]
+fn signal_handlers_on_workers_disturb_no_wait() {
+    const STACK: usize = 512 << 10;
+    const NAP: Duration = Duration::from_millis(5);
+    let _limit = time_limit();
+    install_handler();
+    let (builder, prefix) = builder("core:2 pu:1");
+    let executor = builder.stack_size(STACK).build().unwrap();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let item = || {
+        let here = 0_u8;
+        let before = HANDLED.load(Ordering::SeqCst);
+        send_to(thread_id() as i32).unwrap();
+        assert!(HANDLED.load(Ordering::SeqCst) > before, "the handler runs at once");
+        HANDLED_AT.load(Ordering::SeqCst).abs_diff(ptr::from_ref(&here).addr())
+    };
+    assert!(queue.spawn(item).unwrap().join().unwrap() < STACK);
+
+    let (sent, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::SeqCst) {
+                for (thread, name, _) in statuses_of(&prefix, "State") {
+                    if !name.ends_with("/manager") && send_to(thread).is_ok() {
+                        bump(&sent);
+                    }
+                }
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        });
+        let _ends_the_storm = Ends(&over);
+        let mut rounds = 0;
+        while rounds < stress(10) || sent.load(Ordering::SeqCst) < 100 {
+            in_a_storm(&queue, NAP);
+            rounds += 1;
+        }
+    });
+    assert!(executor.shutdown(SOON).unwrap().is_complete());
+}
+
+/// Sets the flag when it is dropped, after a failure too.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Waits of every kind, in items.
+fn in_a_storm(queue: &WorkQueue, nap: Duration) {
+    let takes_its_time = |wait: fn(Duration)| {
+        move || {
+            let begin = Instant::now();
+            wait(nap);
+            assert!(begin.elapsed() >= nap, "the wait ended early");
+        }
+    };
+    let waits: [fn(Duration); 3] = [
+        blocking::thread::sleep,
+        |nap| {
+            let (lock, never) = (sync::Mutex::new(()), sync::Condvar::new());
+            assert!(never.wait_for(&mut lock.lock(), nap).timed_out());
+        },
+        |nap| {
+            let (_open, receive) = channel::bounded::<()>(1);
+            assert!(receive.recv_timeout(nap).is_err());
+        },
+    ];
+    let (inner, (open, opened)) = (queue.clone(), mpsc::channel());
+    let joins = queue.spawn(move || {
+        let nested = inner.spawn(move || cmwq::blocking(|| opened.recv_timeout(SOON))).unwrap();
+        let nested = nested.join_timeout(Duration::from_micros(100)).unwrap_err();
+        open.send(7).unwrap();
+        let Ok(nested) = nested.join_timeout(SOON) else { panic!("the wait ended early") };
+        let scoped = inner.scope(|s| s.spawn(|| 8).unwrap().join().unwrap());
+        let program = blocking::process::status(&mut Command::new("true")).unwrap();
+        (nested.unwrap(), scoped, program.success())
+    });
+    let waits: Vec<_> =
+        waits.map(takes_its_time).into_iter().map(|item| queue.spawn(item).unwrap()).collect();
+    waits.into_iter().for_each(|wait| wait.join().unwrap());
+    assert_eq!(joins.unwrap().join().unwrap(), (Ok(7), Ok(8), true));
+    queue.flush().unwrap();
+}
