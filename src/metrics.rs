@@ -47,8 +47,9 @@
 //! | `cmwq_pool_pending_items` | entries on the worklist |
 //! | `cmwq_pool_stalled_seconds` | for how long it has had work and started none, as the [watchdog](crate::ExecutorBuilder::watchdog_threshold) found; else 0 |
 //!
-//! And with the label `executor`: the gauge `cmwq_threads` (workers that exist or are being made), and the counter
-//! `cmwq_stalls_total` (pools that the watchdog has reported).
+//! And with the label `executor`: the gauges `cmwq_threads` (workers that exist or are being made), `cmwq_threads_max` (how many
+//! there [may be](crate::ExecutorBuilder::max_threads)) and `cmwq_thread_limit_reached` (1 if work has had to wait because
+//! there were as many), and the counter `cmwq_stalls_total` (pools that the watchdog has reported).
 //!
 //! Gauges of a queue or pool that is gone are 0; its counters stay where they are. What a queue has done between the last
 //! time and its end is not told. A name that is new each time is a new series each time: recorders keep them, and so does

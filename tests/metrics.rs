@@ -155,6 +155,8 @@ fn the_numbers_that_are_scraped_are_those_of_what_ran() {
         assert_eq!(samples.of("cmwq_pool_stalled_seconds", &labels), 0.0);
     }
     assert_eq!(samples.of("cmwq_threads", "executor=\"scraped\""), dump.threads as f64);
+    assert_eq!(samples.of("cmwq_threads_max", "executor=\"scraped\""), dump.max_threads.unwrap() as f64);
+    assert_eq!(samples.of("cmwq_thread_limit_reached", "executor=\"scraped\""), 0.0);
     assert_eq!(samples.of("cmwq_stalls_total", "executor=\"scraped\""), 0.0);
     open.send(()).unwrap();
     held.join().unwrap();

@@ -120,6 +120,8 @@ pub(crate) struct Core {
     pub(crate) stalls: AtomicU64,
     /// Its threads have a share until they are gone.
     pub(super) threads: Arc<ExecutorThreads>,
+    /// There were as many threads as may be, and work had to wait. Told once.
+    limit_reached: AtomicBool,
     /// Inside of it, the locks of classes are taken.
     register: Mutex<Register>,
     /// The number of the next unbound pool; per-CPU pools come before.
@@ -160,6 +162,7 @@ impl Core {
             denials: Denials::default(),
             environment,
             threads: Arc::new(ExecutorThreads::new()),
+            limit_reached: AtomicBool::new(false),
             register: Mutex::new(Register::default()),
             next_unbound_id: AtomicUsize::new(first_unbound_id),
         }
@@ -202,6 +205,22 @@ impl Core {
     /// Workers that have not left, or are being made.
     pub(crate) fn threads(&self) -> usize {
         self.threads.load().workers() as usize
+    }
+
+    /// Work waits for a thread, because there are as many as may be. That is told once.
+    pub(super) fn thread_limit_reached(&self) {
+        if !self.limit_reached.swap(true, Ordering::Relaxed) {
+            let (prefix, most) = (&self.settings.name_prefix, self.settings.max_threads);
+            report!(
+                warn,
+                "work waits for a thread: the executor {prefix:?} has {most} workers, as many as max_threads permits"
+            );
+        }
+    }
+
+    /// Has work had to wait for a thread because there were as many as may be?
+    pub(crate) fn was_thread_limit_reached(&self) -> bool {
+        self.limit_reached.load(Ordering::Relaxed)
     }
 }
 

@@ -10,6 +10,7 @@
 mod cleaner;
 mod handle;
 mod missing;
+mod room;
 mod supervision;
 #[cfg(test)]
 mod tests;
@@ -203,6 +204,8 @@ impl ManagerThread {
                 }
             }
             Duty::Look(pool, watch) => self.look(core, &pool, watch),
+            Duty::Hurry => core.threads.cell.hurry(),
+            Duty::TryLine => unreachable!("the schedule does that itself"),
             Duty::Clean => self.clean(core),
         }
     }
@@ -262,8 +265,11 @@ impl ManagerThread {
     }
 
     fn create(&mut self, core: &Arc<Core>, weak: &Weak<Pool>, now: Time) {
-        let Some(pool) = weak.upgrade().filter(|pool| pool.begin_making()) else { return };
+        let Some(pool) = weak.upgrade().filter(|pool| pool.begin_making()) else {
+            return self.needs_no_room(core, weak, now);
+        };
         let Some(place) = Place::of_worker(core) else { return self.make_room(core, &pool, now) };
+        self.has_room(core, weak, now);
         let id = pool.reserve_id();
         let name = pool.spec.kind.worker_name(&core.settings.name_prefix, id);
         let its_pool = Arc::clone(&pool);
@@ -273,15 +279,6 @@ impl ManagerThread {
             // The attempt itself may have taken long.
             self.schedule.creation_failed(still_wanted, clock::now());
             cannot_be_made("a worker", error);
-        }
-    }
-
-    /// The cap is reached. If work waits for a thread, an idle one of another pool gives way.
-    fn make_room(&mut self, core: &Core, pool: &Arc<Pool>, now: Time) {
-        if pool.no_room() {
-            self.schedule.no_room(Arc::downgrade(pool), now);
-            let others = core.pools().into_iter().filter(|other| !Arc::ptr_eq(other, pool));
-            let _found = others.into_iter().any(|other| other.give_up_one());
         }
     }
 }

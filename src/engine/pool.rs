@@ -11,11 +11,13 @@
 //! | `binding` | its own lock |
 //! | `departures` | everybody: raised when a shard's route is turned away from the pool |
 //! | `sidelined`, `bound` | written under `state`'s lock, read by everybody: how many entries the sideline holds, or that the pool is abandoned; how many of them may not leave |
+//! | `starves` | a hint: the manager has found so; a worker that ends an item finds otherwise |
 
 mod abandon;
 mod binding;
 mod distress;
 mod door;
+mod room;
 mod scrutiny;
 mod sharing;
 mod sideline;
@@ -28,9 +30,10 @@ use std::sync::{Arc, Weak};
 use crossbeam_deque::Injector;
 use crossbeam_utils::CachePadded;
 
-use crate::policy::concurrency::{Reserved, Running};
+use crate::policy::concurrency::{Kick, Reserved, Running};
 use crate::policy::crew::{Crew, Prepare, Rest, WorkerId};
 use crate::policy::pace::Pace;
+use crate::policy::room::Famine;
 use crate::policy::stall::StallWatch;
 use crate::policy::time::Time;
 use crate::policy::worker::{Phase, WorkerState};
@@ -47,6 +50,7 @@ use super::worker::Worker;
 
 use self::binding::Binding;
 use self::door::Near;
+use self::room::Starving;
 use self::scrutiny::is_watched;
 use self::sideline::Sideline;
 pub(crate) use self::spec::{PoolKind, PoolSpec};
@@ -60,6 +64,7 @@ pub(crate) struct Pool {
     pub(super) departures: Departures,
     sidelined: AtomicUsize,
     bound: AtomicUsize,
+    starves: Starving,
     /// Its place among siblings that take items from each other.
     seat: Option<Seat>,
     state: Mutex<State>,
@@ -78,6 +83,8 @@ struct State {
     given: u64,
     /// Those whom this pool woke and who have not come, if siblings are to know of that.
     stall: StallWatch,
+    /// For how long it has waited for a thread in vain.
+    famine: Famine,
     /// How fast the pool may grow by what the detector finds. Written by the manager.
     pace: Pace,
     /// Since when it has started nothing, if that was told. Written by the manager.
@@ -121,12 +128,14 @@ impl Pool {
             departures: Departures::new(),
             sidelined: AtomicUsize::new(0),
             bound: AtomicUsize::new(0),
+            starves: Starving::new(),
             seat,
             state: Mutex::new(State {
                 crew,
                 sideline: Sideline::default(),
                 given: 0,
                 stall: StallWatch::default(),
+                famine: Famine::default(),
                 pace: Pace::NEW,
                 stalled_since: None,
                 workers: Vec::new(),
@@ -143,8 +152,14 @@ impl Pool {
     /// Adds an entry at the end of the worklist.
     #[inline]
     pub(crate) fn submit(&self, entry: Entry) {
+        let is_bound = entry.is_bound();
         self.push(entry);
-        self.pushed();
+        match self.running.pushed() {
+            // No sibling may take what is bound, and what may be taken was offered when it came.
+            Kick::Offer if is_bound => {}
+            Kick::Watch if is_bound => self.ask_to_watch(),
+            kick => self.perform(kick, Near::Anywhere),
+        }
     }
 
     /// The first half of [`submit`](Self::submit): until the second one, nobody may come for the entry.
@@ -207,6 +222,7 @@ impl Pool {
         let now = clock::now();
         let mut state = self.state.lock();
         state.workers[worker.id as usize] = Slot::Worker(Arc::clone(worker));
+        self.running.unshort();
         let rest = state.crew.arrived(worker.id, affinity::current_cpu(), now);
         self.settle(state, worker, &rest);
         rest
@@ -280,11 +296,6 @@ impl Pool {
         self.state.lock().crew.still_wanted()
     }
 
-    /// There are as many threads as may be: does work wait for one?
-    pub(crate) fn no_room(&self) -> bool {
-        self.state.lock().crew.no_room()
-    }
-
     /// A worker has left for good, or could not be made.
     pub(crate) fn left(&self, id: WorkerId) {
         self.state.lock().workers[id as usize] = Slot::Free;
@@ -298,16 +309,6 @@ impl Pool {
         drop(state);
         leaving.iter().for_each(|worker| worker.unpark());
         cull.again_at
-    }
-
-    /// An idle worker leaves, because another pool needs its thread more. False if none is idle.
-    pub(crate) fn give_up_one(&self) -> bool {
-        let mut state = self.state.lock();
-        let Some(id) = state.crew.give_up_one() else { return false };
-        let leaving = state.send_away(&[id]);
-        drop(state);
-        leaving.iter().for_each(|worker| worker.unpark());
-        true
     }
 
     /// What it is like, and its workers at that moment, each with its word.

@@ -20,6 +20,8 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
+
 use crate::policy::threads::{Kind, Threads};
 use crate::protocol::threads::ThreadsCell;
 use crate::sys::sync::Mutex;
@@ -38,7 +40,8 @@ thread_local! {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ExecutorThreads {
-    cell: ThreadsCell,
+    /// Apart from what is written more often: each worker looks at it between its items.
+    pub(super) cell: CachePadded<ThreadsCell>,
     /// Their thread-local destructors have run. They were not joined.
     ended: Mutex<Vec<JoinHandle<()>>>,
     /// What threads that run user code block, if the mask of the main thread cannot be read when they are made.
@@ -59,7 +62,7 @@ pub(crate) struct Place {
 impl ExecutorThreads {
     pub(super) fn new() -> Self {
         Self {
-            cell: ThreadsCell::new(),
+            cell: CachePadded::new(ThreadsCell::new()),
             ended: Mutex::new(Vec::new()),
             signals: SignalMask::of_main_thread().unwrap_or_else(|_| SignalMask::of_this_thread()),
         }

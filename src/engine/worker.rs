@@ -5,6 +5,7 @@
 )]
 
 mod guards;
+mod life;
 mod shared;
 
 use std::any::Any;
@@ -12,20 +13,17 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::policy::concurrency::{Next, PodId, Reserved};
-use crate::policy::crew::{Prepare, Rest, WorkerId};
+use crate::policy::crew::WorkerId;
 use crate::policy::worker::Phase;
 use crate::protocol::tally::Start;
 use crate::sys::fork::{self, Origin};
 use crate::sys::{self, affinity};
 
 pub(crate) use self::shared::Worker;
-use super::bh;
 pub(crate) use super::context::Current;
 use super::core::{Core, PanicReport};
 use super::entry::Entry;
 use super::item_type::ItemType;
-use super::manager::Request;
 use super::pool::Pool;
 use super::queue::Queue;
 use super::rescuer::Rescuer;
@@ -140,96 +138,6 @@ impl WorkerThread {
 
     pub(crate) fn is_rescuer(&self) -> bool {
         self.rescuer.is_some()
-    }
-
-    fn live(&self, mut rest: Rest) {
-        loop {
-            let reserved = match rest {
-                Rest::Exit => return,
-                Rest::Start(reserved, prepare) => self.prepare(reserved, prepare),
-                Rest::Park(cull_at) => {
-                    if let Some(at) = cull_at {
-                        let pool = Arc::downgrade(&self.pool);
-                        self.pool.core.manager.ask(Request::Cull(pool, at));
-                    }
-                    // The place that this worker has left may be needed by an item that came meanwhile.
-                    self.pool.look();
-                    match self.park() {
-                        Phase::Exiting => return,
-                        _ => {
-                            self.meter.wakes();
-                            if let Some(brought_home) = self.shared.was_placed() {
-                                self.pool.let_roam();
-                                self.repatriated.set(brought_home);
-                            }
-                            let (reserved, prepare) = self.pool.woken();
-                            self.prepare(reserved, prepare)
-                        }
-                    }
-                }
-            };
-            self.pool.core.environment.active();
-            let errand = reserved.errand();
-            rest = if self.pool.running.start(reserved) {
-                self.shared.cell.set_phase(Phase::Between);
-                let counted = self.work(errand);
-                self.meter.rests();
-                self.pool.rest(&self.shared, counted)
-            } else {
-                self.pool.end_errand(errand);
-                self.pool.rest(&self.shared, false)
-            };
-        }
-    }
-
-    /// Keeps one idle worker in reserve before it begins.
-    fn prepare(&self, reserved: Reserved, prepare: Prepare) -> Reserved {
-        if prepare == Prepare::CreateSpare {
-            self.pool.ask_for_worker();
-        }
-        reserved
-    }
-
-    /// Sleeps until somebody takes it off the idle stack. Stray tokens of user code are harmless.
-    fn park(&self) -> Phase {
-        loop {
-            match self.shared.cell.load().phase() {
-                Phase::Idle => std::thread::park(),
-                woken => return woken,
-            }
-        }
-    }
-
-    /// Executes items until there are none, or too many workers run. True if it still counts as running. `errand`: the
-    /// sibling pool for whose work it was woken.
-    fn work(&self, mut errand: Option<PodId>) -> bool {
-        let mut woken_just_now = true;
-        let mut run = bh::Run::begin(&self.pool);
-        loop {
-            let entry = self.in_hand.take().or_else(|| self.pool.pop());
-            let Some(entry) = entry.or_else(|| self.pool.take_elsewhere(errand)) else {
-                self.pool.end_errand(errand);
-                return self.pool.running.between_items(false) != Next::Shed;
-            };
-            if woken_just_now {
-                // The reservation is used up: an unmanaged pool goes on with the next wake-up, and siblings with more
-                // that is too much for them.
-                woken_just_now = false;
-                self.pool.end_errand(errand.take());
-                self.pool.look();
-            }
-            self.execute(entry);
-            run.item_ended(&self.pool, || self.has_in_hand());
-            if self.pool.running.load().too_many_running()
-                && self.is_the_one_to_shed()
-                && self.pool.running.between_items(true) == Next::Shed
-            {
-                if let Some(entry) = self.in_hand.take() {
-                    route::put_back(entry);
-                }
-                return false;
-            }
-        }
     }
 
     #[inline]

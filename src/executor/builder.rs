@@ -2,6 +2,7 @@
 
 mod cpus;
 mod self_management;
+mod threads;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -19,6 +20,7 @@ use crate::engine::placement::{Placement, Slot};
 use crate::engine::pool::Pool;
 use crate::observe::Snapshot;
 use crate::policy::crew::CrewLimits;
+use crate::policy::threads::default_cap;
 use crate::policy::topology::Topology;
 use crate::sys;
 use crate::{AffinityScope, BuildExecutorError, CpuSet, Executor, GlobalExecutor, TopologySource};
@@ -62,7 +64,7 @@ pub struct ExecutorBuilder {
     nice_high: i32,
     idle_timeout: Duration,
     idle_ratio: usize,
-    max_threads: usize,
+    max_threads: Option<usize>,
     name_prefix: String,
     stack_size: Option<usize>,
     power_efficient: bool,
@@ -83,7 +85,7 @@ impl ExecutorBuilder {
             nice_high: -20,
             idle_timeout: Duration::from_secs(300),
             idle_ratio: 4,
-            max_threads: usize::MAX,
+            max_threads: None,
             name_prefix: "cmwq".into(),
             stack_size: None,
             power_efficient: false,
@@ -117,67 +119,6 @@ impl ExecutorBuilder {
     #[doc(alias = "default_affinity_scope")]
     pub fn default_scope(mut self, scope: AffinityScope) -> Self {
         self.default_scope = scope;
-        self
-    }
-
-    /// The nice level of normal pools, −20 to 19. Default: that of the process.
-    pub fn nice(mut self, level: i32) -> Self {
-        self.nice_normal = Some(level);
-        self
-    }
-
-    /// The nice level of high-priority pools, −20 to 19. Default: −20.
-    ///
-    /// Without the privilege to raise their priority, workers run at the executor's normal level or, if that is denied
-    /// as well, at the level of the thread that made the executor. That is logged once and shown by
-    /// [`Executor::dump`].
-    #[doc(alias = "HIGHPRI_NICE_LEVEL")]
-    pub fn high_priority_nice(mut self, level: i32) -> Self {
-        self.nice_high = level;
-        self
-    }
-
-    /// How long a superfluous worker stays idle before it leaves. Default: 300 s.
-    #[doc(alias = "IDLE_WORKER_TIMEOUT")]
-    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
-        self.idle_timeout = timeout;
-        self
-    }
-
-    /// A pool keeps two idle workers, and one more for so many busy ones. Default: 4.
-    #[doc(alias = "MAX_IDLE_WORKERS_RATIO")]
-    pub fn idle_ratio(mut self, ratio: NonZeroUsize) -> Self {
-        self.idle_ratio = ratio.get();
-        self
-    }
-
-    /// The most worker threads at any time, at least 1. Default: no limit.
-    ///
-    /// At the limit, items wait, as if a thread could not be made; idle workers of other pools make room. The manager,
-    /// [rescuers](crate::WorkQueueBuilder::rescuer), and the cleaner, which destroys what the manager must not, are no
-    /// workers.
-    pub fn max_threads(mut self, threads: usize) -> Self {
-        self.max_threads = threads;
-        self
-    }
-
-    /// What the names of the threads begin with. Default: `cmwq`.
-    ///
-    /// Workers are named as the kernel's: `cmwq/0:1` (CPU 0, worker 1), `cmwq/0:1H` (high priority), `cmwq/u8:2`
-    /// (unbound pool 8, worker 2). Linux shows 15 bytes of it.
-    pub fn thread_name_prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.name_prefix = prefix.into();
-        self
-    }
-
-    /// The stack size of workers, in bytes, 16 KiB to 1 GiB (64 MiB on 32-bit systems). Default: that of
-    /// `std::thread`, 2 MiB.
-    ///
-    /// The least is what a thread needs to exist; items, and what reports their panics, need more, and so do signal handlers
-    /// of the process, which may run on a worker. If the system cannot
-    /// give a stack within these bounds, that is a thread that cannot be made: work waits, and it is tried again.
-    pub fn stack_size(mut self, bytes: usize) -> Self {
-        self.stack_size = Some(bytes);
         self
     }
 
@@ -350,7 +291,7 @@ impl ExecutorBuilder {
         let detection = detection::choose(self.self_management.detection, probe);
         let settings = Settings {
             crew_limits: CrewLimits { idle_timeout: self.idle_timeout, idle_ratio: self.idle_ratio },
-            max_threads: self.max_threads,
+            max_threads: self.max_threads.unwrap_or_else(|| default_cap(slots.len(), sys::tasks::limit())),
             nice: normal,
             name_prefix: self.name_prefix,
             stack_size: self.stack_size,
@@ -391,7 +332,7 @@ impl ExecutorBuilder {
         if self.default_scope == AffinityScope::Default {
             return Err(BuildExecutorError::DefaultScope);
         }
-        if self.max_threads == 0 {
+        if self.max_threads == Some(0) {
             return Err(BuildExecutorError::NoThreads);
         }
         if self.name_prefix.is_empty() || self.name_prefix.contains('\0') {

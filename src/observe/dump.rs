@@ -24,7 +24,8 @@ impl fmt::Display for Snapshot {
                 writeln!(f, "{scope}")?;
             }
         }
-        heading(f, &format!("Worker Pools ({} threads)", self.threads))?;
+        let most = self.max_threads.map_or_else(String::new, |most| format!("of at most {most} "));
+        heading(f, &format!("Worker Pools ({} {most}threads)", self.threads))?;
         pools(f, &self.pools)?;
         if !self.queues.is_empty() {
             writeln!(f)?;
@@ -281,6 +282,9 @@ fn circumstances(f: &mut fmt::Formatter<'_>, snapshot: &Snapshot) -> fmt::Result
     }
     if snapshot.affinity_denied {
         writeln!(f, "CPU affinity was denied: workers run wherever the system puts them")?;
+    }
+    if snapshot.thread_limit_reached {
+        writeln!(f, "the limit of threads was reached: work has waited for one")?;
     }
     if !snapshot.lost_cpus.is_empty() {
         writeln!(f, "lost CPUs: {}", snapshot.lost_cpus)?;

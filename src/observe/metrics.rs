@@ -91,6 +91,8 @@ const POOL_GAUGES: [Metric<PoolSnapshot, f64>; 5] = [
 ];
 
 const THREADS: &str = "cmwq_threads";
+const MAX_THREADS: &str = "cmwq_threads_max";
+const THREAD_LIMIT_REACHED: &str = "cmwq_thread_limit_reached";
 const STALLS: &str = "cmwq_stalls_total";
 const WAIT: &str = "cmwq_item_wait_seconds";
 const RUN: &str = "cmwq_item_run_seconds";
@@ -158,14 +160,22 @@ impl Publisher {
             None => (0, Vec::new(), Vec::new()),
             Some(executor) if executor.origin.is_forked() => return,
             Some(executor) => {
-                let Snapshot { threads, stalls, queues, pools, .. } = Snapshot::take(executor);
-                counter!(STALLS, self.labels.of_executor()).absolute(stalls);
-                (threads, queues, pools)
+                let snapshot = Snapshot::take(executor);
+                self.publish_limit(&snapshot);
+                counter!(STALLS, self.labels.of_executor()).absolute(snapshot.stalls);
+                (snapshot.threads, snapshot.queues, snapshot.pools)
             }
         };
         gauge!(THREADS, self.labels.of_executor()).set(threads as f64);
         self.publish_queues(&queues);
         self.publish_pools(&pools);
+    }
+
+    fn publish_limit(&self, snapshot: &Snapshot) {
+        let most = snapshot.max_threads.map_or(f64::INFINITY, |most| most as f64);
+        gauge!(MAX_THREADS, self.labels.of_executor()).set(most);
+        let reached = u8::from(snapshot.thread_limit_reached);
+        gauge!(THREAD_LIMIT_REACHED, self.labels.of_executor()).set(f64::from(reached));
     }
 
     fn publish_queues(&mut self, queues: &[QueueSnapshot]) {
@@ -256,6 +266,12 @@ fn describe() {
         ::metrics::describe_gauge!(name, unit, what);
     }
     ::metrics::describe_gauge!(THREADS, Unit::Count, "Worker threads that exist or are being made");
+    ::metrics::describe_gauge!(MAX_THREADS, Unit::Count, "How many worker threads there may be");
+    ::metrics::describe_gauge!(
+        THREAD_LIMIT_REACHED,
+        Unit::Count,
+        "1 if work has had to wait because there were as many threads as may be"
+    );
     ::metrics::describe_counter!(STALLS, Unit::Count, "Stalled pools that the watchdog has reported");
     ::metrics::describe_histogram!(WAIT, Unit::Seconds, "From queueing to the beginning of a run, sampled");
     ::metrics::describe_histogram!(RUN, Unit::Seconds, "From the beginning of a run to its end, sampled");
@@ -331,7 +347,7 @@ mod tests {
             COUNTERS.iter().map(|metric| metric.name).chain(QUEUE_GAUGES.iter().map(|metric| metric.name));
         let mut names: Vec<_> = names
             .chain(POOL_GAUGES.iter().map(|metric| metric.name))
-            .chain([THREADS, STALLS, WAIT, RUN])
+            .chain([THREADS, MAX_THREADS, THREAD_LIMIT_REACHED, STALLS, WAIT, RUN])
             .collect();
         let all = names.len();
         names.sort_unstable();

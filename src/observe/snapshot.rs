@@ -51,6 +51,12 @@ pub struct Snapshot {
     pub forked: bool,
     /// Worker threads that exist or are being made. The manager's thread and rescuers are not among them.
     pub threads: usize,
+    /// How many of them there may be: [`ExecutorBuilder::max_threads`](crate::ExecutorBuilder::max_threads). `None` if there is
+    /// no limit.
+    pub max_threads: Option<usize>,
+    /// Work has had to wait for a thread since there were as many as may be.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub thread_limit_reached: bool,
     /// On this system, the crate binds no thread to CPUs and sets no nice level: workers run wherever the system puts
     /// them, and at the level of whoever made the executor. So it is everywhere but on Linux.
     pub portable: bool,

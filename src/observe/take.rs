@@ -68,6 +68,8 @@ impl Snapshot {
             time: since_epoch(),
             forked,
             threads: here.map_or(0, Core::threads),
+            max_threads: Some(core.settings.max_threads).filter(|most| *most != usize::MAX),
+            thread_limit_reached: core.was_thread_limit_reached(),
             portable: sys::PORTABLE,
             nice_denied: core.denials.nice_denied(),
             affinity_denied: core.denials.affinity_denied(),

@@ -29,6 +29,7 @@ const TARGET: u32 = 2 * FIELD;
 const WATCHED: u64 = 1 << (3 * FIELD);
 const SHARING: u64 = 1 << (3 * FIELD + 1);
 const STALLED: u64 = 1 << (3 * FIELD + 2);
+const SHORT: u64 = 1 << (3 * FIELD + 3);
 const UNMANAGED: u64 = MASK;
 const ABANDONED: u64 = MASK - 1;
 
@@ -50,6 +51,9 @@ pub(crate) enum Kick {
     Watch,
     /// Enough workers run, and the pool has siblings: offer them what is too much for it.
     Offer,
+    /// No worker runs any more, and the manager had no room for the one that it was asked for when some still did: tell it,
+    /// once, and look again.
+    Starve,
 }
 
 /// The right of one worker to start: counted as `waking` until it is started or dropped.
@@ -195,7 +199,9 @@ impl Running {
     ///
     /// Asked after every push, and by everybody who lowers the count or raises the target while work is pending.
     pub(crate) const fn kick(self) -> (Self, Kick) {
-        if self.need_more_worker() {
+        if self.is_short() && self.running() == 0 {
+            (self.unshort(), Kick::Starve)
+        } else if self.need_more_worker() {
             (self.wake_one(), Kick::Wake(Reserved { errand: None }))
         } else if !self.is_watched() {
             (Self(self.0 | WATCHED), Kick::Watch)
@@ -289,6 +295,21 @@ impl Running {
         Self(self.0 & !(MASK << TARGET) | target << TARGET)
     }
 
+    const fn is_short(self) -> bool {
+        self.0 & SHORT != 0
+    }
+
+    /// The manager has no room for a worker that the pool has asked for. Returns whether no worker runs. If one does, the
+    /// thread that finds work after the last one has left [tells](Kick::Starve) the manager.
+    pub(crate) const fn short(self) -> (Self, bool) {
+        (Self(self.0 | SHORT), self.running() == 0)
+    }
+
+    /// The manager knows all that there is to know, or the worker has come.
+    pub(crate) const fn unshort(self) -> Self {
+        Self(self.0 & !SHORT)
+    }
+
     /// The manager watches from now on. True if it did not so far.
     pub(crate) const fn watch(self) -> (Self, bool) {
         (Self(self.0 | WATCHED), !self.is_watched())
@@ -326,6 +347,7 @@ impl fmt::Debug for Running {
             .field("target", &self.target())
             .field("watched", &self.is_watched())
             .field("stalled", &self.is_stalled())
+            .field("short", &self.is_short())
             .finish()
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::concurrency::{PodId, Reserved, Running};
 use super::cpu_set::CpuSet;
 use super::rescue::{Call, Distress};
+use super::room::Shortage;
 use super::time::Time;
 
 /// The number of a worker in its pool; the lowest free one is given to a new worker.
@@ -225,15 +226,22 @@ impl Crew {
         wanted
     }
 
-    /// There are as many threads as may be. True if a reservation waits for one: it stays asked for. A mere spare is
-    /// not worth waiting for: the next worker that begins, or blocks, asks again.
-    pub(crate) fn no_room(&mut self) -> bool {
+    /// There are as many threads as may be. If a reservation waits for one, the worker stays asked for. A mere spare is
+    /// not worth waiting for: the next worker that begins, or blocks, asks again. `is_idle`: no worker of the pool runs;
+    /// `is_stuck`: it has begun no item for long.
+    pub(crate) fn no_room(&mut self, is_idle: bool, is_stuck: bool) -> Shortage {
         self.making = false;
         self.creating = !self.owed.is_empty();
         if !self.creating {
             self.distress.served();
+            return Shortage::None;
         }
-        self.creating
+        if is_stuck || is_idle && self.waking.is_empty() { Shortage::Starves } else { Shortage::Waits }
+    }
+
+    /// A worker leaves between two items, since another pool needs its thread more.
+    pub(crate) fn give_way(&mut self) {
+        self.alive -= 1;
     }
 
     /// The worker that was asked for cannot be made now. If somebody waits for it: the call for help that begins.

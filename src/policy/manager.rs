@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::deadlines::Deadlines;
 use super::rescue::{Call, MAYDAY_INITIAL, MAYDAY_INTERVAL};
+use super::room::{Claim, FAMINE, Line, TURN};
 use super::suspect::Facts;
 use super::time::Time;
 use super::watch::{Look, Outcome, Rules, Verdict, Watch};
@@ -34,6 +35,10 @@ pub(crate) enum Duty<P> {
     Look(P, Watch),
     /// Ask whether somebody who was woken does not get a CPU.
     Stall(P),
+    /// A pool has starved for a whole turn: every worker may give way, if one is still asked to.
+    Hurry,
+    /// Handled here: each pool in the line is tried, whether a thread has left or not.
+    TryLine,
     /// Make the thread that destroys what the manager has left. If that fails, tell [`Manager::creation_failed`].
     Clean,
 }
@@ -48,6 +53,8 @@ impl<P: Clone> Duty<P> {
             Self::Cull(pool) => Self::Cull(pool.clone()),
             Self::Look(pool, _) => Self::Look(pool.clone(), Watch::new(now)),
             Self::Stall(pool) => Self::Stall(pool.clone()),
+            Self::Hurry => Self::Hurry,
+            Self::TryLine => Self::TryLine,
             Self::Clean => Self::Clean,
         }
     }
@@ -66,7 +73,7 @@ impl<P: Clone> Duty<P> {
             | Self::Cull(pool)
             | Self::Look(pool, _)
             | Self::Stall(pool) => Some(pool),
-            Self::Clean => None,
+            Self::Hurry | Self::TryLine | Self::Clean => None,
         }
     }
 }
@@ -77,8 +84,12 @@ pub(crate) struct Manager<P> {
     duties: Deadlines<Duty<P>>,
     /// No thread is tried before this time.
     creations_from: Time,
-    /// Pools whose work waits until a thread leaves, each until it is tried in any case.
-    waiting_for_room: Vec<(P, Time)>,
+    /// Pools whose work waits until a thread leaves.
+    line: Line<P>,
+    /// When [`Duty::Hurry`] is due. Another one that is left over lapses.
+    hurry_at: Option<Time>,
+    /// A [`Duty::TryLine`] is set.
+    tries_line: bool,
     rules: Rules,
 }
 
@@ -87,7 +98,9 @@ impl<P: Clone> Manager<P> {
         Self {
             duties: Deadlines::new(),
             creations_from: Time::default(),
-            waiting_for_room: Vec::new(),
+            line: Line::new(),
+            hurry_at: None,
+            tries_line: false,
             rules,
         }
     }
@@ -117,20 +130,48 @@ impl<P: Clone> Manager<P> {
     }
 
     /// There are as many threads as may be, and work of this pool waits for one. It is tried when a thread leaves, and
-    /// after a while in any case: an idle worker elsewhere may give way by then.
-    pub(crate) fn no_room(&mut self, pool: P, now: Time) {
-        let in_any_case = now + CREATION_COOLDOWN;
-        self.create_later(pool.clone(), in_any_case, now);
-        // Those that were tried meanwhile have come here again, or do not wait any more.
-        self.waiting_for_room.retain(|(_, tried_at)| now < *tried_at);
-        self.waiting_for_room.push((pool, in_any_case));
+    /// after a while in any case: an idle worker elsewhere may give way by then, or it may starve by then.
+    pub(crate) fn no_room(&mut self, pool: P, is_it: impl Fn(&P) -> bool, claim: Claim, now: Time) {
+        self.duties.set(now, Duty::Unserved(pool.clone()));
+        if self.line.wait(pool, is_it, claim) && self.line.starves() {
+            // What was asked was asked for this pool; the next one asks for itself.
+            self.room(now);
+        }
+        if claim.starves && self.hurry_at.is_none() {
+            self.hurry_at = Some(now + TURN);
+            self.duties.set(now + TURN, Duty::Hurry);
+        }
+        if !self.tries_line {
+            self.tries_line = true;
+            self.duties.set(now + FAMINE, Duty::TryLine);
+        }
     }
 
-    /// A thread has left.
+    /// A thread has left: the first pool in the line is tried.
     pub(crate) fn room(&mut self, now: Time) {
-        for (pool, _) in std::mem::take(&mut self.waiting_for_room) {
+        if let Some(pool) = self.line.first().cloned() {
             self.create(pool, now);
         }
+    }
+
+    /// A worker of this pool is being made. There may be room for another one.
+    pub(crate) fn served(&mut self, is_it: impl Fn(&P) -> bool, now: Time) {
+        self.line.served(is_it);
+        // What starves from now on waits for a turn of its own.
+        self.hurry_at = None;
+        self.room(now);
+    }
+
+    /// No work of this pool waits for a worker any more. The room that it was tried for may be another one's.
+    pub(crate) fn unwanted(&mut self, is_it: impl Fn(&P) -> bool, now: Time) {
+        if self.line.leave(is_it) {
+            self.room(now);
+        }
+    }
+
+    /// Does a pool starve for lack of a thread?
+    pub(crate) fn starves(&self) -> bool {
+        self.line.starves()
     }
 
     /// A pool calls for help: rescuers are called if it still does after a while.
@@ -190,7 +231,19 @@ impl<P: Clone> Manager<P> {
 
     /// The next thing to do at `now`.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Duty<P>> {
-        match self.duties.take_due(now)?.1 {
+        let (deadline, duty) = self.duties.take_due(now)?;
+        match duty {
+            Duty::Hurry if self.hurry_at != Some(deadline.at()) => self.take_due(now),
+            Duty::Hurry => {
+                self.hurry_at = None;
+                Some(Duty::Hurry)
+            }
+            Duty::TryLine => {
+                self.tries_line = false;
+                let pools: Vec<P> = self.line.pools().cloned().collect();
+                pools.into_iter().for_each(|pool| self.create(pool, now));
+                self.take_due(now)
+            }
             // It was asked for before a creation failed.
             Duty::Create(pool) if now < self.creations_from => {
                 self.create(pool, now);
@@ -261,19 +314,34 @@ mod tests {
         assert_eq!(manager.next_wake(), None);
     }
 
-    /// spec: E2 (max threads): the cap is no failure, nobody else is held back by it.
+    fn no_room(manager: &mut Manager<char>, pool: char, starves: bool, now: Time) {
+        manager.no_room(pool, |known| *known == pool, Claim { starves, nice: 0 }, now);
+    }
+
+    fn due(manager: &mut Manager<char>, now: Time) -> Vec<Duty<char>> {
+        std::iter::from_fn(|| manager.take_due(now)).collect()
+    }
+
+    /// spec: E2.5 (max threads): the cap is no failure, no other pool is held back by it.
     #[test]
     fn work_that_found_no_room_is_tried_when_a_thread_leaves() {
         let mut manager = Manager::new(Rules::default());
         manager.create('a', at(0));
-        assert_eq!(manager.take_due(at(0)), Some(Duty::Create('a')));
-        manager.no_room('a', at(0));
-        assert_eq!(manager.take_due(at(0)), Some(Duty::Unserved('a')));
-        manager.create('b', at(1));
-        assert_eq!(manager.take_due(at(1)), Some(Duty::Create('b')));
+        assert_eq!(due(&mut manager, at(0)), [Duty::Create('a')]);
+        no_room(&mut manager, 'a', false, at(0));
+        no_room(&mut manager, 'b', false, at(0));
+        assert_eq!(due(&mut manager, at(0)), [Duty::Unserved('a'), Duty::Unserved('b')]);
+        manager.create('c', at(1));
+        assert_eq!(due(&mut manager, at(1)), [Duty::Create('c')]);
         manager.room(at(2));
-        assert_eq!(manager.take_due(at(2)), Some(Duty::Create('a')));
-        assert_eq!(manager.next_wake(), Some(at(1000)), "in case nobody had left");
+        assert_eq!(due(&mut manager, at(2)), [Duty::Create('a')]);
+        manager.served(|pool| *pool == 'a', at(2));
+        assert_eq!(due(&mut manager, at(2)), [Duty::Create('b')], "several may have left");
+        manager.unwanted(|pool| *pool == 'b', at(2));
+        assert_eq!(due(&mut manager, at(2)), []);
+        assert_eq!(manager.next_wake(), Some(at(1000)), "in case none had left");
+        assert_eq!(due(&mut manager, at(1000)), [], "the line is empty");
+        assert_eq!(manager.next_wake(), None);
     }
 
     /// spec: P1 (at most one attempt per second after a failure): of threads of any kind.
@@ -307,21 +375,41 @@ mod tests {
         assert_eq!(manager.next_wake(), None);
     }
 
-    /// However long a pool waits for room, it waits once.
+    /// However long a pool waits for room, and however often it is tried, it has one place and one deadline.
     #[test]
-    fn room_is_offered_once_to_each_that_waits() {
+    fn a_pool_that_waits_for_room_is_tried_once_a_second() {
         let mut manager = Manager::new(Rules::default());
         for seconds in 0..5 {
-            manager.no_room('a', at(1000 * seconds));
-            let tried = std::iter::from_fn(|| manager.take_due(at(1000 * seconds + 999)));
-            assert_eq!(tried.collect::<Vec<_>>(), [Duty::Unserved('a')]);
-            if seconds < 4 {
-                assert_eq!(manager.take_due(at(1000 * seconds + 1000)), Some(Duty::Create('a')));
+            for _ in 0..3 {
+                no_room(&mut manager, 'a', false, at(1000 * seconds));
             }
+            assert_eq!(due(&mut manager, at(1000 * seconds + 999)), [const { Duty::Unserved('a') }; 3]);
+            assert_eq!(due(&mut manager, at(1000 * seconds + 1000)), [Duty::Create('a')]);
         }
         manager.room(at(4999));
-        let tried = std::iter::from_fn(|| manager.take_due(at(4999)));
-        assert_eq!(tried.collect::<Vec<_>>(), [Duty::Create('a')]);
+        assert_eq!(due(&mut manager, at(4999)), [Duty::Create('a')]);
+    }
+
+    /// spec: E2.5 (a busy worker gives way between items): after a turn, whichever it is. Each thread begins a new turn.
+    #[test]
+    fn a_pool_that_starves_for_a_turn_is_hurried_for() {
+        let mut manager = Manager::new(Rules::default());
+        no_room(&mut manager, 'a', true, at(0));
+        no_room(&mut manager, 'b', true, at(0));
+        assert_eq!(due(&mut manager, at(0)), [Duty::Unserved('a'), Duty::Unserved('b')]);
+        assert_eq!(manager.next_wake(), Some(at(0) + TURN));
+        assert_eq!(due(&mut manager, at(1)), [Duty::Hurry], "once");
+        manager.served(|pool| *pool == 'a', at(2));
+        assert_eq!(due(&mut manager, at(2)), [Duty::Create('b')]);
+        no_room(&mut manager, 'b', true, at(2));
+        manager.served(|pool| *pool == 'c', at(2));
+        assert_eq!(due(&mut manager, at(2)), [Duty::Unserved('b'), Duty::Create('b')]);
+        assert_eq!(
+            due(&mut manager, at(3)),
+            [],
+            "another pool was served: a new turn begins when b is refused again"
+        );
+        assert!(manager.starves());
     }
 
     /// The call of a crew whose only worker cannot be made.

@@ -30,6 +30,7 @@ pub(crate) mod pods;
 pub(crate) mod presence;
 pub(crate) mod quota;
 pub(crate) mod rescue;
+pub(crate) mod room;
 pub(crate) mod sampling;
 pub(crate) mod stall;
 pub(crate) mod standing;

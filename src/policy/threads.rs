@@ -6,6 +6,10 @@
 //!
 //! One word, so that a worker that leaves and a manager that finds no room cannot miss each other, and so that there is
 //! one moment at which the last thread is gone, whatever its kind.
+//!
+//! The word also carries what the manager asks of busy workers at the cap, for a pool that starves (see
+//! [`room`](super::room)): at first only workers whose pool has other running ones give way, after a turn every worker does.
+//! One worker gives way for one request.
 
 #![forbid(unsafe_code)]
 
@@ -14,10 +18,28 @@ use std::fmt;
 /// A process of Linux has fewer threads than that (2^22).
 const ALIVE_MASK: u64 = (1 << 22) - 1;
 const RESCUERS: u32 = 22;
-const RESCUERS_MASK: u64 = (1 << 21) - 1;
-const WORKERS: u32 = 43;
+const RESCUERS_MASK: u64 = (1 << 19) - 1;
+const WORKERS: u32 = 41;
 const WORKERS_MASK: u64 = (1 << 20) - 1;
+const ASKED: u64 = 1 << 61;
+const URGENT: u64 = 1 << 62;
 const FULL: u64 = 1 << 63;
+
+/// The default cap never exceeds what is needed for this many blocked items beside the running ones, on a small machine.
+const DEFAULT_CAP: usize = 512;
+/// The same for a machine with many CPUs, for each of them.
+const DEFAULT_CAP_PER_CPU: usize = 8;
+/// For each CPU: a worker and a spare at each of the two priorities.
+const LEAST_CAP_PER_CPU: usize = 4;
+
+/// How many workers an executor has at most, unless its builder says otherwise. `task_limit`: how many threads the system
+/// lets the process have, if it says so. Half of them are left to the rest of the program.
+pub(crate) fn default_cap(cpus: usize, task_limit: Option<u64>) -> usize {
+    let cpus = cpus.max(1);
+    let usual = DEFAULT_CAP.max(cpus.saturating_mul(DEFAULT_CAP_PER_CPU));
+    let half = task_limit.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX));
+    usual.min(half).max(cpus.saturating_mul(LEAST_CAP_PER_CPU))
+}
 
 /// The threads that exist or are being made.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,6 +83,34 @@ impl Threads {
         } else {
             (Self(self.0 | FULL), false)
         }
+    }
+
+    /// A pool starves: a worker is asked to give way.
+    pub(crate) const fn ask(self) -> Self {
+        Self(self.0 | ASKED)
+    }
+
+    /// No worker has given way for a whole turn: each one may, if it is still asked.
+    pub(crate) const fn hurry(self) -> Self {
+        if self.is_asked() { Self(self.0 | URGENT) } else { self }
+    }
+
+    /// No worker needs to give way.
+    pub(crate) const fn withdraw(self) -> Self {
+        Self(self.0 & !(ASKED | URGENT))
+    }
+
+    /// Is a worker asked to give way?
+    #[inline]
+    pub(crate) const fn is_asked(self) -> bool {
+        self.0 & ASKED != 0
+    }
+
+    /// A worker is between two items. Returns whether it gives way, which ends the request. `others_run`: its pool has other
+    /// workers that run.
+    pub(crate) const fn give_way(self, others_run: bool) -> (Self, bool) {
+        let gives_way = self.is_asked() && (others_run || self.0 & URGENT != 0);
+        if gives_way { (self.withdraw(), true) } else { (self, false) }
     }
 
     pub(crate) const fn rescuer_comes(self) -> Self {
@@ -114,6 +164,8 @@ impl fmt::Debug for Threads {
             .field("workers", &self.workers())
             .field("rescuers", &self.rescuers())
             .field("full", &(self.0 & FULL != 0))
+            .field("asked", &self.is_asked())
+            .field("urgent", &(self.0 & URGENT != 0))
             .finish()
     }
 }
@@ -143,6 +195,41 @@ mod tests {
         let (word, comes) = word.worker_comes(1);
         assert!(comes);
         assert_eq!((word.workers(), word.alive()), (1, 2));
+    }
+
+    /// spec: E2.5 (a busy worker gives way between items): one for each request, from pools that can spare one first.
+    #[test]
+    fn one_worker_gives_way_for_one_request() {
+        let none = Threads::none();
+        assert_eq!(none.give_way(true), (none, false), "no worker is asked");
+        assert_eq!(none.hurry(), none, "a request that has been answered is not repeated");
+        let asked = none.ask();
+        assert_eq!(asked.give_way(false), (asked, false), "a pool keeps its only worker for a turn");
+        assert_eq!(asked.give_way(true), (none, true));
+        assert_eq!(asked.hurry().give_way(false), (none, true));
+        assert_eq!(asked.hurry().withdraw(), none);
+    }
+
+    /// spec: E2.5 (a cap with a safe default)
+    #[test]
+    fn the_default_cap_follows_the_machine_and_what_the_system_permits() {
+        for (cpus, task_limit, cap) in [
+            (1, None, 512),
+            (2, Some(u64::MAX), 512),
+            (64, None, 512),
+            (65, None, 520),
+            (256, None, 2048),
+            // A container with a limit on tasks.
+            (2, Some(1024), 512),
+            (2, Some(300), 150),
+            (64, Some(600), 300),
+            // One worker and one spare for each CPU and priority, whatever the limit.
+            (64, Some(100), 256),
+            (2, Some(1), 8),
+            (0, Some(0), 4),
+        ] {
+            assert_eq!(default_cap(cpus, task_limit), cap, "{cpus} CPUs, {task_limit:?} tasks");
+        }
     }
 
     #[test]

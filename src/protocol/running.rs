@@ -1,11 +1,15 @@
 //! The cell of a pool's [`Running`] word: who sees work, who sees a free place.
 //!
-//! Three handshakes meet here, and each loses a wake-up if either side's fence is missing:
+//! Four handshakes meet here, and each loses a wake-up if either side's fence is missing:
 //!
 //! * **Push against leave.** The issuer makes an item visible, fences, and reads the word. A worker that stops
 //!   counting (it blocks, goes idle, begins a CPU-intensive item) lowers the word, fences, and reads the worklist.
 //!   With both fences at least one of the two sees what the other wrote, and wakes a worker.
 //! * **Push against retarget.** Likewise for who raises the target.
+//! * **Leave against short.** The manager has no room for a worker that the pool asked for. In one step it says so and learns
+//!   whether a worker runs: manager: "short", one runs. Worker: leaves; the word is "short". If the worker leaves first, the
+//!   manager learns that none runs. If the manager comes first, the look of the last worker to leave finds the word "short",
+//!   and so does the push of an item that comes later. Both are one word, so no fence is needed between them.
 //! * **Push against unwatch.** The manager clears the watched bit, fences, and looks at the worklist; the issuer is
 //!   as above. At least one of the two sees to it that a saturated pool stays watched.
 //!
@@ -76,6 +80,18 @@ impl RunningCell {
     #[cold]
     pub(crate) fn unstall(&self) {
         self.update(|word| (word.unstall(), ()));
+    }
+
+    /// The manager has no room for a worker that was asked for. Returns whether none runs.
+    #[cold]
+    pub(crate) fn short(&self) -> bool {
+        self.update(Running::short)
+    }
+
+    /// The manager knows that none runs, or a worker has come.
+    #[cold]
+    pub(crate) fn unshort(&self) {
+        self.update(|word| (word.unshort(), ()));
     }
 
     /// Uses up a reservation: true if the worker begins.

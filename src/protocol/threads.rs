@@ -3,6 +3,15 @@
 //! A manager that finds no room asks in the same step to be told of some. A worker that leaves learns in one step whether
 //! the manager has asked. So one of them sees the other.
 //!
+//! At the cap, the manager asks for a thread that is in use: first it asks, then it looks for an idle worker. A worker first
+//! becomes idle, in the critical section in which the manager would find it, and then looks whether it is asked. So an
+//! idle worker is found, or gives way of itself:
+//!
+//! * manager: ask; lock of the pool: no worker is idle. Worker: lock of the pool: idle; is it asked?
+//!
+//! If the manager locks first, the worker's look comes after the request. If the worker does, the manager finds it. A busy
+//! worker looks between its items, and sees the request sooner or later; to give way is one step, so that one worker does.
+//!
 //! `gone` releases and the waiter acquires:
 //!
 //! * thread: what its thread-local destructors wrote, then `gone`;
@@ -29,6 +38,46 @@ impl ThreadsCell {
     /// Counts a worker that is about to be made. False if there are `max` already.
     pub(crate) fn worker_comes(&self, max: u64) -> bool {
         self.update(|word| word.worker_comes(max))
+    }
+
+    /// A pool starves: asks a worker to give way, unless `idle_leaves` finds an idle one that leaves instead.
+    pub(crate) fn ask(&self, idle_leaves: impl FnOnce() -> bool) {
+        self.update(|word| (word.ask(), ()));
+        if idle_leaves() {
+            self.withdraw();
+        }
+    }
+
+    /// A turn has passed since the request: every worker may answer it.
+    pub(crate) fn hurry(&self) {
+        self.update(|word| (word.hurry(), ()));
+    }
+
+    /// No worker needs to give way.
+    pub(crate) fn withdraw(&self) {
+        if self.is_asked() {
+            self.update(|word| (word.withdraw(), ()));
+        }
+    }
+
+    /// Is a worker asked to give way?
+    #[inline]
+    pub(crate) fn is_asked(&self) -> bool {
+        self.load().is_asked()
+    }
+
+    /// The calling worker is between two items. Returns whether it gives way. `others_run`: its pool has other workers that
+    /// run.
+    #[cold]
+    pub(crate) fn give_way(&self, others_run: bool) -> bool {
+        self.update(|word| word.give_way(others_run))
+    }
+
+    /// The calling worker has become idle. If one is asked to give way, `leaves` has an idle one leave.
+    pub(crate) fn rested(&self, leaves: impl FnOnce() -> bool) {
+        if self.is_asked() && leaves() {
+            self.withdraw();
+        }
     }
 
     /// Counts a rescuer that is about to be made.

@@ -161,6 +161,10 @@ impl Machine {
                 self.check_wake(pool);
                 self.then(me, [Op::Wake(pool, reserved)]);
             }
+            Kick::Starve => {
+                self.manager.create(pool, self.now);
+                self.then(me, [Op::Look(pool)]);
+            }
             Kick::Offer => self.then(me, [Op::Share(Share::Offer(pool))]),
             Kick::Watch => {
                 self.pools[pool].looked_at = true;

@@ -17,6 +17,7 @@ use super::scrutiny::LookStep;
 use super::threads::{Flag, Known};
 use crate::policy::deadlines::Deadlines;
 use crate::policy::manager::Manager;
+use crate::policy::threads::Threads;
 use crate::policy::time::Time;
 use crate::policy::watch::Rules;
 
@@ -106,6 +107,11 @@ pub(super) struct Seen {
     pub(super) found_running: usize,
     pub(super) stale: usize,
     pub(super) looks: usize,
+    pub(super) no_room: usize,
+    pub(super) gave_way: usize,
+    pub(super) idle_gave_way: usize,
+    pub(super) hurried: usize,
+    pub(super) recovered: usize,
 }
 
 /// Something that happens at a given time.
@@ -159,6 +165,10 @@ pub(super) struct Machine {
     /// Gates that have one, and its thread.
     pub(super) rescuers: Vec<(GateId, ThreadId)>,
     pub(super) manager: Manager<PoolId>,
+    /// How many workers there are, and whether one is asked to give way.
+    pub(super) word: Threads,
+    /// How many there may be.
+    pub(super) max_threads: u64,
     /// The manager is making a thread, or the system lets others run.
     pub(super) manager_busy: bool,
     /// What the manager does before it comes to its next duty.
@@ -191,6 +201,8 @@ impl Machine {
             gates,
             items,
             manager: Manager::new(config.rules),
+            word: Threads::none(),
+            max_threads: u64::MAX,
             rescuers: Vec::new(),
             manager_busy: false,
             look: VecDeque::new(),

@@ -25,8 +25,14 @@ impl Machine {
         match duty {
             Duty::Create(pool) => {
                 if !self.pools[pool].crew.begin_making() {
-                    return;
+                    return self.needs_no_room(pool);
                 }
+                let (word, comes) = self.word.worker_comes(self.max_threads);
+                self.word = word;
+                if !comes {
+                    return self.make_room(pool);
+                }
+                self.finds_room(pool);
                 assert!(self.now >= self.cooling_until, "a thread was tried too soon after a failure");
                 let latency = self.up_to(self.config.creation_latency);
                 if latency.is_zero() {
@@ -56,6 +62,8 @@ impl Machine {
             Duty::Look(pool, watch) => self.look(pool, watch),
             Duty::Stall(pool) => self.look_for_stall(pool),
             Duty::Clean => unreachable!("no value here belongs to a user"),
+            Duty::Hurry => self.hurry(),
+            Duty::TryLine => unreachable!("the schedule does that itself"),
         }
     }
 
@@ -70,9 +78,10 @@ impl Machine {
         let fails = self.config.prng.as_mut().is_some_and(|prng| prng.chance(percent));
         if fails || self.pools[pool].has_no_threads {
             self.seen.failed_creations += 1;
+            self.thread_left();
             self.cooling_until = self.now + CREATION_COOLDOWN;
             let still_wanted = self.pools[pool].crew.still_wanted();
-            self.pools[pool].asked_for -= u64::from(!still_wanted);
+            self.pools[pool].asked_for -= i64::from(!still_wanted);
             self.manager.creation_failed(still_wanted.then_some(pool), self.now);
             return;
         }

@@ -21,6 +21,7 @@
 //! | `rescuer` | the steps of a rescuer |
 //! | `issuer` | issuers that keep a window of blocks in flight |
 //! | `manager` | the steps of the manager |
+//! | `cap` | what happens when there are as many threads as may be; streams that share too few |
 //! | `scrutiny` | its look at a watched pool, and what it does about what it finds |
 //! | `threads` | what can be learnt about threads; guards, and flags that items wait for |
 //! | `checks` | what must hold, whatever the workload |
@@ -38,6 +39,7 @@
 
 mod adversaries;
 mod affinity;
+mod cap;
 mod checks;
 mod class;
 mod conserve;

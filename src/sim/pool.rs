@@ -10,6 +10,7 @@ use crate::policy::admission::Admission;
 use crate::policy::concurrency::{PodId, Running};
 use crate::policy::crew::{Crew, CrewLimits, WorkerId};
 use crate::policy::pace::Pace;
+use crate::policy::room::Famine;
 use crate::policy::stall::StallWatch;
 use crate::policy::time::Time;
 use crate::policy::worker::{Phase, WorkerState};
@@ -31,6 +32,10 @@ pub(super) struct Pool {
     pub(super) seat: Option<Seat>,
     pub(super) stall: StallWatch,
     pub(super) pace: Pace,
+    pub(super) famine: Famine,
+    /// The manager has found that it starves.
+    pub(super) starves: bool,
+    pub(super) nice: i32,
     /// The system makes no thread for it.
     pub(super) has_no_threads: bool,
     /// The CPUs that its workers may use, one bit each.
@@ -41,7 +46,7 @@ pub(super) struct Pool {
     /// Checkers only: for whose work those are on their way who have not come.
     pub(super) errands: Vec<PoolId>,
     /// Checkers only: workers that the manager was asked for and has not delivered.
-    pub(super) asked_for: u64,
+    pub(super) asked_for: i64,
     /// Checkers only: the manager has been told to look at it.
     pub(super) looked_at: bool,
     /// Checkers only: how long an idle worker stays at least.
@@ -58,6 +63,9 @@ impl Pool {
             seat: None,
             stall: StallWatch::default(),
             pace: Pace::NEW,
+            famine: Famine::default(),
+            starves: false,
+            nice: 0,
             has_no_threads: false,
             cpus,
             workers: BTreeMap::new(),

@@ -21,7 +21,7 @@ use crate::policy::watch::Rules;
 
 const RUNS: u64 = 3000;
 
-/// spec: C1.1, C3.1, C4, C5.1, C8, F8.3, Q3.2, Q4.1, P1.4, P2.3, S1.8, S2.4, S5.3
+/// spec: E2.5, C1.1, C3.1, C4, C5.1, C8, F8.3, Q3.2, Q4.1, P1.4, P2.3, S1.8, S2.4, S5.3
 #[test]
 fn every_rule_holds_in_random_runs() {
     let mut seen = Seen::default();
@@ -65,7 +65,9 @@ fn simulate(seed: u64, trace: bool) -> Seen {
     let config = config(&mut prng, trace);
     let workload = Workload::new(&mut prng, config.cpus);
     let Workload { pools, gates, items, issues, limits } = workload;
+    let max_threads = prng.pick(&[u64::MAX, u64::MAX, 1, 2, 3]);
     let mut machine = Machine::new(Config { prng: Some(prng), ..config }, pools, gates, items);
+    machine.max_threads = max_threads;
     for (at, items) in issues {
         machine.issue(at, items);
     }
@@ -283,6 +285,11 @@ impl Seen {
         self.found_running += other.found_running;
         self.stale += other.stale;
         self.looks += other.looks;
+        self.no_room += other.no_room;
+        self.gave_way += other.gave_way;
+        self.idle_gave_way += other.idle_gave_way;
+        self.hurried += other.hurried;
+        self.recovered += other.recovered;
     }
 
     /// The rules are worth little if the rare paths are never taken.
@@ -306,6 +313,11 @@ impl Seen {
             self.found_blocked,
             self.found_running,
             self.stale,
+            self.no_room,
+            self.gave_way,
+            self.idle_gave_way,
+            self.hurried,
+            self.recovered,
         ];
         self.assert_taken(&paths, 50);
     }

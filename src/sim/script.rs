@@ -155,6 +155,10 @@ pub(super) enum Op {
     Rested(Rest),
     /// Sleep until somebody says what to do.
     Park,
+    /// If a worker is asked to give way, an idle one of the pool leaves.
+    Rests,
+    /// Leave between two items, for the sake of another pool.
+    GiveWay,
     /// Be gone.
     Exit,
 

@@ -106,7 +106,7 @@ impl Machine {
         }
     }
 
-    /// As the engine's guards: see `engine/worker.rs`.
+    /// As the engine's guards: see `engine/worker/guards.rs`.
     pub(super) fn guard(&mut self, me: ThreadId, guard: Guard) {
         let worker = self.worker_mut(me);
         let (guards, weak) = (worker.guards, worker.weak_guards);

@@ -50,7 +50,10 @@ impl Machine {
                 let (pool, id) = (self.worker(me).pool, self.worker(me).id);
                 self.give_up_cpu(me);
                 self.pools[pool].workers.remove(&id);
+                self.thread_left();
             }
+            Op::GiveWay => self.give_way(me),
+            Op::Rests => self.rests(me),
             Op::Called => self.called(me),
             Op::Rescue => self.rescue(me),
             Op::Relieve => self.relieve(me),
@@ -60,6 +63,7 @@ impl Machine {
 
     fn arrive(&mut self, me: ThreadId) {
         let (pool, id) = (self.worker(me).pool, self.worker(me).id);
+        self.pools[pool].word = self.pools[pool].word.unshort();
         let rest = self.pools[pool].crew.arrived(id, None, self.now);
         self.pools[pool].asked_for -= 1;
         self.resting(me, &rest);
@@ -205,6 +209,7 @@ impl Machine {
         let (word, next) = self.pools[pool].word.between_items(work);
         self.pools[pool].word = word;
         match next {
+            Next::Keep if self.gives_way(pool) => self.then(me, [Op::GiveWay]),
             Next::Keep => {
                 self.check_permission(pool);
                 self.then(me, [Op::Take]);
@@ -265,7 +270,7 @@ impl Machine {
                     self.manager.cull(self.worker(me).pool, at);
                 }
                 // The place that it has left may be needed by an item that came meanwhile.
-                self.then(me, [Op::Look(self.worker(me).pool), Op::Park]);
+                self.then(me, [Op::Look(self.worker(me).pool), Op::Rests, Op::Park]);
             }
             Rest::Start(reserved, prepare) => {
                 self.prepare(me, prepare);

@@ -1,6 +1,6 @@
-//! The CPU quota of the cgroups that the process is in, versions 1 and 2.
+//! The CPU quota of the cgroups that the process is in, versions 1 and 2, and how many tasks they let it have.
 //!
-//! A quota may be set at each level, and the smallest counts. What cannot be read, or has no meaning, is no quota: many
+//! A limit may be set at each level, and the smallest counts. What cannot be read, or has no meaning, is no quota: many
 //! systems have no cgroups, and containers show a part of them. Only text files are read, so that where there are none,
 //! as on other systems, there is no quota.
 
@@ -32,7 +32,7 @@ struct Mount {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Version {
-    /// The hierarchy of the cpu controller.
+    /// The hierarchy of the controller that is asked for.
     One,
     Two,
 }
@@ -59,7 +59,8 @@ impl CpuGroups {
     fn read(&mut self) -> io::Result<Option<Quota>> {
         let membership = text(&self.root.join("proc/self/cgroup"))?;
         if membership != self.membership {
-            self.folders = membership.as_deref().map_or(Ok(Vec::new()), |groups| self.folders_of(groups))?;
+            let folders = |groups| folders_of(&self.root, groups, "cpu");
+            self.folders = membership.as_deref().map_or(Ok(Vec::new()), folders)?;
             self.membership = membership;
         }
         let mut least: Option<Quota> = None;
@@ -70,26 +71,44 @@ impl CpuGroups {
         }
         Ok(least)
     }
+}
 
-    fn folders_of(&self, membership: &str) -> io::Result<Vec<PathBuf>> {
-        let mounts = text(&self.root.join("proc/self/mountinfo"))?.unwrap_or_default();
-        let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).collect();
-        let groups = membership.lines().filter_map(group);
-        Ok(groups.flat_map(|(version, path)| self.upwards(&mounts, version, path)).collect())
-    }
+/// How many tasks (processes and their threads) the cgroups let the process have, together with all others in them. What
+/// cannot be read is no limit.
+pub(crate) fn task_limit() -> Option<u64> {
+    task_limit_below(Path::new("/")).ok().flatten()
+}
 
-    /// The folder of a group and those above it, as far as they can be seen.
-    fn upwards(&self, mounts: &[Mount], version: Version, path: &str) -> Vec<PathBuf> {
-        let of_version = || mounts.iter().filter(|mount| mount.version == version);
-        let exact = of_version().find_map(|mount| Some((mount, below(path, &mount.root)?)));
-        // In a container the two may be told from different points of view; then what is seen is the container's.
-        let Some((mount, path)) = exact.or_else(|| Some((of_version().next()?, ""))) else {
-            return Vec::new();
-        };
-        let top = self.root.join(mount.point.trim_start_matches('/'));
-        let own = top.join(path.trim_matches('/'));
-        own.ancestors().take_while(|folder| folder.starts_with(&top)).map(Path::to_owned).collect()
+fn task_limit_below(root: &Path) -> io::Result<Option<u64>> {
+    let groups = text(&root.join("proc/self/cgroup"))?.unwrap_or_default();
+    let mut least = None;
+    for folder in folders_of(root, &groups, "pids")? {
+        // Without a limit it is `max`, which is no number.
+        let limit = text(&folder.join("pids.max"))?.and_then(|text| text.trim().parse().ok());
+        least = least.into_iter().chain(limit).min();
     }
+    Ok(least)
+}
+
+/// Where the groups of a controller can be seen that the process belongs to.
+fn folders_of(root: &Path, membership: &str, controller: &str) -> io::Result<Vec<PathBuf>> {
+    let mounts = text(&root.join("proc/self/mountinfo"))?.unwrap_or_default();
+    let mounts: Vec<Mount> = mounts.lines().filter_map(|line| Mount::parse(line, controller)).collect();
+    let groups = membership.lines().filter_map(|line| group(line, controller));
+    Ok(groups.flat_map(|(version, path)| upwards(root, &mounts, version, path)).collect())
+}
+
+/// The folder of a group and those above it, as far as they can be seen.
+fn upwards(root: &Path, mounts: &[Mount], version: Version, path: &str) -> Vec<PathBuf> {
+    let of_version = || mounts.iter().filter(|mount| mount.version == version);
+    let exact = of_version().find_map(|mount| Some((mount, below(path, &mount.root)?)));
+    // In a container the two may be told from different points of view; then what is seen is the container's.
+    let Some((mount, path)) = exact.or_else(|| Some((of_version().next()?, ""))) else {
+        return Vec::new();
+    };
+    let top = root.join(mount.point.trim_start_matches('/'));
+    let own = top.join(path.trim_matches('/'));
+    own.ancestors().take_while(|folder| folder.starts_with(&top)).map(Path::to_owned).collect()
 }
 
 /// The rest of `path` below the group `root`.
@@ -100,20 +119,20 @@ fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     (is_seen && (rest.is_empty() || rest.starts_with('/'))).then_some(rest)
 }
 
-/// A line of `/proc/self/cgroup`, if it names the group that may limit CPU time: `4:cpu,cpuacct:/a/b` or `0::/a/b`.
-fn group(line: &str) -> Option<(Version, &str)> {
+/// A line of `/proc/self/cgroup`, if it names the group of this controller: `4:cpu,cpuacct:/a/b` or `0::/a/b`.
+fn group<'a>(line: &'a str, controller: &str) -> Option<(Version, &'a str)> {
     let mut fields = line.splitn(3, ':');
     let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
     match controllers {
         "" if number == "0" => Some((Version::Two, path)),
-        _ if controllers.split(',').any(|controller| controller == "cpu") => Some((Version::One, path)),
+        _ if controllers.split(',').any(|known| known == controller) => Some((Version::One, path)),
         _ => None,
     }
 }
 
 impl Mount {
     /// A line of `/proc/self/mountinfo`: six fields, optional ones, a dash, and three more.
-    fn parse(line: &str) -> Option<Self> {
+    fn parse(line: &str, controller: &str) -> Option<Self> {
         let (before, after) = line.split_once(" - ")?;
         let mut before = before.split(' ').skip(3);
         let (root, point) = (unescape(before.next()?), unescape(before.next()?));
@@ -121,7 +140,7 @@ impl Mount {
         let (kind, options) = (after.next()?, after.nth(1)?);
         let version = match kind {
             "cgroup2" => Version::Two,
-            "cgroup" if options.split(',').any(|option| option == "cpu") => Version::One,
+            "cgroup" if options.split(',').any(|option| option == controller) => Version::One,
             _ => return None,
         };
         Some(Self { root, point, version })
@@ -306,6 +325,22 @@ mod tests {
             let tree = Tree::new(&format!("0::{group}\n"), &[mount], &[(file, "20000 100000\n")]);
             assert_eq!(tree.quota().is_some(), seen, "{group} {mount} {file}");
         }
+    }
+
+    /// spec: E2.5 (a cap with a safe default)
+    #[test]
+    fn the_smallest_limit_on_tasks_counts() {
+        let v1 = "33 31 0:30 / /sys/fs/cgroup/pids rw shared:10 master:1 - cgroup cgroup rw,pids";
+        let limit = |groups: &str, mounts: &[&str], files: &[(&str, &str)]| {
+            task_limit_below(&Tree::new(groups, mounts, files).0).unwrap()
+        };
+        let files = [("a/b/pids.max", "max\n"), ("a/pids.max", "2048\n"), ("pids.max", "4915\n")];
+        assert_eq!(limit("0::/a/b\n", &[V2], &files), Some(2048));
+        let files = [("pids/a/pids.max", "100\n"), ("cpu,cpuacct/a/pids.max", "7\n")];
+        assert_eq!(limit("8:pids:/a\n4:cpu,cpuacct:/a\n", &[V1, v1], &files), Some(100));
+        assert_eq!(limit("0::/a\n", &[V2], &[("a/pids.max", "max\n")]), None);
+        assert_eq!(limit("0::/a\n", &[], &[("a/pids.max", "7\n")]), None, "not mounted");
+        assert_eq!(task_limit_below(Path::new("/nowhere")).unwrap(), None);
     }
 
     #[test]

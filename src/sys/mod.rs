@@ -29,6 +29,8 @@ pub(crate) mod socket;
 pub(crate) mod switches;
 pub(crate) mod sync;
 #[cfg(not(cmwq_loom))]
+pub(crate) mod tasks;
+#[cfg(not(cmwq_loom))]
 pub(crate) mod thread;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod thread_state;

@@ -248,6 +248,31 @@ fn a_placed_item_stays_in_its_pod_and_keeps_nobody_else_there() {
     });
 }
 
+/// spec: A3.8 (elsewhere only when its own pod cannot take it): items that must stay in a full pod wake no worker elsewhere.
+#[test]
+fn placed_items_wake_no_worker_of_another_pod() {
+    let _limit = time_limit();
+    let (executor, _) = two_pods();
+    let queue = queue(&executor, false);
+    at_home(|| {
+        let (door, first) = hold(|item| queue.spawn_on(0, item).unwrap());
+        eventually("a spare is there", || {
+            let pools = executor.dump().pools;
+            pools
+                .iter()
+                .all(|pool| !pool.creating && pool.waking == 0 && (pool.running == 0 || pool.idle > 0))
+        });
+        let before = executor.dump().threads;
+        let stay: Vec<_> = (0..8).map(|_| queue.spawn_on(0, || ()).unwrap()).collect();
+        // The manager does what it is asked in turn, and has done this after what came before.
+        let _built = WorkQueue::new("rescued").rescuer().build_on(&executor).unwrap();
+        assert_eq!(executor.dump().threads, before, "{}", executor.dump());
+        door.open();
+        first.join().unwrap();
+        stay.into_iter().for_each(|item| item.join().unwrap());
+    });
+}
+
 /// spec: A3.3 (displacement): a pod that a long item from elsewhere holds gives its own items away in turn.
 #[test]
 fn an_item_whose_pod_was_given_to_a_stolen_one_goes_elsewhere_in_turn() {

@@ -13,6 +13,7 @@ mod bad_input;
 mod batches;
 mod bh;
 mod cancel;
+mod cap;
 #[path = "../common/mod.rs"]
 mod common;
 mod concurrency;

@@ -68,11 +68,20 @@ impl Pool {
             Kick::Enough => {}
             Kick::Wake(reserved) => self.wake(reserved, near),
             Kick::Offer => self.offer(),
+            Kick::Starve => {
+                self.ask_for_worker();
+                self.look();
+            }
             Kick::Watch => {
-                self.core.manager.ask(Request::Watch(self.this.clone()));
+                self.ask_to_watch();
                 self.offer();
             }
         }
+    }
+
+    /// The pool is full, and the manager does not watch it so far.
+    pub(super) fn ask_to_watch(&self) {
+        self.core.manager.ask(Request::Watch(self.this.clone()));
     }
 
     #[cold]

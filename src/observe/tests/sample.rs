@@ -42,6 +42,8 @@ pub(super) fn idle() -> Snapshot {
         time: Duration::from_secs(1_800_000_000),
         forked: false,
         threads: 0,
+        max_threads: None,
+        thread_limit_reached: false,
         portable: false,
         nice_denied: false,
         affinity_denied: false,
@@ -64,6 +66,8 @@ pub(super) fn idle() -> Snapshot {
 pub(super) fn busy() -> Snapshot {
     let mut snapshot = Snapshot {
         threads: 8,
+        max_threads: Some(512),
+        thread_limit_reached: true,
         nice_denied: true,
         lost_cpus: cpus("3"),
         cpu_quota: Some(1.5),

@@ -39,7 +39,9 @@ impl Pool {
                 self.give_up();
             }
             Kick::Enough => {}
-            Kick::Watch | Kick::Offer => panic!("nobody watches, and there are no siblings"),
+            Kick::Watch | Kick::Offer | Kick::Starve => {
+                panic!("no manager watches, and there are no siblings")
+            }
         }
     }
 

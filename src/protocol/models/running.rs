@@ -6,7 +6,8 @@
 //! bit is a read-modify-write, and so would see more than the common push does.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `kick-without-cas`, `leave-in-two-steps`,
-//! `start-keeps-reservation`, `rest-ignores-owed`, `retarget-without-look`.
+//! `start-keeps-reservation`, `rest-ignores-owed`, `retarget-without-look`,
+//! `short-in-two-steps`.
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use loom::thread;
 
 use super::pool::Pool;
 use super::{Event, check, check_all};
-use crate::policy::concurrency::Running;
+use crate::policy::concurrency::{Kick, Running};
+use crate::protocol::running::RunningCell;
 
 fn spawn_worker(pool: &Arc<Pool>, id: u32) -> thread::JoinHandle<()> {
     let pool = pool.clone();
@@ -157,5 +159,35 @@ fn a_push_meets_a_target_that_is_lowered() {
             worker.join().unwrap();
         }
         pool.assert_quiet();
+    });
+}
+
+/// The manager has no room for a worker that was asked for while one runs, and that one leaves: with work pending, the manager
+/// knows that none runs, or is told.
+///
+/// spec: E2.5 (work waits, never for ever)
+#[test]
+fn a_pool_that_begins_to_starve_is_heard() {
+    check_all(|| {
+        let running = Arc::new(RunningCell::new(Running::managed(1).unwatchable()));
+        let reserve = || match running.pushed() {
+            Kick::Wake(reserved) => reserved,
+            other => panic!("an empty pool reserves a worker, not {other:?}"),
+        };
+        assert!(running.start(reserve()));
+        // It blocks, another worker is reserved, and it comes back before that one can be made.
+        running.leave();
+        let _owed = reserve();
+        running.come_back();
+        let worker = {
+            let running = running.clone();
+            thread::spawn(move || {
+                running.leave();
+                running.look(|| true) == Kick::Starve
+            })
+        };
+        let is_known = running.short();
+        let is_told = worker.join().unwrap();
+        assert!(is_known || is_told, "the pool starves unheard");
     });
 }

@@ -2,10 +2,11 @@
 //! room, and the wait for the end.
 //!
 //! A manager that found no room is told, or finds some when it asks again. A thread that waits until all threads are gone,
-//! of whatever kind, is woken, and sees what they did to their last destructor.
+//! of whatever kind, is woken, and sees what they did to their last destructor. A worker that becomes idle while one is asked
+//! to give way is found, or leaves of itself; of several busy ones that are asked, one gives way.
 //!
-//! Red under: `full-in-two-steps`, `last-thread-wakes-nobody`, `thread-leaves-without-release`,
-//! `threads-wait-without-acquire`, `gone-as-it-leaves`.
+//! Red under: `asks-after-the-look`, `full-in-two-steps`, `gives-way-in-two-steps`, `last-thread-wakes-nobody`,
+//! `thread-leaves-without-release`, `threads-wait-without-acquire`, `gone-as-it-leaves`.
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use loom::thread;
 use super::{Data, check, check_all};
 use crate::policy::threads::Kind;
 use crate::protocol::threads::ThreadsCell;
+use crate::sys::sync::Mutex;
 use crate::sys::wait::Until;
 
 #[test]
@@ -77,5 +79,41 @@ fn a_manager_that_ends_leaves_a_worker() {
         assert_eq!(threads.wait(Until::FOREVER), 0);
         assert_eq!(data.read(|value| *value), 1);
         manager.join().unwrap();
+    });
+}
+
+/// spec: E2.5 (work waits, never for ever)
+#[test]
+fn an_idle_worker_is_found_or_leaves_of_itself() {
+    check_all(|| {
+        let threads = Arc::new(ThreadsCell::new());
+        let idle = Arc::new(Mutex::new(false));
+        let worker = {
+            let (threads, idle) = (threads.clone(), idle.clone());
+            thread::spawn(move || {
+                *idle.lock() = true;
+                threads.rested(|| std::mem::take(&mut *idle.lock()));
+            })
+        };
+        threads.ask(|| std::mem::take(&mut *idle.lock()));
+        worker.join().unwrap();
+        assert!(!*idle.lock(), "it stays, though its thread is needed");
+    });
+}
+
+/// spec: E2.5 (a busy worker gives way between items)
+#[test]
+fn one_of_two_busy_workers_gives_way() {
+    check_all(|| {
+        let threads = Arc::new(ThreadsCell::new());
+        threads.ask(|| false);
+        threads.hurry();
+        let other = {
+            let threads = threads.clone();
+            thread::spawn(move || threads.give_way(false))
+        };
+        let gives_way = threads.give_way(true);
+        assert!(other.join().unwrap() != gives_way, "one of them");
+        assert!(!threads.is_asked());
     });
 }

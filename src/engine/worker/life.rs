@@ -1,0 +1,134 @@
+//! The main loop of a worker: from being woken through its items to being idle again, or gone.
+
+use std::sync::Arc;
+
+use crate::policy::concurrency::{Next, PodId, Reserved};
+use crate::policy::crew::{Prepare, Rest};
+use crate::policy::worker::Phase;
+
+use super::super::bh;
+use super::super::manager::Request;
+use super::super::route;
+use super::WorkerThread;
+
+/// Why a worker takes no further item.
+#[must_use]
+enum End {
+    /// There is none, or too many workers run. `counted`: it still counts as running.
+    Rests { counted: bool },
+    /// Another pool gets its thread. It still counts as running.
+    GivesWay,
+}
+
+impl WorkerThread {
+    pub(super) fn live(&self, mut rest: Rest) {
+        loop {
+            let reserved = match rest {
+                Rest::Exit => return,
+                Rest::Start(reserved, prepare) => self.prepare(reserved, prepare),
+                Rest::Park(cull_at) => {
+                    if let Some(at) = cull_at {
+                        let pool = Arc::downgrade(&self.pool);
+                        self.pool.core.manager.ask(Request::Cull(pool, at));
+                    }
+                    // The place that this worker has left may be needed by an item that came meanwhile.
+                    self.pool.look();
+                    // And its thread by another pool.
+                    self.pool
+                        .core
+                        .threads
+                        .cell
+                        .rested(|| !self.pool.has_recovered() && self.pool.give_up_one());
+                    match self.park() {
+                        Phase::Exiting => return,
+                        _ => {
+                            self.meter.wakes();
+                            if let Some(brought_home) = self.shared.was_placed() {
+                                self.pool.let_roam();
+                                self.repatriated.set(brought_home);
+                            }
+                            let (reserved, prepare) = self.pool.woken();
+                            self.prepare(reserved, prepare)
+                        }
+                    }
+                }
+            };
+            self.pool.core.environment.active();
+            let errand = reserved.errand();
+            rest = if self.pool.running.start(reserved) {
+                self.shared.cell.set_phase(Phase::Between);
+                let end = self.work(errand);
+                self.meter.rests();
+                match end {
+                    End::Rests { counted } => self.pool.rest(&self.shared, counted),
+                    End::GivesWay => return self.pool.give_way(&self.shared),
+                }
+            } else {
+                self.pool.end_errand(errand);
+                self.pool.rest(&self.shared, false)
+            };
+        }
+    }
+
+    /// Keeps one idle worker in reserve before it begins.
+    fn prepare(&self, reserved: Reserved, prepare: Prepare) -> Reserved {
+        if prepare == Prepare::CreateSpare {
+            self.pool.ask_for_worker();
+        }
+        reserved
+    }
+
+    /// Sleeps until somebody takes it off the idle stack. Stray tokens of user code are harmless.
+    fn park(&self) -> Phase {
+        loop {
+            match self.shared.cell.load().phase() {
+                Phase::Idle => std::thread::park(),
+                woken => return woken,
+            }
+        }
+    }
+
+    /// Executes items until there are none, or too many workers run, or another pool needs the thread more. `errand`: the
+    /// sibling pool for whose work it was woken.
+    fn work(&self, mut errand: Option<PodId>) -> End {
+        let mut woken_just_now = true;
+        let mut run = bh::Run::begin(&self.pool);
+        loop {
+            let entry = self.in_hand.take().or_else(|| self.pool.pop());
+            let Some(entry) = entry.or_else(|| self.pool.take_elsewhere(errand)) else {
+                self.pool.end_errand(errand);
+                return End::Rests { counted: self.pool.running.between_items(false) != Next::Shed };
+            };
+            if woken_just_now {
+                // The reservation is used up: an unmanaged pool goes on with the next wake-up, and siblings with more
+                // that is too much for them.
+                woken_just_now = false;
+                self.pool.end_errand(errand.take());
+                self.pool.look();
+            }
+            self.execute(entry);
+            run.item_ended(&self.pool, || self.has_in_hand());
+            let end = if self.pool.running.load().too_many_running()
+                && self.is_the_one_to_shed()
+                && self.pool.running.between_items(true) == Next::Shed
+            {
+                End::Rests { counted: false }
+            } else if self.pool.core.threads.cell.is_asked() && self.gives_way() {
+                End::GivesWay
+            } else {
+                continue;
+            };
+            if let Some(entry) = self.in_hand.take() {
+                route::put_back(entry);
+            }
+            return end;
+        }
+    }
+
+    /// A pool starves for lack of a thread: is it this one that it gets?
+    #[cold]
+    fn gives_way(&self) -> bool {
+        let others_run = self.pool.running.load().running() > 1;
+        !self.pool.has_recovered() && self.pool.core.threads.cell.give_way(others_run)
+    }
+}
