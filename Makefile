@@ -22,11 +22,9 @@ SANITIZE = RUSTFLAGS="$(2) -Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitize
 # How many seeds `make yields` goes through.
 SEEDS ?= 3
 
-# How often `make flaky` runs the suite in each setting.
-RUNS ?= 20
-
 .PHONY: help setup demo test flaky gate spec test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan \
-	nightly timelines-check undeclared-check bench bench-check bench-counters rivals check-benches package screenshot
+	nightly timelines-check undeclared-check bench bench-check bench-counters rivals lab-peers check-benches package \
+	screenshot
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
@@ -51,7 +49,8 @@ help:
 	@echo "                   ONLY=\"run guard\" takes some, PROFILE=1 shows functions, JSON=1 prints JSON"
 	@echo "make bench-counters  what counting costs, against a build without, both in turns for ROUNDS=9 rounds"
 	@echo "make rivals        cmwq and what would be picked instead on the same work (QUICK=1 for a first look)"
-	@echo "make check-benches lints and tests of that comparison and of bench-check, which nothing else compiles"
+	@echo "make lab-peers     the tests of published pools, unchanged, over cmwq: RUNS=10 times beside a load"
+	@echo "make check-benches lints and tests of what nothing else compiles: that comparison, bench-check and the lab"
 	@echo "make screenshot    draw the pictures in docs anew, from the tool itself"
 	@echo "make setup         install hwloc's headers and pkg-config, where that can be done"
 
@@ -78,7 +77,7 @@ test: setup
 
 # Hours. What a call finds is added to what others found at the same contents of the tree.
 flaky: setup
-	@CARGO="$(CARGO)" PACKAGES="$(EVERYTHING)" bash tests/flaky/run $(RUNS)
+	@CARGO="$(CARGO)" PACKAGES="$(EVERYTHING)" bash tests/flaky/run $(or $(RUNS),20)
 
 # An hour and a half; what is green at the same contents of the tree is not run again.
 gate: setup
@@ -124,6 +123,7 @@ nightly: setup
 	$(MAKE) timelines-check undeclared-check
 	$(MAKE) portable
 	$(MAKE) soak
+	$(MAKE) lab-peers
 	bash tests/mutants/run
 
 # Times on real threads. Each is a median or a percentile of many, and what does not hold is measured again.
@@ -169,10 +169,20 @@ bench-counters: setup
 rivals: setup
 	$(CARGO) run --release -p rivals -- $(if $(QUICK),--quick,--write docs/benchmarks.md)
 
+# Exits with 1 if a test failed that is not expected to; PEERS="threadpool yastl" takes some.
+LAB = CARGO_TARGET_DIR=target/peers/target $(CARGO)
+LAB_PEERS = --locked --manifest-path lab/peers/Cargo.toml
+
+lab-peers: setup
+	$(LAB) run --quiet $(LAB_PEERS) -p peers -- --runs $(or $(RUNS),10) $(if $(LOAD),--load $(LOAD)) $(PEERS)
+
 check-benches: setup
 	$(CARGO) fmt $(BENCHES) --check
 	$(CARGO) clippy $(BENCHES) --all-targets -- -D warnings
 	$(CARGO) test $(BENCHES)
+	$(CARGO) fmt --manifest-path lab/peers/Cargo.toml --all --check
+	$(LAB) clippy $(LAB_PEERS) --workspace -- -D warnings
+	$(LAB) test $(LAB_PEERS) -p peers
 
 package: setup
 	$(CARGO) package --workspace $(APART)

@@ -1,0 +1,57 @@
+//! The pools, what of their tests is taken, and what is expected to fail.
+
+use std::fs;
+use std::path::Path;
+
+use crate::Failure;
+
+/// A published pool, and the shim of the same name.
+pub(crate) struct Peer {
+    pub(crate) name: &'static str,
+    /// Whether the unit tests in its `src/lib.rs` are taken.
+    pub(crate) unit: bool,
+    /// The files in its folder `tests` that are taken.
+    pub(crate) tests: &'static [&'static str],
+}
+
+pub(crate) const ALL: &[Peer] = &[
+    // Left out: the unit test, which counts what passes the peer's own queue; `async_task_smoke`, which tests another
+    // crate; `loom_queue`, a model of the peer's queue; `unsound`, which the peer ignores as well.
+    Peer { name: "affinitypool", unit: false, tests: &["self_spawn_wakeup", "threadpool_tests"] },
+    Peer { name: "rusty_pool", unit: true, tests: &[] },
+    Peer { name: "scheduled-thread-pool", unit: true, tests: &[] },
+    Peer { name: "scoped_threadpool", unit: true, tests: &["threads-living-too-long-demo"] },
+    Peer { name: "threadpool", unit: true, tests: &[] },
+    Peer { name: "yastl", unit: true, tests: &[] },
+];
+
+pub(crate) fn find(name: &str) -> Result<&'static Peer, String> {
+    ALL.iter().find(|peer| peer.name == name).ok_or_else(|| {
+        let names: Vec<_> = ALL.iter().map(|peer| peer.name).collect();
+        format!("there is no peer {name}; there are {}", names.join(", "))
+    })
+}
+
+/// A test that is expected to fail.
+pub(crate) struct Expected {
+    pub(crate) peer: &'static str,
+    pub(crate) test: String,
+    pub(crate) reason: String,
+}
+
+impl Peer {
+    /// Reads the shim's `expected.txt`: on each line a test's name, spaces, and the reason.
+    pub(crate) fn expected(&self, lab: &Path) -> Result<Vec<Expected>, Failure> {
+        let path = lab.join(self.name).join("expected.txt");
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        lines
+            .map(|line| {
+                let (test, reason) = line.split_once("  ").ok_or_else(|| {
+                    format!("{}: {line}: two spaces part a test's name from the reason", path.display())
+                })?;
+                Ok(Expected { peer: self.name, test: test.to_owned(), reason: reason.trim().to_owned() })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,176 @@
+//! What failed how often, and whether it was expected.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::peer::{Expected, Peer};
+use crate::suite::{Kind, Outcome, Suite, Verdict};
+use crate::{Failure, Places};
+
+/// How many lines of a failed test's output are shown.
+const EXCERPT: usize = 8;
+
+/// The name of a test, and whose it is.
+type Name = (&'static str, String);
+
+#[derive(Default)]
+struct Count {
+    runs: usize,
+    failed: usize,
+}
+
+#[derive(Default)]
+struct Row {
+    managed: Count,
+    unbound: Count,
+    unfinished: usize,
+    ignored: bool,
+    /// Of the last failure.
+    log: Option<PathBuf>,
+}
+
+impl Row {
+    fn failed(&self) -> usize {
+        self.managed.failed + self.unbound.failed
+    }
+
+    fn runs(&self) -> usize {
+        self.managed.runs + self.unbound.runs
+    }
+}
+
+pub(crate) struct Report {
+    expected: BTreeMap<Name, String>,
+    rows: BTreeMap<Name, Row>,
+}
+
+impl Report {
+    pub(crate) fn new(places: &Places, peers: &[&Peer]) -> Result<Self, Failure> {
+        let mut expected = BTreeMap::new();
+        for peer in peers {
+            for Expected { peer, test, reason } in peer.expected(&places.lab)? {
+                expected.insert((peer, test), reason);
+            }
+        }
+        Ok(Self { expected, rows: BTreeMap::new() })
+    }
+
+    /// An error names a test that is expected to fail and does not exist. Examples are found only when they run.
+    pub(crate) fn expect_to_exist(&self, suites: &[Suite]) -> Result<(), Failure> {
+        let tests: BTreeSet<Name> = suites
+            .iter()
+            .flat_map(|suite| suite.tests.iter().map(|test| (suite.peer, suite.name(test))))
+            .collect();
+        let is_example = |name: &Name| name.1.starts_with("published_examples::");
+        match self.expected.keys().find(|name| !is_example(name) && !tests.contains(*name)) {
+            Some((peer, test)) => Err(format!("{peer} has no test {test}, which is expected to fail").into()),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn add(&mut self, kind: Kind, outcomes: Vec<Outcome>) {
+        for outcome in outcomes {
+            let failed = outcome.failed();
+            let row = self.rows.entry((outcome.peer, outcome.test)).or_default();
+            let count = match kind {
+                Kind::Managed => &mut row.managed,
+                Kind::Unbound => &mut row.unbound,
+            };
+            count.runs += 1;
+            count.failed += usize::from(failed);
+            row.unfinished += usize::from(outcome.verdict == Verdict::Unfinished);
+            row.ignored |= outcome.verdict == Verdict::Ignored;
+            if failed {
+                row.log = Some(outcome.log);
+            }
+        }
+    }
+
+    pub(crate) fn has_unexpected(&self) -> bool {
+        self.unexpected().next().is_some()
+    }
+
+    fn unexpected(&self) -> impl Iterator<Item = (&Name, &Row)> {
+        self.rows.iter().filter(|(name, row)| row.failed() > 0 && !self.expected.contains_key(*name))
+    }
+
+    fn summary(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<24}{:>6}{:>8}{:>8}{:>10}{:>12}",
+            "", "tests", "ignored", "passed", "expected", "unexpected"
+        )?;
+        let peers: BTreeSet<_> = self.rows.keys().map(|(peer, _)| *peer).collect();
+        for peer in peers {
+            let rows: Vec<_> = self.rows.iter().filter(|((of, _), _)| *of == peer).collect();
+            let ignored = rows.iter().filter(|(_, row)| row.ignored).count();
+            let failed: Vec<_> = rows.iter().filter(|(_, row)| row.failed() > 0).collect();
+            let expected = failed.iter().filter(|(name, _)| self.expected.contains_key(*name)).count();
+            let passed = rows.len() - ignored - failed.len();
+            let unexpected = failed.len() - expected;
+            writeln!(f, "{peer:<24}{:>6}{ignored:>8}{passed:>8}{expected:>10}{unexpected:>12}", rows.len())?;
+        }
+        Ok(())
+    }
+
+    fn failures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let failed: Vec<_> = self.rows.iter().filter(|(_, row)| row.failed() > 0).collect();
+        if failed.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\n{:<80}{:>8}{:>8}", "failed", Kind::Managed, Kind::Unbound)?;
+        for (name, row) in failed {
+            let of = |count: &Count| format!("{}/{}", count.failed, count.runs);
+            let (managed, unbound) = (of(&row.managed), of(&row.unbound));
+            let test = format!("{} {}", name.0, name.1);
+            let reason = match self.expected.get(name) {
+                Some(reason) => format!("expected: {reason}"),
+                None if row.unfinished > 0 => format!("UNEXPECTED, {} times without an end", row.unfinished),
+                None => "UNEXPECTED".to_owned(),
+            };
+            writeln!(f, "{test:<80}{managed:>8}{unbound:>8}  {reason}")?;
+        }
+        Ok(())
+    }
+
+    /// Tests that are expected to fail, and did not once.
+    fn surprises(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for ((peer, test), reason) in &self.expected {
+            if let Some(row) = self.rows.get(&(*peer, test.clone())).filter(|row| row.failed() == 0) {
+                writeln!(
+                    f,
+                    "\n{peer} {test} passed {} times, though expected to fail: {reason}",
+                    row.runs()
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.summary(f)?;
+        self.failures(f)?;
+        self.surprises(f)?;
+        for ((peer, test), row) in self.unexpected() {
+            let Some(log) = &row.log else { continue };
+            writeln!(f, "\n{peer} {test}, in {}:", log.display())?;
+            excerpt(log, test).iter().try_for_each(|line| writeln!(f, "    | {line}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The beginning of what a test said before it failed; without that, the end of the log.
+fn excerpt(log: &Path, test: &str) -> Vec<String> {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<_> = text.lines().collect();
+    let is_head =
+        |line: &&str| line.starts_with("---- ") && line.contains(test.rsplit("::").next().unwrap_or(test));
+    let start = lines.iter().position(is_head).unwrap_or(lines.len().saturating_sub(EXCERPT));
+    lines[start..].iter().take(EXCERPT).map(|line| (*line).to_owned()).collect()
+}
