@@ -72,8 +72,8 @@ fn waiting_for(descriptor: Option<BorrowedFd<'_>>) -> pollfd {
 /// False if the time ran out.
 fn poll(waited: &mut [pollfd], timeout: Option<Duration>) -> io::Result<bool> {
     let timeout = timeout.map(|timeout| libc::timespec {
-        tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
-        // Below a billion, which every type of it holds.
+        // 68 years at most, and below a billion: each type that they have somewhere holds these.
+        tv_sec: timeout.as_secs().min(i32::MAX as u64) as _,
         tv_nsec: timeout.subsec_nanos() as _,
     });
     let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
