@@ -23,7 +23,7 @@ SANITIZE = RUSTFLAGS="$(2) -Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitize
 SEEDS ?= 3
 
 .PHONY: help setup demo test flaky gate spec test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan \
-	nightly timelines-check undeclared-check bench bench-check bench-counters rivals lab-peers check-benches package \
+	nightly timelines-check undeclared-check bench bench-check bench-counters rivals lab-peers cross-check check-benches package \
 	screenshot
 
 help:
@@ -49,6 +49,7 @@ help:
 	@echo "                   ONLY=\"run guard\" takes some, PROFILE=1 shows functions, JSON=1 prints JSON"
 	@echo "make bench-counters  what counting costs, against a build without, both in turns for ROUNDS=9 rounds"
 	@echo "make rivals        cmwq and what would be picked instead on the same work (QUICK=1 for a first look)"
+	@echo "make cross-check   compile the library for aarch64, musl, Windows and macOS: minutes the first time"
 	@echo "make lab-peers     the tests of published pools, unchanged, over cmwq: RUNS=10 times beside a load"
 	@echo "make check-benches lints and tests of what nothing else compiles: that comparison, bench-check and the lab"
 	@echo "make screenshot    draw the pictures in docs anew, from the tool itself"
@@ -168,6 +169,10 @@ bench-counters: setup
 # A first look is not written down.
 rivals: setup
 	$(CARGO) run --release -p rivals -- $(if $(QUICK),--quick,--write docs/benchmarks.md)
+
+# Without hwloc's headers, so without `setup`.
+cross-check:
+	CARGO="$(CARGO)" bash tests/cross/run $(TARGETS)
 
 # Exits with 1 if a test failed that is not expected to; PEERS="threadpool yastl" takes some.
 LAB = CARGO_TARGET_DIR=target/peers/target $(CARGO)
