@@ -23,8 +23,8 @@ SANITIZE = RUSTFLAGS="$(2) -Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitize
 SEEDS ?= 3
 
 .PHONY: help setup demo test flaky gate spec test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan \
-	nightly timelines-check undeclared-check bench bench-check bench-counters rivals lab-peers cross-check check-benches package \
-	screenshot
+	nightly timelines-check undeclared-check bench bench-check bench-counters rivals lab-peers cross-check check-benches \
+	package screenshot
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
