@@ -107,6 +107,19 @@ impl RunningCell {
         self.update(|word| (word.drop_reservation(), ()));
     }
 
+    /// No work is left, so these reservations are given up by `give_up`, each of which owes a [`look`](Self::look). One look
+    /// for all would not do: of several issuers that push meanwhile, each has relied on another one of them.
+    pub(crate) fn stand_down(
+        dropped: Vec<Reserved>,
+        mut give_up: impl FnMut(Reserved),
+        mut look: impl FnMut(),
+    ) {
+        for reserved in dropped {
+            give_up(reserved);
+            look();
+        }
+    }
+
     /// A running worker stops counting. The caller owes a [`look`](Self::look).
     #[inline]
     pub(crate) fn leave(&self) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::policy::concurrency::Reserved;
 use crate::policy::crew::Mayday;
 use crate::policy::rescue::Call;
+use crate::protocol::running::RunningCell;
 
 use super::super::rescuer::Rescuer;
 use super::super::shard::steal;
@@ -83,14 +84,10 @@ impl Pool {
         self.stand_down(dropped);
     }
 
-    /// If there is no work left, nobody waits for a worker any more; whoever pushes next reserves one anew, and calls if
-    /// it cannot be made.
+    /// No work is left, so the pool waits for no worker any more. The next push reserves one anew, and calls if it cannot be
+    /// made.
     fn stand_down(&self, dropped: Vec<Reserved>) {
-        for reserved in dropped {
-            self.drop_reservation(reserved);
-            // A push that came meanwhile has relied on this one, and others on the others.
-            self.look();
-        }
+        RunningCell::stand_down(dropped, |reserved| self.drop_reservation(reserved), || self.look());
     }
 
     /// Moves the worklist to the end of the sideline. The caller owes [`moved_aside`](Self::moved_aside).

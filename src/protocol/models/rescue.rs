@@ -83,10 +83,8 @@ impl Pool {
 
     fn stand_down(&self, dropped: Vec<Reserved>) -> Option<Call> {
         let mut call = None;
-        for reserved in dropped {
-            self.running.drop_reservation(reserved);
-            call = self.perform(self.running.look(|| self.list.has_work())).or(call);
-        }
+        let look = || call = self.perform(self.running.look(|| self.list.has_work())).or(call.take());
+        RunningCell::stand_down(dropped, |reserved| self.running.drop_reservation(reserved), look);
         call
     }
 
