@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// The file to which tests that were skipped are added, a line for each.
-const SKIPS: &str = "CMWQ_SKIPS";
+pub(crate) const SKIPS: &str = "CMWQ_SKIPS";
 
 /// Longer than any program runs that a test waits for, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
