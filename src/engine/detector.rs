@@ -196,8 +196,10 @@ impl Detector {
     }
 
     /// In which pools somebody sleeps, as the rings tell, who should not.
-    pub(crate) fn told(&mut self) -> Vec<Weak<Pool>> {
-        let told = |watched: &mut Watched| watched.has_sleepers().then(|| watched.pool.clone());
+    pub(crate) fn told(&mut self, shortfall: &Shortfall) -> Vec<Weak<Pool>> {
+        let probe = self.probe;
+        let told =
+            |watched: &mut Watched| watched.has_sleepers(probe, shortfall).then(|| watched.pool.clone());
         self.pools.iter_mut().filter_map(told).collect()
     }
 
@@ -216,10 +218,13 @@ impl Watched {
     }
 
     /// Empties all rings, whatever the first ones tell.
-    fn has_sleepers(&mut self) -> bool {
+    fn has_sleepers(&mut self, probe: Probe, shortfall: &Shortfall) -> bool {
         let mut slept = false;
         for sight in &mut self.sights {
-            slept |= sight.has_slept();
+            slept |= sight.has_slept(probe).unwrap_or_else(|error| {
+                shortfall.note(|| format!("a worker's context switches cannot be read any more: {error}"));
+                false
+            });
         }
         slept
     }
@@ -252,13 +257,14 @@ impl Sight {
         }
     }
 
-    /// Does the ring tell that it sleeps, and its word that it should not?
-    fn has_slept(&mut self) -> bool {
-        let Ear::Opened(listening) = &mut self.ear else { return false };
+    /// Returns whether the ring tells that it sleeps, and its word that it should not. A ring that cannot be read is closed:
+    /// the answer is an error once.
+    fn has_slept(&mut self, probe: Probe) -> io::Result<bool> {
+        let Ear::Opened(listening) = &mut self.ear else { return Ok(false) };
         let mut last = None;
-        if listening.ring.drain(|switch| last = Some(switch)).is_err() {
+        if let Err(error) = probe.drain(&mut listening.ring, |switch| last = Some(switch)) {
             self.ear = Ear::Denied;
-            return false;
+            return Err(error);
         }
         let slept = last == Some(Switch::Slept);
         let sleeps = slept && self.worker.cell.load().phase() == Phase::Running;
@@ -270,7 +276,7 @@ impl Sight {
         } else if last.is_some() {
             listening.false_alarm();
         }
-        sleeps
+        Ok(sleeps)
     }
 }
 

@@ -113,7 +113,7 @@ impl ManagerThread {
             self.take_up(&core, Job::Request(request), now);
         }
         self.lookout.look(&core, now);
-        for told in self.detector.told() {
+        for told in self.detector.told(&core.shortfall) {
             self.schedule.told(|pool| pool.ptr_eq(&told), now);
         }
         while let Some(duty) = self.schedule.take_due(now) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::affinity::ThreadId;
 use super::pause::Pause;
-use super::switches::{self, Readiness, Ring};
+use super::switches::{self, Readiness, Ring, Switch};
 use super::thread_state::{self, Eye};
 
 /// What fails, as the system's number of the error. Nothing, unless a test says so.
@@ -21,6 +21,8 @@ pub(crate) struct Faults {
     pub(crate) listening: Option<i32>,
     /// Records of one more thread, where the system permits them.
     pub(crate) attaching: Option<i32>,
+    /// Reading the records of a thread.
+    pub(crate) draining: Option<i32>,
 }
 
 /// The looks of [`thread_state`], [`switches`] and [`pause`](super::pause), which may fail by order.
@@ -51,6 +53,10 @@ impl Probe {
         unless(self.faults.switches.or(self.faults.attaching), || Ring::attach(thread))
     }
 
+    pub(crate) fn drain(&self, ring: &mut Ring, tell: impl FnMut(Switch)) -> io::Result<()> {
+        unless(self.faults.draining, || ring.drain(tell))
+    }
+
     /// Can switches be recorded, and listened to? If so, by this.
     pub(crate) fn listening(&self) -> io::Result<(Pause, Readiness)> {
         let ready = unless(self.faults.switches, switches::permitted)?;
@@ -76,6 +82,7 @@ mod tests {
             switches: Some(1),
             listening: Some(13),
             attaching: Some(12),
+            draining: Some(5),
         };
         let probe = Probe::with_faults(all);
         let number = |error: io::Error| error.raw_os_error();
@@ -88,6 +95,8 @@ mod tests {
         assert_eq!(number(probe.attach(this).unwrap_err()), Some(12));
         if switches::permitted().is_ok() {
             assert_eq!(number(probe.listening().unwrap_err()), Some(13));
+            let mut ring = Probe::default().attach(this).unwrap();
+            assert_eq!(number(probe.drain(&mut ring, |_| ()).unwrap_err()), Some(5));
         }
     }
 

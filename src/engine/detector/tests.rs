@@ -221,3 +221,15 @@ fn workers_whose_switches_cannot_be_recorded_are_sampled() {
         tells(&executor, words, attaching);
     }
 }
+
+/// spec: S1.3: the records may end at any time.
+#[test]
+fn workers_whose_records_cannot_be_read_any_more_are_sampled() {
+    if let Err(error) = switches::permitted() {
+        return skip("no-perf", error);
+    }
+    let executor = refused(Detection::Auto, Faults { draining: Some(EINVAL), ..Faults::default() });
+    assert_eq!(executor.dump().detection, Detection::Switches, "{:?}", executor.dump());
+    blocks_are_found(&executor);
+    tells(&executor, "a worker's context switches cannot be read any more", EINVAL);
+}
