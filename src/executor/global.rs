@@ -9,8 +9,8 @@ use crate::{Executor, ShutdownError, ShutdownReport};
 /// The process-wide executor, as returned to the code that configured it: the right to shut it down.
 ///
 /// All of the process uses [`Executor::global`], libraries included, and none of them may end it for the others. So
-/// [`Executor::shutdown`] refuses there, and only the one value that [`build_global`] returns can do it. It is no
-/// clone; put it where the end of the program finds it. Dropping it gives the right up, and changes nothing else: the
+/// [`Executor::shutdown`] refuses there, and only the one value that [`build_global`] returns can do it. The value
+/// cannot be cloned, so keep it where the program ends. Dropping it gives the right up, and changes nothing else: the
 /// executor stays until the process ends.
 ///
 /// It dereferences to the [`Executor`].
@@ -41,7 +41,7 @@ pub struct GlobalExecutor {
 }
 
 impl GlobalExecutor {
-    /// Its only owner.
+    /// The caller has just made the process's executor, and makes this once.
     pub(super) fn new(executor: &'static Executor) -> Self {
         Self { executor }
     }

@@ -115,9 +115,8 @@ impl Executor {
     ///
     /// To let go of an executor, drop its handles; nothing is lost by that, while the process lives.
     ///
-    /// The [global](Self::global) executor belongs to all of the process: it is shut down through the
-    /// [`GlobalExecutor`](crate::GlobalExecutor) that [`build_global`](crate::ExecutorBuilder::build_global) returns, and not
-    /// by this.
+    /// The [global](Self::global) executor belongs to all of the process, so this refuses to end it. Use the
+    /// [`GlobalExecutor`](crate::GlobalExecutor) that [`build_global`](crate::ExecutorBuilder::build_global) has returned.
     ///
     /// # Examples
     ///
@@ -149,7 +148,7 @@ impl Executor {
         if self.is_global() { Err(ShutdownError::Global) } else { self.end(timeout) }
     }
 
-    /// The caller may do that.
+    /// As [`shutdown`](Self::shutdown), for a caller that has the right to end any executor.
     pub(super) fn end(&self, timeout: Duration) -> Result<ShutdownReport, ShutdownError> {
         blocking(|| self.inner.shutdown(Until::after(timeout))).map(ShutdownReport::new)
     }

@@ -39,7 +39,8 @@ impl WorkQueue {
     /// # Errors
     ///
     /// As [`queue`](Self::queue), but for [`QueueError::Full`]: what was armed is queued when it is due, also beyond
-    /// `max_pending`. Only where an ordered queue has not reached a place that the item had before, there must be room.
+    /// `max_pending`. There must be room only if the queue is ordered and has not reached the place of an earlier, cancelled
+    /// queueing of the item.
     #[doc(alias = "queue_delayed_work")]
     #[doc(alias = "schedule_delayed_work")]
     pub fn queue_delayed(&self, work: &Work, delay: Duration) -> Result<bool, QueueError> {
@@ -108,9 +109,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// As [`queue_delayed`](Self::queue_delayed). What was pending stays so.
-    ///
-    /// [`QueueError::Full`] also if there is no delay and the item needs another place than it has.
+    /// As [`queue_delayed`](Self::queue_delayed). Without a delay, also [`QueueError::Full`] if the item needs another place
+    /// than it has, and there is no room. What was pending stays so.
     #[doc(alias = "mod_delayed_work")]
     pub fn mod_delayed(&self, work: &Work, delay: Duration) -> Result<bool, QueueError> {
         self.mod_delayed_at(Place::Here, work, delay)
