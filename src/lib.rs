@@ -229,7 +229,12 @@
 //! * **bh** is a pinned thread for each CPU and priority, not a softirq. An item that blocks holds up those behind it and
 //!   nothing else; in debug builds, a guard in one is reported.
 //! * **A rescuer** helps where threads cannot be made, whatever the reason: a limit, no memory, the cap. It has the nice
-//!   level of its queue's workers.
+//!   level that its queue's workers had when the queue was built, and keeps it when the attributes change.
+//! * **Neighbours may swap** where several items of a queue may be active. An item that waited for a slot reaches its pool a
+//!   moment after it got one. An item that is queued in that moment, and finds another slot free, may start first. Items of
+//!   ordered and bh queues do not swap.
+//! * **New attributes count for items that wait.** In the kernel, items that wait for a slot when the attributes change run
+//!   with the old ones.
 //! * **Freezing** twice is the same as once, and an executor that nobody can thaw any more thaws by itself.
 //! * **Panics are contained**, and everything is accounted for as if the item had returned.
 //! * **Scopes conserve work.** In the kernel, a worker of a scope that is not strict starts in its pod, and the scheduler
@@ -243,11 +248,14 @@
 //! # Platform
 //!
 //! Linux on x86-64 and aarch64. Since Linux 6.12, workers run for 0.7 ms at a time where another thread waits for their CPU.
-//! Threads and programs that an item starts inherit that, like its worker's nice level and CPUs
-//! ([`reset_scheduling`](blocking::process::reset_scheduling)). They have the signal mask of the main thread: workers have
-//! it, too, as it is when they are made. So a signal handler may run on a worker, as on any thread. Elsewhere workers are not
-//! bound to CPUs and have no nice levels ([`portable`](observe::Snapshot::portable) in a snapshot), and per-CPU queues spread
-//! what threads queue over the CPUs. On Linux, `RUSTFLAGS="--cfg cmwq_portable"` shows how that is. The minimum supported Rust version is 1.85.
+//! Threads and programs that an item starts inherit this time slice, and the nice level and CPUs of its worker.
+//! [`reset_scheduling`](blocking::process::reset_scheduling) gives a program those of the main thread instead. A worker takes
+//! on the signal mask of the main thread when it is made, so what an item starts has that mask, too, and a signal handler may
+//! run on a worker.
+//!
+//! On other systems, workers are not bound to CPUs and have no nice levels ([`portable`](observe::Snapshot::portable) in a
+//! snapshot), and per-CPU queues spread what threads queue over the CPUs. On Linux, `RUSTFLAGS="--cfg cmwq_portable"` shows
+//! how that is. The minimum supported Rust version is 1.85.
 //!
 //! # Features
 //!

@@ -96,6 +96,16 @@ pub enum WaitError {
     /// The wait would never end: it is for the calling item itself, or for something that can only come after it. In a
     /// debug build also where several items wait for each other: the last of them to wait gets this, and the log says
     /// who waits for whom. Waits with a timeout, which end by themselves, are not counted among those.
+    ///
+    /// A release build does not notice, and waits for ever:
+    ///
+    /// * a wait that closes a cycle of several items;
+    /// * a scope with an item that needs the only slot of a queue, if the scope's opener was given that slot for its own next
+    ///   run;
+    /// * a wait for an item that needs the only slot of the caller's queue, if
+    ///   [`set_max_active`](crate::WorkQueue::set_max_active) made it the only one after the caller had begun.
+    ///
+    /// In any build, the end of a scope that closes a cycle is not refused: a scope cannot return before its items are over.
     WouldDeadlock,
     /// The time ran out.
     TimedOut,

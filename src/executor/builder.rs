@@ -134,9 +134,9 @@ impl ExecutorBuilder {
     /// The worker does not serve its pool before the hook returns, but the pool counts on it: a hook must not wait for
     /// work of the same executor, which may wait for this very worker.
     ///
-    /// The executor owns its hooks. One that owns an [`Executor`] or a [`WorkQueue`](crate::WorkQueue) of it in turn
-    /// keeps the executor, and its threads, alive for ever. It is destroyed after the executor, on any thread but the
-    /// manager's, and a panic of its destructor is contained. That is so for every hook.
+    /// The executor owns its hooks. A hook that owns an [`Executor`] or a [`WorkQueue`](crate::WorkQueue) of it in turn
+    /// keeps the executor, and its threads, alive for ever. All hooks are destroyed after the executor, on any thread but the
+    /// manager's, and a panic of their destructors is contained.
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.on_thread_start = Some(Box::new(hook));
         self
@@ -228,6 +228,9 @@ impl ExecutorBuilder {
     ///
     /// If a setting has no meaning, the topology cannot be loaded, or the manager's thread cannot be made. Nothing
     /// stays behind.
+    ///
+    /// With the feature `hwloc`, a thread of its own reads the machine. If the system refuses that thread, the error is
+    /// [`BuildExecutorError::Topology`].
     pub fn build(self) -> Result<Executor, BuildExecutorError> {
         let (executor, manager) = self.assemble()?;
         manager.map_err(BuildExecutorError::Thread)?;

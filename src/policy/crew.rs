@@ -396,6 +396,9 @@ pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clo
 ///
 /// Where it ran last, the system would put it behind whoever runs there now, and leave the other CPU idle for milliseconds.
 /// Where more workers are needed, the pool has another CPU to spare, and the system may use that.
+///
+/// If the guard returns at once, the CPU is not left after all. The woken worker then waits there for the end of one time
+/// slice, while another CPU may become idle: 0.7 ms, or commonly 3 ms before Linux 6.12.
 pub(crate) fn must_take(left: usize, ran_on: usize, running: Running) -> bool {
     ran_on != left && !running.need_more_worker()
 }

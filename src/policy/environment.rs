@@ -3,6 +3,10 @@
 //! Cpusets, `sched_setaffinity` and hotplug change a process's CPUs, a cgroup its quota, at any time and without a
 //! word. So the manager looks: from time to time while anybody works, at once when somebody begins after a break, and
 //! never while all workers rest.
+//!
+//! A worker that blocks under a guard, in a pool that counts, is at rest. Others that block are not told from those that
+//! work: without a guard, in a plain unbound pool, and on a rescuer's thread, an item that blocks keeps these looks going,
+//! 2.5 a second.
 
 #![forbid(unsafe_code)]
 

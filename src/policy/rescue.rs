@@ -4,6 +4,9 @@
 //! for a worker that the manager could not make at once, to the moment in which nobody does; the manager has one
 //! deadline for it. A call that is over leaves its deadline behind, so calls are numbered: a deadline of an old one
 //! finds out, and lapses.
+//!
+//! The call goes on if no queue has a rescuer, at ten wake-ups of the manager a second: a queue with one may be built while
+//! the pool waits, and its items may come to this pool.
 
 #![forbid(unsafe_code)]
 

@@ -7,6 +7,11 @@
 //!
 //! Facts about threads cost system calls, so [`Facts`] is asked for those that make a difference only. What is found is
 //! found about a *word*, read before the facts were: it is carried out only if the word is still the same.
+//!
+//! Known limits. Each look reads the clock of each worker that was found asleep, by one system call. A worker that sleeps
+//! for moments, again and again, is found and put back again and again; pace bounds how many are out at once. A worker that
+//! was found asleep, and runs again after its pool is watched no more, is put back when the pool is next watched, or by the
+//! end of its item; until then the pool may run one more.
 
 #![forbid(unsafe_code)]
 

@@ -13,6 +13,11 @@ impl WorkQueue {
     /// [`high_priority`](crate::WorkQueueBuilder::high_priority) queue keeps the high nice level if the attributes name
     /// none. Costs O(CPUs).
     ///
+    /// Two things keep the former attributes. A [`Work`](crate::Work) that was cancelled while active, and is queued again
+    /// before its former place was reached, may have that place back, and then runs once more with the attributes of that
+    /// place. The queue's [rescuer](crate::WorkQueueBuilder::rescuer) keeps its nice level: a level that was lowered cannot be
+    /// raised again without a privilege.
+    ///
     /// For each different set of attributes that a queue has had, some KiB of memory stay until the queue is gone.
     ///
     /// # Examples

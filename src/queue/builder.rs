@@ -110,7 +110,8 @@ impl WorkQueueBuilder {
     /// The rescuer, named `cmwq/R-` and the queue's name, sleeps until a worker pool with items of this queue has needed a
     /// worker for 10 ms and could not have one, because the system refused or `max_threads` was reached. Then it runs this
     /// queue's items there, one at a time, until the pool has a worker; of several pools, it serves each in turn. It is
-    /// called anew every 100 ms while the need lasts. What it runs counts as rescued, and not as running in the pool.
+    /// called anew every 100 ms while the need lasts. What it runs counts as rescued, and not as running in the pool. It is
+    /// bound to the CPUs of the pool that it serves, and keeps the nice level that the queue's workers have now.
     ///
     /// It is one thread: an item that it runs must not wait for another item that needs it, too. It does not count among
     /// [`max_threads`](crate::ExecutorBuilder::max_threads), since it is there for when these are not enough; the hooks for
@@ -180,9 +181,12 @@ impl WorkQueueBuilder {
 
     /// How many accepted items may wait to begin; beyond that the queue answers
     /// [`QueueError::Full`](crate::QueueError::Full), which tells of the only limit that there is by default: a hundred
-    /// million. A cancelled item counts until its place in the queue is reached. Timers are not counted, and what they
-    /// fire is accepted beyond it; but an item of which an ordered queue has not reached a former place is armed again only
-    /// if there is room, and [`mod_delayed`](crate::WorkQueue::mod_delayed) without a delay needs room as any queueing does.
+    /// million. A cancelled item counts until its place in the queue is reached.
+    ///
+    /// Armed timers are not counted, and the queue accepts what they fire beyond this number. There are two exceptions.
+    /// In an ordered queue, a cancelled item keeps its former place until the queue has reached it; it is armed again before
+    /// that only if there is room. And [`mod_delayed`](crate::WorkQueue::mod_delayed) without a delay needs room, as any
+    /// queueing does.
     pub fn max_pending(mut self, items: usize) -> Self {
         self.max_pending = Some(items);
         self

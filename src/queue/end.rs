@@ -71,6 +71,8 @@ impl WorkQueue {
     /// are refused with [`QueueError::Destroyed`](crate::QueueError::Destroyed); when it returns, everybody is, for ever.
     /// Armed timers of the queue come to nothing: returns how many, apart from items that were cancelled before.
     ///
+    /// Costs O(n) for the n timers that are armed in the whole executor; arming and firing wait for that.
+    ///
     /// To let go of a queue, drop its handles; nothing is lost by that. Destroying is for those who must know that
     /// nothing of it runs any more, while others may still have handles. A queue that was destroyed before is left as it
     /// is, and 0 returned.

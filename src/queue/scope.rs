@@ -93,7 +93,8 @@ impl WorkQueue {
     ///
     /// It waits under a blocking guard, and never runs another item on the caller's stack. There is no form with a
     /// timeout: the items hold the borrows. To be able to stop early, let them look at a flag, or cancel by their
-    /// handles.
+    /// handles. For the same reason, a scope's end is never refused: it hangs if an item of the scope waits for something
+    /// that only the caller can bring about after the scope.
     ///
     /// # Examples
     ///

@@ -9,6 +9,9 @@
 //! pausing and the configured latencies cost virtual time. Whatever is free is therefore done within an
 //! instant, and what policy promises can be checked exactly whenever time is about to advance.
 //!
+//! There are no bh pools here: their crew of one wakes no worker in place of another, and `policy::budget` is tested by
+//! tables.
+//!
 //! | file | what |
 //! |---|---|
 //! | `script` | what items do, and the steps that threads are made of |

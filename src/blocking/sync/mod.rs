@@ -11,7 +11,10 @@
 //! (`lock_api::ArcMutexGuard<RawMutex, T>`).
 //!
 //! An item that waits for a lock gives up its place, but not the lock's: whoever holds it goes on only if it has a CPU.
-//! Hold a lock for as long as the data is touched, and not across other waits.
+//! Hold a lock for as long as the data is touched, and not across other waits. If many items hold the same lock for 100 µs
+//! or more each, their waits outlast these 20 µs, and each wait lets another item start that wants the lock, too. The
+//! number of threads is then bounded by [`max_active`](crate::WorkQueueBuilder::max_active) and
+//! [`max_threads`](crate::ExecutorBuilder::max_threads) alone.
 //!
 //! # Examples
 //!

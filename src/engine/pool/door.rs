@@ -142,13 +142,15 @@ impl Pool {
         let _no_manager = self.came(&mut state, dropped.len());
         drop(state);
         dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
-        // One that came about meanwhile may have looked here before that, and found the work reserved for.
+        // One that came about meanwhile may have looked here before that, and found the work reserved for. One look is
+        // enough for several reservations: each worker that arrives looks again before it parks.
         if !self.core.manager.is_missing() {
             self.look();
         }
     }
 
-    /// There is a manager now, and was none so far: it does not know what was asked before.
+    /// There is a manager now, and was none so far: it does not know what was asked before. One look is enough for several
+    /// items: the manager makes one worker after the other, and each that arrives looks again before it parks.
     #[cold]
     pub(crate) fn manager_came(&self) {
         let look_at = self.state.lock().stall.next_look();

@@ -4,6 +4,8 @@
 //! than `max` items are active, with one slot they exclude each other and see what the one before wrote; at
 //! the end all have run and the word is empty.
 //!
+//! A gate without a limit has no model: no slot is passed on there, and the tables of `policy::admission` cover its word.
+//!
 //! Red under: `gate-without-acquire`, `gate-without-release`, `list-leaves-free-slot`,
 //! `complete-hands-to-coming`, `admit-in-two-steps`, `admit-overtakes-coming`, `batch-in-two-steps`,
 //! `batch-overtakes-coming`, `batch-leaves-free-slots`.

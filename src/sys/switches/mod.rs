@@ -13,6 +13,9 @@
 //! A ring wakes whoever waits for its descriptor (with [`Bell`](super::bell)) when the thread gives its CPU away, and not
 //! when it gets one. A thread that sleeps already when it is attached to leaves no record: look at its state once.
 //!
+//! A forked process inherits the descriptors, up to two for each ring and one of `Readiness`, but not the mappings. It
+//! keeps them until it ends or executes another program. `Readiness` holds an event of the thread that asked for it.
+//!
 //! The portable version knows no such records.
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]

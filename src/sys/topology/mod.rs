@@ -55,7 +55,8 @@ pub enum TopologySource {
     ///
     /// Without the feature `hwloc`, each level needs its kind: `pack`, `die`, `numa` or `[numa]`, `group`, `l5` to
     /// `l1`, `core`, `pu`. Numbers of CPUs and nodes may be given, `pu:2(indexes=0,2,1,3)` or, interleaved,
-    /// `pu:2(indexes=2*2:1*2)`; sizes are skipped.
+    /// `pu:2(indexes=2*2:1*2)`; sizes are skipped. Only hwloc knows numbers that are given by kinds,
+    /// `pu:2(indexes=core:pu)`.
     Synthetic(String),
     /// An XML document, as `lstopo machine.xml` writes it. Needs the feature `hwloc`:
     /// [`TopologyError::NeedsHwloc`] without it.
