@@ -55,6 +55,18 @@ impl Service {
         Self { process, _watch: watch, output, address }
     }
 
+    /// Connects to its control socket. To be called once.
+    #[cfg(feature = "control")]
+    fn control(&mut self) -> cmwq::control::Client {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.output.read_line(&mut line).expect("it says where"), 0);
+            if let Some(path) = line.trim_end().strip_prefix("control on ") {
+                return cmwq::control::Client::connect(path).expect("it serves");
+            }
+        }
+    }
+
     fn terminate(&self) {
         kill_process(Pid::from_child(&self.process), Signal::TERM).expect("it is there");
     }
@@ -250,20 +262,35 @@ fn its_metrics_tell_what_it_did() {
 #[cfg(feature = "control")]
 #[test]
 fn it_can_be_controlled() {
-    use cmwq::control::{Attribute, Client};
+    use cmwq::control::Attribute;
 
     let mut service = Service::start(&["--load", "100"]);
-    let path = loop {
-        let mut line = String::new();
-        assert_ne!(service.output.read_line(&mut line).expect("it says where"), 0);
-        if let Some(path) = line.trim_end().strip_prefix("control on ") {
-            break path.to_owned();
-        }
-    };
-    let mut client = Client::connect(path).expect("it serves");
+    let mut client = service.control();
     for queue in ["jobs", "mail"] {
         client.set(queue, Attribute::MaxActive, "3").expect("it may be changed");
         assert_eq!(client.get(queue, Attribute::MaxActive).expect("there is one"), "3");
+    }
+    service.terminate();
+    assert_eq!(service.account(), (0, 0));
+}
+
+/// spec: S2.2, S3.1: the items that its load is at fault for are listed by the names of their functions.
+#[cfg(feature = "control")]
+#[test]
+fn its_offenders_have_names() {
+    let mut service = Service::start(&["--load", "500"]);
+    let mut client = service.control();
+    if client.dump().expect("an answer").portable {
+        return common::skip("portable", "no thread is looked at");
+    }
+    let found = (0..6000).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        let seen = client.watchdog().expect("an answer");
+        let both = !seen.hogs.is_empty() && !seen.undeclared_blockers.is_empty();
+        both.then(|| seen.hogs.into_iter().chain(seen.undeclared_blockers))
+    });
+    for offender in found.expect("offenders of both kinds") {
+        assert!(offender.item_type.starts_with("service::"), "{:?} is no name", offender.item_type);
     }
     service.terminate();
     assert_eq!(service.account(), (0, 0));
