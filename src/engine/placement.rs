@@ -143,7 +143,8 @@ impl Placement {
     }
 }
 
-/// The next number of a sequence that looks random (SplitMix64).
+/// The next number of a sequence that looks random (SplitMix64). Written here, since all issuers share one atomic state, and a
+/// default build needs random numbers for nothing else.
 fn split_mix(state: &AtomicU64) -> u64 {
     const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
     let mut z = state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
