@@ -32,7 +32,7 @@ use std::fmt;
 pub enum Detection {
     /// Threads are not looked at: blocking is known from guards alone, and no item is taken for a
     /// [hog](crate::ExecutorBuilder::hog_threshold). While a managed or per-CPU queue has pending work and no free place,
-    /// the manager still wakes up every 3 ms at least, for [`may_block`](crate::may_block).
+    /// the manager still wakes up every 3 ms or more often, for [`may_block`](crate::may_block).
     Off,
     /// The states of threads are sampled, every 0.25 to 3 ms: a block is noticed within milliseconds. Linux only; elsewhere
     /// it is [`Off`](Self::Off). Where `/proc` cannot be read, a thread whose CPU time stands still for 3 ms is taken for
