@@ -48,6 +48,8 @@ mod class;
 mod conserve;
 mod cpus;
 mod detection;
+// The cells that it drives are loom's there, which work in a model only.
+#[cfg(not(cmwq_loom))]
 mod flushes;
 mod issue;
 mod issuer;
