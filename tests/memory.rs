@@ -1,15 +1,27 @@
-//! How much memory stays allocated, counted by the allocator of this process. So each test here runs alone.
+//! How much memory stays allocated, and how often some is, counted by the allocator of this process. So one test at a time
+//! runs here.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
 
-use cmwq::{Executor, TopologySource, Work, WorkQueue};
+use cmwq::{Detection, Executor, JoinHandle, TopologySource, WaitError, Work, WorkQueue};
 
 /// Bytes that are allocated at the moment.
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+/// How often issuers and workers allocated memory. What the manager takes does not depend on how many items there are.
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+/// Held by the test that runs.
+static ALONE: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// Do this thread's allocations count?
+    static COUNTS: Cell<bool> = const { Cell::new(false) };
+}
 
 struct Counting;
 
@@ -17,6 +29,9 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed);
+        if COUNTS.get() {
+            ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        }
         // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc(layout) }
     }
@@ -37,6 +52,17 @@ const THREADS: usize = 100;
 const STRIDE: usize = 20;
 /// What may stay. In bytes.
 const MOST: usize = 5_000_000;
+
+/// Items of which the allocations are counted.
+const ITEMS: usize = 10_000;
+/// What lists of pending items may allocate for them: an entry passes through two lists at most, and 63 entries share a block.
+/// The rest is for workers that come meanwhile.
+const FOR_LISTS: usize = ITEMS / 25;
+const SOON: Duration = Duration::from_secs(60);
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// An executor of one pool, in which items start as soon as they are queued.
 fn executor() -> Executor {
@@ -76,6 +102,7 @@ fn queues_come_and_go(executor: &Executor, threads: usize) {
 /// queues leave is no memory of counters, and is left out.
 #[test]
 fn counters_give_their_memory_back() {
+    let _alone = alone();
     let executor = executor();
     // The pool, and its threads, stay as long as it has a user.
     let user = WorkQueue::unbound("user").build_on(&executor).unwrap();
@@ -87,4 +114,101 @@ fn counters_give_their_memory_back() {
     let threads = executor.dump().threads;
     assert!(threads >= THREADS, "the threads stay, not {threads}");
     assert!(stays <= MOST, "{stays} bytes stay");
+}
+
+/// A queue with one CPU, where an item has the CPU until it ends or enters a guard.
+fn queue() -> WorkQueue {
+    let topology = TopologySource::Synthetic("core:1 pu:1".into());
+    let builder =
+        Executor::builder().topology(topology).detection(Detection::Off).hog_threshold(Duration::ZERO);
+    let executor = builder.on_thread_start(|| COUNTS.set(true)).build().unwrap();
+    WorkQueue::per_cpu("q").build_on(&executor).unwrap()
+}
+
+/// How often this thread and the workers allocate meanwhile.
+fn allocations_of(act: impl FnOnce()) -> usize {
+    COUNTS.set(true);
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    act();
+    ALLOCATIONS.load(Ordering::Relaxed) - before
+}
+
+/// An item that has begun, and waits until it is told to end.
+fn held(queue: &WorkQueue, wait: fn(mpsc::Receiver<()>)) -> (JoinHandle<()>, mpsc::Sender<()>) {
+    let ((begin, begun), (end, ends)) = (mpsc::channel(), mpsc::channel());
+    let item = queue.spawn(move || {
+        begin.send(()).unwrap();
+        wait(ends);
+    });
+    begun.recv_timeout(SOON).unwrap();
+    (item.unwrap(), end)
+}
+
+fn spawn(queue: &WorkQueue, number: usize) -> JoinHandle<usize> {
+    let captured = [number; 4];
+    queue.spawn(move || captured.iter().sum()).unwrap()
+}
+
+/// Runs the item so often, one run after the other.
+fn run_again_and_again(queue: &WorkQueue, work: &Work, runs: &AtomicUsize) {
+    for _ in 0..ITEMS {
+        let before = runs.load(Ordering::Acquire);
+        assert_eq!(queue.queue(work), Ok(true));
+        while runs.load(Ordering::Acquire) == before {
+            std::thread::park_timeout(SOON);
+        }
+    }
+}
+
+/// spec: W1.7 (one allocation at most): though no worker gives a cell back while the issuer goes on.
+#[test]
+fn a_spawn_takes_one_allocation_at_most() {
+    let _alone = alone();
+    let queue = queue();
+    let (item, end) = held(&queue, |ends| ends.recv_timeout(SOON).unwrap());
+    let mut handles = Vec::with_capacity(ITEMS);
+    let allocations = allocations_of(|| handles.extend((0..ITEMS).map(|number| spawn(&queue, number))));
+    assert!(allocations <= ITEMS + FOR_LISTS, "{allocations} for {ITEMS} items");
+    end.send(()).unwrap();
+    item.join().unwrap();
+    assert!(handles.into_iter().enumerate().all(|(number, item)| item.join().unwrap() == 4 * number));
+}
+
+/// spec: W1.7 (on average none): cells are used again.
+#[test]
+fn items_in_turn_take_no_allocation_each() {
+    let _alone = alone();
+    let queue = queue();
+    let in_turn =
+        || (0..ITEMS).for_each(|number| assert_eq!(spawn(&queue, number).join().unwrap(), 4 * number));
+    in_turn();
+    let allocations = allocations_of(in_turn);
+    assert!(allocations <= FOR_LISTS, "{allocations} for {ITEMS} items");
+}
+
+/// spec: W2.4 (no allocation for a queueing, on average), F1: one more for each while a flush waits for what was queued before.
+#[test]
+fn a_reusable_item_takes_no_allocation_when_it_is_queued_again() {
+    let _alone = alone();
+    let queue = queue();
+    let (runs, issuer) = (Arc::new(AtomicUsize::new(0)), std::thread::current());
+    let count = Arc::clone(&runs);
+    let work = Work::new(move || {
+        count.fetch_add(1, Ordering::Release);
+        issuer.unpark();
+    });
+    run_again_and_again(&queue, &work, &runs);
+    let allocations = allocations_of(|| run_again_and_again(&queue, &work, &runs));
+    assert!(allocations <= FOR_LISTS, "{allocations} for {ITEMS} queueings");
+
+    let (item, end) = held(&queue, |ends| cmwq::blocking(|| ends.recv_timeout(SOON).unwrap()));
+    // It goes on counting what it waits for, though no thread waits for it any more.
+    assert_eq!(queue.flush_timeout(Duration::ZERO), Err(WaitError::TimedOut));
+    let allocations = allocations_of(|| run_again_and_again(&queue, &work, &runs));
+    assert!((ITEMS..=ITEMS + FOR_LISTS).contains(&allocations), "{allocations} for {ITEMS} queueings");
+    end.send(()).unwrap();
+    item.join().unwrap();
+    queue.flush().unwrap();
+    let allocations = allocations_of(|| run_again_and_again(&queue, &work, &runs));
+    assert!(allocations <= FOR_LISTS, "{allocations} for {ITEMS} queueings after the flush");
 }

@@ -191,8 +191,9 @@ impl WorkQueue {
         self.handle.queue().name()
     }
 
-    /// Queues a closure that runs once. Costs one allocation at most, and while the pool is busy no system
-    /// call, nor a wait for a lock.
+    /// Queues a closure that runs once. Costs one allocation at most, and none if the cell of an earlier item can be used
+    /// again; the lists of pending items take one more for each block of 63 entries. While the pool is busy, it costs no
+    /// system call and no wait for a lock.
     ///
     /// Everything before this call happens before the closure runs. Dropping the handle detaches the item;
     /// without any use for the handle, [`spawn_detached`](Self::spawn_detached) is cheaper.
@@ -240,7 +241,8 @@ impl WorkQueue {
     /// An item is executed by one worker at a time: queued while it runs, also from inside itself or onto another
     /// queue, it runs again afterwards, in the slot and order of the queue that it was queued on.
     ///
-    /// No allocation, and no lock or system call while the pool is busy.
+    /// Costs no allocation for the item; the lists of pending items take one for each block of 63 entries. While the pool
+    /// is busy, it costs no lock and no system call.
     ///
     /// # Examples
     ///

@@ -140,7 +140,7 @@ impl WorkQueue {
 
 impl<'scope> Scope<'scope, '_> {
     /// Queues a closure that runs once, before the scope ends, and may borrow what outlives the scope. Costs what
-    /// [`WorkQueue::spawn`] does: one allocation.
+    /// [`WorkQueue::spawn`] does.
     ///
     /// Items may spawn more items of the scope. Dropping the handle is fine: the scope waits all the same.
     ///
