@@ -22,6 +22,8 @@ mod scrutiny;
 mod sharing;
 mod sideline;
 mod spec;
+#[cfg(test)]
+mod tests;
 mod users;
 
 use std::fmt;

@@ -1,0 +1,89 @@
+//! Which threads wait for a pool's lock, and when: the test holds it.
+
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use crate::sys::clock;
+use crate::{Detection, Executor, TopologySource, Work, WorkQueue, blocking, may_block};
+
+use super::*;
+
+const SOON: Duration = Duration::from_secs(20);
+/// Fewer than a batch tells the pool of at once, and than may be active.
+const ITEMS: usize = 200;
+
+/// An executor whose pools see nothing but what items say.
+fn executor(machine: &str) -> Executor {
+    let builder = Executor::builder().topology(TopologySource::Synthetic(machine.into()));
+    builder.detection(Detection::Off).hog_threshold(Duration::ZERO).build().unwrap()
+}
+
+#[track_caller]
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let end = clock::now() + SOON;
+    while !holds() {
+        assert!(clock::now() < end, "this never happened: {what}");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+}
+
+/// spec: C2.6 (no wait for a lock of the executor while nothing is pending): an item enters and leaves guards of both
+/// strengths while the test has the locks of all pools.
+#[test]
+fn a_guard_waits_for_no_lock_of_a_pool_without_pending_items() {
+    for builder in [WorkQueue::per_cpu("p"), WorkQueue::new("n"), WorkQueue::unbound("u")] {
+        let executor = executor("l3:2 core:1 pu:1");
+        let queue = builder.build_on(&executor).unwrap();
+        let ((begin, begun), (go, gone), (end, ended)) = (channel(), channel(), channel());
+        let item = queue.spawn(move || {
+            begin.send(()).unwrap();
+            gone.recv_timeout(SOON).unwrap();
+            for _ in 0..100 {
+                blocking(|| may_block(|| blocking(|| ())));
+                may_block(|| ());
+            }
+            end.send(()).unwrap();
+        });
+        begun.recv_timeout(SOON).unwrap();
+        let pools = executor.inner.core.pools();
+        let locks: Vec<_> = pools.iter().map(|pool| pool.state.lock()).collect();
+        go.send(()).unwrap();
+        assert!(ended.recv_timeout(SOON).is_ok(), "a guard waits for the lock of a pool: {}", queue.name());
+        drop(locks);
+        item.unwrap().join().unwrap();
+    }
+}
+
+/// The items of a batch lie on the worklist before its issuer comes for the lock to wake a worker.
+#[track_caller]
+fn is_pushed_whole(pool: &Pool, batch: impl FnOnce() + Send) {
+    until("all workers are idle", || {
+        let counts = pool.counts().0;
+        let (running, waking) = (counts.running.running(), counts.running.waking());
+        (running, waking, counts.creating) == (0, 0, false) && counts.idle == counts.workers
+    });
+    std::thread::scope(|scope| {
+        let state = pool.state.lock();
+        let issuer = scope.spawn(batch);
+        until("all items are pushed", || pool.pending() == ITEMS);
+        drop(state);
+        issuer.join().unwrap();
+    });
+}
+
+/// spec: W8.6 (one wake-up decision for a batch): an issuer that decided after each item would wait after the first one.
+#[test]
+fn a_batch_is_pushed_before_its_pool_decides() {
+    let executor = executor("core:1 pu:1");
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    let pools = executor.inner.core.pools();
+    let [pool] = &pools[..] else { panic!("one pool: {pools:?}") };
+    is_pushed_whole(pool, || drop(queue.spawn_batch((0..ITEMS).map(|_| || ())).unwrap()));
+    queue.flush().unwrap();
+    is_pushed_whole(pool, || queue.spawn_batch_detached((0..ITEMS).map(|_| || ())).unwrap());
+    queue.flush().unwrap();
+    let works: Vec<_> = (0..ITEMS).map(|_| Work::new(|| ())).collect();
+    is_pushed_whole(pool, || assert_eq!(queue.queue_batch(&works), Ok(ITEMS)));
+    queue.flush().unwrap();
+}
