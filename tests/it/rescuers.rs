@@ -138,6 +138,23 @@ fn the_thread_is_made_with_the_queue_and_ends_with_it() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
+/// spec: F4.5 (destroy ends the rescuer's thread)
+#[test]
+fn the_thread_ends_when_its_queue_is_destroyed() {
+    let _limit = time_limit();
+    for kind in every_kind() {
+        let (builder, prefix) = builder("core:1 pu:1");
+        let executor = builder.build().unwrap();
+        let queue = kind.rescuer().build_on(&executor).unwrap();
+        let is_rescuer_there =
+            || threads_of(&prefix).iter().any(|name| name.starts_with(&format!("{prefix}/R-")));
+        eventually("the rescuer has its name", is_rescuer_there);
+        queue.destroy().unwrap();
+        eventually("the rescuer ended", || !is_rescuer_there());
+        drop(queue);
+    }
+}
+
 /// spec: P2.2 (`build` fails with a typed error), Q2.2
 #[test]
 fn a_queue_whose_rescuer_cannot_be_made_is_an_error() {
