@@ -22,8 +22,8 @@ SANITIZE = RUSTFLAGS="$(2) -Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitize
 # How many seeds `make yields` goes through.
 SEEDS ?= 3
 
-.PHONY: help setup demo test flaky gate spec test-vm portable check loom loom-mutants yields soak soak-asan soak-tsan \
-	nightly timelines-check undeclared-check bench bench-check bench-counters rivals lab-peers cross-check check-benches \
+.PHONY: help setup demo test flaky gate spec test-vm portable check features loom loom-mutants yields soak soak-asan \
+	soak-tsan nightly timelines-check undeclared-check bench bench-check bench-counters rivals lab-peers cross-check check-benches \
 	package screenshot
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo "make test-vm       what depends on the machine, on emulated ones: caches, NUMA nodes, CPUs that come and go"
 	@echo "make portable      cargo test on what systems other than Linux get: no pinning, no nice levels"
 	@echo "make check         format, lints and documentation, all warnings being errors"
+	@echo "make features      the library with each pair of features, and by the minimum Rust version, where that is installed"
 	@echo "make loom          every loom model, each as deep as it says; ONLY=gate takes those of one file"
 	@echo "make loom-mutants  show that the loom models can fail"
 	@echo "make yields        integration tests with yields around every atomic and lock, from SEEDS=3 seeds"
@@ -104,6 +105,10 @@ check: setup
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(EVERYTHING) --no-deps
 
+# What `make check` leaves out: it takes each feature by itself, none, and all.
+features: setup
+	@CARGO="$(CARGO)" bash .ci/features
+
 portable: setup
 	@CARGO="$(CARGO)" bash .ci/test portable
 
@@ -122,6 +127,7 @@ nightly: setup
 	CMWQ_STRESS=5 $(CARGO) test --release --test it
 	CARGO="$(CARGO)" bash tests/yields/run 10 it model soak
 	$(MAKE) timelines-check undeclared-check
+	$(MAKE) features
 	$(MAKE) portable
 	$(MAKE) soak
 	$(MAKE) lab-peers

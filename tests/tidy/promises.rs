@@ -1,7 +1,9 @@
 //! What the crate promises of its packages and documents.
 
 use std::fs;
+use std::process::Command;
 
+use super::common::output;
 use super::{root, sources_of};
 
 fn read(path: &str) -> String {
@@ -41,14 +43,17 @@ fn departures_from_the_kernel_are_documented() {
     }
 }
 
-/// spec: X4.1: what `Cargo.toml` says is what the front page says, and what the CI builds with.
+/// spec: X4.1, X4.4 (with all features): what `Cargo.toml` says is what the front page says, and what the CI builds with.
 #[test]
 fn the_minimum_rust_version_is_stated_and_built_with() {
     let manifest = read("Cargo.toml");
     let version = table_of(&manifest, "package").find_map(|line| line.strip_prefix("rust-version = "));
     let version = version.expect("it is stated").trim_matches('"');
     assert!(read("src/lib.rs").contains(&format!("minimum supported Rust version is {version}.")));
-    assert!(read(".github/workflows/ci.yml").contains(&format!("cargo +{version} build --lib\n")));
+    let ci = read(".github/workflows/ci.yml");
+    for options in ["", " --all-features", " --no-default-features"] {
+        assert!(ci.contains(&format!("cargo +{version} build --lib{options}\n")), "{options}");
+    }
 }
 
 /// spec: X4.2: whatever is not optional is named by what is shipped.
@@ -81,6 +86,24 @@ fn every_feature_is_built_by_itself() {
     {
         assert!(makefile.contains(options), "{options}");
     }
+}
+
+/// spec: X4.4 (every pair of features): a night checks the pairs of what `Cargo.toml` lists.
+#[test]
+fn every_pair_of_features_is_built_at_night() {
+    let makefile = read("Makefile");
+    let nightly = makefile.split("\nnightly: setup\n").nth(1).and_then(|rest| rest.split("\n\n").next());
+    assert!(nightly.expect("there is such a target").contains("$(MAKE) features\n"));
+    let names = output(Command::new("bash").arg(root().join(".ci/features")).arg("list")).unwrap();
+    assert!(names.status.success(), "{names:?}");
+    let listed = String::from_utf8(names.stdout).unwrap();
+    let mut expected = Vec::new();
+    let features = names_of(&read("Cargo.toml"), "features");
+    let features: Vec<_> = features.iter().filter(|name| *name != "default").collect();
+    for (at, one) in features.iter().enumerate() {
+        expected.extend(features[at + 1..].iter().map(|two| format!("{one},{two}")));
+    }
+    assert_eq!(listed.lines().collect::<Vec<_>>(), expected);
 }
 
 /// The tables of a page: where each begins, its lines, and the text up to the next empty line after it.
