@@ -332,3 +332,28 @@ fn an_item_comes_and_leaves_between_two_flushes() {
         assert!(queue.parts.is_freed());
     });
 }
+
+/// spec: F1.5: a flush begins when an item with a ticket of an earlier one is in flight beside one without.
+#[test]
+fn a_flush_counts_no_item_that_has_a_ticket() {
+    check(3, || {
+        let queue = Queue::new(1, 3);
+        let old = queue.admit(0);
+        let (first, rest) = queue.parts.flush.begin(queue.parts.gates.iter(), || queue.holds.add(1));
+        queue.settle(rest);
+        let with_ticket = queue.admit(0);
+        assert!(with_ticket.ticket.is_some());
+        queue.complete(&old);
+        assert!(first.unwrap().wait(Until::Expired), "the first flush is over");
+        let without = queue.admit(0);
+        assert!(without.ticket.is_none());
+        let data = [&with_ticket, &without].map(|item| item.data.clone());
+        let threads =
+            [with_ticket, without].map(|item| elsewhere(&queue, move |queue| queue.complete(&item)));
+        queue.flush();
+        assert!(data.iter().all(|data| data.read(|done| *done)));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        queue.close();
+        assert!(queue.parts.is_freed());
+    });
+}
