@@ -174,7 +174,7 @@ fn push_admitted(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
     let mut kick = Kick::default();
     let (started, waiting) = items.split_at(pass.admitted.started);
     for entry in started.iter().map(entry) {
-        entry.stamp();
+        entry.stamp(&shard.timing);
         kick.push(shard, entry);
     }
     // What is listed comes behind these, also if the route was turned.
@@ -184,7 +184,7 @@ fn push_admitted(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
     }
     let gate = shard.gate();
     for entry in waiting.iter().map(entry) {
-        entry.stamp();
+        entry.stamp(&shard.timing);
         gate.push_waiting(entry);
     }
     gate.list_many(waiting.len(), route::submit);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::policy::admission::{Door, NotAdmitted};
 use crate::policy::standing::{Answer, Caller, End};
 use crate::protocol::drain::were_empty;
+use crate::protocol::gate::Came;
 use crate::sys::wait::Until;
 
 use super::flush::{BatchPass, Pass};
@@ -22,6 +23,16 @@ impl Queue {
     /// An item comes.
     #[inline]
     pub(super) fn admit(&self, gate: &Gate) -> Result<Pass, QueueError> {
+        match gate.cell.admit() {
+            Came::Started => Ok(Pass { ticket: None, has_slot: true }),
+            Came::Waits => Ok(Pass { ticket: None, has_slot: false }),
+            Came::Flushing | Came::Not(_) => self.admit_otherwise(gate),
+        }
+    }
+
+    /// Apart, so that the common way is short.
+    #[cold]
+    fn admit_otherwise(&self, gate: &Gate) -> Result<Pass, QueueError> {
         match self.pass(gate, false) {
             Ok(pass) => Ok(pass),
             Err(NotAdmitted::Door) => self.admit_chained(gate),

@@ -161,11 +161,11 @@ impl Entry {
         unsafe { (operations.item_type)(self.item) }
     }
 
-    /// The entry is about to be pushed: its item is timed, or not.
+    /// The entry is about to be pushed: its item is timed, or not. `timing` is that of its shard.
     #[inline]
-    pub(super) fn stamp(&self) {
+    pub(super) fn stamp(&self, timing: &Timing) {
         // SAFETY: the item is in place, since the entry owns its share of it.
-        unsafe { self.item.as_ref() }.stamp(&self.shard().timing);
+        unsafe { self.item.as_ref() }.stamp(timing);
     }
 
     /// The item is about to run. If it is timed, that begins.

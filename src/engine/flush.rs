@@ -1,8 +1,13 @@
 //! Waiting for everything that was queued before, and what that asks of items that come and leave meanwhile.
 //!
 //! Which items a flush waits for says [`policy::flush`](crate::policy::flush); how they are counted
-//! [`protocol::flush`](crate::protocol::flush). While no flush waits, an item pays nothing for this. While one does, a new
-//! item takes the lock of its queue's flushes when it comes and when it leaves, and its entry has a ticket.
+//! [`protocol::flush`](crate::protocol::flush). While no flush counts, an item pays nothing for this. Until what a flush has
+//! counted is done, also if the flush was given up, a new item takes the lock of its queue's flushes when it comes and when it
+//! leaves, and its entry has a ticket.
+//!
+//! Two items may be later than a flush and be waited for all the same. A reusable item that was cancelled, and is queued again
+//! before its former place was reached, has that place, and is as old as that. An item that was on its way to the waiting
+//! list when the flush began may find its slot taken by a later one; if that waits for the flush, both wait for ever.
 #![allow(unsafe_code, reason = "an item that leaves its gate may be the last user of its queue")]
 
 use std::ptr::NonNull;
@@ -52,7 +57,7 @@ impl Queue {
         let target = waits::Target::Flush { queue: self, flush: &flush };
         let waited = waits::wait(target, until, |until| flush.wait(until));
         if waited.is_err() {
-            self.flush.abandon(&flush);
+            self.flush.abandon(flush);
         }
         waited
     }
@@ -62,7 +67,6 @@ impl Queue {
     }
 
     /// An item comes, if it may.
-    #[inline]
     pub(super) fn pass(&self, gate: &Gate, chained: bool) -> Result<Pass, NotAdmitted> {
         let came = if chained { gate.cell.admit_chained() } else { gate.cell.admit() };
         let (came, ticket) = match came {
@@ -102,7 +106,7 @@ impl Queue {
     pub(super) fn give_back(&self, gate: &Gate, pass: Pass) -> Slot {
         let leave = if pass.has_slot { GateCell::complete } else { GateCell::withdraw };
         // SAFETY: the caller keeps the queue in place.
-        unsafe { leave_gate(self.this(), gate, pass.ticket, leave) }
+        unsafe { leave_gate(self.this(), &gate.cell, pass.ticket, leave) }
     }
 }
 
@@ -115,13 +119,13 @@ impl Queue {
 #[inline]
 pub(super) unsafe fn leave_gate(
     queue: NonNull<Queue>,
-    gate: &Gate,
+    gate: &GateCell,
     ticket: Option<Ticket>,
     leave: impl FnOnce(&GateCell) -> Left,
 ) -> Slot {
     match ticket {
         None => {
-            let left = leave(&gate.cell);
+            let left = leave(gate);
             if left.was_counted {
                 // SAFETY: it was counted, and reports once.
                 unsafe { report(queue) };
@@ -139,7 +143,7 @@ pub(super) unsafe fn leave_gate(
 #[cold]
 unsafe fn leave_with_ticket(
     queue: NonNull<Queue>,
-    gate: &Gate,
+    gate: &GateCell,
     ticket: Ticket,
     leave: impl FnOnce(&GateCell) -> Left,
 ) -> Slot {
@@ -147,7 +151,7 @@ unsafe fn leave_with_ticket(
     // released after that.
     let queue = unsafe { queue.as_ref() }.held();
     // SAFETY: the hold.
-    let (left, rest) = unsafe { queue.as_ref() }.flush.complete(ticket, || leave(&gate.cell));
+    let (left, rest) = unsafe { queue.as_ref() }.flush.complete(ticket, || leave(gate));
     debug_assert!(!rest.ends_count, "an item with a ticket is not counted");
     rest.wake();
     // SAFETY: the hold from above.

@@ -261,7 +261,7 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
     let queue = shard.queue;
     let gate = shard.gate();
     // SAFETY: the entry is in flight in this gate until here.
-    let next = match unsafe { leave_gate(queue, gate, entry.ticket(), GateCell::complete) } {
+    let next = match unsafe { leave_gate(queue, &gate.cell, entry.ticket(), GateCell::complete) } {
         Slot::Handed => Some(gate.next_active()),
         Slot::Free => None,
         Slot::Last => {

@@ -310,7 +310,7 @@ pub(super) fn enqueue<'q>(
     has_slot: bool,
     put: impl FnOnce(&'q Shard, Entry, bool),
 ) {
-    entry.stamp();
+    entry.stamp(&shard.timing);
     if trace::listens() {
         trace::queue_work(entry.item(), entry.item_type(), shard, named);
         if has_slot {

@@ -142,8 +142,9 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Called by each worker thread, and each rescuer, before it ends. A panic in it is contained. What it must not own:
-    /// [`on_thread_start`](Self::on_thread_start).
+    /// Called by each worker thread, and each rescuer, before it ends. A panic in it is contained. The thread counts under
+    /// [`max_threads`](Self::max_threads) until the hook returns, so it must not wait for work of the same executor. What it
+    /// must not own: [`on_thread_start`](Self::on_thread_start).
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.on_thread_stop = Some(Box::new(hook));
         self

@@ -143,10 +143,13 @@ impl FlushCell {
 
     /// The calling thread does not wait for this flush any more. Its items are still counted.
     #[cold]
-    pub(crate) fn abandon(&self, flush: &Flush) {
-        // One share is the list's, one is the caller's.
-        let is_shared = |other: &Flush| Arc::strong_count(&other.over) > 2;
-        self.state.lock().awaited.retain(|other| other.number != flush.number || is_shared(other));
+    pub(crate) fn abandon(&self, flush: Flush) {
+        let mut state = self.state.lock();
+        let number = flush.number;
+        // Under the lock: of several threads that give up, the last one finds its share to be the last.
+        drop(flush);
+        let is_shared = |other: &Flush| Arc::strong_count(&other.over) > 1;
+        state.awaited.retain(|other| other.number != number || is_shared(other));
     }
 
     /// Does this flush wait for an item that is in flight and has this ticket, or none?

@@ -1,5 +1,5 @@
-//! Who keeps a queue in place: its handles together, each gate that was closed with something in flight in it, and
-//! pins.
+//! What keeps a queue in place: its handles together, each gate that was closed with something in flight in it, pins, the
+//! count of a flush, and an item with a ticket while it leaves.
 //!
 //! A hold is taken by who has one already, or by who finds the queue in its register, under whose lock the queue leaves
 //! before it is freed: such a one may come too late, and then gets none. Giving one up releases and acquires: who gave

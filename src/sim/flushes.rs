@@ -92,10 +92,20 @@ impl Item {
 
 #[derive(Debug)]
 struct Flusher {
-    flush: Flush,
+    /// `None` once it was given up.
+    flush: Option<Flush>,
     /// The items that were in flight when it began.
     before: Vec<usize>,
-    waits: bool,
+}
+
+impl Flusher {
+    fn waits(&self) -> bool {
+        self.flush.is_some()
+    }
+
+    fn is_over(&self) -> bool {
+        self.flush.as_ref().is_none_or(Flush::is_over)
+    }
 }
 
 struct Gate {
@@ -198,7 +208,7 @@ impl World {
         };
         let state = if came == Came::Started { State::Active } else { State::Coming };
         let waiting: Vec<usize> =
-            (0..self.flushers.len()).filter(|flush| self.flushers[*flush].waits).collect();
+            (0..self.flushers.len()).filter(|flush| self.flushers[*flush].waits()).collect();
         let waits_for = (self.prng.chance(50) && !waiting.is_empty()).then(|| self.prng.pick(&waiting));
         self.say(format_args!("item {} comes: {came:?} {ticket:?} {waits_for:?}", self.items.len()));
         self.seen.tickets += usize::from(ticket.is_some());
@@ -222,7 +232,7 @@ impl World {
     }
 
     fn complete(&mut self, item: usize) {
-        let waits = |flush: usize| self.flushers[flush].waits && !self.flushers[flush].flush.is_over();
+        let waits = |flush: usize| !self.flushers[flush].is_over();
         if !self.items[item].waits_for.is_some_and(waits) {
             self.leave(item, GateCell::complete);
         }
@@ -272,22 +282,21 @@ impl World {
         self.settle(rest);
         self.say(format_args!("{flush:?} begins after {before:?}"));
         self.seen.flushes += 1;
-        let others = self.flushers.iter().any(|flusher| flusher.waits && !flusher.flush.is_over());
+        let others = self.flushers.iter().any(|flusher| !flusher.is_over());
         self.seen.overlapping += usize::from(others);
         match flush {
             None => assert!(before.is_empty(), "a flush is over before it has begun"),
-            Some(flush) => self.flushers.push(Flusher { flush, before, waits: true }),
+            Some(flush) => self.flushers.push(Flusher { flush: Some(flush), before }),
         }
     }
 
     fn abandon(&mut self) {
         let waiting: Vec<usize> =
-            (0..self.flushers.len()).filter(|flush| self.flushers[*flush].waits).collect();
+            (0..self.flushers.len()).filter(|flush| self.flushers[*flush].waits()).collect();
         if !waiting.is_empty() {
             let flusher = self.prng.pick(&waiting);
             self.say(format_args!("flush {flusher} is abandoned"));
-            self.flushers[flusher].waits = false;
-            self.cell.abandon(&self.flushers[flusher].flush);
+            self.flushers[flusher].flush.take().into_iter().for_each(|flush| self.cell.abandon(flush));
             self.seen.abandoned += 1;
         }
     }
@@ -320,8 +329,8 @@ impl World {
 
     /// A flush that is over has seen all that was before it; and once that is done, and has said so, it is over.
     fn check(&self) {
-        for (number, flusher) in self.flushers.iter().enumerate().filter(|(_, flusher)| flusher.waits) {
-            let is_over = flusher.flush.is_over();
+        for (number, flusher) in self.flushers.iter().enumerate().filter(|(_, flusher)| flusher.waits()) {
+            let is_over = flusher.is_over();
             let all_are = |is: fn(&Item) -> bool| flusher.before.iter().all(|item| is(&self.items[*item]));
             assert!(!is_over || all_are(|item| !item.is_in_flight()), "flush {number} ends early");
             let late = |item: &Item| item.state == State::Reporting;

@@ -16,7 +16,8 @@ fn of_user() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is to memory of the type that the call writes.
     let result = unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut limit) };
-    (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+    #[allow(clippy::useless_conversion, reason = "on 32-bit systems it is a u32")]
+    (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then(|| u64::from(limit.rlim_cur))
 }
 
 #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]

@@ -15,7 +15,7 @@ use crate::sys::thread;
 
 use super::super::core::Core;
 use super::super::threads::Place;
-use super::super::user_code::{Leftover, contain};
+use super::super::user_code::{Leftover, contain, destroy};
 
 /// What an executor's manager has left.
 #[derive(Default)]
@@ -66,6 +66,16 @@ impl Cleaner {
                 return;
             }
             left.into_iter().for_each(contain);
+        }
+    }
+}
+
+impl Drop for Cleaner {
+    /// The executor ends before a thread was made for these: they are destroyed here or, on a manager's thread, by a thread
+    /// that follows it.
+    fn drop(&mut self) {
+        for left in std::mem::take(&mut *self.0.lock()).left {
+            destroy(move || contain(left));
         }
     }
 }

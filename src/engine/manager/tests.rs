@@ -136,6 +136,35 @@ fn a_cleaner_that_cannot_be_made_is_made_later() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
+/// spec: W9.6 (the manager destroys nothing that belongs to a user), W9.5: the executor ends before a cleaner could be made.
+/// Which thread destroys the value then depends on which of them knows the executor last; its panic ends none.
+#[test]
+fn what_was_left_when_the_executor_ends_is_destroyed_all_the_same() {
+    let refused = Arc::new(AtomicUsize::new(0));
+    let refusals = Arc::clone(&refused);
+    let refuse = move |name: &str| {
+        if name.ends_with("/cleaner") {
+            refusals.fetch_add(1, Ordering::SeqCst);
+            return Err(io::Error::other("never"));
+        }
+        Ok(())
+    };
+    let executor = builder().before_spawn(refuse).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let (tell, told) = channel();
+    let tells = TellsThread { tell, panics: true };
+    let work = Work::new(move || keep(&tells));
+    survives(&executor, Point::Timer, || {
+        assert!(queue.queue_delayed(&work, Duration::from_millis(1)).unwrap());
+    });
+    work.cancel();
+    drop(work);
+    until("the cleaner was refused", || refused.load(Ordering::SeqCst) > 0);
+    drop(queue);
+    drop(executor);
+    told.recv_timeout(SOON).unwrap();
+}
+
 /// Shuts its executor down when it is destroyed, and tells what came of it.
 struct ShutsDown {
     executor: Executor,

@@ -68,10 +68,7 @@ impl Pool {
             Kick::Enough => {}
             Kick::Wake(reserved) => self.wake(reserved, near),
             Kick::Offer => self.offer(),
-            Kick::Starve => {
-                self.ask_for_worker();
-                self.look();
-            }
+            Kick::Starve => self.starve(),
             Kick::Watch => {
                 self.ask_to_watch();
                 self.offer();
@@ -79,7 +76,15 @@ impl Pool {
         }
     }
 
+    /// There was no room for a worker, and none runs any more: the manager is told.
+    #[cold]
+    fn starve(&self) {
+        self.ask_for_worker();
+        self.look();
+    }
+
     /// The pool is full, and the manager does not watch it so far.
+    #[cold]
     pub(super) fn ask_to_watch(&self) {
         self.core.manager.ask(Request::Watch(self.this.clone()));
     }

@@ -99,7 +99,7 @@ impl Queue {
         has_begun();
         let Some(flush) = flush else { return };
         if !flush.wait(until) {
-            self.parts.flush.abandon(&flush);
+            self.parts.flush.abandon(flush);
         }
     }
 
@@ -261,7 +261,7 @@ fn the_queue_ends_with_an_item_that_has_a_ticket() {
         let old = queue.admit(0);
         let (flush, rest) = queue.parts.flush.begin(queue.parts.gates.iter(), || queue.holds.add(1));
         queue.settle(rest);
-        queue.parts.flush.abandon(&flush.unwrap());
+        queue.parts.flush.abandon(flush.unwrap());
         let later = queue.admit(0);
         assert!(later.ticket.is_some());
         let threads = [old, later].map(|item| elsewhere(&queue, move |queue| queue.complete(&item)));
