@@ -135,7 +135,7 @@ impl<P: Clone> Manager<P> {
         self.duties.set(now, Duty::Unserved(pool.clone()));
         if self.line.wait(pool, is_it, claim) && self.line.starves() {
             // What was asked was asked for this pool; the next one asks for itself.
-            self.room(now);
+            self.try_first(now);
         }
         if claim.starves && self.hurry_at.is_none() {
             self.hurry_at = Some(now + TURN);
@@ -147,10 +147,15 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// A thread has left: the first pool in the line is tried.
+    /// A thread has left: the first pool in the line is tried, before pools that have asked for a worker meanwhile.
     pub(crate) fn room(&mut self, now: Time) {
+        let from = if now < self.creations_from { now } else { Time::default() };
+        self.try_first(from);
+    }
+
+    fn try_first(&mut self, at: Time) {
         if let Some(pool) = self.line.first().cloned() {
-            self.create(pool, now);
+            self.create(pool, at);
         }
     }
 
@@ -159,13 +164,13 @@ impl<P: Clone> Manager<P> {
         self.line.served(is_it);
         // What starves from now on waits for a turn of its own.
         self.hurry_at = None;
-        self.room(now);
+        self.try_first(now);
     }
 
     /// No work of this pool waits for a worker any more. The room that it was tried for may be another one's.
     pub(crate) fn unwanted(&mut self, is_it: impl Fn(&P) -> bool, now: Time) {
         if self.line.leave(is_it) {
-            self.room(now);
+            self.try_first(now);
         }
     }
 
@@ -373,6 +378,17 @@ mod tests {
         assert_eq!(manager.take_due(at(999)), None);
         assert_eq!(manager.take_due(at(1000)), Some(look));
         assert_eq!(manager.next_wake(), None);
+    }
+
+    /// spec: E2.5: a worker that gives way asks for another one of its pool before it has left.
+    #[test]
+    fn room_is_for_the_line_before_later_requests() {
+        let mut manager = Manager::new(Rules::default());
+        no_room(&mut manager, 'a', true, at(0));
+        assert_eq!(due(&mut manager, at(0)), [Duty::Unserved('a')]);
+        manager.create('b', at(1));
+        manager.room(at(1));
+        assert_eq!(manager.take_due(at(1)), Some(Duty::Create('a')));
     }
 
     /// However long a pool waits for room, and however often it is tried, it has one place and one deadline.
