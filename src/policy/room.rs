@@ -16,7 +16,8 @@
 //! their items are.
 //!
 //! **The bound.** The pool that is `k`-th by age waits for at most `2k` times: a turn, the first item to end after it on any
-//! thread, and the time to make a thread.
+//! thread, and the time to make a thread. It counts threads that go to pools in the line. The manager does not ask the line
+//! before it makes a worker that it has already begun to make for another pool.
 
 #![forbid(unsafe_code)]
 

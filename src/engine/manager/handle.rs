@@ -29,18 +29,18 @@ pub(crate) enum Request {
     Create(Weak<Pool>),
     Cull(Weak<Pool>, Time),
     Watch(Weak<Pool>),
-    /// Somebody was woken, who may not get a CPU.
+    /// A worker was woken, and may not get a CPU.
     Stall(Weak<Pool>, Time),
-    /// Somebody waits for a worker that cannot be made.
+    /// Work waits for a worker that cannot be made.
     Call(Weak<Pool>, Call),
     /// A queue with a rescuer is being built.
     Rescuer(Arc<Order>),
-    /// A thread has left, and somebody waits for that.
+    /// A worker has left, and a pool waits for its place.
     Room,
 }
 
 impl Request {
-    /// The manager ends: whoever waits for an answer gets it.
+    /// The manager ends: a thread that waits for an answer gets it.
     pub(super) fn refuse(self) {
         if let Self::Rescuer(order) = self {
             order.refuse();
@@ -78,7 +78,7 @@ impl ManagerHandle {
         }
     }
 
-    /// Makes the manager's thread for an executor that nobody else knows yet.
+    /// Makes the manager's thread for an executor that no other thread knows yet.
     ///
     /// # Errors
     ///

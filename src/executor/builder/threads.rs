@@ -45,7 +45,9 @@ impl ExecutorBuilder {
     /// worker gets the thread of a busy worker of another pool, when that worker ends its item: at once if other workers of
     /// that pool run, else after a millisecond. Every second such thread goes to the pool that has waited longest, every other
     /// one to the pool of the highest priority. So of pools that wait, the `k`-th oldest gets one of the next `2k` threads,
-    /// each of which takes a millisecond, the rest of the first item to end, and the making of a thread. A pool whose items
+    /// each of which takes a millisecond, the rest of the first item to end, the hook
+    /// [`on_thread_stop`](Self::on_thread_stop), and the making of a thread. A worker that the manager is about to make for a
+    /// pool that does not wait may come in between. A pool whose items
     /// seem to run, as blocked ones of [plain unbound](crate::WorkQueue::unbound) queues do, counts as one without a running
     /// worker when it has begun nothing for a second.
     ///
