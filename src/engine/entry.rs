@@ -168,16 +168,16 @@ impl Entry {
         unsafe { self.item.as_ref() }.stamp(timing);
     }
 
-    /// The item is about to run. If it is timed, that begins.
+    /// The item is about to run. If it is timed, that begins. `timing` is that of its shard.
     #[inline]
-    pub(super) fn begins(&self) -> Option<Begun> {
+    pub(super) fn begins(&self, timing: &Timing) -> Option<Begun> {
         // SAFETY: as in `stamp`.
         let header = unsafe { self.item.as_ref() };
         match header.stamp.load(Ordering::Relaxed) {
             0 => None,
             stamp => {
                 header.stamp.store(0, Ordering::Relaxed);
-                self.shard().timing.begins(stamp)
+                timing.begins(stamp)
             }
         }
     }

@@ -26,6 +26,7 @@ thread_local! {
 }
 
 /// Runs a destructor of a user.
+#[inline]
 pub(crate) fn contain(code: impl FnOnce()) {
     let _returned = caught(code);
 }
@@ -47,11 +48,13 @@ macro_rules! report {
 }
 pub(crate) use report;
 
+#[inline]
 fn caught<R>(code: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(code)).map_err(discard).ok()
 }
 
 /// Drops what a thread panicked with.
+#[cold]
 pub(crate) fn discard(payload: Box<dyn Any + Send>) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         // Another one that panics when it is dropped. It could go on like this for ever.

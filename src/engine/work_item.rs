@@ -22,7 +22,7 @@ use super::refusal::WaitError;
 use super::route;
 use super::shard;
 use super::timers::TimerName;
-use super::user_code::{contain, destroy};
+use super::user_code::{contain, destroy, discard};
 use super::waits;
 use super::worker::WorkerThread;
 
@@ -231,7 +231,9 @@ unsafe fn execute(entry: Entry, worker: &WorkerThread) {
             // Borrowed from the run, not counted.
             let handle = ManuallyDrop::new(WorkHandle(item));
             let result = worker.call(&entry, work.item_type, Some(work), || (work.function)(&handle));
-            contain(|| drop(result));
+            if let Err(payload) = result {
+                discard(payload);
+            }
             match work.cell.end() {
                 Ended::Idle => {}
                 Ended::PutBack(next) => route::put_back(next),

@@ -162,9 +162,11 @@ impl WorkerThread {
         work: Option<&WorkItem>,
         function: impl FnOnce() -> R,
     ) -> std::thread::Result<R> {
-        self.begin(entry, item_type, work);
+        // Once: an entry with a ticket has its shard one load further away.
+        let shard = entry.shard();
+        self.begin(entry, shard, item_type, work);
         let execution = trace::execute_start(entry, item_type, &self.pool);
-        let timed = entry.begins();
+        let timed = entry.begins(&shard.timing);
         let result = catch_unwind(AssertUnwindSafe(function));
         if self.origin.is_forked() {
             // The item has forked, and this is the child: it has come back to where it has no business. What there is
@@ -172,14 +174,14 @@ impl WorkerThread {
             fork::end_process(if result.is_ok() { 0 } else { STATUS_OF_A_PANIC });
         }
         if let Some(begun) = &timed {
-            entry.shard().timing.ends(begun);
+            shard.timing.ends(begun);
         }
         trace::execute_end(execution, entry, item_type, &self.pool, result.is_err());
         self.end();
         self.meter.ended(|| self.course());
         if let Err(payload) = &result {
-            entry.shard().events.panicked.raise();
-            self.report_panic(entry.shard().queue(), item_type, payload.as_ref());
+            shard.events.panicked.raise();
+            self.report_panic(shard.queue(), item_type, payload.as_ref());
         }
         result
     }
@@ -201,31 +203,30 @@ impl WorkerThread {
 
     /// What runs on this thread from now on belongs to the entry, until it is completed.
     pub(crate) fn own(&self, entry: &Entry) {
-        self.work_for(entry, ItemType::LEFT_BEHIND, None);
+        self.work_for(entry, entry.shard(), ItemType::LEFT_BEHIND, None);
     }
 
     #[inline]
-    fn work_for(&self, entry: &Entry, item_type: &'static ItemType, work: Option<&WorkItem>) {
-        let gate = entry.shard().gate();
+    fn work_for(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: Option<&WorkItem>) {
+        let gate = shard.gate();
         self.current.set(Some(Current {
-            queue: entry.shard().queue(),
-            shard: entry.shard(),
-            gate: entry.shard().lane(),
+            queue: shard.queue(),
+            shard,
+            gate: shard.lane(),
             in_context: self.pool.spec.is_bh(),
             only_slot: if gate.cell.load().max() == 1 { gate } else { std::ptr::null() },
             item: entry.item().as_ptr(),
             work: work.map_or(std::ptr::null(), std::ptr::from_ref),
         }));
         waits::begins(entry, item_type);
-        self.shared.subject.publish(item_type, entry.shard().id());
+        self.shared.subject.publish(item_type, shard.id());
         self.shared.cell.begin_item(if self.uncounted { Phase::Uncounted } else { Phase::Running });
     }
 
     #[inline]
-    fn begin(&self, entry: &Entry, item_type: &'static ItemType, work: Option<&WorkItem>) {
-        let shard = entry.shard();
+    fn begin(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: Option<&WorkItem>) {
         self.meter.approaches(&shard.account);
-        self.work_for(entry, item_type, work);
+        self.work_for(entry, shard, item_type, work);
         shard.queue().left_pending();
         self.meter.begins(|| self.start_of(shard));
         if self.repatriated.take() {
