@@ -48,7 +48,8 @@ help:
 	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
 	@echo "make bench-check   instructions of the hot operations, against those recorded; UPDATE=1 records them,"
 	@echo "                   ONLY=\"run guard\" takes some, PROFILE=1 shows functions, JSON=1 prints JSON"
-	@echo "make bench-counters  what counting costs, against a build without, both in turns for ROUNDS=9 rounds"
+	@echo "make bench-counters  what counting costs, against a build without, both in turns for ROUNDS=9 rounds; CHECK=1 fails"
+	@echo "                   if it is more than 5 % of an empty item"
 	@echo "make rivals        cmwq and what would be picked instead on the same work (QUICK=1 for a first look)"
 	@echo "make cross-check   compile the library for aarch64, musl, Windows and macOS: minutes the first time"
 	@echo "make lab-peers     the tests of published pools, unchanged, over cmwq: RUNS=10 times beside a load"
@@ -127,6 +128,7 @@ nightly: setup
 	CMWQ_STRESS=5 $(CARGO) test --release --test it
 	CARGO="$(CARGO)" bash tests/yields/run 10 it model soak
 	$(MAKE) timelines-check undeclared-check
+	$(MAKE) bench-counters CHECK=1
 	$(MAKE) features
 	$(MAKE) portable
 	$(MAKE) soak
@@ -164,13 +166,13 @@ bench-check: setup
 	@$(CARGO) run --release -p instructions -- $(ONLY) $(if $(UPDATE),--update) $(if $(PROFILE),--profile) \
 		$(if $(JSON),--json)
 
-UNCOUNTED = RUSTFLAGS="--cfg cmwq_uncounted" CARGO_TARGET_DIR=target/uncounted
+UNCOUNTED = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/cfg/cmwq_uncounted
 OTHER_BENCH = sed -n 's/.*Executable .*(\(.*\))$$/\1/p'
 
 bench-counters: setup
 	$(UNCOUNTED) $(CARGO) bench --bench counters --no-run
 	other=$$($(UNCOUNTED) $(CARGO) bench --bench counters --no-run 2>&1 | $(OTHER_BENCH)) && \
-		$(CARGO) bench --bench counters -- --against "$$PWD/$$other"
+		$(CARGO) bench --bench counters -- --against "$$PWD/$$other" $(if $(CHECK),--check)
 
 # A first look is not written down.
 rivals: setup

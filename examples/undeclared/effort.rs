@@ -44,7 +44,7 @@ impl Effort {
         items: 400,
         runs: 1,
         dependencies: 20,
-        idle: Duration::from_secs(2),
+        idle: Duration::from_millis(500),
         crowds: 1,
         hogs: 4,
         requests: 200,

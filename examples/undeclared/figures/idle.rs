@@ -32,7 +32,7 @@ pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Err
 
     let before = bed.switches();
     std::thread::sleep(effort.idle);
-    let what = if effort.quick { "in 2 s" } else { "in 10 s" };
+    let what = if effort.quick { "in 0.5 s" } else { "in 10 s" };
     Ok(Outcome::of(vec![match before.zip(bed.switches()) {
         Some((before, after)) => {
             Value::new(what, Unit::Count, after.saturating_sub(before) as f64).aim(mode, 0.0)
