@@ -268,8 +268,11 @@ impl ManagerThread {
         let Some(pool) = weak.upgrade().filter(|pool| pool.begin_making()) else {
             return self.needs_no_room(core, weak, now);
         };
+        if !self.schedule.is_next(|known| known.ptr_eq(weak)) {
+            return self.wait_its_turn(core, &pool, now);
+        }
         let Some(place) = Place::of_worker(core) else { return self.make_room(core, &pool, now) };
-        self.has_room(core, weak, now);
+        self.has_room(core, &pool, now);
         let id = pool.reserve_id();
         let name = pool.spec.kind.worker_name(&core.settings.name_prefix, id);
         let its_pool = Arc::clone(&pool);

@@ -129,7 +129,7 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// There are as many threads as may be, and work of this pool waits for one. It is tried when a thread leaves, and
+    /// There is no thread for this pool, and its work waits for one. It is tried when a thread leaves, and
     /// after a while in any case: an idle worker elsewhere may give way by then, or it may starve by then.
     pub(crate) fn no_room(&mut self, pool: P, is_it: impl Fn(&P) -> bool, claim: Claim, now: Time) {
         self.duties.set(now, Duty::Unserved(pool.clone()));
@@ -145,6 +145,17 @@ impl<P: Clone> Manager<P> {
             self.tries_line = true;
             self.duties.set(now + FAMINE, Duty::TryLine);
         }
+    }
+
+    /// May a worker be made for this pool, if there is room? Room is for the first pool in the line, if any waits.
+    pub(crate) fn is_next(&self, is_it: impl Fn(&P) -> bool) -> bool {
+        self.line.first().is_none_or(is_it)
+    }
+
+    /// Work of this pool waits for a thread, and another pool [is next](Self::is_next): that one is tried.
+    pub(crate) fn waits_its_turn(&mut self, pool: P, is_it: impl Fn(&P) -> bool, claim: Claim, now: Time) {
+        self.no_room(pool, is_it, claim, now);
+        self.try_first(now);
     }
 
     /// A thread has left: the first pool in the line is tried, before pools that have asked for a worker meanwhile.
@@ -389,6 +400,23 @@ mod tests {
         manager.create('b', at(1));
         manager.room(at(1));
         assert_eq!(manager.take_due(at(1)), Some(Duty::Create('a')));
+    }
+
+    /// spec: E2.5 (pools take turns): a thread has left, and the manager does not know yet.
+    #[test]
+    fn a_pool_outside_of_the_line_is_not_served_before_the_line() {
+        let mut manager = Manager::new(Rules::default());
+        let claim = |starves, nice| Claim { starves, nice };
+        assert!(manager.is_next(|pool| *pool == 'b'), "no pool waits");
+        no_room(&mut manager, 'a', true, at(0));
+        assert_eq!(due(&mut manager, at(0)), [Duty::Unserved('a')]);
+        assert!(manager.is_next(|pool| *pool == 'a') && !manager.is_next(|pool| *pool == 'b'));
+        manager.waits_its_turn('b', |pool| *pool == 'b', claim(true, 0), at(0));
+        assert_eq!(due(&mut manager, at(0)), [Duty::Unserved('b'), Duty::Create('a')]);
+        // It comes first by its priority, so it is tried itself.
+        manager.waits_its_turn('h', |pool| *pool == 'h', claim(true, -20), at(0));
+        assert_eq!(due(&mut manager, at(0)), [Duty::Unserved('h'), Duty::Create('h')]);
+        assert!(manager.is_next(|pool| *pool == 'h'));
     }
 
     /// However long a pool waits for room, and however often it is tried, it has one place and one deadline.

@@ -6,7 +6,7 @@
 //! that do not manage concurrency count a blocked worker as a running one. A pool that only wants more workers than it has
 //! waits until one is free.
 //!
-//! **Order.** Starving pools come first. Of these, every second thread goes to the pool that has waited longest, and every
+//! **Order.** While a pool stands in the line, each thread goes to the line's first. Starving pools come first. Of these, every second thread goes to the pool that has waited longest, and every
 //! other one to the pool of the highest priority, to the oldest of several. So the pool that is `k`-th by age gets one of the
 //! next `2k` threads, however many pools of a higher priority come.
 //!
@@ -16,8 +16,7 @@
 //! their items are.
 //!
 //! **The bound.** The pool that is `k`-th by age waits for at most `2k` times: a turn, the first item to end after it on any
-//! thread, and the time to make a thread. It counts threads that go to pools in the line. The manager does not ask the line
-//! before it makes a worker that it has already begun to make for another pool.
+//! thread, and the time to make a thread.
 
 #![forbid(unsafe_code)]
 
@@ -127,6 +126,11 @@ impl Famine {
             }
         }
     }
+
+    /// The pool gets a thread, or waits for none any more: what it waits for next begins a time of its own.
+    pub(crate) fn ends(&mut self) {
+        *self = Self::default();
+    }
 }
 
 #[cfg(test)]
@@ -198,5 +202,8 @@ mod tests {
         assert!(!famine.refused(8, at(1000)), "it has begun one");
         assert!(!famine.refused(8, at(1999)));
         assert!(famine.refused(8, at(2000)));
+        famine.ends();
+        assert!(!famine.refused(8, at(2001)) && !famine.refused(8, at(3000)), "it was served meanwhile");
+        assert!(famine.refused(8, at(3001)));
     }
 }

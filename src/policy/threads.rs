@@ -76,10 +76,11 @@ impl Threads {
     }
 
     /// The manager is about to make a worker. Returns false if there are `max` already. Then the next worker that leaves
-    /// tells the manager.
+    /// tells the manager. One that comes begins a new turn: if another pool starves, only workers whose pool has other
+    /// running ones give way for now.
     pub(crate) const fn worker_comes(self, max: u64) -> (Self, bool) {
         if self.workers() < max && self.workers() < WORKERS_MASK && self.alive() < ALIVE_MASK {
-            (Self(self.0 + (1 << WORKERS) + 1), true)
+            (Self((self.0 & !URGENT) + (1 << WORKERS) + 1), true)
         } else {
             (Self(self.0 | FULL), false)
         }
@@ -208,6 +209,18 @@ mod tests {
         assert_eq!(asked.give_way(true), (none, true));
         assert_eq!(asked.hurry().give_way(false), (none, true));
         assert_eq!(asked.hurry().withdraw(), none);
+    }
+
+    /// spec: E2.5 (pools take turns): a thread is free by itself, and another pool starves still.
+    #[test]
+    fn a_worker_that_comes_begins_a_new_turn() {
+        let (full, comes) = Threads::none().worker_comes(1);
+        assert!(comes);
+        let (left, _) = full.ask().hurry().leaves(Kind::Worker);
+        let (word, comes) = left.worker_comes(1);
+        assert!(comes && word.is_asked());
+        assert_eq!(word.give_way(false), (word, false), "a pool keeps its only worker for a turn");
+        assert!(word.give_way(true).1 && word.hurry().give_way(false).1);
     }
 
     /// spec: E2.5 (a cap with a safe default)

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::machine::Machine;
+use super::machine::{Machine, Timer};
 use super::pool::{Pool, PoolId, ThreadId};
 use super::script::Op;
 use crate::policy::room::{Claim, Shortage};
@@ -10,8 +10,16 @@ use crate::policy::threads::Kind;
 use crate::policy::worker::Phase;
 
 impl Machine {
-    /// The manager has found no room for a worker of `pool`.
-    pub(super) fn make_room(&mut self, pool: PoolId) {
+    /// Another pool gets the next thread.
+    pub(super) fn wait_its_turn(&mut self, pool: PoolId) {
+        let Some(claim) = self.need_for_room(pool) else { return };
+        self.seen.waited_its_turn += 1;
+        self.manager.waits_its_turn(pool, |known| *known == pool, claim, self.now);
+        self.withdraw_if_none_starves();
+    }
+
+    /// There is no thread for `pool`: how urgently does its work need one?
+    fn need_for_room(&mut self, pool: PoolId) -> Option<Claim> {
         let begun =
             self.workers(&self.pools[pool]).fold(0_u64, |sum, it| sum.wrapping_add(it.state.sequence()));
         let is_stuck = self.pools[pool].famine.refused(begun, self.now);
@@ -21,11 +29,17 @@ impl Machine {
         self.pools[pool].word = if shortage == Shortage::Waits { word } else { word.unshort() };
         if shortage == Shortage::None {
             self.pools[pool].asked_for -= 1;
-            self.pools[pool].famine = Default::default();
-            return self.needs_no_room(pool);
+            self.pools[pool].famine.ends();
+            self.needs_no_room(pool);
+            return None;
         }
+        Some(Claim { starves: shortage == Shortage::Starves, nice: self.pools[pool].nice })
+    }
+
+    /// The manager has found no room for a worker of `pool`.
+    pub(super) fn make_room(&mut self, pool: PoolId) {
+        let Some(claim) = self.need_for_room(pool) else { return };
         self.seen.no_room += 1;
-        let claim = Claim { starves: shortage == Shortage::Starves, nice: self.pools[pool].nice };
         self.manager.no_room(pool, |known| *known == pool, claim, self.now);
         let idle = (0..self.pools.len()).filter(|other| *other != pool).find_map(|other| {
             let id = self.pools[other].crew.give_up_one()?;
@@ -44,6 +58,7 @@ impl Machine {
     }
 
     pub(super) fn finds_room(&mut self, pool: PoolId) {
+        self.pools[pool].famine.ends();
         self.manager.served(|known| *known == pool, self.now);
         self.withdraw_if_none_starves();
     }
@@ -64,7 +79,8 @@ impl Machine {
         let (word, is_told) = self.word.leaves(Kind::Worker);
         self.word = word.gone().0;
         if is_told {
-            self.manager.room(self.now);
+            let latency = self.told_after + self.up_to(self.config.wake_latency);
+            self.timers.set(self.now + latency, Timer::Room);
         }
     }
 
@@ -260,6 +276,38 @@ mod tests {
         }
         // Each pool has a thread, so none gives way any more.
         assert_eq!(machine.seen.gave_way, 2);
+    }
+
+    /// The pools of the threads that were made, in this order.
+    fn made(machine: &Machine) -> Vec<PoolId> {
+        machine.threads.iter().filter_map(|thread| Some(thread.worker.as_ref()?.pool)).collect()
+    }
+
+    /// spec: E2.5 (pools take turns): a thread has left, and the manager does not know yet. Pools that ask for their first
+    /// worker at that moment, one after the other, do not get what was given up for the one that starves.
+    #[test]
+    fn pools_that_come_while_a_thread_leaves_stand_in_the_line() {
+        for nice in [0, -20] {
+            let (stream, starves, late) = (0, 1, 2..102);
+            let length = micros(10);
+            let mut pools = vec![one_cpu(0, 0), one_cpu(1, 0)];
+            pools.extend(late.clone().map(|_| one_cpu(2, nice)));
+            let mut items = burns(stream, length, 2000);
+            items.extend(burns(starves, length, 1));
+            items.extend(late.clone().flat_map(|pool| burns(pool, micros(100), 1)));
+            let mut machine = machine(3, 1, pools, items);
+            machine.told_after = micros(50);
+            issue_all(&mut machine, 0..2000);
+            let at = Time::default() + Duration::from_millis(2);
+            machine.issue(at, vec![2000]);
+            for n in 0..late.len() {
+                machine.issue(at + TURN + micros(20) * n as u32, vec![2001 + n]);
+            }
+            machine.run();
+            let made = made(&machine);
+            let thread = made.iter().position(|pool| *pool == starves).expect("its item has run");
+            assert!((1..=2).contains(&thread), "thread {thread} after it came: {:?}", &made[..=thread]);
+        }
     }
 
     /// spec: E2.5: an item that blocks in a pool where that is not counted waits for a later one of it.

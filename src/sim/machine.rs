@@ -108,6 +108,7 @@ pub(super) struct Seen {
     pub(super) stale: usize,
     pub(super) looks: usize,
     pub(super) no_room: usize,
+    pub(super) waited_its_turn: usize,
     pub(super) gave_way: usize,
     pub(super) idle_gave_way: usize,
     pub(super) hurried: usize,
@@ -133,6 +134,8 @@ pub(super) enum Timer {
     Unparked(ThreadId),
     /// The manager has tried to make a worker.
     Tried(PoolId),
+    /// The manager learns that a thread has left.
+    Room,
     /// The manager goes on with a look.
     GoesOn,
     /// The system has told that somebody in this pool sleeps.
@@ -169,6 +172,8 @@ pub(super) struct Machine {
     pub(super) word: Threads,
     /// How many there may be.
     pub(super) max_threads: u64,
+    /// How much later the manager learns that a thread has left, at the cap.
+    pub(super) told_after: Duration,
     /// The manager is making a thread, or the system lets others run.
     pub(super) manager_busy: bool,
     /// What the manager does before it comes to its next duty.
@@ -203,6 +208,7 @@ impl Machine {
             manager: Manager::new(config.rules),
             word: Threads::none(),
             max_threads: u64::MAX,
+            told_after: Duration::ZERO,
             rescuers: Vec::new(),
             manager_busy: false,
             look: VecDeque::new(),
@@ -274,6 +280,7 @@ impl Machine {
                 self.manager_busy = false;
                 self.tried_to_create(pool);
             }
+            Timer::Room => self.manager.room(self.now),
             Timer::GoesOn => self.manager_busy = false,
             Timer::Told(pool) => self.told(pool),
         }

@@ -27,6 +27,9 @@ impl Machine {
                 if !self.pools[pool].crew.begin_making() {
                     return self.needs_no_room(pool);
                 }
+                if !self.manager.is_next(|known| *known == pool) {
+                    return self.wait_its_turn(pool);
+                }
                 let (word, comes) = self.word.worker_comes(self.max_threads);
                 self.word = word;
                 if !comes {

@@ -286,6 +286,7 @@ impl Seen {
         self.stale += other.stale;
         self.looks += other.looks;
         self.no_room += other.no_room;
+        self.waited_its_turn += other.waited_its_turn;
         self.gave_way += other.gave_way;
         self.idle_gave_way += other.idle_gave_way;
         self.hurried += other.hurried;
@@ -314,6 +315,7 @@ impl Seen {
             self.found_running,
             self.stale,
             self.no_room,
+            self.waited_its_turn,
             self.gave_way,
             self.idle_gave_way,
             self.hurried,

@@ -1,6 +1,6 @@
 //! A pool at the executor's cap on threads: what it does without, and how its workers leave for the sake of others.
 
-use crate::policy::room::{Famine, Shortage};
+use crate::policy::room::Shortage;
 use crate::policy::time::Time;
 use crate::policy::worker::Phase;
 use crate::sys::sync::{AtomicUsize, Ordering};
@@ -42,9 +42,14 @@ impl Pool {
             self.running.unshort();
         }
         if shortage == Shortage::None {
-            state.famine = Famine::default();
+            state.famine.ends();
         }
         shortage
+    }
+
+    /// A worker is about to be made.
+    pub(crate) fn has_room(&self) {
+        self.state.lock().famine.ends();
     }
 
     /// By the manager, after the request for this pool was withdrawn: a worker that still saw it would give way in vain.

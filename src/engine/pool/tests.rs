@@ -87,3 +87,15 @@ fn a_batch_is_pushed_before_its_pool_decides() {
     is_pushed_whole(pool, || assert_eq!(queue.queue_batch(&works), Ok(ITEMS)));
     queue.flush().unwrap();
 }
+
+/// spec: E2.5 (work waits, never for ever): a pool that waited for a thread and got one begins to wait anew.
+#[test]
+fn a_pool_that_gets_a_thread_has_not_starved_for_long() {
+    let executor = executor("core:1 pu:1");
+    let pools = executor.inner.core.pools();
+    let (pool, begun, refused) = (&pools[0], 7, clock::now());
+    let is_stuck = |at| pool.state.lock().famine.refused(begun, at);
+    assert!(!is_stuck(refused) && is_stuck(refused + SOON));
+    pool.has_room();
+    assert!(!is_stuck(refused + SOON));
+}

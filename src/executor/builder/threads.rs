@@ -46,10 +46,9 @@ impl ExecutorBuilder {
     /// that pool run, else after a millisecond. Every second such thread goes to the pool that has waited longest, every other
     /// one to the pool of the highest priority. So of pools that wait, the `k`-th oldest gets one of the next `2k` threads,
     /// each of which takes a millisecond, the rest of the first item to end, the hook
-    /// [`on_thread_stop`](Self::on_thread_stop), and the making of a thread. A worker that the manager is about to make for a
-    /// pool that does not wait may come in between. A pool whose items
-    /// seem to run, as blocked ones of [plain unbound](crate::WorkQueue::unbound) queues do, counts as one without a running
-    /// worker when it has begun nothing for a second.
+    /// [`on_thread_stop`](Self::on_thread_stop), and the making of a thread. A pool whose items seem to run, as blocked ones of
+    /// [plain unbound](crate::WorkQueue::unbound) queues do, counts as one without a running worker when it has begun nothing
+    /// for a second.
     ///
     /// An item keeps its thread while it blocks. So with as many items blocked as there may be threads, nothing runs until one
     /// of them returns: if all of them wait for an item that has not begun, that is a deadlock. A single queue allows 256
