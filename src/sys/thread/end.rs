@@ -32,45 +32,65 @@ impl Drop for Last {
 }
 
 /// As [`spawn`](super::spawn), for a thread whose end is to be known: when `body` has returned, or panicked, and the
-/// thread-local destructors have run, the thread calls `end` with its own handle. In a forked child nothing is called.
-pub(crate) fn spawn_to_the_end(
+/// thread-local destructors have run, `end` is called with the thread's handle: by the thread or, if it has ended before its
+/// handle is there, by the thread that calls this. In a forked child nothing is called.
+pub(crate) fn spawn_to_the_end<E>(
     name: String,
     stack_size: Option<usize>,
     body: impl FnOnce() + Send + 'static,
-    end: impl FnOnce(JoinHandle<()>) + Send + 'static,
-) -> io::Result<Thread> {
-    let own = Arc::new(Mutex::new(None));
-    let (origin, its_own) = (Origin::here(), Arc::clone(&own));
-    // Held until the handle is there: a thread that ends sooner waits for it.
-    let mut handle = own.lock();
+    end: E,
+) -> io::Result<Thread>
+where
+    E: FnOnce(JoinHandle<()>) + Send + 'static,
+{
+    let meeting = Arc::new(Mutex::new(Meeting::Neither));
+    let (origin, its_own) = (Origin::here(), Arc::clone(&meeting));
     let made = super::spawn(name, stack_size, move || {
         LAST.with(|_registered_first| ());
-        let _when_it_has_ended = Arms { origin, own: its_own, end: Some(end) };
+        let _when_it_has_ended = Arms { origin, meeting: its_own, end: Some(end) };
         body();
     })?;
     let thread = made.thread().clone();
-    *handle = Some(made);
+    meet(&meeting, Meeting::Made(made));
     Ok(thread)
+}
+
+/// Of a thread that has ended and the one that has made it: the first to come leaves what it has to the second one.
+enum Meeting<E> {
+    Neither,
+    Made(JoinHandle<()>),
+    Ended(E),
+}
+
+fn meet<E: FnOnce(JoinHandle<()>)>(meeting: &Mutex<Meeting<E>>, mine: Meeting<E>) {
+    let mut place = meeting.lock();
+    let (handle, end) = match (mem::replace(&mut *place, Meeting::Neither), mine) {
+        (Meeting::Made(handle), Meeting::Ended(end)) | (Meeting::Ended(end), Meeting::Made(handle)) => {
+            (handle, end)
+        }
+        (_, mine) => return *place = mine,
+    };
+    drop(place);
+    end(handle);
 }
 
 /// Arms the end of the thread when its own code has ended.
 struct Arms<E: FnOnce(JoinHandle<()>) + 'static> {
     origin: Origin,
-    own: Arc<Mutex<Option<JoinHandle<()>>>>,
+    meeting: Arc<Mutex<Meeting<E>>>,
     end: Option<E>,
 }
 
 impl<E: FnOnce(JoinHandle<()>) + 'static> Drop for Arms<E> {
     fn drop(&mut self) {
-        let (origin, own, end) = (self.origin, Arc::clone(&self.own), self.end.take());
+        let (origin, meeting, end) = (self.origin, Arc::clone(&self.meeting), self.end.take());
         let act = move || {
             if origin.is_forked() {
                 // The threads are the parent's, and so are their locks.
-                return mem::forget((own, end));
+                return mem::forget((meeting, end));
             }
-            let handle = own.lock().take();
-            if let (Some(handle), Some(end)) = (handle, end) {
-                end(handle);
+            if let Some(end) = end {
+                meet(&meeting, Meeting::Ended(end));
             }
         };
         LAST.with(|last| last.0.set(Some(Box::new(act))));
@@ -117,12 +137,35 @@ mod tests {
                 SAYS.set(Some(Says(body, "destructor")));
                 assert!(!panics, "a panic on purpose");
             };
+            let (tell, told) = channel();
             let end = move |handle: JoinHandle<()>| {
-                assert_eq!(handle.thread().id(), std::thread::current().id());
+                tell.send(handle.thread().id()).unwrap();
                 end.send("end").unwrap();
             };
-            spawn_to_the_end("test".to_owned(), None, body, end).unwrap();
+            let thread = spawn_to_the_end("test".to_owned(), None, body, end).unwrap();
             assert_eq!(said.iter().collect::<Vec<_>>(), ["destructor", "later", "end"]);
+            assert_eq!(told.iter().collect::<Vec<_>>(), [thread.id()]);
+        }
+    }
+
+    /// spec: E5.5: a thread may be over before its maker has its handle.
+    #[test]
+    fn the_second_to_come_ends_the_thread() {
+        for is_over in [false, true] {
+            let handle = super::super::spawn("test".to_owned(), None, || ()).unwrap();
+            let id = handle.thread().id();
+            let (tell, told) = channel();
+            let end = move |handle: JoinHandle<()>| tell.send(handle.thread().id()).unwrap();
+            let meeting = Mutex::new(Meeting::Neither);
+            let mut both = [Meeting::Made(handle), Meeting::Ended(end)];
+            if is_over {
+                both.reverse();
+            }
+            let [first, second] = both;
+            meet(&meeting, first);
+            assert!(told.try_recv().is_err(), "the other one has not come");
+            meet(&meeting, second);
+            assert_eq!(told.try_recv(), Ok(id));
         }
     }
 
