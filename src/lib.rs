@@ -191,8 +191,9 @@
 //! A child may make executors, queues and items of its own, and [`Executor::global`] is a new one there, if the parent
 //! was quiet at the fork: all queues flushed, nothing being queued or waited for. Otherwise a thread that is not there
 //! may hold one of the few locks that all executors of a process share (those on which threads wait, and the numbers of
-//! shards), or one of another library, and making an executor may wait for it for ever. Programs that are
-//! started by [`std::process::Command`] are not concerned.
+//! shards), or one of another library, and making an executor may wait for it for ever. If a thread of the parent is parked
+//! in `parking_lot` at the fork, waits in the child may hang. Programs that are started by [`std::process::Command`] are not
+//! concerned.
 //!
 //! An item that forks is, in the child, no item any more. A child that comes back from it ends there, without exit
 //! handlers, with status 0, or 101 after a panic; what is pending is the parent's.

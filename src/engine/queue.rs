@@ -113,7 +113,8 @@ pub(super) struct Making {
     pub(super) wishes: Wishes,
     /// Timers that fired while the queue was drained.
     pub(super) held: Vec<(TimerName, Timer)>,
-    /// Timers that came to nothing since the queue is being destroyed, and nobody was told of.
+    /// Timers that came to nothing because the queue or its executor ends, or because the queue could count no more items, and
+    /// that neither `destroy` nor the report of a shutdown has told of.
     pub(super) cancelled_timers: usize,
 }
 
