@@ -127,23 +127,23 @@ impl Queue {
     }
 
     /// A timer has fired. If the queue is drained, it is held until that ends. If the queue is no more, or can count no more
-    /// items (that is twice as many as where issuers are refused), the timer is given up. Otherwise it is the caller's, with
-    /// an admission.
-    pub(super) fn admit_fired(&self, gate: &Gate, timer: Timer, name: &TimerName) -> Option<(Timer, Pass)> {
+    /// items (that is twice as many as where issuers are refused), the timer is given up. Otherwise it is the caller's still,
+    /// with an admission.
+    pub(super) fn admit_fired(&self, gate: &Gate, due: &mut Option<Timer>, name: &TimerName) -> Option<Pass> {
         loop {
             match self.admit(gate) {
-                Ok(pass) => return Some((timer, pass)),
+                Ok(pass) => return Some(pass),
                 Err(QueueError::Draining) => {
                     let caller = self.caller();
                     let mut making = self.making.lock();
                     // Still? Who ends the queue or the executor gives up what is held, and comes only once.
                     if self.standing(making.wishes).answer(caller) == Answer::Draining {
-                        making.held.push((name.clone(), timer));
+                        making.held.extend(due.take().map(|timer| (name.clone(), timer)));
                         return None;
                     }
                 }
                 Err(_) => {
-                    self.cancel_timer(name, timer);
+                    due.take().into_iter().for_each(|timer| self.cancel_timer(name, timer));
                     return None;
                 }
             }

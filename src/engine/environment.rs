@@ -68,12 +68,13 @@ impl Watch {
 #[derive(Debug)]
 pub(crate) struct Lookout {
     vigil: Vigil,
-    groups: CpuGroups,
+    /// None: not read so far.
+    groups: Option<CpuGroups>,
 }
 
 impl Lookout {
     pub(crate) fn new() -> Self {
-        Self { vigil: Vigil::new(clock::now()), groups: CpuGroups::of_process() }
+        Self { vigil: Vigil::new(clock::now()), groups: None }
     }
 
     /// Another one, in the place of one that is lost. It looks soon, since it does not know whether the other one rested.
@@ -107,7 +108,7 @@ impl Lookout {
         }
         self.vigil.looked(now);
         let (before, allowed) = (core.environment.present().cpus, affinity::watched_cpus());
-        match before.seen(allowed, self.groups.quota()) {
+        match before.seen(allowed, self.groups.get_or_insert_with(CpuGroups::of_process).quota()) {
             Some(seen) => change(core, seen),
             None if core.denials.affinity_denied() => {}
             // A CPU that went and returned between two looks changed nothing but what threads are bound to.

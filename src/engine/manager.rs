@@ -31,14 +31,16 @@ use super::detector::Detector;
 use super::environment::Lookout;
 use super::pool::Pool;
 use super::threads::Place;
+use super::timers::Timer;
 use super::trace;
-use super::user_code::{Managing, call, report};
+use super::user_code::{self, Managing, report};
 use super::watchdog;
 use super::worker;
 
 pub(crate) use self::cleaner::Cleaner;
 pub(crate) use self::handle::{ManagerHandle, Request};
-use self::supervision::{Job, Point};
+use self::supervision::Job;
+pub(crate) use self::supervision::Point;
 
 /// So long a worker runs at a time while another thread waits for its CPU; by default that is up to 3 ms, the more, the more
 /// CPUs there are. The manager has it, and the threads that it makes inherit it.
@@ -48,14 +50,13 @@ pub(crate) const TIME_SLICE: Duration = Duration::from_micros(700);
 
 fn spawn(core: &Arc<Core>) -> io::Result<()> {
     let name = format!("{}/manager", core.settings.name_prefix);
-    let (cleaner, stack_size) = (cleaner::name(core), core.settings.stack_size);
-    let managed = Arc::clone(core);
+    let (last, managed) = (cleaner::Last::new(core), Arc::clone(core));
     Place::of_manager(core).spawn(core, name, move || {
-        let managing = ManagerThread::arrive(managed).live();
+        let managing = ManagerThread::new(managed).live();
         // Now the executor may be gone, and its hooks with it.
         let left = managing.left();
         drop(managing);
-        cleaner::finish(left, cleaner, stack_size);
+        last.clean(left);
     })
 }
 
@@ -78,14 +79,9 @@ struct ManagerThread {
 }
 
 impl ManagerThread {
-    /// The calling thread is the manager from now on.
-    fn arrive(core: Arc<Core>) -> Self {
+    /// The calling thread is a manager's from now on.
+    fn new(core: Arc<Core>) -> Self {
         let managing = Managing::begin();
-        core.manager.arrive();
-        // Best effort: what is denied here is denied to each worker as well, and told there.
-        drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
-        drop(thread::set_nice(core.settings.nice));
-        drop(thread::set_slice(TIME_SLICE));
         Self {
             core: Arc::downgrade(&core),
             handle: Arc::clone(&core.manager),
@@ -97,6 +93,17 @@ impl ManagerThread {
             put_off: Deadlines::new(),
             managing,
         }
+    }
+
+    /// The manager is there, and puts right what its thread has inherited.
+    fn arrive(&self) {
+        self.handle.arrive();
+        self.handle.strike(Point::Arrival);
+        let Some(core) = self.core.upgrade() else { return };
+        // Best effort: what is denied here is denied to each worker as well, and told there.
+        drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
+        drop(thread::set_nice(core.settings.nice));
+        drop(thread::set_slice(TIME_SLICE));
     }
 
     /// Does all that is to be done, and sleeps until there is more. False if the executor has ended.
@@ -120,7 +127,7 @@ impl ManagerThread {
             self.take_up(&core, Job::Duty(duty), now);
         }
         while let Some((name, timer)) = core.timers.take_due(&core, now) {
-            self.take_up(&core, Job::Timer(name, timer), now);
+            self.take_up(&core, Job::Timer(name, Some(timer)), now);
         }
         if core.cleaner.leave(self.managing.left()) {
             self.schedule.clean(now);
@@ -145,10 +152,10 @@ impl ManagerThread {
                 self.perform(core, duty, now);
             }
             Job::Timer(..) => {
-                self.in_hand = Some(job);
+                let job = self.in_hand.insert(job);
                 self.handle.strike(Point::Timer);
-                if let Some(Job::Timer(name, timer)) = self.in_hand.take() {
-                    timer.fire(&name);
+                if let Job::Timer(name, timer) = job {
+                    Timer::fire_from(timer, name);
                 }
             }
         }
@@ -214,8 +221,7 @@ impl ManagerThread {
     fn clean(&mut self, core: &Arc<Core>) {
         if let Err(error) = cleaner::make(core) {
             let now = clock::now();
-            self.schedule.creation_failed(None, now);
-            self.schedule.clean(now);
+            self.schedule.cleaner_failed(now);
             cannot_be_made("the cleaner", error);
         }
     }
@@ -268,6 +274,7 @@ impl ManagerThread {
         let Some(pool) = weak.upgrade().filter(|pool| pool.begin_making()) else {
             return self.needs_no_room(core, weak, now);
         };
+        self.handle.strike(Point::Making);
         if !self.schedule.is_next(|known| known.ptr_eq(weak)) {
             return self.wait_its_turn(core, &pool, now);
         }
@@ -286,10 +293,8 @@ impl ManagerThread {
     }
 }
 
-/// Tells it. The error may be a hook's, so its destructor is user code, too.
+/// Tells it.
 fn cannot_be_made(what: &str, error: io::Error) {
-    call(move || {
-        report!(warn, "{what} cannot be made: {error}; trying again in a second");
-        drop(error);
-    });
+    report!(warn, "{what} cannot be made: {error}; trying again in a second");
+    user_code::destroy_error(error);
 }

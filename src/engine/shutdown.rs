@@ -95,8 +95,7 @@ impl ExecutorInner {
 
     fn cancel_timers(&self, queues: &[Pin]) {
         for (name, timer) in self.core.timers.take_all(&self.core) {
-            let queue = std::sync::Arc::clone(&timer.queue);
-            queue.queue().cancel_timer(&name, timer);
+            timer.cancel(&name);
         }
         queues.iter().for_each(|queue| queue.cancel_held_timers());
     }

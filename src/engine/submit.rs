@@ -10,6 +10,7 @@ use crate::protocol::item::Queued;
 
 use super::entry::{Entry, Header};
 use super::flush::Pass;
+use super::manager::Point;
 use super::one_shot::{self, RawHandle};
 use super::placement::Place;
 use super::queue::{Queue, QueueHandle};
@@ -218,41 +219,38 @@ impl Queue {
     }
 
     /// A timer is due. Its item was accepted when it was armed: there is no bound for it now. `kept`: it has its place already.
-    pub(crate) fn fired(&self, timer: Timer, name: &TimerName, kept: Option<Kept<'_>>) {
-        let shard = self.shard(timer.slot);
-        let Some((timer, pass)) = self.admit_fired(shard.gate(), timer, name) else { return };
+    /// The timer stays where it is until its item is on its way, or is given up.
+    pub(crate) fn fired(&self, due: &mut Option<Timer>, name: &TimerName, kept: Option<Kept<'_>>) {
+        let Some(slot) = due.as_ref().map(|timer| timer.slot) else { return };
+        let shard = self.shard(slot);
+        let Some(pass) = self.admit_fired(shard.gate(), due, name) else { return };
         match kept {
             // From here on it goes with the item.
             Some(kept) => std::mem::forget(kept),
             None => self.comes_anyway(),
         }
-        let named = timer.bound.then_some(timer.slot);
-        match timer.what {
-            Later::Work(work) => match work.cell.fire(name, shard.target()) {
-                Some(Queued::Push) => {
-                    // Now the item counts the entry, which nobody can run yet. So this handle is not the last one to know
-                    // it: a worker is, and calls the user's destructor.
-                    let item = work.item();
-                    drop(work);
-                    enqueue(
-                        shard,
-                        Entry::new(item, shard, pass.ticket, timer.bound),
-                        named,
-                        pass.has_slot,
-                        Shard::put,
-                    );
-                }
-                // It is no longer meant, or an entry lies there already.
-                other => {
-                    let _answer = other.map(|queued| answer(queued, shard, &work));
-                    self.take_back(shard, pass);
-                    contain(|| drop(work));
-                }
-            },
-            Later::OneShot(item) => {
-                let entry = Entry::new(item.list(), shard, pass.ticket, timer.bound);
-                enqueue(shard, entry, named, pass.has_slot, Shard::put);
+        let entering = Entering { shard, pass: Some(pass) };
+        self.executor.core.manager.strike(Point::Admission);
+        let queued = due.as_ref().and_then(|timer| match &timer.what {
+            Later::Work(work) => work.cell.fire(name, shard.target()),
+            Later::OneShot(_) => Some(Queued::Push),
+        });
+        let Some(Timer { what, bound, queue: _in_place, .. }) = due.take() else { return };
+        let item = match what {
+            Later::OneShot(item) => item.list(),
+            // Now the item counts the entry, which nobody can run yet. So this handle is not the last one to know it: a
+            // worker is, and calls the user's destructor.
+            Later::Work(work) if queued == Some(Queued::Push) => work.item(),
+            // It is no longer meant, or an entry lies there already.
+            Later::Work(work) => {
+                let _answer = queued.map(|queued| answer(queued, shard, &work));
+                drop(entering);
+                return contain(|| drop(work));
             }
+        };
+        if let Some(pass) = entering.enters() {
+            let entry = Entry::new(item, shard, pass.ticket, bound);
+            enqueue(shard, entry, bound.then_some(slot), pass.has_slot, Shard::put);
         }
     }
 
@@ -263,6 +261,27 @@ impl Queue {
         let gate = shard.gate();
         if self.give_back(gate, pass) == Slot::Handed {
             route::submit(gate.next_active());
+        }
+    }
+}
+
+/// An item that was admitted, and counts among the pending ones: both are taken back if it does not come.
+#[must_use]
+struct Entering<'queue> {
+    shard: &'queue Shard,
+    pass: Option<Pass>,
+}
+
+impl Entering<'_> {
+    fn enters(mut self) -> Option<Pass> {
+        self.pass.take()
+    }
+}
+
+impl Drop for Entering<'_> {
+    fn drop(&mut self) {
+        if let Some(pass) = self.pass.take() {
+            self.shard.queue().take_back(self.shard, pass);
         }
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! 1. Its own code ends, and it *leaves*: it takes no place under `max_threads` any more.
 //! 2. Its thread-local destructors run. They are user code, and may wait for items of the same executor.
-//! 3. It puts its handle on the list of those that have *ended*, and counts as *gone*.
+//! 3. It puts its handle on the list of those that have *ended*, and counts as *gone*; if its handle is not there yet, the
+//!    thread that has made it does that.
 //!
 //! A shutdown waits until all threads are gone, and joins those on the list. The third step comes after all user code as
 //! long as the system runs destructors in the order that `sys::thread` relies on. The join does not rely on it: after a
@@ -52,7 +53,7 @@ pub(crate) struct ExecutorThreads {
 #[derive(Debug)]
 pub(crate) struct Place {
     threads: Arc<ExecutorThreads>,
-    /// A manager may outlive its executor.
+    /// A manager may outlive its executor. None of a cleaner.
     core: Weak<Core>,
     kind: Kind,
     /// The thread exists.
@@ -127,10 +128,10 @@ impl Place {
         Self::new(core, Kind::Manager)
     }
 
-    /// Counts a cleaner that is about to be made.
-    pub(crate) fn of_cleaner(core: &Arc<Core>) -> Self {
-        core.threads.cell.other_comes();
-        Self::new(core, Kind::Cleaner)
+    /// Counts a cleaner that is about to be made, by a thread that has not ended. The executor may be gone.
+    pub(super) fn of_cleaner(threads: &Arc<ExecutorThreads>) -> Self {
+        threads.cell.other_comes();
+        Self { threads: Arc::clone(threads), core: Weak::new(), kind: Kind::Cleaner, is_made: false }
     }
 
     fn new(core: &Arc<Core>, kind: Kind) -> Self {
@@ -143,14 +144,24 @@ impl Place {
     ///
     /// If it cannot be made. It is not counted then.
     pub(crate) fn spawn(
-        mut self,
+        self,
         core: &Core,
         name: String,
         body: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
         core.settings.hooks.may_spawn(&name)?;
+        self.start(name, core.settings.stack_size, body)
+    }
+
+    /// The same without asking. `stack_size`: of a thread that runs user code.
+    pub(super) fn start(
+        mut self,
+        name: String,
+        stack_size: Option<usize>,
+        body: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
         let runs_user_code = self.kind != Kind::Manager;
-        let stack_size = if runs_user_code { core.settings.stack_size } else { None };
+        let stack_size = stack_size.filter(|_| runs_user_code);
         let threads = Arc::clone(&self.threads);
         let end = {
             let threads = Arc::clone(&threads);

@@ -138,10 +138,23 @@ impl Timer {
         self.fire_into(name, None);
     }
 
+    /// The same. The timer is taken when its item is on its way, or is given up: a panic before that leaves it there.
+    pub(crate) fn fire_from(due: &mut Option<Self>, name: &TimerName) {
+        if let Some(queue) = due.as_ref().map(|timer| Arc::clone(&timer.queue)) {
+            queue.queue().fired(due, name, None);
+        }
+    }
+
     /// The same. `kept`: a place in its queue for the item.
     pub(super) fn fire_into(self, name: &TimerName, kept: Option<Kept<'_>>) {
         let queue = Arc::clone(&self.queue);
-        queue.queue().fired(self, name, kept);
+        queue.queue().fired(&mut Some(self), name, kept);
+    }
+
+    /// The timer was taken off the map and comes to nothing, since its executor ends. Its queue counts that.
+    pub(crate) fn cancel(self, name: &TimerName) {
+        let queue = Arc::clone(&self.queue);
+        queue.queue().cancel_timer(name, self);
     }
 
     /// The timer was taken off the map and comes to nothing: its item is taken back. False if it was no longer meant.

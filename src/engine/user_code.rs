@@ -12,6 +12,7 @@
 
 use std::any::Any;
 use std::cell::Cell;
+use std::io;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -28,7 +29,7 @@ thread_local! {
 /// Runs a destructor of a user.
 #[inline]
 pub(crate) fn contain(code: impl FnOnce()) {
-    let _returned = caught(code);
+    let _returned = catch_unwind(AssertUnwindSafe(code)).map_err(discard);
 }
 
 /// Calls a logger, a hook or a subscriber. `None`: it panicked.
@@ -36,8 +37,10 @@ pub(crate) fn contain(code: impl FnOnce()) {
 /// On the manager's thread the call is not the manager's own code. What user code destroys there by itself is destroyed
 /// there.
 pub(crate) fn call<R>(code: impl FnOnce() -> R) -> Option<R> {
-    let _outside = Managing::set(false);
-    caught(code)
+    let outside = Managing::set(false);
+    let outcome = catch_unwind(AssertUnwindSafe(code));
+    drop(outside);
+    outcome.map_err(discard).ok()
 }
 
 /// Logs one line.
@@ -48,14 +51,13 @@ macro_rules! report {
 }
 pub(crate) use report;
 
-#[inline]
-fn caught<R>(code: impl FnOnce() -> R) -> Option<R> {
-    catch_unwind(AssertUnwindSafe(code)).map_err(discard).ok()
-}
-
-/// Drops what a thread panicked with.
+/// [Destroys](destroy) what a thread panicked with.
 #[cold]
 pub(crate) fn discard(payload: Box<dyn Any + Send>) {
+    destroy(|| discard_here(payload));
+}
+
+fn discard_here(payload: Box<dyn Any + Send>) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         // Another one that panics when it is dropped. It could go on like this for ever.
         std::mem::forget(payload);
@@ -66,6 +68,13 @@ pub(crate) fn discard(payload: Box<dyn Any + Send>) {
 #[inline]
 pub(crate) fn destroy(act: impl FnOnce() + Send + 'static) {
     if MANAGES.get() { leave(Box::new(act)) } else { act() }
+}
+
+/// [Destroys](destroy) an error. A hook may have made it; one of the system owns nothing.
+pub(crate) fn destroy_error(error: io::Error) {
+    if error.get_ref().is_some() {
+        destroy(|| contain(|| drop(error)));
+    }
 }
 
 #[cold]

@@ -61,11 +61,6 @@ impl<T> Deadlines<T> {
         wanted.into_iter().filter_map(|deadline| Some((deadline, self.cancel(deadline)?))).collect()
     }
 
-    /// All that was set, in order.
-    pub(crate) fn into_all(self) -> impl Iterator<Item = T> {
-        self.queue.into_values()
-    }
-
     /// Is this the first deadline of all?
     pub(crate) fn is_first(&self, deadline: Deadline) -> bool {
         self.queue.first_key_value().is_some_and(|(first, _)| *first == deadline)

@@ -124,9 +124,20 @@ impl<P: Clone> Manager<P> {
     pub(crate) fn creation_failed(&mut self, still_wanted_by: Option<P>, now: Time) {
         self.creations_from = now + CREATION_COOLDOWN;
         if let Some(pool) = still_wanted_by {
-            let after_the_others = self.creations_from + Duration::from_nanos(1);
-            self.create_later(pool, after_the_others, now);
+            self.create_later(pool, self.after_the_others(), now);
         }
+    }
+
+    /// The thread that destroys what the manager has left could not be made. It is tried again after those that have waited
+    /// meanwhile.
+    pub(crate) fn cleaner_failed(&mut self, now: Time) {
+        self.creation_failed(None, now);
+        self.duties.set(self.after_the_others(), Duty::Clean);
+    }
+
+    /// When threads are tried again, after those that wait for that.
+    fn after_the_others(&self) -> Time {
+        self.creations_from + Duration::from_nanos(1)
     }
 
     /// There is no thread for this pool, and its work waits for one. It is tried when a thread leaves, and
@@ -372,6 +383,27 @@ mod tests {
         manager.clean(at(1000));
         assert_eq!(manager.next_wake(), Some(at(1001)));
         assert_eq!(manager.take_due(at(1001)), Some(Duty::Clean));
+    }
+
+    /// spec: P1.2: a cleaner that fails each time keeps no pool back, nor a pool the cleaner.
+    #[test]
+    fn a_cleaner_and_a_pool_that_fail_are_tried_by_turns() {
+        let mut manager = Manager::new(Rules::default());
+        manager.clean(at(0));
+        manager.create('a', at(0));
+        let mut tried = Vec::new();
+        for now in (0..6).map(|n| at(1001 * n)) {
+            while let Some(duty) = manager.take_due(now) {
+                match duty {
+                    Duty::Clean => manager.cleaner_failed(now),
+                    Duty::Create(pool) => manager.creation_failed(Some(pool), now),
+                    _ => continue,
+                }
+                tried.push(std::mem::discriminant(&duty));
+            }
+        }
+        assert_eq!(tried.len(), 6, "one in a second");
+        assert!(tried.windows(2).all(|two| two[0] != two[1]), "{tried:?}");
     }
 
     /// spec: P1.5 (the manager is supervised): what is put off replaces what was already set for the next time.

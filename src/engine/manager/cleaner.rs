@@ -5,17 +5,19 @@
 //! too late, an entry of a pool that runs nothing any more, the hooks of an executor that nothing else knows.
 //!
 //! The thread is made when something was left, one at a time, and ends when nothing is left. If it cannot be made, that is
-//! tried again as for every thread. It counts as a thread of the executor, so a shutdown waits for it.
+//! tried again as for every thread. It counts as a thread of the executor, so a shutdown waits for it. The hook
+//! `before_spawn` is not asked: what that refuses a thread with is left, too, so one that refuses every thread would leave
+//! more and more.
 
 use std::io;
 use std::sync::Arc;
 
 use crate::sys::sync::Mutex;
-use crate::sys::thread;
 
 use super::super::core::Core;
-use super::super::threads::Place;
-use super::super::user_code::{Leftover, contain, destroy};
+use super::super::threads::{ExecutorThreads, Place};
+use super::super::user_code::{Leftover, contain, destroy, report};
+use super::Point;
 
 /// What an executor's manager has left.
 #[derive(Default)]
@@ -54,10 +56,6 @@ impl Cleaner {
         begins
     }
 
-    fn could_not_be_made(&self) {
-        self.0.lock().is_there = false;
-    }
-
     /// Destroys what was left, and what is left meanwhile.
     pub(super) fn clean(&self) {
         loop {
@@ -85,25 +83,64 @@ pub(super) fn make(core: &Arc<Core>) -> io::Result<()> {
     if !core.cleaner.begin() {
         return Ok(());
     }
-    let cleaned = Arc::clone(core);
-    let made = Place::of_cleaner(core).spawn(core, name(core), move || cleaned.cleaner.clean());
-    made.inspect_err(|_| core.cleaner.could_not_be_made())
+    let begun = Begun(Some(Arc::clone(core)));
+    core.manager.strike(Point::Cleaner);
+    if core.manager.meets(Point::NoCleaner) {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    Place::of_cleaner(&core.threads).start(name(core), core.settings.stack_size, move || begun.clean())
 }
 
-/// The manager has ended, and its executor is gone: what it has left nevertheless is destroyed by a thread of its own or, if
-/// none can be made, here. No other thread depends on this one any more.
-pub(super) fn finish(left: Vec<Leftover>, name: String, stack_size: Option<usize>) {
-    let cleaner = Arc::new(Cleaner::default());
-    if cleaner.leave(left) {
+/// The thread, from before it is made. If it does not come to cleaning, another one is to be made.
+struct Begun(Option<Arc<Core>>);
+
+impl Begun {
+    fn clean(mut self) {
+        if let Some(core) = self.0.take() {
+            core.cleaner.clean();
+        }
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if let Some(core) = self.0.take() {
+            core.cleaner.0.lock().is_there = false;
+        }
+    }
+}
+
+/// What a manager keeps for its end, when its executor may be gone: how the last cleaner is made.
+pub(super) struct Last {
+    threads: Arc<ExecutorThreads>,
+    name: String,
+    stack_size: Option<usize>,
+}
+
+impl Last {
+    pub(super) fn new(core: &Core) -> Self {
+        let (threads, stack_size) = (Arc::clone(&core.threads), core.settings.stack_size);
+        Self { threads, name: name(core), stack_size }
+    }
+
+    /// The manager has ended: what it has left nevertheless is destroyed by a thread of its own or, if none can be made, here.
+    /// No other thread depends on this one any more.
+    pub(super) fn clean(self, left: Vec<Leftover>) {
+        let cleaner = Arc::new(Cleaner::default());
+        if !cleaner.leave(left) {
+            return;
+        }
         let elsewhere = Arc::clone(&cleaner);
-        if thread::spawn(name, stack_size, move || elsewhere.clean()).is_err() {
+        let place = Place::of_cleaner(&self.threads);
+        if let Err(error) = place.start(self.name, self.stack_size, move || elsewhere.clean()) {
+            report!(warn, "the cleaner cannot be made: {error}; the manager's thread does its work");
             cleaner.clean();
         }
     }
 }
 
 /// That of its thread.
-pub(super) fn name(core: &Core) -> String {
+fn name(core: &Core) -> String {
     format!("{}/cleaner", core.settings.name_prefix)
 }
 

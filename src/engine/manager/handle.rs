@@ -14,7 +14,7 @@ use super::super::bell::Bell;
 use super::super::core::Core;
 use super::super::pool::Pool;
 use super::super::rescuer::Order;
-use super::super::user_code::{call, report};
+use super::super::user_code::{destroy_error, report};
 use super::supervision::Point;
 use super::{missing, spawn};
 
@@ -127,11 +127,8 @@ impl ManagerHandle {
                     true
                 }
                 Err(error) => {
-                    // The error may be a hook's, so its destructor is user code, too.
-                    call(move || {
-                        report!(error, "the manager's thread cannot be made: {error}; work waits");
-                        drop(error);
-                    });
+                    report!(error, "the manager's thread cannot be made: {error}; work waits");
+                    destroy_error(error);
                     false
                 }
             },
@@ -196,29 +193,40 @@ impl ManagerHandle {
 
     /// Has the manager panic when it comes there, once.
     #[cfg(test)]
-    pub(super) fn plant(&self, fault: Point) {
+    pub(crate) fn plant(&self, fault: Point) {
         self.faults.lock().push(fault);
     }
 
     #[cfg(test)]
-    pub(super) fn has_faults(&self) -> bool {
-        !self.faults.lock().is_empty()
+    pub(crate) fn has_faults(&self) -> bool {
+        self.faults() > 0
     }
 
-    /// By the manager, which has come there. Panics if a test has planted that.
+    #[cfg(test)]
+    pub(crate) fn faults(&self) -> usize {
+        self.faults.lock().len()
+    }
+
+    /// By a thread that has come there. Panics if a test has planted that.
     #[inline]
-    pub(super) fn strike(&self, point: Point) {
+    pub(crate) fn strike(&self, point: Point) {
+        assert!(!self.meets(point), "a fault that was planted: {point:?}");
+    }
+
+    /// Has a test planted that?
+    #[inline]
+    pub(super) fn meets(&self, point: Point) -> bool {
         #[cfg(test)]
         {
             let mut faults = self.faults.lock();
-            if let Some(at) = faults.iter().position(|fault| *fault == point) {
-                faults.remove(at);
-                drop(faults);
-                panic!("a fault that was planted: {point:?}");
-            }
+            let at = faults.iter().position(|fault| *fault == point);
+            at.inspect(|at| _ = faults.remove(*at)).is_some()
         }
         #[cfg(not(test))]
-        let _not_in_a_test = point;
+        {
+            let _not_in_a_test = point;
+            false
+        }
     }
 
     /// By the manager: takes the requests, and whether it is to end.

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
-use crate::{Detection, Executor, ExecutorBuilder, TopologySource, Work, WorkQueue};
+use crate::{Detection, Executor, ExecutorBuilder, JoinHandle, TopologySource, Work, WorkQueue};
 
 use super::*;
 
@@ -29,17 +29,25 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
+/// It runs soon.
+fn has_run(item: JoinHandle<()>) -> bool {
+    matches!(item.join_timeout(SOON), Ok(Ok(())))
+}
+
 /// The manager panics there once, at the next occasion; then `what` happens all the same.
 #[track_caller]
 fn survives(executor: &Executor, point: Point, what: impl FnOnce()) {
-    executor.inner.core.manager.plant(point);
+    let manager = &executor.inner.core.manager;
+    let others = manager.faults();
+    manager.plant(point);
     // Where there is nothing else to do, it comes to a round.
-    executor.inner.core.manager.bell.ring();
+    manager.bell.ring();
     what();
-    until("the fault", || !executor.inner.core.manager.has_faults());
+    until("the fault", || manager.faults() <= others);
 }
 
 /// Waits for a timer when it is destroyed, and tells on which thread that was, and whether the timer has fired.
+#[derive(Debug)]
 struct Tells {
     queue: WorkQueue,
     tell: Sender<(String, bool)>,
@@ -48,7 +56,7 @@ struct Tells {
 impl Drop for Tells {
     fn drop(&mut self) {
         let item = self.queue.spawn_after(Duration::from_millis(1), || ()).unwrap();
-        let fired = item.join_timeout(SOON).is_ok();
+        let fired = has_run(item);
         let thread = std::thread::current().name().unwrap_or_default().to_owned();
         self.tell.send((thread, fired)).unwrap();
     }
@@ -111,18 +119,83 @@ fn a_timer_that_outlives_its_queue_is_destroyed_elsewhere() {
     assert!(matches!(timer.unwrap().join(), Err(crate::JoinError::Cancelled)));
 }
 
+/// spec: W9.6 (the manager destroys nothing that belongs to a user), P1.5: the manager panics while it makes the cleaner.
+#[test]
+fn a_cleaner_whose_making_panics_is_made_later() {
+    let executor = executor();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let (tells, told) = Tells::new(&queue);
+    let work = Work::new(move || keep(&tells));
+    survives(&executor, Point::Timer, || {
+        assert!(queue.queue_delayed(&work, Duration::from_millis(1)).unwrap());
+    });
+    assert!(work.cancel());
+    survives(&executor, Point::Cleaner, || drop(work));
+    is_told_by_the_cleaner(&told);
+}
+
+/// An error that owns something.
+#[derive(Debug)]
+struct Because<T>(T);
+
+impl<T> std::fmt::Display for Because<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("not now")
+    }
+}
+
+impl<T: std::fmt::Debug> std::error::Error for Because<T> {}
+
+/// spec: W9.6 (the manager destroys nothing that belongs to a user): why a hook refuses a thread, and what it panics with.
+#[test]
+fn the_error_of_a_hook_is_destroyed_elsewhere() {
+    for panics in [false, true] {
+        let refuse = Arc::new(Mutex::new(None::<Tells>));
+        let because = Arc::clone(&refuse);
+        let hook = move |name: &str| {
+            let because = if name.contains("/u") { because.lock().take() } else { None };
+            match because {
+                Some(because) if panics => std::panic::panic_any(because),
+                Some(because) => Err(io::Error::other(Because(because))),
+                None => Ok(()),
+            }
+        };
+        let executor = builder().before_spawn(hook).build().unwrap();
+        let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+        // A worker for what the destructor waits for.
+        queue.spawn(|| ()).unwrap().join().unwrap();
+        let (tells, told) = Tells::new(&queue);
+        *refuse.lock() = Some(tells);
+        let refused = WorkQueue::unbound("u").build_on(&executor).unwrap().spawn(|| ()).unwrap();
+        is_told_by_the_cleaner(&told);
+        assert!(has_run(refused));
+    }
+}
+
+/// spec: E5.1 (stops the threads): the cleaner that a manager leaves behind is one of its executor's threads.
+#[test]
+fn the_last_cleaner_is_counted() {
+    let executor = executor();
+    let core = &executor.inner.core;
+    let alive = core.threads.load().alive();
+    let (open, door) = channel::<()>();
+    let (begin, begun) = channel();
+    let waits = move || {
+        begin.send(std::thread::current().name().map(str::to_owned)).unwrap();
+        door.recv_timeout(SOON).unwrap();
+    };
+    cleaner::Last::new(core).clean(vec![Box::new(waits)]);
+    assert_eq!(begun.recv_timeout(SOON).unwrap().as_deref(), Some("cmwq/cleaner"));
+    assert_eq!(core.threads.load().alive(), alive + 1);
+    open.send(()).unwrap();
+    until("it is gone", || core.threads.load().alive() == alive);
+}
+
 /// spec: W9.6 (the manager destroys nothing that belongs to a user), P1: the cleaner's thread cannot be made at first.
 #[test]
 fn a_cleaner_that_cannot_be_made_is_made_later() {
-    let refused = Arc::new(AtomicUsize::new(0));
-    let refusals = Arc::clone(&refused);
-    let hook = move |name: &str| {
-        if name.ends_with("/cleaner") && refusals.fetch_add(1, Ordering::SeqCst) == 0 {
-            return Err(io::Error::other("not now"));
-        }
-        Ok(())
-    };
-    let executor = builder().before_spawn(hook).build().unwrap();
+    let executor = executor();
+    executor.inner.core.manager.plant(Point::NoCleaner);
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let (tells, told) = Tells::new(&queue);
     let work = Work::new(move || keep(&tells));
@@ -132,7 +205,7 @@ fn a_cleaner_that_cannot_be_made_is_made_later() {
     work.cancel();
     drop(work);
     is_told_by_the_cleaner(&told);
-    assert_eq!(refused.load(Ordering::SeqCst), 2);
+    assert!(!executor.inner.core.manager.has_faults(), "the cleaner was made at once");
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
@@ -140,16 +213,10 @@ fn a_cleaner_that_cannot_be_made_is_made_later() {
 /// Which thread destroys the value then depends on which of them knows the executor last; its panic ends none.
 #[test]
 fn what_was_left_when_the_executor_ends_is_destroyed_all_the_same() {
-    let refused = Arc::new(AtomicUsize::new(0));
-    let refusals = Arc::clone(&refused);
-    let refuse = move |name: &str| {
-        if name.ends_with("/cleaner") {
-            refusals.fetch_add(1, Ordering::SeqCst);
-            return Err(io::Error::other("never"));
-        }
-        Ok(())
-    };
-    let executor = builder().before_spawn(refuse).build().unwrap();
+    let executor = executor();
+    let manager = Arc::clone(&executor.inner.core.manager);
+    // One for each second.
+    (0..1000).for_each(|_| manager.plant(Point::NoCleaner));
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let (tell, told) = channel();
     let tells = TellsThread { tell, panics: true };
@@ -159,7 +226,7 @@ fn what_was_left_when_the_executor_ends_is_destroyed_all_the_same() {
     });
     work.cancel();
     drop(work);
-    until("the cleaner was refused", || refused.load(Ordering::SeqCst) > 0);
+    until("the cleaner was refused", || manager.faults() < 1000);
     drop(queue);
     drop(executor);
     told.recv_timeout(SOON).unwrap();
@@ -261,7 +328,8 @@ fn hooks_are_destroyed_elsewhere() {
 /// spec: P1.5 (the manager is supervised): requests, duties and timers outlive a panic.
 #[test]
 fn a_manager_that_panics_goes_on_and_loses_nothing() {
-    let each = [Point::Request, Point::Duty, Point::Timer, Point::Round].map(|point| {
+    use Point::{Admission, Duty, Making, Request, Round, Timer};
+    let each = [Request, Duty, Making, Timer, Admission, Round].map(|point| {
         move || {
             let executor = executor();
             let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
@@ -276,8 +344,8 @@ fn a_manager_that_panics_goes_on_and_loses_nothing() {
                 let item = queue.spawn(|| ()).unwrap();
                 // The manager makes its thread.
                 drop(WorkQueue::per_cpu("r").rescuer().build_on(&executor).unwrap());
-                assert!(item.join_timeout(SOON).is_ok(), "{point:?}: {}", executor.dump());
-                assert!(one_shot.join_timeout(SOON).is_ok(), "{point:?}: {}", executor.dump());
+                assert!(has_run(item), "{point:?}: {}", executor.dump());
+                assert!(has_run(one_shot), "{point:?}: {}", executor.dump());
             });
             until("the delayed item runs", || ran.load(Ordering::SeqCst) > 0);
             assert_eq!(ran.load(Ordering::SeqCst), 1);
@@ -285,6 +353,22 @@ fn a_manager_that_panics_goes_on_and_loses_nothing() {
         }
     });
     std::thread::scope(|scope| each.map(|test| scope.spawn(test)).map(|thread| thread.join().unwrap()));
+}
+
+/// spec: P1.5 (the manager is supervised): the item's place and its slot are given back, and taken when the timer fires again.
+#[test]
+fn a_timer_fires_though_its_item_was_admitted_before_the_panic() {
+    let executor = executor();
+    let queue = WorkQueue::ordered("q").max_pending(1).build_on(&executor).unwrap();
+    let (run, ran) = channel();
+    let work = Work::new(move || run.send(()).unwrap());
+    survives(&executor, Point::Admission, || {
+        assert!(queue.queue_delayed(&work, Duration::from_millis(1)).unwrap());
+    });
+    ran.recv_timeout(SOON).unwrap();
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    assert!(executor.shutdown(SOON).unwrap().is_complete());
+    assert!(ran.try_recv().is_err(), "it has run twice");
 }
 
 /// spec: P1.5 (the manager is supervised): it panics while it watches a pool whose item blocks.
@@ -308,7 +392,8 @@ fn a_pool_is_watched_though_looks_fail() {
     assert!(blocks.join_timeout(SOON).is_ok());
 }
 
-/// spec: P1.5 (the manager is supervised), E5: a timer that is put off when its executor is shut down comes to nothing.
+/// spec: P1.5 (the manager is supervised), E5: a timer that is put off when its executor is shut down comes to nothing, and
+/// the end of the manager is supervised, too.
 #[test]
 fn a_shutdown_accounts_for_a_timer_that_is_put_off() {
     let executor = executor();
@@ -317,7 +402,9 @@ fn a_shutdown_accounts_for_a_timer_that_is_put_off() {
     survives(&executor, Point::Timer, || {
         timer = Some(queue.spawn_after(Duration::from_millis(1), || ()).unwrap());
     });
+    executor.inner.core.manager.plant(Point::End);
     let report = executor.shutdown(SOON).unwrap();
+    assert!(!executor.inner.core.manager.has_faults());
     assert!(report.is_complete(), "{report}");
     assert_eq!(report.queues.iter().map(|queue| queue.timers).sum::<usize>(), 1, "{report}");
     assert!(matches!(timer.unwrap().join(), Err(crate::JoinError::Cancelled)));

@@ -3,6 +3,7 @@
 use std::sync::mpsc;
 
 use crate::WorkQueue;
+use crate::engine::manager::Point;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 
 use super::*;
@@ -42,6 +43,23 @@ fn work_brings_a_missing_manager_about() {
     assert!(late.is_finished(), "no push has made the manager: {}", executor.dump());
     assert_eq!(late.join().unwrap(), "late");
     assert_eq!(early.join().unwrap(), "early");
+}
+
+/// spec: P1.5 (the manager is supervised): its own code panics when its thread has begun.
+#[test]
+fn a_manager_that_panics_as_it_arrives_goes_on() {
+    let attempts = AtomicUsize::new(0);
+    let first_fails = move |name: &str| match attempts.fetch_add(1, Ordering::Relaxed) {
+        0 => Err(io::Error::other(format!("{name}: not now"))),
+        _ => Ok(()),
+    };
+    let (executor, manager) = ExecutorBuilder::new().before_spawn(first_fails).assemble().unwrap();
+    assert!(manager.is_err());
+    executor.inner.core.manager.plant(Point::Arrival);
+    let item = WorkQueue::per_cpu("q").build_on(&executor).unwrap().spawn(|| ()).unwrap();
+    // A thread that waits brings the manager about.
+    assert!(matches!(item.join_timeout(Duration::from_secs(20)), Ok(Ok(()))), "{}", executor.dump());
+    assert!(!executor.inner.core.manager.has_faults());
 }
 
 /// spec: E2.9: nobody gave an empty set, so the error does not say so.
