@@ -13,6 +13,7 @@ use crate::policy::item::ShardId;
 use crate::policy::standing::{Stage, Standing, Wishes};
 use crate::protocol::drain::ChainedCount;
 use crate::protocol::flush::FlushCell;
+use crate::protocol::given_up::GivenUpCount;
 use crate::protocol::holds::HoldCount;
 use crate::sys::sync::{AtomicBool, AtomicPtr, AtomicUsize, Mutex, Ordering};
 
@@ -84,7 +85,7 @@ pub(crate) struct Queue {
     /// Items that were accepted and not begun; counted only under `max_pending`.
     pending: AtomicUsize,
     /// Items that were given up when the executor was shut down.
-    pub(super) dropped: AtomicUsize,
+    pub(super) given_up: GivenUpCount,
     /// Are its items timed? Changed while `making` is locked.
     pub(super) times_items: AtomicBool,
     /// Who keeps it in place: the handles together, pins, and, when the last handle goes, gates that have not finished.
@@ -179,7 +180,7 @@ impl QueueHandle {
             making: Mutex::new(Making::new(wishes, kind, attrs)),
             shared_gate,
             pending: AtomicUsize::new(0),
-            dropped: AtomicUsize::new(0),
+            given_up: GivenUpCount::new(),
             times_items: AtomicBool::new(times_items),
             holds: HoldCount::new(),
             number: 0,

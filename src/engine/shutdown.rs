@@ -6,7 +6,6 @@
 //! between its admission and its push, is given up by whoever brings it.
 
 use crate::policy::standing::Stage;
-use crate::sys::sync::{Ordering, fence};
 use crate::sys::wait::Until;
 
 use super::drain::wait_until_empty;
@@ -120,14 +119,11 @@ impl ExecutorInner {
 
 impl Queue {
     fn remains(&self) -> QueueRemains {
-        // In this order: an item that is given up at this moment counts as dropped before it leaves its gate, so it may
-        // be told of twice, and is told of once at least.
-        let running = self.len();
-        fence(Ordering::Acquire);
+        let left = self.given_up.beside(self.gates().map(|gate| &*gate.cell));
         QueueRemains {
             name: self.name().to_owned(),
-            dropped: self.dropped.load(Ordering::Relaxed),
-            running,
+            dropped: left.given_up as usize,
+            running: left.in_flight as usize,
             timers: std::mem::take(&mut self.making.lock().cancelled_timers),
         }
     }
@@ -156,7 +152,7 @@ fn give_up_here(entry: Entry) {
         let queue = entry.shard().queue();
         queue.left_pending();
         if would_have_run {
-            queue.dropped.fetch_add(1, Ordering::Release);
+            queue.given_up.raise();
         } else {
             entry.shard().events.cancelled.raise();
         }

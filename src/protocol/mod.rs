@@ -10,6 +10,7 @@ pub(crate) mod drain;
 pub(crate) mod exchange;
 pub(crate) mod flush;
 pub(crate) mod gate;
+pub(crate) mod given_up;
 pub(crate) mod holds;
 pub(crate) mod item;
 pub(crate) mod one_shot;

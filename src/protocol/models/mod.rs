@@ -23,6 +23,7 @@ mod drain;
 mod exchange;
 mod flush;
 mod gate;
+mod given_up;
 mod holds;
 mod item;
 mod limit;
