@@ -26,7 +26,7 @@ thread_local! {
     static LEFT: Cell<Vec<Leftover>> = const { Cell::new(Vec::new()) };
 }
 
-/// Runs a destructor of a user.
+/// Runs a destructor of a user, or something else whose panic keeps the caller from nothing.
 #[inline]
 pub(crate) fn contain(code: impl FnOnce()) {
     let _returned = catch_unwind(AssertUnwindSafe(code)).map_err(discard);

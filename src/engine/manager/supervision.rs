@@ -18,7 +18,7 @@ use super::super::detector::Detector;
 use super::super::environment::Lookout;
 use super::super::pool::Pool;
 use super::super::timers::{Timer, TimerName};
-use super::super::user_code::{Managing, call, discard, report};
+use super::super::user_code::{Managing, call, contain, discard, report};
 use super::{ManagerThread, Request, cleaner};
 
 /// So long the manager rests after a panic, unless it is rung for: one that comes again and again does not take a CPU.
@@ -90,11 +90,13 @@ impl ManagerThread {
         self.lookout = Lookout::again(clock::now());
         let Some(core) = self.core.upgrade() else { return };
         self.detector = Detector::new(&core.settings);
-        // It may have changed something that it has not looked at.
+        // It may have changed something that it has not looked at. A pool at which it panics again keeps it from nothing else.
         let present = core.environment.present();
         for pool in core.pools() {
-            pool.adapt(&present);
-            pool.look();
+            contain(|| {
+                pool.adapt(&present);
+                pool.look();
+            });
         }
     }
 

@@ -92,6 +92,8 @@ fn a_batch_is_pushed_before_its_pool_decides() {
 #[test]
 fn a_pool_that_gets_a_thread_has_not_starved_for_long() {
     let executor = executor("core:1 pu:1");
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    queue.spawn(|| ()).unwrap().join().unwrap();
     let pools = executor.inner.core.pools();
     let (pool, begun, refused) = (&pools[0], 7, clock::now());
     let is_stuck = |at| pool.state.lock().famine.refused(begun, at);
