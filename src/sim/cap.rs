@@ -1,4 +1,6 @@
 //! As many threads as may be: pools that wait for one, and workers that give way between items.
+//!
+//! Red under: `room-for-who-comes`.
 
 #![forbid(unsafe_code)]
 
