@@ -34,6 +34,8 @@ mod route;
 mod running;
 mod scope;
 mod shut;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod stacks;
 mod subject;
 mod tally;
 mod threads;

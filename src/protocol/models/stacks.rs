@@ -1,0 +1,107 @@
+//! Stacks of loom's threads, used again.
+//!
+//! loom makes its threads anew for each execution. A stack takes three system calls and some page faults, which is more
+//! than half of the time of a short execution; and two models that run at once wait for each other in them. So this file
+//! defines the three functions, and the linker prefers them to the C library's. A thread that unmaps a stack keeps it, and
+//! gets it back when it maps one of that size again. All other calls go to the system.
+//!
+//! A thread keeps at most [`KEPT`] stacks, and leaves them mapped when it ends.
+#![allow(unsafe_code, reason = "these functions stand for those of the C library")]
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_long, c_void};
+use std::ptr;
+
+use libc::{MAP_STACK, SYS_mmap, SYS_mprotect, SYS_munmap, off_t, syscall};
+
+/// loom has fewer threads in a model.
+const KEPT: usize = 8;
+
+/// A mapping that this thread has made, and keeps.
+#[derive(Clone, Copy)]
+struct Stack {
+    begin: *mut c_void,
+    len: usize,
+    is_free: bool,
+    /// Its first page is one that nothing may touch.
+    is_guarded: bool,
+}
+
+thread_local! {
+    static STACKS: [Cell<Option<Stack>>; KEPT] = const { [const { Cell::new(None) }; KEPT] };
+}
+
+/// Changes the first of this thread's places for which `change` returns something. Returns what is there then.
+fn change(change: impl Fn(Option<Stack>) -> Option<Stack>) -> Option<Stack> {
+    STACKS.with(|stacks| {
+        stacks.iter().find_map(|place| {
+            let changed = change(place.get())?;
+            place.set(Some(changed));
+            Some(changed)
+        })
+    })
+}
+
+/// # Safety
+///
+/// As for the system's.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mmap(
+    at: *mut c_void,
+    len: usize,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    let is_stack = at.is_null() && flags & MAP_STACK != 0;
+    let again = |stack: Option<Stack>| {
+        stack.filter(|stack| stack.is_free && stack.len == len).map(|stack| Stack { is_free: false, ..stack })
+    };
+    if let Some(stack) = is_stack.then(|| change(again)).flatten() {
+        return stack.begin;
+    }
+    // SAFETY: the caller's call.
+    let begin = unsafe { syscall(SYS_mmap, at, len, protection, flags, file, offset) } as *mut c_void;
+    if is_stack && begin != libc::MAP_FAILED {
+        let stack = Stack { begin, len, is_free: false, is_guarded: false };
+        change(|place| place.is_none().then_some(stack));
+    }
+    begin
+}
+
+/// # Safety
+///
+/// As for the system's.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mprotect(begin: *mut c_void, len: usize, protection: c_int) -> c_int {
+    let is_guard = protection == libc::PROT_NONE;
+    let of = |stack: Option<Stack>| stack.filter(|stack| is_guard && ptr::eq(stack.begin, begin));
+    if change(|stack| of(stack).filter(|stack| stack.is_guarded)).is_some() {
+        return 0;
+    }
+    // SAFETY: the caller's call.
+    let result = unsafe { syscall(SYS_mprotect, begin, len, protection) };
+    if result == 0 {
+        change(|stack| of(stack).map(|stack| Stack { is_guarded: true, ..stack }));
+    }
+    result as c_int
+}
+
+/// # Safety
+///
+/// As for the system's.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn munmap(begin: *mut c_void, len: usize) -> c_int {
+    let free = |stack: Option<Stack>| {
+        stack
+            .filter(|stack| ptr::eq(stack.begin, begin) && stack.len == len)
+            .map(|stack| Stack { is_free: true, ..stack })
+    };
+    if change(free).is_some() {
+        return 0;
+    }
+    // SAFETY: the caller's call.
+    let result: c_long = unsafe { syscall(SYS_munmap, begin, len) };
+    result as c_int
+}
