@@ -10,7 +10,7 @@
 //! | `state` | its lock; never held across a wake-up or user code |
 //! | `binding` | its own lock |
 //! | `departures` | everybody: raised when a shard's route is turned away from the pool |
-//! | `sidelined`, `bound` | written under `state`'s lock, read by everybody: how many entries the sideline holds, or that the pool is abandoned; how many of them may not leave |
+//! | `aside` | written under `state`'s lock, read by everybody: what the sideline shows |
 //! | `starves` | a hint: the manager has found so; a worker that ends an item finds otherwise |
 
 mod abandon;
@@ -41,7 +41,8 @@ use crate::policy::time::Time;
 use crate::policy::worker::{Phase, WorkerState};
 use crate::protocol::route::Departures;
 use crate::protocol::running::RunningCell;
-use crate::sys::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::protocol::sideline::{Shown, Sideline};
+use crate::sys::sync::{Mutex, MutexGuard};
 use crate::sys::{affinity, clock};
 
 use super::class::Seat;
@@ -54,7 +55,6 @@ use self::binding::Binding;
 use self::door::Near;
 use self::room::Starving;
 use self::scrutiny::is_watched;
-use self::sideline::Sideline;
 pub(crate) use self::spec::{PoolKind, PoolSpec};
 
 /// See the module.
@@ -64,8 +64,7 @@ pub(crate) struct Pool {
     pub(crate) running: CachePadded<RunningCell>,
     worklist: Injector<Entry>,
     pub(super) departures: Departures,
-    sidelined: AtomicUsize,
-    bound: AtomicUsize,
+    aside: Shown,
     starves: Starving,
     /// Its place among siblings that take items from each other.
     seat: Option<Seat>,
@@ -80,7 +79,7 @@ pub(crate) struct Pool {
 struct State {
     crew: Crew,
     /// Entries that come before the worklist's: put back, or moved aside.
-    sideline: Sideline,
+    sideline: Sideline<Entry>,
     /// How many entries others than its workers have taken.
     given: u64,
     /// Those whom this pool woke and who have not come, if siblings are to know of that.
@@ -128,13 +127,12 @@ impl Pool {
             running: CachePadded::new(RunningCell::new(running)),
             worklist: Injector::new(),
             departures: Departures::new(),
-            sidelined: AtomicUsize::new(0),
-            bound: AtomicUsize::new(0),
+            aside: Shown::new(),
             starves: Starving::new(),
             seat,
             state: Mutex::new(State {
                 crew,
-                sideline: Sideline::default(),
+                sideline: Sideline::new(),
                 given: 0,
                 stall: StallWatch::default(),
                 famine: Famine::default(),
@@ -191,20 +189,16 @@ impl Pool {
     /// Adds an entry before all others.
     #[cold]
     pub(crate) fn put_back(&self, entry: Entry) {
-        let mut state = self.state.lock();
-        if self.is_abandoned() {
-            drop(state);
+        let put = self.state.lock().sideline.put_back(entry, &self.aside);
+        if let Err(entry) = put {
             return give_up(entry);
         }
-        state.sideline.push_front(entry);
-        self.note_sideline(&state);
-        drop(state);
         self.perform(self.running.pushed(), Near::Anywhere);
     }
 
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        abandon::entries(self.sidelined.load(Ordering::Acquire)) > 0 || !self.worklist.is_empty()
+        self.aside.len() > 0 || !self.worklist.is_empty()
     }
 
     /// The same, also while entries are moved from one list to the other.
@@ -216,7 +210,7 @@ impl Pool {
 
     /// How many entries lie on the worklist: a hint.
     pub(crate) fn pending(&self) -> usize {
-        self.worklist.len() + abandon::entries(self.sidelined.load(Ordering::Relaxed))
+        self.worklist.len() + self.aside.len() as usize
     }
 
     /// A new worker begins its life. It was counted in nothing so far.

@@ -18,6 +18,7 @@ pub(crate) mod pod_bits;
 pub(crate) mod route;
 pub(crate) mod running;
 pub(crate) mod scope;
+pub(crate) mod sideline;
 pub(crate) mod signal;
 pub(crate) mod subject;
 pub(crate) mod tally;

@@ -35,7 +35,7 @@ impl Pool {
     /// call is over.
     pub(crate) fn mayday(self: &Arc<Self>, call: Call) -> bool {
         let mut state = self.state.lock();
-        if self.is_abandoned() {
+        if state.sideline.is_abandoned() {
             return false;
         }
         match state.crew.mayday(call, self.has_work()) {
@@ -62,13 +62,12 @@ impl Pool {
     /// The first entry of the rescuer's queue, if the pool still needs help.
     pub(crate) fn take_for(&self, rescuer: &Arc<Rescuer>) -> Option<Entry> {
         let mut state = self.state.lock();
-        if !state.crew.needs_help() || self.is_abandoned() {
+        if !state.crew.needs_help() || state.sideline.is_abandoned() {
             return None;
         }
         self.move_aside(&mut state);
-        let entry = state.sideline.take_first(|entry| is_of(entry, rescuer));
+        let entry = state.sideline.take_first(&self.aside, |entry| is_of(entry, rescuer));
         state.given += u64::from(entry.is_some());
-        self.note_sideline(&state);
         drop(state);
         self.moved_aside();
         entry
@@ -97,7 +96,7 @@ impl Pool {
             let Some(entry) = steal(&self.worklist) else { break };
             state.sideline.push_back(entry);
         }
-        self.note_sideline(state);
+        state.sideline.show(&self.aside);
     }
 
     /// Whoever looked for work while entries were on their way from one list to the other may have seen none.

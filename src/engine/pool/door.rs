@@ -92,7 +92,7 @@ impl Pool {
     #[cold]
     pub(super) fn wake(&self, reserved: Reserved, near: Near) {
         let mut state = self.state.lock();
-        if self.is_abandoned() {
+        if state.sideline.is_abandoned() {
             drop(state);
             self.drop_reservation(reserved);
             return self.give_up_worklist();

@@ -12,7 +12,6 @@ use crate::policy::time::Time;
 use crate::protocol::exchange::{Helpers, Member};
 use crate::protocol::running::RunningCell;
 use crate::sys::clock;
-use crate::sys::sync::Ordering;
 
 use super::super::class::Seat;
 use super::super::entry::Entry;
@@ -20,7 +19,7 @@ use super::super::manager::Request;
 use super::super::route;
 use super::super::shard::steal;
 use super::door::Near;
-use super::{Pool, State, abandon};
+use super::{Pool, State};
 
 impl Member for Pool {
     fn running(&self) -> &RunningCell {
@@ -32,13 +31,7 @@ impl Member for Pool {
     }
 
     fn movable(&self) -> u64 {
-        let sidelined = self.sidelined.load(Ordering::Acquire);
-        if sidelined == abandon::ABANDONED {
-            return 0;
-        }
-        // The two numbers are of one moment only under the lock.
-        let aside = sidelined.saturating_sub(self.bound.load(Ordering::Relaxed));
-        (self.worklist.len() + aside) as u64
+        self.aside.movable().map_or(0, |aside| self.worklist.len() as u64 + aside)
     }
 }
 
@@ -108,11 +101,11 @@ impl Pool {
     /// away from here would miss it, and close the pool.
     fn give(&self) -> Option<Entry> {
         let mut state = self.state.lock();
-        if self.is_abandoned() {
+        if state.sideline.is_abandoned() {
             return None;
         }
         let mut set_aside = false;
-        let given = state.sideline.take_first(|entry| !entry.is_bound()).or_else(|| {
+        let given = state.sideline.take_first(&self.aside, |entry| !entry.is_bound()).or_else(|| {
             loop {
                 let entry = steal(&self.worklist)?;
                 // Nothing that must not leave lies before the marker: it would wait for nobody but this pool's workers.
@@ -124,8 +117,8 @@ impl Pool {
                 set_aside = true;
             }
         });
-        if state.sideline.len() != self.sidelined.load(Ordering::Relaxed) {
-            self.note_sideline(&state);
+        if set_aside {
+            state.sideline.show(&self.aside);
         }
         state.given += u64::from(given.is_some());
         drop(state);

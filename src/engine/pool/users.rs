@@ -13,7 +13,7 @@ impl Pool {
     pub(crate) fn open(&self) {
         let mut state = self.state.lock();
         // What was abandoned has no workers any more.
-        if !self.is_abandoned() {
+        if !state.sideline.is_abandoned() {
             state.crew.open();
         }
     }

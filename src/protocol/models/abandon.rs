@@ -1,10 +1,17 @@
-//! A model of a pool that is given up: [`RunningCell::abandon`](crate::protocol::running::RunningCell::abandon) against
-//! a push.
+//! Models of a pool that is given up: [`RunningCell::abandon`](crate::protocol::running::RunningCell::abandon) and
+//! [`Sideline::abandon`](crate::protocol::sideline::Sideline::abandon) against a thread that brings an entry, and against a
+//! worker.
 //!
-//! The pool is saturated and its worker is stuck, so a push would wake nobody. An entry that is pushed while the pool is
-//! abandoned is given up by whoever abandons it, or by who pushed it: none stays.
+//! The pool is saturated and its worker is stuck, so a push wakes no worker. What could go wrong:
 //!
-//! Red under: `abandon-without-fence`, `abandon-tells-nobody`, `push-without-fence`.
+//! * issuer: pushes; its push wakes no worker. Thread that abandons: has looked at the worklist before. The entry stays.
+//! * worker: asks for the mark, and finds none. Thread that abandons: sets the mark, and takes what is there. Worker: puts its
+//!   entry back, which stays.
+//! * worker: takes the last entry of the sideline. Thread that abandons: sets the mark. Worker: shows that there are no
+//!   entries, in the mark's place, and goes on with the worklist.
+//!
+//! Red under: `abandon-without-fence`, `abandon-tells-nobody`, `push-without-fence`, `put-back-behind-the-mark`,
+//! `mark-gives-way-to-a-count`.
 
 use std::sync::Arc;
 
@@ -13,30 +20,58 @@ use loom::thread;
 use super::{List, check_all};
 use crate::policy::concurrency::{Kick, Running};
 use crate::protocol::running::RunningCell;
+use crate::protocol::sideline::{Bound, Shown, Sideline};
 use crate::sys::sync::{AtomicU64, Mutex, Ordering};
+
+struct Entry;
+
+impl Bound for Entry {
+    fn is_bound(&self) -> bool {
+        false
+    }
+}
 
 struct Pool {
     running: RunningCell,
     worklist: List,
-    abandoned: Mutex<bool>,
+    sideline: Mutex<Sideline<Entry>>,
+    aside: Shown,
     given_up: AtomicU64,
 }
 
 impl Pool {
     /// One worker may run, and does.
-    fn new() -> Self {
+    fn new() -> Arc<Self> {
         let running = RunningCell::new(Running::managed(1).unwatchable());
         running.come_back();
-        Self { running, worklist: List::new(), abandoned: Mutex::new(false), given_up: AtomicU64::new(0) }
+        Arc::new(Self {
+            running,
+            worklist: List::new(),
+            sideline: Mutex::new(Sideline::new()),
+            aside: Shown::new(),
+            given_up: AtomicU64::new(0),
+        })
     }
 
     fn push(&self) {
         self.worklist.push();
+        self.pushed();
+    }
+
+    fn put_back(&self) {
+        let put = self.sideline.lock().put_back(Entry, &self.aside);
+        match put {
+            Ok(()) => self.pushed(),
+            Err(Entry) => self.give_up(1),
+        }
+    }
+
+    fn pushed(&self) {
         match self.running.pushed() {
             Kick::Wake(reserved) => {
-                assert!(*self.abandoned.lock(), "the pool is saturated");
+                assert!(self.sideline.lock().is_abandoned(), "the pool is saturated");
                 self.running.drop_reservation(reserved);
-                self.give_up();
+                self.give_up_worklist();
             }
             Kick::Enough => {}
             Kick::Watch | Kick::Offer | Kick::Starve => {
@@ -45,16 +80,42 @@ impl Pool {
         }
     }
 
-    fn abandon(&self) {
-        *self.abandoned.lock() = true;
-        self.running.abandon();
-        self.give_up();
+    /// By the worker. Returns whether there was an entry.
+    fn pop(&self) -> bool {
+        if self.aside.comes_first() {
+            let mut sideline = self.sideline.lock();
+            let first = sideline.pop_front(&self.aside);
+            if first.is_some() || sideline.is_abandoned() {
+                return first.is_some();
+            }
+        }
+        self.worklist.pop()
     }
 
-    fn give_up(&self) {
+    fn abandon(&self) {
+        let aside = self.sideline.lock().abandon(&self.aside);
+        self.running.abandon();
+        self.give_up(aside.len() as u64);
+        self.give_up_worklist();
+    }
+
+    fn give_up_worklist(&self) {
         while self.worklist.pop() {
-            self.given_up.fetch_add(1, Ordering::Relaxed);
+            self.give_up(1);
         }
+    }
+
+    fn give_up(&self, entries: u64) {
+        self.given_up.fetch_add(entries, Ordering::Relaxed);
+    }
+
+    fn assert_empty(&self) {
+        let aside = self.sideline.lock().len();
+        assert!(aside == 0 && !self.worklist.has_work(), "an entry stays for ever");
+    }
+
+    fn given_up(&self) -> u64 {
+        self.given_up.load(Ordering::Relaxed)
     }
 }
 
@@ -62,7 +123,7 @@ impl Pool {
 #[test]
 fn nothing_stays_in_a_pool_that_was_abandoned() {
     check_all(|| {
-        let pool = Arc::new(Pool::new());
+        let pool = Pool::new();
         pool.push();
         let thread = {
             let pool = pool.clone();
@@ -70,7 +131,45 @@ fn nothing_stays_in_a_pool_that_was_abandoned() {
         };
         pool.abandon();
         thread.join().unwrap();
-        assert!(!pool.worklist.has_work(), "an entry stays for ever");
-        assert_eq!(pool.given_up.load(Ordering::Relaxed), 2);
+        pool.assert_empty();
+        assert_eq!(pool.given_up(), 2);
+    });
+}
+
+/// spec: E5.3
+#[test]
+fn nothing_that_is_put_back_stays_in_a_pool_that_was_abandoned() {
+    check_all(|| {
+        let pool = Pool::new();
+        pool.put_back();
+        let thread = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.put_back())
+        };
+        pool.abandon();
+        thread.join().unwrap();
+        pool.assert_empty();
+        assert_eq!(pool.given_up(), 2);
+    });
+}
+
+/// The worker takes an entry while the pool is abandoned. It takes no other one afterwards.
+///
+/// spec: E5.3
+#[test]
+fn a_pool_that_was_abandoned_runs_nothing_any_more() {
+    check_all(|| {
+        let pool = Pool::new();
+        pool.put_back();
+        let worker = {
+            let pool = pool.clone();
+            thread::spawn(move || u64::from(pool.pop()))
+        };
+        pool.abandon();
+        let ran = worker.join().unwrap();
+        pool.assert_empty();
+        assert_eq!(ran + pool.given_up(), 1);
+        pool.worklist.push();
+        assert!(!pool.pop(), "the worker goes on");
     });
 }

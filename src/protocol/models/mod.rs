@@ -34,6 +34,7 @@ mod route;
 mod running;
 mod scope;
 mod shut;
+mod sideline;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod stacks;
 mod subject;
