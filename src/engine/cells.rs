@@ -2,9 +2,8 @@
 //!
 //! An issuer's thread makes a cell and a worker's frees it, which is what general allocators are slowest at. So a room that
 //! becomes free goes onto a *shelf* of the thread that frees it. A shelf that is full hands half of its rooms to the
-//! *depot* of the process, and one that is empty takes as many from there: one lock for 32 items. It is only ever tried:
-//! who finds it taken turns to the allocator, as who finds the depot full or empty. So nobody waits here, also not in a
-//! forked process whose parent had it locked.
+//! [depot](crate::protocol::depot) of the process, and one that is empty takes as many from there: one lock for 32 items. A
+//! thread that finds the depot full or empty, or another thread there, turns to the allocator.
 //!
 //! A room is memory and nothing else. It belongs to no queue and no executor, and what was in one is gone before it is
 //! given back; so it may turn up anywhere in the process. All rooms of a class have the same layout, wherever they come
@@ -25,9 +24,8 @@ use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use crossbeam_utils::CachePadded;
-
-use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
+use crate::protocol::depot;
+use crate::sys::sync::{AtomicU64, Mutex};
 
 const CACHED: bool = cfg!(not(any(cmwq_uncached, miri)));
 
@@ -69,13 +67,9 @@ struct Shelf {
 struct Shelves([Shelf; CLASSES]);
 
 /// Free rooms of one class that are on no shelf.
-struct Depot {
-    chains: CachePadded<Mutex<Vec<Chain>>>,
-    /// How many chains, to look at without the lock.
-    len: AtomicUsize,
-}
+type Depot = depot::Depot<Chain>;
 
-static DEPOTS: [Depot; CLASSES] = [const { Depot::new() }; CLASSES];
+static DEPOTS: [Depot; CLASSES] = [const { empty_depot() }; CLASSES];
 
 thread_local! {
     static SHELVES: Shelves = const { Shelves([const { Shelf::new() }; CLASSES]) };
@@ -137,6 +131,10 @@ const fn layout_of(class: usize) -> Layout {
         Ok(layout) => layout,
         Err(_) => panic!("a class is small, and its alignment a power of two"),
     }
+}
+
+const fn empty_depot() -> Depot {
+    Depot::of(Mutex::new(Vec::new()), AtomicU64::new(0))
 }
 
 /// How many chains of a class are kept.
@@ -214,7 +212,7 @@ impl Shelf {
             array::from_fn(|n| self.rooms[n].get().expect("a full shelf has a room in each place"));
         (0..CHAIN).for_each(|n| self.rooms[n].set(self.rooms[CHAIN + n].get()));
         self.len.set(CHAIN);
-        if !depot.put(&oldest, chains_of(class)) {
+        if let Err(oldest) = depot.put(oldest, chains_of(class)) {
             // SAFETY: rooms on a shelf of the class were allocated with its layout.
             oldest.into_iter().for_each(|room| unsafe { free(room, layout_of(class)) });
         }
@@ -231,36 +229,6 @@ impl Drop for Shelves {
                 .iter()
                 .filter_map(|place| place.get())
                 .for_each(|room| unsafe { free(room, layout_of(class)) });
-        }
-    }
-}
-
-impl Depot {
-    const fn new() -> Self {
-        Self { chains: CachePadded::new(Mutex::new(Vec::new())), len: AtomicUsize::new(0) }
-    }
-
-    /// `None` if there is none, or somebody else is here.
-    fn take(&self) -> Option<Chain> {
-        // A hint: an issuer that runs ahead of its workers finds it empty each time.
-        if self.len.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        let mut chains = self.chains.try_lock()?;
-        let chain = chains.pop();
-        self.len.store(chains.len(), Ordering::Relaxed);
-        chain
-    }
-
-    /// False if there are so many, or somebody else is here: then its rooms are still the caller's.
-    fn put(&self, chain: &Chain, limit: usize) -> bool {
-        match self.chains.try_lock() {
-            Some(mut chains) if chains.len() < limit => {
-                chains.push(*chain);
-                self.len.store(chains.len(), Ordering::Relaxed);
-                true
-            }
-            _ => false,
         }
     }
 }

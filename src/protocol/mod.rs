@@ -6,6 +6,7 @@
 
 pub(crate) mod attention;
 pub(crate) mod bell;
+pub(crate) mod depot;
 pub(crate) mod drain;
 pub(crate) mod exchange;
 pub(crate) mod flush;

@@ -35,7 +35,7 @@ fn a_class_has_room_for_its_cells_and_wastes_less_than_a_step() {
 
 #[test]
 fn rooms_go_round_by_the_depot_and_none_is_handed_out_twice() {
-    let (depot, issuer, worker) = (Depot::new(), Shelf::new(), Shelf::new());
+    let (depot, issuer, worker) = (empty_depot(), Shelf::new(), Shelf::new());
     let mut known = HashSet::new();
     for _ in 0..10 {
         let rooms = take(&issuer, &depot, 500);
@@ -45,8 +45,7 @@ fn rooms_go_round_by_the_depot_and_none_is_handed_out_twice() {
         rooms.into_iter().for_each(|room| worker.put(room, 1, &depot));
     }
     assert!(known.len() < 700, "they are used again: {}", known.len());
-    let mut kept: Vec<Bare> = depot.chains.lock().drain(..).flatten().collect();
-    depot.len.store(0, Ordering::Relaxed);
+    let mut kept: Vec<Bare> = std::iter::from_fn(|| depot.take()).flatten().collect();
     kept.extend([issuer, worker].iter().flat_map(|shelf| take(shelf, &depot, shelf.len.get())));
     assert_eq!(kept.iter().map(|room| room.0).collect::<HashSet<_>>().len(), kept.len());
     free_all(kept);
@@ -54,33 +53,33 @@ fn rooms_go_round_by_the_depot_and_none_is_handed_out_twice() {
 
 #[test]
 fn the_depot_keeps_so_many_and_no_more() {
-    let (depot, shelf) = (Depot::new(), Shelf::new());
+    let (depot, shelf) = (empty_depot(), Shelf::new());
     let limit = chains_of(1) * CHAIN;
     let rooms = take(&shelf, &depot, 2 * limit);
     rooms.into_iter().for_each(|room| shelf.put(room, 1, &depot));
-    assert_eq!(depot.len.load(Ordering::Relaxed), chains_of(1));
+    assert_eq!(depot.len(), chains_of(1));
     assert!(limit * (layout_of(1).size() + ITS_OWN) <= DEPOT_BYTES);
     assert!(shelf.len.get() <= SHELF);
     let all = limit + shelf.len.get();
     free_all(take(&shelf, &depot, all));
-    assert_eq!((shelf.len.get(), depot.len.load(Ordering::Relaxed)), (0, 0));
+    assert_eq!((shelf.len.get(), depot.len()), (0, 0));
 }
 
 /// As in a child that was forked while somebody was there.
 #[test]
 fn nobody_waits_for_whoever_is_at_the_depot() {
-    let (depot, shelf) = (Depot::new(), Shelf::new());
+    let (depot, shelf) = (empty_depot(), Shelf::new());
     let rooms = take(&shelf, &depot, 3 * SHELF);
     rooms.into_iter().for_each(|room| shelf.put(room, 1, &depot));
-    assert!(depot.len.load(Ordering::Relaxed) > 0);
-    let there = depot.chains.lock();
-    let own = shelf.len.get();
-    free_all(take(&shelf, &depot, own));
-    assert_eq!(shelf.take(&depot), None, "the allocator is asked");
-    let rooms = take(&shelf, &depot, 2 * SHELF);
-    rooms.into_iter().for_each(|room| shelf.put(room, 1, &depot));
-    drop(there);
-    let all = shelf.len.get() + depot.len.load(Ordering::Relaxed) * CHAIN;
+    assert!(depot.len() > 0);
+    depot.occupied(|| {
+        let own = shelf.len.get();
+        free_all(take(&shelf, &depot, own));
+        assert_eq!(shelf.take(&depot), None, "the allocator is asked");
+        let rooms = take(&shelf, &depot, 2 * SHELF);
+        rooms.into_iter().for_each(|room| shelf.put(room, 1, &depot));
+    });
+    let all = shelf.len.get() + depot.len() * CHAIN;
     free_all(take(&shelf, &depot, all));
 }
 

@@ -18,6 +18,7 @@ mod attention;
 mod bell;
 mod block;
 mod close;
+mod depot;
 mod detector;
 mod drain;
 mod exchange;
