@@ -8,9 +8,10 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::policy::histogram::{BUCKETS, Histogram, Latency, bucket_of};
+use crate::policy::histogram::{BUCKETS, Latency};
 use crate::policy::sampling::{FIRST_MEAN, Rate, Stamp, mean_after};
 use crate::policy::time::Time;
+use crate::protocol::timing::{RateCell, Recorder};
 use crate::sys::clock;
 use crate::sys::sync::{AtomicU64, Ordering};
 
@@ -19,26 +20,17 @@ use super::tally::COUNTED;
 /// Whether the items of a shard are timed, and what came out.
 #[derive(Debug)]
 pub(crate) struct Timing {
-    /// A [`Rate`].
-    rate: AtomicU64,
+    rate: RateCell,
     /// How long items run in the mean: a hint, which two who write it at once may get a little wrong.
     mean: AtomicU64,
     /// Made when the first item was timed.
     found: OnceLock<Box<Found>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Found {
     queue_to_start: Recorder,
     run: Recorder,
-}
-
-/// A histogram that many threads write to.
-#[derive(Debug)]
-struct Recorder {
-    counts: Box<[AtomicU64]>,
-    total: AtomicU64,
-    max: AtomicU64,
 }
 
 /// An item that is timed and has begun.
@@ -76,26 +68,17 @@ fn seed() -> u32 {
 
 impl Timing {
     pub(crate) fn new(on: bool) -> Self {
-        let timing =
-            Self { rate: AtomicU64::new(0), mean: AtomicU64::new(FIRST_MEAN), found: OnceLock::new() };
-        timing.set(on);
-        timing
+        Self { rate: RateCell::new(on), mean: AtomicU64::new(FIRST_MEAN), found: OnceLock::new() }
     }
 
     pub(super) fn set(&self, on: bool) {
-        let rate = if on { Rate::ALWAYS } else { Rate::Never };
-        self.rate.store(rate.into_bits(), Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn rate(&self) -> Rate {
-        Rate::from_bits(self.rate.load(Ordering::Relaxed))
+        self.rate.switch(on);
     }
 
     /// An item is being queued: its stamp, or 0.
     #[inline]
     pub(super) fn stamp(&self) -> u64 {
-        match self.rate() {
+        match self.rate.load() {
             rate @ Rate::OneOf(_) if COUNTED && rate.draws(draw()) => Self::stamp_now(rate),
             _ => 0,
         }
@@ -109,9 +92,9 @@ impl Timing {
     /// An item with this stamp begins.
     #[cold]
     pub(super) fn begins(&self, stamp: u64) -> Option<Begun> {
-        let stamp = Stamp::from_bits(stamp).filter(|_| self.rate() != Rate::Never)?;
+        let stamp = Stamp::from_bits(stamp).filter(|_| self.rate.load() != Rate::Never)?;
         let at = clock::now();
-        self.found.get_or_init(Box::default).queue_to_start.record(stamp.queued, at, stamp.weight());
+        self.found().queue_to_start.record(nanos(stamp.queued, at), stamp.weight());
         Some(Begun { at, stamp })
     }
 
@@ -119,15 +102,14 @@ impl Timing {
     #[cold]
     pub(super) fn ends(&self, begun: &Begun) {
         let now = clock::now();
-        self.found.get_or_init(Box::default).run.record(begun.at, now, begun.stamp.weight());
+        self.found().run.record(nanos(begun.at, now), begun.stamp.weight());
         let mean = mean_after(self.mean.load(Ordering::Relaxed), now.since(begun.at), begun.stamp.weight());
         self.mean.store(mean, Ordering::Relaxed);
-        let (known, next) = (self.rate(), Rate::of(Duration::from_nanos(mean)));
-        if known != next && known != Rate::Never {
-            // It fails if they are switched off, or on, meanwhile.
-            let [known, next] = [known, next].map(Rate::into_bits);
-            let _changed = self.rate.compare_exchange(known, next, Ordering::Relaxed, Ordering::Relaxed);
-        }
+        self.rate.adapt(Rate::of(Duration::from_nanos(mean)));
+    }
+
+    fn found(&self) -> &Found {
+        self.found.get_or_init(Found::new)
     }
 
     /// What was measured so far.
@@ -137,37 +119,17 @@ impl Timing {
 }
 
 impl Found {
+    fn new() -> Box<Self> {
+        Box::new(Self { queue_to_start: Recorder::new(BUCKETS), run: Recorder::new(BUCKETS) })
+    }
+
     fn load(&self) -> Latency {
         Latency { queue_to_start: self.queue_to_start.load(), run: self.run.load() }
     }
 }
 
-impl Default for Recorder {
-    fn default() -> Self {
-        Self {
-            counts: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
-            total: AtomicU64::new(0),
-            max: AtomicU64::new(0),
-        }
-    }
-}
-
-impl Recorder {
-    fn record(&self, from: Time, to: Time, weight: u64) {
-        let nanos = to.as_nanos().saturating_sub(from.as_nanos());
-        self.total.fetch_add(nanos.saturating_mul(weight), Ordering::Relaxed);
-        if nanos > self.max.load(Ordering::Relaxed) {
-            self.max.fetch_max(nanos, Ordering::Relaxed);
-        }
-        // Last: whoever finds it counted finds no smaller maximum.
-        self.counts[bucket_of(nanos)].fetch_add(weight, Ordering::Release);
-    }
-
-    fn load(&self) -> Histogram {
-        let counts: Vec<u64> = self.counts.iter().map(|count| count.load(Ordering::Acquire)).collect();
-        let (total, max) = (self.total.load(Ordering::Relaxed), self.max.load(Ordering::Relaxed));
-        Histogram::new(counts.into_iter(), total, max)
-    }
+fn nanos(from: Time, to: Time) -> u64 {
+    to.as_nanos().saturating_sub(from.as_nanos())
 }
 
 #[cfg(test)]

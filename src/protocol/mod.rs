@@ -24,6 +24,7 @@ pub(crate) mod signal;
 pub(crate) mod subject;
 pub(crate) mod tally;
 pub(crate) mod threads;
+pub(crate) mod timing;
 pub(crate) mod worker;
 
 #[cfg(all(test, cmwq_loom))]

@@ -41,6 +41,7 @@ mod stacks;
 mod subject;
 mod tally;
 mod threads;
+mod timing;
 mod watch;
 mod worker;
 

@@ -1,0 +1,64 @@
+//! Models of [`RateCell`](crate::protocol::timing::RateCell) and [`Recorder`](crate::protocol::timing::Recorder): timing is
+//! switched off while a worker adapts the rate, and a reader loads a histogram while workers write to it.
+//!
+//! What could go wrong with the rate is written there. With the histogram:
+//!
+//! * worker: counts the item. Reader: loads counts, sum and maximum. Worker: raises the sum and the maximum. The reader has an
+//!   item that is longer than the longest, and more items than the sum has time for.
+//!
+//! Red under: `rate-in-two-steps`, `recorder-counts-first`, `recorder-counts-without-release`,
+//! `recorder-loads-without-acquire`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::thread;
+
+use super::{check, check_all};
+use crate::policy::histogram::Histogram;
+use crate::policy::sampling::Rate;
+use crate::protocol::timing::{RateCell, Recorder};
+
+/// spec: O1.8 (switched at run time)
+#[test]
+fn what_is_switched_off_stays_off() {
+    check_all(|| {
+        let rate = Arc::new(RateCell::new(true));
+        let workers = [1, 3].map(|power| {
+            let rate = rate.clone();
+            thread::spawn(move || rate.adapt(Rate::OneOf(power)))
+        });
+        rate.switch(false);
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        assert_eq!(rate.load(), Rate::Never);
+        rate.adapt(Rate::ALWAYS);
+        assert_eq!(rate.load(), Rate::Never);
+    });
+}
+
+/// What is counted is in the sum, and not above the maximum. Each bucket has one length here.
+fn assert_consistent(histogram: &Histogram) {
+    let counted: u64 = histogram.buckets().map(|(time, count)| time.start.as_nanos() as u64 * count).sum();
+    assert!(histogram.total() >= Duration::from_nanos(counted), "{histogram:?}");
+    assert!(histogram.buckets().all(|(time, _)| time.start <= histogram.max()), "{histogram:?}");
+}
+
+/// spec: O1.8 (histograms)
+#[test]
+fn an_item_that_is_counted_is_in_the_sum_and_under_the_maximum() {
+    check(3, || {
+        let recorder = Arc::new(Recorder::new(3));
+        let workers = [(1, 4), (2, 1)].map(|(nanos, weight)| {
+            let recorder = recorder.clone();
+            thread::spawn(move || recorder.record(nanos, weight))
+        });
+        assert_consistent(&recorder.load());
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        let last = recorder.load();
+        assert_consistent(&last);
+        assert_eq!(
+            (last.count(), last.total(), last.max()),
+            (5, Duration::from_nanos(6), Duration::from_nanos(2))
+        );
+    });
+}
