@@ -4,6 +4,7 @@
 //! why nothing weaker will do. The loom models in `models` are the proof; `tests/mutants/` holds the
 //! changes that must turn one of them red.
 
+pub(crate) mod alive;
 pub(crate) mod attention;
 pub(crate) mod bell;
 pub(crate) mod depot;

@@ -40,4 +40,22 @@ impl<T> SubjectCell<T> {
         let same = now.phase().has_item() && now.sequence() == seen.sequence();
         (seen.phase().has_item() && same).then_some((item_type, shard))
     }
+
+    /// Calls `find` with the number of the shard that the worker worked for when its word was `seen`. `find` looks up what
+    /// has that number, keeps it in place, and asks then whether that is the shard still.
+    ///
+    /// An item keeps its shard in place. So as long as the worker has the item, the number is no other shard's. Without the
+    /// second question:
+    ///
+    /// * onlooker: reads the number. Worker: ends the item, which was the last one of its queue. The queue goes, and the number
+    ///   becomes that of another queue's shard. Onlooker: finds that one.
+    pub(crate) fn with_shard<R>(
+        &self,
+        word: &WorkerCell,
+        seen: WorkerState,
+        find: impl FnOnce(ShardId, &dyn Fn() -> bool) -> Option<R>,
+    ) -> Option<R> {
+        let (_, shard) = self.of(word, seen)?;
+        find(shard, &|| self.of(word, seen).is_some())
+    }
 }

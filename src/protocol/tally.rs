@@ -197,9 +197,11 @@ impl ReadingCell {
     }
 
     /// By the owner: the time is known before the item of this sequence.
+    ///
+    /// In this order: an onlooker that finds the time finds that item, or a later one.
     pub(crate) fn publish(&self, time: Time, before: u64) {
-        self.time.store(time.as_nanos(), Ordering::Relaxed);
         self.before.store(before, Ordering::Release);
+        self.time.store(time.as_nanos(), Ordering::Release);
     }
 
     /// Of what the thread has used in all, what it has used since. Whoever adds that to cells has loaded them before it has
@@ -213,9 +215,14 @@ impl ReadingCell {
         self.before.load(Ordering::Acquire) == item
     }
 
-    /// When that was.
-    pub(crate) fn time(&self) -> Time {
-        Time::from_nanos(self.time.load(Ordering::Relaxed))
+    /// The last time that was published before the item of this sequence, which the caller has seen begun. `None` if one was
+    /// published since: the item has ended. An owner does that before its word says so:
+    ///
+    /// * owner: ends the item, publishes the time. Onlooker: reads that time, and finds the item in the owner's word. It would
+    ///   take an item of seconds for one that has just begun.
+    pub(crate) fn time_before(&self, item: u64) -> Option<Time> {
+        let time = Time::from_nanos(self.time.load(Ordering::Acquire));
+        (self.before.load(Ordering::Relaxed) <= item).then_some(time)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::policy::crew::WorkerId;
 use crate::policy::item::ShardId;
 use crate::policy::metering::surely_own;
 use crate::policy::worker::{Phase, WorkerState};
+use crate::protocol::alive::AliveCell;
 use crate::protocol::subject::SubjectCell;
 use crate::protocol::tally::ReadingCell;
 use crate::protocol::worker::WorkerCell;
@@ -32,15 +33,18 @@ pub(crate) struct Worker {
     /// The CPU on which it was seen last, if that can differ from another worker's of its pool. Written by the owner;
     /// a hint.
     cpu: AtomicUsize,
-    /// Whoever woke it has bound it to where it is to begin: from there it may go where its pool's workers may.
+    /// The thread that woke it has bound it to where it is to begin: from there it may go where its pool's workers may.
+    /// This and `brought_home` are written before `cell` says that the worker is woken, and read by the worker after it has
+    /// seen that. `cell` orders both, and has the model.
     placed: AtomicBool,
     /// By that it came home.
     brought_home: AtomicBool,
-    /// What an item said of itself, and which: it is out of date once the worker has begun another one.
+    /// What an item said of itself, and which: it is out of date once the worker has begun another one. Both are read and
+    /// written together, under the lock, so there is no race to model.
     description: Mutex<Option<(u64, String)>>,
     thread: Thread,
-    /// The same as the system knows it, as long as it works here.
-    system: Mutex<Option<affinity::ThreadId>>,
+    /// The same as the system knows it.
+    system: AliveCell<affinity::ThreadId>,
 }
 
 impl Worker {
@@ -56,14 +60,13 @@ impl Worker {
             brought_home: AtomicBool::new(false),
             description: Mutex::new(None),
             thread: std::thread::current(),
-            system: Mutex::new(Some(affinity::ThreadId::current())),
+            system: AliveCell::new(affinity::ThreadId::current()),
         }
     }
 
     /// Asks something about the thread, unless it works here no more: then its number may soon be another one's.
     pub(crate) fn with_thread<R>(&self, ask: impl FnOnce(affinity::ThreadId) -> R) -> Option<R> {
-        let system = self.system.lock();
-        system.map(ask)
+        self.system.with(ask)
     }
 
     /// The name of its thread.
@@ -73,20 +76,21 @@ impl Worker {
 
     /// Binds the thread, unless it works here no more. That CPUs may have gone meanwhile is seen by the next look.
     pub(crate) fn pin(&self, cpus: &CpuSet) {
-        let system = self.system.lock();
-        drop(system.map(|thread| thread.pin_to_set(cpus)));
+        drop(self.system.with(|thread| thread.pin_to_set(cpus)));
     }
 
     /// As [`pin`](Self::pin), if the system has bound the thread to something else.
     pub(crate) fn keep_pinned(&self, cpus: &CpuSet) {
-        let system = self.system.lock();
-        let strayed = system.filter(|thread| thread.cpus().is_ok_and(|bound| bound != *cpus));
-        drop(strayed.map(|thread| thread.pin_to_set(cpus)));
+        self.system.with(|thread| {
+            if thread.cpus().is_ok_and(|bound| bound != *cpus) {
+                drop(thread.pin_to_set(cpus));
+            }
+        });
     }
 
-    /// Nobody binds the calling thread from now on: its number may soon be another one's.
+    /// No other thread binds the calling one from now on: its number may soon be another one's.
     pub(super) fn leaves(&self) {
-        *self.system.lock() = None;
+        self.system.leave();
     }
 
     pub(crate) fn cpu(&self) -> usize {
@@ -108,12 +112,12 @@ impl Worker {
     pub(crate) fn place(&self, cpus: &CpuSet, brings_home: bool) {
         self.pin(cpus);
         self.brought_home.store(brings_home, Ordering::Relaxed);
-        self.placed.store(true, Ordering::Release);
+        self.placed.store(true, Ordering::Relaxed);
     }
 
     /// The owner has been woken: was it placed, and brought home by that?
     pub(super) fn was_placed(&self) -> Option<bool> {
-        let placed = self.placed.swap(false, Ordering::Acquire);
+        let placed = self.placed.swap(false, Ordering::Relaxed);
         placed.then(|| self.brought_home.load(Ordering::Relaxed))
     }
 
@@ -146,23 +150,19 @@ impl Worker {
         seen: WorkerState,
         act: impl FnOnce(&Shard) -> R,
     ) -> Option<R> {
-        let (_, shard) = self.subject.of(&self.cell, seen)?;
-        let mut result = None;
-        shard::with_shard(shard, |shard| {
-            // An item keeps its shard in place: as long as the worker has it, the number was no other one's.
-            if self.subject.of(&self.cell, seen).is_some() {
-                result = Some(act(shard));
-            }
-        });
-        result
+        self.subject.with_shard(&self.cell, seen, |number, is_the_same| {
+            let mut result = None;
+            shard::with_shard(number, |shard| result = is_the_same().then(|| act(shard)));
+            result
+        })
     }
 
     /// For how long it has been at the item that it had when its word was `seen`. `None` if it had none then, or has another
     /// one by now. Among items of microseconds, also what those before have taken; otherwise some milliseconds too much at
     /// most.
     pub(crate) fn age(&self, seen: WorkerState) -> Option<Duration> {
-        // What was published when is older than the word that is found unchanged afterwards.
-        let age = clock::now().since(self.reading.time());
+        let since = self.reading.time_before(seen.sequence())?;
+        let age = clock::now().since(since);
         self.subject.of(&self.cell, seen).map(|_| age)
     }
 

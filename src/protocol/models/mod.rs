@@ -14,6 +14,7 @@
 )]
 
 mod abandon;
+mod alive;
 mod attention;
 mod bell;
 mod block;

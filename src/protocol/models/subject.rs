@@ -1,19 +1,23 @@
 //! Models of [`SubjectCell`](crate::protocol::subject::SubjectCell): somebody looks at a worker that goes from item to
 //! item.
 //!
-//! What is found belongs to the item whose word was seen, whatever the worker does meanwhile.
+//! What is found belongs to the item whose word was seen, whatever the worker does meanwhile. That holds of the queue, too,
+//! which is pinned by way of its shard's number while the last item ends and another queue gets that number.
 //!
-//! Red under: `subject-without-acquire`, `subject-without-release`, `subject-without-second-look`.
+//! Red under: `subject-without-acquire`, `subject-without-release`, `subject-without-second-look`,
+//! `subject-pins-what-it-finds`.
 
 use std::sync::Arc;
 
 use loom::thread;
 
-use super::check_all;
+use super::{Owned, check, check_all};
 use crate::policy::item::ShardId;
 use crate::policy::worker::Phase;
+use crate::protocol::holds::HoldCount;
 use crate::protocol::subject::SubjectCell;
 use crate::protocol::worker::WorkerCell;
+use crate::sys::sync::Mutex;
 
 /// The types of the first items that the worker begins.
 static TYPES: [u64; 2] = [1, 2];
@@ -47,5 +51,62 @@ fn what_is_found_belongs_to_the_item_that_was_seen() {
         owner.join().unwrap();
         let seen = word.load();
         assert_eq!(subject.of(word, seen), Some((&raw const TYPES[1], ShardId::new(2))));
+    });
+}
+
+struct Machine {
+    word: WorkerCell,
+    subject: SubjectCell<u64>,
+    queues: [Owned<HoldCount>; 2],
+    /// Which queue's shard has the number.
+    register: Mutex<Option<usize>>,
+}
+
+impl Machine {
+    fn let_go(&self, queue: usize) {
+        if self.queues[queue].let_go() {
+            *self.register.lock() = None;
+            self.queues[queue].free();
+        }
+    }
+
+    /// Which queue the worker works for.
+    fn look(&self) -> Option<usize> {
+        self.subject.with_shard(&self.word, self.word.load(), |_, is_the_same| {
+            let register = self.register.lock();
+            let queue = register.filter(|queue| self.queues[*queue].try_hold())?;
+            drop(register);
+            let found = is_the_same().then_some(queue);
+            self.let_go(queue);
+            found
+        })
+    }
+}
+
+/// spec: S3.2
+#[test]
+fn a_queue_that_has_got_the_number_of_another_one_is_not_taken_for_it() {
+    check(3, || {
+        let queues = [(); 2].map(|()| Owned::new(HoldCount::new()));
+        let machine = Arc::new(Machine {
+            word: WorkerCell::new(Phase::Between),
+            subject: SubjectCell::new(),
+            queues,
+            register: Mutex::new(Some(0)),
+        });
+        begin(&machine.word, &machine.subject, 1);
+        let owner = {
+            let machine = machine.clone();
+            thread::spawn(move || {
+                machine.word.end_item();
+                // It was the last one of its queue, which goes now, unless it is pinned.
+                machine.let_go(0);
+                let mut register = machine.register.lock();
+                register.get_or_insert(1);
+            })
+        };
+        assert_ne!(machine.look(), Some(1), "the item is none of this queue's");
+        owner.join().unwrap();
+        assert!(machine.queues[0].is_freed() && !machine.queues[1].is_freed());
     });
 }

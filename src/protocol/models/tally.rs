@@ -1,18 +1,21 @@
 //! Models of [`TallyCell`](crate::protocol::tally::TallyCell) and [`Account`](crate::protocol::tally::Account): a reader
 //! adds up what a worker counts.
 //!
-//! Nothing is in flight below none, nothing is counted twice or lost when a cell is settled, and no CPU time is told of
-//! twice.
+//! Nothing is in flight below none, nothing is counted twice or lost when a cell is settled, no CPU time is told of
+//! twice, and the time that an item's age is counted from is one before the item.
 //!
 //! Red under: `tally-without-acquire`, `tally-without-release`, `tally-settles-in-two-steps`,
-//! `tally-leaves-before-it-is-settled`, `tally-charges-first`.
+//! `tally-leaves-before-it-is-settled`, `tally-charges-first`, `reading-tells-the-time-first`.
 
 use std::sync::Arc;
 
 use loom::thread;
 
 use super::{check, check_all};
+use crate::policy::time::Time;
+use crate::policy::worker::Phase;
 use crate::protocol::tally::{Account, ReadingCell, Start, Tally, TallyCell};
+use crate::protocol::worker::WorkerCell;
 
 /// spec: O1.1 (started − completed = in flight)
 #[test]
@@ -90,5 +93,32 @@ fn cpu_time_is_in_a_cell_or_added() {
         assert!(counted + added <= 5, "{counted} and {added}");
         owner.join().unwrap();
         assert_eq!((cell.load().cpu_time, reading.since(7)), (5, 2));
+    });
+}
+
+/// spec: S3.2: the item ends, and the next window begins, while an onlooker asks.
+#[test]
+fn an_age_is_counted_from_before_the_item() {
+    check_all(|| {
+        let shared = Arc::new((WorkerCell::new(Phase::Between), ReadingCell::new()));
+        shared.1.publish(Time::from_nanos(1), 1);
+        shared.0.begin_item(Phase::Running);
+        let owner = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let (word, reading) = &*shared;
+                reading.publish(Time::from_nanos(2), 2);
+                word.end_item();
+                word.begin_item(Phase::Running);
+            })
+        };
+        let (word, reading) = &*shared;
+        let seen = word.load();
+        let since = reading.time_before(seen.sequence());
+        match seen.sequence() {
+            1 => assert!(since.is_none_or(|since| since == Time::from_nanos(1)), "{since:?}"),
+            _ => assert_eq!(since, Some(Time::from_nanos(2))),
+        }
+        owner.join().unwrap();
     });
 }

@@ -1,0 +1,34 @@
+//! A model of [`AliveCell`](crate::protocol::alive::AliveCell): the manager does something to a thread that leaves.
+//!
+//! What could go wrong is written there: the manager would reach a thread that is gone.
+//!
+//! Red under: `alive-only-when-asked`.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::{Owned, check_all};
+use crate::protocol::alive::AliveCell;
+use crate::sys::sync::{AtomicU64, Ordering};
+
+#[test]
+fn a_thread_that_has_left_is_reached_by_no_other() {
+    check_all(|| {
+        // What the system knows of the thread, by its name. Relaxed: it orders nothing that the lock should order.
+        let shared = Arc::new((AliveCell::new(1), Owned::new(AtomicU64::new(0))));
+        let manager = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let (alive, thread) = &*shared;
+                alive.with(|name| thread.fetch_add(name, Ordering::Relaxed))
+            })
+        };
+        let (alive, thread) = &*shared;
+        alive.leave();
+        let bound = thread.load(Ordering::Relaxed);
+        thread.free();
+        assert_eq!(manager.join().unwrap().is_some(), bound == 1);
+        assert_eq!(alive.with(|_| ()), None);
+    });
+}
