@@ -20,7 +20,6 @@ use super::yields as imp;
 
 #[cfg(cmwq_loom)]
 mod imp {
-    pub(crate) use loom::sync::Arc;
     pub(crate) use loom::sync::atomic::{AtomicI64, Ordering, fence};
 
     /// loom's atomic, except that freeing it is an access like any other: loom reports whoever touches it
@@ -88,6 +87,47 @@ mod imp {
         pub(crate) fn store(&self, value: *mut T, ordering: Ordering) {
             self.order.fetch_add(0, Ordering::Relaxed);
             self.value.store(value, ordering);
+        }
+    }
+
+    /// loom's. It is leaked if its thread panics: after a deadlock loom has no active thread, so loom's own drop would panic
+    /// again, and abort the process before the test is reported as failed.
+    #[derive(Debug)]
+    pub(crate) struct Arc<T>(Option<loom::sync::Arc<T>>);
+
+    impl<T> Arc<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(Some(loom::sync::Arc::new(value)))
+        }
+
+        pub(crate) fn strong_count(this: &Self) -> usize {
+            loom::sync::Arc::strong_count(this.inner())
+        }
+
+        fn inner(&self) -> &loom::sync::Arc<T> {
+            self.0.as_ref().expect("it is taken only when dropped")
+        }
+    }
+
+    impl<T> Clone for Arc<T> {
+        fn clone(&self) -> Self {
+            Self(self.0.clone())
+        }
+    }
+
+    impl<T> std::ops::Deref for Arc<T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            self.inner()
+        }
+    }
+
+    impl<T> Drop for Arc<T> {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                std::mem::forget(self.0.take());
+            }
         }
     }
 
