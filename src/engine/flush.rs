@@ -166,8 +166,9 @@ unsafe fn leave_with_ticket(
 /// To be called once for each counted item.
 #[cold]
 unsafe fn report(queue: NonNull<Queue>) {
-    // SAFETY: the count cannot end without this report, and has a hold of the queue.
-    if unsafe { queue.as_ref() }.flush.report() {
+    // SAFETY: the count cannot end without this report, and has a hold of the queue. The call may return after the queue is
+    // freed; what it refers to is one atomic word.
+    if unsafe { queue.as_ref() }.flush.unreported.report() {
         // SAFETY: only this thread ends the count.
         let rest = unsafe { queue.as_ref().flush.end_count(queue.as_ref().gate_cells()) };
         // SAFETY: the hold of the count keeps the queue in place.

@@ -6,7 +6,7 @@
 //! **The count.** Items without a ticket come and go without the lock. A flush that counts them turns each gate to
 //! *flushing*, and learns in the same step how many items are in flight there. So each item is admitted either before
 //! that step, and counted, or after it, and takes a ticket. An item without a ticket that gives its slot up learns in
-//! the same step whether its gate is flushing. If so, it was counted, and it [reports](FlushCell::report) afterwards.
+//! the same step whether its gate is flushing. If so, it was counted, and it [reports](Unreported::report) afterwards.
 //! Reports may come before the numbers of all gates are added, and make the count negative. So the count is zero again
 //! if, and only if, every counted item has reported. The thread that brings it there ends the count.
 //!
@@ -29,10 +29,17 @@ use super::signal::Signal;
 /// The flushes of one queue.
 #[derive(Debug)]
 pub(crate) struct FlushCell {
-    /// Counted items that have not reported. Zero between two counts.
-    unreported: AtomicI64,
+    pub(crate) unreported: Unreported,
     state: Mutex<State>,
 }
+
+/// Counted items that have not reported. Zero between two counts.
+///
+/// One word and no padding: the queue may be freed while the last access to this is about to return, and then the compiler may
+/// not be told that any byte behind the reference stays, as it is by a reference to what is not atomic.
+#[repr(transparent)]
+#[derive(Debug)]
+pub(crate) struct Unreported(AtomicI64);
 
 #[derive(Debug)]
 struct State {
@@ -60,7 +67,7 @@ pub(crate) struct Rest {
 impl FlushCell {
     pub(crate) fn new() -> Self {
         let state = State { flushes: Flushes::default(), awaited: VecDeque::new() };
-        Self { unreported: AtomicI64::new(0), state: Mutex::new(state) }
+        Self { unreported: Unreported(AtomicI64::new(0)), state: Mutex::new(state) }
     }
 
     /// A flush begins; `None` if it is over at once. `hold` is called before a count begins: it takes the hold.
@@ -82,7 +89,7 @@ impl FlushCell {
             let in_flight: u64 = gates.clone().map(GateCell::begin_flush).sum();
             let counted = (in_flight - with_ticket) as i64;
             // Acquire: the flusher sees what the items did. They release by reporting.
-            if self.unreported.fetch_add(counted, Ordering::AcqRel) + counted == 0 {
+            if self.unreported.0.fetch_add(counted, Ordering::AcqRel) + counted == 0 {
                 state.end_count(gates, &mut rest);
             }
         }
@@ -127,13 +134,6 @@ impl FlushCell {
         (left, rest)
     }
 
-    /// An item without a ticket has left its gate, which is flushing. Until it has reported, the queue stays in place;
-    /// after it, if it is not told to end the count, the caller must not use the queue on the strength of that.
-    #[must_use]
-    pub(crate) fn report(&self) -> bool {
-        self.unreported.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-
     /// The caller was told to end the count.
     pub(crate) fn end_count<'g>(&self, gates: impl Iterator<Item = &'g GateCell>) -> Rest {
         let mut rest = Rest::default();
@@ -156,6 +156,17 @@ impl FlushCell {
     pub(crate) fn waits_for(&self, flush: &Flush, ticket: Option<Ticket>) -> bool {
         let state = self.state.lock();
         state.flushes.over() < flush.number && state.flushes.waits_for(flush.number, ticket)
+    }
+}
+
+impl Unreported {
+    /// An item without a ticket has left its gate, which is flushing. True: the caller is to end the count.
+    ///
+    /// Until the item has reported, the queue stays in place; after it, unless told to end the count, the caller must not use
+    /// the queue on the strength of that.
+    #[must_use]
+    pub(crate) fn report(&self) -> bool {
+        self.0.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
 

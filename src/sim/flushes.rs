@@ -260,7 +260,7 @@ impl World {
 
     fn report(&mut self, item: usize) {
         self.items[item].state = State::Done;
-        if self.cell.report() {
+        if self.cell.unreported.report() {
             assert!(!self.ends_count, "two threads end a count");
             self.ends_count = true;
         }

@@ -67,7 +67,7 @@ impl Queue {
     fn leave(&self, item: &Item, leave: impl FnOnce(&GateCell) -> Left) -> Slot {
         let Some(ticket) = item.ticket else {
             let left = leave(&self.parts.gates[item.gate]);
-            if left.was_counted && self.parts.flush.report() {
+            if left.was_counted && self.parts.flush.unreported.report() {
                 let rest = self.parts.flush.end_count(self.parts.gates.iter());
                 self.settle(rest);
             }
