@@ -122,10 +122,13 @@ loom-mutants: setup
 yields: setup
 	CARGO="$(CARGO)" bash tests/yields/run $(SEEDS) it model soak
 
-# 100 000 cases of item states, long random runs and stress, many seeds of yields, a long soak, and all mutants.
+# 100 000 cases of item states, long random runs and stress (of flushes, 10^6 and 10^4), many seeds of yields, a long soak, and
+# all mutants.
 nightly: setup
 	CMWQ_ITEM_CASES=100000 CMWQ_SIM_RUNS=20000 PROPTEST_CASES=5000 $(CARGO) test --release --lib --test model
+	CMWQ_SIM_RUNS=1000000 $(CARGO) test --release --lib -- sim::flushes
 	CMWQ_STRESS=5 $(CARGO) test --release --test it
+	CMWQ_STRESS=45 $(CARGO) test --release --test it -- no_flush_hangs
 	CARGO="$(CARGO)" bash tests/yields/run 10 it model soak
 	$(MAKE) timelines-check undeclared-check
 	$(MAKE) bench-counters CHECK=1

@@ -7,7 +7,7 @@
 use std::ptr::NonNull;
 
 use crate::policy::flush::Ticket;
-use crate::policy::item::ShardId;
+use crate::protocol::item::HasTicket;
 use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::item_type::ItemType;
@@ -46,10 +46,10 @@ impl Header {
 pub(crate) struct ItemOperations {
     /// Executes the item for an entry that a worker popped: runs it or not, and completes the entry.
     pub(crate) execute: unsafe fn(Entry, &WorkerThread),
-    /// An entry of the item, popped from a list of this shard, comes to nothing: the item is not run for it, and its
-    /// owner is told. `None`: it was on no list yet. The entry's share of the item is given up; the entry itself is
-    /// still to be completed. True if that was a queueing that would have run.
-    pub(crate) abandon: unsafe fn(NonNull<Header>, Option<ShardId>) -> bool,
+    /// This entry of the item, popped from a list, comes to nothing: the item is not run for it, and its owner is told.
+    /// `None`: there was no entry yet. The entry's share of the item is given up; the entry itself is still to be
+    /// completed. True if that was a queueing that would have run.
+    pub(crate) abandon: unsafe fn(NonNull<Header>, Option<&Entry>) -> bool,
     /// What the item's type is called.
     pub(crate) item_type: unsafe fn(NonNull<Header>) -> &'static ItemType,
 }
@@ -86,6 +86,12 @@ impl Ticketed {
     #[cold]
     fn leak(shard: NonNull<Shard>, ticket: Ticket) -> NonNull<()> {
         NonNull::from(Box::leak(Box::new(Self { shard, ticket }))).cast()
+    }
+}
+
+impl HasTicket for Entry {
+    fn ticket(&self) -> Option<Ticket> {
+        Self::ticket(self)
     }
 }
 
@@ -196,6 +202,6 @@ impl Entry {
         // SAFETY: as in `execute`.
         let operations = unsafe { self.item.as_ref() }.operations;
         // SAFETY: as in `execute`.
-        unsafe { (operations.abandon)(self.item, Some(self.shard().id())) }
+        unsafe { (operations.abandon)(self.item, Some(self)) }
     }
 }

@@ -5,9 +5,10 @@
 //! counted is done, also if the flush was given up, a new item takes the lock of its queue's flushes when it comes and when it
 //! leaves, and its entry has a ticket.
 //!
-//! Two items may be later than a flush and be waited for all the same. A reusable item that was cancelled, and is queued again
-//! before its former place was reached, has that place, and is as old as that. An item that was on its way to the waiting
-//! list when the flush began may find its slot taken by a later one; if that waits for the flush, both wait for ever.
+//! While a flush waits, a reusable item that was cancelled does not take its former place again, since the flush waits for
+//! that. One case is left. An item that was counted when the flush began, and that its issuer had not put on a list by then,
+//! may find its slot taken, or itself run, by a later one; if that waits for the flush, both wait for ever. To keep a later
+//! item back, the gate would have to know which of those on their way are older than which flush.
 #![allow(unsafe_code, reason = "an item that leaves its gate may be the last user of its queue")]
 
 use std::ptr::NonNull;

@@ -52,8 +52,8 @@
 //! new class inside, which is opened there), and that of queues; a class's `members` (pools being made, opened and closed;
 //! takes those of its pools, and that of what may be used, inside); the manager's `inbox`; the cleaner's list; the map of `timers`;
 //! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls` (taken inside a pool's `state` by who calls it); the
-//! flushes of a queue (taken inside `making`); an
-//! item's ledger (takes that of the timers inside); a worker's `description`; which detection is
+//! flushes of a queue (taken inside `making`; takes an item's ledger inside); an item's ledger (takes that of the timers
+//! inside); a worker's `description`; which detection is
 //! in force; the counts of offenders; the list of threads that have ended; a shard's account of `tally`; in debug builds, the register of `waits` (takes those of a flush, an item and a scope's roll inside).
 
 pub(crate) mod attrs;

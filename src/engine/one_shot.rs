@@ -21,7 +21,6 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::thread::Result as RunResult;
 
-use crate::policy::item::ShardId;
 use crate::policy::one_shot::{Finish, Take};
 use crate::protocol::one_shot::OneShotCell;
 use crate::sys::fork::Origin;
@@ -264,7 +263,7 @@ fn clear<F, T, O>(stage: &mut Stage<F, T, O>, ended: Ended) -> Ended {
 /// # Safety
 ///
 /// The item is a cell made for `F`, `T` and `O`, and the entry's side of it is the caller's.
-unsafe fn abandon<F, T, O>(item: NonNull<Header>, _shard: Option<ShardId>) -> bool {
+unsafe fn abandon<F, T, O>(item: NonNull<Header>, _entry: Option<&Entry>) -> bool {
     let cell: NonNull<OneShot<F, T, O>> = item.cast();
     // SAFETY: the entry's bit keeps the cell in place until `take` or `abandon` lets it go.
     let state = unsafe { &cell.as_ref().head.cell };

@@ -229,7 +229,7 @@ unsafe fn execute(marker: Entry, _worker: &WorkerThread) {
 /// # Safety
 ///
 /// None: this does nothing.
-unsafe fn abandon(_item: NonNull<Header>, _shard: Option<crate::policy::item::ShardId>) -> bool {
+unsafe fn abandon(_item: NonNull<Header>, _entry: Option<&Entry>) -> bool {
     false
 }
 

@@ -9,7 +9,7 @@ use crossbeam_deque::{Injector, Steal};
 use crossbeam_utils::CachePadded;
 
 use crate::policy::admission::{Admission, Arrived, Slot};
-use crate::policy::item::{ShardId, Target};
+use crate::policy::item::{ItemState, ShardId, Target};
 use crate::policy::standing::Standing;
 use crate::protocol::gate::GateCell;
 use crate::sys::sync::Mutex;
@@ -133,10 +133,24 @@ impl Shard {
         self.id.0
     }
 
-    /// What an item is queued to.
+    /// Calls `queue` with what an item in this state is queued to.
+    pub(crate) fn with_target<R>(&self, item: ItemState, queue: impl FnOnce(Target) -> R) -> R {
+        if item.has_entry() { self.with_former_place(queue) } else { queue(self.new_place()) }
+    }
+
+    #[cold]
+    fn with_former_place<R>(&self, queue: impl FnOnce(Target) -> R) -> R {
+        let target = self.new_place();
+        match target.ordered {
+            true => queue(target),
+            false => self.queue().flush.with_awaited(|awaited| queue(Target { revives: !awaited, ..target })),
+        }
+    }
+
+    /// The same for an item that has no former place there, or is not to have it again.
     #[inline]
-    pub(crate) fn target(&self) -> Target {
-        Target { shard: self.id.0, ordered: self.queue().spec.ordered }
+    pub(crate) fn new_place(&self) -> Target {
+        Target { shard: self.id.0, ordered: self.queue().spec.ordered, revives: false }
     }
 
     #[inline]

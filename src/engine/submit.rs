@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::policy::admission::Slot;
-use crate::policy::item::{Arm, Room, Target};
+use crate::policy::item::{Arm, Room};
 use crate::protocol::item::Queued;
 
 use super::entry::{Entry, Header};
@@ -98,8 +98,8 @@ impl Queue {
             return Err(QueueError::Forked);
         }
         let shard = self.shard(self.executor.placement.slot_for(place));
-        let target = shard.target();
-        if !work.cell.load().is_idle() {
+        let is_idle = work.cell.load().is_idle();
+        if !is_idle {
             if let Some(answer) = self.queue_without_entry(shard, work) {
                 return answer;
             }
@@ -115,7 +115,10 @@ impl Queue {
                 return self.queue_without_entry(shard, work).unwrap_or(Err(error));
             }
         };
-        let queued = work.cell.queue(target);
+        let queued = match is_idle {
+            true => work.cell.queue(shard.new_place(), pass.ticket),
+            false => queue_again(shard, work, pass),
+        };
         if queued == Queued::Push {
             enqueue(
                 shard,
@@ -191,7 +194,8 @@ impl Queue {
         now: bool,
         again: bool,
     ) -> Result<Option<Kept<'_>>, QueueError> {
-        let needed = work.cell.room_to_arm(shard.target(), now, again);
+        let room = |target| work.cell.room_to_arm(target, now, again);
+        let needed = shard.with_target(work.cell.load(), room);
         let is_there = match needed {
             Room::None => true,
             _ if shard.gate().cell.is_full() => false,
@@ -207,12 +211,19 @@ impl Queue {
     /// Queues the item if that needs no new entry: it is pending, or a cancelled entry lies there. Found pending, it
     /// needs nobody's permission.
     fn queue_without_entry(&self, shard: &Shard, work: &WorkHandle) -> Option<Result<bool, QueueError>> {
-        let target = shard.target();
+        let queue = |target| work.cell.queue_without_entry(target);
         match self.may_revive(shard.gate()) {
-            Ok(()) => work.cell.queue_without_entry(target).map(|queued| answer(queued, shard, work)),
+            Ok(()) => {
+                let state = work.cell.load();
+                let queued = if state.is_pending() {
+                    queue(shard.new_place())
+                } else {
+                    shard.with_target(state, queue)
+                };
+                queued.map(|queued| answer(queued, shard, work))
+            }
             Err(refusal) => {
-                // As to an ordered queue: no entry is revived.
-                let pending = work.cell.queue_without_entry(Target { ordered: true, ..target });
+                let pending = queue(shard.new_place());
                 Some(pending.map_or(Err(refusal), |queued| answer(queued, shard, work)))
             }
         }
@@ -232,7 +243,9 @@ impl Queue {
         let entering = Entering { shard, pass: Some(pass) };
         self.executor.core.manager.strike(Point::Admission);
         let queued = due.as_ref().and_then(|timer| match &timer.what {
-            Later::Work(work) => work.cell.fire(name, shard.target()),
+            Later::Work(work) => {
+                shard.with_target(work.cell.load(), |target| work.cell.fire(name, target, pass.ticket))
+            }
             Later::OneShot(_) => Some(Queued::Push),
         });
         let Some(Timer { what, bound, queue: _in_place, .. }) = due.take() else { return };
@@ -294,6 +307,13 @@ impl Drop for Kept<'_> {
     fn drop(&mut self) {
         self.0.left_pending();
     }
+}
+
+/// The item was not idle: it may have a former place.
+#[cold]
+#[inline(never)]
+fn queue_again(shard: &Shard, work: &WorkHandle, pass: Pass) -> Queued {
+    shard.with_target(work.cell.load(), |target| work.cell.queue(target, pass.ticket))
 }
 
 fn answer(queued: Queued, shard: &Shard, work: &WorkHandle) -> Result<bool, QueueError> {

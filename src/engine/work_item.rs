@@ -10,7 +10,6 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::policy::item::ShardId;
 use crate::protocol::item::{Ended, ItemCell, NotDisabled, Popped, TakenBack};
 use crate::protocol::signal::Signal;
 use crate::sys::fork::Origin;
@@ -247,12 +246,12 @@ unsafe fn execute(entry: Entry, worker: &WorkerThread) {
 
 /// # Safety
 ///
-/// As [`ItemOperations`] says; an entry of the item was popped from a list of the shard.
-unsafe fn abandon(item: NonNull<Header>, shard: Option<ShardId>) -> bool {
+/// As [`ItemOperations`] says; the entry was popped from a list.
+unsafe fn abandon(item: NonNull<Header>, entry: Option<&Entry>) -> bool {
     let item: NonNull<WorkItem> = item.cast();
-    let shard = shard.expect("a reusable item that is on no list has no entry to give up");
+    let entry = entry.expect("a reusable item that is on no list has no entry to give up");
     // SAFETY: the item's word counts the entry until `abandon` has taken it out.
-    let (would_have_run, over) = unsafe { item.as_ref() }.cell.abandon(shard);
+    let (would_have_run, over) = unsafe { item.as_ref() }.cell.abandon(entry.shard().id(), entry.ticket());
     if over {
         // SAFETY: `abandon` said so.
         contain(|| unsafe { free(item) });

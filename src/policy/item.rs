@@ -22,9 +22,11 @@
 //!
 //! Lists cannot be searched, so a cancelled item leaves its entry behind. Queueing it again to the same shard
 //! revives that entry; queueing it to another shard notes the old entry in the ledger. In an ordered queue a revived
-//! entry would overtake what was queued meanwhile: there the old entry is noted, too, and the item gets a new one at
-//! the end. For each shard, the entries on its lists are `(home is this shard and listed) + (how often the ledger
-//! names this shard)`, and those that the ledger names come first.
+//! entry would overtake what was queued meanwhile; and a flush that waits for the old entry would wait for what is queued
+//! after it. In both cases the old entry is noted, too, and the item gets a new one at the end. For each shard, the entries
+//! on its lists are `(home is this shard and listed) + (how often the ledger names this shard)`. Which of them is the one at
+//! home: in an ordered queue the last one; in others the one with its ticket (see [`Known`]), since they may be popped in
+//! another order than pushed. Of entries with one ticket each may be taken for it: every flush waits for all of them, or none.
 //!
 //! The ledger has a lock, which only the rare paths take: those that are answered by `Ledger`, and all `_by_ledger`
 //! transitions, which are made holding it.
@@ -74,8 +76,20 @@ impl ShardId {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Target {
     pub(crate) shard: ShardId,
-    /// Its queue is ordered: no entry is revived.
+    /// Entries of its queue begin in the order in which they were pushed.
     pub(crate) ordered: bool,
+    /// A cancelled entry that lies there is used again. Never of an ordered queue, nor while a flush of the queue waits.
+    pub(crate) revives: bool,
+}
+
+/// What the ledger knows of an item's entries on the lists of one shard.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Known {
+    /// It names the shard: a cancelled entry lies there beside the one at home, if that is there.
+    pub(crate) named: bool,
+    /// The entry in question, popped or to be pushed, has the ticket of the one at home. False if the ledger does not know that
+    /// ticket, or names nothing, or the entries are in order.
+    pub(crate) alike: bool,
 }
 
 /// The state word of a reusable item.
@@ -104,6 +118,11 @@ impl ItemState {
         self.0 & (PENDING | LISTED | STALE | DISABLED) == 0
     }
 
+    /// Is an entry on a list that it may be queued by, if it is not pending by that already?
+    pub(crate) const fn has_entry(self) -> bool {
+        self.0 & (LISTED | STALE) != 0
+    }
+
     const fn is_met(self) -> bool {
         self.0 & MET != 0
     }
@@ -121,7 +140,7 @@ impl ItemState {
         self.is_pending() && !self.is_armed()
     }
 
-    const fn is_listed_at(self, shard: ShardId) -> bool {
+    pub(crate) const fn is_listed_at(self, shard: ShardId) -> bool {
         self.is_listed() && self.home().0 == shard.0
     }
 
@@ -171,7 +190,7 @@ impl ItemState {
             (self, Queue::Refused)
         } else if self.is_pending() {
             (self, Queue::Coalesced)
-        } else if self.is_listed_at(target.shard) && !target.ordered {
+        } else if self.is_listed_at(target.shard) && target.revives {
             (Self(self.0 | PENDING), Queue::Revived)
         } else if self.is_listed() || self.is_stale() {
             (self, Queue::Ledger)
@@ -188,25 +207,29 @@ impl ItemState {
         }
     }
 
-    /// As [`queue`](Self::queue). `named`: does the ledger name the shard? If the answer is `Revived`, strike it out.
-    /// If [`leaves`](Self::leaves) says so of the word before, note its home.
-    pub(crate) fn queue_by_ledger(self, target: Target, named: bool) -> (Self, Queue) {
+    /// As [`queue`](Self::queue). `known`: of the target's shard, and of the entry that would be pushed. If the answer is
+    /// `Revived`, and no entry was [listed there](Self::is_listed_at) as the one at home, strike the shard out. If
+    /// [`leaves`](Self::leaves) says so of the word before, note its home.
+    pub(crate) fn queue_by_ledger(self, target: Target, known: Known) -> (Self, Queue) {
         match self.queue(target) {
+            (_, Queue::Ledger) if self.is_listed_at(target.shard) && known.alike => {
+                (Self(self.0 | PENDING), Queue::Revived)
+            }
             (_, Queue::Ledger) => {
                 let stale = if self.is_listed() { STALE } else { 0 };
                 let next = Self(self.0 | PENDING | LISTED | stale).with_home(target.shard);
-                (next, if named && !target.ordered { Queue::Revived } else { Queue::Push })
+                (next, if known.named && target.revives { Queue::Revived } else { Queue::Push })
             }
             answer => answer,
         }
     }
 
     /// Does queueing to this target leave a cancelled entry behind at `home`?
-    pub(crate) fn leaves(self, target: Target) -> bool {
+    pub(crate) fn leaves(self, target: Target, known: Known) -> bool {
         !self.is_pending()
             && !self.is_disabled()
             && self.is_listed()
-            && (self.home() != target.shard || target.ordered)
+            && !(self.home() == target.shard && (target.revives || known.alike))
     }
 
     /// A worker popped an entry of it from a list of `shard`.
@@ -221,9 +244,14 @@ impl ItemState {
         }
     }
 
-    /// The same. `named`: does the ledger name `shard`? `Meet`: the entry goes into the ledger.
-    pub(crate) fn begin_by_ledger(self, shard: ShardId, named: bool) -> (Self, Begin) {
-        if named { (self, Begin::Strike) } else { self.begin_at_home(shard) }
+    /// The same. `known`: of this shard and this entry. `Meet`: the entry goes into the ledger.
+    pub(crate) fn begin_by_ledger(self, shard: ShardId, known: Known) -> (Self, Begin) {
+        if self.is_named(shard, known) { (self, Begin::Strike) } else { self.begin_at_home(shard) }
+    }
+
+    /// Is the entry one of those that the ledger names, and not the one at home?
+    fn is_named(self, shard: ShardId, known: Known) -> bool {
+        known.named && !(known.alike && self.is_listed_at(shard))
     }
 
     fn begin_at_home(self, shard: ShardId) -> (Self, Begin) {
@@ -241,8 +269,8 @@ impl ItemState {
 
     /// An entry of it, popped from a list of `shard`, is dropped instead of run. `Stale`: as
     /// [`begin_by_ledger`](Self::begin_by_ledger); `Run`: it was pending, and is not any more.
-    pub(crate) fn abandon_by_ledger(self, shard: ShardId, named: bool) -> (Self, Begin) {
-        if named {
+    pub(crate) fn abandon_by_ledger(self, shard: ShardId, known: Known) -> (Self, Begin) {
+        if self.is_named(shard, known) {
             (self, Begin::Strike)
         } else if !self.is_listed_at(shard) {
             (self, Begin::Ledger)
@@ -317,24 +345,24 @@ impl ItemState {
     }
 
     /// What arming a timer for this target takes of the target's bound. `named`: does the ledger name the shard? `now`: the
-    /// timer is due at once. `again`: as in [`arm_by_ledger`](Self::arm_by_ledger). So an item leaves no more entries in an
-    /// ordered queue than the bound, and one that fires later.
+    /// timer is due at once. `again`: as in [`arm_by_ledger`](Self::arm_by_ledger). So an item leaves no more entries where
+    /// they are not revived than the bound, and one that fires later.
     pub(crate) fn room_to_arm(self, target: Target, named: bool, now: bool, again: bool) -> Room {
         let lies_there = self.is_listed_at(target.shard) || named;
-        match (now && again, target.ordered) {
+        match (now && again, target.revives) {
             _ if self.is_disabled() || self.is_pending() && !again => Room::None,
-            (true, false) if lies_there => Room::None,
+            (true, true) if lies_there => Room::None,
             (true, _) => Room::Place,
-            (false, true) if lies_there => Room::Left,
+            (false, false) if lies_there => Room::Left,
             (false, _) => Room::None,
         }
     }
 
     /// The armed timer is due, and this is the queueing that it stands for: as
     /// [`queue_by_ledger`](Self::queue_by_ledger) for an item that is not pending, without a moment in between.
-    pub(crate) fn fire_by_ledger(self, target: Target, named: bool) -> (Self, Queue) {
+    pub(crate) fn fire_by_ledger(self, target: Target, known: Known) -> (Self, Queue) {
         debug_assert!(self.is_armed());
-        self.disarmed().queue_by_ledger(target, named)
+        self.disarmed().queue_by_ledger(target, known)
     }
 
     /// What the word is for [`leaves`](Self::leaves) when its timer fires.

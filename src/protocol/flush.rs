@@ -10,6 +10,10 @@
 //! Reports may come before the numbers of all gates are added, and make the count negative. So the count is zero again
 //! if, and only if, every counted item has reported. The thread that brings it there ends the count.
 //!
+//! **Former places.** A cancelled item has an entry in flight, for which flushes may wait. If it were queued again by that
+//! entry, they would wait for what was queued after them. So that happens under the lock, and only if
+//! [no flush waits](FlushCell::with_awaited).
+//!
 //! **Lifetime.** An item that has given its slot up does not keep its queue in place. A count does: the flush takes a
 //! hold of the queue for it before it turns the first gate. The thread that ends the count gives that hold up. An item
 //! that has not reported yet keeps the count from its end, so it may use the queue until it has.
@@ -35,8 +39,8 @@ pub(crate) struct FlushCell {
 
 /// Counted items that have not reported. Zero between two counts.
 ///
-/// One word and no padding: the queue may be freed while the last access to this is about to return, and then the compiler may
-/// not be told that any byte behind the reference stays, as it is by a reference to what is not atomic.
+/// A type of its own, and one word: the queue may be freed before the call that reports returns. A reference to a struct with
+/// padding promises that its bytes stay until then; a reference to an atomic does not.
 #[repr(transparent)]
 #[derive(Debug)]
 pub(crate) struct Unreported(AtomicI64);
@@ -95,6 +99,13 @@ impl FlushCell {
         }
         let flush = (state.flushes.over() < number).then(|| state.awaited(number));
         (flush, rest)
+    }
+
+    /// Acts, knowing whether a flush waits. None begins meanwhile.
+    #[cold]
+    pub(crate) fn with_awaited<R>(&self, act: impl FnOnce(bool) -> R) -> R {
+        let state = self.state.lock();
+        act(!state.awaited.is_empty())
     }
 
     /// A gate becomes one of the queue's by `publish`; it may not have been used before.

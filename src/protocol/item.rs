@@ -16,7 +16,13 @@
 //! running when the run begins, and is set when the run ends or the queueing is taken back. The waited bit sends all
 //! of these to the ledger, so that the common paths need not look for waiters.
 
-use crate::policy::item::{Arm, Begin, Cancel, End, Instance, ItemState, Queue, Room, ShardId, Target};
+mod answers;
+
+pub(crate) use self::answers::{Ended, HasTicket, NotDisabled, Popped, Queued, TakenBack};
+use crate::policy::flush::Ticket;
+use crate::policy::item::{
+    Arm, Begin, Cancel, End, Instance, ItemState, Known, Queue, Room, ShardId, Target,
+};
 use crate::sys::sync::{Arc, AtomicU64, Mutex, Ordering};
 
 use super::signal::Signal;
@@ -34,6 +40,9 @@ struct Ledger<E, T> {
     /// Shards on whose lists a cancelled entry lies, the one that the word tells of apart. A shard is named once for
     /// each entry.
     stale: Vec<ShardId>,
+    /// The ticket, or that it has none, of the entry that the word tells of, if that was pushed while `stale` named others, or
+    /// is pushed now. `None`: not known, or the entries are in order.
+    home: Option<Option<Ticket>>,
     /// The entry that a worker popped while the item ran.
     kept: Option<E>,
     /// The timer that is armed.
@@ -46,67 +55,17 @@ struct Ledger<E, T> {
     running: Option<Arc<Signal>>,
 }
 
-/// What a queueing came to.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Queued {
-    /// Push an entry.
-    Push,
-    /// It is pending now, by an entry that lies there already.
-    Revived,
-    /// It was pending before.
-    Coalesced,
-    /// It is disabled.
-    Refused,
-}
-
-/// What a popped entry is good for.
-#[must_use]
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Popped<E> {
-    /// The item is running now, in the name of this entry.
-    Run(E),
-    /// The item runs elsewhere and has the entry. The item may be gone.
-    Kept,
-    /// The item had the entry, and has run in its name meanwhile: it is over, free it.
-    KeptLast,
-    /// Complete the entry without a run. The item may be gone.
-    Stale(E),
-    /// The same, and free the item: it is over.
-    Last(E),
-}
-
-/// What becomes of an item whose run has ended.
-#[must_use]
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Ended<E> {
-    /// Nothing. The item may be gone.
-    Idle,
-    /// Put this entry at the front of its pool: it is the item's next run.
-    PutBack(E),
-    /// It is over: free it.
-    Last,
-}
-
-/// What is left of a queueing that was taken back.
-#[must_use]
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TakenBack<E, T> {
-    pub(crate) was_pending: bool,
-    /// To be completed without a run at once: it was popped already.
-    pub(crate) kept: Option<E>,
-    /// To be taken off the list of timers, if it is still there.
-    pub(crate) timer: Option<T>,
-}
-
-/// The item was enabled more often than disabled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NotDisabled;
-
-impl<E, T: PartialEq> ItemCell<E, T> {
+impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
     pub(crate) fn new() -> Self {
-        let ledger =
-            Ledger { stale: Vec::new(), kept: None, timer: None, disabled: 0, pending: None, running: None };
+        let ledger = Ledger {
+            stale: Vec::new(),
+            home: None,
+            kept: None,
+            timer: None,
+            disabled: 0,
+            pending: None,
+            running: None,
+        };
         Self { state: AtomicU64::new(ItemState::new().into_bits()), ledger: Mutex::new(ledger) }
     }
 
@@ -114,18 +73,23 @@ impl<E, T: PartialEq> ItemCell<E, T> {
         ItemState::from_bits(self.state.load(Ordering::Acquire))
     }
 
+    /// `ticket`: what the entry has that the caller pushes if it is told to.
     #[inline]
-    pub(crate) fn queue(&self, target: Target) -> Queued {
+    pub(crate) fn queue(&self, target: Target, ticket: Option<Ticket>) -> Queued {
         match self.update(|state| state.queue(target)) {
             Queue::Push => Queued::Push,
             Queue::Revived => Queued::Revived,
             Queue::Coalesced => Queued::Coalesced,
             Queue::Refused => Queued::Refused,
-            Queue::Ledger => {
-                let mut ledger = self.ledger.lock();
-                self.queue_by_ledger(&mut ledger, target, |state| state, ItemState::queue_by_ledger)
-            }
+            Queue::Ledger => self.queue_late(target, ticket),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn queue_late(&self, target: Target, ticket: Option<Ticket>) -> Queued {
+        let mut ledger = self.ledger.lock();
+        self.queue_by_ledger(&mut ledger, target, ticket, |state| state, ItemState::queue_by_ledger)
     }
 
     /// Queues the item only if that needs no new entry: it is pending, or a cancelled entry lies there. `None`: it
@@ -139,30 +103,35 @@ impl<E, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// `before`: what the word is taken for where it is asked whether an entry is left behind.
+    /// `before`: what the word is taken for where it is asked which entry is revived or left behind.
     #[cold]
     fn queue_by_ledger(
         &self,
         ledger: &mut Ledger<E, T>,
         target: Target,
+        ticket: Option<Ticket>,
         before: impl Fn(ItemState) -> ItemState,
-        transition: impl Fn(ItemState, Target, bool) -> (ItemState, Queue),
+        transition: impl Fn(ItemState, Target, Known) -> (ItemState, Queue),
     ) -> Queued {
-        let named = ledger.stale.contains(&target.shard);
-        let (answer, left) = self.update(|state| {
-            let (next, answer) = transition(state, target, named);
-            (next, (answer, before(state).leaves(target).then_some(state.home())))
+        let known = ledger.known(target.shard, ticket);
+        let (answer, was_home, left) = self.update(|state| {
+            let (next, answer) = transition(state, target, known);
+            let before = before(state);
+            let left = before.leaves(target, known).then_some(before.home());
+            (next, (answer, before.is_listed_at(target.shard), left))
         });
-        if let Some(home) = left {
-            ledger.stale.push(home);
-        }
+        ledger.stale.extend(left);
         match answer {
-            Queue::Push | Queue::Ledger => Queued::Push,
+            Queue::Push | Queue::Ledger => {
+                ledger.home = (!target.ordered && !ledger.stale.is_empty()).then_some(ticket);
+                Queued::Push
+            }
             Queue::Coalesced => Queued::Coalesced,
             Queue::Refused => Queued::Refused,
+            Queue::Revived if was_home => Queued::Revived,
             Queue::Revived => {
-                // Either by the entry at home, or by the one that the ledger names: where entries are revived, it
-                // never names a home at which an entry is listed.
+                // Any of those that are named there, since no flush waits.
+                ledger.home = None;
                 self.strike_out(ledger, target.shard);
                 Queued::Revived
             }
@@ -193,11 +162,12 @@ impl<E, T: PartialEq> ItemCell<E, T> {
         state.room_to_arm(target, named, now, again)
     }
 
-    /// The timer is due. `None` if it is no longer meant.
-    pub(crate) fn fire(&self, timer: &T, target: Target) -> Option<Queued> {
+    /// The timer is due. `ticket`: as of [`queue`](Self::queue). `None` if it is no longer meant.
+    pub(crate) fn fire(&self, timer: &T, target: Target, ticket: Option<Ticket>) -> Option<Queued> {
         let mut ledger = self.ledger.lock();
         ledger.timer.take_if(|meant| meant == timer)?;
-        Some(self.queue_by_ledger(&mut ledger, target, ItemState::disarmed, ItemState::fire_by_ledger))
+        let (before, transition) = (ItemState::disarmed, ItemState::fire_by_ledger);
+        Some(self.queue_by_ledger(&mut ledger, target, ticket, before, transition))
     }
 
     /// The timer that is armed.
@@ -229,8 +199,8 @@ impl<E, T: PartialEq> ItemCell<E, T> {
         self.add_handle();
         let popped = {
             let mut ledger = self.ledger.lock();
-            let named = ledger.stale.contains(&shard);
-            match self.update(|state| state.begin_by_ledger(shard, named)) {
+            let known = ledger.known(shard, entry.ticket());
+            match self.update(|state| state.begin_by_ledger(shard, known)) {
                 Begin::Run => {
                     ledger.running = ledger.pending.take();
                     Popped::Run(entry)
@@ -253,15 +223,15 @@ impl<E, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// An entry popped from a list of `shard` is dropped instead of run. Was it a queueing that would have run, and
-    /// is the item over? Then free it. It may be gone otherwise.
+    /// An entry with this ticket, popped from a list of `shard`, is dropped instead of run. Was it a queueing that would have
+    /// run, and is the item over? Then free it. It may be gone otherwise.
     #[cold]
-    pub(crate) fn abandon(&self, shard: ShardId) -> (bool, bool) {
+    pub(crate) fn abandon(&self, shard: ShardId, ticket: Option<Ticket>) -> (bool, bool) {
         self.add_handle();
         let (would_have_run, waiting) = {
             let mut ledger = self.ledger.lock();
-            let named = ledger.stale.contains(&shard);
-            match self.update(|state| state.abandon_by_ledger(shard, named)) {
+            let known = ledger.known(shard, ticket);
+            match self.update(|state| state.abandon_by_ledger(shard, known)) {
                 Begin::Run => (true, self.take_back(&mut ledger, true).1),
                 Begin::Stale => (false, None),
                 Begin::Meet | Begin::Strike | Begin::Ledger => {
@@ -429,6 +399,7 @@ impl<E, T: PartialEq> ItemCell<E, T> {
         if let Some(at) = ledger.stale.iter().position(|id| *id == shard) {
             ledger.stale.swap_remove(at);
             if ledger.stale.is_empty() {
+                ledger.home = None;
                 self.update(|state| (state.nothing_stale(), ()));
             }
         }
@@ -437,6 +408,13 @@ impl<E, T: PartialEq> ItemCell<E, T> {
     #[inline]
     fn update<A>(&self, transition: impl FnMut(ItemState) -> (ItemState, A)) -> A {
         super::update(&self.state, Ordering::AcqRel, ItemState::from_bits, ItemState::into_bits, transition)
+    }
+}
+
+impl<E, T> Ledger<E, T> {
+    /// Of this shard, and an entry with this ticket.
+    fn known(&self, shard: ShardId, ticket: Option<Ticket>) -> Known {
+        Known { named: self.stale.contains(&shard), alike: self.home == Some(ticket) }
     }
 }
 

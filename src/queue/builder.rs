@@ -184,8 +184,8 @@ impl WorkQueueBuilder {
     /// million. A cancelled item counts until its place in the queue is reached.
     ///
     /// Armed timers are not counted, and the queue accepts what they fire beyond this number. There are two exceptions.
-    /// In an ordered queue, a cancelled item keeps its former place until the queue has reached it; it is armed again before
-    /// that only if there is room. And [`mod_delayed`](crate::WorkQueue::mod_delayed) without a delay needs room, as any
+    /// In an ordered queue, and while a queue is flushed, a cancelled item keeps its former place until the queue has reached
+    /// it; it is armed again before that only if there is room. And [`mod_delayed`](crate::WorkQueue::mod_delayed) without a delay needs room, as any
     /// queueing does.
     pub fn max_pending(mut self, items: usize) -> Self {
         self.max_pending = Some(items);

@@ -39,8 +39,8 @@ impl WorkQueue {
     /// # Errors
     ///
     /// As [`queue`](Self::queue), but for [`QueueError::Full`]: what was armed is queued when it is due, also beyond
-    /// `max_pending`. There must be room only if the queue is ordered and has not reached the place of an earlier, cancelled
-    /// queueing of the item.
+    /// `max_pending`. There must be room only if the queue is ordered, or is being flushed, and has not reached the place of an
+    /// earlier, cancelled queueing of the item.
     #[doc(alias = "queue_delayed_work")]
     #[doc(alias = "schedule_delayed_work")]
     pub fn queue_delayed(&self, work: &Work, delay: Duration) -> Result<bool, QueueError> {

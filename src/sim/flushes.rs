@@ -1,12 +1,16 @@
-//! Random runs of flushes: several at once, over several gates, with later items that wait for them.
+//! Random runs of flushes: several at once, over several gates, with later items that wait for them. Some items are reusable:
+//! they are cancelled and queued again meanwhile.
 //!
 //! The cells are the product's own, and each step of a thread is one call into them. What threads see of each other
 //! *within* such a call is for the loom models. `CMWQ_SIM_RUNS` and `CMWQ_SIM_SEED` are as in [`random`](super::random).
 
 #![forbid(unsafe_code)]
 
+mod works;
+
 use std::collections::VecDeque;
 
+use self::works::{Issue, Work};
 use super::prng::Prng;
 use super::random::runs;
 use crate::policy::admission::{Admission, Door, Slot};
@@ -17,7 +21,8 @@ use crate::protocol::gate::{Came, GateCell, Left};
 const RUNS: u64 = 20_000;
 const STEPS: usize = 60;
 
-/// spec: F1.5, F1.6 (exactly what was queued before, whoever else flushes; a later item that waits for a flush cannot hang it)
+/// spec: F1.2, F1.5, F1.6 (exactly what was queued before, however many flush; a later item that waits for a flush cannot
+/// hang it, also if it was queued and cancelled before)
 #[test]
 fn a_flush_ends_with_the_last_item_that_was_queued_before_it() {
     let mut seen = Seen::default();
@@ -43,6 +48,12 @@ struct Seen {
     abandoned: usize,
     /// An item came, left or reported while a count was about to end.
     late_ends: usize,
+    /// A reusable item has its former place again.
+    revived: usize,
+    /// One has not, since a flush waits.
+    moved: usize,
+    /// Two entries of one item on a list were popped in another order than they were pushed.
+    swapped: usize,
 }
 
 impl Seen {
@@ -53,14 +64,17 @@ impl Seen {
         self.waiting_items += other.waiting_items;
         self.abandoned += other.abandoned;
         self.late_ends += other.late_ends;
+        self.revived += other.revived;
+        self.moved += other.moved;
+        self.swapped += other.swapped;
     }
 
     fn assert_complete(&self) {
-        let Self { flushes, overlapping, tickets, waiting_items, abandoned, late_ends } = *self;
-        assert!(
-            [flushes, overlapping, tickets, waiting_items, abandoned, late_ends].iter().all(|n| *n > 100),
-            "{self:?}"
-        );
+        let Self { flushes, overlapping, tickets, waiting_items, abandoned, late_ends, .. } = *self;
+        let Self { revived, moved, swapped, .. } = *self;
+        let all =
+            [flushes, overlapping, tickets, waiting_items, abandoned, late_ends, revived, moved, swapped];
+        assert!(all.iter().all(|n| *n > 100), "{self:?}");
     }
 }
 
@@ -68,15 +82,24 @@ impl Seen {
 enum State {
     /// Its issuer puts it on the waiting list.
     Coming,
+    /// It has a slot, and its issuer has not queued it yet.
+    Admitted,
     Listed,
+    /// It has a slot. A one-shot runs, a reusable item may have been popped.
     Active,
+    /// A reusable item runs by this entry.
+    Running,
+    /// The runner has this entry.
+    Kept,
     /// It has left its gate, and has still to report.
     Reporting,
     Done,
 }
 
+/// A one-shot, or one entry of a reusable item.
 #[derive(Debug)]
 struct Item {
+    work: Option<usize>,
     gate: usize,
     ticket: Option<Ticket>,
     state: State,
@@ -86,7 +109,7 @@ struct Item {
 
 impl Item {
     fn is_in_flight(&self) -> bool {
-        matches!(self.state, State::Coming | State::Listed | State::Active)
+        !matches!(self.state, State::Reporting | State::Done)
     }
 }
 
@@ -119,6 +142,8 @@ struct World {
     cell: FlushCell,
     gates: Vec<Gate>,
     items: Vec<Item>,
+    works: [Work; 2],
+    issues: Vec<Issue>,
     flushers: Vec<Flusher>,
     /// A thread was told to end the count, and has not done it.
     ends_count: bool,
@@ -137,6 +162,8 @@ impl World {
             cell: FlushCell::new(),
             gates,
             items: Vec::new(),
+            works: [Work::new(), Work::new()],
+            issues: Vec::new(),
             flushers: Vec::new(),
             ends_count: false,
             holds: 0,
@@ -145,16 +172,20 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.prng.below(20) {
+        match self.prng.below(27) {
             0..6 => self.come(),
-            6..9 => self.with_one(State::Coming, Self::list),
-            9 => self.with_one(State::Coming, |world, item| world.leave(item, GateCell::withdraw)),
-            10..14 => self.with_one(State::Active, Self::complete),
+            6..9 => self.with_one(State::Coming, Self::arrive),
+            9 => self.with_one(State::Coming, Self::withdraw),
+            10..14 => self.with_one(State::Active, Self::go_on),
             14..16 => self.with_one(State::Reporting, Self::report),
             16 => self.flush(),
             17 => self.abandon(),
             18 => self.end_count(),
-            _ => self.change_a_gate(),
+            19 => self.change_a_gate(),
+            20..22 => self.begin_to_queue(),
+            22..24 => self.queue_work(),
+            24 => self.cancel_work(),
+            _ => self.with_one(State::Running, Self::end_work),
         }
         self.check();
     }
@@ -166,11 +197,17 @@ impl World {
             self.set_max(gate, STEPS);
         }
         let mut steps = 0;
-        while self.items.iter().any(|item| item.state != State::Done) || self.ends_count {
-            match self.prng.below(4) {
-                0 => self.with_one(State::Coming, Self::list),
-                1 => self.with_one(State::Active, Self::complete),
+        let is_busy = |world: &Self| {
+            let at_work = world.items.iter().any(|item| item.state != State::Done);
+            at_work || world.ends_count || !world.issues.is_empty()
+        };
+        while is_busy(self) {
+            match self.prng.below(6) {
+                0 => self.with_one(State::Coming, Self::arrive),
+                1 => self.with_one(State::Active, Self::go_on),
                 2 => self.with_one(State::Reporting, Self::report),
+                3 => self.with_one(State::Running, Self::end_work),
+                4 => self.queue_work(),
                 _ => self.end_count(),
             }
             self.check();
@@ -181,6 +218,7 @@ impl World {
             self.cell.begin(self.gates.iter().map(|gate| &gate.cell), || panic!("nothing is in flight"));
         assert!(flush.is_none() && self.holds == 0);
         rest.wake();
+        self.works.iter().for_each(Work::assert_quiet);
     }
 
     fn say(&self, what: std::fmt::Arguments<'_>) {
@@ -201,20 +239,50 @@ impl World {
 
     fn come(&mut self) {
         let gate = self.prng.below(self.gates.len());
+        let waits_for = self.choose_a_flush();
+        let (ticket, state) = self.admit(gate);
+        self.say(format_args!("item {} comes: {state:?} {ticket:?} {waits_for:?}", self.items.len()));
+        self.items.push(Item { work: None, gate, ticket, state, waits_for });
+    }
+
+    /// One that has begun, and that a later item may wait for.
+    fn choose_a_flush(&mut self) -> Option<usize> {
+        let waiting: Vec<usize> =
+            (0..self.flushers.len()).filter(|flush| self.flushers[*flush].waits()).collect();
+        let chosen = (self.prng.chance(50) && !waiting.is_empty()).then(|| self.prng.pick(&waiting));
+        self.seen.waiting_items += usize::from(chosen.is_some());
+        chosen
+    }
+
+    fn admit(&mut self, gate: usize) -> (Option<Ticket>, State) {
         let cell = &self.gates[gate].cell;
         let (came, ticket) = match cell.admit() {
             Came::Flushing => self.cell.admit(|| cell.admit_beside_flush(false), |_| 1),
             came => (came, None),
         };
-        let state = if came == Came::Started { State::Active } else { State::Coming };
-        let waiting: Vec<usize> =
-            (0..self.flushers.len()).filter(|flush| self.flushers[*flush].waits()).collect();
-        let waits_for = (self.prng.chance(50) && !waiting.is_empty()).then(|| self.prng.pick(&waiting));
-        self.say(format_args!("item {} comes: {came:?} {ticket:?} {waits_for:?}", self.items.len()));
         self.seen.tickets += usize::from(ticket.is_some());
-        self.seen.waiting_items += usize::from(waits_for.is_some());
         self.seen.late_ends += usize::from(self.ends_count);
-        self.items.push(Item { gate, ticket, state, waits_for });
+        (ticket, if came == Came::Started { State::Active } else { State::Coming })
+    }
+
+    /// A one-shot; a reusable item is queued by [`queue_work`](Self::queue_work).
+    fn arrive(&mut self, item: usize) {
+        if self.items[item].work.is_none() {
+            self.list(item);
+        }
+    }
+
+    fn withdraw(&mut self, item: usize) {
+        if self.items[item].work.is_none() {
+            self.leave(item, GateCell::withdraw);
+        }
+    }
+
+    fn go_on(&mut self, item: usize) {
+        match self.items[item].work {
+            None => self.complete(item),
+            Some(work) => self.begin_work(work, item),
+        }
     }
 
     fn list(&mut self, item: usize) {
@@ -232,10 +300,13 @@ impl World {
     }
 
     fn complete(&mut self, item: usize) {
-        let waits = |flush: usize| !self.flushers[flush].is_over();
-        if !self.items[item].waits_for.is_some_and(waits) {
+        if !self.waits(item) {
             self.leave(item, GateCell::complete);
         }
+    }
+
+    fn waits(&self, item: usize) -> bool {
+        self.items[item].waits_for.is_some_and(|flush| !self.flushers[flush].is_over())
     }
 
     fn leave(&mut self, item: usize, leave: fn(&GateCell) -> Left) {

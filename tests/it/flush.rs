@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use cmwq::{Executor, WaitError, Work, WorkQueue};
+use cmwq::{Executor, QueueError, WaitError, Work, WorkQueue};
 
 use crate::support::{
-    Door, PATIENCE, burn, cpus, falls_asleep, on_each_executor, one_cpu, stress, thread_id, time_limit,
+    Door, PATIENCE, SOON, burn, cpus, falls_asleep, holds_within, on_each_executor, one_cpu, stress,
+    thread_id, time_limit,
 };
 
 fn all_kinds(executor: &Executor) -> [WorkQueue; 5] {
@@ -351,7 +352,77 @@ fn a_later_item_may_join_the_flusher() {
     }
 }
 
-/// spec: F1.6: many flushes at once, each with an item that was queued right after it and ends only after it.
+/// spec: F1.2 (not for later ones): an item that was cancelled before the flush, and is queued again while that waits, is later,
+/// though its former place has not been reached. However often that is done, it has one more place.
+#[test]
+fn an_item_queued_again_while_a_flush_waits_is_later() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queues = [
+        WorkQueue::new("n").max_active(1),
+        WorkQueue::per_cpu("p").max_active(1),
+        WorkQueue::unbound("u").max_active(1),
+        WorkQueue::per_cpu("t").max_active_total(1),
+        WorkQueue::ordered("o"),
+    ];
+    let is_ordered = |queue: &WorkQueue| queue.name() == "o";
+    type Again = fn(&WorkQueue, &Work) -> Result<bool, QueueError>;
+    let ways: [Again; 3] = [
+        |queue, work| queue.queue(work),
+        |queue, work| queue.mod_delayed(work, Duration::ZERO).map(|was_pending| !was_pending),
+        |queue, work| queue.queue_delayed(work, Duration::from_millis(1)),
+    ];
+    for queue in queues {
+        let queue = queue.build_on(&executor).unwrap();
+        for again in ways {
+            let (earlier, later) = (Door::default(), Door::default());
+            let wait = earlier.clone();
+            drop(queue.spawn(move || wait.wait()).unwrap());
+            let (wait, runs) = (later.clone(), Arc::new(AtomicUsize::new(0)));
+            let ran = Arc::clone(&runs);
+            let work = Work::new(move || {
+                wait.wait();
+                crate::support::bump(&ran);
+            });
+            assert_eq!(queue.queue(&work), Ok(true));
+            assert!(work.cancel());
+            let flush = flush_elsewhere(&queue);
+            for n in 0..20 {
+                assert_eq!(again(&queue, &work), Ok(true));
+                let is_there = holds_within(SOON, || queue.len() >= 3);
+                assert!(is_there && (queue.len() == 3 || is_ordered(&queue)), "{} places", queue.len());
+                assert!(n == 19 || work.cancel());
+            }
+            earlier.open();
+            flush.join().unwrap();
+            assert_eq!(runs.load(Ordering::SeqCst), 0);
+            later.open();
+            let _waited = work.flush().unwrap();
+            assert_eq!(runs.load(Ordering::SeqCst), 1);
+            queue.flush().unwrap();
+        }
+    }
+}
+
+/// Queues an item, and cancels that. Returns how it is queued again; then it ends only after the door is open.
+fn queued_and_cancelled(queue: &WorkQueue, door: &Door) -> impl FnOnce() {
+    let (queue, wait, waits) = (queue.clone(), door.clone(), Arc::new(AtomicBool::new(false)));
+    let does = Arc::clone(&waits);
+    let work = Work::new(move || {
+        if does.load(Ordering::Relaxed) {
+            wait.wait();
+        }
+    });
+    queue.queue(&work).unwrap();
+    let _pending = work.cancel_sync().unwrap();
+    move || {
+        waits.store(true, Ordering::Relaxed);
+        assert_eq!(queue.queue(&work), Ok(true));
+    }
+}
+
+/// spec: F1.6: many flushes at once, each with items that were queued right after it, one of them again, and end only after
+/// it.
 #[test]
 fn no_flush_hangs_among_later_items_that_wait_for_it() {
     let _limit = time_limit();
@@ -359,9 +430,9 @@ fn no_flush_hangs_among_later_items_that_wait_for_it() {
         for queue in [WorkQueue::new("n"), WorkQueue::per_cpu("p"), WorkQueue::unbound("u")] {
             let queue = queue.build_on(&executor).unwrap();
             std::thread::scope(|scope| {
-                for _ in 0..3 {
+                for _ in 0..20 {
                     scope.spawn(|| {
-                        for round in 0..stress(12) {
+                        for round in 0..stress(2) {
                             let done = Arc::new(AtomicUsize::new(0));
                             for _ in 0..3 {
                                 let done = Arc::clone(&done);
@@ -370,7 +441,9 @@ fn no_flush_hangs_among_later_items_that_wait_for_it() {
                             let (held, over) = (Door::default(), Door::default());
                             let (wait, end) = (held.clone(), over.clone());
                             drop(queue.spawn(move || wait.wait()).unwrap());
+                            let again = queued_and_cancelled(&queue, &over);
                             let flush = flush_elsewhere(&queue);
+                            again();
                             drop(queue.spawn(move || end.wait()).unwrap());
                             if round % 4 == 0 {
                                 let answer = queue.flush_timeout(Duration::from_micros(20));

@@ -319,11 +319,11 @@ impl Node {
             Some(Target::Flush { queue, flush }) => {
                 let waits_for = |ticket| queue.flush.waits_for(flush, ticket);
                 let in_the_way = nodes.values().filter(|node| {
-                    let kept = |entry: &Entry| {
-                        std::ptr::eq(entry.shard().queue(), queue) && waits_for(entry.ticket())
-                    };
+                    // The lock of the flushes is not taken inside an item's, but the other way round.
+                    let ticket_of =
+                        |entry: &Entry| std::ptr::eq(entry.shard().queue(), queue).then(|| entry.ticket());
                     (std::ptr::eq(node.current.queue, queue) && waits_for(node.executing.ticket))
-                        || node.current.with_kept(kept) == Some(true)
+                        || node.current.with_kept(ticket_of).flatten().is_some_and(waits_for)
                 });
                 needs.extend(in_the_way.map(|node| Need::End(node.current.item.addr())));
             }

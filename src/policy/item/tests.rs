@@ -7,8 +7,21 @@ use super::*;
 const A: ShardId = ShardId::new(0);
 const B: ShardId = ShardId::new(1);
 const C: ShardId = ShardId::new(2);
+const UNNAMED: Known = Known { named: false, alike: false };
+const NAMED: Known = Known { named: true, alike: false };
+const NAMED_ALIKE: Known = Known { named: true, alike: true };
+
 fn to(shard: ShardId) -> Target {
-    Target { shard, ordered: false }
+    Target { shard, ordered: false, revives: true }
+}
+
+/// While a flush of the queue waits.
+fn flushed(shard: ShardId) -> Target {
+    Target { revives: false, ..to(shard) }
+}
+
+fn in_order(shard: ShardId) -> Target {
+    Target { ordered: true, revives: false, ..to(shard) }
 }
 
 fn idle() -> ItemState {
@@ -36,12 +49,12 @@ fn running_and_pending() -> ItemState {
 
 /// Running; the next entry, of A, was met.
 fn met() -> ItemState {
-    running_and_pending().begin_by_ledger(A, false).0
+    running_and_pending().begin_by_ledger(A, UNNAMED).0
 }
 
 /// Queued to A, cancelled, queued to B and cancelled: the ledger names A.
 fn stale() -> ItemState {
-    cancelled().queue_by_ledger(to(B), false).0.cancel().0
+    cancelled().queue_by_ledger(to(B), UNNAMED).0.cancel().0
 }
 
 /// spec: W9.4 (an item may drop its own last handle): it is over once, with the last of handles, entries and runs.
@@ -96,21 +109,21 @@ fn queueing_an_item() {
 
 #[test]
 fn queueing_an_item_elsewhere_notes_or_revives_its_cancelled_entries() {
-    assert!(cancelled().leaves(to(B)) && !cancelled().leaves(to(A)));
-    let (word, queue) = cancelled().queue_by_ledger(to(B), false);
+    assert!(cancelled().leaves(to(B), UNNAMED) && !cancelled().leaves(to(A), UNNAMED));
+    let (word, queue) = cancelled().queue_by_ledger(to(B), UNNAMED);
     assert_eq!(queue, Queue::Push);
     assert!(word.is_pending() && word.is_stale() && word.home() == B);
 
     // Back to A, whose entry the ledger names; that of B takes its place there.
-    assert!(stale().leaves(to(A)));
-    let (word, queue) = stale().queue_by_ledger(to(A), true);
+    assert!(stale().leaves(to(A), UNNAMED));
+    let (word, queue) = stale().queue_by_ledger(to(A), NAMED);
     assert_eq!(queue, Queue::Revived);
     assert!(word.is_pending() && word.is_stale() && word.home() == A);
 
     // The entry of B has been popped meanwhile: nothing is left behind.
-    let popped = stale().begin_by_ledger(B, false).0;
-    assert!(!popped.leaves(to(C)));
-    assert_eq!(popped.queue_by_ledger(to(C), false).1, Queue::Push);
+    let popped = stale().begin_by_ledger(B, UNNAMED).0;
+    assert!(!popped.leaves(to(C), UNNAMED));
+    assert_eq!(popped.queue_by_ledger(to(C), UNNAMED).1, Queue::Push);
 }
 
 /// spec: W3.1 (at most one worker executes it)
@@ -123,8 +136,8 @@ fn popping_an_entry() {
         (running_and_pending().cancel().0, A, Begin::Stale),
         (stale(), A, Begin::Ledger),
         (stale(), B, Begin::Ledger),
-        (cancelled().queue_by_ledger(to(B), false).0, A, Begin::Ledger),
-        (cancelled().queue_by_ledger(to(B), false).0, B, Begin::Ledger),
+        (cancelled().queue_by_ledger(to(B), UNNAMED).0, A, Begin::Ledger),
+        (cancelled().queue_by_ledger(to(B), UNNAMED).0, B, Begin::Ledger),
     ];
     for (word, shard, answer) in table {
         let (next, begin) = word.begin(shard);
@@ -141,8 +154,8 @@ fn an_item_that_met_itself_is_put_back_by_its_runner() {
     assert_eq!(met().end(), (met(), End::Ledger));
     assert_eq!(met().end_by_ledger(), (pending(), End::PutBack));
     // It ended, or was cancelled, before the other worker had the ledger's lock.
-    assert_eq!(running_and_pending().end().0.begin_by_ledger(A, false).1, Begin::Run);
-    assert_eq!(running_and_pending().cancel().0.begin_by_ledger(A, false).1, Begin::Stale);
+    assert_eq!(running_and_pending().end().0.begin_by_ledger(A, UNNAMED).1, Begin::Run);
+    assert_eq!(running_and_pending().cancel().0.begin_by_ledger(A, UNNAMED).1, Begin::Stale);
 }
 
 /// spec: F3.1 (true if it was pending)
@@ -172,9 +185,9 @@ fn cancelling_an_item() {
 fn an_entry_revived_between_its_pop_and_the_ledger_runs() {
     let (word, begin) = stale().begin(A);
     assert_eq!(begin, Begin::Ledger);
-    let (word, queue) = word.queue_by_ledger(to(A), true);
+    let (word, queue) = word.queue_by_ledger(to(A), NAMED);
     assert_eq!(queue, Queue::Revived);
-    assert_eq!(word.begin_by_ledger(A, false).1, Begin::Run);
+    assert_eq!(word.begin_by_ledger(A, UNNAMED).1, Begin::Run);
 }
 
 #[test]
@@ -217,12 +230,12 @@ fn arming_an_item() {
 fn the_cancelled_entry_of_an_armed_item_does_not_run_it() {
     let word = cancelled().arm_by_ledger(false).0;
     assert_eq!(word.begin(A).1, Begin::Stale);
-    assert_eq!(word.abandon_by_ledger(A, false).1, Begin::Stale);
-    let (fired, queue) = word.fire_by_ledger(to(A), false);
+    assert_eq!(word.abandon_by_ledger(A, UNNAMED).1, Begin::Stale);
+    let (fired, queue) = word.fire_by_ledger(to(A), UNNAMED);
     assert_eq!(queue, Queue::Revived);
-    assert!(!word.disarmed().leaves(to(A)) && word.disarmed().leaves(to(B)));
+    assert!(!word.disarmed().leaves(to(A), UNNAMED) && word.disarmed().leaves(to(B), UNNAMED));
     assert_eq!(fired.begin(A).1, Begin::Run);
-    assert_eq!(armed().fire_by_ledger(to(B), false).1, Queue::Push);
+    assert_eq!(armed().fire_by_ledger(to(B), UNNAMED).1, Queue::Push);
 }
 
 /// spec: F3.3 (disable, enable)
@@ -233,8 +246,8 @@ fn a_disabled_item_is_not_pending_and_cannot_become_so() {
         assert_eq!(was_pending, word.is_pending());
         assert!(!disabled.is_pending() && !disabled.is_armed() && disabled.is_disabled());
         assert_eq!(disabled.queue(to(A)), (disabled, Queue::Refused));
-        assert_eq!(disabled.queue_by_ledger(to(A), true), (disabled, Queue::Refused));
-        assert!(!disabled.leaves(to(B)), "nothing is noted for a queueing that is refused");
+        assert_eq!(disabled.queue_by_ledger(to(A), NAMED), (disabled, Queue::Refused));
+        assert!(!disabled.leaves(to(B), UNNAMED), "nothing is noted for a queueing that is refused");
         assert_eq!(disabled.is_running(), word.is_running(), "the run goes on");
         assert!(!disabled.enable_by_ledger().is_disabled());
     }
@@ -269,20 +282,51 @@ fn the_last_queueing_is_the_pending_one_or_else_the_run() {
 /// spec: Q4.3: in an ordered queue the place of a cancelled queueing stays empty, and is passed over first.
 #[test]
 fn in_an_ordered_queue_a_cancelled_entry_is_not_revived() {
-    let ordered = Target { shard: A, ordered: true };
+    let ordered = in_order(A);
     assert_eq!(cancelled().queue(ordered), (cancelled(), Queue::Ledger));
-    assert!(cancelled().leaves(ordered));
-    let (word, queue) = cancelled().queue_by_ledger(ordered, false);
+    assert!(cancelled().leaves(ordered, UNNAMED));
+    let (word, queue) = cancelled().queue_by_ledger(ordered, UNNAMED);
     assert_eq!(queue, Queue::Push);
     assert_eq!(word.begin(A).1, Begin::Ledger);
-    assert_eq!(word.begin_by_ledger(A, true), (word, Begin::Strike), "the older one");
+    assert_eq!(word.begin_by_ledger(A, NAMED), (word, Begin::Strike), "the older one");
     assert_eq!(word.nothing_stale().begin(A).1, Begin::Run, "the later one");
+}
+
+/// spec: F1.2: nor while a flush waits. Which of the two entries is the later one, their tickets say: they may be popped in
+/// either order.
+#[test]
+fn while_a_flush_waits_a_cancelled_entry_is_not_revived() {
+    assert_eq!(cancelled().queue(flushed(A)), (cancelled(), Queue::Ledger));
+    assert_eq!(cancelled().queue_without_entry(flushed(A)), (cancelled(), Queue::Ledger));
+    assert!(cancelled().leaves(flushed(A), UNNAMED));
+    let (word, queue) = cancelled().queue_by_ledger(flushed(A), UNNAMED);
+    assert_eq!(queue, Queue::Push);
+    assert_eq!(word.begin_by_ledger(A, NAMED), (word, Begin::Strike), "the older one");
+    let (run, begin) = word.begin_by_ledger(A, NAMED_ALIKE);
+    assert_eq!(begin, Begin::Run, "the later one");
+    assert_eq!(run.begin_by_ledger(A, NAMED_ALIKE), (run, Begin::Strike), "there is none at home any more");
+    assert_eq!(word.abandon_by_ledger(A, NAMED), (word, Begin::Strike));
+    assert_eq!(word.abandon_by_ledger(A, NAMED_ALIKE).1, Begin::Run);
+    // Nor one that only the ledger names.
+    assert_eq!(stale().queue_by_ledger(flushed(A), NAMED).1, Queue::Push);
+}
+
+/// As often as it is cancelled and queued again while flushes wait: it has an entry for each flush at most, and one more.
+#[test]
+fn an_entry_that_no_flush_tells_from_a_new_one_is_revived() {
+    let again = cancelled().queue_by_ledger(flushed(A), UNNAMED).0.cancel().0;
+    assert!(!again.leaves(flushed(A), NAMED_ALIKE) && again.leaves(flushed(A), NAMED));
+    assert_eq!(again.queue_by_ledger(flushed(A), NAMED_ALIKE).1, Queue::Revived);
+    assert_eq!(again.queue_by_ledger(flushed(A), NAMED).1, Queue::Push);
+    // An entry elsewhere is not what is meant.
+    assert!(again.leaves(flushed(B), NAMED_ALIKE));
+    assert_eq!(again.queue_by_ledger(flushed(B), NAMED_ALIKE).1, Queue::Push);
 }
 
 /// spec: Q3.4: what needs room when a timer is armed, and what is accepted beyond the bound.
 #[test]
 fn a_timer_needs_room_where_an_entry_stays() {
-    let target = |ordered| Target { shard: A, ordered };
+    let target = |ordered: bool| if ordered { in_order(A) } else { to(A) };
     let table = [
         // An idle item, later and now.
         (ItemState::new(), true, false, Room::None),
@@ -300,10 +344,11 @@ fn a_timer_needs_room_where_an_entry_stays() {
     for (word, ordered, now, room) in table {
         assert_eq!(word.room_to_arm(target(ordered), false, now, true), room, "{word:?}, {ordered}, {now}");
     }
-    let elsewhere = Target { shard: ShardId::new(A.index() as u64 + 1), ordered: true };
+    let elsewhere = in_order(B);
     assert_eq!(pending().room_to_arm(elsewhere, false, false, true), Room::None);
     assert_eq!(pending().room_to_arm(elsewhere, true, false, true), Room::Left, "an older entry");
     assert_eq!(pending().room_to_arm(target(true), false, false, false), Room::None, "it coalesces");
+    assert_eq!(cancelled().room_to_arm(flushed(A), false, true, true), Room::Place, "a flush waits");
     let disabled = cancelled().disable_by_ledger().0;
     assert_eq!(disabled.room_to_arm(target(true), false, true, true), Room::None, "it is refused");
 }

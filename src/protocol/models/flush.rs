@@ -7,6 +7,8 @@
 //! `ticket-given-up-before-the-slot`, `waits-for-its-own-tickets`, `gate-is-added-without-the-count`,
 //! `withdrawn-item-does-not-report`, `complete-looks-later-for-a-flush`.
 
+mod works;
+
 use std::sync::Arc;
 
 use loom::sync::atomic::{AtomicBool, Ordering};

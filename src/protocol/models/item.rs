@@ -20,13 +20,21 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 use super::{Data, List, Owned, check, check_all};
+use crate::policy::flush::Ticket;
 use crate::policy::item::{Arm, ShardId, Target};
-use crate::protocol::item::{Ended, ItemCell, Popped, Queued, TakenBack};
+use crate::protocol::item::{Ended, HasTicket, ItemCell, Popped, Queued, TakenBack};
 use crate::sys::wait::Until;
 
 /// An entry: neither `Copy` nor `Clone`. It names the shard that its slot belongs to.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry(usize);
+
+/// No flush counts in these models.
+impl HasTicket for Entry {
+    fn ticket(&self) -> Option<Ticket> {
+        None
+    }
+}
 
 /// The run does not queue the item again.
 const NOWHERE: u64 = u64::MAX;
@@ -77,11 +85,11 @@ impl Model {
     }
 
     fn target(&self, shard: usize) -> Target {
-        Target { shard: ShardId::new(shard as u64), ordered: self.ordered }
+        Target { shard: ShardId::new(shard as u64), ordered: self.ordered, revives: !self.ordered }
     }
 
     fn queue(&self, shard: usize) {
-        match self.item.queue(self.target(shard)) {
+        match self.item.queue(self.target(shard), None) {
             Queued::Push => {
                 self.pushed.fetch_add(1, Ordering::Relaxed);
                 self.put(shard);
@@ -116,7 +124,7 @@ impl Model {
     /// The timer is due.
     fn fire(&self, timer: usize, shard: usize) {
         if self.take_timer(timer) {
-            match self.item.fire(&timer, self.target(shard)) {
+            match self.item.fire(&timer, self.target(shard), None) {
                 Some(Queued::Push) => {
                     self.pushed.fetch_add(1, Ordering::Relaxed);
                     self.put(shard);
@@ -242,7 +250,12 @@ impl Model {
         // As good as new: each shard's next queueing needs an entry, and that entry runs it.
         for shard in [0, 1, 0] {
             let id = ShardId::new(shard);
-            assert_eq!(self.item.queue(self.target(shard as usize)), Queued::Push, "{:?}", self.item.load());
+            assert_eq!(
+                self.item.queue(self.target(shard as usize), None),
+                Queued::Push,
+                "{:?}",
+                self.item.load()
+            );
             assert!(matches!(self.item.begin(id, Entry(shard as usize)), Popped::Run(_)));
             assert_eq!(self.item.end(), Ended::Idle);
         }

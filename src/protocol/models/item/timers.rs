@@ -42,7 +42,7 @@ fn a_timer_that_was_moved_does_not_fire() {
         model.arm(0, false);
         assert!(model.take_timer(0));
         model.arm(1, true);
-        assert_eq!(model.item.fire(&0, model.target(0)), None);
+        assert_eq!(model.item.fire(&0, model.target(0), None), None);
         model.drop_handle();
         assert!(model.item.load().is_pending(), "by the other timer");
         model.assert_quiet();

@@ -1,0 +1,83 @@
+//! A reusable item that was cancelled, has an entry on a list, and is queued again while a flush begins, or waits.
+//!
+//! A flush that began before the queueing does not wait for its run.
+//!
+//! Red under: `flush-waits-unseen`, `former-entry-comes-first`.
+
+use super::*;
+use crate::policy::item::{ShardId, Target};
+use crate::protocol::item::{Ended, HasTicket, ItemCell, Popped, Queued};
+
+impl HasTicket for Item {
+    fn ticket(&self) -> Option<Ticket> {
+        self.ticket
+    }
+}
+
+const SHARD: ShardId = ShardId::new(0);
+
+struct Work(ItemCell<Item, ()>);
+
+impl Work {
+    /// Queued and cancelled before any flush; with the entry that lies there.
+    fn cancelled(queue: &Queue) -> (Arc<Self>, Item) {
+        let work = Self(ItemCell::new());
+        let former = work.queue(queue).expect("it is new");
+        assert!(work.0.cancel().was_pending);
+        (Arc::new(work), former)
+    }
+
+    /// Returns its new entry, if it does not have its former one again.
+    fn queue(&self, queue: &Queue) -> Option<Item> {
+        let new = queue.admit(0);
+        let target = |revives| Target { shard: SHARD, ordered: false, revives };
+        let ask = |awaited: bool| self.0.queue(target(!awaited), new.ticket);
+        match queue.parts.flush.with_awaited(ask) {
+            Queued::Push => Some(new),
+            Queued::Revived => {
+                queue.complete(&new);
+                None
+            }
+            other => panic!("{other:?} though it is cancelled"),
+        }
+    }
+
+    /// A worker has popped this entry, and runs the item, or not.
+    fn work(&self, queue: &Queue, entry: Item, run: impl FnOnce()) {
+        match self.0.begin(SHARD, entry) {
+            Popped::Run(entry) => {
+                run();
+                assert!(matches!(self.0.end(), Ended::Idle));
+                queue.complete(&entry);
+            }
+            Popped::Stale(entry) => queue.complete(&entry),
+            Popped::Kept | Popped::KeptLast | Popped::Last(_) => panic!("it runs once, and has a handle"),
+        }
+    }
+}
+
+/// spec: F1.2: the flush waits for the former entry only, and the run for the flush, whichever entry is popped first.
+#[test]
+fn an_item_queued_again_is_later_than_a_flush_that_waits() {
+    check(2, || {
+        let queue = Queue::new(1, 3);
+        let (work, former) = Work::cancelled(&queue);
+        let flushed = Arc::new(Event::new());
+        let (flush, rest) = queue.parts.flush.begin(queue.parts.gates.iter(), || queue.holds.add(1));
+        queue.settle(rest);
+        let new = work.queue(&queue);
+        let workers = [Some(former), new].map(|entry| {
+            let (work, flushed) = (work.clone(), flushed.clone());
+            let act = move |queue: &Queue| {
+                entry.into_iter().for_each(|entry| work.work(queue, entry, || flushed.wait()));
+            };
+            elsewhere(&queue, act)
+        });
+        assert!(flush.expect("an entry is in flight").wait(Until::Forever));
+        flushed.set();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        assert!(work.0.load().is_idle() && !work.0.load().is_running());
+        queue.close();
+        assert!(queue.parts.is_freed());
+    });
+}

@@ -1,0 +1,168 @@
+//! Reusable items of these runs. The order of calls is the engine's.
+
+#![forbid(unsafe_code)]
+
+use super::{GateCell, Item, State, World};
+use crate::policy::flush::Ticket;
+use crate::policy::item::{ShardId, Target};
+use crate::protocol::item::{Ended, HasTicket, ItemCell, Popped, Queued};
+
+pub(super) struct Work {
+    cell: ItemCell<Entry, ()>,
+    /// The queueing that is pending.
+    queueing: Queueing,
+    /// Its entries that were pushed and not popped, in their order.
+    pushed: Vec<usize>,
+}
+
+/// What a queueing waits for, and how many flushes had begun before its call.
+#[derive(Clone, Copy, Debug, Default)]
+struct Queueing {
+    begun: usize,
+    waits_for: Option<usize>,
+}
+
+/// A thread has called to queue an item, and has an admission for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Issue {
+    work: usize,
+    item: usize,
+    queueing: Queueing,
+}
+
+#[derive(Debug)]
+struct Entry {
+    item: usize,
+    ticket: Option<Ticket>,
+}
+
+impl HasTicket for Entry {
+    fn ticket(&self) -> Option<Ticket> {
+        self.ticket
+    }
+}
+
+impl Work {
+    pub(super) fn new() -> Self {
+        Self { cell: ItemCell::new(), queueing: Queueing::default(), pushed: Vec::new() }
+    }
+
+    pub(super) fn assert_quiet(&self) {
+        let state = self.cell.load();
+        assert!(state.is_idle() && !state.is_running(), "{state:?}");
+    }
+}
+
+impl World {
+    pub(super) fn begin_to_queue(&mut self) {
+        let (work, gate) = (self.prng.below(self.works.len()), self.prng.below(self.gates.len()));
+        // As a one-shot may take the slot of one whose issuer is not ready, a run may keep the entry of another queueing that
+        // had only been admitted when the flush began.
+        let issues = self.issues.iter().filter(|issue| issue.work == work);
+        let is_between = issues.map(|issue| issue.queueing.begun).any(|begun| begun < self.flushers.len());
+        let waits_for = if is_between { None } else { self.choose_a_flush() };
+        let queueing = Queueing { begun: self.flushers.len(), waits_for };
+        let queued = self.queue_by(gate, |target| self.works[work].cell.queue_without_entry(target));
+        self.say(format_args!("work {work} may be queued to gate {gate}: {queued:?} {queueing:?}"));
+        match queued {
+            Some(queued) => self.is_queued(work, queueing, queued),
+            None => {
+                let (ticket, state) = self.admit(gate);
+                let item = self.items.len();
+                self.items.push(Item { work: Some(work), gate, ticket, state, waits_for: None });
+                // No worker has it yet, and it is on no list.
+                self.items[item].state = if state == State::Active { State::Admitted } else { State::Coming };
+                self.issues.push(Issue { work, item, queueing });
+            }
+        }
+    }
+
+    pub(super) fn queue_work(&mut self) {
+        if self.issues.is_empty() {
+            return;
+        }
+        let index = self.prng.below(self.issues.len());
+        let Issue { work, item, queueing } = self.issues.swap_remove(index);
+        let Item { gate, ticket, state, .. } = self.items[item];
+        let queued = self.queue_by(gate, |target| self.works[work].cell.queue(target, ticket));
+        self.say(format_args!("work {work} is queued as item {item}: {queued:?}"));
+        if queued == Queued::Push {
+            let is_there = |other: &usize| self.items[*other].gate == gate;
+            let is_moved = self.works[work].pushed.iter().any(is_there);
+            self.seen.moved += usize::from(is_moved);
+            self.works[work].pushed.push(item);
+            if state == State::Admitted {
+                self.items[item].state = State::Active;
+            } else {
+                self.list(item);
+            }
+        } else {
+            let leave = if state == State::Admitted { GateCell::complete } else { GateCell::withdraw };
+            self.leave(item, leave);
+        }
+        self.is_queued(work, queueing, queued);
+    }
+
+    fn queue_by<R>(&self, gate: usize, queue: impl FnOnce(Target) -> R) -> R {
+        let target = |revives| Target { shard: ShardId::new(gate as u64), ordered: false, revives };
+        self.cell.with_awaited(|awaited| queue(target(!awaited)))
+    }
+
+    fn is_queued(&mut self, work: usize, queueing: Queueing, queued: Queued) {
+        if matches!(queued, Queued::Push | Queued::Revived) {
+            self.works[work].queueing = queueing;
+        }
+        self.seen.revived += usize::from(queued == Queued::Revived);
+    }
+
+    pub(super) fn cancel_work(&mut self) {
+        let work = self.prng.below(self.works.len());
+        let taken = self.works[work].cell.cancel();
+        self.say(format_args!("work {work} is cancelled: {taken:?}"));
+        if let Some(entry) = taken.kept {
+            self.leave(entry.item, GateCell::complete);
+        }
+    }
+
+    /// A worker has popped this entry.
+    pub(super) fn begin_work(&mut self, work: usize, item: usize) {
+        let Item { gate, ticket, .. } = self.items[item];
+        let pushed = &mut self.works[work].pushed;
+        let at = pushed.iter().position(|pushed| *pushed == item);
+        // None if it is put back.
+        let overtaken = at.is_some_and(|at| pushed[..at].iter().any(|other| self.items[*other].gate == gate));
+        pushed.retain(|pushed| *pushed != item);
+        self.seen.swapped += usize::from(overtaken);
+        let popped = self.works[work].cell.begin(ShardId::new(gate as u64), Entry { item, ticket });
+        self.say(format_args!("work {work} begins: {popped:?}"));
+        match popped {
+            Popped::Run(entry) => self.run_work(work, entry.item),
+            Popped::Kept => self.items[item].state = State::Kept,
+            Popped::Stale(entry) => self.leave(entry.item, GateCell::complete),
+            Popped::KeptLast | Popped::Last(_) => unreachable!("it has a handle"),
+        }
+    }
+
+    fn run_work(&mut self, work: usize, item: usize) {
+        let Queueing { begun, waits_for } = self.works[work].queueing;
+        for (number, flusher) in self.flushers[..begun].iter().enumerate() {
+            let is_waited_for = flusher.waits() && !flusher.is_over() && flusher.before.contains(&item);
+            assert!(!is_waited_for, "flush {number} waits for what was queued after it");
+        }
+        self.items[item].state = State::Running;
+        self.items[item].waits_for = waits_for;
+    }
+
+    pub(super) fn end_work(&mut self, item: usize) {
+        if self.waits(item) {
+            return;
+        }
+        let work = self.items[item].work.expect("one-shots are only active");
+        match self.works[work].cell.end() {
+            Ended::Idle => {}
+            Ended::PutBack(next) => self.items[next.item].state = State::Active,
+            Ended::Last => unreachable!("it has a handle"),
+        }
+        self.leave(item, GateCell::complete);
+    }
+}
