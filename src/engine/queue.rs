@@ -1,8 +1,9 @@
 //! One workqueue: its shards, made when a CPU first uses it, and its end.
 //!
-//! A queue lives as long as it has a handle or an item in flight. The last handle closes every gate; a gate that is
-//! empty then is done with, another one when its last item completes. Whoever finishes the last gate frees the
-//! queue. So neither queueing nor completing counts references to it.
+//! A queue lives as long as it has a handle, an item in flight or a pin. The last handle closes every gate. A gate that is
+//! empty then is finished; another one is finished by its last item. The thread that gives up the last hold (the handles', that
+//! of a closed gate, a pin's, that of a flush's count) frees the queue. So neither queueing nor completing counts references
+//! to it, except for items that come while a flush counts.
 #![allow(unsafe_code, reason = "a queue is owned by its handle first, and then by its last item in flight")]
 
 use std::ptr::NonNull;
@@ -88,7 +89,8 @@ pub(crate) struct Queue {
     pub(super) given_up: GivenUpCount,
     /// Are its items timed? Changed while `making` is locked.
     pub(super) times_items: AtomicBool,
-    /// Who keeps it in place: the handles together, pins, and, when the last handle goes, gates that have not finished.
+    /// What keeps it in place: the handles together, pins, a flush's count, an item with a ticket while it leaves, and, when the
+    /// last handle goes, gates that have not finished.
     holds: HoldCount,
     /// In the executor's register; 0 if it came too late to enter.
     pub(super) number: u64,
