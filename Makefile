@@ -14,10 +14,10 @@ EVERYTHING = --workspace $(APART) --all-features
 # How long `make soak` goes on, and from which seed (the clock's, if none is given).
 SECONDS = 600
 SOAK_ARGS = --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
-# Sanitizers keep freed memory. Nightly's standard library is not instrumented, which it would refuse without the flag.
-SANITIZE = RUSTFLAGS="$(2) -Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/$(1) \
-	$(CARGO) +nightly test --release --target $$(rustc -vV | sed -n 's/^host: //p') --test soak -- \
-	$(SOAK_ARGS) --any-memory
+
+# AddressSanitizer keeps freed memory. Nightly's standard library is not instrumented, which it would refuse without the flag.
+# Memory is not used again there, so that a thread that touches an item that is gone is seen.
+ASAN = RUSTFLAGS="--cfg cmwq_uncached -Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/address
 
 # How many seeds `make yields` goes through.
 SEEDS ?= 3
@@ -41,7 +41,7 @@ help:
 	@echo "make yields        integration tests with yields around every atomic and lock, from SEEDS=3 seeds"
 	@echo "make soak          every operation at random for SECONDS=600 seconds, accounts checked; SEED=n repeats a run"
 	@echo "make soak-asan     the same under AddressSanitizer, with a nightly compiler"
-	@echo "make soak-tsan     the same under ThreadSanitizer, for information: it does not know fences"
+	@echo "make soak-tsan     the same and the integration tests under ThreadSanitizer, with a standard library of its own"
 	@echo "make timelines-check   the four timelines on real threads, against the documented ones: wants a quiet machine"
 	@echo "make undeclared-check  how soon blocking without a guard is found, against what is aimed at: the same"
 	@echo "make nightly       all of these as deep as a night is long: hours"
@@ -149,11 +149,11 @@ soak: setup
 	$(CARGO) test --release --test soak -- $(SOAK_ARGS)
 
 soak-asan: setup
-	# Memory is not used again there, so that whoever touches an item that is gone is seen.
-	$(call SANITIZE,address,--cfg cmwq_uncached)
+	$(ASAN) $(CARGO) +nightly test --release --target $$(rustc -vV | sed -n 's/^host: //p') --test soak -- \
+		$(SOAK_ARGS) --any-memory
 
 soak-tsan: setup
-	TSAN_OPTIONS="halt_on_error=0 exitcode=0" $(call SANITIZE,thread)
+	@CARGO="$(CARGO)" SOAK="$(SOAK_ARGS)" ONLY="$(ONLY)" bash .ci/test tsan
 
 bench: setup
 	$(CARGO) bench --bench timelines -- $(if $(QUICK),--quick)

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use lexopt::prelude::*;
 
 const HELP: &str = "\
-Usage: soak [--seconds N] [--seed N] [--drivers N] [--json] [--any-memory]
+Usage: soak [--seconds N] [--seed N] [--drivers N] [--json] [--any-memory] [--race]
 
 Drive every public operation of cmwq at random from many threads, and check the accounts.
 
@@ -14,6 +14,7 @@ Drive every public operation of cmwq at random from many threads, and check the 
       --drivers N    so many threads that issue operations (default: 6)
       --json         print the summary as JSON
       --any-memory   do not check that memory stays as it is, for sanitizers, which keep what is freed
+      --race         do nothing but a data race, which ThreadSanitizer reports
   -h, --help         print this help
 
 Exit status: 0 if all is well, 1 if something was lost, run twice, or grew, 2 for a usage error. A lost wake-up, which
@@ -24,6 +25,7 @@ is what the progress check reports, aborts. If all is well, the last line says s
 pub(crate) enum Command {
     Run(Args),
     Print(String),
+    Race,
     /// The name of another test was given, or a listing was asked for, as `cargo test` does to all test programs.
     Nothing,
 }
@@ -50,6 +52,7 @@ impl Command {
                 Long("drivers") => args.drivers = parser.value()?.parse()?,
                 Long("json") => args.json = true,
                 Long("any-memory") => args.memory = false,
+                Long("race") => return Ok(Self::Race),
                 // What is said to all test programs.
                 Value(filter) if "soak".contains(&*filter.to_string_lossy()) => {}
                 Value(_) | Long("list") => return Ok(Self::Nothing),

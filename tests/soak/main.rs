@@ -36,6 +36,7 @@ mod round;
 mod world;
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::args::{Args, Command};
@@ -53,12 +54,36 @@ fn main() -> ExitCode {
             print!("{text}");
             ExitCode::SUCCESS
         }
+        Ok(Command::Race) => race(),
         Ok(Command::Nothing) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("soak: {error}; --help says more");
             ExitCode::from(2)
         }
     }
+}
+
+/// Shows that a build sees races: an item and the thread that spawned it write the same word, one after the other, and nothing
+/// orders that.
+fn race() -> ExitCode {
+    static WRITTEN: AtomicBool = AtomicBool::new(false);
+    static mut WORD: u32 = 0;
+    if !cfg!(cmwq_tsan) {
+        eprintln!("soak: --race is for builds with ThreadSanitizer");
+        return ExitCode::from(2);
+    }
+    // SAFETY: the pointer is to a static. That nothing orders the two writes is what this is for, in builds that report it.
+    let write = |value| unsafe { (&raw mut WORD).write_volatile(value) };
+    let item = cmwq::system::events().spawn(move || {
+        write(1);
+        WRITTEN.store(true, Ordering::Relaxed);
+    });
+    while !WRITTEN.load(Ordering::Relaxed) {
+        std::thread::yield_now();
+    }
+    write(2);
+    item.expect("the queue takes items").join().expect("the item does not panic");
+    ExitCode::SUCCESS
 }
 
 fn soak(args: &Args) -> ExitCode {
