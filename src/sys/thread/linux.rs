@@ -34,11 +34,14 @@ pub(crate) fn join(thread: JoinHandle<()>, until: Until) -> Result<(), JoinHandl
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut at) };
     let nanos = at.tv_nsec as u64 + u64::from(left.subsec_nanos());
     let seconds = left.as_secs().saturating_add(nanos / NANOS);
-    at.tv_sec = at.tv_sec.saturating_add(seconds.try_into().unwrap_or(libc::time_t::MAX));
+    // 68 years at most.
+    at.tv_sec = at.tv_sec.saturating_add(i32::try_from(seconds).unwrap_or(i32::MAX).into());
     at.tv_nsec = (nanos % NANOS) as _;
+    // A number for the standard library, and an address for musl.
+    let handle = thread.as_pthread_t() as libc::pthread_t;
     // SAFETY: the handle is owned here, so the thread was neither joined nor detached. A null pointer asks for no result,
     // and the time outlives the call.
-    let error = unsafe { libc::pthread_timedjoin_np(thread.as_pthread_t(), ptr::null_mut(), &at) };
+    let error = unsafe { libc::pthread_timedjoin_np(handle, ptr::null_mut(), &at) };
     if error != 0 {
         return Err(thread);
     }
