@@ -38,6 +38,21 @@ pub(crate) fn skip(lack: &str, because: impl fmt::Display) {
     }
 }
 
+/// What this program is run by, if it is not the machine itself: a command and its arguments. `tests/cross/run` says it.
+pub(crate) fn emulator() -> Option<String> {
+    std::env::var("CMWQ_EMULATOR").ok()
+}
+
+/// This test program, to be started once more. The system cannot start what needs an emulator.
+pub(crate) fn itself() -> Command {
+    let own = std::env::current_exe().expect("a program has a path");
+    let Some(emulator) = emulator() else { return Command::new(own) };
+    let mut words = emulator.split(' ');
+    let mut command = Command::new(words.next().expect("there is one word at least"));
+    command.args(words).arg(own);
+    command
+}
+
 /// Runs a program to its end. One that hangs is killed.
 pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;

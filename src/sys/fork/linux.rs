@@ -6,6 +6,9 @@ use std::ptr;
 
 use crate::sys::sync::AtomicU64;
 
+/// What Linux refuses.
+const NO_ADVICE: libc::c_int = -1;
+
 /// A new one. `None` if the kernel has no such pages, or none can be mapped.
 pub(super) fn word() -> Option<&'static AtomicU64> {
     // The system rounds up to a page.
@@ -16,8 +19,10 @@ pub(super) fn word() -> Option<&'static AtomicU64> {
     if page == libc::MAP_FAILED {
         return None;
     }
-    // SAFETY: the page was mapped just now, and nobody else knows it.
-    if unsafe { libc::madvise(page, length, libc::MADV_WIPEONFORK) } != 0 {
+    // SAFETY: the page was mapped just now, and no other thread knows it.
+    let advised = |advice| unsafe { libc::madvise(page, length, advice) } == 0;
+    // An emulator that takes any advice follows none: qemu's user emulation does, of another architecture's programs.
+    if advised(NO_ADVICE) || !advised(libc::MADV_WIPEONFORK) {
         // SAFETY: as above.
         unsafe { libc::munmap(page, length) };
         return None;
