@@ -23,8 +23,8 @@ ASAN = RUSTFLAGS="--cfg cmwq_uncached -Zsanitizer=address -Cunsafe-allow-abi-mis
 SEEDS ?= 3
 
 .PHONY: help setup demo test flaky gate spec test-vm portable check features loom loom-mutants yields soak soak-asan \
-	soak-tsan nightly timelines-check undeclared-check bench bench-check bench-counters rivals lab-peers cross-check check-benches \
-	package screenshot
+	soak-tsan nightly timelines-check undeclared-check bench bench-check bench-counters rivals lab-peers cross cross-check \
+	check-benches package screenshot
 
 help:
 	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
@@ -51,6 +51,7 @@ help:
 	@echo "make bench-counters  what counting costs, against a build without, both in turns for ROUNDS=9 rounds; CHECK=1 fails"
 	@echo "                   if it is more than 5 % of an empty item"
 	@echo "make rivals        cmwq and what would be picked instead on the same work (QUICK=1 for a first look)"
+	@echo "make cross         cross-check, and tests on aarch64 and with musl; TARGETS=... takes some, ONLY=flush some tests"
 	@echo "make cross-check   compile the library for aarch64, musl, Windows and macOS: minutes the first time"
 	@echo "make lab-peers     the tests of published pools, unchanged, over cmwq: RUNS=10 times beside a load"
 	@echo "make check-benches lints and tests of what nothing else compiles: that comparison, bench-check and the lab"
@@ -183,7 +184,10 @@ rivals: setup
 
 # Without hwloc's headers, so without `setup`.
 cross-check:
-	CARGO="$(CARGO)" bash tests/cross/run $(TARGETS)
+	CARGO="$(CARGO)" bash tests/cross/run check $(TARGETS)
+
+cross: cross-check
+	@CARGO="$(CARGO)" ONLY="$(ONLY)" bash .ci/test $(or $(TARGETS),aarch64-unknown-linux-gnu x86_64-unknown-linux-musl)
 
 # Exits with 1 if a test failed that is not expected to; PEERS="threadpool yastl" takes some.
 LAB = CARGO_TARGET_DIR=target/peers/target $(CARGO)

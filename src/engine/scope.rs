@@ -299,7 +299,7 @@ mod tests {
             tally.cell.enter();
             tally.body_leaves(|| panic!("while it waits"));
         }
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let mut child = crate::common::itself();
         let own_name = "engine::scope::tests::nothing_unwinds_past_items_that_still_borrow";
         let output = child.args(["--exact", own_name, "--nocapture"]).env(CHILD, "1").output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);

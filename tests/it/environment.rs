@@ -1,12 +1,12 @@
 //! The same stress in a harder place: on one CPU, and beside a busy neighbour.
 
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fastrand::Rng;
 
-use crate::common::{SKIPS, output};
+use crate::common::{SKIPS, itself, output};
 use crate::support::time_limit;
 
 /// What runs there.
@@ -21,7 +21,7 @@ const SUBSET: [&str; 6] = [
 
 /// Runs them in another process, which has the CPUs of the thread that calls this.
 fn own_tests() -> Output {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = itself();
     // What is skipped there for want of a CPU is run here.
     output(command.args(SUBSET).env("CMWQ_STRESS", "0.5").env_remove(SKIPS)).unwrap()
 }

@@ -224,8 +224,8 @@ fn calls_for_the_own_cpu_never_wait_for_each_others_slots() {
         }
         executor.run_on_cpu(0, move || 1 + nest(&inside, depth - 1)).unwrap()
     }
-    // Each of them keeps a thread until the innermost has run.
-    let executor = builder("core:1 pu:1").0.max_threads(stress(1000)).build().unwrap();
+    // Each of them keeps a thread until the innermost has run. The hundred below need two each.
+    let executor = builder("core:1 pu:1").0.max_threads(stress(1000).max(300)).build().unwrap();
     assert_eq!(nest(&executor, stress(612)), stress(612));
 
     let (queue, door) =

@@ -16,6 +16,7 @@ use cmwq::blocking::{self, channel, sync};
 use cmwq::{Executor, WorkQueue, is_rescuer};
 use libc::c_int;
 
+use crate::common::itself;
 use crate::support::{
     SOON, Spawns, block_only, builder, bump, cpus, eventually, holds_within, is_portable, main_status,
     one_cpu, own_nice, own_status, statuses_of, stress, thread_id, time_limit,
@@ -94,7 +95,7 @@ fn what_items_start_has_the_signal_mask_of_the_main_thread() {
     const CHILD: &str = "CMWQ_TEST_MASK";
     let _limit = time_limit();
     if std::env::var_os(CHILD).is_none() {
-        let mut child = Command::new(std::env::current_exe().unwrap());
+        let mut child = itself();
         let test = "programs::what_items_start_has_the_signal_mask_of_the_main_thread";
         child.args([test, "--exact", "--nocapture"]).env(CHILD, "1");
         let block = || {

@@ -2,14 +2,13 @@
 
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cmwq::{Executor, WorkQueue, blocking};
 
-use crate::common::{output, skip};
+use crate::common::{itself, output, skip};
 use crate::support::{
     Door, PATIENCE, SOON, block_only, builder, current_pool, eventually, is_portable, is_root, main_status,
     no_thread_of, one_cpu, own_nice, own_status, pool, set_own_nice, threads_of, time_limit,
@@ -122,7 +121,7 @@ fn without_the_privilege_high_priority_workers_run_at_the_normal_level() {
         return;
     }
     let test = "threads::without_the_privilege_high_priority_workers_run_at_the_normal_level";
-    let mut child = Command::new(std::env::current_exe().unwrap());
+    let mut child = itself();
     // A program that another user starts has no capabilities.
     child.args([test, "--exact", "--nocapture"]).env(CHILD, "1").uid(65534).gid(65534).current_dir("/");
     match output(&mut child) {

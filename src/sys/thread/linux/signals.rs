@@ -145,6 +145,7 @@ fn parse(status: &str) -> Shown {
 mod tests {
     use super::super::tests::in_a_thread;
     use super::*;
+    use crate::common;
 
     /// The mask of blocked signals as the kernel shows it: signal `n` is bit `n - 1`.
     fn blocked_signals() -> u64 {
@@ -170,7 +171,12 @@ mod tests {
     /// spec: E2.10 (programs and threads that an item starts get the main thread's signal mask)
     #[test]
     fn a_mask_is_taken_on_and_handed_on() {
-        let user = [libc::SIGUSR1, libc::SIGTERM, libc::SIGRTMAX()].map(|signal| 1_u64 << (signal - 1));
+        let mut user = vec![libc::SIGUSR1, libc::SIGTERM, libc::SIGRTMAX()];
+        if common::emulator().is_some() {
+            common::skip("emulated", "the emulator has the last signals for itself");
+            user.pop();
+        }
+        let user: Vec<u64> = user.into_iter().map(|signal| 1 << (signal - 1)).collect();
         for mask in [0, user[0], user.iter().sum()].map(SignalMask) {
             let (own, shown, of_a_thread) = in_a_thread(move || {
                 mask.take_on();
