@@ -52,8 +52,9 @@ impl AccountId {
     /// The first place of its set. A table of twice as many sets has the places of each in the two at its double.
     #[inline]
     fn set(self, places: usize) -> usize {
-        // Fibonacci hashing: the upper bits depend on all lower ones.
-        let hash = (self.0.addr().get() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        // Each bit depends on all others: an allocator may hand addresses out in any pattern.
+        let mixed = (self.0.addr().get() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let hash = (mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
         let sets = (places / SET) as u64;
         ((u128::from(hash) * u128::from(sets)) >> 64) as usize * SET
     }
