@@ -222,7 +222,8 @@
 //!   destroyed in an order.
 //! * **A cancelled item leaves its place in the queue behind**, empty, until that is reached: it counts in
 //!   [`len`](WorkQueue::len) and for [`max_pending`](WorkQueueBuilder::max_pending). Queued again to the same place
-//!   before that, the item has it back; in ordered and bh queues, and while a flush waits, it comes last.
+//!   before that, the item has it back, but not in ordered and bh queues. While a flush waits, it has the place back only if it
+//!   took it since that flush began.
 //! * **`max_active` is as documented, not as implemented:** per CPU, for unbound queues too, 256 by default, 512 at most.
 //!   Linux since 6.9 limits unbound queues as a whole, as
 //!   [`max_active_total`](WorkQueueBuilder::max_active_total) does here. [`max_pending`](WorkQueueBuilder::max_pending)

@@ -128,8 +128,8 @@ impl Work {
     /// Takes a pending queueing back: true if there was one. Does not wait for a run that has begun.
     ///
     /// Its place in the queue stays behind, empty, until it is reached. Queued again to the same place before that, the
-    /// item has it back; but in an ordered or bh queue, and while a flush of the queue waits, it comes last. A timer that
-    /// holds it is gone at once.
+    /// item has it back, but not in an ordered or bh queue. While a flush of the queue waits, it has the place back only if it
+    /// took it since that flush began. A timer that holds it is gone at once.
     ///
     /// # Examples
     ///

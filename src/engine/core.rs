@@ -291,7 +291,7 @@ impl Hooks {
     /// May a thread of this name be made?
     pub(crate) fn may_spawn(&self, name: &str) -> io::Result<()> {
         let Some(hook) = &self.before_spawn else { return Ok(()) };
-        let panicked = || Err(io::Error::other("the hook before_spawn panicked"));
+        let panicked = || Err(io::Error::other(user_code::HookPanicked));
         user_code::call(|| hook(name)).unwrap_or_else(panicked)
     }
 }

@@ -54,7 +54,7 @@
 //! the list of missing managers (takes that of the sleepers' chore inside); a rescuer's `calls` (taken inside a pool's `state` by who calls it); the
 //! flushes of a queue (taken inside `making`; takes an item's ledger inside); an item's ledger (takes that of the timers
 //! inside); a worker's `description`; which detection is
-//! in force; the counts of offenders; the list of threads that have ended; a shard's account of `tally`; in debug builds, the register of `waits` (takes those of a queue's flushes, an item's ledger and a
+//! in force; the counts of offenders; the list of threads that have ended; a shard's account of `tally`; the numbers of shards (taken inside `making`); in debug builds, the register of `waits` (takes those of a queue's flushes, an item's ledger and a
 //! scope's roll inside, one after the other).
 
 pub(crate) mod attrs;

@@ -12,6 +12,7 @@
 
 use std::any::Any;
 use std::cell::Cell;
+use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -70,9 +71,21 @@ pub(crate) fn destroy(act: impl FnOnce() + Send + 'static) {
     if MANAGES.get() { leave(Box::new(act)) } else { act() }
 }
 
-/// [Destroys](destroy) an error. A hook may have made it; one of the system owns nothing.
+/// What the hook `before_spawn` answers if it panics.
+#[derive(Debug)]
+pub(crate) struct HookPanicked;
+
+impl fmt::Display for HookPanicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the hook before_spawn panicked")
+    }
+}
+
+impl std::error::Error for HookPanicked {}
+
+/// [Destroys](destroy) an error. A hook may have made it; one of the system, or of this crate, owns nothing of a user.
 pub(crate) fn destroy_error(error: io::Error) {
-    if error.get_ref().is_some() {
+    if error.get_ref().is_some_and(|inner| !inner.is::<HookPanicked>()) {
         destroy(|| contain(|| drop(error)));
     }
 }

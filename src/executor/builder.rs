@@ -178,8 +178,9 @@ impl ExecutorBuilder {
 
     /// Asked before a worker, a rescuer or the manager is made, with the thread's name. An error is like one of the system's:
     /// work waits, and the thread is tried again after a second. For a budget of threads, and to test what happens without
-    /// them. The error, or what the hook panics with, is destroyed on the thread `cmwq/cleaner`: that is made where a
-    /// destructor must not run on the manager's thread, ends with it, and is not asked about.
+    /// them. For a worker, a thread of its own destroys the error, or what the hook panics with, because a destructor must not
+    /// run on the manager's thread. It is named `cmwq/cleaner` with the default prefix, the hook is not asked about it, and it
+    /// ends at once: one a second while the hook refuses workers.
     ///
     /// For a worker or a rescuer it is asked on the manager's thread, which makes no other one meanwhile, and calls no
     /// rescuer: the hook must not wait for work of the same executor. It cannot build a queue with a rescuer there. What it

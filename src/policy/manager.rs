@@ -39,7 +39,7 @@ pub(crate) enum Duty<P> {
     Hurry,
     /// Handled here: each pool in the line is tried, whether a thread has left or not.
     TryLine,
-    /// Make the thread that destroys what the manager has left. If that fails, tell [`Manager::creation_failed`].
+    /// Make the thread that destroys what the manager has left. If that fails, tell [`Manager::cleaner_failed`].
     Clean,
 }
 
@@ -90,6 +90,8 @@ pub(crate) struct Manager<P> {
     hurry_at: Option<Time>,
     /// A [`Duty::TryLine`] is set.
     tries_line: bool,
+    /// A [`Duty::Clean`] is set.
+    cleans: bool,
     rules: Rules,
 }
 
@@ -101,6 +103,7 @@ impl<P: Clone> Manager<P> {
             line: Line::new(),
             hurry_at: None,
             tries_line: false,
+            cleans: false,
             rules,
         }
     }
@@ -132,7 +135,7 @@ impl<P: Clone> Manager<P> {
     /// meanwhile.
     pub(crate) fn cleaner_failed(&mut self, now: Time) {
         self.creation_failed(None, now);
-        self.duties.set(self.after_the_others(), Duty::Clean);
+        self.clean_at(self.after_the_others());
     }
 
     /// When threads are tried again, after those that wait for that.
@@ -163,10 +166,13 @@ impl<P: Clone> Manager<P> {
         self.line.first().is_none_or(is_it)
     }
 
-    /// Work of this pool waits for a thread, and another pool [is next](Self::is_next): that one is tried.
+    /// Work of this pool waits for a thread, and another pool [is next](Self::is_next). That one was refused a thread, so it is
+    /// tried when a worker leaves. Tried before that, it would have another worker give way.
     pub(crate) fn waits_its_turn(&mut self, pool: P, is_it: impl Fn(&P) -> bool, claim: Claim, now: Time) {
-        self.no_room(pool, is_it, claim, now);
-        self.try_first(now);
+        self.no_room(pool, &is_it, claim, now);
+        if self.is_next(is_it) {
+            self.try_first(now);
+        }
     }
 
     /// A thread has left: the first pool in the line is tried, before pools that have asked for a worker meanwhile.
@@ -223,7 +229,14 @@ impl<P: Clone> Manager<P> {
 
     /// The manager has left something that another thread has to destroy.
     pub(crate) fn clean(&mut self, now: Time) {
-        self.duties.set(now.max(self.creations_from), Duty::Clean);
+        self.clean_at(now.max(self.creations_from));
+    }
+
+    fn clean_at(&mut self, at: Time) {
+        if !self.cleans {
+            self.cleans = true;
+            self.duties.set(at, Duty::Clean);
+        }
     }
 
     /// A pool became saturated and is watched from now on.
@@ -253,6 +266,11 @@ impl<P: Clone> Manager<P> {
     /// A duty was begun, and is done at `at` instead, in the place of its like. Costs O(duties).
     pub(crate) fn put_off(&mut self, duty: Duty<P>, is_same: impl Fn(&P, &P) -> bool, at: Time) {
         let _replaced = self.duties.take_all(|other| duty.is_like(other, &is_same));
+        match &duty {
+            Duty::Hurry => self.hurry_at = Some(at),
+            Duty::Clean => self.cleans = true,
+            _ => {}
+        }
         self.duties.set(at, duty);
     }
 
@@ -276,9 +294,13 @@ impl<P: Clone> Manager<P> {
                 self.create(pool, now);
                 self.take_due(now)
             }
-            Duty::Clean if now < self.creations_from => {
-                self.clean(now);
-                self.take_due(now)
+            Duty::Clean => {
+                self.cleans = false;
+                if now < self.creations_from {
+                    self.clean(now);
+                    return self.take_due(now);
+                }
+                Some(Duty::Clean)
             }
             duty => Some(duty),
         }
@@ -393,6 +415,8 @@ mod tests {
         manager.create('a', at(0));
         let mut tried = Vec::new();
         for now in (0..6).map(|n| at(1001 * n)) {
+            // More is left each time.
+            manager.clean(now);
             while let Some(duty) = manager.take_due(now) {
                 match duty {
                     Duty::Clean => manager.cleaner_failed(now),
@@ -423,6 +447,22 @@ mod tests {
         assert_eq!(manager.next_wake(), None);
     }
 
+    /// spec: P1.5 (the manager is supervised): of these, one is set at a time.
+    #[test]
+    fn a_hurry_and_a_cleaner_that_are_put_off_come() {
+        let mut manager = Manager::new(Rules::default());
+        no_room(&mut manager, 'a', true, at(0));
+        manager.clean(at(0));
+        assert_eq!(due(&mut manager, at(0)), [Duty::Unserved('a'), Duty::Clean]);
+        let hurry = due(&mut manager, Time::default() + TURN);
+        assert_eq!(hurry, [Duty::Hurry]);
+        for duty in [Duty::Hurry, Duty::Clean] {
+            manager.put_off(duty, |one, other| one == other, at(500));
+        }
+        manager.clean(at(0));
+        assert_eq!(due(&mut manager, at(500)), [Duty::Hurry, Duty::Clean]);
+    }
+
     /// spec: E2.5: a worker that gives way asks for another one of its pool before it has left.
     #[test]
     fn room_is_for_the_line_before_later_requests() {
@@ -444,7 +484,9 @@ mod tests {
         assert_eq!(due(&mut manager, at(0)), [Duty::Unserved('a')]);
         assert!(manager.is_next(|pool| *pool == 'a') && !manager.is_next(|pool| *pool == 'b'));
         manager.waits_its_turn('b', |pool| *pool == 'b', claim(true, 0), at(0));
-        assert_eq!(due(&mut manager, at(0)), [Duty::Unserved('b'), Duty::Create('a')]);
+        assert_eq!(due(&mut manager, at(0)), [Duty::Unserved('b')], "a is tried when a worker has left");
+        manager.room(at(0));
+        assert_eq!(due(&mut manager, at(0)), [Duty::Create('a')]);
         // It comes first by its priority, so it is tried itself.
         manager.waits_its_turn('h', |pool| *pool == 'h', claim(true, -20), at(0));
         assert_eq!(due(&mut manager, at(0)), [Duty::Unserved('h'), Duty::Create('h')]);

@@ -85,6 +85,15 @@ impl<E: Bound> Sideline<E> {
         Some(entry)
     }
 
+    /// Takes the first entry, and adds another one behind the others. It comes back if there is no first one.
+    pub(crate) fn swap_front(&mut self, entry: E, shown: &Shown) -> E {
+        if self.entries.is_empty() {
+            return entry;
+        }
+        self.push_back(entry);
+        self.pop_front(shown).expect("one was there already")
+    }
+
     /// Takes the first entry of which this is true.
     pub(crate) fn take_first(&mut self, shown: &Shown, wanted: impl Fn(&E) -> bool) -> Option<E> {
         let at = self.entries.iter().position(wanted)?;

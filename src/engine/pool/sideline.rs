@@ -31,11 +31,7 @@ impl Pool {
     /// first of these.
     #[cold]
     fn before_marker(&self, marker: Entry) -> Entry {
-        let mut state = self.state.lock();
-        let Some(first) = state.sideline.pop_front(&self.aside) else { return marker };
-        state.sideline.push_back(marker);
-        state.sideline.show(&self.aside);
-        first
+        self.state.lock().sideline.swap_front(marker, &self.aside)
     }
 
     /// The first entry, and whether the pool is abandoned.
