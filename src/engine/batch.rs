@@ -183,11 +183,12 @@ fn push_admitted(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
         return;
     }
     let gate = shard.gate();
-    for entry in waiting.iter().map(entry) {
-        entry.stamp(&shard.timing);
-        gate.push_waiting(entry);
+    let entries = waiting.iter().map(entry).inspect(|entry| entry.stamp(&shard.timing));
+    if pass.ticket.is_some() {
+        return entries.for_each(|entry| shard.put(entry, false));
     }
-    gate.list_many(waiting.len(), route::submit);
+    entries.for_each(|entry| gate.push_waiting(entry));
+    shard.arrived(gate.list_many(waiting.len(), route::submit));
 }
 
 /// The same, and a subscriber is told of each.

@@ -114,13 +114,18 @@ impl Entry {
     }
 
     #[inline]
+    pub(super) fn has_ticket(&self) -> bool {
+        self.shard.addr().get() & TICKETED != 0
+    }
+
+    #[inline]
     pub(crate) fn ticket(&self) -> Option<Ticket> {
         self.ticketed().map(|ticketed| ticketed.ticket)
     }
 
     #[inline]
     fn ticketed(&self) -> Option<&Ticketed> {
-        if self.shard.addr().get() & TICKETED == 0 {
+        if !self.has_ticket() {
             return None;
         }
         // SAFETY: with this tag it was made by `Ticketed::leak`, and is freed with the entry only.
@@ -135,7 +140,7 @@ impl Entry {
     /// The entry was completed. What it pointed to may be gone.
     #[inline]
     pub(super) fn end(self) {
-        if self.shard.addr().get() & TICKETED != 0 {
+        if self.has_ticket() {
             // SAFETY: as in `ticketed`; the entry, which owns it, ends here.
             drop(unsafe { Box::from_raw(self.untagged().cast::<Ticketed>().cast_mut()) });
         }

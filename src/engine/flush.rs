@@ -5,10 +5,16 @@
 //! counted is done, also if the flush was given up, a new item takes the lock of its queue's flushes when it comes and when it
 //! leaves, and its entry has a ticket.
 //!
+//! An item that was admitted to wait for a slot is not on the list yet. Its issuer may be preempted, or a subscriber may run. If
+//! a flush begins meanwhile, later entries are held in the cell of the flushes until that item is on the list, so that none
+//! takes the slot that it needs.
+//!
 //! While a flush waits, a reusable item that was cancelled does not take its former place again, since the flush waits for
-//! that. One case is left. An item that was counted when the flush began, and that its issuer had not put on a list by then,
-//! may find its slot taken, or itself run, by a later one; if that waits for the flush, both wait for ever. To keep a later
-//! item back, the gate would have to know which of those on their way are older than which flush.
+//! that. One case is left. A thread queues an item: it has an admission, which the flush counts, and has not told the item's
+//! state. Another thread queues the same item first, after the flush has begun, and it runs. Then the first thread queues it
+//! for the next run, and the entry with the admission is kept by the run that goes on. If that run waits for the flush, both
+//! wait for ever. Who comes first is decided by the item's state, which does not know that an admission is on its way; and the
+//! run of the item cannot be put off until that thread goes on, since the thread may come to nothing.
 #![allow(unsafe_code, reason = "an item that leaves its gate may be the last user of its queue")]
 
 use std::ptr::NonNull;
@@ -19,9 +25,12 @@ use crate::protocol::flush::Rest;
 use crate::protocol::gate::{Came, GateCell, Left};
 use crate::sys::wait::Until;
 
+use super::entry::Entry;
 use super::queue::Queue;
 use super::refusal::WaitError;
-use super::shard::Gate;
+use super::route;
+use super::shard::{Gate, Shard};
+use super::trace;
 use super::waits;
 
 /// An item was admitted to a gate.
@@ -71,10 +80,9 @@ impl Queue {
     pub(super) fn pass(&self, gate: &Gate, chained: bool) -> Result<Pass, NotAdmitted> {
         let came = if chained { gate.cell.admit_chained() } else { gate.cell.admit() };
         let (came, ticket) = match came {
-            Came::Flushing => self.flush.admit(
-                || gate.cell.admit_beside_flush(chained),
-                |came| usize::from(!matches!(came, Came::Not(_))),
-            ),
+            Came::Flushing => {
+                self.flush.admit(|| gate.cell.admit_beside_flush(chained), |came| came.admitted())
+            }
             came => (came, None),
         };
         match came {
@@ -90,7 +98,7 @@ impl Queue {
         let (answer, ticket) = match gate.cell.admit_many(items) {
             AdmitMany::Flushing => self.flush.admit(
                 || gate.cell.admit_many_beside_flush(items),
-                |answer| if let AdmitMany::In(admitted) = answer { admitted.items() } else { 0 },
+                |answer| if let AdmitMany::In(admitted) = answer { Some(*admitted) } else { None },
             ),
             answer => (answer, None),
         };
@@ -105,10 +113,86 @@ impl Queue {
     /// An item that was admitted does not come after all. The caller has a handle. Returns what becomes of its slot.
     #[cold]
     pub(super) fn give_back(&self, gate: &Gate, pass: Pass) -> Slot {
-        let leave = if pass.has_slot { GateCell::complete } else { GateCell::withdraw };
-        // SAFETY: the caller keeps the queue in place.
-        unsafe { leave_gate(self.this(), &gate.cell, pass.ticket, leave) }
+        match pass.ticket {
+            _ if pass.has_slot => {
+                // SAFETY: the caller keeps the queue in place.
+                unsafe { leave_gate(self.this(), &gate.cell, pass.ticket, GateCell::complete) }
+            }
+            None => {
+                let left = gate.cell.withdraw();
+                if left.was_counted {
+                    // SAFETY: it was counted, and reports once.
+                    unsafe { report(self.this()) };
+                    self.arrived(1);
+                }
+                left.slot
+            }
+            Some(ticket) => {
+                let leave = || gate.cell.withdraw();
+                let (left, rest) = self.flush.withdraw(ticket, leave, self.gate_cells(), list);
+                // SAFETY: the caller keeps the queue in place.
+                unsafe { settle(self.this(), rest) };
+                left.slot
+            }
+        }
     }
+
+    /// So many items that a flush had found coming are on the list, or do not come after all. The caller has a handle.
+    #[cold]
+    fn arrived(&self, items: usize) {
+        let rest = self.flush.arrived(items as u64, self.gate_cells(), list);
+        // SAFETY: the caller keeps the queue in place.
+        unsafe { settle(self.this(), rest) };
+    }
+}
+
+impl Shard {
+    /// An entry that was told to wait goes to the gate's list. The caller has a handle of the queue.
+    pub(super) fn wait(&self, entry: Entry) {
+        if entry.has_ticket() {
+            return self.bring(entry);
+        }
+        let gate = self.gate();
+        gate.push_waiting(entry);
+        let listed = gate.cell.list();
+        if listed.handed {
+            self.start_first_waiting();
+        }
+        if listed.was_counted {
+            self.queue().arrived(1);
+        }
+    }
+
+    /// Apart, so that the common way is short.
+    #[cold]
+    fn start_first_waiting(&self) {
+        route::submit(self.gate().next_active());
+    }
+
+    #[cold]
+    fn bring(&self, entry: Entry) {
+        let Some(ticket) = entry.ticket() else { return };
+        let (queue, gate) = (self.queue(), &self.gate().cell);
+        let rest = queue.flush.bring((ticket, gate), entry, queue.gate_cells(), list);
+        // SAFETY: the caller keeps the queue in place.
+        unsafe { settle(queue.this(), rest) };
+    }
+
+    /// So many of its entries, which were listed, had been found coming. The caller has a handle of the queue.
+    pub(super) fn arrived(&self, items: usize) {
+        if items > 0 {
+            self.queue().arrived(items);
+        }
+    }
+}
+
+/// Puts an entry on its gate's list, under the lock of the flushes. Returns the one to start, if any.
+fn list(entry: Entry) -> Option<Entry> {
+    let shard: *const Shard = entry.shard();
+    // SAFETY: the caller of the step under the lock has a handle of the queue, which keeps its shards.
+    let gate = unsafe { &*shard }.gate();
+    gate.push_waiting(entry);
+    gate.cell.list_held().then(|| gate.first_waiting())
 }
 
 /// An item leaves its gate, by `leave`. Returns what becomes of its slot.
@@ -182,8 +266,12 @@ unsafe fn report(queue: NonNull<Queue>) {
 /// # Safety
 ///
 /// Something keeps the queue in place: the hold of the count that ends here, or the caller.
-unsafe fn settle(queue: NonNull<Queue>, rest: Rest) {
+unsafe fn settle(queue: NonNull<Queue>, mut rest: Rest<Entry>) {
     let ends_count = rest.ends_count;
+    for entry in rest.started.drain(..) {
+        trace::activate_work(&entry);
+        route::submit(entry);
+    }
     rest.wake();
     if ends_count {
         // SAFETY: the hold of the count, which ends once.

@@ -47,7 +47,7 @@ impl Queue {
 
     /// Items that were accepted and are not done. A look, while everything goes on.
     pub(crate) fn len(&self) -> usize {
-        self.gates().map(|gate| gate.cell.load().in_flight() as usize).sum()
+        self.gates().map(|gate| gate.cell.len() as usize).sum()
     }
 
     /// What has become of its items. The caller keeps it in place.

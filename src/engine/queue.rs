@@ -20,6 +20,7 @@ use crate::sys::sync::{AtomicBool, AtomicPtr, AtomicUsize, Mutex, Ordering};
 
 use super::class::{Division, KeptClass};
 use super::context::Current;
+use super::entry::Entry;
 use super::executor::{ExecutorInner, PoolChoice};
 use super::rescuer::{OwnedRescuer, Rescuer};
 use super::shard::{self, Gate, Shard};
@@ -76,7 +77,7 @@ pub(crate) enum Limit {
 pub(crate) struct Queue {
     pub(crate) spec: QueueSpec,
     pub(crate) executor: Arc<ExecutorInner>,
-    pub(crate) flush: FlushCell,
+    pub(crate) flush: FlushCell<Entry>,
     pub(super) chained: ChainedCount,
     /// By the slot of the CPU; null until made. Whoever loads a shard uses it under a handle, and shards are freed with the
     /// queue.

@@ -80,8 +80,8 @@ impl Shard {
     pub(super) fn put(&self, entry: Entry, has_slot: bool) {
         if has_slot {
             self.submit(entry);
-        } else if let Some(first) = self.gate().wait(entry) {
-            submit(first);
+        } else {
+            self.wait(entry);
         }
     }
 

@@ -66,27 +66,25 @@ impl Gate {
         Self { cell: CachePadded::new(GateCell::new(word)), waiting: OnceLock::new() }
     }
 
-    /// Puts an entry that was admitted to wait onto the list. Returns the one that the caller must start, if any.
-    pub(crate) fn wait(&self, entry: Entry) -> Option<Entry> {
-        self.push_waiting(entry);
-        self.cell.list().then(|| self.next_active())
-    }
-
     /// Puts an entry that was admitted to wait onto the list, where it is to be counted by
-    /// [`list_many`](Self::list_many).
+    /// [`GateCell::list`] or [`list_many`](Self::list_many).
     pub(super) fn push_waiting(&self, entry: Entry) {
         self.waiting.get_or_init(Injector::new).push(entry);
     }
 
-    /// So many entries of the caller's are on the list now. `start` is called with each that the caller must start. The
-    /// caller has a handle of the queue.
-    pub(super) fn list_many(&self, entries: usize, mut start: impl FnMut(Entry)) {
+    /// So many entries of the caller's, which have no tickets, are on the list now. `start` is called with each that the
+    /// caller must start. Returns how many of those on the list a flush had found coming. The caller has a handle of the
+    /// queue.
+    pub(super) fn list_many(&self, entries: usize, mut start: impl FnMut(Entry)) -> usize {
         let mut coming = entries;
+        let mut counted = 0;
         while coming > 0 {
-            let Arrived { arrived, handed } = self.cell.list_many(coming);
+            let (Arrived { arrived, handed }, were_counted) = self.cell.list_many(coming);
             coming -= arrived;
+            counted += if were_counted { arrived } else { 0 };
             (0..handed).for_each(|_| start(self.next_active()));
         }
+        counted
     }
 
     /// Takes the first entry of the list, to which a slot was given, to be started.

@@ -20,13 +20,14 @@
 //! admitted by its old rule.
 //!
 //! While a flush counts what is in flight, the gate is *flushing*: items take a ticket before they come, and an item
-//! that leaves learns in the same step that it may have been counted. See [`policy::flush`](super::flush).
+//! that is listed, or leaves, learns in the same step that it may have been counted. See [`policy::flush`](super::flush).
 
 #![forbid(unsafe_code)]
 
 mod many;
 
 use std::fmt;
+use std::iter::Sum;
 
 pub(crate) use self::many::{AdmitMany, Admitted, Arrived};
 
@@ -38,6 +39,10 @@ pub(crate) const MAX_ACTIVE_DEFAULT: usize = 256;
 
 /// The limit of a gate through which everything goes at once: what is on a worklist keeps its order there.
 pub(crate) const NO_LIMIT: usize = usize::MAX;
+
+/// So many items that a flush holds back are counted as coming in their gate, as all others that are on their way to the
+/// list. There may be more, and these are not: issuers would find the gate full.
+pub(crate) const HELD_AS_COMING: u64 = COMING_MASK / 8;
 
 const COUNT: u32 = 10;
 const COUNT_MASK: u64 = (1 << COUNT) - 1;
@@ -105,6 +110,23 @@ pub(crate) enum Slot {
     Free,
     /// It was the last one of a gate that is closed: the gate's owner is to be told.
     Last,
+}
+
+/// What a flush finds in a gate when it begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) in_flight: u64,
+    /// So many of these are coming.
+    pub(crate) coming: u64,
+}
+
+impl Sum for Found {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::default(), |sum, found| Self {
+            in_flight: sum.in_flight + found.in_flight,
+            coming: sum.coming + found.coming,
+        })
+    }
 }
 
 impl Admission {
@@ -258,6 +280,11 @@ impl Admission {
         }
     }
 
+    /// The same for an item that is not counted as coming any more.
+    pub(crate) const fn list_uncounted(self) -> (Self, Slot) {
+        self.plus(COMING).list()
+    }
+
     /// An item that was coming does not come after all.
     pub(crate) const fn withdraw(self) -> Self {
         debug_assert!(self.coming() > 0);
@@ -283,12 +310,12 @@ impl Admission {
     }
 
     /// A flush counts what is in flight; returns how much that is.
-    pub(crate) fn begin_flush(self) -> (Self, u64) {
+    pub(crate) fn begin_flush(self) -> (Self, Found) {
         debug_assert!(!self.is_flushing());
-        (Self(self.0 | FLUSHING), self.in_flight())
+        (Self(self.0 | FLUSHING), Found { in_flight: self.in_flight(), coming: self.coming() })
     }
 
-    /// All that was counted is done.
+    /// All that was counted is done, and items need no ticket.
     pub(crate) fn end_flush(self) -> (Self, ()) {
         debug_assert!(self.is_flushing());
         (Self(self.0 & !FLUSHING), ())
@@ -436,8 +463,8 @@ mod tests {
         for word in [Admission::new(9), Admission::new(1).admit().0.admit().0.list().0] {
             let word = word.admit().0;
             let before = word.in_flight();
-            let (flushing, in_flight) = word.begin_flush();
-            assert_eq!((in_flight, flushing.in_flight()), (before, before));
+            let (flushing, found) = word.begin_flush();
+            assert_eq!((found.in_flight, flushing.in_flight()), (before, before));
             assert_eq!(flushing.admit(), (flushing, Admit::Flushing));
             assert_eq!(flushing.admit_chained(), (flushing, Admit::Flushing));
             assert_eq!(flushing.admit_many(5), (flushing, AdmitMany::Flushing));
@@ -648,8 +675,9 @@ mod tests {
                     },
                     Step::Flush if word.is_flushing() => word = word.end_flush().0,
                     Step::Flush => {
-                        let (next, in_flight) = word.begin_flush();
-                        prop_assert_eq!(in_flight as usize, active + coming + list.len());
+                        let (next, found) = word.begin_flush();
+                        prop_assert_eq!(found.in_flight as usize, active + coming + list.len());
+                        prop_assert_eq!(found.coming as usize, coming + pushed);
                         word = next;
                     }
                     Step::SetMax(new) => {

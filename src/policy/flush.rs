@@ -9,36 +9,52 @@
 //! all of them. Until the count is over, every new item takes a ticket; so an item without one is counted if, and only
 //! if, it was there when the count began.
 //!
+//! New items take tickets for longer if they have to: as long as an item is on its way to a waiting list that was queued before
+//! the last flush. No later item may get ahead of it there, see [`arrivals`].
+//!
 //! The queue keeps this struct under a lock. The count itself is an atomic beside it, see
 //! [`protocol::flush`](crate::protocol::flush).
 
 #![forbid(unsafe_code)]
 
+mod arrivals;
+
 use std::collections::BTreeMap;
+
+use self::arrivals::Arrivals;
+use super::admission::Admitted;
 
 /// The last flush that had begun when the item was queued.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Ticket(u64);
 
 /// The flushes of one queue, and the items with tickets.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Flushes {
+#[derive(Clone, Debug)]
+pub(crate) struct Flushes<E> {
     /// Flushes are numbered from 1; this is the last one.
     begun: u64,
     /// The flush that began the count of items without a ticket, until that is over.
     counting: Option<u64>,
+    /// New items take a ticket. So the gates are flushing.
+    gives_tickets: bool,
     /// How many items with this ticket are in flight; none of these numbers is 0.
     tickets: BTreeMap<Ticket, u64>,
+    arrivals: Arrivals<E>,
 }
 
-impl Flushes {
+impl<E> Flushes<E> {
+    pub(crate) const fn new() -> Self {
+        let arrivals = Arrivals::new();
+        Self { begun: 0, counting: None, gives_tickets: false, tickets: BTreeMap::new(), arrivals }
+    }
+
     /// A flush begins. Returns its number. `finds_more`: there are items in flight that have no ticket and are not
     /// counted; then the caller counts them.
     ///
     /// Two flushes between which no item was queued share a number.
     pub(crate) fn begin(&mut self, finds_more: bool) -> u64 {
         debug_assert!(
-            !finds_more || self.counting.is_none(),
+            !finds_more || !self.gives_tickets,
             "items were queued without a ticket during a count"
         );
         if finds_more || self.tickets.contains_key(&Ticket(self.begun)) {
@@ -46,13 +62,26 @@ impl Flushes {
         }
         if finds_more {
             self.counting = Some(self.begun);
+            self.gives_tickets = true;
         }
         self.begun
     }
 
-    /// Are items without a ticket being counted? Then new items take one.
-    pub(crate) fn is_counting(&self) -> bool {
-        self.counting.is_some()
+    /// Do new items take a ticket? While they do, none without one comes.
+    pub(crate) fn gives_tickets(&self) -> bool {
+        self.gives_tickets
+    }
+
+    /// Is an item with a ticket on its way to a waiting list, though new ones take none? Then a flush that begins finds it,
+    /// and new items are to take tickets again.
+    pub(crate) fn has_coming(&self) -> bool {
+        self.arrivals.with_ticket() > 0
+    }
+
+    /// The flush that has begun found so many items coming, among them those with tickets.
+    pub(crate) fn found_coming(&mut self, items: u64) {
+        debug_assert!(self.is_counting());
+        self.arrivals.come(None, items - self.arrivals.with_ticket());
     }
 
     /// All items without a ticket are done that were there when the count began.
@@ -61,12 +90,42 @@ impl Flushes {
         self.counting = None;
     }
 
-    /// So many items are queued, at least one. `None`: they need no ticket.
-    pub(crate) fn come(&mut self, items: u64) -> Option<Ticket> {
-        self.counting?;
+    fn is_counting(&self) -> bool {
+        self.counting.is_some()
+    }
+
+    /// Items are queued, at least one. `None`: they need no ticket.
+    pub(crate) fn come(&mut self, items: Admitted) -> Option<Ticket> {
+        if !self.gives_tickets {
+            return None;
+        }
         let ticket = Ticket(self.begun);
-        *self.tickets.entry(ticket).or_default() += items;
+        *self.tickets.entry(ticket).or_default() += items.items() as u64;
+        self.arrivals.come(Some(ticket), items.waiting as u64);
         Some(ticket)
+    }
+
+    /// So many items are not coming any more that had this ticket, or that a flush found: they are on the list, or do not
+    /// come after all.
+    pub(crate) fn strike(&mut self, ticket: Option<Ticket>, items: u64) {
+        self.arrivals.strike(ticket, items);
+    }
+
+    /// The issuer of an item that has to wait for a slot brings it.
+    pub(crate) fn bring(&mut self, ticket: Ticket, item: E) {
+        self.arrivals.bring(ticket, item);
+    }
+
+    /// Takes the next of the items that were brought and may be listed.
+    pub(crate) fn next_arrival(&mut self) -> Option<E> {
+        self.arrivals.next()
+    }
+
+    /// From now on items need no ticket, if this says so. To be asked after each step.
+    pub(crate) fn needs_no_more_tickets(&mut self) -> bool {
+        let ends = self.gives_tickets && !self.is_counting() && !self.arrivals.has_before(self.begun);
+        self.gives_tickets &= !ends;
+        ends
     }
 
     /// An item with this ticket is done, or did not come after all.
@@ -103,21 +162,30 @@ impl Flushes {
 mod tests {
     use super::*;
 
+    fn come(flushes: &mut Flushes<()>, items: usize) -> Option<Ticket> {
+        flushes.come(Admitted { started: items, waiting: 0 })
+    }
+
+    fn count_ends(flushes: &mut Flushes<()>) {
+        flushes.counted();
+        assert!(flushes.needs_no_more_tickets());
+    }
+
     /// spec: F1.5: each of three flushes that overlap ends with the last item that was queued before it.
     #[test]
     fn each_flush_has_its_own_end() {
-        let mut flushes = Flushes::default();
-        assert_eq!(flushes.come(1), None, "no flush waits");
+        let mut flushes = Flushes::<()>::new();
+        assert_eq!(come(&mut flushes, 1), None, "no flush waits");
         assert_eq!(flushes.begin(true), 1);
-        let second_item = flushes.come(2).unwrap();
+        let second_item = come(&mut flushes, 2).unwrap();
         assert_eq!(flushes.begin(false), 2);
-        let third_item = flushes.come(1).unwrap();
+        let third_item = come(&mut flushes, 1).unwrap();
         assert_eq!(flushes.begin(false), 3);
         assert_eq!(flushes.over(), 0);
         flushes.complete(second_item);
-        flushes.counted();
+        count_ends(&mut flushes);
         assert_eq!((flushes.over(), flushes.with_ticket()), (1, 2));
-        assert_eq!(flushes.come(1), None);
+        assert_eq!(come(&mut flushes, 1), None);
         flushes.complete(second_item);
         assert_eq!(flushes.over(), 2);
         flushes.complete(third_item);
@@ -127,12 +195,12 @@ mod tests {
     /// spec: F1.4 (concurrent flushes share work)
     #[test]
     fn flushes_with_no_item_in_between_are_one() {
-        let mut flushes = Flushes::default();
+        let mut flushes = Flushes::<()>::new();
         assert_eq!((flushes.begin(true), flushes.begin(false)), (1, 1));
-        let item = flushes.come(1).unwrap();
+        let item = come(&mut flushes, 1).unwrap();
         assert_eq!((flushes.begin(false), flushes.begin(false)), (2, 2));
         flushes.complete(item);
-        flushes.counted();
+        count_ends(&mut flushes);
         assert_eq!(flushes.begin(false), 2, "nothing is in flight");
         assert_eq!(flushes.over(), 2);
         assert_eq!(flushes.begin(true), 3, "an item without a ticket came");
@@ -141,16 +209,42 @@ mod tests {
     /// spec: F1.5: every flush of a count waits for the counted items, and none for items with its own ticket.
     #[test]
     fn which_items_a_flush_waits_for() {
-        let mut flushes = Flushes::default();
+        let mut flushes = Flushes::<()>::new();
         let first = flushes.begin(true);
-        let ticket = flushes.come(1);
+        let ticket = come(&mut flushes, 1);
         let second = flushes.begin(false);
         assert!(flushes.waits_for(first, None) && flushes.waits_for(second, None));
         assert!(!flushes.waits_for(first, ticket) && flushes.waits_for(second, ticket));
-        flushes.counted();
+        count_ends(&mut flushes);
         assert!(!flushes.waits_for(second, None), "it was queued after the count");
         assert!(flushes.waits_for(second, ticket));
         let third = flushes.begin(true);
         assert!(!flushes.waits_for(second, None) && flushes.waits_for(third, None));
+    }
+    /// spec: F1.6: tickets are given until an item that the last flush found is on its list, and no longer.
+    #[test]
+    fn tickets_are_given_until_earlier_items_have_arrived() {
+        let mut flushes = Flushes::new();
+        flushes.begin(true);
+        flushes.found_coming(1);
+        let waiting = Admitted { started: 0, waiting: 1 };
+        let later = flushes.come(waiting).unwrap();
+        flushes.bring(later, "later");
+        flushes.counted();
+        assert_eq!((flushes.next_arrival(), flushes.needs_no_more_tickets()), (None, false));
+        flushes.strike(None, 1);
+        assert_eq!((flushes.next_arrival(), flushes.needs_no_more_tickets()), (Some("later"), true));
+        flushes.begin(true);
+        let between = flushes.come(waiting).unwrap();
+        flushes.begin(false);
+        flushes.counted();
+        assert!(!flushes.needs_no_more_tickets(), "the last flush waits for it");
+        flushes.come(waiting);
+        flushes.strike(Some(between), 1);
+        assert!(flushes.needs_no_more_tickets(), "no flush waits for the other one");
+        flushes.begin(true);
+        flushes.found_coming(2);
+        flushes.strike(None, 1);
+        assert!(flushes.come(waiting).is_some_and(|ticket| ticket > between));
     }
 }

@@ -1,7 +1,8 @@
 //! The cell of a queue's [`Flushes`], and the count of the items without a ticket.
 //!
 //! **The lock.** Everything that has to do with tickets happens under one lock: a flush begins, an item takes its ticket
-//! and is admitted, an item with a ticket gives its slot up, a count ends. So among these there is nothing to order.
+//! and is admitted, an item with a ticket is listed, and gives its slot up, a count ends. So among these there is nothing
+//! to order.
 //!
 //! **The count.** Items without a ticket come and go without the lock. A flush that counts them turns each gate to
 //! *flushing*, and learns in the same step how many items are in flight there. So each item is admitted either before
@@ -9,6 +10,13 @@
 //! the same step whether its gate is flushing. If so, it was counted, and it [reports](Unreported::report) afterwards.
 //! Reports may come before the numbers of all gates are added, and make the count negative. So the count is zero again
 //! if, and only if, every counted item has reported. The thread that brings it there ends the count.
+//!
+//! **Arrivals.** The step that turns a gate to flushing also tells how many items are coming there, which have to be listed
+//! before later ones. A later item is brought to this cell, which holds it until that is so, and lists it then. While one is
+//! held, its gate counts an item as coming; so no item gets a slot there ahead of it. An item without a ticket is listed
+//! without the lock, and learns in that step that its gate is flushing; then it was found coming, and its issuer
+//! [says](FlushCell::arrived) that it has arrived. Its run may be over by then, and the count with it; so the gates stay
+//! flushing until the last one of them has said so.
 //!
 //! **Former places.** A cancelled item has an entry in flight, for which flushes may wait. If it were queued again by that
 //! entry, they would wait for what was queued after them. So that happens under the lock, and only if
@@ -23,6 +31,7 @@
 
 use std::collections::VecDeque;
 
+use crate::policy::admission::{Admitted, Found};
 use crate::policy::flush::{Flushes, Ticket};
 use crate::sys::sync::{Arc, AtomicI64, Mutex, Ordering};
 use crate::sys::wait::Until;
@@ -32,9 +41,9 @@ use super::signal::Signal;
 
 /// The flushes of one queue.
 #[derive(Debug)]
-pub(crate) struct FlushCell {
+pub(crate) struct FlushCell<E> {
     pub(crate) unreported: Unreported,
-    state: Mutex<State>,
+    state: Mutex<State<E>>,
 }
 
 /// Counted items that have not reported. Zero between two counts.
@@ -46,8 +55,8 @@ pub(crate) struct FlushCell {
 pub(crate) struct Unreported(AtomicI64);
 
 #[derive(Debug)]
-struct State {
-    flushes: Flushes,
+struct State<E> {
+    flushes: Flushes<E>,
     /// The flushes that are not over and that a thread waits for, in the order of their numbers.
     awaited: VecDeque<Flush>,
 }
@@ -61,16 +70,18 @@ pub(crate) struct Flush {
 
 /// What a step under the lock leaves to do after it. The caller keeps the queue in place until it has done it.
 #[must_use]
-#[derive(Debug, Default)]
-pub(crate) struct Rest {
+#[derive(Debug)]
+pub(crate) struct Rest<E> {
     over: Vec<Flush>,
+    /// They were on a list, and have a slot: the caller starts them, before anything else of this.
+    pub(crate) started: Vec<E>,
     /// A count is over: its hold of the queue is the caller's to give up.
     pub(crate) ends_count: bool,
 }
 
-impl FlushCell {
+impl<E> FlushCell<E> {
     pub(crate) fn new() -> Self {
-        let state = State { flushes: Flushes::default(), awaited: VecDeque::new() };
+        let state = State { flushes: Flushes::new(), awaited: VecDeque::new() };
         Self { unreported: Unreported(AtomicI64::new(0)), state: Mutex::new(state) }
     }
 
@@ -79,19 +90,20 @@ impl FlushCell {
         &self,
         gates: impl Iterator<Item = &'g GateCell> + Clone,
         hold: impl FnOnce(),
-    ) -> (Option<Flush>, Rest) {
+    ) -> (Option<Flush>, Rest<E>) {
         let mut state = self.state.lock();
         let with_ticket = state.flushes.with_ticket();
         // Each gate has at least its items with tickets, which only change under the lock. So if the sums are equal,
         // then each gate had no other item at the moment at which it was read.
-        let finds_more =
-            !state.flushes.is_counting() && gates.clone().map(GateCell::in_flight).sum::<u64>() > with_ticket;
+        let finds_more = || gates.clone().map(GateCell::in_flight).sum::<u64>() > with_ticket;
+        let finds_more = !state.flushes.gives_tickets() && (state.flushes.has_coming() || finds_more());
         let number = state.flushes.begin(finds_more);
-        let mut rest = Rest::default();
+        let mut rest = Rest::new();
         if finds_more {
             hold();
-            let in_flight: u64 = gates.clone().map(GateCell::begin_flush).sum();
-            let counted = (in_flight - with_ticket) as i64;
+            let found: Found = gates.clone().map(GateCell::begin_flush).sum();
+            state.flushes.found_coming(found.coming);
+            let counted = (found.in_flight - with_ticket) as i64;
             // Acquire: the flusher sees what the items did. They release by reporting.
             if self.unreported.0.fetch_add(counted, Ordering::AcqRel) + counted == 0 {
                 state.end_count(gates, &mut rest);
@@ -111,33 +123,79 @@ impl FlushCell {
     /// A gate becomes one of the queue's by `publish`; it may not have been used before.
     pub(crate) fn add_gate(&self, gate: Option<&GateCell>, publish: impl FnOnce()) {
         let state = self.state.lock();
-        if state.flushes.is_counting() {
-            let in_flight = gate.map_or(0, GateCell::begin_flush);
-            debug_assert_eq!(in_flight, 0);
+        if state.flushes.gives_tickets() {
+            let found = gate.map(GateCell::begin_flush);
+            debug_assert!(found.is_none_or(|found| found.in_flight == 0));
         }
         publish();
     }
 
-    /// Admits items to a gate that was seen flushing, by `admit`, which returns how many came.
+    /// Admits items to a gate that was seen flushing, by `admit`; `came` says which came.
     #[cold]
     pub(crate) fn admit<A>(
         &self,
         admit: impl FnOnce() -> A,
-        came: impl FnOnce(&A) -> usize,
+        came: impl FnOnce(&A) -> Option<Admitted>,
     ) -> (A, Option<Ticket>) {
         let mut state = self.state.lock();
         let admitted = admit();
-        let ticket = match came(&admitted) {
-            0 => None,
-            items => state.flushes.come(items as u64),
-        };
+        let ticket = came(&admitted).and_then(|items| state.flushes.come(items));
         (admitted, ticket)
     }
 
-    /// An item with a ticket is done, or does not come after all. `leave` takes it out of its gate.
+    /// The issuer of an item with this ticket, which its gate told to wait, brings it. `list` puts an item on its gate's list,
+    /// which keeps the order, asks [`GateCell::list_held`], and returns the item to start, if any.
     #[cold]
-    pub(crate) fn complete<A>(&self, ticket: Ticket, leave: impl FnOnce() -> A) -> (A, Rest) {
-        let mut rest = Rest::default();
+    pub(crate) fn bring<'g>(
+        &self,
+        (ticket, gate): (Ticket, &GateCell),
+        item: E,
+        gates: impl Iterator<Item = &'g GateCell>,
+        list: impl FnMut(E) -> Option<E>,
+    ) -> Rest<E> {
+        let mut state = self.state.lock();
+        gate.hold();
+        state.flushes.bring(ticket, item);
+        state.proceed(gates, list)
+    }
+
+    /// So many items without a ticket that were coming when a flush began, as their gate told, are on their list, or do not
+    /// come after all. `list` as in [`bring`](Self::bring).
+    #[cold]
+    pub(crate) fn arrived<'g>(
+        &self,
+        items: u64,
+        gates: impl Iterator<Item = &'g GateCell>,
+        list: impl FnMut(E) -> Option<E>,
+    ) -> Rest<E> {
+        let mut state = self.state.lock();
+        state.flushes.strike(None, items);
+        state.proceed(gates, list)
+    }
+
+    /// An item with a ticket, which was told to wait, does not come after all. `leave` takes it out of its gate; `list` as in
+    /// [`bring`](Self::bring).
+    #[cold]
+    pub(crate) fn withdraw<'g, A>(
+        &self,
+        ticket: Ticket,
+        leave: impl FnOnce() -> A,
+        gates: impl Iterator<Item = &'g GateCell>,
+        list: impl FnMut(E) -> Option<E>,
+    ) -> (A, Rest<E>) {
+        let mut state = self.state.lock();
+        let left = leave();
+        state.flushes.complete(ticket);
+        state.flushes.strike(Some(ticket), 1);
+        let mut rest = state.proceed(gates, list);
+        state.find_over(&mut rest);
+        (left, rest)
+    }
+
+    /// An item with a ticket is done, or gives its slot up unused. `leave` takes it out of its gate.
+    #[cold]
+    pub(crate) fn complete<A>(&self, ticket: Ticket, leave: impl FnOnce() -> A) -> (A, Rest<E>) {
+        let mut rest = Rest::new();
         let mut state = self.state.lock();
         let left = leave();
         state.flushes.complete(ticket);
@@ -146,8 +204,8 @@ impl FlushCell {
     }
 
     /// The caller was told to end the count.
-    pub(crate) fn end_count<'g>(&self, gates: impl Iterator<Item = &'g GateCell>) -> Rest {
-        let mut rest = Rest::default();
+    pub(crate) fn end_count<'g>(&self, gates: impl Iterator<Item = &'g GateCell>) -> Rest<E> {
+        let mut rest = Rest::new();
         self.state.lock().end_count(gates, &mut rest);
         rest
     }
@@ -181,7 +239,7 @@ impl Unreported {
     }
 }
 
-impl State {
+impl<E> State<E> {
     fn awaited(&mut self, number: u64) -> Flush {
         match self.awaited.back() {
             Some(last) if last.number == number => last.clone(),
@@ -193,14 +251,34 @@ impl State {
         }
     }
 
-    fn end_count<'g>(&mut self, gates: impl Iterator<Item = &'g GateCell>, rest: &mut Rest) {
-        gates.for_each(GateCell::end_flush);
+    fn end_count<'g>(&mut self, gates: impl Iterator<Item = &'g GateCell>, rest: &mut Rest<E>) {
         self.flushes.counted();
+        self.turn_back(gates);
         rest.ends_count = true;
         self.find_over(rest);
     }
 
-    fn find_over(&mut self, rest: &mut Rest) {
+    /// Some items are not coming any more: those behind them are listed.
+    fn proceed<'g>(
+        &mut self,
+        gates: impl Iterator<Item = &'g GateCell>,
+        mut list: impl FnMut(E) -> Option<E>,
+    ) -> Rest<E> {
+        let mut rest = Rest::new();
+        while let Some(item) = self.flushes.next_arrival() {
+            rest.started.extend(list(item));
+        }
+        self.turn_back(gates);
+        rest
+    }
+
+    fn turn_back<'g>(&mut self, gates: impl Iterator<Item = &'g GateCell>) {
+        if self.flushes.needs_no_more_tickets() {
+            gates.for_each(GateCell::end_flush);
+        }
+    }
+
+    fn find_over(&mut self, rest: &mut Rest<E>) {
         let over = self.flushes.over();
         while self.awaited.front().is_some_and(|flush| flush.number <= over) {
             rest.over.extend(self.awaited.pop_front());
@@ -220,7 +298,11 @@ impl Flush {
     }
 }
 
-impl Rest {
+impl<E> Rest<E> {
+    const fn new() -> Self {
+        Self { over: Vec::new(), started: Vec::new(), ends_count: false }
+    }
+
     /// Wakes the threads whose flushes are over. To be called without a lock.
     pub(crate) fn wake(self) {
         self.over.iter().for_each(|flush| flush.over.set());

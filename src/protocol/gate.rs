@@ -7,7 +7,9 @@
 //! An item that gives its slot up learns in the same step whether a flush has counted it: see
 //! [`protocol::flush`](super::flush).
 
-use crate::policy::admission::{Admission, Admit, AdmitMany, Arrived, Door, NotAdmitted, Slot};
+use crate::policy::admission::{
+    Admission, Admit, AdmitMany, Admitted, Arrived, Door, Found, HELD_AS_COMING, NotAdmitted, Slot,
+};
 use crate::sys::sync::{AtomicU64, Ordering};
 
 /// What becomes of an item that comes.
@@ -24,6 +26,16 @@ pub(crate) enum Came {
     Not(NotAdmitted),
 }
 
+/// What follows for an item that was put on the waiting list.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Listed {
+    /// The caller must start the list's first item.
+    pub(crate) handed: bool,
+    /// A flush found it coming, if it has no ticket: its issuer is to say that it has arrived.
+    pub(crate) was_counted: bool,
+}
+
 /// What an item leaves behind.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,16 +47,37 @@ pub(crate) struct Left {
 
 /// The slots of a queue on one CPU, or of a whole queue.
 #[derive(Debug)]
-pub(crate) struct GateCell(AtomicU64);
+pub(crate) struct GateCell {
+    word: AtomicU64,
+    /// Items that the queue's flushes hold back. Under the lock of these.
+    held: AtomicU64,
+}
+
+impl Came {
+    /// What came, if it did.
+    pub(crate) fn admitted(self) -> Option<Admitted> {
+        match self {
+            Self::Started => Some(Admitted::one(true)),
+            Self::Waits => Some(Admitted::one(false)),
+            Self::Flushing | Self::Not(_) => None,
+        }
+    }
+}
 
 impl GateCell {
     pub(crate) fn new(word: Admission) -> Self {
-        Self(AtomicU64::new(word.into_bits()))
+        Self { word: AtomicU64::new(word.into_bits()), held: AtomicU64::new(0) }
     }
 
     /// A look at the word that nothing is decided by.
     pub(crate) fn load(&self) -> Admission {
-        Admission::from_bits(self.0.load(Ordering::Relaxed))
+        Admission::from_bits(self.word.load(Ordering::Relaxed))
+    }
+
+    /// Items that were accepted and are not done, those too that are held back and not counted in the word. A look.
+    pub(crate) fn len(&self) -> u64 {
+        let uncounted = self.held.load(Ordering::Relaxed).saturating_sub(HELD_AS_COMING);
+        self.load().in_flight() + uncounted
     }
 
     /// Is nothing in flight? Then all that was done in it is seen.
@@ -60,7 +93,7 @@ impl GateCell {
 
     /// Items that were accepted and are not done. What was done by items that are not among them is seen.
     pub(crate) fn in_flight(&self) -> u64 {
-        Admission::from_bits(self.0.load(Ordering::Acquire)).in_flight()
+        Admission::from_bits(self.word.load(Ordering::Acquire)).in_flight()
     }
 
     /// An item comes.
@@ -123,16 +156,22 @@ impl GateCell {
         self.update(Admission::recall) == Slot::Handed
     }
 
-    /// The caller's item is on the list now. True if the caller must start the list's first item.
+    /// The caller's item is on the list now.
     #[inline]
-    #[must_use]
-    pub(crate) fn list(&self) -> bool {
-        self.update(Admission::list) == Slot::Handed
+    pub(crate) fn list(&self) -> Listed {
+        self.update(|word| {
+            let (next, slot) = word.list();
+            (next, Listed { handed: slot == Slot::Handed, was_counted: word.is_flushing() })
+        })
     }
 
-    /// So many of the caller's items, at least one, are on the list now.
-    pub(crate) fn list_many(&self, items: usize) -> Arrived {
-        self.update(|word| word.list_many(items))
+    /// So many of the caller's items, at least one, are on the list now. True: as of [`Listed`], those that have arrived
+    /// were counted.
+    pub(crate) fn list_many(&self, items: usize) -> (Arrived, bool) {
+        self.update(|word| {
+            let (next, arrived) = word.list_many(items);
+            (next, (arrived, word.is_flushing()))
+        })
     }
 
     /// An item is done.
@@ -157,13 +196,32 @@ impl GateCell {
     }
 
     /// A flush counts what is in flight: how much is it? Under the lock of the queue's flushes.
-    pub(crate) fn begin_flush(&self) -> u64 {
+    pub(crate) fn begin_flush(&self) -> Found {
         self.update(Admission::begin_flush)
     }
 
-    /// All that was counted is done. Under the lock of the queue's flushes.
+    /// All that was counted is done, and items need no ticket. Under the lock of the queue's flushes.
     pub(crate) fn end_flush(&self) {
         self.update(Admission::end_flush);
+    }
+
+    /// An item that is coming is held back until [`list_held`](Self::list_held). Under the lock of the queue's flushes.
+    ///
+    /// While any is, one is counted as coming: so nothing overtakes it, and the gate is not empty.
+    #[cold]
+    pub(crate) fn hold(&self) {
+        if self.held.fetch_add(1, Ordering::Relaxed) >= HELD_AS_COMING {
+            self.update(|word| (word.withdraw(), ()));
+        }
+    }
+
+    /// An item that was held back is on the list now. True if the caller must start the list's first item. Under the lock of
+    /// the queue's flushes.
+    #[cold]
+    #[must_use]
+    pub(crate) fn list_held(&self) -> bool {
+        let is_uncounted = self.held.fetch_sub(1, Ordering::Relaxed) > HELD_AS_COMING;
+        self.update(if is_uncounted { Admission::list_uncounted } else { Admission::list }) == Slot::Handed
     }
 
     /// Nothing comes any more. True if nothing is in flight either.
@@ -174,7 +232,7 @@ impl GateCell {
 
     #[inline]
     fn update<A>(&self, transition: impl FnMut(Admission) -> (Admission, A)) -> A {
-        super::update(&self.0, Ordering::AcqRel, Admission::from_bits, Admission::into_bits, transition)
+        super::update(&self.word, Ordering::AcqRel, Admission::from_bits, Admission::into_bits, transition)
     }
 }
 
@@ -192,5 +250,28 @@ mod tests {
         assert_eq!(gate.admit_chained(), Came::Not(NotAdmitted::Full));
         assert_eq!(gate.admit_many(3), AdmitMany::Full);
         assert_eq!(gate.load(), word);
+    }
+
+    /// spec: Q3.4 (full): items that are held back do not fill the gate, however many, and each is listed in the end.
+    #[test]
+    fn what_is_held_back_fills_no_gate() {
+        let gate = GateCell::new(Admission::new(2));
+        assert_eq!((gate.admit(), gate.admit(), gate.admit()), (Came::Started, Came::Started, Came::Waits));
+        for _ in 0..10_000 {
+            assert_eq!(gate.admit(), Came::Waits);
+            gate.hold();
+            assert!(!gate.is_full());
+        }
+        assert_eq!((gate.len(), gate.load().coming()), (10_003, HELD_AS_COMING + 1));
+        assert!(gate.list() == Listed { handed: false, was_counted: false });
+        assert_eq!(gate.complete().slot, Slot::Handed);
+        assert_eq!(gate.complete().slot, Slot::Free);
+        assert_eq!(gate.admit(), Came::Waits, "nothing overtakes what is held");
+        assert!(gate.list().handed, "in its place");
+        for n in 0..10_000 {
+            assert!(!gate.list_held(), "{n}");
+        }
+        let word = gate.load();
+        assert_eq!((word.active(), word.coming(), word.listed()), (2, 0, 10_000));
     }
 }

@@ -309,8 +309,8 @@ impl WorkQueue {
     /// Waits, under a blocking guard, until every item is done that was queued before this call.
     ///
     /// It does not wait for items that are queued later, also if other threads flush the same queue: each flush waits for
-    /// what was queued before its own call. So a later item may wait for the flush, unless it holds up an item that another
-    /// thread is still queueing when the flush begins: it takes the last slot before that item does, or it is the same item.
+    /// what was queued before its own call. So a later item may wait for the flush. Only a later run of a [`Work`] must
+    /// not if another thread is still queueing the same [`Work`] when the flush begins: the flush may wait for that run.
     ///
     /// Costs O(CPUs) for a queue that is used on all. Until what was queued before the call is done, an item that is queued to
     /// the same queue takes a lock and an allocation more, also if the flush was given up.

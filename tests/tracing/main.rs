@@ -5,6 +5,7 @@
     reason = "tests stand in for a user, who has the standard library"
 )]
 
+mod arrivals;
 #[path = "../common/mod.rs"]
 mod common;
 mod ear;

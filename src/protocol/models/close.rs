@@ -89,7 +89,7 @@ fn a_listed_item_keeps_its_gate() {
         queue.start(0);
         assert_eq!(queue.gates[0].admit(), Came::Waits);
         queue.waiting.push();
-        assert!(!queue.gates[0].list());
+        assert!(!queue.gates[0].list().handed);
         let thread = {
             let queue = queue.clone();
             thread::spawn(move || queue.complete(0))
@@ -113,7 +113,7 @@ fn the_last_handle_goes_right_after_an_item_came() {
         let mut mine = queue.gates[0].admit() == Came::Started;
         if !mine {
             queue.waiting.push();
-            mine = queue.gates[0].list();
+            mine = queue.gates[0].list().handed;
             assert!(!mine || queue.waiting.pop());
         }
         queue.close();

@@ -7,6 +7,7 @@
 //! `ticket-given-up-before-the-slot`, `waits-for-its-own-tickets`, `gate-is-added-without-the-count`,
 //! `withdrawn-item-does-not-report`, `complete-looks-later-for-a-flush`.
 
+mod arrivals;
 mod works;
 
 use std::sync::Arc;
@@ -17,14 +18,14 @@ use loom::thread;
 use super::{Data, Event, Owned, check, check_all};
 use crate::policy::admission::{Admission, Slot};
 use crate::policy::flush::Ticket;
-use crate::protocol::flush::{FlushCell, Rest};
+use crate::protocol::flush::{Flush, FlushCell, Rest};
 use crate::protocol::gate::{Came, GateCell, Left};
 use crate::protocol::holds::HoldCount;
 use crate::sys::wait::Until;
 
 struct Parts {
     gates: Vec<GateCell>,
-    flush: FlushCell,
+    flush: FlushCell<Item>,
 }
 
 struct Queue {
@@ -34,9 +35,12 @@ struct Queue {
 }
 
 /// An item that was admitted.
+#[derive(Debug)]
 struct Item {
     gate: usize,
     ticket: Option<Ticket>,
+    /// It does not end before this flush.
+    waits_for: Option<Flush>,
     data: Arc<Data<bool>>,
 }
 
@@ -48,42 +52,64 @@ impl Queue {
     }
 
     fn admit(&self, gate: usize) -> Item {
+        self.come(gate).0
+    }
+
+    /// The item, and whether it has a slot.
+    fn come(&self, gate: usize) -> (Item, bool) {
         let cell = &self.parts.gates[gate];
         let (came, ticket) = match cell.admit() {
-            Came::Flushing => self.parts.flush.admit(|| cell.admit_beside_flush(false), |_| 1),
+            Came::Flushing => {
+                self.parts.flush.admit(|| cell.admit_beside_flush(false), |came| came.admitted())
+            }
             came => (came, None),
         };
         assert!(matches!(came, Came::Started | Came::Waits), "{came:?}");
-        Item { gate, ticket, data: Arc::new(Data::new(false)) }
+        (Item { gate, ticket, waits_for: None, data: Arc::new(Data::new(false)) }, came == Came::Started)
     }
 
     fn complete(&self, item: &Item) {
         item.data.write(|done| *done = true);
-        let slot = self.leave(item, GateCell::complete);
+        let slot = self.leave(item);
         if slot == Slot::Last {
             self.let_go();
         }
     }
 
     /// As the engine's `leave_gate`.
-    fn leave(&self, item: &Item, leave: impl FnOnce(&GateCell) -> Left) -> Slot {
+    fn leave(&self, item: &Item) -> Slot {
+        let gate = &self.parts.gates[item.gate];
         let Some(ticket) = item.ticket else {
-            let left = leave(&self.parts.gates[item.gate]);
-            if left.was_counted && self.parts.flush.unreported.report() {
-                let rest = self.parts.flush.end_count(self.parts.gates.iter());
-                self.settle(rest);
-            }
+            let left = gate.complete();
+            self.report(left);
             return left.slot;
         };
         self.holds.add(1);
-        let (left, rest) = self.parts.flush.complete(ticket, || leave(&self.parts.gates[item.gate]));
+        let (left, rest) = self.parts.flush.complete(ticket, || gate.complete());
         assert!(!rest.ends_count);
         rest.wake();
         self.let_go();
         left.slot
     }
 
-    fn settle(&self, rest: Rest) {
+    fn report(&self, left: Left) {
+        if left.was_counted && self.parts.flush.unreported.report() {
+            let rest = self.parts.flush.end_count(self.parts.gates.iter());
+            self.settle(rest);
+        }
+    }
+
+    /// As the engine's `give_back`, for an item without a ticket that was told to wait.
+    fn take_back(&self, item: &Item) {
+        let left = self.parts.gates[item.gate].withdraw();
+        self.report(left);
+        if left.was_counted {
+            let rest = self.parts.flush.arrived(1, self.parts.gates.iter(), |_| panic!("nothing is held"));
+            self.settle(rest);
+        }
+    }
+
+    fn settle(&self, rest: Rest<Item>) {
         let ends_count = rest.ends_count;
         rest.wake();
         if ends_count {
@@ -91,13 +117,18 @@ impl Queue {
         }
     }
 
+    fn begin(&self) -> Option<Flush> {
+        let (flush, rest) = self.parts.flush.begin(self.parts.gates.iter(), || self.holds.add(1));
+        self.settle(rest);
+        flush
+    }
+
     fn flush(&self) {
         self.flush_until(Until::Forever, || ());
     }
 
     fn flush_until(&self, until: Until, has_begun: impl FnOnce()) {
-        let (flush, rest) = self.parts.flush.begin(self.parts.gates.iter(), || self.holds.add(1));
-        self.settle(rest);
+        let flush = self.begin();
         has_begun();
         let Some(flush) = flush else { return };
         if !flush.wait(until) {
@@ -229,7 +260,7 @@ fn an_item_that_does_not_come_is_not_waited_for() {
         let queue = Queue::new(1, 0);
         let item = queue.admit(0);
         let issuer = elsewhere(&queue, move |queue| {
-            assert_eq!(queue.leave(&item, GateCell::withdraw), Slot::Free);
+            queue.take_back(&item);
         });
         queue.flush();
         queue.flush();

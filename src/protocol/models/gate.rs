@@ -48,7 +48,7 @@ impl Queue {
             return true;
         }
         self.waiting.push();
-        let handed = self.gate.list();
+        let handed = self.gate.list().handed;
         if handed {
             self.pop();
         }
@@ -175,7 +175,7 @@ impl InOrder {
             return self.run(item);
         }
         self.waiting.push(item);
-        if self.gate.list() {
+        if self.gate.list().handed {
             self.run(self.waiting.pop());
         }
     }
@@ -188,7 +188,7 @@ impl InOrder {
         started.iter().for_each(|item| self.begin(*item));
         waiting.iter().for_each(|item| self.waiting.push(*item));
         if !waiting.is_empty() {
-            let listed = self.gate.list_many(waiting.len());
+            let (listed, _) = self.gate.list_many(waiting.len());
             assert_eq!(listed.arrived, waiting.len(), "the door is open");
             (0..listed.handed).for_each(|_| self.run(self.waiting.pop()));
         }

@@ -42,7 +42,7 @@ impl Queue {
             return true;
         }
         self.waiting.push();
-        let handed = self.gate.list();
+        let handed = self.gate.list().handed;
         if handed {
             self.pop();
         }

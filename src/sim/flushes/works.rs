@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::{GateCell, Item, State, World};
+use super::{Item, State, World};
 use crate::policy::flush::Ticket;
 use crate::policy::item::{ShardId, Target};
 use crate::protocol::item::{Ended, HasTicket, ItemCell, Popped, Queued};
@@ -56,8 +56,7 @@ impl Work {
 impl World {
     pub(super) fn begin_to_queue(&mut self) {
         let (work, gate) = (self.prng.below(self.works.len()), self.prng.below(self.gates.len()));
-        // As a one-shot may take the slot of one whose issuer is not ready, a run may keep the entry of another queueing that
-        // had only been admitted when the flush began.
+        // A run may keep the entry of another queueing that had only been admitted when the flush began.
         let issues = self.issues.iter().filter(|issue| issue.work == work);
         let is_between = issues.map(|issue| issue.queueing.begun).any(|begun| begun < self.flushers.len());
         let waits_for = if is_between { None } else { self.choose_a_flush() };
@@ -69,7 +68,14 @@ impl World {
             None => {
                 let (ticket, state) = self.admit(gate);
                 let item = self.items.len();
-                self.items.push(Item { work: Some(work), gate, ticket, state, waits_for: None });
+                self.items.push(Item {
+                    work: Some(work),
+                    gate,
+                    ticket,
+                    state,
+                    waits_for: None,
+                    is_arriving: false,
+                });
                 // No worker has it yet, and it is on no list.
                 self.items[item].state = if state == State::Active { State::Admitted } else { State::Coming };
                 self.issues.push(Issue { work, item, queueing });
@@ -97,8 +103,8 @@ impl World {
                 self.list(item);
             }
         } else {
-            let leave = if state == State::Admitted { GateCell::complete } else { GateCell::withdraw };
-            self.leave(item, leave);
+            let leave = if state == State::Admitted { Self::leave } else { Self::take_back };
+            leave(self, item);
         }
         self.is_queued(work, queueing, queued);
     }
@@ -120,7 +126,7 @@ impl World {
         let taken = self.works[work].cell.cancel();
         self.say(format_args!("work {work} is cancelled: {taken:?}"));
         if let Some(entry) = taken.kept {
-            self.leave(entry.item, GateCell::complete);
+            self.leave(entry.item);
         }
     }
 
@@ -138,7 +144,7 @@ impl World {
         match popped {
             Popped::Run(entry) => self.run_work(work, entry.item),
             Popped::Kept => self.items[item].state = State::Kept,
-            Popped::Stale(entry) => self.leave(entry.item, GateCell::complete),
+            Popped::Stale(entry) => self.leave(entry.item),
             Popped::KeptLast | Popped::Last(_) => unreachable!("it has a handle"),
         }
     }
@@ -163,6 +169,6 @@ impl World {
             Ended::PutBack(next) => self.items[next.item].state = State::Active,
             Ended::Last => unreachable!("it has a handle"),
         }
-        self.leave(item, GateCell::complete);
+        self.leave(item);
     }
 }

@@ -1,0 +1,125 @@
+//! In which order items arrive at the waiting lists while flushes wait.
+//!
+//! An item that has to wait for a slot is *coming* from its admission until its issuer has put it on the list. If a later
+//! item were listed first, it might take the slot that the earlier one needs; and if that later item waited for a flush,
+//! which waits for the earlier one, all of them would wait for ever. So an item is *held* here until none is coming that
+//! an earlier flush found, or that has a lower ticket.
+
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::Ticket;
+
+/// The items of one queue that are coming: those with tickets, and below them those that a flush counted.
+#[derive(Clone, Debug)]
+pub(super) struct Arrivals<E>(BTreeMap<Option<Ticket>, Class<E>>);
+
+/// Items between which no flush began. They may arrive in any order.
+#[derive(Clone, Debug)]
+struct Class<E> {
+    /// Their issuers have not brought them.
+    coming: u64,
+    /// They have been brought, and wait for lower classes.
+    held: VecDeque<E>,
+}
+
+impl<E> Arrivals<E> {
+    pub(super) const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// So many items are coming now.
+    pub(super) fn come(&mut self, ticket: Option<Ticket>, items: u64) {
+        if items > 0 {
+            let new = || Class { coming: 0, held: VecDeque::new() };
+            self.0.entry(ticket).or_insert_with(new).coming += items;
+        }
+    }
+
+    /// So many items are not coming any more: they are on the list, or do not come after all.
+    pub(super) fn strike(&mut self, ticket: Option<Ticket>, items: u64) {
+        self.class(ticket).coming -= items;
+        self.prune();
+    }
+
+    /// The issuer of an item brings it.
+    pub(super) fn bring(&mut self, ticket: Ticket, item: E) {
+        let class = self.class(Some(ticket));
+        class.coming -= 1;
+        class.held.push_back(item);
+    }
+
+    /// Takes the next item that may be listed.
+    pub(super) fn next(&mut self) -> Option<E> {
+        self.prune();
+        self.0.first_entry()?.get_mut().held.pop_front()
+    }
+
+    /// Is an item coming, or held, to which the last flush that has begun is later?
+    pub(super) fn has_before(&self, begun: u64) -> bool {
+        self.0.first_key_value().is_some_and(|(ticket, _)| *ticket < Some(Ticket(begun)))
+    }
+
+    /// Items with a ticket that are coming or held.
+    pub(super) fn with_ticket(&self) -> u64 {
+        let items = |class: &Class<E>| class.coming + class.held.len() as u64;
+        self.0.iter().filter(|(ticket, _)| ticket.is_some()).map(|(_, class)| items(class)).sum()
+    }
+
+    fn class(&mut self, ticket: Option<Ticket>) -> &mut Class<E> {
+        self.0.get_mut(&ticket).expect("an item was noted when it came")
+    }
+
+    /// Only a class that keeps others back, or has something to list, comes first.
+    fn prune(&mut self) {
+        while let Some(first) = self.0.first_entry() {
+            if first.get().coming > 0 || !first.get().held.is_empty() {
+                return;
+            }
+            first.remove();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(arrivals: &mut Arrivals<u32>) -> Vec<u32> {
+        std::iter::from_fn(|| arrivals.next()).collect()
+    }
+
+    /// spec: F1.6: what was found by an earlier flush, or has a lower ticket, is listed first.
+    #[test]
+    fn items_arrive_in_the_order_of_the_flushes_between_them() {
+        let mut arrivals = Arrivals::new();
+        arrivals.come(None, 2);
+        arrivals.come(Some(Ticket(1)), 2);
+        arrivals.come(Some(Ticket(2)), 1);
+        arrivals.bring(Ticket(2), 20);
+        arrivals.bring(Ticket(1), 10);
+        arrivals.strike(None, 1);
+        assert_eq!((listed(&mut arrivals), arrivals.with_ticket()), (vec![], 3));
+        arrivals.strike(None, 1);
+        assert_eq!(listed(&mut arrivals), [10], "another one of its class keeps the next class back");
+        assert!(arrivals.has_before(2) && !arrivals.has_before(1));
+        arrivals.strike(Some(Ticket(1)), 1);
+        assert_eq!((listed(&mut arrivals), arrivals.with_ticket()), (vec![20], 0));
+        assert!(!arrivals.has_before(3));
+    }
+
+    #[test]
+    fn items_of_one_class_are_listed_as_they_are_brought() {
+        let mut arrivals = Arrivals::new();
+        arrivals.come(Some(Ticket(1)), 3);
+        arrivals.bring(Ticket(1), 1);
+        assert_eq!(listed(&mut arrivals), [1]);
+        arrivals.come(None, 1);
+        arrivals.bring(Ticket(1), 2);
+        arrivals.bring(Ticket(1), 3);
+        assert_eq!(listed(&mut arrivals), [0; 0]);
+        arrivals.strike(None, 1);
+        assert_eq!(listed(&mut arrivals), [2, 3]);
+    }
+}

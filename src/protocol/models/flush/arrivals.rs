@@ -1,0 +1,149 @@
+//! An item is on its way to the waiting list while a flush begins, and a later one comes, which waits for the flush.
+//!
+//! The later one does not take the only slot before the earlier one has had it, so no flush waits for ever; and both run.
+//!
+//! Red under: `later-item-is-not-held`, `arrival-is-not-told`, `tickets-end-with-the-count`,
+//! `comes-twice-with-a-ticket`.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use super::*;
+use crate::protocol::gate::Listed;
+
+/// One gate with one slot.
+struct World {
+    queue: Arc<Queue>,
+    list: RefCell<VecDeque<Item>>,
+    flush: RefCell<Option<Flush>>,
+    begun: Event,
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            queue: Queue::new(1, 1),
+            list: RefCell::default(),
+            flush: RefCell::default(),
+            begun: Event::new(),
+        })
+    }
+
+    fn parts(&self) -> &Parts {
+        &self.queue.parts
+    }
+
+    /// The issuer of an item that was told to wait brings it. The order of calls is the engine's.
+    fn bring(&self, item: Item) {
+        let Some(ticket) = item.ticket else {
+            self.list.borrow_mut().push_back(item);
+            let Listed { handed, was_counted } = self.parts().gates[0].list();
+            if handed {
+                self.start();
+            }
+            if was_counted {
+                let parts = self.parts();
+                self.settle(parts.flush.arrived(1, parts.gates.iter(), |item| self.list_brought(item)));
+            }
+            return;
+        };
+        let parts = self.parts();
+        let list = |item| self.list_brought(item);
+        self.settle(parts.flush.bring((ticket, &parts.gates[0]), item, parts.gates.iter(), list));
+    }
+
+    /// A later item comes, and waits for a flush.
+    fn come(&self, waits_for: Option<Flush>) -> (Item, bool) {
+        let (item, has_slot) = self.queue.come(0);
+        (Item { waits_for, ..item }, has_slot)
+    }
+
+    fn go_on(&self, (item, has_slot): (Item, bool)) {
+        if has_slot { self.run(item) } else { self.bring(item) }
+    }
+
+    /// An item is active, and one is on its way. A flush begins, and then `later` is done, with the active one.
+    fn flush_beside(self: &Arc<Self>, later: impl FnOnce(&Self, Item) + 'static) {
+        let active = self.queue.admit(0);
+        let earlier = self.queue.admit(0);
+        let data = earlier.data.clone();
+        let issuer = elsewhere(self, move |world| world.bring(earlier));
+        let later = elsewhere(self, move |world| {
+            world.begun.wait();
+            later(world, active);
+        });
+        let flush = self.queue.begin();
+        self.flush.replace(flush.clone());
+        self.begun.set();
+        flush.inspect(|flush| assert!(flush.wait(Until::Forever)));
+        assert!(data.read(|done| *done));
+        issuer.join().unwrap();
+        later.join().unwrap();
+        let word = self.parts().gates[0].load();
+        assert!(word.in_flight() == 0 && !word.is_flushing(), "{word:?}");
+        self.queue.close();
+        assert!(self.queue.parts.is_freed());
+    }
+
+    fn list_brought(&self, item: Item) -> Option<Item> {
+        self.list.borrow_mut().push_back(item);
+        self.parts().gates[0].list_held().then(|| self.pop())
+    }
+
+    fn settle(&self, mut rest: Rest<Item>) {
+        let started = std::mem::take(&mut rest.started);
+        self.queue.settle(rest);
+        started.into_iter().for_each(|item| self.run(item));
+    }
+
+    fn pop(&self) -> Item {
+        self.list.borrow_mut().pop_front().expect("a slot goes to a listed item")
+    }
+
+    fn start(&self) {
+        let item = self.pop();
+        self.run(item);
+    }
+
+    fn run(&self, item: Item) {
+        if let Some(flush) = &item.waits_for {
+            flush.wait(Until::Forever);
+        }
+        item.data.write(|done| *done = true);
+        if self.queue.leave(&item) == Slot::Handed {
+            self.start();
+        }
+    }
+}
+
+fn elsewhere(world: &Arc<World>, act: impl FnOnce(&World) + 'static) -> thread::JoinHandle<()> {
+    let world = world.clone();
+    thread::spawn(move || act(&world))
+}
+
+/// spec: F1.6: the slot is free when the later item is brought, and the earlier one is not on the list.
+#[test]
+fn a_later_item_does_not_take_the_slot_of_one_on_its_way() {
+    check(2, || {
+        World::new().flush_beside(|world, active| {
+            world.run(active);
+            let flush = world.flush.borrow().clone();
+            world.go_on(world.come(flush));
+        });
+    });
+}
+
+/// spec: F1.6: a second flush begins behind the later item. What comes then waits for that, and is brought first, also if all
+/// that was counted is done.
+#[test]
+fn the_latest_item_does_not_take_the_slot_of_one_that_is_held() {
+    check(2, || {
+        World::new().flush_beside(|world, active| {
+            world.run(active);
+            let later = world.come(None);
+            let latest = world.come(world.queue.begin());
+            let order = if later.1 { [later, latest] } else { [latest, later] };
+            order.into_iter().for_each(|item| world.go_on(item));
+        });
+    });
+}

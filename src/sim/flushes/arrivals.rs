@@ -1,0 +1,73 @@
+//! Items on their way to the waiting list of these runs. The order of calls is the engine's.
+
+#![forbid(unsafe_code)]
+
+use super::{Item, State, World};
+
+impl World {
+    /// Its issuer brings it.
+    pub(super) fn list(&mut self, item: usize) {
+        let Item { gate, ticket, .. } = self.items[item];
+        self.items[item].state = State::Listed;
+        match ticket {
+            None => {
+                self.gates[gate].list.borrow_mut().push_back(item);
+                let listed = self.gates[gate].cell.list();
+                if listed.handed {
+                    self.start_first(gate);
+                }
+                if listed.was_counted {
+                    self.items[item].is_arriving = true;
+                }
+            }
+            Some(ticket) => {
+                let rest = self.cell.bring((ticket, &self.gates[gate].cell), item, self.cells(), |item| {
+                    self.list_brought(item)
+                });
+                let held = self.items.iter().filter(|item| item.state == State::Listed).count();
+                let listed: usize = self.gates.iter().map(|gate| gate.list.borrow().len()).sum();
+                self.seen.held += usize::from(held > listed + rest.started.len());
+                self.settle(rest);
+            }
+        }
+    }
+
+    fn list_brought(&self, item: usize) -> Option<usize> {
+        let gate = &self.gates[self.items[item].gate];
+        gate.list.borrow_mut().push_back(item);
+        gate.cell.list_held().then(|| gate.list.borrow_mut().pop_front().expect("it was just put there"))
+    }
+
+    /// The issuer says that it has arrived.
+    pub(super) fn say_arrived(&mut self) {
+        let arriving: Vec<usize> =
+            (0..self.items.len()).filter(|item| self.items[*item].is_arriving).collect();
+        if !arriving.is_empty() {
+            let item = self.prng.pick(&arriving);
+            self.say(format_args!("item {item} has arrived"));
+            self.items[item].is_arriving = false;
+            let rest = self.cell.arrived(1, self.cells(), |item| self.list_brought(item));
+            self.settle(rest);
+        }
+    }
+
+    /// It does not come after all.
+    pub(super) fn take_back(&mut self, item: usize) {
+        let Item { gate, ticket, .. } = self.items[item];
+        let cell = &self.gates[gate].cell;
+        let left = match ticket {
+            None => {
+                let left = cell.withdraw();
+                self.items[item].is_arriving = left.was_counted;
+                left
+            }
+            Some(ticket) => {
+                let list = |item| self.list_brought(item);
+                let (left, rest) = self.cell.withdraw(ticket, || cell.withdraw(), self.cells(), list);
+                self.settle(rest);
+                left
+            }
+        };
+        self.left(item, left);
+    }
+}

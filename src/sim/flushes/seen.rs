@@ -1,0 +1,57 @@
+//! How often the runs met what they are about.
+
+#![forbid(unsafe_code)]
+
+/// How often the runs met what they are about.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) flushes: usize,
+    /// Flushes that began while another one waited.
+    pub(super) overlapping: usize,
+    pub(super) tickets: usize,
+    pub(super) waiting_items: usize,
+    pub(super) abandoned: usize,
+    /// An item came, left or reported while a count was about to end.
+    pub(super) late_ends: usize,
+    /// A reusable item has its former place again.
+    pub(super) revived: usize,
+    /// One has not, since a flush waits.
+    pub(super) moved: usize,
+    /// Two entries of one item on a list were popped in another order than they were pushed.
+    pub(super) swapped: usize,
+    /// An item was held until earlier ones had arrived.
+    pub(super) held: usize,
+}
+
+impl Seen {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.flushes += other.flushes;
+        self.overlapping += other.overlapping;
+        self.tickets += other.tickets;
+        self.waiting_items += other.waiting_items;
+        self.abandoned += other.abandoned;
+        self.late_ends += other.late_ends;
+        self.revived += other.revived;
+        self.moved += other.moved;
+        self.swapped += other.swapped;
+        self.held += other.held;
+    }
+
+    pub(super) fn assert_complete(&self) {
+        let Self { flushes, overlapping, tickets, waiting_items, abandoned, late_ends, .. } = *self;
+        let Self { revived, moved, swapped, held, .. } = *self;
+        let all = [
+            flushes,
+            overlapping,
+            tickets,
+            waiting_items,
+            abandoned,
+            late_ends,
+            revived,
+            moved,
+            swapped,
+            held,
+        ];
+        assert!(all.iter().all(|n| *n > 100), "{self:?}");
+    }
+}

@@ -1,0 +1,68 @@
+//! An issuer that its subscriber stops on the way: its item is admitted, and not on the waiting list.
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cmwq::{WaitError, WorkQueue};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+
+use super::{SOON, one_cpu};
+
+/// Stops the thread that queues an item, once.
+struct Stops {
+    stopped: mpsc::Sender<()>,
+    goes_on: Mutex<mpsc::Receiver<()>>,
+}
+
+impl<S: Subscriber> Layer<S> for Stops {
+    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+        if event.metadata().name() == "queue_work" {
+            self.stopped.send(()).unwrap();
+            self.goes_on.lock().unwrap().recv_timeout(SOON).unwrap();
+        }
+    }
+}
+
+/// spec: F1.6: an item is on its way to the list when a flush begins. Later ones do not take the only slot before it, so the
+/// flush cannot wait for them; nor are they refused, however many.
+#[test]
+fn later_items_do_not_overtake_one_that_a_flush_found_on_its_way() {
+    let executor = one_cpu().build().unwrap();
+    let queue = WorkQueue::ordered("arrivals").build_on(&executor).unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let item = |name: u32| {
+        let order = Arc::clone(&order);
+        move || order.lock().unwrap().push(name)
+    };
+    let (open, door) = mpsc::channel();
+    let active = queue.spawn(move || door.recv_timeout(SOON).unwrap()).unwrap();
+
+    let (stopped, is_stopped) = mpsc::channel();
+    let (go_on, goes_on) = mpsc::channel();
+    let (issuer_queue, earlier) = (queue.clone(), item(0));
+    let issuer = thread::spawn(move || {
+        let stops = Stops { stopped, goes_on: Mutex::new(goes_on) };
+        let subscriber = tracing_subscriber::registry().with(stops);
+        tracing::subscriber::with_default(subscriber, || issuer_queue.spawn(earlier).unwrap())
+    });
+    is_stopped.recv_timeout(SOON).expect("the issuer queues");
+    // Given up, but what it found is counted still.
+    assert_eq!(queue.flush_timeout(Duration::ZERO), Err(WaitError::TimedOut));
+    let mut later = vec![queue.spawn(item(1)).unwrap()];
+    later.extend(queue.spawn_batch((2..6000).map(item)).unwrap());
+    open.send(()).unwrap();
+    active.join().unwrap();
+    // The joiner may be faster than the worker, which still has the slot.
+    let end = Instant::now() + SOON;
+    while queue.len() > 6000 {
+        assert!(Instant::now() < end, "the slot is not given up");
+        thread::sleep(Duration::from_millis(1));
+    }
+    go_on.send(()).unwrap();
+    issuer.join().unwrap().join().unwrap();
+    queue.flush().unwrap();
+    later.into_iter().for_each(|later| later.join().unwrap());
+    assert_eq!(*order.lock().unwrap(), (0..6000).collect::<Vec<_>>());
+}
