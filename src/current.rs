@@ -1,15 +1,15 @@
-//! What the calling thread is to the executor, and what an item can learn about itself, and say.
+//! What the calling thread is to the executor, and what an item can learn and say about itself.
 
 use std::fmt;
 
 use crate::engine::{context, worker};
 use crate::{Work, WorkQueue};
 
-/// The reusable item inside whose function the caller is. `None` in a one-shot, and where there is no item.
+/// Returns the reusable item whose function the caller executes. `None` in a one-shot, and outside of items.
 ///
 /// # Examples
 ///
-/// An item that goes on by itself until it is done:
+/// An item that queues itself again until it is done:
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,10 +38,11 @@ pub fn current_work() -> Option<Work> {
     context::current_work().map(|item| Work { item })
 }
 
-/// The queue on which the item was queued for which the caller works. `None` where there is no item, and if the last
-/// handle of the queue is gone: then nothing can be queued on it any more.
+/// Returns the queue of the item that the caller executes. `None` outside of items, and if the last handle of the queue
+/// is gone: then the queue accepts no more items.
 ///
-/// An item here is more than its function: what it captured is dropped, and the panic handler called, on its behalf.
+/// An item here is more than its function: the destructors of what it captured, and the panic handler, run on its
+/// behalf.
 ///
 /// # Examples
 ///
@@ -58,8 +59,8 @@ pub fn current_queue() -> Option<WorkQueue> {
     context::current_queue().map(WorkQueue::from_handle)
 }
 
-/// The name of the queue on which the item was queued for which the caller works, whether that queue still has a
-/// handle or not. `None` where there is no item.
+/// Returns the name of the queue of the item that the caller executes, even if the last handle of that queue is gone.
+/// `None` outside of items.
 ///
 /// # Examples
 ///
@@ -76,11 +77,10 @@ pub fn current_queue_name() -> Option<String> {
     context::current_queue_name()
 }
 
-/// Says what the item that the caller works for is doing, for [`Executor::dump`](crate::Executor::dump). It
-/// holds until the item says something else, or ends. Where there is no item, nothing happens, and nothing is
-/// formatted.
+/// Sets the description of the item that the caller executes, for [`Executor::dump`](crate::Executor::dump). It holds
+/// until the item sets another one, or ends. Outside of items, nothing happens, and nothing is formatted.
 ///
-/// Costs an allocation and a lock that only a snapshot takes besides. Items that say nothing pay nothing.
+/// Costs an allocation and a lock, which only snapshots take besides. Items that set no description pay nothing.
 ///
 /// # Examples
 ///
@@ -103,9 +103,9 @@ pub fn set_description(description: impl fmt::Display) {
     }
 }
 
-/// Is the calling thread a rescuer, which runs the item because no worker could be made?
+/// Returns whether the calling thread is a rescuer, which executes the item because no worker could be made.
 ///
-/// An item that others wait for may do less then: its pool is short of threads, and its queue has only this one.
+/// An item that other items wait for may do less then: its pool is short of threads, and its queue has only this one.
 ///
 /// # Examples
 ///

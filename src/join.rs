@@ -33,13 +33,13 @@ impl<T> JoinHandle<T> {
         Self { raw }
     }
 
-    /// Has it ended, or was it cancelled?
+    /// Returns whether the item has ended or was cancelled.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.raw.is_finished()
     }
 
-    /// Waits for the result, under a blocking guard. Everything in the run happens before this returns.
+    /// Waits for the result, under a blocking guard. All that happens in the run happens before this returns.
     ///
     /// # Examples
     ///
@@ -59,9 +59,11 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     ///
-    /// [`JoinError::Panicked`] with the payload, [`JoinError::Cancelled`], [`JoinError::WouldDeadlock`] if the
-    /// caller is that very item, or holds the only slot of a queue in which that item waits for it, or, in a forked
-    /// process, [`JoinError::Forked`] if it had not ended at the fork.
+    /// * [`JoinError::Panicked`] with the payload, if the item panicked.
+    /// * [`JoinError::Cancelled`] if it was cancelled before it began.
+    /// * [`JoinError::WouldDeadlock`] if the caller is that very item, or holds the only slot of a queue in which that
+    ///   item waits for it.
+    /// * [`JoinError::Forked`] in a forked process, if the item had not ended at the fork.
     pub fn join(self) -> Result<T, JoinError> {
         match self.raw.wait(Until::FOREVER) {
             Ok(()) => self.result(),
@@ -70,7 +72,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// As [`join`](Self::join), for so long at most.
+    /// As [`join`](Self::join), but waits for `timeout` at most.
     ///
     /// # Examples
     ///
@@ -91,7 +93,7 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     ///
-    /// The handle, if the item has not ended in time. Inside `Ok`, the errors of `join`.
+    /// The handle, if the item has not ended in time. Inside `Ok`, the errors of [`join`](Self::join).
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
         self.join_until(Until::after(timeout))
     }
@@ -105,8 +107,8 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Takes it back if it has not begun: true if so, and its closure has been dropped. The join then returns
-    /// [`JoinError::Cancelled`].
+    /// Cancels the item if it has not begun. Returns whether it did: then the closure has been dropped, and a join
+    /// returns [`JoinError::Cancelled`].
     ///
     /// # Examples
     ///

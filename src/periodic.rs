@@ -1,4 +1,4 @@
-//! [`PeriodicHandle`]: the handle of a function that is called by the clock.
+//! [`PeriodicHandle`]: the handle of a function that is called every period.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::{WaitError, Work};
 
 /// The handle of a function that is called every period: see [`WorkQueue::spawn_every`](crate::WorkQueue::spawn_every).
 ///
-/// Dropping it cancels the calls, without waiting for one that has begun.
+/// Dropping it cancels the calls, without waiting for a call that has begun.
 ///
 /// # Examples
 ///
@@ -40,26 +40,27 @@ impl PeriodicHandle {
         Self { work, period, detached: false }
     }
 
-    /// Ends the calls; one that has begun goes on. Also from inside the function, and more than once.
+    /// Ends the calls. A call that has begun goes on. May be called from inside the function, and more than once.
     pub fn cancel(&self) {
         self.work.disable();
     }
 
-    /// Ends the calls, and waits for one that has begun, under a blocking guard.
+    /// Ends the calls, and waits under a blocking guard for a call that has begun.
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] from inside the function, [`WaitError::Forked`] in a forked process; nothing is
-    /// cancelled then.
+    /// [`WaitError::WouldDeadlock`] from inside the function, [`WaitError::Forked`] in a forked process. In both cases
+    /// nothing is cancelled.
     pub fn cancel_sync(&self) -> Result<(), WaitError> {
         self.work.disable_sync().map(drop)
     }
 
-    /// As [`cancel_sync`](Self::cancel_sync), waiting for so long at most.
+    /// As [`cancel_sync`](Self::cancel_sync), but waits for `timeout` at most.
     ///
     /// # Errors
     ///
-    /// As [`cancel_sync`](Self::cancel_sync), and [`WaitError::TimedOut`]: the calls have been ended all the same.
+    /// As [`cancel_sync`](Self::cancel_sync). [`WaitError::TimedOut`] if the call has not returned in time: the calls
+    /// are ended nevertheless.
     pub fn cancel_sync_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         self.work.disable_sync_timeout(timeout).map(drop)
     }
@@ -69,20 +70,21 @@ impl PeriodicHandle {
         self.detached = true;
     }
 
-    /// How many calls have begun.
+    /// Returns how many calls have begun.
     #[must_use]
     pub fn runs(&self) -> u64 {
         self.period.runs()
     }
 
-    /// How many ticks passed without a call, because the one before had not ended. Counted when it ends.
+    /// Returns how many ticks passed without a call, because the call before had not ended. They are counted when that
+    /// call ends.
     #[must_use]
     pub fn missed(&self) -> u64 {
-        // In a forked process the count may be locked for ever.
+        // In a forked process the count's lock may be held for ever.
         if self.work.item.origin.is_forked() { 0 } else { self.period.missed() }
     }
 
-    /// Is a worker inside the function? A hint: it may change at any time.
+    /// Returns whether a worker executes the function. A hint: it may change at any time.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.work.is_running()

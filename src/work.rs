@@ -10,15 +10,15 @@ use crate::{EnableError, WaitError};
 
 /// A reusable work item: a function that is queued again and again.
 ///
-/// Queueing it while it is pending does nothing, so that any number of requests before a run lead to one run, which
-/// sees all of them: one active and one waiting, at most. One worker executes it at a time.
+/// Queueing it while it is pending does nothing. So any number of requests before a run lead to one run, which sees all
+/// of them. At most one run is active and one waits. One worker executes the item at a time.
 ///
-/// Handles are cheap to clone; all clones are the same item. It stays alive while it is pending or running, also if
-/// the last handle goes: what was accepted runs.
+/// Handles are cheap to clone; all clones refer to the same item. The item stays alive while it is pending or running,
+/// even if the last handle is dropped: an accepted item runs.
 ///
 /// # Examples
 ///
-/// A status page that is rendered after changes, at most once at a time, and never misses the last one:
+/// A status page that is rendered after changes, one rendering at a time, and never misses the last change:
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -49,7 +49,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// An item that calls `function`.
+    /// Makes an item that calls `function`.
     #[doc(alias = "INIT_WORK")]
     #[doc(alias = "INIT_DELAYED_WORK")]
     #[must_use]
@@ -60,8 +60,8 @@ impl Work {
         Self { item: WorkHandle::new(ItemType::of::<F>(), Box::new(move |_| function())) }
     }
 
-    /// An item that calls `function` with itself, so that it can queue itself again without holding a handle of its
-    /// own.
+    /// Makes an item that calls `function` with a handle of the item itself. So the item can queue itself again without
+    /// owning such a handle.
     ///
     /// # Examples
     ///
@@ -95,7 +95,7 @@ impl Work {
         Self { item: WorkHandle::new(ItemType::of::<F>(), Box::new(call)) }
     }
 
-    /// Will it run? True from a queueing, now or later, until its run begins. A hint: it may change at any time.
+    /// Returns whether the item is queued or armed and has not started. A hint: it may change at any time.
     ///
     /// # Examples
     ///
@@ -118,18 +118,19 @@ impl Work {
         !self.item.origin.is_forked() && self.item.cell.load().is_pending()
     }
 
-    /// Is a worker inside it? A hint, as [`is_pending`](Self::is_pending); both may be true.
+    /// Returns whether a worker executes the item. A hint, as [`is_pending`](Self::is_pending); both may be true.
     #[doc(alias = "work_busy")]
     #[must_use]
     pub fn is_running(&self) -> bool {
         !self.item.origin.is_forked() && self.item.cell.load().is_running()
     }
 
-    /// Takes a pending queueing back: true if there was one. Does not wait for a run that has begun.
+    /// Cancels a pending submission. Returns whether there was one. Does not wait for a run that has begun.
     ///
-    /// Its place in the queue stays behind, empty, until it is reached. Queued again to the same place before that, the
-    /// item has it back, but not in an ordered or bh queue. While a flush of the queue waits, it has the place back only if it
-    /// took it since that flush began. A timer that holds it is gone at once.
+    /// A queued item leaves an empty place in the queue, until a worker reaches that place. An item that is queued
+    /// again to the same place before that gets its place back, but not in an ordered or bh queue. While a flush of the
+    /// queue waits, the item gets back only a place that it took since that flush began. An armed timer is removed at
+    /// once.
     ///
     /// # Examples
     ///
@@ -146,10 +147,10 @@ impl Work {
         self.item.cancel()
     }
 
-    /// Takes a pending queueing back, and waits for the run that has begun, under a blocking guard: afterwards the item
-    /// is neither pending nor running, unless somebody queues it anew. Was it pending?
+    /// Cancels a pending submission, and waits under a blocking guard for a run that has begun. Returns whether a
+    /// submission was pending. Afterwards the item is neither pending nor running, until a thread queues it again.
     ///
-    /// Meanwhile nobody can queue it, also not itself: that is refused with
+    /// While the call waits, no thread can queue the item, nor can the item itself: such a submission is refused with
     /// [`QueueError::Disabled`](crate::QueueError::Disabled).
     ///
     /// # Examples
@@ -162,7 +163,7 @@ impl Work {
     /// let again = queue.clone();
     /// let poll = Work::with_handle(move |this| drop(again.queue(this)));
     /// queue.queue(&poll)?;
-    /// poll.cancel_sync()?; // It queues itself for ever, and ends here all the same.
+    /// poll.cancel_sync()?; // The item queues itself for ever; this call ends it.
     /// assert!(!poll.is_pending() && !poll.is_running());
     /// # Ok(())
     /// # }
@@ -170,15 +171,15 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] from inside the item itself, [`WaitError::Forked`] in a forked process: nothing is
-    /// cancelled then.
+    /// [`WaitError::WouldDeadlock`] from inside the item itself, [`WaitError::Forked`] in a forked process. In both
+    /// cases nothing is cancelled.
     #[doc(alias = "cancel_work_sync")]
     #[doc(alias = "cancel_delayed_work_sync")]
     pub fn cancel_sync(&self) -> Result<bool, WaitError> {
         self.item.cancel_sync(Until::FOREVER)
     }
 
-    /// As [`cancel_sync`](Self::cancel_sync), waiting for so long at most.
+    /// As [`cancel_sync`](Self::cancel_sync), but waits for `timeout` at most.
     ///
     /// # Examples
     ///
@@ -207,15 +208,15 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// As [`cancel_sync`](Self::cancel_sync), and [`WaitError::TimedOut`]: the pending queueing was taken back all the
-    /// same, the run goes on, and queueing is permitted again.
+    /// As [`cancel_sync`](Self::cancel_sync). [`WaitError::TimedOut`] if the run has not ended in time: the pending
+    /// submission is cancelled nevertheless, the run goes on, and the item can be queued again.
     pub fn cancel_sync_timeout(&self, timeout: Duration) -> Result<bool, WaitError> {
         let until = Until::after(timeout);
         self.item.cancel_sync(until)
     }
 
-    /// Takes a pending queueing back, and has every later one refused until [`enable`](Self::enable) was called as often
-    /// as this. Was it pending? Does not wait for a run that has begun.
+    /// Disables the item: cancels a pending submission, and refuses every later one until [`enable`](Self::enable) has
+    /// been called as often as this. Returns whether a submission was pending. Does not wait for a run that has begun.
     ///
     /// # Examples
     ///
@@ -235,15 +236,16 @@ impl Work {
     ///
     /// # Panics
     ///
-    /// If it was disabled four billion times already.
+    /// If the item is disabled four billion times already.
     #[doc(alias = "disable_work")]
     #[doc(alias = "disable_delayed_work")]
     pub fn disable(&self) -> bool {
         self.item.disable()
     }
 
-    /// As [`disable`](Self::disable), and waits for the run that has begun, under a blocking guard. The way to take
-    /// something down that the item uses: nothing runs afterwards, whoever tries to queue it.
+    /// Disables the item, as [`disable`](Self::disable) does, and waits under a blocking guard for a run that has
+    /// begun. Use it before taking down something that the item needs: afterwards the item does not run, even if other
+    /// threads try to queue it.
     ///
     /// # Examples
     ///
@@ -263,15 +265,15 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] from inside the item itself, [`WaitError::Forked`] in a forked process: nothing is
-    /// changed then.
+    /// [`WaitError::WouldDeadlock`] from inside the item itself, [`WaitError::Forked`] in a forked process. In both
+    /// cases nothing is changed.
     #[doc(alias = "disable_work_sync")]
     #[doc(alias = "disable_delayed_work_sync")]
     pub fn disable_sync(&self) -> Result<bool, WaitError> {
         self.item.disable_sync(Until::FOREVER)
     }
 
-    /// As [`disable_sync`](Self::disable_sync), waiting for so long at most.
+    /// As [`disable_sync`](Self::disable_sync), but waits for `timeout` at most.
     ///
     /// # Examples
     ///
@@ -288,14 +290,16 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// As [`disable_sync`](Self::disable_sync), and [`WaitError::TimedOut`]: the item is disabled all the same.
+    /// As [`disable_sync`](Self::disable_sync). [`WaitError::TimedOut`] if the run has not ended in time: the item is
+    /// disabled nevertheless.
     pub fn disable_sync_timeout(&self, timeout: Duration) -> Result<bool, WaitError> {
         let until = Until::after(timeout);
         self.item.disable_sync(until)
     }
 
-    /// Takes one [`disable`](Self::disable) back. True if it was the last one: the item may be queued again. What was
-    /// refused meanwhile is not made up for: [`WorkQueue::enable_and_queue`](crate::WorkQueue::enable_and_queue) does that.
+    /// Undoes one [`disable`](Self::disable). Returns whether it was the last one: then the item can be queued again.
+    /// Submissions that were refused meanwhile are not made up for;
+    /// [`WorkQueue::enable_and_queue`](crate::WorkQueue::enable_and_queue) queues the item.
     ///
     /// # Examples
     ///
@@ -313,21 +317,22 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// [`EnableError::NotDisabled`] if it is not disabled.
+    /// [`EnableError::NotDisabled`] if the item is not disabled.
     #[doc(alias = "enable_work")]
     #[doc(alias = "enable_delayed_work")]
     pub fn enable(&self) -> Result<bool, EnableError> {
         self.item.enable().map_err(|_not_disabled| EnableError::NotDisabled)
     }
 
-    /// Has it been disabled, and not enabled as often? A hint, as [`is_pending`](Self::is_pending).
+    /// Returns whether the item is disabled: it was disabled more often than enabled. A hint, as
+    /// [`is_pending`](Self::is_pending).
     #[must_use]
     pub fn is_disabled(&self) -> bool {
         self.item.cell.load().is_disabled()
     }
 
-    /// Waits for the last queueing before this call, under a blocking guard: until its run has ended or it was
-    /// cancelled. False if there is none, and no run that has begun. What a timer holds is queued now.
+    /// Waits under a blocking guard for the last submission before this call, until its run has ended or it was
+    /// cancelled. Queues an armed item now. Returns false if the item was neither pending nor running.
     ///
     /// # Examples
     ///
@@ -347,15 +352,15 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] from inside the item itself, or from one that holds the only slot that it waits for;
-    /// [`WaitError::Forked`] in a forked process.
+    /// [`WaitError::WouldDeadlock`] from inside the item itself, or from an item that holds the only slot for which
+    /// this one waits; [`WaitError::Forked`] in a forked process.
     #[doc(alias = "flush_work")]
     #[doc(alias = "flush_delayed_work")]
     pub fn flush(&self) -> Result<bool, WaitError> {
         self.item.flush(Until::FOREVER)
     }
 
-    /// As [`flush`](Self::flush), for so long at most.
+    /// As [`flush`](Self::flush), but waits for `timeout` at most.
     ///
     /// # Examples
     ///
@@ -378,7 +383,7 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// As [`flush`](Self::flush), and [`WaitError::TimedOut`].
+    /// As [`flush`](Self::flush). [`WaitError::TimedOut`] if the run has not ended in time.
     pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, WaitError> {
         let until = Until::after(timeout);
         self.item.flush(until)
