@@ -1,4 +1,4 @@
-//! One error type per operation, each saying what was wrong, with the value, and what would be right.
+//! One error type per operation. Each message says what was wrong, with the value, and what would be right.
 
 mod attrs;
 mod batch;
@@ -41,11 +41,11 @@ pub enum BuildExecutorError {
         /// The CPUs that the topology has.
         known: CpuSet,
     },
-    /// A CPU was asked for that the topology does not have.
+    /// The set of CPUs has one that the topology does not have.
     UnknownCpu {
         /// Its number.
         cpu: usize,
-        /// The CPUs that there are.
+        /// The CPUs that the topology has.
         known: CpuSet,
     },
     /// The CPUs that the process may use cannot be read.
@@ -60,22 +60,22 @@ pub enum BuildExecutorError {
     NoThreads,
     /// The thread name prefix is empty, or contains a NUL.
     ThreadName(String),
-    /// A stack that no worker could have, or none could live on: `stack_size` is below 16 KiB or above the limit.
+    /// `stack_size` is below 16 KiB, with which a worker cannot run, or above the limit, which no system can give.
     StackSize {
-        /// What was given.
+        /// The size that was given, in bytes.
         bytes: usize,
-        /// The highest that is accepted: 1 GiB, on 32-bit systems 64 MiB.
+        /// The highest that is accepted, in bytes: 1 GiB, on 32-bit systems 64 MiB.
         limit: usize,
     },
     /// The patience of `progress_check` is below one millisecond.
     ProgressCheck(Duration),
-    /// `hog_threshold` is neither zero, which means that nobody looks for hogs, nor at least one millisecond.
+    /// `hog_threshold` is neither zero, which turns the search for hogs off, nor at least one millisecond.
     HogThreshold(Duration),
-    /// `watchdog_threshold` is neither zero, which means that there is no watchdog, nor at least one millisecond.
+    /// `watchdog_threshold` is neither zero, which turns the watchdog off, nor at least one millisecond.
     WatchdogThreshold(Duration),
     /// The manager's thread cannot be made.
     Thread(io::Error),
-    /// The global executor was made before.
+    /// The global executor exists already.
     GlobalExists,
 }
 
@@ -146,26 +146,26 @@ impl std::error::Error for BuildExecutorError {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BuildQueueError {
-    /// A queue needs a name.
+    /// The queue's name is empty.
     EmptyName,
     /// `max_active` or `max_active_total` is above the limit.
     MaxActive {
-        /// Which of the two.
+        /// The setter: `max_active` or `max_active_total`.
         setter: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: usize,
         /// The highest that is accepted.
         limit: usize,
     },
     /// `max_pending(0)` would refuse everything.
     MaxPending,
-    /// Two things were asked for that exclude each other.
+    /// Two flags or limits exclude each other.
     Contradiction {
         /// The flag or limit.
         this: &'static str,
-        /// What it does not go with.
+        /// The flag or limit that excludes it.
         with: &'static str,
-        /// Why.
+        /// The reason.
         because: &'static str,
     },
     /// The attributes name no CPU.
@@ -181,12 +181,12 @@ pub enum BuildQueueError {
     Nice(i32),
     /// The executor was shut down, or is being shut down.
     ShutDown,
-    /// The queue's rescuer cannot be made: a thread that the system, or the executor's `before_spawn` hook, refused; or
-    /// the caller is such a hook, on the thread that would have to make it.
+    /// The queue's rescuer cannot be made. The system or the executor's `before_spawn` hook refused the thread, or the
+    /// caller is such a hook, on the thread that would have to make it.
     Rescuer {
-        /// What kind of error it was; [`io::ErrorKind::Deadlock`] in a hook on the manager's thread.
+        /// The kind of the error: [`io::ErrorKind::Deadlock`] in a hook on the manager's thread.
         kind: io::ErrorKind,
-        /// Its text.
+        /// The text of the error.
         message: String,
     },
     /// The executor belongs to the process that this one was forked from.
@@ -223,8 +223,8 @@ impl fmt::Display for BuildQueueError {
 
 impl std::error::Error for BuildQueueError {}
 
-/// A one-shot that was not accepted, and its closure. Queues without `max_pending` refuse, too, when a hundred
-/// million items wait: see [`QueueError::Full`].
+/// A one-shot that was not accepted, and its closure. A queue without `max_pending` refuses items when a hundred
+/// million wait: see [`QueueError::Full`].
 ///
 /// # Examples
 ///
@@ -279,14 +279,14 @@ impl<F> fmt::Display for Refused<F> {
 
 impl<F> std::error::Error for Refused<F> {}
 
-/// Drops the closure: for `?` where an error must be `Send` and `Sync`, which a closure need not be.
+/// Drops the closure. For `?` where an error must be `Send` and `Sync`, which a closure need not be.
 impl<F> From<Refused<F>> for QueueError {
     fn from(refused: Refused<F>) -> Self {
         refused.error
     }
 }
 
-/// Why something that was to run on a certain CPU, or on each, did not, or not to its end.
+/// Why a closure that was to run on a certain CPU, or on each CPU, did not run to its end.
 ///
 /// See [`Executor::run_on_cpu`](crate::Executor::run_on_cpu).
 ///
@@ -306,11 +306,11 @@ impl<F> From<Refused<F>> for QueueError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunOnCpuError {
-    /// It was not accepted, and has not begun.
+    /// The closure was not accepted, and has not begun.
     Refused(QueueError),
-    /// It panicked, or a shutdown dropped it; or waiting for it would never end.
+    /// The closure panicked, or a shutdown dropped it, or waiting for it would never end.
     Failed(JoinError),
-    /// The time ran out. What has not begun, or goes on, was detached.
+    /// The time ran out. Closures that have not begun, or have not ended, were detached.
     TimedOut,
 }
 
@@ -319,7 +319,7 @@ impl fmt::Display for RunOnCpuError {
         match self {
             Self::Refused(error) => error.fmt(f),
             Self::Failed(error) => error.fmt(f),
-            Self::TimedOut => write!(f, "the time ran out; it goes on without anybody who waits for it"),
+            Self::TimedOut => write!(f, "the time ran out; the closure was detached and goes on"),
         }
     }
 }
@@ -338,7 +338,7 @@ impl From<JoinError> for RunOnCpuError {
     }
 }
 
-/// Why an item was not enabled, or not queued after that.
+/// Why an item was not enabled, or was enabled but not queued.
 ///
 /// # Examples
 ///
@@ -358,9 +358,9 @@ impl From<JoinError> for RunOnCpuError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum EnableError {
-    /// It was enabled as often as it was disabled. Nothing has changed.
+    /// The item was enabled as often as it was disabled. Nothing has changed.
     NotDisabled,
-    /// It was enabled, and the queue did not accept it.
+    /// The item was enabled, and the queue did not accept it.
     Refused(QueueError),
 }
 
@@ -390,7 +390,7 @@ mod tests {
 
     use super::*;
 
-    /// Every error goes through `?` into the boxes that people use.
+    /// Every error goes through `?` into the usual boxes.
     #[test]
     fn errors_are_send_and_sync() {
         fn is_error<E: std::error::Error + Send + Sync + 'static>() {}

@@ -1,11 +1,11 @@
-//! Why attributes stay as they are.
+//! Why attributes were not changed.
 
 use std::fmt;
 
 use crate::policy::attrs::{AttrsFault, CpusFault};
 use crate::{BuildQueueError, CpuSet, QueueError};
 
-/// Why the attributes of a queue were not changed. They are as they were.
+/// Why the attributes of a queue were not changed. They stay as they were.
 ///
 /// # Examples
 ///
@@ -24,11 +24,11 @@ use crate::{BuildQueueError, CpuSet, QueueError};
 pub enum ApplyAttrsError {
     /// Items of a per-CPU queue run on the CPU that they were queued on.
     PerCpu,
-    /// Items of a bh queue do, too.
+    /// Items of a bh queue run on the CPU that they were queued on.
     Bh,
-    /// They name no CPU.
+    /// The attributes name no CPU.
     NoCpu,
-    /// They name a CPU that the executor does not use.
+    /// The attributes name a CPU that the executor does not use.
     UnknownCpu {
         /// Its number.
         cpu: usize,
@@ -62,7 +62,7 @@ pub enum ApplyAttrsError {
 pub enum SetUnboundCpusError {
     /// The set is empty.
     NoCpu,
-    /// It has a CPU that the executor does not use.
+    /// The set has a CPU that the executor does not use.
     UnknownCpu {
         /// Its number.
         cpu: usize,

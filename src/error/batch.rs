@@ -1,12 +1,12 @@
-//! What a batch tells that was not accepted as a whole.
+//! Errors of batches that were not accepted as a whole.
 
 use std::fmt;
 
 use crate::{JoinHandle, QueueError};
 
-/// A batch of closures of which one was not accepted.
+/// Why a batch of closures was not accepted as a whole.
 ///
-/// What was accepted before stays accepted. The refused closure and all behind it come back, untouched.
+/// Closures before the refused one stay accepted. The refused closure and all behind it come back, untouched.
 ///
 /// # Examples
 ///
@@ -43,9 +43,9 @@ use crate::{JoinHandle, QueueError};
 pub struct RefusedBatch<F, T> {
     /// Why the first of `closures` was refused.
     pub error: QueueError,
-    /// The handles of those that were accepted, in their order.
+    /// The handles of the accepted closures, in their order.
     pub accepted: Vec<JoinHandle<T>>,
-    /// The refused one, and those behind it, which were not tried.
+    /// The refused closure, and those behind it, which were not tried.
     pub closures: Vec<F>,
 }
 
@@ -73,16 +73,16 @@ impl<F, T> fmt::Display for RefusedBatch<F, T> {
 
 impl<F, T> std::error::Error for RefusedBatch<F, T> {}
 
-/// Drops the closures, and detaches what was accepted.
+/// Drops the closures, and detaches the accepted items.
 impl<F, T> From<RefusedBatch<F, T>> for QueueError {
     fn from(refused: RefusedBatch<F, T>) -> Self {
         refused.error
     }
 }
 
-/// A batch of closures without handles of which one was not accepted.
+/// Why a batch of closures without handles was not accepted as a whole.
 ///
-/// What was accepted before stays accepted. The refused closure and all behind it come back, untouched.
+/// Closures before the refused one stay accepted. The refused closure and all behind it come back, untouched.
 ///
 /// # Examples
 ///
@@ -102,9 +102,9 @@ impl<F, T> From<RefusedBatch<F, T>> for QueueError {
 pub struct RefusedDetachedBatch<F> {
     /// Why the first of `closures` was refused.
     pub error: QueueError,
-    /// How many were accepted before.
+    /// How many closures were accepted before it.
     pub accepted: usize,
-    /// The refused one, and those behind it, which were not tried.
+    /// The refused closure, and those behind it, which were not tried.
     pub closures: Vec<F>,
 }
 
@@ -148,17 +148,17 @@ fn write_refused(
     write!(f, "{accepted} of {} items were accepted: {error}", accepted + refused)
 }
 
-/// A batch of reusable items of which one was not accepted.
+/// Why a batch of reusable items was not accepted as a whole.
 ///
-/// Those before it stay queued; those behind it were not tried.
+/// Items before the refused one stay queued; those behind it were not tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct QueueBatchError {
-    /// Why it was not accepted.
+    /// Why the item was not accepted.
     pub error: QueueError,
-    /// Which one: to go on from there, queue `&works[index..]`.
+    /// The index of the refused item. To go on from there, queue `&works[index..]`.
     pub index: usize,
-    /// How many of those before it became pending by this call; the others were pending already.
+    /// How many items before it became pending by this call; the others were pending already.
     pub newly_pending: usize,
 }
 

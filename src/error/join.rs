@@ -1,4 +1,4 @@
-//! Why a one-shot has no result, and what it panicked with.
+//! Why a one-shot has no result, and the payload of its panic.
 
 use std::any::Any;
 use std::fmt;
@@ -24,12 +24,14 @@ use crate::sys::sync::Mutex;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// It panicked.
+    /// The item panicked.
     Panicked(PanicPayload),
-    /// It was cancelled before it began: by its handle, with the timer of a queue that was destroyed, or by a shutdown.
+    /// The item was cancelled before it began: by its handle, with the timer of a queue that was destroyed, or by a
+    /// shutdown.
     Cancelled,
-    /// Waiting would never end: the caller is that item, or holds the only slot that the item needs; or as
-    /// [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock) says. The item was detached and goes on.
+    /// Waiting would never end: the caller is that item, or holds the only slot that the item needs, or one of the
+    /// other reasons of [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock) holds. The item was detached and
+    /// goes on.
     WouldDeadlock,
     /// The executor belongs to the process that this one was forked from, and the item had not ended at the fork.
     Forked,
@@ -61,7 +63,7 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
-/// What an item panicked with.
+/// The payload of an item's panic.
 ///
 /// # Examples
 ///
@@ -72,13 +74,14 @@ impl std::error::Error for JoinError {}
 /// let queue = cmwq::WorkQueue::new("panics").build()?;
 /// let Err(JoinError::Panicked(panic)) = queue.spawn(|| panic!("no luck"))?.join() else { unreachable!() };
 /// assert_eq!(panic.message(), Some("no luck"));
-/// // To go on panicking in the joiner: std::panic::resume_unwind(panic.into_inner())
+/// // To rethrow the panic in the joiner: std::panic::resume_unwind(panic.into_inner())
 /// # Ok(())
 /// # }
 /// ```
 pub struct PanicPayload {
     message: Option<Box<str>>,
-    /// Payloads are `Send` only, errors are expected to be `Sync` too: the lock is never taken but to that end.
+    /// Payloads are `Send` only, and errors are expected to be `Sync` too. The lock makes this type `Sync`; no thread
+    /// takes it.
     payload: Mutex<Box<dyn Any + Send>>,
 }
 
@@ -89,13 +92,13 @@ impl PanicPayload {
         Self { message, payload: Mutex::new(payload) }
     }
 
-    /// The text that it panicked with, if it is one.
+    /// Returns the text of the panic, if the payload is a text.
     #[must_use]
     pub fn message(&self) -> Option<&str> {
         self.message.as_deref()
     }
 
-    /// The payload itself, as [`std::panic::catch_unwind`] gives it.
+    /// Returns the payload, as [`std::panic::catch_unwind`] returns it.
     #[must_use]
     pub fn into_inner(self) -> Box<dyn Any + Send> {
         self.payload.into_inner()

@@ -1,8 +1,8 @@
-//! Why a limit stays as it is.
+//! Why a limit was not changed.
 
 use std::fmt;
 
-/// Why the limit of active items was not changed. It is as it was.
+/// Why the limit of active items was not changed. The limit stays as it was.
 ///
 /// # Examples
 ///
@@ -19,13 +19,13 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SetMaxActiveError {
-    /// An ordered queue runs one item at a time, that is what orders it.
+    /// An ordered queue runs one item at a time, in queueing order.
     Ordered,
     /// A bh queue runs one item at a time on each CPU.
     Bh,
-    /// It is above the limit.
+    /// The value is above the limit.
     MaxActive {
-        /// What was given.
+        /// The value that was given.
         value: usize,
         /// The highest that is accepted.
         limit: usize,
@@ -36,7 +36,7 @@ impl fmt::Display for SetMaxActiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ordered => {
-                write!(f, "an ordered queue runs one item at a time, that is what orders it")
+                write!(f, "an ordered queue runs one item at a time, in queueing order")
             }
             Self::Bh => write!(f, "a bh queue runs one item at a time on each CPU"),
             Self::MaxActive { value, limit } => {

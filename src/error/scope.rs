@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a scope has no result. All of its items are over all the same.
+/// Why a scope has no result. All of its items have ended nevertheless.
 ///
 /// # Examples
 ///
@@ -33,12 +33,12 @@ use std::fmt;
 #[non_exhaustive]
 pub enum ScopeError {
     /// Items were dropped before they began, and not by their handles: the executor was shut down, and the time for
-    /// that ran out. What the body returned was dropped.
+    /// that ran out. The result of the body was dropped.
     Dropped {
-        /// How many.
+        /// How many items were dropped.
         items: usize,
     },
-    /// The process was forked from inside of the scope's body, and this is the child: the items are the parent's.
+    /// The process was forked inside of the scope's body, and this is the child. The items belong to the parent.
     Forked,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for ScopeError {
             Self::Dropped { items } => {
                 write!(
                     f,
-                    "{items} items of the scope never ran: the executor was shut down, and had no more time"
+                    "{items} items of the scope never ran: the executor was shut down, and the time for that ran out"
                 )
             }
             Self::Forked => write!(f, "the scope belongs to the process that this one was forked from"),
