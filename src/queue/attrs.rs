@@ -5,20 +5,20 @@ use crate::policy::attrs::EffectiveAttrs;
 use crate::{ApplyAttrsError, Attrs, WorkQueue};
 
 impl WorkQueue {
-    /// Gives the queue other attributes, in place of all that it has. Does not wait, so an item may call it, too.
+    /// Replaces all attributes of the queue. Does not wait, so an item may call it, too.
     ///
-    /// Items that are active (running, blocked, or on a worklist) finish where they are; what waits, and what comes, goes
-    /// to workers with the new attributes. All limits hold meanwhile, and items keep their order: an ordered queue runs
-    /// one at a time in queueing order, and no new item of another overtakes what was queued before on the same CPU. A
-    /// [`high_priority`](crate::WorkQueueBuilder::high_priority) queue keeps the high nice level if the attributes name
-    /// none. Costs O(CPUs).
+    /// Items that are active (running, blocked, or on a worklist) finish where they are. Items that wait, and later
+    /// ones, go to workers with the new attributes. All limits hold meanwhile, and items keep their order: an ordered
+    /// queue runs one item at a time in queueing order, and in other queues no new item overtakes one that was queued
+    /// before it on the same CPU. A [`high_priority`](crate::WorkQueueBuilder::high_priority) queue keeps the high nice
+    /// level if the attributes name none. Costs O(CPUs).
     ///
-    /// Two things keep the former attributes. A [`Work`](crate::Work) that was cancelled while active, and is queued again
-    /// before its former place was reached, may have that place back, and then runs once more with the attributes of that
-    /// place. The queue's [rescuer](crate::WorkQueueBuilder::rescuer) keeps its nice level: a level that was lowered cannot be
-    /// raised again without a privilege.
+    /// The former attributes remain in two cases. A [`Work`](crate::Work) that was cancelled while active may get its
+    /// former place back if it is queued again before a worker has reached that place. Then it runs once more with the
+    /// attributes of that place. The queue's [rescuer](crate::WorkQueueBuilder::rescuer) keeps its nice level, because
+    /// raising a level that was lowered needs a privilege.
     ///
-    /// For each different set of attributes that a queue has had, some KiB of memory stay until the queue is gone.
+    /// Each different set of attributes that a queue has had keeps some KiB of memory until the queue is gone.
     ///
     /// # Examples
     ///
@@ -39,14 +39,14 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// If the attributes mean nothing, the queue can have none, or its executor is at its end: the error says which, and
-    /// nothing was changed.
+    /// If the attributes are invalid, the queue cannot have attributes, or its executor is shut down. The error says
+    /// which. Nothing was changed.
     #[doc(alias = "apply_workqueue_attrs")]
     pub fn apply_attrs(&self, attrs: Attrs) -> Result<(), ApplyAttrsError> {
         change_attrs(self.handle.queue(), &attrs, |_| attrs.clone())
     }
 
-    /// The attributes that hold at the moment. `None` for per-CPU and bh queues, which have none, and in a forked child.
+    /// Returns the attributes in effect. `None` for per-CPU and bh queues, which have none, and in a forked child.
     ///
     /// # Examples
     ///
@@ -67,8 +67,8 @@ impl WorkQueue {
     }
 }
 
-/// Changes what was asked for, if the queue has attributes, and these, which name what is new in the others, are without
-/// fault. The caller keeps the queue in place.
+/// Changes the requested attributes, if the queue can have attributes and `new` is valid. `new` names what is new in
+/// them. The caller holds a reference to the queue.
 pub(crate) fn change_attrs(
     queue: &Queue,
     new: &Attrs,

@@ -2,11 +2,11 @@
 
 use crate::{JoinHandle, QueueBatchError, RefusedBatch, RefusedDetachedBatch, Work, WorkQueue};
 
-/// Many items at once, on the CPU on which the call is made, in their order. The pool is told of them once, or of each
-/// 256 of a longer batch, instead of once per item.
+/// Many items at once, on the CPU of the caller, in their order. The pool is notified once for all of them, or once for
+/// each 256 of a longer batch, instead of once per item.
 impl WorkQueue {
-    /// Queues closures that run once each. The iterator is run to its end first: nothing is queued before it has ended,
-    /// and nothing at all if it panics.
+    /// Queues closures that run once each. Returns their handles. Runs the iterator to its end first: nothing is queued
+    /// before it has ended, and nothing at all if it panics.
     ///
     /// # Examples
     ///
@@ -22,8 +22,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// If a closure is refused: why, as [`spawn`](Self::spawn) tells; the handles of those before it, which stay
-    /// accepted; and it with those behind it.
+    /// If a closure is refused: the reason, as for [`spawn`](Self::spawn); the handles of the closures before it, which
+    /// stay accepted; and the refused closure with those behind it.
     pub fn spawn_batch<I, F, T>(&self, closures: I) -> Result<Vec<JoinHandle<T>>, RefusedBatch<F, T>>
     where
         I: IntoIterator<Item = F>,
@@ -37,11 +37,11 @@ impl WorkQueue {
         }
     }
 
-    /// The same without handles, for less: nothing can be joined or cancelled. What a closure returns is dropped by the
-    /// worker that ran it. Whoever wants to know when all have run flushes the queue.
+    /// As [`spawn_batch`](Self::spawn_batch), but without handles, and cheaper: the items cannot be joined or
+    /// cancelled. The worker that runs a closure drops its result. To wait until all have run, flush the queue.
     ///
-    /// Closures are taken from the iterator, and queued, 256 at a time. If it panics, those that were queued run, and the
-    /// others are dropped.
+    /// Takes closures from the iterator, and queues them, 256 at a time. If the iterator panics, the closures that were
+    /// queued run, and the others are dropped.
     ///
     /// # Examples
     ///
@@ -61,8 +61,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// If a closure is refused: why, as [`spawn`](Self::spawn) tells; how many were accepted before it; and it with those
-    /// behind it.
+    /// If a closure is refused: the reason, as for [`spawn`](Self::spawn); how many were accepted before it; and the
+    /// refused closure with those behind it.
     pub fn spawn_batch_detached<I, F, T>(&self, closures: I) -> Result<(), RefusedDetachedBatch<F>>
     where
         I: IntoIterator<Item = F>,
@@ -73,7 +73,7 @@ impl WorkQueue {
         spawned.map_err(|cut| RefusedDetachedBatch::new(cut.error, cut.accepted, cut.rest))
     }
 
-    /// Queues reusable items, each as [`queue`](Self::queue) does. Returns how many of them became pending by that; the
+    /// Queues reusable items, each as [`queue`](Self::queue) does. Returns how many of them this call made pending; the
     /// others were pending already.
     ///
     /// # Examples
@@ -92,8 +92,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// If an item is refused: why, as [`queue`](Self::queue) tells, and which. Those before it stay queued, those behind
-    /// it were not tried.
+    /// If an item is refused: the reason, as for [`queue`](Self::queue), and its index. Items before it stay queued,
+    /// those behind it were not tried.
     pub fn queue_batch(&self, works: &[Work]) -> Result<usize, QueueBatchError> {
         let works = works.iter().map(|work| &work.item);
         let queued = self.handle.queue().queue_batch(works);

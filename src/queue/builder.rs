@@ -1,4 +1,4 @@
-//! How a queue is described, checked and built.
+//! Describes, checks and builds a queue.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) enum Kind {
 /// let error = WorkQueue::ordered("log").max_active(2).build().unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "max_active does not go with an ordered queue: it runs one item at a time, that is what orders it"
+///     "max_active does not go with an ordered queue: it runs one item at a time, in queueing order"
 /// );
 /// # drop((urgent, log));
 /// # Ok(())
@@ -72,31 +72,32 @@ impl WorkQueueBuilder {
         }
     }
 
-    /// Items go to pools of their own, whose workers have the high nice level. Not for queues with `attrs` that name
-    /// a nice level.
+    /// Items go to separate pools, whose workers have the high nice level. Not for queues with `attrs` that name a nice
+    /// level.
     #[doc(alias = "WQ_HIGHPRI")]
     pub fn high_priority(mut self) -> Self {
         self.high_priority = true;
         self
     }
 
-    /// Items do not count as running: they keep the CPU busy for long, and the system's scheduler shares it between
-    /// them and other items. When they may start is regulated all the same. Per-CPU queues only.
+    /// Items do not count as running once they have started. For items that keep the CPU busy for long: the system's
+    /// scheduler shares the CPU between them and other items. They start by the same rule as other items. Per-CPU
+    /// queues only.
     #[doc(alias = "WQ_CPU_INTENSIVE")]
     pub fn cpu_intensive(mut self) -> Self {
         self.cpu_intensive = true;
         self
     }
 
-    /// Per-CPU, unless the executor was built as [`power_efficient`](crate::ExecutorBuilder::power_efficient): then
-    /// unbound. Per-CPU queues only.
+    /// The queue is per-CPU, unless the executor was built as
+    /// [`power_efficient`](crate::ExecutorBuilder::power_efficient): then it is unbound. Per-CPU queues only.
     #[doc(alias = "WQ_POWER_EFFICIENT")]
     pub fn power_efficient(mut self) -> Self {
         self.power_efficient = true;
         self
     }
 
-    /// Starts nothing while the executor is [frozen](Executor::freeze_begin). Not for bh queues.
+    /// The queue starts nothing while the executor is [frozen](Executor::freeze_begin). Not for bh queues.
     #[doc(alias = "WQ_FREEZABLE")]
     #[doc(alias = "create_freezable_workqueue")]
     pub fn freezable(mut self) -> Self {
@@ -104,19 +105,21 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// The queue gets a thread of its own, made now, so that its items run even when no other thread can be made: for
-    /// work that others wait for while they hold what the system is short of.
+    /// Gives the queue a thread of its own, made when the queue is built, which runs its items when no other thread can
+    /// be made. For work that others wait for while they hold what the system is short of.
     ///
-    /// The rescuer, named `cmwq/R-` and the queue's name, sleeps until a worker pool with items of this queue has needed a
-    /// worker for 10 ms and could not have one, because the system refused or `max_threads` was reached. Then it runs this
-    /// queue's items there, one at a time, until the pool has a worker; of several pools, it serves each in turn. It is
-    /// called anew every 100 ms while the need lasts. What it runs counts as rescued, and not as running in the pool. It is
-    /// bound to the CPUs of the pool that it serves, and keeps the nice level that the queue's workers have now.
+    /// The rescuer, named `cmwq/R-` and the queue's name, sleeps until a worker pool with items of this queue has
+    /// needed a worker for 10 ms and could not have one, because the system refused or `max_threads` was reached. Then
+    /// it runs this queue's items from that pool, one at a time, until the pool has a worker. If several pools need it,
+    /// it serves each in turn. It is called again every 100 ms while the need lasts. Items that it runs count as
+    /// rescued, and not as running in the pool. It is bound to the CPUs of the pool that it serves. It keeps the nice
+    /// level that the queue's workers have when the queue is built.
     ///
-    /// It is one thread: an item that it runs must not wait for another item that needs it, too. It does not count among
-    /// [`max_threads`](crate::ExecutorBuilder::max_threads), since it is there for when these are not enough; the hooks for
-    /// threads are called for it. It ends with the queue. Not for bh queues. What it cannot help against is a system, or a
-    /// [`before_spawn`](crate::ExecutorBuilder::before_spawn) hook, that does not refuse a thread but never answers.
+    /// A rescuer is one thread: an item that it runs must not wait for another item that needs it, too. It does not
+    /// count among [`max_threads`](crate::ExecutorBuilder::max_threads), since it is there for when these are not
+    /// enough. The hooks for threads are called for it. It ends with the queue. Not for bh queues. A rescuer cannot
+    /// help when the system, or a [`before_spawn`](crate::ExecutorBuilder::before_spawn) hook, does not refuse a thread
+    /// but never returns.
     ///
     /// # Examples
     ///
@@ -124,7 +127,7 @@ impl WorkQueueBuilder {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::io;
     ///
-    /// // Nobody gets a thread but the manager and rescuers.
+    /// // Only the manager and rescuers get a thread.
     /// let refuse = |name: &str| {
     ///     let permitted = name.contains("/R-") || name.ends_with("/manager");
     ///     if permitted { Ok(()) } else { Err(io::Error::from(io::ErrorKind::WouldBlock)) }
@@ -142,8 +145,8 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// The queue's attributes and limit may be changed from outside of the process, through the control socket that its
-    /// user may open: `cmwq::control`, with the feature `control`. Without this, they can only be looked at there.
+    /// Permits changes of the queue's attributes and limit through the control socket (`cmwq::control`, with the
+    /// feature `control`), by any process that may open it. Without this, clients can only read them.
     ///
     /// # Examples
     ///
@@ -160,61 +163,61 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// How many items may be active (running, blocked, or on a worklist) per CPU that they were queued on: 1 to 512.
-    /// 0 stands for the default, 256. The rest wait in order. It may be changed later:
-    /// [`WorkQueue::set_max_active`](crate::WorkQueue::set_max_active).
+    /// Limits how many items may be active (running, blocked, or on a worklist) per CPU that they were queued on: 1 to
+    /// 512. 0 stands for the default, 256. The other items wait in order.
+    /// [`WorkQueue::set_max_active`](crate::WorkQueue::set_max_active) changes it later.
     ///
-    /// Ordered and bh queues run one item at a time: they take 0 only.
+    /// Ordered and bh queues run one item at a time: they accept only 0.
     pub fn max_active(mut self, items: usize) -> Self {
         self.max_active = Some(items);
         self
     }
 
-    /// Limits the active items of the queue as a whole instead, 1 to 512. 0 stands for the default, 256. Goes with no
-    /// `max_active` but 0.
+    /// Limits the active items of the queue as a whole instead, 1 to 512. 0 stands for the default, 256. Cannot be
+    /// combined with a `max_active` other than 0.
     ///
-    /// Ordered and bh queues run one item at a time: they take 0 only.
+    /// Ordered and bh queues run one item at a time: they accept only 0.
     pub fn max_active_total(mut self, items: usize) -> Self {
         self.max_active_total = Some(items);
         self
     }
 
-    /// How many accepted items may wait to begin; beyond that the queue answers
-    /// [`QueueError::Full`](crate::QueueError::Full), which tells of the only limit that there is by default: a hundred
-    /// million. A cancelled item counts until its place in the queue is reached.
+    /// Limits how many accepted items may wait to begin; beyond that number the queue returns
+    /// [`QueueError::Full`](crate::QueueError::Full). By default the only limit is a hundred million. A cancelled item
+    /// counts until a worker reaches its place in the queue.
     ///
-    /// Armed timers are not counted, and the queue accepts what they fire beyond this number. There are two exceptions.
-    /// In an ordered queue, and while a queue is flushed, a cancelled item keeps its former place until the queue has reached
-    /// it; it is armed again before that only if there is room. And [`mod_delayed`](crate::WorkQueue::mod_delayed) without a delay needs room, as any
-    /// queueing does.
+    /// Armed timers do not count, and the queue accepts the items of timers that fire beyond this number. There are two
+    /// exceptions. In an ordered queue, and while a queue is flushed, a cancelled item keeps its former place until a
+    /// worker has reached it; before that, the item can be armed again only if there is room. And
+    /// [`mod_delayed`](crate::WorkQueue::mod_delayed) without a delay needs room, as any submission does.
     pub fn max_pending(mut self, items: usize) -> Self {
         self.max_pending = Some(items);
         self
     }
 
-    /// Items are timed: how long they wait and run, which [`WorkQueue::latency`](crate::WorkQueue::latency) tells. Of those
-    /// that run for less than a few microseconds, only some. Default: what the
-    /// [executor](crate::ExecutorBuilder::histograms) says, and that is false unless it was told. It may be changed later:
-    /// [`WorkQueue::set_histograms`](crate::WorkQueue::set_histograms).
+    /// Measures how long items wait and run, for [`WorkQueue::latency`](crate::WorkQueue::latency). Of items that run
+    /// for less than a few microseconds, only a part is measured. Default: the setting of the
+    /// [executor](crate::ExecutorBuilder::histograms), which is false by default.
+    /// [`WorkQueue::set_histograms`](crate::WorkQueue::set_histograms) changes it later.
     pub fn histograms(mut self, yes: bool) -> Self {
         self.histograms = Some(yes);
         self
     }
 
-    /// Where items run, and how urgently. They may be changed later:
-    /// [`WorkQueue::apply_attrs`](crate::WorkQueue::apply_attrs). Not for per-CPU and bh queues.
+    /// Sets where items run, and at which nice level. [`WorkQueue::apply_attrs`](crate::WorkQueue::apply_attrs) changes
+    /// them later. Not for per-CPU and bh queues.
     pub fn attrs(mut self, attrs: Attrs) -> Self {
         self.attrs = Some(attrs);
         self
     }
 
-    /// Makes the queue on the [global executor](Executor::global). With a rescuer, it waits until that thread is there.
+    /// Makes the queue on the [global executor](Executor::global). With a rescuer, waits until its thread exists.
     ///
     /// # Errors
     ///
-    /// If what was asked for has no meaning: the error says what, and why. [`BuildQueueError::Rescuer`] if the queue's
-    /// rescuer cannot be made, [`BuildQueueError::ShutDown`] and [`BuildQueueError::Forked`] if the executor is at its
-    /// end. Nothing was made then.
+    /// If the settings contradict each other or are out of range: the error says which, and why.
+    /// [`BuildQueueError::Rescuer`] if the queue's rescuer cannot be made, [`BuildQueueError::ShutDown`] if the
+    /// executor is shut down, and [`BuildQueueError::Forked`] in a forked process. Nothing was made then.
     pub fn build(self) -> Result<WorkQueue, BuildQueueError> {
         self.build_on(Executor::global())
     }
@@ -249,8 +252,8 @@ impl WorkQueueBuilder {
         }
     }
 
-    /// Makes the queue, also in a forked process or on an executor that was shut down: there it refuses whatever it is
-    /// asked. Is it accepted by the executor?
+    /// Makes the queue, also in a forked process or on an executor that was shut down: there the queue refuses every
+    /// operation. Returns with it whether the executor accepts it.
     pub(crate) fn make_on(self, executor: &Executor) -> Result<(WorkQueue, bool), BuildQueueError> {
         let (limit, unbound) = (self.limit()?, self.unbound(executor));
         let attrs = self.attrs.clone().unwrap_or_default();
@@ -285,13 +288,13 @@ impl WorkQueueBuilder {
         let ordered = matches!(self.kind, Kind::Ordered | Kind::Bh);
         let per_cpu = self.kind == Kind::PerCpu;
         let (kind, one_at_a_time) = match self.kind {
-            Kind::Ordered => ("an ordered queue", "it runs one item at a time, that is what orders it"),
+            Kind::Ordered => ("an ordered queue", "it runs one item at a time, in queueing order"),
             Kind::Bh => ("a bh queue", "each CPU runs one of its items at a time, in their order"),
             _ => ("", ""),
         };
         let not_per_cpu = if self.kind == Kind::Bh { kind } else { "an unbound queue" };
         let nice = self.attrs.as_ref().is_some_and(Attrs::names_nice);
-        // 0 stands for the default: it asks for no number of its own.
+        // 0 stands for the default, so it does not contradict another limit.
         let chosen = |limit: Option<usize>| limit.is_some_and(|items| items != 0);
         let rules = [
             (ordered && chosen(self.max_active), "max_active", kind, one_at_a_time),
@@ -364,14 +367,14 @@ impl WorkQueueBuilder {
         };
         match (self.kind, self.max_active_total) {
             (Kind::Ordered, _) => Ok(Limit::Total(1)),
-            // Its one worker is what limits it.
+            // A bh queue is limited by its one worker.
             (Kind::Bh, _) => Ok(Limit::PerCpu(NO_LIMIT)),
             (_, Some(_)) => checked("max_active_total", self.max_active_total).map(Limit::Total),
             (_, None) => checked("max_active", self.max_active).map(Limit::PerCpu),
         }
     }
 
-    /// If it has attributes: what they leave open.
+    /// The attributes, with the executor's defaults for what they leave open; `None` for a queue without attributes.
     fn unbound(&self, executor: &Executor) -> Option<Unbound> {
         let executor = &executor.inner;
         let is_unbound = match self.kind {

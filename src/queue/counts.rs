@@ -1,10 +1,10 @@
-//! How much there is in a queue, and what has become of it.
+//! The counters, latencies and length of a queue.
 
 use crate::{Counters, Latency, QueueError, WorkQueue};
 
 impl WorkQueue {
-    /// What has become of its items so far, on all CPUs together. Nothing is stopped, and nobody waits for that. All
-    /// zeros in a forked process. Costs O(CPUs · threads).
+    /// Returns the counters of the queue's items so far, on all CPUs together. Reading them stops no thread. All zeros
+    /// in a forked process. Costs O(CPUs · threads).
     ///
     /// # Examples
     ///
@@ -24,11 +24,12 @@ impl WorkQueue {
         self.handle.queue().counters()
     }
 
-    /// How long its items have waited and run, on all CPUs together. `None` unless they are timed:
+    /// Returns how long the queue's items have waited and run, on all CPUs together. `None` unless they are measured:
     /// [`WorkQueueBuilder::histograms`](crate::WorkQueueBuilder::histograms), [`set_histograms`](Self::set_histograms).
     ///
-    /// Each item that runs for microseconds or more is timed; of shorter ones a part that is drawn, each of which stands for
-    /// up to 32. An item that is queued while it is pending has waited since the first time. Costs O(CPUs).
+    /// Each item that runs for microseconds or more is measured. Of shorter items, a random sample is measured, each of
+    /// which stands for up to 32. An item that is queued while it is pending has waited since it was queued first.
+    /// Costs O(CPUs).
     ///
     /// # Examples
     ///
@@ -48,15 +49,15 @@ impl WorkQueue {
         self.handle.queue().latency()
     }
 
-    /// Times items from now on, or no more. What was measured before stays, and is told of again when they are timed again.
-    /// Does nothing in a forked process.
+    /// Turns the measuring of items on or off. The measurements so far are kept, and are visible again once it is on
+    /// again. Does nothing in a forked process.
     pub fn set_histograms(&self, yes: bool) {
         self.handle.queue().time_items(yes);
     }
 
-    /// How many items wait or run: accepted, and not done. A cancelled one counts until its place in the queue is
-    /// reached, and one that has just ended for a moment longer. A hint: it may have changed when this returns. Costs
-    /// O(CPUs).
+    /// Returns how many items wait or run: they are accepted, and have not ended. A cancelled item counts until a
+    /// worker reaches its place in the queue, and an item that has just ended counts for a moment longer. A hint: it
+    /// may have changed when this returns. Costs O(CPUs).
     ///
     /// # Examples
     ///
@@ -75,14 +76,14 @@ impl WorkQueue {
         self.handle.queue().len()
     }
 
-    /// Does nothing wait or run? A hint, as [`len`](Self::len).
+    /// Returns whether no item waits or runs. A hint, as [`len`](Self::len).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Do items that were queued on this CPU wait because `max_active` of them are active? A hint: it may have changed
-    /// when this returns. Of a queue that is limited as a whole, every CPU says the same.
+    /// Returns whether items that were queued on this CPU wait because `max_active` of them are active. A hint: it may
+    /// have changed when this returns. In a queue that is limited as a whole, every CPU gives the same answer.
     ///
     /// # Examples
     ///

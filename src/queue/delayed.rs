@@ -1,4 +1,4 @@
-//! Queueing later, once or by the clock.
+//! Queueing after a delay, once or every period.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::policy::item::Arm;
 use crate::{EnableError, JoinHandle, PeriodicHandle, QueueError, Refused, Work, WorkQueue};
 
 impl WorkQueue {
-    /// Queues a reusable item in `delay`. True: it is pending now. False: it was pending already, to run now or later,
-    /// and that stays as it is.
+    /// Queues a reusable item after `delay`. Returns true if the item is pending by this call. Returns false if it was
+    /// pending already; then its run or timer stays as it is.
     ///
-    /// The item is queued no earlier than asked, to the CPU that this was called on; items with equal deadlines in the
-    /// order in which this was called. Until then it is pending, but not queued: a [`flush`](Self::flush) does not wait
-    /// for it. No delay queues it at once. Arming costs O(log n) for n armed timers, and an armed timer keeps the queue
-    /// and the item alive.
+    /// The item is queued no earlier than `delay` from now, on the CPU of this call. Items with equal deadlines are
+    /// queued in the order of the calls. Until then the item is pending, but not queued: a [`flush`](Self::flush) does
+    /// not wait for it. A delay of zero queues it at once. Arming costs O(log n) for n armed timers, and an armed timer
+    /// keeps the queue and the item alive.
     ///
     /// # Examples
     ///
@@ -38,17 +38,17 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// As [`queue`](Self::queue), but for [`QueueError::Full`]: what was armed is queued when it is due, also beyond
-    /// `max_pending`. There must be room only if the queue is ordered, or is being flushed, and has not reached the place of an
-    /// earlier, cancelled queueing of the item.
+    /// As [`queue`](Self::queue), except for [`QueueError::Full`]: an armed item is queued when it is due, also beyond
+    /// `max_pending`. It needs room only in an ordered queue, or in one that is being flushed, if no worker has reached
+    /// the place of an earlier, cancelled submission of the item yet.
     #[doc(alias = "queue_delayed_work")]
     #[doc(alias = "schedule_delayed_work")]
     pub fn queue_delayed(&self, work: &Work, delay: Duration) -> Result<bool, QueueError> {
         self.queue_delayed_at(Place::Here, work, delay)
     }
 
-    /// As [`queue_delayed`](Self::queue_delayed), to this CPU. Which one serves a CPU that the executor does not use:
-    /// [`queue_on`](Self::queue_on).
+    /// As [`queue_delayed`](Self::queue_delayed), on this CPU. Another CPU serves one that the executor does not use:
+    /// see [`queue_on`](Self::queue_on).
     ///
     /// # Examples
     ///
@@ -84,11 +84,10 @@ impl WorkQueue {
         Ok(matches!(arm, Arm::Armed { .. }))
     }
 
-    /// Queues a reusable item in `delay`, whatever was: a queueing that is pending, now or later and on whichever queue,
-    /// is taken back. Was there one?
+    /// Reschedules the item, and replaces a pending run, on whichever queue. Returns whether it replaced one.
     ///
-    /// For debouncing: called at each change, it makes the item run once, `delay` after the last one. With no delay the
-    /// item is queued at once, behind what is queued already.
+    /// For debouncing: called at each change, it makes the item run once, `delay` after the last change. A delay of
+    /// zero queues the item at once, behind the items that are queued already.
     ///
     /// # Examples
     ///
@@ -109,14 +108,14 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// As [`queue_delayed`](Self::queue_delayed). Without a delay, also [`QueueError::Full`] if the item needs another place
-    /// than it has, and there is no room. What was pending stays so.
+    /// As [`queue_delayed`](Self::queue_delayed). With a delay of zero, also [`QueueError::Full`] if the item needs
+    /// another place than it has, and there is no room. After an error, a pending run stays as it was.
     #[doc(alias = "mod_delayed_work")]
     pub fn mod_delayed(&self, work: &Work, delay: Duration) -> Result<bool, QueueError> {
         self.mod_delayed_at(Place::Here, work, delay)
     }
 
-    /// As [`mod_delayed`](Self::mod_delayed), to this CPU. Which one serves a CPU that the executor does not use:
+    /// As [`mod_delayed`](Self::mod_delayed), on this CPU. Another CPU serves one that the executor does not use: see
     /// [`queue_on`](Self::queue_on).
     ///
     /// # Examples
@@ -137,8 +136,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::UnknownCpu`] if the topology has no such CPU, and those of [`queue_delayed`](Self::queue_delayed).
-    /// What was pending stays so.
+    /// [`QueueError::UnknownCpu`] if the topology has no such CPU, and those of [`mod_delayed`](Self::mod_delayed).
+    /// After an error, a pending run stays as it was.
     #[doc(alias = "mod_delayed_work_on")]
     pub fn mod_delayed_on(&self, cpu: usize, work: &Work, delay: Duration) -> Result<bool, QueueError> {
         let place = self.executor().place_on_cpu(cpu)?;
@@ -150,10 +149,10 @@ impl WorkQueue {
         Ok(matches!(arm, Arm::Armed { was_pending: true }))
     }
 
-    /// Queues a closure that runs once, in `delay`. See [`queue_delayed`](Self::queue_delayed) for what that means, and
-    /// [`spawn`](Self::spawn).
+    /// Queues a closure that runs once, after `delay`. See [`queue_delayed`](Self::queue_delayed) for the delay, and
+    /// [`spawn`](Self::spawn) for the handle.
     ///
-    /// [`JoinHandle::cancel`] takes it back, and its timer with it.
+    /// [`JoinHandle::cancel`] cancels the item, and removes its timer.
     ///
     /// # Examples
     ///
@@ -186,8 +185,8 @@ impl WorkQueue {
 
     /// Calls `function` every `period`, first after one period, until the handle is cancelled or dropped.
     ///
-    /// Calls never overlap. Ticks are at fixed times, so the calls do not drift; a tick that comes while the function
-    /// still runs, or has not begun for the tick before, is missed and counted. A panic ends that call only.
+    /// Calls never overlap. Ticks are at fixed times, so the calls do not drift. A tick is missed, and counted, if the
+    /// function still runs, or has not begun for the tick before. A panic ends that call only.
     ///
     /// # Examples
     ///
@@ -222,9 +221,9 @@ impl WorkQueue {
         }
     }
 
-    /// Takes one [`Work::disable`] back and, if it was the last one, queues the item: true if so.
+    /// Undoes one [`Work::disable`]. If it was the last one, queues the item, and returns true.
     ///
-    /// What was refused while the item was disabled may have been important: one run makes up for all of it.
+    /// The run makes up for all submissions that were refused while the item was disabled.
     ///
     /// # Examples
     ///
@@ -233,7 +232,7 @@ impl WorkQueue {
     /// use cmwq::{Work, WorkQueue};
     ///
     /// let (queue, render) = (WorkQueue::new("frames").build()?, Work::new(|| ()));
-    /// render.disable_sync()?; // Nobody renders while the window is rebuilt.
+    /// render.disable_sync()?; // No worker renders while the window is rebuilt.
     /// assert!(queue.enable_and_queue(&render)?);
     /// queue.flush()?;
     /// # Ok(())
@@ -242,7 +241,7 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// If it is not disabled, or the queue does not accept it; it stays enabled then.
+    /// If the item is not disabled, or the queue does not accept it. In the second case it stays enabled.
     #[doc(alias = "enable_and_queue_work")]
     pub fn enable_and_queue(&self, work: &Work) -> Result<bool, EnableError> {
         if !work.enable()? {

@@ -1,15 +1,15 @@
-//! Queueing what nobody will wait for.
+//! Queueing without a handle.
 
 use crate::engine::placement::Place;
 use crate::{Refused, WorkQueue};
 
 /// Items without a handle.
 impl WorkQueue {
-    /// Queues a closure that runs once, and that nobody will join or cancel: as [`spawn`](Self::spawn) whose handle is
-    /// dropped at once, for less. For what is told to go and forgotten; a [`flush`](Self::flush) waits for it all the same.
+    /// Queues a closure that runs once, without a handle to join or cancel it. Cheaper than [`spawn`](Self::spawn)
+    /// followed by a drop of the handle. A [`flush`](Self::flush) waits for the item as for any other.
     ///
-    /// What it returns is dropped by the worker that ran it, so that may be of any type. If it panics, the executor's
-    /// [`panic_handler`](crate::ExecutorBuilder::panic_handler) is told, and nobody else.
+    /// The worker that runs the closure drops its result, which may be of any type. If the closure panics, only the
+    /// executor's [`panic_handler`](crate::ExecutorBuilder::panic_handler) learns of it.
     ///
     /// # Examples
     ///

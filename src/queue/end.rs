@@ -6,13 +6,15 @@ use crate::sys::wait::Until;
 use crate::{WaitError, WorkQueue, blocking};
 
 impl WorkQueue {
-    /// Waits, under a blocking guard, until the queue is empty, and meanwhile lets only its own items queue to it; that
-    /// is called chained queueing. Others are refused with [`QueueError::Draining`](crate::QueueError::Draining): what
-    /// they wanted to queue is untouched. An item that is pending is still found pending by everybody.
+    /// Waits under a blocking guard until the queue is empty. Meanwhile the queue accepts only submissions by its own
+    /// items, which is called chained queueing. It refuses others with
+    /// [`QueueError::Draining`](crate::QueueError::Draining), and the item or closure stays as it was. Queueing an item
+    /// that is pending already still returns false.
     ///
-    /// Items that queue themselves again and again never let it end. A timer that fires meanwhile is held until the
-    /// drain has ended; one that fires just then may come before it. Several drains at once are possible: outsiders are
-    /// refused until the last one has ended. A frozen queue is drained when it has thawed.
+    /// Items that queue themselves again and again never let the drain end. A timer that fires meanwhile is held until
+    /// the drain has ended; a timer that fires just as it ends may be queued before those. If several drains overlap,
+    /// the queue refuses submissions from outside until the last one has ended. A frozen queue is drained after it has
+    /// thawed.
     ///
     /// # Examples
     ///
@@ -31,14 +33,14 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or one that is pending on it;
+    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or an item that is pending on it;
     /// [`WaitError::Forked`] in a forked process. Nothing was changed.
     #[doc(alias = "drain_workqueue")]
     pub fn drain(&self) -> Result<(), WaitError> {
         blocking(|| self.handle.queue().drain(Until::FOREVER))
     }
 
-    /// As [`drain`](Self::drain), for so long at most.
+    /// As [`drain`](Self::drain), but waits for `timeout` at most.
     ///
     /// # Examples
     ///
@@ -62,20 +64,22 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// As [`drain`](Self::drain), and [`WaitError::TimedOut`]: then the queue accepts items again, as after any drain.
+    /// As [`drain`](Self::drain). [`WaitError::TimedOut`] if the queue is not empty in time: it accepts submissions
+    /// again, as after any drain.
     pub fn drain_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         blocking(|| self.handle.queue().drain(Until::after(timeout)))
     }
 
-    /// Ends the queue, under a blocking guard: what was accepted runs, and from the call on all others than its own items
-    /// are refused with [`QueueError::Destroyed`](crate::QueueError::Destroyed); when it returns, everybody is, for ever.
-    /// Armed timers of the queue come to nothing: returns how many, apart from items that were cancelled before.
+    /// Ends the queue, and waits under a blocking guard until it is empty. Accepted items run. From the call on, only
+    /// the queue's own items may submit; other submissions are refused with
+    /// [`QueueError::Destroyed`](crate::QueueError::Destroyed). After it returns, every submission is refused. Armed
+    /// timers of the queue are cancelled. Returns how many, without items that were cancelled before.
     ///
     /// Costs O(n) for the n timers that are armed in the whole executor; arming and firing wait for that.
     ///
-    /// To let go of a queue, drop its handles; nothing is lost by that. Destroying is for those who must know that
-    /// nothing of it runs any more, while others may still have handles. A queue that was destroyed before is left as it
-    /// is, and 0 returned.
+    /// To give up a queue without waiting, drop its handles; nothing is lost by that. Destroy it if none of its items
+    /// may run any more, while other threads may still have handles. A queue that was destroyed before stays as it is,
+    /// and the call returns 0.
     ///
     /// # Examples
     ///
@@ -96,14 +100,14 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or one that is pending on it;
+    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or an item that is pending on it;
     /// [`WaitError::Forked`] in a forked process. Nothing was changed.
     #[doc(alias = "destroy_workqueue")]
     pub fn destroy(&self) -> Result<usize, WaitError> {
         blocking(|| self.handle.queue().destroy(Until::FOREVER))
     }
 
-    /// As [`destroy`](Self::destroy), for so long at most.
+    /// As [`destroy`](Self::destroy), but waits for `timeout` at most.
     ///
     /// # Examples
     ///
@@ -120,8 +124,9 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// As [`destroy`](Self::destroy), and [`WaitError::TimedOut`]: then the queue goes on to run what it has, and to
-    /// refuse all others than its own items. Call it again to wait on; the timers are counted then.
+    /// As [`destroy`](Self::destroy). [`WaitError::TimedOut`] if the queue is not empty in time: it goes on to run its
+    /// items, and to refuse submissions from outside. Call it again to continue the wait; that call returns the number
+    /// of timers.
     pub fn destroy_timeout(&self, timeout: Duration) -> Result<usize, WaitError> {
         blocking(|| self.handle.queue().destroy(Until::after(timeout)))
     }

@@ -26,19 +26,19 @@ pub use self::scope::ScopedJoinHandle;
 
 /// A named queue in front of the worker pools that all queues share.
 ///
-/// A queue costs no thread: a service may have a hundred. It is where a group of items gets its limits, is flushed,
-/// and is told apart. Handles are cheap to clone; all clones are the same queue. When the last handle goes, what was
-/// accepted still runs; dropping never blocks.
+/// A queue costs no thread: a service may have a hundred. A group of items gets a queue for its limits, its flush and
+/// its counters. Handles are cheap to clone; all clones refer to the same queue. After the last handle is dropped,
+/// accepted items still run. Dropping never blocks.
 ///
 /// Five kinds:
 ///
 /// | made by | its items run | how many at once |
 /// |---|---|---|
-/// | [`new`](Self::new) | on the issuer's pod (by default the CPUs that share its last-level cache) | as many as the pod has CPUs; blocked ones do not count |
+/// | [`new`](Self::new) | in the issuer's pod (by default the CPUs that share its last-level cache) | as many as the pod has CPUs; blocked ones do not count |
 /// | [`per_cpu`](Self::per_cpu) | on the issuer's CPU | one per CPU; blocked ones do not count |
-/// | [`unbound`](Self::unbound) | on the issuer's pod | as many as there are, up to `max_active` |
-/// | [`ordered`](Self::ordered) | on the issuer's pod | one in the whole process, in queueing order |
-/// | [`bh`](Self::bh) | on the issuer's CPU, in a context that they must not block | one per CPU, in queueing order |
+/// | [`unbound`](Self::unbound) | in the issuer's pod | all of them, up to `max_active` |
+/// | [`ordered`](Self::ordered) | in the issuer's pod | one in the whole process, in queueing order |
+/// | [`bh`](Self::bh) | on the issuer's CPU, and must not block | one per CPU, in queueing order |
 ///
 /// # Examples
 ///
@@ -59,16 +59,17 @@ pub struct WorkQueue {
 
 impl WorkQueue {
     /// The recommended kind: unbound and *managed*. Items run near their issuer, as many at a time as their pod has
-    /// CPUs, not counting those that block under a guard.
+    /// CPUs. Items that block under a guard do not count.
     ///
-    /// An item whose pod is full, or gets no CPU, starts in another pod of the queue's that has a CPU free, unless the
-    /// queue is [strict](crate::Attrs::strict).
+    /// If an item's pod is full, or gets no CPU, the item starts in another pod of the queue that has a free CPU,
+    /// unless the queue is [strict](crate::Attrs::strict).
     ///
-    /// Managed queues share that number if they divide the same CPUs alike and have the same nice level: a hundred such
-    /// queues run no more than one. It is a number of theirs alone. Managed queues with another nice level, or with other
-    /// pods (by [`Attrs`](crate::Attrs); also if they overlap), strict ones, and per-CPU queues of normal and of high priority each have their own
-    /// and do not see each other's items; plain unbound and ordered queues have none. Where several of these share a CPU,
-    /// the system's scheduler divides it between them.
+    /// Managed queues share this limit if they divide the same CPUs in the same way and have the same nice level: a
+    /// hundred such queues run no more items than one. Other queues do not share it. Managed queues with another nice
+    /// level, managed queues with other pods (by [`Attrs`](crate::Attrs), also if the pods overlap), strict ones, and
+    /// per-CPU queues of normal and of high priority each have a limit of their own, and do not count each other's
+    /// items. Plain unbound and ordered queues have no such limit. Where several of these share a CPU, the system's
+    /// scheduler divides it between them.
     ///
     /// # Examples
     ///
@@ -86,7 +87,7 @@ impl WorkQueue {
         WorkQueueBuilder::new(name.into(), Kind::Managed)
     }
 
-    /// Items run on the CPU that they were queued on, one at a time while it does not block.
+    /// Items run on the CPU on which they were queued, one at a time while that one does not block.
     ///
     /// # Examples
     ///
@@ -104,7 +105,7 @@ impl WorkQueue {
         WorkQueueBuilder::new(name.into(), Kind::PerCpu)
     }
 
-    /// Items start as soon as possible, up to `max_active`, without regard to how many run: each has a thread. For items
+    /// Items start as soon as possible, up to `max_active`, regardless of how many run: each has a thread. For items
     /// that mostly wait, where guards cannot be placed.
     ///
     /// # Examples
@@ -122,7 +123,7 @@ impl WorkQueue {
         WorkQueueBuilder::new(name.into(), Kind::Unbound)
     }
 
-    /// At most one item at a time in the whole process, in queueing order: a lock that nobody waits for.
+    /// Items run one at a time in the whole process, in queueing order: like a lock, but no thread blocks on it.
     ///
     /// # Examples
     ///
@@ -146,16 +147,17 @@ impl WorkQueue {
         WorkQueueBuilder::new(name.into(), Kind::Ordered)
     }
 
-    /// For short items that must not block, and are to run soon: as the kernel's bottom halves. Each CPU has one thread
-    /// for them, `cmwq/bh0`, and one for those of high priority, `cmwq/bh0H`, shared by all bh queues. It runs one item
-    /// after the other, in the order in which they were queued on that CPU, whatever else runs there.
+    /// For short items that must not block, and are to run soon, like the kernel's bottom halves. Each CPU has one
+    /// thread for them, `cmwq/bh0`, and one for those of high priority, `cmwq/bh0H`. All bh queues share these threads.
+    /// Such a thread runs one item after the other, in the order in which they were queued on that CPU, regardless of
+    /// what else runs there.
     ///
-    /// There is no concurrency management: while an item blocks, nothing takes its place, and all bh items of its CPU
-    /// wait. So a blocking guard does nothing here (joins and flushes bring one, too); in debug builds it is reported
-    /// through `log`, once for each type of items. What has to block can be queued to another kind of queue.
+    /// There is no concurrency management: while an item blocks, no other takes its place, and all bh items of its CPU
+    /// wait. So a blocking guard does nothing here, nor do the guards of joins and flushes. In debug builds a guard is
+    /// reported through `log`, once for each type of items. Queue work that has to block on another kind of queue.
     ///
-    /// After 2 ms, or when it has started over ten times with what had come meanwhile, the thread yields its CPU to
-    /// others once, then goes on.
+    /// The thread yields its CPU to other threads once after 2 ms, or after it has restarted ten times with the items
+    /// that came meanwhile. Then it goes on.
     ///
     /// # Examples
     ///
@@ -185,18 +187,18 @@ impl WorkQueue {
         Self { handle }
     }
 
-    /// Its name, whole.
+    /// Returns the full name of the queue.
     #[must_use]
     pub fn name(&self) -> &str {
         self.handle.queue().name()
     }
 
-    /// Queues a closure that runs once. Costs one allocation at most, and none if the cell of an earlier item can be used
-    /// again; the lists of pending items take one more for each block of 63 entries. While the pool is busy, it costs no
-    /// system call and no wait for a lock.
+    /// Queues a closure that runs once. Returns the handle to join it. Costs one allocation at most, and none if the
+    /// cell of an earlier item can be used again. The lists of pending items take one more allocation for each block of
+    /// 63 entries. While the pool is busy, it costs no system call and no wait for a lock.
     ///
-    /// Everything before this call happens before the closure runs. Dropping the handle detaches the item;
-    /// without any use for the handle, [`spawn_detached`](Self::spawn_detached) is cheaper.
+    /// All that happens before this call happens before the closure runs. Dropping the handle detaches the item. If you
+    /// do not need the handle, [`spawn_detached`](Self::spawn_detached) is cheaper.
     ///
     /// # Examples
     ///
@@ -211,9 +213,12 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// With the closure: [`QueueError::Full`] if the queue holds `max_pending` items, or a hundred million wait;
-    /// [`QueueError::Draining`], [`QueueError::Destroyed`] and [`QueueError::ShutDown`] if the queue or the executor ends;
-    /// [`QueueError::Forked`] in a process that was forked from the executor's.
+    /// All errors return the closure.
+    ///
+    /// * [`QueueError::Full`] if the queue holds `max_pending` items, or a hundred million wait.
+    /// * [`QueueError::Draining`], [`QueueError::Destroyed`] and [`QueueError::ShutDown`] if the queue or the executor
+    ///   ends.
+    /// * [`QueueError::Forked`] in a process that was forked from the executor's.
     #[inline]
     pub fn spawn<F, T>(&self, closure: F) -> Result<JoinHandle<T>, Refused<F>>
     where
@@ -235,14 +240,15 @@ impl WorkQueue {
         }
     }
 
-    /// Queues a reusable item. True: it is pending now. False: it was pending already, and that run will see
-    /// everything written before this call. The last queueing always gets a run that begins after it.
+    /// Queues a reusable item. Returns true if the item is pending by this call. Returns false if it was pending
+    /// already; the pending run sees all that was written before this call. The last submission always gets a run that
+    /// begins after it.
     ///
-    /// An item is executed by one worker at a time: queued while it runs, also from inside itself or onto another
-    /// queue, it runs again afterwards, in the slot and order of the queue that it was queued on.
+    /// One worker executes an item at a time. An item that is queued while it runs, also from inside itself or on
+    /// another queue, runs again afterwards, in the slot and order of the queue on which it was queued.
     ///
-    /// Costs no allocation for the item; the lists of pending items take one for each block of 63 entries. While the pool
-    /// is busy, it costs no lock and no system call.
+    /// Costs no allocation for the item; the lists of pending items take one for each block of 63 entries. While the
+    /// pool is busy, it costs no lock and no system call.
     ///
     /// # Examples
     ///
@@ -253,7 +259,7 @@ impl WorkQueue {
     /// let queue = WorkQueue::new("refresh").build()?;
     /// let refresh = Work::new(|| println!("refreshed"));
     /// assert!(queue.queue(&refresh)?);
-    /// queue.queue(&refresh)?; // Once more, or the same run, if that has not begun.
+    /// queue.queue(&refresh)?; // A second run, or the same one, if that has not begun.
     /// queue.flush()?;
     /// # Ok(())
     /// # }
@@ -261,11 +267,13 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::Full`] if the queue holds `max_pending` items, or a hundred million wait, and this one is not among
-    /// them; [`QueueError::Disabled`] if the item is [disabled](Work::disable), or somebody waits for the end of its
-    /// cancellation; [`QueueError::Draining`], [`QueueError::Destroyed`] and [`QueueError::ShutDown`] if the queue or the
-    /// executor ends; [`QueueError::Forked`] in a process that was forked from the one in which the executor, or the item,
-    /// was made.
+    /// * [`QueueError::Full`] if the queue holds `max_pending` items, or a hundred million wait, and this one is not
+    ///   among them.
+    /// * [`QueueError::Disabled`] if the item is [disabled](Work::disable), or another thread waits for the end of its
+    ///   cancellation.
+    /// * [`QueueError::Draining`], [`QueueError::Destroyed`] and [`QueueError::ShutDown`] if the queue or the executor
+    ///   ends.
+    /// * [`QueueError::Forked`] in a process that was forked from the one in which the executor, or the item, was made.
     #[doc(alias = "queue_work")]
     #[doc(alias = "schedule_work")]
     #[inline]
@@ -273,17 +281,19 @@ impl WorkQueue {
         self.handle.queue().queue(Place::Here, &work.item)
     }
 
-    /// The limit of active items: of each CPU's part of the queue or, if it was built with
-    /// [`max_active_total`](WorkQueueBuilder::max_active_total), of the queue as a whole. 1 for an ordered queue;
-    /// `usize::MAX` for a bh queue, which has no such limit. In a forked child, the limit that the queue was built with.
+    /// Returns the limit of active items. It holds for each CPU's part of the queue or, if the queue was built with
+    /// [`max_active_total`](WorkQueueBuilder::max_active_total), for the queue as a whole. 1 for an ordered queue;
+    /// `usize::MAX` for a bh queue, which has no such limit. In a forked child, the limit that the queue was built
+    /// with.
     #[must_use]
     pub fn max_active(&self) -> usize {
         self.handle.queue().max_active()
     }
 
-    /// Sets that limit, 1 to 512; 0 stands for the default, 256.
+    /// Sets the limit of active items, 1 to 512; 0 stands for the default, 256.
     ///
-    /// Raising it starts waiting items at once, in order. Lowering it lets those finish that are active; then it holds.
+    /// Raising it starts waiting items at once, in order. Lowering it lets the active items finish; the limit holds
+    /// once enough of them have ended.
     ///
     /// # Examples
     ///
@@ -300,20 +310,21 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// If the queue is ordered or a bh queue, or there is no such limit. Nothing was changed.
+    /// If the queue is an ordered or a bh queue, or the value is out of range. Nothing was changed.
     #[doc(alias = "workqueue_set_max_active")]
     pub fn set_max_active(&self, items: usize) -> Result<(), SetMaxActiveError> {
         set_max_active(self.handle.queue(), items)
     }
 
-    /// Waits, under a blocking guard, until every item is done that was queued before this call.
+    /// Waits under a blocking guard until every item that was queued before this call has ended.
     ///
-    /// It does not wait for items that are queued later, also if other threads flush the same queue: each flush waits for
-    /// what was queued before its own call. So a later item may wait for the flush. Only a later run of a [`Work`] must
-    /// not if another thread is still queueing the same [`Work`] when the flush begins: the flush may wait for that run.
+    /// It does not wait for items that are queued later, even if other threads flush the same queue: each flush waits
+    /// for the items that were queued before its own call. So a later item may itself wait for the flush, with one
+    /// exception. If another thread is still queueing a [`Work`] when the flush begins, the flush may wait for a later run of
+    /// that [`Work`]. Such a run must not wait for the flush.
     ///
-    /// Costs O(CPUs) for a queue that is used on all. Until what was queued before the call is done, an item that is queued to
-    /// the same queue takes a lock and an allocation more, also if the flush was given up.
+    /// Costs O(CPUs) for a queue that is used on all. Until the items that were queued before the call have ended, each
+    /// submission to the same queue takes one lock and one allocation more, even if the flush has timed out.
     ///
     /// # Examples
     ///
@@ -336,14 +347,14 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or one that is pending on it;
+    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or an item that is pending on it;
     /// [`WaitError::Forked`] in a forked process.
     #[doc(alias = "flush_workqueue")]
     pub fn flush(&self) -> Result<(), WaitError> {
         self.handle.queue().flush_until(Until::FOREVER)
     }
 
-    /// As [`flush`](Self::flush), for so long at most.
+    /// As [`flush`](Self::flush), but waits for `timeout` at most.
     ///
     /// # Examples
     ///
@@ -360,13 +371,13 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// As [`flush`](Self::flush), and [`WaitError::TimedOut`].
+    /// As [`flush`](Self::flush). [`WaitError::TimedOut`] if the items have not ended in time.
     pub fn flush_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         self.handle.queue().flush_until(Until::after(timeout))
     }
 }
 
-/// Sets the limit, if the queue has one that can be set. The caller keeps the queue in place.
+/// Sets the limit of active items, if the queue has one that can be set. The caller holds a reference to the queue.
 pub(crate) fn set_max_active(queue: &Queue, items: usize) -> Result<(), SetMaxActiveError> {
     if queue.spec.is_bh {
         return Err(SetMaxActiveError::Bh);

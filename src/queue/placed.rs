@@ -3,14 +3,14 @@
 use crate::engine::executor::ExecutorInner;
 use crate::{JoinHandle, QueueError, Refused, Work, WorkQueue};
 
-/// On a CPU or node by the numbers of the executor's topology: on Linux, those of the system.
+/// The caller chooses the CPU or node, by the numbers of the executor's topology: on Linux, those of the system.
 ///
 /// A per-CPU queue runs the item on that very CPU, an unbound one in its pod.
 impl WorkQueue {
     /// As [`queue`](Self::queue), on this CPU.
     ///
-    /// A CPU that the executor does not use is served by one near it, always the same: a sibling of its core, or else a
-    /// CPU of its cache, its node, the machine.
+    /// If the executor does not use this CPU, another one near it serves the item, always the same: a sibling of its
+    /// core, or else a CPU of its cache, its node, or the machine.
     ///
     /// # Examples
     ///
@@ -38,7 +38,7 @@ impl WorkQueue {
         self.handle.queue().queue(place, &work.item)
     }
 
-    /// As [`spawn`](Self::spawn), on this CPU. Which one serves a CPU that the executor does not use:
+    /// As [`spawn`](Self::spawn), on this CPU. Another CPU serves one that the executor does not use: see
     /// [`queue_on`](Self::queue_on).
     ///
     /// # Examples
@@ -58,7 +58,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::UnknownCpu`] if the topology has no such CPU, and those of [`spawn`](Self::spawn); with the closure.
+    /// [`QueueError::UnknownCpu`] if the topology has no such CPU, and those of [`spawn`](Self::spawn). All return the
+    /// closure.
     #[doc(alias = "queue_work_on")]
     pub fn spawn_on<F, T>(&self, cpu: usize, closure: F) -> Result<JoinHandle<T>, Refused<F>>
     where
@@ -71,8 +72,8 @@ impl WorkQueue {
         }
     }
 
-    /// As [`queue`](Self::queue), on a CPU of this NUMA node: the caller's own if it is there, else one of them in turn.
-    /// If the executor uses none of the node's CPUs, it is the same as `queue`.
+    /// As [`queue`](Self::queue), on a CPU of this NUMA node: the caller's own if it belongs to the node, else one of
+    /// the node's CPUs in turn. If the executor uses none of the node's CPUs, this is the same as `queue`.
     ///
     /// # Examples
     ///
@@ -100,7 +101,7 @@ impl WorkQueue {
         self.handle.queue().queue(place, &work.item)
     }
 
-    /// As [`spawn`](Self::spawn), on a CPU of this NUMA node. Which one: [`queue_on_node`](Self::queue_on_node).
+    /// As [`spawn`](Self::spawn), on a CPU of this NUMA node, chosen as by [`queue_on_node`](Self::queue_on_node).
     ///
     /// # Examples
     ///
@@ -111,7 +112,7 @@ impl WorkQueue {
     /// let two_nodes = TopologySource::Synthetic("numa:2 core:4 pu:1".into());
     /// let executor = Executor::builder().topology(two_nodes).build()?;
     /// let queue = WorkQueue::new("tables").build_on(&executor)?;
-    /// let table = queue.spawn_on_node(1, || vec![0u8; 4096])?; // In the memory of node 1, where it is touched first.
+    /// let table = queue.spawn_on_node(1, || vec![0u8; 4096])?; // In the memory of node 1, on which it is first touched.
     /// assert_eq!(table.join()?.len(), 4096);
     /// # Ok(())
     /// # }
@@ -119,8 +120,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::UnknownNode`] if the topology has no CPU of such a node, and those of [`spawn`](Self::spawn); with
-    /// the closure.
+    /// [`QueueError::UnknownNode`] if the topology has no CPU of such a node, and those of [`spawn`](Self::spawn). All
+    /// return the closure.
     #[doc(alias = "queue_work_node")]
     pub fn spawn_on_node<F, T>(&self, node: usize, closure: F) -> Result<JoinHandle<T>, Refused<F>>
     where

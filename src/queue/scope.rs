@@ -1,6 +1,6 @@
 //! [`WorkQueue::scope`]: items that borrow.
 //!
-//! What must not compile. An item that goes out of the scope, with or without the scope itself:
+//! The following must not compile. A handle or the scope itself that leaves the scope:
 //!
 //! ```compile_fail,E0521
 //! let queue = cmwq::WorkQueue::new("q").build().unwrap();
@@ -43,7 +43,7 @@
 //! });
 //! ```
 //!
-//! A result that borrows what is the item's own:
+//! A result that borrows from the item's own variables:
 //!
 //! ```compile_fail,E0515
 //! let queue = cmwq::WorkQueue::new("q").build().unwrap();
@@ -55,7 +55,7 @@
 //! });
 //! ```
 //!
-//! What may not go to another thread:
+//! A closure that must not go to another thread:
 //!
 //! ```compile_fail,E0277
 //! let queue = cmwq::WorkQueue::new("q").build().unwrap();
@@ -65,7 +65,7 @@
 //! });
 //! ```
 //!
-//! And what is borrowed stays borrowed until the scope ends:
+//! A change of a variable that stays borrowed until the scope ends:
 //!
 //! ```compile_fail,E0506
 //! let queue = cmwq::WorkQueue::new("q").build().unwrap();
@@ -88,13 +88,13 @@ use crate::sys::wait::Until;
 use crate::{JoinError, PanicPayload, Refused, ScopeError, WaitError, WorkQueue};
 
 impl WorkQueue {
-    /// Runs `body` with a [`Scope`], whose items may borrow what lives outside of `body`, and returns when all of them
-    /// are over.
+    /// Runs `body` with a [`Scope`], whose items may borrow what lives outside of `body`. Returns the result of `body`
+    /// when all items have ended.
     ///
-    /// It waits under a blocking guard, and never runs another item on the caller's stack. There is no form with a
-    /// timeout: the items hold the borrows. To be able to stop early, let them look at a flag, or cancel by their
-    /// handles. For the same reason, a scope's end is never refused: it hangs if an item of the scope waits for something
-    /// that only the caller can bring about after the scope.
+    /// The caller waits under a blocking guard, and never runs another item on its own stack. There is no form with a
+    /// timeout, because the items hold the borrows. To stop early, let the items check a flag, or cancel them by their
+    /// handles. For the same reason, the wait at the end of a scope is never refused: it hangs if an item of the scope
+    /// waits for something that only the caller can bring about after the scope.
     ///
     /// # Examples
     ///
@@ -116,13 +116,14 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`ScopeError::Dropped`] if an item was dropped before it began, other than by its handle: the executor was shut
-    /// down, and the time for that ran out. [`ScopeError::Forked`] in a process that was forked from inside of `body`.
+    /// [`ScopeError::Dropped`] if an item was dropped before it began, and not by its handle: the executor was shut
+    /// down, and the time for that ran out. [`ScopeError::Forked`] in a process that was forked inside of `body`.
     ///
     /// # Panics
     ///
-    /// If `body` panics, with its payload, once all items are over. Else, if an item panicked and nobody joined it, with
-    /// that item's payload; of several, one. Other than that, if the payload went with a leaked handle.
+    /// If `body` panics, its payload is rethrown once all items have ended. Otherwise, if an item panicked and its
+    /// panic was not joined, that payload is rethrown; if several items panicked, one of the payloads. A payload that
+    /// went with a leaked handle is lost.
     #[doc(alias = "thread::scope")]
     pub fn scope<'env, F, R>(&self, body: F) -> Result<R, ScopeError>
     where
@@ -139,10 +140,10 @@ impl WorkQueue {
 }
 
 impl<'scope> Scope<'scope, '_> {
-    /// Queues a closure that runs once, before the scope ends, and may borrow what outlives the scope. Costs what
-    /// [`WorkQueue::spawn`] does.
+    /// Queues a closure that runs once, before the scope ends, and may borrow what outlives the scope. Returns the
+    /// handle to join it. Costs as much as [`WorkQueue::spawn`].
     ///
-    /// Items may spawn more items of the scope. Dropping the handle is fine: the scope waits all the same.
+    /// Items may spawn more items of the scope. The handle may be dropped: the scope waits for the item nevertheless.
     ///
     /// # Examples
     ///
@@ -161,9 +162,9 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     ///
-    /// As [`WorkQueue::spawn`], with the closure; and [`QueueError::WouldDeadlock`](crate::QueueError::WouldDeadlock)
-    /// if the scope was opened by the item that holds the only slot that this one could have, as in an ordered queue:
-    /// it would begin after the scope has ended.
+    /// As [`WorkQueue::spawn`], with the closure. Also [`QueueError::WouldDeadlock`](crate::QueueError::WouldDeadlock)
+    /// if the item that opened the scope holds the only slot that this one could have, as in an ordered queue: this
+    /// item would begin only after the scope has ended.
     #[inline]
     pub fn spawn<F, T>(&'scope self, closure: F) -> Result<ScopedJoinHandle<'scope, T>, Refused<F>>
     where
@@ -201,7 +202,7 @@ impl fmt::Debug for Scope<'_, '_> {
 /// # }
 /// ```
 pub struct ScopedJoinHandle<'scope, T> {
-    /// Until it is joined.
+    /// `None` once it is joined.
     raw: Option<RawHandle<T>>,
     tally: &'scope Tally,
 }
@@ -211,14 +212,14 @@ impl<T> ScopedJoinHandle<'_, T> {
         self.raw.as_ref().expect("a handle that was joined is gone")
     }
 
-    /// Has it ended, or was it cancelled?
+    /// Returns whether the item has ended or was cancelled.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.raw().is_finished()
     }
 
-    /// Waits for the result, under a blocking guard. Everything in the run happens before this returns. A panic that
-    /// it returns is no longer the scope's.
+    /// Waits for the result, under a blocking guard. All that happens in the run happens before this returns. If it
+    /// returns a panic, the scope does not rethrow that panic.
     ///
     /// # Errors
     ///
@@ -231,11 +232,11 @@ impl<T> ScopedJoinHandle<'_, T> {
         }
     }
 
-    /// As [`join`](Self::join), for so long at most.
+    /// As [`join`](Self::join), but waits for `timeout` at most.
     ///
     /// # Errors
     ///
-    /// The handle, if the item has not ended in time. Inside `Ok`, the errors of `join`.
+    /// The handle, if the item has not ended in time. Inside `Ok`, the errors of [`join`](Self::join).
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
         match self.raw().wait(Until::after(timeout)) {
             Ok(()) => Ok(self.result()),
@@ -245,8 +246,8 @@ impl<T> ScopedJoinHandle<'_, T> {
         }
     }
 
-    /// Takes it back if it has not begun: true if so, and its closure has been dropped. The scope does not wait for it
-    /// any more, and the join returns [`JoinError::Cancelled`].
+    /// Cancels the item if it has not begun. Returns whether it did: then the closure has been dropped, the scope does
+    /// not wait for the item any more, and a join returns [`JoinError::Cancelled`].
     pub fn cancel(&self) -> bool {
         self.tally.cancel(self.raw())
     }
