@@ -1,14 +1,15 @@
-//! What an executor says for queues whose attributes say nothing.
+//! The defaults of an executor for the attributes of its queues.
 
 use crate::policy::attrs::fault_of;
 use crate::{AffinityScope, CpuSet, Executor, SetDefaultScopeError, SetUnboundCpusError};
 
 impl Executor {
-    /// Lets unbound queues use these CPUs only, a part of the executor's: those that there are, and those that are built
-    /// later. A queue whose [own CPUs](crate::Attrs::cpus) are all taken away uses all that are left. Per-CPU and bh queues
-    /// go on as before.
+    /// Restricts unbound queues to these CPUs, a subset of the executor's. Applies to existing queues and to later
+    /// ones. A queue none of whose [own CPUs](crate::Attrs::cpus) is in the set uses all CPUs of the set. Per-CPU and
+    /// bh queues go on as before.
     ///
-    /// As by [`apply_attrs`](crate::WorkQueue::apply_attrs): nothing waits, all limits hold, and items keep their order.
+    /// As with [`apply_attrs`](crate::WorkQueue::apply_attrs), the call does not wait, all limits hold, and items keep
+    /// their order.
     ///
     /// # Examples
     ///
@@ -27,7 +28,8 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// If the set is empty or has a CPU that the executor does not use, or the executor is at its end. Nothing was changed.
+    /// If the set is empty or has a CPU that the executor does not use, or if the executor is shut down. Nothing was
+    /// changed.
     #[doc(alias = "workqueue_unbound_cpumask")]
     #[doc(alias = "workqueue_set_unbound_cpumask")]
     pub fn set_unbound_cpus(&self, cpus: CpuSet) -> Result<(), SetUnboundCpusError> {
@@ -37,15 +39,16 @@ impl Executor {
         self.inner.set_unbound_cpus(cpus).map_err(SetUnboundCpusError::of_refusal)
     }
 
-    /// The CPUs that unbound queues may use. In a forked child, all of the executor's.
+    /// Returns the CPUs that unbound queues may use. In a forked child, all of the executor's.
     #[must_use]
     pub fn unbound_cpus(&self) -> CpuSet {
         self.inner.defaults().map_or_else(|| self.cpus().clone(), |defaults| defaults.cpus)
     }
 
-    /// Sets the scope of queues that name none, those that there are and those that are built later.
+    /// Sets the scope of queues that name none. Applies to existing queues and to later ones.
     ///
-    /// As by [`apply_attrs`](crate::WorkQueue::apply_attrs): nothing waits, all limits hold, and items keep their order.
+    /// As with [`apply_attrs`](crate::WorkQueue::apply_attrs), the call does not wait, all limits hold, and items keep
+    /// their order.
     ///
     /// # Examples
     ///
@@ -63,8 +66,8 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// [`SetDefaultScopeError::Default`] for [`AffinityScope::Default`], and if the executor is at its end. Nothing was
-    /// changed.
+    /// [`SetDefaultScopeError::Default`] for [`AffinityScope::Default`]; and an error if the executor is shut down.
+    /// Nothing was changed.
     #[doc(alias = "default_affinity_scope")]
     pub fn set_default_scope(&self, scope: AffinityScope) -> Result<(), SetDefaultScopeError> {
         if scope == AffinityScope::Default {

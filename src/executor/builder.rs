@@ -1,4 +1,4 @@
-//! How an executor is described, checked and built.
+//! Describes, checks and builds an executor.
 
 mod cpus;
 mod self_management;
@@ -28,9 +28,10 @@ use crate::{AffinityScope, BuildExecutorError, CpuSet, Executor, GlobalExecutor,
 use self::self_management::SelfManagement;
 use super::GLOBAL;
 
-/// Less is no stack for a worker.
+/// The smallest stack with which a worker can run.
 const STACK_LEAST: usize = 16 << 10;
-/// More than this is a mistake, and often more than there are addresses: no thread could ever be made.
+/// The largest stack that is accepted. A larger one is a mistake, and often exceeds the address space, so that no
+/// thread could ever be made.
 const STACK_LIMIT: usize = if cfg!(target_pointer_width = "64") { 1 << 30 } else { 64 << 20 };
 /// The shortest patience of the progress check: the manager looks several times within it.
 const PATIENCE_LEAST: Duration = Duration::from_millis(1);
@@ -45,7 +46,7 @@ const PATIENCE_LEAST: Duration = Duration::from_millis(1);
 /// use std::time::Duration;
 ///
 /// let executor = Executor::builder()
-///     // A machine of two caches with four CPUs each, served by the CPUs at hand: for tests.
+///     // A synthetic machine of two caches with four CPUs each, served by the real CPUs: for tests.
 ///     .topology(TopologySource::Synthetic("l3:2 core:4 pu:1".into()))
 ///     .default_scope(AffinityScope::Cache)
 ///     .idle_timeout(Duration::from_secs(10))
@@ -97,61 +98,62 @@ impl ExecutorBuilder {
         }
     }
 
-    /// The CPUs to use. Default: those that the process may run on; with a topology that was made up, all of it.
+    /// Sets the CPUs to use. Default: those that the process may run on. With a synthetic topology: all CPUs of the
+    /// topology.
     ///
-    /// CPUs that the process may not use when the executor is built, but which are named here, are used if the system
+    /// The set may have CPUs that the process may not use when the executor is built. They are used if the system
     /// permits that, and never given up.
     pub fn cpus(mut self, cpus: CpuSet) -> Self {
         self.cpus = Some(cpus);
         self
     }
 
-    /// Where caches, cores and nodes are known from. Default: the machine, read by hwloc or
-    /// from Linux itself.
+    /// Sets the source of the topology: caches, cores and nodes. Default: the machine, read by hwloc or from Linux
+    /// itself.
     ///
-    /// With a description or a document of another machine, its CPUs are served by the CPUs at hand, in turn.
+    /// With a description or a document of another machine, the real CPUs serve that machine's CPUs in turn.
     pub fn topology(mut self, source: TopologySource) -> Self {
         self.topology = source;
         self
     }
 
-    /// The affinity scope of queues that name none. Default: [`AffinityScope::Cache`].
+    /// Sets the affinity scope of queues that name none. Default: [`AffinityScope::Cache`].
     #[doc(alias = "default_affinity_scope")]
     pub fn default_scope(mut self, scope: AffinityScope) -> Self {
         self.default_scope = scope;
         self
     }
 
-    /// Queues built as `power_efficient` become unbound, so that idle CPUs stay asleep. Default: false.
+    /// Makes queues that are built as `power_efficient` unbound, so that idle CPUs stay asleep. Default: false.
     #[doc(alias = "workqueue.power_efficient")]
     pub fn power_efficient(mut self, yes: bool) -> Self {
         self.power_efficient = yes;
         self
     }
 
-    /// Called by each worker thread, and each rescuer, before its first item. A panic in it is contained.
+    /// Sets a hook that each worker and each rescuer calls before its first item. A panic in it is contained.
     ///
-    /// The worker does not serve its pool before the hook returns, but the pool counts on it: a hook must not wait for
-    /// work of the same executor, which may wait for this very worker.
+    /// The worker does not serve its pool before the hook returns, but the pool counts it as a worker. So a hook must
+    /// not wait for work of the same executor, which may wait for this very worker.
     ///
-    /// The executor owns its hooks. A hook that owns an [`Executor`] or a [`WorkQueue`](crate::WorkQueue) of it in turn
-    /// keeps the executor, and its threads, alive for ever. All hooks are destroyed after the executor, on any thread but the
-    /// manager's, and a panic of their destructors is contained.
+    /// The executor owns its hooks. A hook that owns an [`Executor`] or a [`WorkQueue`](crate::WorkQueue) of the same
+    /// executor keeps the executor and its threads alive for ever. All hooks are dropped after the executor, on any
+    /// thread but the manager's. A panic of their destructors is contained.
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.on_thread_start = Some(Box::new(hook));
         self
     }
 
-    /// Called by each worker thread, and each rescuer, before it ends. A panic in it is contained. The thread counts under
-    /// [`max_threads`](Self::max_threads) until the hook returns, so it must not wait for work of the same executor. What it
-    /// must not own: [`on_thread_start`](Self::on_thread_start).
+    /// Sets a hook that each worker and each rescuer calls before it ends. A panic in it is contained. The thread
+    /// counts under [`max_threads`](Self::max_threads) until the hook returns, so the hook must not wait for work of
+    /// the same executor. See [`on_thread_start`](Self::on_thread_start) for what a hook must not own.
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.on_thread_stop = Some(Box::new(hook));
         self
     }
 
-    /// Called for every panic of an item, on the worker's thread, before anybody who joins learns of it.
-    /// What it must not own: [`on_thread_start`](Self::on_thread_start).
+    /// Sets a handler that is called for every panic of an item, on the worker's thread, before the joiner learns of
+    /// it. See [`on_thread_start`](Self::on_thread_start) for what a hook must not own.
     ///
     /// # Examples
     ///
@@ -176,15 +178,17 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Asked before a worker, a rescuer or the manager is made, with the thread's name. An error is like one of the system's:
-    /// work waits, and the thread is tried again after a second. For a budget of threads, and to test what happens without
-    /// them. For a worker, a thread of its own destroys the error, or what the hook panics with, because a destructor must not
-    /// run on the manager's thread. It is named `cmwq/cleaner` with the default prefix, the hook is not asked about it, and it
-    /// ends at once: one a second while the hook refuses workers.
+    /// Sets a hook that is called with the thread's name before a worker, a rescuer or the manager is made. If it
+    /// returns an error, the thread is not made, as if the system had refused it: work waits, and the thread is tried
+    /// again after a second. For a budget of threads, and to test what happens without them.
     ///
-    /// For a worker or a rescuer it is asked on the manager's thread, which makes no other one meanwhile, and calls no
-    /// rescuer: the hook must not wait for work of the same executor. It cannot build a queue with a rescuer there. What it
-    /// must not own: [`on_thread_start`](Self::on_thread_start).
+    /// For a worker, the error, or the payload of the hook's panic, is dropped on a thread of its own, because a destructor
+    /// must not run on the manager's thread. That thread is made without a call of the hook, is named `cmwq/cleaner` with
+    /// the default prefix, and ends at once. So there is one each second while the hook refuses workers.
+    ///
+    /// For a worker or a rescuer, the manager's thread calls the hook. Meanwhile it makes no other thread, and calls no
+    /// rescuer. So the hook must not wait for work of the same executor, and cannot build a queue with a rescuer there.
+    /// See [`on_thread_start`](Self::on_thread_start) for what a hook must not own.
     ///
     /// # Examples
     ///
@@ -211,7 +215,7 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Queues items on CPUs drawn at random instead of the issuer's own, from this seed. For tests: it breaks every
+    /// Queues items on CPUs drawn at random from this seed, instead of the issuer's own CPU. For tests: it breaks every
     /// assumption about locality.
     #[doc(alias = "debug_force_rr_cpu")]
     pub fn random_placement(mut self, seed: u64) -> Self {
@@ -219,7 +223,7 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Queues that do not say so themselves time their items: see
+    /// Sets whether queues measure their items if their builder does not say: see
     /// [`WorkQueueBuilder::histograms`](crate::WorkQueueBuilder::histograms). Default: false.
     pub fn histograms(mut self, yes: bool) -> Self {
         self.histograms = yes;
@@ -230,10 +234,10 @@ impl ExecutorBuilder {
     ///
     /// # Errors
     ///
-    /// If a setting has no meaning, the topology cannot be loaded, or the manager's thread cannot be made. Nothing
-    /// stays behind.
+    /// If a setting is out of range, the topology cannot be loaded, or the manager's thread cannot be made. Nothing was
+    /// made then.
     ///
-    /// With the feature `hwloc`, a thread of its own reads the machine. If the system refuses that thread, the error is
+    /// With the feature `hwloc`, a separate thread reads the machine. If the system refuses that thread, the error is
     /// [`BuildExecutorError::Topology`].
     pub fn build(self) -> Result<Executor, BuildExecutorError> {
         let (executor, manager) = self.assemble()?;
@@ -241,8 +245,8 @@ impl ExecutorBuilder {
         Ok(executor)
     }
 
-    /// Makes the process-wide executor, and returns it with the right to shut it down: see
-    /// [`GlobalExecutor`]. A program that never does that may drop the value.
+    /// Makes the process-wide executor. Returns it with the right to shut it down: see [`GlobalExecutor`]. A program
+    /// that does not shut it down may drop the value.
     ///
     /// # Examples
     ///
@@ -262,12 +266,12 @@ impl ExecutorBuilder {
         if GLOBAL.get().is_some() {
             return Err(BuildExecutorError::GlobalExists);
         }
-        // Another thread may be faster: then ours ends here.
+        // Another thread may have installed an executor first. Then ours is dropped here.
         GLOBAL.set(self.build()?).map_err(|_ours| BuildExecutorError::GlobalExists)?;
         Ok(GlobalExecutor::new(Executor::global()))
     }
 
-    /// An executor, and whether its manager could be started.
+    /// Makes an executor. Returns with it the result of starting its manager.
     fn assemble(mut self) -> Result<(Executor, io::Result<()>), BuildExecutorError> {
         self.check()?;
         let topology = sys::topology::load(&self.topology).map_err(BuildExecutorError::Topology)?;
@@ -276,8 +280,8 @@ impl ExecutorBuilder {
         Ok(self.assemble_on(topology, cpus, slots))
     }
 
-    /// The default executor; where the machine cannot be read, one that knows no more than which CPUs there are.
-    /// With why. Logs nothing: the caller does, once the executor is there for loggers that use it.
+    /// Makes the default executor. If the machine cannot be read, all its CPUs count as equals, and the error is
+    /// returned, too. Logs nothing: the caller logs once the executor exists, because a logger may use it.
     pub(super) fn assemble_default(self) -> (Executor, io::Result<()>, Option<BuildExecutorError>) {
         match self.assemble() {
             Ok((executor, manager)) => (executor, manager, None),
@@ -355,12 +359,12 @@ impl ExecutorBuilder {
     }
 }
 
-/// A wake-up was lost: only where somebody asked for the check.
+/// Called when the progress check is on and has found a lost wake-up.
 fn abort_with_dump(core: &Core, pool: &Pool, since: Duration) {
     let snapshot = Snapshot::of_pools(core);
     let text =
-        format!("cmwq: {:?} has had work and nobody on it for {since:?}\n{snapshot}\n", pool.spec.kind);
-    // Not `eprintln`, which a test harness captures, and loses when the process aborts.
+        format!("cmwq: {:?} has had work and no worker on it for {since:?}\n{snapshot}\n", pool.spec.kind);
+    // `eprintln` does not do: a test harness captures its output, and loses it when the process aborts.
     drop(io::stderr().write_all(text.as_bytes()));
     std::process::abort()
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::{Executor, ShutdownError, ShutdownReport};
 
-/// The process-wide executor, as returned to the code that configured it: the right to shut it down.
+/// The process-wide executor, as returned to the code that configured it, with the right to shut it down.
 ///
-/// All of the process uses [`Executor::global`], libraries included, and none of them may end it for the others. So
-/// [`Executor::shutdown`] refuses there, and only the one value that [`build_global`] returns can do it. The value
-/// cannot be cloned, so keep it where the program ends. Dropping it gives the right up, and changes nothing else: the
+/// The whole process uses [`Executor::global`], libraries included, and none of them may shut it down for the others.
+/// So [`Executor::shutdown`] refuses there. Only the one value that [`build_global`] returns can do it. The value
+/// cannot be cloned: keep it where the program ends. Dropping it gives the right up, and changes nothing else. The
 /// executor stays until the process ends.
 ///
 /// It dereferences to the [`Executor`].
@@ -41,19 +41,19 @@ pub struct GlobalExecutor {
 }
 
 impl GlobalExecutor {
-    /// The caller has just made the process's executor, and makes this once.
+    /// Called once, by the thread that has just made the process's executor.
     pub(super) fn new(executor: &'static Executor) -> Self {
         Self { executor }
     }
 
-    /// Returns what [`Executor::global`] returns.
+    /// Returns the executor that [`Executor::global`] returns.
     #[must_use]
     pub fn executor(&self) -> &'static Executor {
         self.executor
     }
 
-    /// Shuts the process-wide executor down, as [`Executor::shutdown`] does with others. From then on, queues that are
-    /// built without an executor are refused; there is no second one in this process.
+    /// Shuts the process-wide executor down, as [`Executor::shutdown`] does with others. From then on, no queue can be
+    /// built without naming an executor: this process has no second global one.
     ///
     /// # Errors
     ///

@@ -26,13 +26,13 @@ static GLOBAL: PerProcess<Executor> = PerProcess::new();
 
 /// The worker pools of a set of CPUs, and the thread that manages them.
 ///
-/// An executor is a value, cheap to clone: all clones are the same executor. It has two pools per CPU, of normal and
-/// high priority, which all per-CPU queues share, and pools of pods, which all queues with equal attributes share.
-/// Pools are made when first used: an executor without work has no worker threads, only its manager, asleep.
+/// An executor is cheap to clone; all clones refer to the same executor. It has two pools per CPU, of normal and high
+/// priority, which all per-CPU queues share, and pools of pods, which all queues with equal attributes share. Pools are
+/// made when first used. An executor without work has no worker threads; its manager sleeps.
 ///
-/// Most programs need none of their own: queues use [`Executor::global`] unless told otherwise.
+/// Most programs need no executor of their own: queues use [`Executor::global`] by default.
 ///
-/// When the last clone and the last queue are gone and everything accepted has run, the threads end by themselves.
+/// After the last clone and the last queue are dropped and all accepted items have run, the threads end by themselves.
 /// Dropping never blocks.
 ///
 /// # Examples
@@ -53,7 +53,7 @@ pub struct Executor {
     handles: Arc<Handles>,
 }
 
-/// What all clones share. When the last one goes nobody could thaw the executor any more: so it thaws.
+/// Shared by all clones. Its destructor thaws the executor, since no handle is left that could.
 struct Handles {
     inner: Arc<ExecutorInner>,
     system: SystemQueues,
@@ -72,19 +72,19 @@ impl Executor {
         Self { handles: Arc::new(handles), inner }
     }
 
-    /// Starts to describe an executor.
+    /// Returns a builder with the default settings.
     pub fn builder() -> ExecutorBuilder {
         ExecutorBuilder::new()
     }
 
-    /// The process-wide default, made on first use.
+    /// Returns the process-wide executor, which is made on first use.
     ///
-    /// It uses the CPUs that the process may run on and the machine's topology; where that cannot be read, it takes the
-    /// CPUs for equals and logs an error. To have it otherwise, call [`ExecutorBuilder::build_global`] before the first
-    /// use: only what that returns can [shut it down](crate::GlobalExecutor). If its manager's thread cannot be made, that
-    /// is tried again as work comes, at most once a second; meanwhile the work waits.
+    /// It uses the CPUs that the process may run on and the machine's topology. If the topology cannot be read, it
+    /// treats all CPUs as equals and logs an error. To configure it, call [`ExecutorBuilder::build_global`] before the
+    /// first use: only its return value can [shut it down](crate::GlobalExecutor). If the manager's thread cannot be
+    /// made, work waits, and the next submission tries again, at most once a second.
     ///
-    /// A forked process has none of its parent's threads: there, this makes a new one on first use, which
+    /// A forked process has none of its parent's threads. There, this makes a new executor on first use, which
     /// `build_global` may configure before. See [Fork](crate#fork).
     ///
     /// # Examples
@@ -100,9 +100,10 @@ impl Executor {
             complaints = (fallback, manager.err());
             executor
         });
-        // Only now: a logger may use the global executor itself, which is not to be had while it is being made.
+        // The log comes last, because a logger may use the global executor, which does not exist while it is being
+        // made.
         if let Some(error) = complaints.0 {
-            report!(error, "{error}; taking the CPUs for equals");
+            report!(error, "{error}; all CPUs count as equals");
         }
         if let Some(error) = complaints.1 {
             report!(error, "the manager's thread cannot be made: {error}; work waits");
@@ -115,20 +116,20 @@ impl Executor {
         GLOBAL.get().is_some_and(|global| Arc::ptr_eq(&global.inner, &self.inner))
     }
 
-    /// The CPUs that it uses, by the numbers of its topology. Those that the process has lost for now are among them:
-    /// [`Snapshot::lost_cpus`](crate::observe::Snapshot::lost_cpus).
+    /// Returns the CPUs that the executor uses, by the numbers of its topology. CPUs that the process has lost for now
+    /// are included: see [`Snapshot::lost_cpus`](crate::observe::Snapshot::lost_cpus).
     #[must_use]
     pub fn cpus(&self) -> &CpuSet {
         &self.inner.cpus
     }
 
-    /// Freezes the queues that were built as [`freezable`](crate::WorkQueueBuilder::freezable): nothing starts any more.
-    /// What is active goes on; [`freeze_busy`](Self::freeze_busy) tells whether something is. Queues still accept items,
-    /// which wait in order, and a flush waits for them, until the executor [thaws](Self::thaw). Queues that are built
-    /// meanwhile begin frozen.
+    /// Freezes the queues that were built as [`freezable`](crate::WorkQueueBuilder::freezable): none of their items
+    /// starts any more. Active items go on; [`freeze_busy`](Self::freeze_busy) tells whether there are any. Queues
+    /// still accept items, which wait in order until the executor [thaws](Self::thaw). A flush waits for them, too.
+    /// Queues that are built meanwhile begin frozen.
     ///
-    /// For moments at which nothing must change: a snapshot of the process, a switch of its storage. Does nothing if the
-    /// executor is frozen. It thaws by itself when its last clone is dropped.
+    /// For moments at which nothing must change: a snapshot of the process, a switch of its storage. Does nothing if
+    /// the executor is frozen already. When its last clone is dropped, the executor thaws by itself.
     ///
     /// # Examples
     ///
@@ -151,7 +152,8 @@ impl Executor {
         self.inner.freeze(true);
     }
 
-    /// Is an item of a freezable queue still active? Once it says no, while frozen, it stays so.
+    /// Returns whether an item of a freezable queue is still active. While the executor is frozen, the answer stays
+    /// false once it is false.
     ///
     /// # Examples
     ///
@@ -164,7 +166,7 @@ impl Executor {
     /// while executor.freeze_busy() {
     ///     std::thread::sleep(Duration::from_millis(1));
     /// }
-    /// // Nothing of the freezable queues runs here.
+    /// // No item of the freezable queues runs here.
     /// executor.thaw();
     /// # Ok(())
     /// # }
@@ -175,17 +177,18 @@ impl Executor {
         self.inner.freeze_busy()
     }
 
-    /// Freezable queues go on, in order and with their limits; those that were set meanwhile count. Does nothing if the
-    /// executor is not frozen.
+    /// Thaws freezable queues. Their items go on, in order and within the limits, including limits that were set
+    /// meanwhile. Does nothing if the executor is not frozen.
     #[doc(alias = "thaw_workqueues")]
     pub fn thaw(&self) {
         self.inner.freeze(false);
     }
 
-    /// All of it at this moment: pods, pools, workers and queues (the kernel's `wq_dump`). What is going on right now is
-    /// told by [`busy`](Snapshot::busy), and what queues have done so far by a [`monitor`](Self::monitor).
+    /// Returns a snapshot of the executor: pods, pools, workers and queues (the kernel's `wq_dump`). Its
+    /// [`busy`](Snapshot::busy) report shows what runs now; a [`monitor`](Self::monitor) shows the counters of queues
+    /// over time.
     ///
-    /// Nothing is stopped. Costs O(queues × CPUs + threads), some microseconds for each queue.
+    /// No thread is stopped. Costs O(queues × CPUs + threads), some microseconds for each queue.
     ///
     /// # Examples
     ///
@@ -204,7 +207,7 @@ impl Executor {
         Snapshot::take(&self.inner)
     }
 
-    /// What takes samples of what its queues have done so far (the kernel's `wq_monitor`).
+    /// Returns a monitor, which samples the counters of the executor's queues (the kernel's `wq_monitor`).
     ///
     /// # Examples
     ///
@@ -220,12 +223,12 @@ impl Executor {
         Monitor::new(&self.inner)
     }
 
-    /// The types of items that used the CPU for longer than the
-    /// [`hog_threshold`](crate::ExecutorBuilder::hog_threshold) without blocking, while others waited for their place:
+    /// Returns the types of items that used the CPU for longer than the
+    /// [`hog_threshold`](crate::ExecutorBuilder::hog_threshold) without blocking, while other items waited to start:
     /// the most frequent first. Empty in a forked process, and with [`Detection::Off`](crate::Detection::Off).
     ///
-    /// Such an item belongs on a [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive) or
-    /// [unbound](crate::WorkQueue::unbound) queue, or is better divided into several.
+    /// Queue such items on a [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive) or
+    /// [unbound](crate::WorkQueue::unbound) queue, or divide each into several.
     ///
     /// # Examples
     ///
@@ -243,8 +246,8 @@ impl Executor {
         self.offenders(Offenders::hogs)
     }
 
-    /// The types of items that were seen blocking outside of any [guard](crate#guards), while others waited for their
-    /// place: the most frequent first. There a guard is missing. Empty in a forked process.
+    /// Returns the types of items that blocked without a [guard](crate#guards), while other items waited to start: the
+    /// most frequent first. These items lack a guard. Empty in a forked process.
     ///
     /// # Examples
     ///
@@ -264,7 +267,7 @@ impl Executor {
 
     fn offenders(&self, list: impl FnOnce(&Offenders) -> Vec<Offender>) -> Vec<Offender> {
         let core = &self.inner.core;
-        // The lock may be held for ever in a forked process.
+        // In a forked process the lock may be held for ever.
         if core.origin.is_forked() { Vec::new() } else { list(&core.offenders) }
     }
 }

@@ -1,4 +1,4 @@
-//! Running something on a certain CPU, or on each, and waiting for it.
+//! Running a closure on a certain CPU, or on each CPU, and waiting for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use crate::sys::wait::Until;
 use crate::{Executor, JoinHandle, QueueError, RunOnCpuError, WorkQueue};
 
 impl Executor {
-    /// Runs `f` on this CPU and returns what it returns, under a blocking guard meanwhile.
+    /// Runs `f` on this CPU, and waits for it under a blocking guard. Returns its result.
     ///
-    /// It runs as an item of the CPU's normal pool, after what waits there, and may itself wait for anything, also for
-    /// another such call on the same CPU. A CPU that the executor does not use is served by one near it, as in
+    /// `f` runs as an item of the CPU's normal pool, after the items that wait there. It may block on anything,
+    /// including another such call on the same CPU. Another CPU serves one that the executor does not use, as in
     /// [`WorkQueue::queue_on`].
     ///
     /// # Examples
@@ -28,8 +28,8 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// [`RunOnCpuError::Refused`] if there is no such CPU, or the executor accepts nothing any more: `f` has not begun.
-    /// [`RunOnCpuError::Failed`] if it panicked, or was dropped by a shutdown.
+    /// [`RunOnCpuError::Refused`] if the topology has no such CPU, or the executor is shut down: `f` has not begun.
+    /// [`RunOnCpuError::Failed`] if `f` panicked, or was dropped by a shutdown.
     #[doc(alias = "work_on_cpu")]
     pub fn run_on_cpu<F, T>(&self, cpu: usize, f: F) -> Result<T, RunOnCpuError>
     where
@@ -39,11 +39,12 @@ impl Executor {
         self.on_cpu(cpu, Until::FOREVER, f)
     }
 
-    /// As [`run_on_cpu`](Self::run_on_cpu), waiting for so long at most.
+    /// As [`run_on_cpu`](Self::run_on_cpu), but waits for `timeout` at most.
     ///
     /// # Errors
     ///
-    /// As [`run_on_cpu`](Self::run_on_cpu), and [`RunOnCpuError::TimedOut`]: `f` runs, or goes on, all the same.
+    /// As [`run_on_cpu`](Self::run_on_cpu). [`RunOnCpuError::TimedOut`] if `f` has not ended in time: it runs, or goes
+    /// on, nevertheless.
     pub fn run_on_cpu_timeout<F, T>(&self, cpu: usize, timeout: Duration, f: F) -> Result<T, RunOnCpuError>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -62,10 +63,10 @@ impl Executor {
         Ok(item.join_until(until).map_err(|_detached| RunOnCpuError::TimedOut)??)
     }
 
-    /// Runs `f` once on each of the executor's CPUs, at the same time where they are free for it, and waits until all
-    /// are done, under a blocking guard. `f` gets the CPU's number.
+    /// Runs `f` once on each of the executor's CPUs, with the CPU's number, and waits under a blocking guard until all
+    /// runs have ended. The runs overlap if the CPUs are free.
     ///
-    /// It runs as items of the CPUs' normal pools, as in [`run_on_cpu`](Self::run_on_cpu).
+    /// `f` runs as items of the CPUs' normal pools, as in [`run_on_cpu`](Self::run_on_cpu).
     ///
     /// # Examples
     ///
@@ -86,8 +87,9 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// [`RunOnCpuError::Refused`] if the executor accepts nothing any more, [`RunOnCpuError::Failed`] if `f` panicked
-    /// on some CPU: the first such, in their order. It has run to its end on every other CPU that had accepted it.
+    /// [`RunOnCpuError::Refused`] if the executor is shut down. [`RunOnCpuError::Failed`] if `f` panicked on some CPU:
+    /// with the panic of the first such CPU, in their order. `f` has run to its end on every other CPU that accepted
+    /// it.
     pub fn schedule_on_each_cpu<F>(&self, f: F) -> Result<(), RunOnCpuError>
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -95,12 +97,12 @@ impl Executor {
         self.on_each_cpu(Until::FOREVER, f)
     }
 
-    /// As [`schedule_on_each_cpu`](Self::schedule_on_each_cpu), waiting for so long at most, for all of them together.
+    /// As [`schedule_on_each_cpu`](Self::schedule_on_each_cpu), but waits for `timeout` at most, for all CPUs together.
     ///
     /// # Errors
     ///
-    /// As [`schedule_on_each_cpu`](Self::schedule_on_each_cpu), and [`RunOnCpuError::TimedOut`]: `f` runs on the other
-    /// CPUs all the same.
+    /// As [`schedule_on_each_cpu`](Self::schedule_on_each_cpu). [`RunOnCpuError::TimedOut`] if not all runs have ended
+    /// in time: `f` runs on the other CPUs nevertheless.
     pub fn schedule_on_each_cpu_timeout<F>(&self, timeout: Duration, f: F) -> Result<(), RunOnCpuError>
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -119,7 +121,7 @@ impl Executor {
             queue.spawn_at(Place::Slot(slot), move || f(cpu)).map_err(|refused| refused.error)
         };
         let items: Vec<_> = (0..placement.slots()).map(spawn).collect();
-        // Each is waited for, whatever became of the others.
+        // Each run is waited for, also after another one has failed.
         let join = |item: Result<JoinHandle<()>, QueueError>| {
             Ok(item?.join_until(until).map_err(|_detached| RunOnCpuError::TimedOut)??)
         };
@@ -127,8 +129,8 @@ impl Executor {
         results.into_iter().collect()
     }
 
-    /// A queue for one call. It runs no more than one item on a CPU, so none of them ever waits for a slot: calls that
-    /// wait for calls could use up those of a queue that they share.
+    /// Makes a queue for one call. It runs one item per CPU at most, so no item waits for a slot. If calls shared a
+    /// queue, calls that wait for other calls could use up its slots.
     fn unlimited(&self, name: &str) -> WorkQueue {
         WorkQueue::per_cpu(name).make_on(self).expect("a per-CPU queue with a name can be built").0
     }

@@ -1,4 +1,4 @@
-//! Shutting an executor down, and what remains.
+//! Shutting an executor down, and the report of what remains.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use crate::engine::shutdown::Remains;
 use crate::sys::wait::Until;
 use crate::{Executor, ShutdownError, blocking};
 
-/// What a shutdown did not finish: nothing, if all went well.
+/// The report of a shutdown: items and threads that did not end in time. Empty if all ended.
 ///
-/// Made by [`Executor::shutdown`]. Its `Display` is meant for logs.
+/// Returned by [`Executor::shutdown`]. Its `Display` is meant for logs.
 ///
 /// # Examples
 ///
@@ -25,7 +25,7 @@ use crate::{Executor, ShutdownError, blocking};
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// The queues of which something remains, in the order in which they were made.
+    /// The queues that have remaining items or had armed timers, in the order in which they were made.
     pub queues: Vec<QueueReport>,
     /// Threads that had not ended when the time was up. A thread whose thread-local destructors run has not ended.
     pub threads: usize,
@@ -51,15 +51,15 @@ pub struct ShutdownReport {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct QueueReport {
-    /// Its name; two queues may share one.
+    /// The queue's name; two queues may have the same name.
     pub name: String,
-    /// Items that had not begun when the time was up, and were dropped. Their owners are told: a join returns
-    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled), reusable items are pending no more.
+    /// Items that had not begun when the time was up, and were dropped. A join returns
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled), and reusable items are pending no more.
     pub dropped: usize,
-    /// Items that had begun, and go on. An item that was just being queued when the time was up counts here, too, and is
-    /// dropped.
+    /// Items that had begun, and go on. An item that a thread was just queueing when the time was up counts here, too,
+    /// and is dropped.
     pub running: usize,
-    /// Armed timers, which came to nothing.
+    /// Armed timers, which were cancelled.
     pub timers: usize,
 }
 
@@ -74,7 +74,8 @@ impl ShutdownReport {
         Self { queues: queues.collect(), threads: remains.threads }
     }
 
-    /// Has everything run that was accepted, and has every thread ended? Timers were not due, and do not count.
+    /// Returns whether all accepted items have run and every thread has ended. Armed timers do not count, since they
+    /// were not due.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.threads == 0 && self.queues.iter().all(|queue| queue.dropped + queue.running == 0)
@@ -96,27 +97,28 @@ impl fmt::Display for ShutdownReport {
 }
 
 impl Executor {
-    /// Ends the executor: refuses new work, runs what was accepted, and ends the threads, under a blocking guard and
-    /// within this time.
+    /// Ends the executor: refuses new work, runs the accepted items, and ends the threads. Waits for that under a
+    /// blocking guard, for `timeout` at most. Returns a report of what did not end.
     ///
-    /// From the call on only items of this executor may queue, to any of its queues, until everything is done; others
-    /// are refused with [`QueueError::ShutDown`](crate::QueueError::ShutDown), and no queue is built any more. Frozen
-    /// queues thaw. Timers that are armed come to nothing.
+    /// From the call on, only items of this executor may submit, to any of its queues, until all items have run. Other
+    /// submissions are refused with [`QueueError::ShutDown`](crate::QueueError::ShutDown), and no queue can be built
+    /// any more. Frozen queues thaw. Armed timers are cancelled.
     ///
-    /// If the time runs out, what has not begun is dropped, on the calling thread, and its owners are told: joins and
-    /// scopes return. What has begun goes on; its threads end when it does. The closures' destructors should not wait for
-    /// work of this executor.
+    /// If the time runs out, items that have not begun are dropped, on the calling thread. Their owners learn of it:
+    /// joins and scopes return. Items that have begun go on, and their threads end after them. The closures'
+    /// destructors should not wait for work of this executor.
     ///
-    /// A thread has ended when its thread-local destructors have run, and it runs no code any more. That is so for threads
-    /// that left earlier, too.
+    /// A thread has ended when its thread-local destructors have run, and it runs no code any more. That also holds for
+    /// threads that ended earlier.
     ///
-    /// Accepted items have run, were cancelled, or are in the report. A second shutdown returns at once, with an empty
-    /// report, also while the first is under way.
+    /// After the call, each accepted item has run, was cancelled, or is in the report. A second shutdown returns at
+    /// once, with an empty report, even while the first is in progress.
     ///
-    /// To let go of an executor, drop its handles; nothing is lost by that, while the process lives.
+    /// To give up an executor without waiting, drop its handles; nothing is lost by that, while the process lives.
     ///
-    /// The [global](Self::global) executor belongs to all of the process, so this refuses to end it. Use the
-    /// [`GlobalExecutor`](crate::GlobalExecutor) that [`build_global`](crate::ExecutorBuilder::build_global) has returned.
+    /// The [global](Self::global) executor belongs to the whole process, so this refuses to end it. Use the
+    /// [`GlobalExecutor`](crate::GlobalExecutor) that [`build_global`](crate::ExecutorBuilder::build_global) has
+    /// returned.
     ///
     /// # Examples
     ///
@@ -139,16 +141,16 @@ impl Executor {
     /// # Errors
     ///
     /// * [`ShutdownError::Global`] if this is the global executor.
-    /// * [`ShutdownError::WouldDeadlock`] if the caller is a thread of this executor, in an item, a hook or a destructor, or an
-    ///   item of another executor that is pending on a queue of this one.
+    /// * [`ShutdownError::WouldDeadlock`] if the caller is a thread of this executor (in an item, a hook or a
+    ///   destructor), or an item of another executor that is pending on a queue of this one.
     /// * [`ShutdownError::Forked`] in a forked process.
     ///
-    /// Nothing was changed.
+    /// After an error, nothing was changed.
     pub fn shutdown(&self, timeout: Duration) -> Result<ShutdownReport, ShutdownError> {
         if self.is_global() { Err(ShutdownError::Global) } else { self.end(timeout) }
     }
 
-    /// As [`shutdown`](Self::shutdown), for a caller that has the right to end any executor.
+    /// As [`shutdown`](Self::shutdown), also for the global executor: the caller has the right to end it.
     pub(super) fn end(&self, timeout: Duration) -> Result<ShutdownReport, ShutdownError> {
         blocking(|| self.inner.shutdown(Until::after(timeout))).map(ShutdownReport::new)
     }

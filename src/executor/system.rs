@@ -1,11 +1,11 @@
-//! The queues that every executor has.
+//! The system queues of an executor.
 
 use std::sync::OnceLock;
 
 use crate::{Executor, WorkQueue, WorkQueueBuilder};
 
-/// The queues that have been asked for. Beside the executor's insides, not in them: queues keep those in place, and
-/// would keep themselves.
+/// The system queues that have been made. They are outside of the executor's shared state: a queue keeps that state
+/// alive, so as a part of it they would keep themselves alive.
 #[derive(Default)]
 pub(super) struct SystemQueues {
     events: OnceLock<WorkQueue>,
@@ -19,13 +19,13 @@ pub(super) struct SystemQueues {
     bh_highpri: OnceLock<WorkQueue>,
 }
 
-/// The system queues: shared by everybody who has an executor and wants no queue of his own. Each is made when it is
-/// first asked for, and lives as long as the executor has a handle; what was accepted runs also after that.
+/// The system queues, shared by all code that has the executor and needs no queue of its own. Each is made when it is
+/// first used, and lives as long as the executor has a handle. Accepted items run even after that.
 ///
-/// A queue of one's own costs as little, can be flushed without waiting for other people's items, and has its slots for
-/// itself.
+/// A separate queue costs as little, has its own slots, and can be flushed without waiting for items of other parts of
+/// the program.
 impl Executor {
-    /// The per-CPU queue for short items.
+    /// Returns the per-CPU queue for short items.
     ///
     /// # Examples
     ///
@@ -58,7 +58,7 @@ impl Executor {
         self.made(&self.handles.system.long, || WorkQueue::per_cpu("events_long"))
     }
 
-    /// The unbound queue: items start as soon as possible, up to 512 per CPU that they were queued on.
+    /// Returns the unbound queue: items start as soon as possible, up to 512 per CPU that they were queued on.
     #[doc(alias = "system_dfl_wq")]
     #[doc(alias = "system_unbound_wq")]
     #[must_use]
@@ -73,8 +73,8 @@ impl Executor {
         self.made(&self.handles.system.freezable, || WorkQueue::per_cpu("events_freezable").freezable())
     }
 
-    /// As [`events`](Self::events), unless the executor was built as
-    /// [`power_efficient`](crate::ExecutorBuilder::power_efficient): then unbound.
+    /// As [`events`](Self::events), but unbound if the executor was built as
+    /// [`power_efficient`](crate::ExecutorBuilder::power_efficient).
     #[doc(alias = "system_power_efficient_wq")]
     #[must_use]
     pub fn events_power_efficient(&self) -> &WorkQueue {
@@ -91,7 +91,7 @@ impl Executor {
         self.made(&self.handles.system.freezable_power_efficient, builder)
     }
 
-    /// For short items that must not block: [`WorkQueue::bh`].
+    /// Returns the queue for short items that must not block: see [`WorkQueue::bh`].
     #[doc(alias = "system_bh_wq")]
     #[must_use]
     pub fn events_bh(&self) -> &WorkQueue {
@@ -113,7 +113,8 @@ impl Executor {
         let make = || builder().make_on(self).expect("the system queues can be built").0;
         match queue.get() {
             Some(queue) => queue,
-            // Somebody may have been in the middle of making it, who is not here. Nobody is to wait for that.
+            // At the fork, a thread of the parent may have been making it. That thread does not exist here, so the
+            // child must not wait for it: it makes a queue of its own.
             None if self.inner.origin.is_forked() => Box::leak(Box::new(make())),
             None => queue.get_or_init(make),
         }

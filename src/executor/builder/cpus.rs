@@ -1,4 +1,4 @@
-//! Which CPUs an executor gets.
+//! Chooses the CPUs of an executor.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use crate::policy::topology::Topology;
 use crate::{BuildExecutorError, CpuSet, ExecutorBuilder, TopologySource};
 
 impl ExecutorBuilder {
-    /// Which of the topology's CPUs are used, and which real ones serve them.
+    /// Chooses the CPUs of the topology that are used. Returns them with the real CPUs that serve them.
     pub(super) fn choose_cpus(
         &mut self,
         topology: &Topology,

@@ -1,4 +1,4 @@
-//! How an executor finds out what nobody has told it.
+//! Settings of the blocking detector, the hog detector and the watchdog.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use crate::policy::detection::Detection;
 use crate::sys::probe::Probe;
 use crate::{BuildExecutorError, ExecutorBuilder};
 
-/// The shortest time after which somebody counts as a hog, or a pool as stalled: the manager looks once a millisecond.
+/// The shortest threshold of hogs and stalls, because the manager looks once a millisecond.
 const LEAST: Duration = Duration::from_millis(1);
 
-/// See the module.
+/// The settings of this module.
 pub(super) struct SelfManagement {
     pub(super) detection: Detection,
-    /// What fails by order, in tests.
+    /// The failures that tests inject.
     pub(super) probe: Probe,
     hog_threshold: Duration,
     watchdog_threshold: Duration,
@@ -42,7 +42,7 @@ impl SelfManagement {
         Ok(())
     }
 
-    /// `None` if nobody looks for hogs.
+    /// `None` if the executor does not look for hogs.
     pub(super) fn hog_threshold(&self) -> Option<Duration> {
         Some(self.hog_threshold).filter(|threshold| !threshold.is_zero())
     }
@@ -54,9 +54,9 @@ impl SelfManagement {
 }
 
 impl ExecutorBuilder {
-    /// How it is noticed that an item blocks without a guard. Default: [`Detection::Auto`].
+    /// Sets how the executor detects that an item blocks without a guard. Default: [`Detection::Auto`].
     ///
-    /// With [`Detection::Off`] nobody looks at threads, for [hogs](Self::hog_threshold) neither.
+    /// With [`Detection::Off`] the executor does not look at threads, nor for [hogs](Self::hog_threshold).
     ///
     /// # Examples
     ///
@@ -78,13 +78,14 @@ impl ExecutorBuilder {
         self
     }
 
-    /// How much CPU time an item may use without blocking before it is taken for a hog: it stops counting as running,
-    /// as if its queue were [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive), so that others of its pool start
-    /// beside it. Default: 10 ms. Zero: nobody looks for hogs. Otherwise at least 1 ms.
+    /// Sets how much CPU time an item may use without blocking before it counts as a hog. A hog stops counting as
+    /// running, as if its queue were [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive), so that other items of
+    /// its pool start beside it. Default: 10 ms. Zero turns the search for hogs off. Otherwise at least 1 ms.
     ///
-    /// The threshold is a lower bound: hogs are looked for while work waits for their place, in pools of one CPU (in
-    /// others, the rest of their CPUs go on), and not at all with [`Detection::Off`]. They are counted by type
-    /// ([`Executor::hogs`](crate::Executor::hogs)), and logged from the fourth time on, ever more rarely.
+    /// The threshold is a lower bound. The manager looks for hogs only while items wait for their CPU, and only in
+    /// pools of one CPU; larger pools go on with the rest of their CPUs. With [`Detection::Off`] it does not look at
+    /// all. Hogs are counted by type ([`Executor::hogs`](crate::Executor::hogs)), and logged from the fourth time on,
+    /// ever more rarely.
     ///
     /// # Examples
     ///
@@ -103,12 +104,12 @@ impl ExecutorBuilder {
         self
     }
 
-    /// After how long a pool that has work, and starts none of it, is reported, with what its workers are doing: to the
-    /// [`stall_handler`](Self::stall_handler), or by an error in the log. Default: 30 s. Zero: there is no watchdog.
-    /// Otherwise at least 1 ms.
+    /// Sets after how long the watchdog reports a pool that has work and starts none of it. The report says what its
+    /// workers are doing. It goes to the [`stall_handler`](Self::stall_handler), or to the log as an error. Default: 30
+    /// s. Zero turns the watchdog off. Otherwise at least 1 ms.
     ///
-    /// Once for each stall: it is over when the pool starts something, or has nothing left to start. A report may come
-    /// late by as much as a second, since pools are looked at from time to time.
+    /// Each stall is reported once. It is over when the pool starts an item, or has none left to start. A report may be
+    /// late by up to a second, since the manager looks at pools from time to time.
     ///
     /// # Examples
     ///
@@ -128,11 +129,12 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Called for each stall that the [watchdog](Self::watchdog_threshold) finds, instead of logging it. A panic in it is
-    /// contained. What it must not own: [`on_thread_start`](Self::on_thread_start).
+    /// Sets a handler for each stall that the [watchdog](Self::watchdog_threshold) finds; then stalls are not logged. A
+    /// panic in it is contained. See [`on_thread_start`](Self::on_thread_start) for what a hook must not own.
     ///
-    /// It runs on the manager's thread, with no lock held: it may look at the executor and queue items, but while it
-    /// runs no worker is made, no timer fires and nothing is detected. So it must not wait for work of the same executor.
+    /// The manager's thread calls the handler, with no lock held. The handler may inspect the executor and queue items.
+    /// While it runs, no worker is made, no timer fires and nothing is detected. So it must not wait for work of the
+    /// same executor.
     ///
     /// # Examples
     ///
@@ -155,17 +157,18 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Aborts the process, with a dump on standard error, if a pool has work and nobody on it for longer than this.
-    /// At least one millisecond. Default: off.
+    /// Aborts the process, with a dump on standard error, if a pool has work and no worker on it for longer than
+    /// `patience`. At least one millisecond. Default: off.
     ///
-    /// That is never the user's fault but a lost wake-up in this crate, so this is for tests; every test of the crate
-    /// runs with it. Watching costs the manager a few looks per pool and period while pools are saturated.
+    /// The cause is always a lost wake-up in this crate, never a fault of the program. So this setting is for tests;
+    /// every test of the crate runs with it. While pools are saturated, the check costs the manager a few looks per
+    /// pool and period.
     pub fn progress_check(mut self, patience: Duration) -> Self {
         self.progress_check = Some(patience);
         self
     }
 
-    /// How the executor looks at its threads, for tests of what the system may refuse it.
+    /// Sets what the system seems to refuse, for tests.
     #[cfg(test)]
     pub(crate) fn probe(mut self, probe: Probe) -> Self {
         self.self_management.probe = probe;

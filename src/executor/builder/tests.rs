@@ -1,4 +1,4 @@
-//! Executors that lack something: a topology, a manager.
+//! Executors without a topology, or without a manager at first.
 
 use std::sync::mpsc;
 
@@ -31,7 +31,7 @@ fn work_brings_a_missing_manager_about() {
 
     let early = WorkQueue::per_cpu("early").build_on(&executor).unwrap().spawn(|| "early").unwrap();
     let queue = WorkQueue::new("late").build_on(&executor).unwrap();
-    // No attempt is made for a second; the first push after it brings the manager about, for everybody.
+    // No attempt is made for a second. The first push after it makes the manager, for all queues.
     let late = queue.spawn(|| "late").unwrap();
     for _ in 0..200 {
         drop(queue.spawn(|| ()).unwrap());
@@ -62,7 +62,7 @@ fn a_manager_that_panics_as_it_arrives_goes_on() {
     assert!(!executor.inner.core.manager.has_faults());
 }
 
-/// spec: E2.9: nobody gave an empty set, so the error does not say so.
+/// spec: E2.9: the error does not speak of an empty set, because none was given.
 #[test]
 fn a_process_without_a_cpu_of_the_topology_is_told_both_sets() {
     let known: CpuSet = "0-1".parse().unwrap();
@@ -76,7 +76,7 @@ fn a_process_without_a_cpu_of_the_topology_is_told_both_sets() {
     );
 }
 
-/// spec: P1.1 (the manager itself cannot be made; tried again, at most once a second): whoever waits sees to it.
+/// spec: P1.1 (the manager itself cannot be made; tried again, at most once a second): a thread that waits tries again.
 #[test]
 fn who_waits_brings_a_missing_manager_about() {
     let attempts = Arc::new(Mutex::new(Vec::new()));
@@ -98,7 +98,7 @@ fn who_waits_brings_a_missing_manager_about() {
     drop(detached.spawn(count()).unwrap());
     drop(flushed.spawn(count()).unwrap());
     let item = joined.spawn(count()).unwrap();
-    // A wait that is too short for an attempt ends in time all the same.
+    // A wait that is too short for an attempt still ends in time.
     let item = item.join_timeout(Duration::from_millis(10)).unwrap_err();
     assert_eq!(flushed.flush_timeout(Duration::from_millis(10)), Err(crate::WaitError::TimedOut));
     let (sender, ran_at) = mpsc::channel();
@@ -118,7 +118,8 @@ fn who_waits_brings_a_missing_manager_about() {
     );
 }
 
-/// spec: P1.5 (at most one attempt per second): one that takes longer is the only one all the same, and there is one manager.
+/// spec: P1.5 (at most one attempt per second): an attempt that takes longer is still the only one, and there is one
+/// manager.
 #[test]
 fn a_manager_that_is_made_slowly_is_made_once() {
     const SOON: Duration = Duration::from_secs(20);
@@ -161,7 +162,7 @@ fn a_manager_that_is_made_slowly_is_made_once() {
     assert_eq!(attempts.load(Ordering::SeqCst), 2);
 }
 
-/// spec: E2.4: what the manager has, workers inherit; Linux has it since 6.12.
+/// spec: E2.4: workers inherit the time slice of the manager, which Linux has since 6.12.
 #[cfg(all(target_os = "linux", not(any(cmwq_portable, cmwq_loom))))]
 #[test]
 fn workers_have_the_time_slice_of_their_manager() {
