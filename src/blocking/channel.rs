@@ -1,10 +1,11 @@
 //! Channels, as crossbeam's, whose waits let another item start.
 //!
-//! What can be sent or received at once costs what it costs without this; only if the channel is full, or empty, the
-//! thread waits under a [guard](crate::BlockingGuard). Errors and iterators are crossbeam's or like them.
+//! A message that can be sent or received at once costs what crossbeam's channels cost. Only if the channel is full, or
+//! empty, the thread waits under a [guard](crate::BlockingGuard). Errors and iterators are crossbeam's or like them.
 //!
-//! To wait for several channels at once, hand what is inside ([`Receiver::as_inner`], [`Sender::as_inner`]) to
-//! [`crossbeam_channel::select!`] or [`crossbeam_channel::Select`], under a guard of your own. Keep the work out of it:
+//! To wait for several channels at once, pass crossbeam's ends ([`Receiver::as_inner`], [`Sender::as_inner`]) to
+//! [`crossbeam_channel::select!`] or [`crossbeam_channel::Select`], under a guard of your own. Do the work outside of
+//! that guard:
 //!
 //! ```
 //! use cmwq::blocking::{self, channel};
@@ -40,7 +41,7 @@
 //! # }
 //! ```
 //!
-//! Timers of crossbeam's (`after`, `at`, `tick`) become receivers of this module by [`Receiver::from`].
+//! [`Receiver::from`] turns crossbeam's timers (`after`, `at`, `tick`) into receivers of this module.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -53,8 +54,8 @@ pub use crossbeam_channel::{
 
 use super::guard::blocking;
 
-/// A channel that holds `capacity` messages: to send one more waits for a receiver. With none, each message is handed
-/// over from hand to hand.
+/// Makes a channel that holds `capacity` messages. When it is full, sending waits for a receiver. With a capacity of
+/// zero, each message passes directly from a sender to a receiver.
 ///
 /// # Examples
 ///
@@ -75,7 +76,7 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     (Sender(sender), Receiver(receiver))
 }
 
-/// A channel that holds any number of messages: to send never waits.
+/// Makes a channel that holds any number of messages. Sending never waits.
 ///
 /// # Examples
 ///
@@ -105,7 +106,7 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// [`SendError`], which has the message, if all receivers are gone.
+    /// [`SendError`] with the message, if all receivers are gone.
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         match self.0.try_send(message) {
             Ok(()) => Ok(()),
@@ -114,20 +115,20 @@ impl<T> Sender<T> {
         }
     }
 
-    /// As [`send`](Self::send), waiting for so long at most.
+    /// As [`send`](Self::send), but waits for `timeout` at most.
     ///
     /// # Errors
     ///
-    /// [`SendTimeoutError`], which has the message: the channel stayed full, or all receivers are gone.
+    /// [`SendTimeoutError`] with the message, if the channel stayed full or all receivers are gone.
     pub fn send_timeout(&self, message: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
         self.send_or(message, |message| self.0.send_timeout(message, timeout))
     }
 
-    /// As [`send`](Self::send), waiting until then at most.
+    /// As [`send`](Self::send), but waits until `deadline` at most.
     ///
     /// # Errors
     ///
-    /// [`SendTimeoutError`], which has the message: the channel stayed full, or all receivers are gone.
+    /// [`SendTimeoutError`] with the message, if the channel stayed full or all receivers are gone.
     pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
         self.send_or(message, |message| self.0.send_deadline(message, deadline))
     }
@@ -144,52 +145,52 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends if that needs no waiting.
+    /// Sends if there is room. Does not wait.
     ///
     /// # Errors
     ///
-    /// [`TrySendError`], which has the message: the channel is full, or all receivers are gone.
+    /// [`TrySendError`] with the message, if the channel is full or all receivers are gone.
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         self.0.try_send(message)
     }
 
-    /// How many messages are in the channel. A hint: it may change at any time.
+    /// Returns how many messages are in the channel. A hint: it may change at any time.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Is no message in the channel? A hint: it may change at any time.
+    /// Returns whether the channel is empty. A hint: it may change at any time.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Would sending wait? A hint: it may change at any time.
+    /// Returns whether the channel is full. A hint: it may change at any time.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.is_full()
     }
 
-    /// How many messages the channel holds at most, if there is a bound.
+    /// Returns how many messages the channel can hold. `None` if it is unbounded.
     #[must_use]
     pub fn capacity(&self) -> Option<usize> {
         self.0.capacity()
     }
 
-    /// Do both send to the same channel?
+    /// Returns whether both send to the same channel.
     #[must_use]
     pub fn same_channel(&self, other: &Self) -> bool {
         self.0.same_channel(&other.0)
     }
 
-    /// Crossbeam's sender, for `select!`. Its waits have no guard.
+    /// Returns crossbeam's sender, for `select!`. Its waits have no guard.
     #[must_use]
     pub fn as_inner(&self) -> &crossbeam_channel::Sender<T> {
         &self.0
     }
 
-    /// Crossbeam's sender, without this wrapper.
+    /// Returns crossbeam's sender, without this wrapper.
     #[must_use]
     pub fn into_inner(self) -> crossbeam_channel::Sender<T> {
         self.0
@@ -213,7 +214,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// As [`recv`](Self::recv), waiting for so long at most.
+    /// As [`recv`](Self::recv), but waits for `timeout` at most.
     ///
     /// # Errors
     ///
@@ -222,7 +223,7 @@ impl<T> Receiver<T> {
         self.recv_or(|| self.0.recv_timeout(timeout))
     }
 
-    /// As [`recv`](Self::recv), waiting until then at most.
+    /// As [`recv`](Self::recv), but waits until `deadline` at most.
     ///
     /// # Errors
     ///
@@ -239,7 +240,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Receives what is there.
+    /// Receives a message if there is one. Does not wait.
     ///
     /// # Errors
     ///
@@ -248,60 +249,60 @@ impl<T> Receiver<T> {
         self.0.try_recv()
     }
 
-    /// What is received until all senders are gone. Each wait is as [`recv`](Self::recv)'s.
+    /// Returns an iterator over the messages until all senders are gone. It waits as [`recv`](Self::recv) does.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter(self)
     }
 
-    /// What is there, without any wait.
+    /// Returns an iterator over the messages that are in the channel. It does not wait.
     pub fn try_iter(&self) -> crossbeam_channel::TryIter<'_, T> {
         self.0.try_iter()
     }
 
-    /// How many messages are in the channel. A hint: it may change at any time.
+    /// Returns how many messages are in the channel. A hint: it may change at any time.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Is no message in the channel? A hint: it may change at any time.
+    /// Returns whether the channel is empty. A hint: it may change at any time.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Would sending wait? A hint: it may change at any time.
+    /// Returns whether the channel is full. A hint: it may change at any time.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.is_full()
     }
 
-    /// How many messages the channel holds at most, if there is a bound.
+    /// Returns how many messages the channel can hold. `None` if it is unbounded.
     #[must_use]
     pub fn capacity(&self) -> Option<usize> {
         self.0.capacity()
     }
 
-    /// Do both receive from the same channel?
+    /// Returns whether both receive from the same channel.
     #[must_use]
     pub fn same_channel(&self, other: &Self) -> bool {
         self.0.same_channel(&other.0)
     }
 
-    /// Crossbeam's receiver, for `select!`. Its waits have no guard.
+    /// Returns crossbeam's receiver, for `select!`. Its waits have no guard.
     #[must_use]
     pub fn as_inner(&self) -> &crossbeam_channel::Receiver<T> {
         &self.0
     }
 
-    /// Crossbeam's receiver, without this wrapper.
+    /// Returns crossbeam's receiver, without this wrapper.
     #[must_use]
     pub fn into_inner(self) -> crossbeam_channel::Receiver<T> {
         self.0
     }
 }
 
-/// What a [`Receiver`] receives, until all senders are gone: see [`Receiver::iter`].
+/// An iterator over the messages of a [`Receiver`], until all senders are gone: see [`Receiver::iter`].
 pub struct Iter<'a, T>(&'a Receiver<T>);
 
 impl<T> Iterator for Iter<'_, T> {
@@ -312,7 +313,7 @@ impl<T> Iterator for Iter<'_, T> {
     }
 }
 
-/// What a [`Receiver`] receives, until all senders are gone; owns the receiver.
+/// An iterator over the messages of a [`Receiver`], until all senders are gone. It owns the receiver.
 pub struct IntoIter<T>(Receiver<T>);
 
 impl<T> Iterator for IntoIter<T> {

@@ -1,15 +1,15 @@
-//! Telling the executor that an item is about to block.
+//! Guards: they tell the executor that an item may block.
 
 use std::marker::PhantomData;
 
 use crate::engine::worker;
 
-/// Runs `f`, which may block: meanwhile, the worker does not count as running, and another one takes its place if
-/// work is pending.
+/// Runs `f`, which may block. Returns its result. Meanwhile the worker does not count as running, and another one takes
+/// its place if work is pending.
 ///
-/// Costs nothing worth mentioning if nothing is pending (some 30 to 45 ns), never fails, and never panics by itself. On
-/// a thread that is no worker it just calls `f`. Nesting is free. After the block the item goes on at once; should
-/// more items run then than there are CPUs, workers are shed as their items end.
+/// Costs some 30 to 45 ns if nothing is pending, never fails, and never panics by itself. On a thread that is not a
+/// worker it only calls `f`. Nesting is free. After the block the item goes on at once. If more items run then than
+/// there are CPUs, the pool reduces its running workers as items end.
 ///
 /// # Examples
 ///
@@ -30,8 +30,8 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
 
 /// The worker of this thread does not count as running while this exists. See [`blocking()`].
 ///
-/// Guards may be nested, and left in any order: the worker counts again when the last one goes. A guard that is
-/// forgotten, or kept beyond the end of its item, ends with the item.
+/// Guards may be nested, and dropped in any order: the worker counts again when the last one is dropped. A guard that
+/// is leaked, or kept beyond the end of its item, ends with the item.
 ///
 /// # Examples
 ///
@@ -53,14 +53,14 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
 #[must_use = "the worker counts as running again as soon as the guard is dropped"]
 #[derive(Debug)]
 pub struct BlockingGuard {
-    /// The item that it belongs to, if this thread is a worker.
+    /// The item in which it was entered, if this thread is a worker.
     item: Option<u64>,
-    /// `!Send`: it is about this thread.
+    /// Makes the guard `!Send`, since it belongs to this thread.
     thread: PhantomData<*const ()>,
 }
 
 impl BlockingGuard {
-    /// The calling thread's item begins to block.
+    /// Marks the calling thread's item as blocking.
     #[inline]
     pub fn enter() -> Self {
         let item = worker::with_current(|worker| worker.map(|worker| worker.enter_guard()));
@@ -81,13 +81,13 @@ impl Drop for BlockingGuard {
     }
 }
 
-/// Runs `f`, which may block, but seldom does for long: another worker takes this one's place only if it is still
-/// inside after 1 ms and work is pending.
+/// Runs `f`, which may block, but usually for a short time. Returns its result. Another worker takes this one's place
+/// only if `f` still runs after 1 ms and work is pending.
 ///
-/// For what is mostly quick, a read of a file that is mostly in memory, or a lock that is mostly free. Costs less than
-/// [`blocking()`] (nothing is looked at on the way in), and wakes nobody for a block that is over in a moment. The manager
-/// looks at such guards from time to time while work is pending, so it may take some milliseconds until somebody comes.
-/// Inside, [`blocking()`] counts by itself.
+/// For calls that are usually quick: a read of a file that is mostly in memory, or a lock that is mostly free. Costs
+/// less than [`blocking()`], because it does not look for pending work on entry, and wakes no worker for a short block.
+/// The manager looks at such guards from time to time while work is pending, so it may take some milliseconds until
+/// another worker starts. A [`blocking()`] inside works as usual.
 ///
 /// Works whether or not blocking without a guard is [detected](crate::ExecutorBuilder::detection).
 ///
@@ -109,7 +109,7 @@ pub fn may_block<R>(f: impl FnOnce() -> R) -> R {
 
 /// The worker of this thread stops counting as running if this exists for more than 1 ms. See [`may_block`].
 ///
-/// Nested and forgotten as a [`BlockingGuard`] is.
+/// It may be nested and leaked as a [`BlockingGuard`] may.
 ///
 /// # Examples
 ///
@@ -127,14 +127,14 @@ pub fn may_block<R>(f: impl FnOnce() -> R) -> R {
 #[must_use = "the worker counts as running as soon as the guard is dropped"]
 #[derive(Debug)]
 pub struct MayBlockGuard {
-    /// The item that it belongs to, if this thread is a worker.
+    /// The item in which it was entered, if this thread is a worker.
     item: Option<u64>,
-    /// `!Send`: it is about this thread.
+    /// Makes the guard `!Send`, since it belongs to this thread.
     thread: PhantomData<*const ()>,
 }
 
 impl MayBlockGuard {
-    /// The calling thread's item begins something that may block.
+    /// Marks that the calling thread's item may block.
     #[inline]
     pub fn enter() -> Self {
         let item = worker::with_current(|worker| worker.map(|worker| worker.enter_may_block_guard()));

@@ -1,17 +1,18 @@
-//! Reading and writing, while another item may start: [`Blocking`] around a file, a pipe or a socket.
+//! Reading and writing with a guard: [`Blocking`] wraps a file, a pipe or a socket.
 
 use std::io::{self, BufRead, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 
 use super::guard::blocking;
 
-/// Calls `T` under a [guard](crate::BlockingGuard): each read, write, flush and seek, and [whatever else](Self::with).
+/// Calls `T` under a [guard](crate::BlockingGuard): each read, write, flush and seek, and [any other call](Self::with).
 ///
-/// Put it next to what blocks, and buffers and codecs around it: in `BufReader<Blocking<File>>`, only what goes to the
-/// file has a guard, which costs about 20 ns, far less than the system call. In `Blocking<BufReader<File>>` each line
-/// that is read would have one, and a decoder inside would compute as if it blocked.
+/// Wrap the file itself, and put buffers and codecs around the wrapper. In `BufReader<Blocking<File>>`, only the calls
+/// that reach the file enter a guard, which costs about 20 ns, far less than the system call. In
+/// `Blocking<BufReader<File>>`, each line that is read would enter one, and a decoder inside would compute as if it
+/// blocked.
 ///
-/// `T` may be a reference, where those can read and write: `Blocking::new(&stream)` of a `TcpStream` that is shared,
-/// `Blocking::new(io::stdin().lock())`. What reads or writes a whole file is a line without this:
+/// `T` may be a reference, if references can read and write: `Blocking::new(&stream)` of a shared `TcpStream`,
+/// `Blocking::new(io::stdin().lock())`. Reading or writing a whole file needs no wrapper:
 /// `cmwq::blocking(|| fs::read(path))`.
 ///
 /// # Examples
@@ -36,13 +37,13 @@ use super::guard::blocking;
 pub struct Blocking<T>(T);
 
 impl<T> Blocking<T> {
-    /// Calls of `inner` are under a guard from now on.
+    /// Wraps `inner`, so that its calls are under a guard.
     #[must_use]
     pub const fn new(inner: T) -> Self {
         Self(inner)
     }
 
-    /// Calls `f` with what is inside, under a guard.
+    /// Calls `f` with the wrapped value, under a guard. Returns its result.
     ///
     /// # Examples
     ///
@@ -63,25 +64,25 @@ impl<T> Blocking<T> {
         blocking(|| f(&self.0))
     }
 
-    /// As [`with`](Self::with), for what changes `T`.
+    /// As [`with`](Self::with), with a mutable reference.
     #[inline]
     pub fn with_mut<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> R {
         blocking(|| f(&mut self.0))
     }
 
-    /// What is inside. Its own calls have no guard.
+    /// Returns the wrapped value. Its own calls have no guard.
     #[must_use]
     pub const fn get_ref(&self) -> &T {
         &self.0
     }
 
-    /// What is inside. Its own calls have no guard.
+    /// Returns the wrapped value. Its own calls have no guard.
     #[must_use]
     pub const fn get_mut(&mut self) -> &mut T {
         &mut self.0
     }
 
-    /// What is inside, without this wrapper.
+    /// Returns the wrapped value, without this wrapper.
     #[must_use]
     pub fn into_inner(self) -> T {
         self.0
@@ -97,7 +98,7 @@ impl<T: Read> Read for Blocking<T> {
         self.with_mut(|inner| inner.read_vectored(buffers))
     }
 
-    // Files know better than the trait how much there is.
+    // Files know their size, so their own function is better than that of the trait.
 
     fn read_to_end(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         self.with_mut(|inner| inner.read_to_end(buffer))
@@ -112,8 +113,8 @@ impl<T: Read> Read for Blocking<T> {
     }
 }
 
-/// What is inside has a buffer already: only filling it has a guard, which is entered each time because nobody can
-/// tell from outside whether it is empty.
+/// The wrapped value has a buffer already. Only filling the buffer has a guard. It is entered each time, because the
+/// trait does not tell whether the buffer is empty.
 impl<T: BufRead> BufRead for Blocking<T> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let inner = &mut self.0;
@@ -133,7 +134,7 @@ impl<T: BufRead> BufRead for Blocking<T> {
     }
 }
 
-// `write_fmt` is the trait's own, so that what is formatted counts, and only what is written has a guard.
+// `write_fmt` is the trait's own, so that formatting counts as running, and only writing has a guard.
 impl<T: Write> Write for Blocking<T> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         self.with_mut(|inner| inner.write(buffer))

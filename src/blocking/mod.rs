@@ -1,20 +1,20 @@
-//! Locks, channels, files, threads and processes that bring their own [guard](crate#guards).
+//! Locks, channels, files, threads and processes that have their own [guard](crate#guards).
 //!
-//! Each of these is a thin wrapper around what it is named after. What can be done at once is done as before; where the
-//! thread would have to wait, it waits under a [`BlockingGuard`](crate::BlockingGuard), so that another item of the same
-//! queue may use the CPU meanwhile. On a thread that is no worker, nothing is added.
+//! Each of these is a thin wrapper around the original of the same name. An operation that succeeds at once works as
+//! before. If the thread has to wait, it waits under a [`BlockingGuard`](crate::BlockingGuard), so that another item of
+//! the same queue may use the CPU meanwhile. On a thread that is not a worker, nothing is added.
 //!
 //! | instead of | write | the guard is entered |
 //! |---|---|---|
-//! | `parking_lot`'s `Mutex`, `RwLock` | [`sync::Mutex`], [`sync::RwLock`] | if the lock cannot be had in a moment |
+//! | `parking_lot`'s `Mutex`, `RwLock` | [`sync::Mutex`], [`sync::RwLock`] | if the lock is not free in a moment |
 //! | `parking_lot`'s `Condvar` | [`sync::Condvar`] | in each wait |
 //! | `crossbeam_channel`, `std::sync::mpsc` | [`channel`] | if the channel is full, or empty |
 //! | reading and writing files, pipes, sockets | [`io::Blocking`] around them | in each call |
 //! | `thread::sleep`, `park`, `JoinHandle::join` | [`thread::sleep`], [`thread::park`], [`thread::JoinHandle`] | in each call |
 //! | `Child::wait`, `Command::output` | [`process::Child`], [`process::output`] | in each call |
 //!
-//! For everything else there is the function of the same name: [`blocking(|| …)`](crate::blocking()). `use cmwq::blocking;`
-//! brings both.
+//! For all other calls there is the function of the same name: [`blocking(|| …)`](crate::blocking()).
+//! `use cmwq::blocking;` imports both.
 //!
 //! # Examples
 //!

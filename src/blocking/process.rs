@@ -1,9 +1,10 @@
-//! Waiting for other programs, while another item may start.
+//! Programs, and waiting for them with a guard.
 //!
-//! A program, or a thread, that an item starts has the signal mask of the process's main thread, as if `main` had started
-//! it. On Linux it has the CPUs, the nice level and the time slice of the worker that runs the item: a program of a per-CPU
-//! queue stays on one CPU, and one of a high-priority queue keeps its nice level. [`reset_scheduling`] gives a program those
-//! of the main thread. All of this holds for [`std::process::Command`] by itself, too.
+//! A program or a thread that an item starts has the signal mask of the process's main thread, as if `main` had started
+//! it. On Linux it has the CPUs, the nice level and the time slice of the worker that runs the item. So a program of a
+//! per-CPU queue stays on one CPU, and one of a high-priority queue keeps its nice level. [`reset_scheduling`] gives a
+//! program the CPUs, the nice level and the time slice of the main thread. All of this also holds for a plain
+//! [`std::process::Command`].
 //!
 //! # Examples
 //!
@@ -26,10 +27,10 @@ use super::guard::blocking;
 use super::io::Blocking;
 use crate::sys::thread;
 
-/// Starts the program, under a guard: it takes as long as the system needs to load it.
+/// Starts the program, under a guard, since loading it takes the system some time. Returns the child.
 ///
-/// The program inherits the CPUs, the nice level and the time slice of the worker, unless
-/// [`reset_scheduling`] was called for it.
+/// The program inherits the CPUs, the nice level and the time slice of the worker, unless [`reset_scheduling`] was
+/// called for it.
 ///
 /// # Errors
 ///
@@ -58,11 +59,11 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     blocking(|| command.spawn()).map(Child::from)
 }
 
-/// Has a program begin with the CPUs, the nice level and the time slice of the process's main thread, and not with those of
-/// the worker that starts it. Returns the command.
+/// Makes a program start with the CPUs, the nice level and the time slice of the process's main thread, instead of
+/// those of the worker that starts it. Returns the command.
 ///
-/// The main thread's values are those at the time of this call. What the system denies stays as the worker has it: without
-/// the privilege, a nice level does not go down. Systems other than Linux have nothing to reset.
+/// The values are those of the main thread at the time of this call. If the system denies a value, the program keeps
+/// the worker's: without the privilege, a nice level cannot be lowered. Systems other than Linux have nothing to reset.
 ///
 /// [`Command`] then starts the program by `fork`, which takes longer the more memory the process has.
 ///
@@ -85,7 +86,7 @@ pub fn reset_scheduling(command: &mut Command) -> &mut Command {
     command
 }
 
-/// Runs the program to its end, under a guard, as [`Command::status`].
+/// Runs the program to its end, under a guard, as [`Command::status`]. Returns its exit status.
 ///
 /// # Errors
 ///
@@ -104,7 +105,7 @@ pub fn status(command: &mut Command) -> io::Result<ExitStatus> {
     blocking(|| command.status())
 }
 
-/// Runs the program to its end, under a guard, and collects what it says, as [`Command::output`].
+/// Runs the program to its end, under a guard, as [`Command::output`]. Returns its output.
 ///
 /// # Errors
 ///
@@ -123,9 +124,9 @@ pub fn output(command: &mut Command) -> io::Result<Output> {
     blocking(|| command.output())
 }
 
-/// A program that was started. Its waits, and its pipes, let another item start.
+/// A program that was started. Its waits, and its pipes, have guards.
 ///
-/// As with [`std::process::Child`], dropping it neither ends nor awaits the program.
+/// As with [`std::process::Child`], dropping it neither ends the program nor waits for it.
 ///
 /// # Examples
 ///
@@ -143,24 +144,24 @@ pub fn output(command: &mut Command) -> io::Result<Output> {
 /// ```
 #[derive(Debug)]
 pub struct Child {
-    /// Where the program reads from, if that is piped and was not taken.
+    /// The standard input of the program, if it is piped and was not taken.
     pub stdin: Option<Blocking<ChildStdin>>,
-    /// What the program says, if that is piped and was not taken.
+    /// The standard output of the program, if it is piped and was not taken.
     pub stdout: Option<Blocking<ChildStdout>>,
-    /// What the program complains about, if that is piped and was not taken.
+    /// The standard error of the program, if it is piped and was not taken.
     pub stderr: Option<Blocking<ChildStderr>>,
-    /// Without its pipes.
+    /// The child of the standard library, without its pipes.
     inner: process::Child,
 }
 
 impl Child {
-    /// The number of the process.
+    /// Returns the process id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.inner.id()
     }
 
-    /// Ends the program by force. It is to be waited for all the same.
+    /// Kills the program. Its end still has to be waited for.
     ///
     /// # Errors
     ///
@@ -169,7 +170,7 @@ impl Child {
         self.inner.kill()
     }
 
-    /// How the program ended, if it did.
+    /// Returns how the program ended. `None` if it still runs.
     ///
     /// # Errors
     ///
@@ -178,7 +179,7 @@ impl Child {
         self.inner.try_wait()
     }
 
-    /// Closes the pipe that the program reads from, and waits for its end, under a guard.
+    /// Closes the standard input of the program, and waits for its end, under a guard. Returns its exit status.
     ///
     /// # Errors
     ///
@@ -189,7 +190,8 @@ impl Child {
         blocking(|| self.inner.wait())
     }
 
-    /// Closes the pipe that the program reads from, and waits for its end, under a guard, collecting what it says.
+    /// Closes the standard input of the program, collects its output, and waits for its end, under a guard. Returns the
+    /// output.
     ///
     /// # Errors
     ///
@@ -198,7 +200,7 @@ impl Child {
         blocking(|| self.into_inner().wait_with_output())
     }
 
-    /// The child of the standard library, without this wrapper.
+    /// Returns the child of the standard library, without this wrapper.
     #[must_use]
     pub fn into_inner(self) -> process::Child {
         let mut inner = self.inner;

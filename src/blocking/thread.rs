@@ -1,4 +1,4 @@
-//! Sleeping, parking and joining threads, while another item may start.
+//! Sleeping, parking and joining threads with a guard.
 //!
 //! # Examples
 //!
@@ -23,9 +23,9 @@ use std::time::Duration;
 
 use super::guard::blocking;
 
-/// As [`std::thread::sleep`], under a guard.
+/// Sleeps under a guard, as [`std::thread::sleep`].
 ///
-/// What is to happen later needs no thread that sleeps for it: see [`WorkQueue::spawn_after`](crate::WorkQueue::spawn_after).
+/// To run something later, no thread has to sleep: see [`WorkQueue::spawn_after`](crate::WorkQueue::spawn_after).
 ///
 /// # Examples
 ///
@@ -38,7 +38,8 @@ pub fn sleep(duration: Duration) {
     blocking(|| thread::sleep(duration));
 }
 
-/// As [`std::thread::park`], under a guard: until [`Thread::unpark`] is called, or was, or for no reason at all.
+/// Parks the thread under a guard, as [`std::thread::park`]. Returns when [`Thread::unpark`] is called, at once if it
+/// was called before, and sometimes for no reason.
 ///
 /// # Examples
 ///
@@ -62,7 +63,7 @@ pub fn park() {
     blocking(thread::park);
 }
 
-/// As [`park`], for so long at most.
+/// As [`park`], but waits for `timeout` at most.
 ///
 /// # Examples
 ///
@@ -73,11 +74,12 @@ pub fn park_timeout(timeout: Duration) {
     blocking(|| thread::park_timeout(timeout));
 }
 
-/// As [`std::thread::spawn`], with a handle whose join lets another item start.
+/// Starts a thread, as [`std::thread::spawn`]. Returns a handle whose join has a guard.
 ///
 /// # Panics
 ///
-/// If the system can make no thread. [`std::thread::Builder`] tells instead, and [`JoinHandle::from`] takes its handle.
+/// If the system cannot make the thread. To get an error instead, use [`std::thread::Builder`] and
+/// [`JoinHandle::from`].
 ///
 /// # Examples
 ///
@@ -91,7 +93,7 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
     thread::spawn(f).into()
 }
 
-/// The handle of a thread, whose join lets another item start. Of an item, see [`crate::JoinHandle`].
+/// The handle of a thread, whose join has a guard. For the handle of an item, see [`crate::JoinHandle`].
 ///
 /// # Examples
 ///
@@ -110,29 +112,29 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
 pub struct JoinHandle<T>(thread::JoinHandle<T>);
 
 impl<T> JoinHandle<T> {
-    /// Waits for the end of the thread, under a guard.
+    /// Waits for the end of the thread, under a guard. Returns its result.
     ///
     /// # Errors
     ///
-    /// What the thread panicked with.
+    /// The payload of the thread's panic.
     #[doc(alias = "kthread_stop")]
     pub fn join(self) -> thread::Result<T> {
         blocking(|| self.0.join())
     }
 
-    /// Has its function returned? If so, a join does not take long.
+    /// Returns whether the thread's function has returned. If so, a join does not take long.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.0.is_finished()
     }
 
-    /// The thread that is to be joined.
+    /// Returns the thread.
     #[must_use]
     pub fn thread(&self) -> &Thread {
         self.0.thread()
     }
 
-    /// The handle of the standard library, without this wrapper.
+    /// Returns the handle of the standard library, without this wrapper.
     #[must_use]
     pub fn into_inner(self) -> thread::JoinHandle<T> {
         self.0

@@ -1,4 +1,4 @@
-//! [`Condvar`]: parking_lot's, for the mutexes of this module.
+//! [`Condvar`]: parking_lot's condition variable, for the mutexes of this module.
 #![allow(unsafe_code, reason = "a guard of the inner mutex is made where the outer one is locked")]
 
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::MutexGuard;
 use crate::blocking::guard::blocking;
 
-/// Whether a wait with a timeout ended by it.
+/// Tells whether a wait ended because its time was over.
 ///
 /// # Examples
 ///
@@ -21,18 +21,18 @@ use crate::blocking::guard::blocking;
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Did the wait end because its time was over?
+    /// Returns whether the wait ended because its time was over.
     #[must_use]
     pub fn timed_out(self) -> bool {
         self.0
     }
 }
 
-/// A condition variable, whose waits let another item start. Goes with this module's [`Mutex`](super::Mutex).
+/// A condition variable whose waits have a guard. Used with this module's [`Mutex`](super::Mutex).
 ///
-/// Each wait is under a guard, from before the mutex is released until it is locked again (a wait costs far more
-/// than the 20 ns of its guard). Waits may end without a notification: [`wait_while`](Self::wait_while) looks again. Its
-/// condition is called outside of the guard. A notification costs what parking_lot's costs.
+/// Each wait is under a guard, from before the mutex is released until it is locked again; a wait costs far more than
+/// the 20 ns of its guard. Waits may end without a notification; [`wait_while`](Self::wait_while) checks its condition
+/// again, outside of the guard. A notification costs what parking_lot's costs.
 ///
 /// # Examples
 ///
@@ -59,21 +59,21 @@ impl WaitTimeoutResult {
 pub struct Condvar(parking_lot::Condvar);
 
 impl Condvar {
-    /// A condition variable that nobody waits on.
+    /// Makes a condition variable without waiting threads.
     #[must_use]
     #[inline]
     pub const fn new() -> Self {
         Self(parking_lot::Condvar::new())
     }
 
-    /// Wakes one thread that waits, and tells whether there was one.
+    /// Wakes one waiting thread. Returns whether there was one.
     #[doc(alias = "wake_up")]
     #[inline]
     pub fn notify_one(&self) -> bool {
         self.0.notify_one()
     }
 
-    /// Wakes all threads that wait, and tells how many there were.
+    /// Wakes all waiting threads. Returns how many there were.
     #[doc(alias = "wake_up_all")]
     #[inline]
     pub fn notify_all(&self) -> usize {
@@ -84,12 +84,12 @@ impl Condvar {
     ///
     /// # Panics
     ///
-    /// If another thread waits on this with another mutex. The mutex is unlocked by its guard then, as ever.
+    /// If another thread waits on this with another mutex. The mutex is then unlocked by its guard, as usual.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         self.locked(guard, |inner| self.0.wait(inner));
     }
 
-    /// As [`wait`](Self::wait), for so long at most. The result tells whether it timed out.
+    /// As [`wait`](Self::wait), but waits for `timeout` at most. Returns whether it timed out.
     ///
     /// # Panics
     ///
@@ -98,7 +98,7 @@ impl Condvar {
         self.locked(guard, |inner| WaitTimeoutResult(self.0.wait_for(inner, timeout).timed_out()))
     }
 
-    /// As [`wait`](Self::wait), until then at most. The result tells whether it timed out.
+    /// As [`wait`](Self::wait), but waits until `deadline` at most. Returns whether it timed out.
     ///
     /// # Panics
     ///
@@ -111,7 +111,7 @@ impl Condvar {
         self.locked(guard, |inner| WaitTimeoutResult(self.0.wait_until(inner, deadline).timed_out()))
     }
 
-    /// Waits as long as `condition` holds; not at all if it does not hold now.
+    /// Waits as long as `condition` holds. Does not wait if it does not hold now.
     ///
     /// # Panics
     ///
@@ -126,8 +126,8 @@ impl Condvar {
         }
     }
 
-    /// As [`wait_while`](Self::wait_while), for so long at most. The result tells whether it timed out; the condition
-    /// may have changed all the same.
+    /// As [`wait_while`](Self::wait_while), but waits for `timeout` at most. Returns whether it timed out. The
+    /// condition may be false even then.
     ///
     /// # Panics
     ///
@@ -139,12 +139,12 @@ impl Condvar {
         condition: impl FnMut(&mut T) -> bool,
         timeout: Duration,
     ) -> WaitTimeoutResult {
-        // What lies beyond the clock's range never comes.
+        // A deadline beyond the clock's range never comes.
         self.wait_while_by(guard, condition, Instant::now().checked_add(timeout))
     }
 
-    /// As [`wait_while`](Self::wait_while), until then at most. The result tells whether it timed out; the condition
-    /// may have changed all the same.
+    /// As [`wait_while`](Self::wait_while), but waits until `deadline` at most. Returns whether it timed out. The
+    /// condition may be false even then.
     ///
     /// # Panics
     ///
@@ -174,15 +174,15 @@ impl Condvar {
         result
     }
 
-    /// Waits by parking_lot's condition variable, which wants a guard of its own.
+    /// Waits by parking_lot's condition variable, which needs a guard of its own mutex.
     fn locked<T: ?Sized, R>(
         &self,
         guard: &mut MutexGuard<'_, T>,
         wait: impl FnOnce(&mut parking_lot::MutexGuard<'_, ()>) -> R,
     ) -> R {
-        // SAFETY: the raw lock is not unlocked by us; `with_guard` leaves it as it was.
+        // SAFETY: we do not unlock the raw lock; `with_guard` leaves it as it was.
         let raw = unsafe { MutexGuard::mutex(guard).raw() };
-        // SAFETY: `guard`, which is borrowed exclusively, says that this thread holds the lock. parking_lot returns and
+        // SAFETY: the exclusive borrow of `guard` shows that this thread holds the lock. parking_lot returns and
         // unwinds with the lock held.
         blocking(|| unsafe { raw.with_guard(wait) })
     }

@@ -1,4 +1,4 @@
-//! How a lock that somebody else holds is waited for.
+//! Waiting for a lock that another thread holds.
 #![allow(clippy::disallowed_methods, reason = "it is the clock that the lock's own deadline is read from")]
 
 use std::time::{Duration, Instant};
@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 use crate::blocking::guard::{blocking, may_block};
 use crate::engine::worker;
 
-/// So long an item that waits for a lock keeps its place (and for the slack that the system adds to short sleeps, 50 µs
-/// as a rule). Most locks are held for less: if each wait let another item start, that one would soon want the same
-/// lock, and a crowd of threads would queue for it. Short enough to be no delay for those behind an item that waits
-/// in earnest.
+/// How long an item that waits for a lock keeps its place. The system adds slack to short sleeps, as a rule 50 µs. Most
+/// locks are held for less than that. If each wait let another item start, that item would soon want the same lock, and
+/// many threads would queue for it. The time is short enough not to delay the items behind one that waits for long.
 const MOMENT: Duration = Duration::from_micros(20);
 
-/// Takes a lock by `lock`, which waits until the given moment at most and tells whether it has the lock, or without an
-/// end. First for a moment as an item that may block, then under a guard.
+/// Takes a lock by `lock`, first for a moment as an item that may block, then under a guard. `lock` waits until the
+/// given moment at most, or without a limit, and returns whether it has the lock. Returns whether the lock was taken.
 #[cold]
 pub(super) fn wait(deadline: Option<Instant>, lock: impl Fn(Option<Instant>) -> bool) -> bool {
     if worker::with_current(|worker| worker.is_some()) {
@@ -28,7 +27,7 @@ pub(super) fn wait(deadline: Option<Instant>, lock: impl Fn(Option<Instant>) -> 
     blocking(|| lock(deadline))
 }
 
-/// When a wait of this length ends. What lies beyond the clock's range never comes.
+/// Returns when a wait of this length ends. `None` for a moment beyond the clock's range, which never comes.
 pub(super) fn deadline(timeout: Duration) -> Option<Instant> {
     Instant::now().checked_add(timeout)
 }
@@ -40,7 +39,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Calls [`wait`] in an item. What `lock` was asked for, each time, and the state of its worker then.
+    /// Calls [`wait`] in an item. Returns its result, and for each call of `lock` its argument and the state of the
+    /// worker.
     fn asked(deadline: Option<Instant>, answers: bool) -> (bool, Vec<(Option<Instant>, String)>) {
         let executor = Executor::builder().build().unwrap();
         let queue = WorkQueue::new("waits").build_on(&executor).unwrap();
@@ -76,7 +76,7 @@ mod tests {
         assert!(matches!(&asked[..], [(Some(_), state)] if state.contains("MayBlock")), "{asked:?}");
     }
 
-    /// spec: C7: timeouts are those that were asked for.
+    /// spec: C7: the lock is asked with the timeouts of the caller.
     #[test]
     fn deadlines_are_kept() {
         let (soon, late) = (Instant::now(), Instant::now() + LONG);
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(deadline(Duration::MAX), None);
     }
 
-    /// spec: C7: on a thread that is no worker, nothing is added.
+    /// spec: C7: on a thread that is not a worker, nothing is added.
     #[test]
     fn elsewhere_it_waits_once() {
         for deadline in [None, Some(Instant::now() + LONG)] {

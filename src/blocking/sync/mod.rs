@@ -1,20 +1,20 @@
-//! `Mutex`, `RwLock` and `Condvar`, as parking_lot's, whose waits let another item start.
+//! `Mutex`, `RwLock` and `Condvar`: parking_lot's, with guards around their waits.
 //!
-//! A lock that is free is taken as parking_lot takes it, and costs the same. Most of those that are not will be in a moment:
-//! for the first 20 µs (about 70 µs, by the slack of the system's timers) an item waits as in
-//! [`may_block`](crate::may_block), and keeps its place, so that a lock which many want does not call a crowd of threads.
-//! After that it waits under a [guard](crate::BlockingGuard). There is no poisoning: a lock that was held during a panic
-//! is simply released.
+//! A free lock is taken as parking_lot takes it, and costs the same. Most locks that are held become free in a moment.
+//! So for the first 20 µs (about 70 µs, with the slack of the system's timers) an item waits as in
+//! [`may_block`](crate::may_block), and keeps its place. Otherwise a lock that many items want would start a crowd of
+//! threads. After that the item waits under a [guard](crate::BlockingGuard). There is no poisoning: a lock that was
+//! held during a panic is simply released.
 //!
-//! The types are [`lock_api`]'s, over the raw locks [`RawMutex`] and [`RawRwLock`]: mapped guards, upgradable reads, fair
-//! unlocks and timeouts are all there, and with its feature `arc_lock`, guards that keep their lock alive
-//! (`lock_api::ArcMutexGuard<RawMutex, T>`).
+//! The types are [`lock_api`]'s, over the raw locks [`RawMutex`] and [`RawRwLock`]. They have mapped guards, upgradable
+//! reads, fair unlocks and timeouts. With the feature `arc_lock` of `lock_api`, there are guards that keep their lock
+//! alive (`lock_api::ArcMutexGuard<RawMutex, T>`).
 //!
-//! An item that waits for a lock gives up its place, but not the lock's: whoever holds it goes on only if it has a CPU.
-//! Hold a lock for as long as the data is touched, and not across other waits. If many items hold the same lock for 100 µs
-//! or more each, their waits outlast these 20 µs, and each wait lets another item start that wants the lock, too. The
-//! number of threads is then bounded by [`max_active`](crate::WorkQueueBuilder::max_active) and
-//! [`max_threads`](crate::ExecutorBuilder::max_threads) alone.
+//! An item that waits for a lock gives up its place, but the holder of the lock goes on only if it has a CPU. So hold a
+//! lock only while you touch the data, and not across other waits. If many items hold the same lock for 100 µs or more
+//! each, their waits outlast these 20 µs. Then each wait lets another item start that wants the lock, too, and only
+//! [`max_active`](crate::WorkQueueBuilder::max_active) and [`max_threads`](crate::ExecutorBuilder::max_threads) bound
+//! the number of threads.
 //!
 //! # Examples
 //!
@@ -67,9 +67,9 @@ pub use self::{
     raw_rwlock::RawRwLock,
 };
 
-/// A mutual exclusion lock, whose waits let another item start. See [`lock_api::Mutex`] for what it can do.
+/// A mutual exclusion lock whose waits have a guard. See [`lock_api::Mutex`] for its functions.
 ///
-/// Costs what parking_lot's costs as long as it is free; only an item that has to wait enters a guard.
+/// A free lock costs what parking_lot's costs; only an item that has to wait enters a guard.
 ///
 /// # Examples
 ///
@@ -97,11 +97,10 @@ pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
 /// A [`MutexGuard`] of a part of the data: see [`lock_api::MutexGuard::map`].
 pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 
-/// A lock with many readers or one writer, whose waits let another item start. See [`lock_api::RwLock`] for what it
-/// can do.
+/// A lock with many readers or one writer, whose waits have a guard. See [`lock_api::RwLock`] for its functions.
 ///
-/// Costs what parking_lot's costs as long as nobody has to wait; only an item that does enters a guard. A writer that
-/// waits keeps new readers out, so a thread that reads already must not lock again, but by
+/// An uncontended lock costs what parking_lot's costs; only an item that has to wait enters a guard. A writer that
+/// waits keeps new readers out. So a thread that holds a read lock must not lock again, except by
 /// [`read_recursive`](lock_api::RwLock::read_recursive).
 ///
 /// # Examples
@@ -112,9 +111,9 @@ pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 ///
 /// static NAMES: RwLock<Vec<&str>> = RwLock::new(Vec::new());
 ///
-/// /// The number of this name, a new one if need be.
+/// /// The number of this name, or a new one.
 /// fn number(name: &'static str) -> usize {
-///     let names = NAMES.upgradable_read(); // beside plain readers
+///     let names = NAMES.upgradable_read(); // together with plain readers
 ///     if let Some(number) = names.iter().position(|known| *known == name) {
 ///         return number;
 ///     }

@@ -1,4 +1,4 @@
-//! [`RawMutex`]: parking_lot's, waited for under a guard.
+//! [`RawMutex`]: parking_lot's, with a guard around its waits.
 #![allow(unsafe_code, reason = "the traits of lock_api are unsafe to implement")]
 
 use std::mem::ManuallyDrop;
@@ -8,9 +8,9 @@ use lock_api::{RawMutex as _, RawMutexTimed as _};
 
 use super::contended;
 
-/// What a [`Mutex`](super::Mutex) is made of: parking_lot's lock, which is waited for under a guard.
+/// The raw lock of a [`Mutex`](super::Mutex): parking_lot's, with a guard around its waits.
 ///
-/// For lock types of one's own, by the traits of [`lock_api`].
+/// For other lock types, by the traits of [`lock_api`].
 ///
 /// # Examples
 ///
@@ -20,15 +20,15 @@ use super::contended;
 /// let once: lock_api::Mutex<RawMutex, _> = lock_api::Mutex::new(Some("token"));
 /// assert_eq!(once.lock().take(), Some("token"));
 /// ```
-// Around the whole mutex, and not its raw lock alone, because parking_lot's condition variable takes nothing but a
-// guard of its own mutex.
+// It contains the whole mutex, not only its raw lock, because parking_lot's condition variable takes only a guard of
+// its own mutex.
 pub struct RawMutex(parking_lot::Mutex<()>);
 
 impl RawMutex {
     #[inline]
     fn raw(&self) -> &parking_lot::RawMutex {
-        // SAFETY: it is unlocked by the trait's functions only, whose callers hold the lock. Nobody has a guard of
-        // the inner mutex meanwhile, but for `with_guard`, which says why that is fine.
+        // SAFETY: only the trait's functions unlock it, and their callers hold the lock. Meanwhile there is no guard of
+        // the inner mutex, except in `with_guard`, which says why that is sound.
         unsafe { self.0.raw() }
     }
 
@@ -36,8 +36,8 @@ impl RawMutex {
     ///
     /// # Safety
     ///
-    /// The calling thread holds the lock, and nothing else uses its right to unlock it until this has returned or
-    /// unwound. It holds the lock then, too.
+    /// The calling thread holds the lock. Until this has returned or unwound, no other code uses its right to unlock.
+    /// The thread holds the lock then, too.
     pub(super) unsafe fn with_guard<R>(
         &self,
         f: impl FnOnce(&mut parking_lot::MutexGuard<'_, ()>) -> R,
@@ -58,7 +58,7 @@ impl RawMutex {
     }
 }
 
-// SAFETY: each function ends in the one of parking_lot's raw lock that has the same contract.
+// SAFETY: each function calls the function of parking_lot's raw lock that has the same contract.
 unsafe impl lock_api::RawMutex for RawMutex {
     #[allow(clippy::declare_interior_mutable_const, reason = "each use makes a lock of its own")]
     const INIT: Self = Self(parking_lot::const_mutex(()));
@@ -67,8 +67,8 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     #[inline]
     fn lock(&self) {
-        // All that parking_lot's `lock` does before it sleeps: one compare-and-swap if the lock is free, else a few
-        // more looks. `try_lock` would load first, which makes a free lock half as dear again.
+        // This is all that parking_lot's `lock` does before it sleeps: one compare-and-swap if the lock is free, else a
+        // few more attempts. `try_lock` would load first, which makes a free lock half as dear again.
         if !self.raw().try_lock_for(Duration::ZERO) {
             self.lock_contended(None);
         }
@@ -94,7 +94,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
     }
 }
 
-// SAFETY: as above. `bump` is the trait's own, of these two.
+// SAFETY: as above. `bump` is the trait's own, made of these two.
 unsafe impl lock_api::RawMutexFair for RawMutex {
     /// # Safety
     ///

@@ -1,4 +1,4 @@
-//! [`RawRwLock`]: parking_lot's, waited for under a guard.
+//! [`RawRwLock`]: parking_lot's, with a guard around its waits.
 #![allow(unsafe_code, reason = "the traits of lock_api are unsafe to implement")]
 
 use std::time::{Duration, Instant};
@@ -10,9 +10,9 @@ use lock_api::{
 
 use super::contended;
 
-/// What a [`RwLock`](super::RwLock) is made of: parking_lot's lock, which is waited for under a guard.
+/// The raw lock of a [`RwLock`](super::RwLock): parking_lot's, with a guard around its waits.
 ///
-/// For lock types of one's own, by the traits of [`lock_api`].
+/// For other lock types, by the traits of [`lock_api`].
 ///
 /// # Examples
 ///
@@ -70,7 +70,8 @@ impl RawRwLock {
     /// The caller holds the upgradable lock.
     unsafe fn upgrade_contended(&self, deadline: Option<Instant>) -> bool {
         contended::wait(deadline, |until| match until {
-            // SAFETY: the caller holds the upgradable lock, and keeps it if an attempt fails; none follows one that did not.
+            // SAFETY: the caller holds the upgradable lock, and keeps it if an attempt fails. After a success there is
+            // no other attempt.
             Some(until) => unsafe { self.0.try_upgrade_until(until) },
             None => {
                 // SAFETY: as above.
@@ -81,7 +82,7 @@ impl RawRwLock {
     }
 }
 
-// SAFETY: each function ends in the one of parking_lot's raw lock that has the same contract.
+// SAFETY: each function calls the function of parking_lot's raw lock that has the same contract.
 unsafe impl lock_api::RawRwLock for RawRwLock {
     #[allow(clippy::declare_interior_mutable_const, reason = "each use makes a lock of its own")]
     const INIT: Self = Self(parking_lot::RawRwLock::INIT);
@@ -141,7 +142,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     }
 }
 
-// SAFETY: as above. The `bump`s are the trait's own, of an unlock and a lock.
+// SAFETY: as above. The `bump`s are the trait's own, made of an unlock and a lock.
 unsafe impl lock_api::RawRwLockFair for RawRwLock {
     /// # Safety
     ///
@@ -252,7 +253,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     unsafe fn upgrade(&self) {
         // SAFETY: the caller holds the upgradable lock.
         if unsafe { !self.0.try_upgrade() } {
-            // SAFETY: and still does: it was not upgraded.
+            // SAFETY: the caller still does, since it was not upgraded.
             unsafe { self.upgrade_contended(None) };
         }
     }
