@@ -1,5 +1,5 @@
-//! The system queues of the [global executor](crate::Executor::global), for those who want neither an executor nor a
-//! queue of their own.
+//! The system queues of the [global executor](crate::Executor::global), for programs that need neither an executor nor
+//! a queue of their own.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -12,12 +12,12 @@
 //! | queue | its items run |
 //! |---|---|
 //! | [`events()`] | on the issuer's CPU |
-//! | [`events_highpri()`] | there, with high priority |
-//! | [`events_long()`] | there, and may take long |
+//! | [`events_highpri()`] | on the issuer's CPU, with high priority |
+//! | [`events_long()`] | on the issuer's CPU, and may take long |
 //! | [`events_unbound()`] | near the issuer, as soon as possible |
-//! | [`events_freezable()`] | as of `events`, unless frozen |
-//! | [`events_power_efficient()`] | as of `events`; unbound if the executor is power efficient |
-//! | [`events_freezable_power_efficient()`] | likewise, unless frozen |
+//! | [`events_freezable()`] | as those of `events`, unless frozen |
+//! | [`events_power_efficient()`] | as those of `events`; unbound if the executor is power efficient |
+//! | [`events_freezable_power_efficient()`] | as those of `events_power_efficient`, unless frozen |
 //! | [`events_bh()`], [`events_bh_highpri()`] | on the issuer's CPU, one after the other, and must not block |
 
 use crate::{Executor, WorkQueue};

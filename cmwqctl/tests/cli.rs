@@ -181,7 +181,7 @@ fn attributes_are_read_and_changed() {
         (["set", "thumbnails", "max_active", "many"], 1, "many"),
         (["set", "thumbnails", "max_active", "100000"], 1, "512"),
         (["set", "thumbnails", "cpumask", "9999"], 1, "9999"),
-        (["set", "thumbmails", "max_active", "1"], 1, "there are: thumbnails, mail, events"),
+        (["set", "thumbmails", "max_active", "1"], 1, "the queues are: thumbnails, mail, events"),
         (["set", "mail", "max_active", "1"], 1, "control"),
         (["set", "thumbnails", "maxactive", "1"], 2, "max_active"),
     ] {

@@ -1,9 +1,9 @@
-//! The attributes of a queue, as the kernel has them under `/sys/devices/virtual/workqueue`.
+//! The attributes of a queue, as in the kernel's files under `/sys/devices/virtual/workqueue`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// An attribute of a queue, by the name that the kernel has for it.
+/// An attribute of a queue, by the kernel's name for it.
 ///
 /// # Examples
 ///
@@ -20,26 +20,26 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Attribute {
-    /// `affinity_scope`: how near to their issuer items run. `default` or the name of a scope; read as
-    /// `default (cache)` where the queue's user named none.
+    /// `affinity_scope`: how near to their issuer items run. `default` or the name of a scope. It reads as
+    /// `default (cache)` if the queue's program named none.
     AffinityScope,
-    /// `affinity_strict`: do items stay in their pod? 0 or 1.
+    /// `affinity_strict`: whether items stay in their pod. 0 or 1.
     AffinityStrict,
     /// `cpumask`: the CPUs that items may run on. A list, `0-3,8`, or a mask in hexadecimal, `f` or `ff,00000000`;
-    /// `default` for those that the executor allows. Read as a list.
+    /// `default` for those that the executor allows. It reads as a list.
     ///
     /// A number such as `10` is a list: write `0x10` for the mask.
     CpuMask,
     /// `nice`: the nice level of the workers, −20 to 19; `default` for the executor's.
     Nice,
-    /// `max_active`: the limit of active items, 1 to 512, or 0 for the default. Only read of ordered queues.
+    /// `max_active`: the limit of active items, 1 to 512, or 0 for the default. Cannot be changed for ordered queues.
     MaxActive,
-    /// `histograms`: are the times of items recorded? 0 or 1. Every queue has it; the kernel's have not.
+    /// `histograms`: whether the times of items are recorded. 0 or 1. Every queue has it; the kernel has no such file.
     Histograms,
 }
 
 impl Attribute {
-    /// All of them, in the order in which they are listed.
+    /// All attributes, in the order in which they are listed.
     pub const ALL: [Self; 6] = [
         Self::AffinityScope,
         Self::AffinityStrict,
@@ -78,7 +78,7 @@ impl FromStr for Attribute {
     }
 }
 
-/// A text names no [`Attribute`].
+/// The error for a text that names no [`Attribute`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseAttributeError {
     name: String,
@@ -87,7 +87,7 @@ pub struct ParseAttributeError {
 impl fmt::Display for ParseAttributeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = Attribute::ALL.map(Attribute::name).join(", ");
-        write!(f, "`{}` is no attribute: write one of {names}", self.name)
+        write!(f, "`{}` is not an attribute: write one of {names}", self.name)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The other side: asks a process that serves its control socket.
+//! The client of a control socket.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -17,17 +17,17 @@ use super::error::ClientError;
 use super::path;
 use super::protocol::{Answer, Hello, MAX_REQUEST, NamedValue, Request, WatchdogReport, line_of, shortened};
 
-/// How long [`Client::connect`] and its requests wait.
+/// How long [`Client::connect`] and each request wait.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// More than a dump of any executor has.
+/// A limit that no dump of any executor reaches, in bytes.
 const MAX_DUMP: usize = 1 << 30;
-/// More than any other answer has.
+/// A limit that no other answer reaches, in bytes.
 const MAX_ANSWER: usize = 1 << 24;
 
 /// A connection to a process that serves its control socket.
 ///
-/// A server closes connections without requests after 30 seconds; the next request of a client connects anew then.
+/// A server closes a connection after 30 seconds without a request. The client's next request then connects again.
 ///
 /// # Examples
 ///
@@ -41,7 +41,7 @@ const MAX_ANSWER: usize = 1 << 24;
 /// let queue = cmwq::WorkQueue::new("mail").control().build_on(&executor)?;
 /// let server = Server::start_at(&executor, folder.join("socket"))?;
 ///
-/// let mut client = Client::connect(server.path())?; // mostly in another process
+/// let mut client = Client::connect(server.path())?; // usually in another process
 /// assert_eq!(client.get("mail", Attribute::AffinityScope)?, "default (cache)");
 /// assert_eq!(client.set("mail", Attribute::MaxActive, "8")?, "8");
 /// assert_eq!(queue.max_active(), 8);
@@ -59,16 +59,16 @@ pub struct Client {
 struct Connection(UnixStream);
 
 impl Client {
-    /// Connects to a control socket. This, and each request, waits for 10 seconds at most.
+    /// Connects to a control socket. This call and each request wait for 10 seconds at most.
     ///
     /// # Errors
     ///
-    /// If nobody listens there, or it is another user's process (root's are accepted).
+    /// If no process listens there, or the process belongs to another user than this one or root.
     pub fn connect(path: impl AsRef<Path>) -> Result<Self, ClientError> {
         Self::connect_timeout(path, TIMEOUT)
     }
 
-    /// As [`connect`](Self::connect), with another time for this and for each request.
+    /// As [`connect`](Self::connect), but this call and each request wait for `timeout` at most.
     ///
     /// # Errors
     ///
@@ -79,12 +79,12 @@ impl Client {
         Ok(Self { path, timeout, connection })
     }
 
-    /// Connects to a process by its number, in the directories where [`processes`](super::processes) looks. Of several
-    /// executors of a process, to the first one that answers.
+    /// Connects to a process by its id, in the directories that [`processes`](super::processes) searches. If several
+    /// executors of the process have a socket, connects to the first one that answers.
     ///
     /// # Errors
     ///
-    /// [`ClientError::NoProcess`] if it has no socket there, or does not answer; otherwise as
+    /// [`ClientError::NoProcess`] if the process has no socket there, or does not answer; otherwise as
     /// [`connect`](Self::connect).
     pub fn to_process(pid: u32) -> Result<Self, ClientError> {
         let mut failed = None;
@@ -97,31 +97,31 @@ impl Client {
         Err(failed.unwrap_or_else(|| ClientError::NoProcess { pid, searched: path::searched() }))
     }
 
-    /// The socket.
+    /// Returns the path of the socket.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Who is there.
+    /// Asks for the server's process and version.
     ///
     /// # Errors
     ///
-    /// If there is no answer.
+    /// If the server does not answer.
     pub fn hello(&mut self) -> Result<Hello, ClientError> {
         self.ask(&Request::Hello {})
     }
 
-    /// All that is seen of the executor, as by [`Executor::dump`](crate::Executor::dump) there.
+    /// Takes a snapshot of the executor, as [`Executor::dump`](crate::Executor::dump) does in its process.
     ///
     /// # Errors
     ///
-    /// If the executor is gone ([`ErrorKind::Ended`](super::ErrorKind::Ended)), or there is no answer.
+    /// If the executor is gone ([`ErrorKind::Ended`](super::ErrorKind::Ended)), or the server does not answer.
     pub fn dump(&mut self) -> Result<Snapshot, ClientError> {
         self.ask(&Request::Dump {})
     }
 
-    /// What the executor's queues have done so far, as by [`Executor::monitor`](crate::Executor::monitor) there.
+    /// Takes a sample of the executor's queues, as [`Executor::monitor`](crate::Executor::monitor) does in its process.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl Client {
         self.ask(&Request::Monitor {})
     }
 
-    /// Which pools have stalled, and whose items kept others waiting.
+    /// Asks which pools have stalled, and which types of items delayed others.
     ///
     /// # Errors
     ///
@@ -139,34 +139,36 @@ impl Client {
         self.ask(&Request::Watchdog {})
     }
 
-    /// Reads an attribute of a queue: what holds now. A queue is named by its name, or by name and number (`mail#7`)
-    /// where several have the name.
+    /// Reads the value in effect of an attribute of a queue. A queue is named by its name, or by name and number
+    /// (`mail#7`) if several queues have the name.
     ///
     /// # Errors
     ///
-    /// If there is no such queue, or it does not have this attribute ([`ClientError::Answer`]); if there is no answer.
+    /// If the queue does not exist, or does not have this attribute ([`ClientError::Answer`]); if the server does not
+    /// answer.
     pub fn get(&mut self, queue: &str, attribute: Attribute) -> Result<String, ClientError> {
         self.ask(&Request::Get { queue: queue.to_owned(), attribute: attribute.to_string() })
     }
 
-    /// All attributes that this queue has, with what holds now.
+    /// Reads the values in effect of all attributes that this queue has.
     ///
     /// # Errors
     ///
-    /// If there is no such queue, or no answer.
+    /// If the queue does not exist, or the server does not answer.
     pub fn attributes(&mut self, queue: &str) -> Result<Vec<(Attribute, String)>, ClientError> {
         let named: Vec<NamedValue> = self.ask(&Request::Attributes { queue: queue.to_owned() })?;
-        // A later version may have more of them.
+        // A later version may have more attributes.
         Ok(named.into_iter().filter_map(|named| Some((named.attribute.parse().ok()?, named.value))).collect())
     }
 
-    /// Changes an attribute of a queue that was built with [`control`](crate::WorkQueueBuilder::control), and nothing
-    /// else. Returns what holds now, as [`get`](Self::get) does.
+    /// Changes one attribute of a queue that was built with [`control`](crate::WorkQueueBuilder::control). Returns the
+    /// value in effect, as [`get`](Self::get) does.
     ///
     /// # Errors
     ///
-    /// If there is no such queue, it must not be changed or does not have this attribute, or cannot have this value
-    /// ([`ClientError::Answer`]): nothing was changed. If there is no answer, it may have been changed.
+    /// If the queue does not exist, may not be changed, does not have this attribute, or cannot have this value
+    /// ([`ClientError::Answer`]): nothing was changed. If the server does not answer, the attribute may have been
+    /// changed.
     pub fn set(&mut self, queue: &str, attribute: Attribute, value: &str) -> Result<String, ClientError> {
         let (queue, attribute, value) = (queue.to_owned(), attribute.to_string(), value.to_owned());
         self.ask(&Request::Set { queue, attribute, value })
@@ -190,8 +192,8 @@ impl Client {
         }
     }
 
-    /// Sends a line, and waits for that which comes back. After a failure, the next one connects anew: the answer may
-    /// come late.
+    /// Sends a line, and waits for the line that comes back. After a failure, the next request connects again, since
+    /// the answer may still come.
     fn exchange(&mut self, line: &[u8], until: Time, limit: usize) -> Result<Vec<u8>, ClientError> {
         let known = self.connection.take().filter(Connection::is_open);
         let open = || Connection::open(&self.path, until.since(clock::now()));
@@ -207,14 +209,15 @@ impl Connection {
         let failed = |error| ClientError::Connect { path: path.to_owned(), error };
         let stream = socket::connect(path, timeout).map_err(failed)?;
         let (owner, own) = (socket::peer(&stream).map_err(failed)?, socket::user());
-        // Root may look at everybody's, and everybody trusts root.
+        // Root may inspect every process, and every user trusts root.
         if owner != own && owner != 0 && own != 0 {
             return Err(ClientError::OtherUser { path: path.to_owned(), uid: owner });
         }
         Ok(Self(stream))
     }
 
-    /// Has the server not closed it, for having been silent for long? There is nothing to be read between answers.
+    /// Returns whether the server has not closed the connection for its silence. Between answers there is nothing to
+    /// read.
     fn is_open(&self) -> bool {
         let looked = self.0.set_nonblocking(true).and_then(|()| {
             let looked = (&self.0).read(&mut [0]);
@@ -225,7 +228,7 @@ impl Connection {
 
     fn exchange(&mut self, line: &[u8], until: Time, limit: usize) -> Result<Vec<u8>, ClientError> {
         match self.send(line, until).map_err(ClientError::from) {
-            // A server that closes a connection says why first.
+            // A server that closes a connection sends the reason first.
             Err(ClientError::Closed) => self.receive(until, limit).map_err(|_| ClientError::Closed),
             Err(error) => Err(error),
             Ok(()) => self.receive(until, limit),
@@ -264,7 +267,7 @@ impl Connection {
     }
 }
 
-/// The time that is left, which is not zero.
+/// The time that is left, which is not zero. An error if there is none.
 fn left(until: Time) -> io::Result<Duration> {
     let left = until.since(clock::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }

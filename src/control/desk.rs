@@ -1,7 +1,7 @@
-//! What an executor answers: requests are looked up, checked and carried out here.
+//! Handles requests: looks up queues, checks requests and carries them out.
 //!
-//! No lock is held while an answer is written down, and nothing waits. Queues are kept in place by pins, so one that is
-//! dropped meanwhile, or only finishes what it has, is as good as any.
+//! The thread holds no lock while it writes an answer down, and does not wait. It holds a reference to each queue that
+//! it uses. So a queue that is dropped meanwhile, or only finishes its items, is as good as any.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Weak};
@@ -21,7 +21,7 @@ use super::protocol::{
 };
 use super::values;
 
-/// So many names are listed in a message.
+/// How many names a message lists.
 const LISTED: usize = 20;
 
 /// See the module.
@@ -45,7 +45,7 @@ impl Desk {
         Self { executor: Arc::downgrade(&executor.inner), hello }
     }
 
-    /// The answer to a line, as a line.
+    /// Answers a request line. Returns the answer as a line.
     pub(super) fn answer(&self, line: &[u8]) -> Vec<u8> {
         let said = Request::read(line).and_then(|request| self.carry_out(request));
         said.unwrap_or_else(|error| line_of(&Answer::<()>::Error(error)))
@@ -82,7 +82,7 @@ impl Desk {
         })
     }
 
-    /// The queue of this name, or of this name and number.
+    /// Returns the queue of this name, or of this name and number.
     fn queue(&self, wanted: &str) -> Result<Pin, RequestError> {
         let executor = self.executor()?;
         let queues = &executor.queues;
@@ -126,7 +126,7 @@ fn attribute_of(name: &str) -> Result<Attribute, RequestError> {
     name.parse().map_err(|error| RequestError::new(ErrorKind::UnknownAttribute, format!("{error}")))
 }
 
-/// `mail#7`: the queue number 7, which is named `mail`.
+/// Splits `mail#7`: the queue number 7, which is named `mail`.
 fn numbered(wanted: &str) -> Option<(&str, u64)> {
     let (name, number) = wanted.rsplit_once('#')?;
     Some((name, number.parse().ok()?))
@@ -135,7 +135,7 @@ fn numbered(wanted: &str) -> Option<(&str, u64)> {
 fn unknown(executor: &ExecutorInner, wanted: &str) -> RequestError {
     let mut names = Vec::new();
     let mut number = 0;
-    // The names are copied, and not the queues kept in place, which may be many.
+    // The names are copied, instead of holding references to all the queues, which may be many.
     executor.queues.any(|queue: &Queue| {
         number += 1;
         if names.len() < LISTED && !names.iter().any(|name| name == queue.name()) {
@@ -145,8 +145,10 @@ fn unknown(executor: &ExecutorInner, wanted: &str) -> RequestError {
     });
     let mut message = format!("no queue is named {:?}; ", shortened(wanted));
     let written = match (names.is_empty(), number > LISTED) {
-        (true, _) => write!(message, "there is none"),
-        (false, false) => write!(message, "there are: {}", listed(names.iter().map(|name| shortened(name)))),
+        (true, _) => write!(message, "there are no queues"),
+        (false, false) => {
+            write!(message, "the queues are: {}", listed(names.iter().map(|name| shortened(name))))
+        }
         (false, true) => {
             write!(
                 message,
@@ -159,7 +161,7 @@ fn unknown(executor: &ExecutorInner, wanted: &str) -> RequestError {
     RequestError::new(ErrorKind::UnknownQueue, message)
 }
 
-/// The first names, and that there are more.
+/// The first names, and how many more there are.
 fn listed(names: impl Iterator<Item = String>) -> String {
     let mut names: Vec<String> = names.take(LISTED + 1).collect();
     if names.len() > LISTED {

@@ -1,4 +1,4 @@
-//! Why a server cannot be had, and why a client has no answer.
+//! Errors of servers and clients.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::protocol::RequestError;
 
-/// Why an executor's control socket was not made. Nothing is left behind.
+/// Why a control socket was not made. Nothing is left behind.
 ///
 /// # Examples
 ///
@@ -24,11 +24,11 @@ use super::protocol::RequestError;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The default directory belongs to another user, or is none.
+    /// The default directory belongs to another user, or is not a directory.
     Directory {
         /// The directory.
         path: PathBuf,
-        /// The user that it belongs to.
+        /// The owner of the path.
         owner: u32,
     },
     /// Others may use the default directory.
@@ -38,26 +38,26 @@ pub enum ServeError {
         /// Its permissions.
         mode: u32,
     },
-    /// Somebody listens on this socket already.
+    /// Another process listens on this socket already.
     InUse {
         /// The socket.
         path: PathBuf,
     },
-    /// Something else than a socket is there.
+    /// The path exists, and is not a socket.
     NotASocket {
-        /// What was given.
+        /// The path that was given.
         path: PathBuf,
     },
-    /// The system does not take socket paths of this length.
+    /// The system does not accept socket paths of this length.
     TooLong {
         /// The path.
         path: PathBuf,
     },
-    /// The system refused something else.
+    /// The system refused an operation.
     Io {
-        /// What was attempted, and where.
+        /// The operation that failed, and its path.
         what: String,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// The executor belongs to the process that this one was forked from.
@@ -75,7 +75,7 @@ impl fmt::Display for ServeError {
         match self {
             Self::Directory { path, owner } => write!(
                 f,
-                "{} belongs to user {owner}, or is no directory: only one's own is safe; remove it, or name a path \
+                "{} belongs to user {owner}, or is not a directory: only your own directory is safe; remove it, or name a path \
                  elsewhere",
                 path.display()
             ),
@@ -83,14 +83,14 @@ impl fmt::Display for ServeError {
                 write!(f, "others may use {} (mode {mode:03o}): make it 700", path.display())
             }
             Self::InUse { path } => {
-                write!(f, "somebody listens on {} already: name another path", path.display())
+                write!(f, "another process listens on {}: name another path", path.display())
             }
             Self::NotASocket { path } => {
-                write!(f, "{} is there already, and is no socket: name another path", path.display())
+                write!(f, "{} exists, and is not a socket: name another path", path.display())
             }
             Self::TooLong { path } => write!(
                 f,
-                "the path {} has {} bytes, more than the system takes for a socket (some 100): name a shorter one",
+                "the path {} has {} bytes, more than the system accepts for a socket (some 100): name a shorter one",
                 path.display(),
                 path.as_os_str().len()
             ),
@@ -126,18 +126,18 @@ impl std::error::Error for ServeError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Nobody can be reached there.
+    /// No connection to the socket could be made.
     Connect {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// This process has no control socket in the directories that are searched.
     NoProcess {
-        /// Its number.
+        /// Its process id.
         pid: u32,
-        /// Where its socket was looked for.
+        /// The directories that were searched.
         searched: Vec<PathBuf>,
     },
     /// The socket belongs to another user's process.
@@ -147,15 +147,15 @@ pub enum ClientError {
         /// The other user.
         uid: u32,
     },
-    /// The server answered that it does not do it, and why.
+    /// The server refused the request, for this reason.
     Answer(RequestError),
     /// There was no answer in time.
     TimedOut,
-    /// The server has closed the connection: its process ended, or there was no request for long.
+    /// The server has closed the connection: its process ended, or there was no request for too long.
     Closed,
     /// The connection failed.
     Io(io::Error),
-    /// What came back is no answer that this version understands.
+    /// The answer is not one that this version understands.
     Malformed(String),
     /// The request is longer than a server reads.
     TooLong {
@@ -175,7 +175,7 @@ impl fmt::Display for ClientError {
                 }
                 write!(
                     f,
-                    ": is it there, does it belong to you, and has it started a `cmwq::control::Server`?"
+                    ": does it exist, does it belong to you, and has it started a `cmwq::control::Server`?"
                 )
             }
             Self::OtherUser { path, uid } => {
@@ -188,7 +188,7 @@ impl fmt::Display for ClientError {
             Self::Malformed(why) => write!(f, "the answer cannot be read: {why}"),
             Self::TooLong { bytes } => write!(
                 f,
-                "the request has {bytes} bytes, more than the {} that are read",
+                "the request has {bytes} bytes, more than the {} that a server reads",
                 super::protocol::MAX_REQUEST
             ),
         }

@@ -1,8 +1,8 @@
-//! A running process, seen and changed from outside through a Unix socket.
+//! A Unix socket through which other processes inspect and change a running process.
 //!
-//! A process starts a [`Server`] for an executor; the tool `cmwqctl`, or a [`Client`] of another program, finds it by its
-//! process number. Every queue can be looked at; those that were built with
-//! [`control`](crate::WorkQueueBuilder::control) can be changed.
+//! A process starts a [`Server`] for an executor. The tool `cmwqctl`, or a [`Client`] in another program, finds it by
+//! its process id. A client can read every queue, and can change queues that were built with
+//! [`control`](crate::WorkQueueBuilder::control).
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,7 +14,7 @@
 //!
 //! let executor = Executor::builder().build()?;
 //! let mail = WorkQueue::new("mail").control().build_on(&executor)?;
-//! let server = Server::start_at(&executor, &path)?; // `start` finds a place by itself
+//! let server = Server::start_at(&executor, &path)?; // `start` chooses a path itself
 //!
 //! let mut client = Client::connect(&path)?;
 //! assert_eq!(client.set("mail", Attribute::AffinityScope, "numa")?, "numa");
@@ -28,52 +28,54 @@
 //!
 //! # Where the socket is
 //!
-//! [`Server::start`] takes the first of these directories that there is, and that belongs to the user of the process:
+//! [`Server::start`] takes the first of these directories whose parent belongs to the user of the process, or else the
+//! last one:
 //!
 //! 1. `$XDG_RUNTIME_DIR/cmwq`
 //! 2. `/run/user/UID/cmwq`
 //! 3. `cmwq-UID` in the [directory for temporary files](std::env::temp_dir)
 //!
-//! It is made, with mode 0700, if it is not there, and refused if others may use it. The socket in it has mode 0600 and is
-//! named by the process: `PID`; those of further executors are `PID-2`, `PID-3` and so on. It is removed with its server;
-//! what a killed process has left behind is removed by [`processes`] and by the next server that would have its name.
+//! The directory is made, with mode 0700, if it does not exist. It is refused if others may use it. The socket in it has
+//! mode 0600 and is named after the process: `PID`; the sockets of further executors are `PID-2`, `PID-3` and so on. It is
+//! removed with its server. The socket of a killed process is removed by [`processes`], and by the next server that would
+//! have the same name.
 //!
-//! # Who is served
+//! # Which clients are served
 //!
-//! Processes of the same (effective) user, and root, whatever the permissions of the file: the system is asked who has
-//! connected. Others are told that they are not served. A client, likewise, does not speak to another user's process, unless it
-//! is root or that is root's.
+//! Processes of the same (effective) user, and of root, whatever the permissions of the file: the server asks the
+//! system for the user of each connection. Other clients get an error. A client, likewise, does not speak to another
+//! user's process, unless the client or that process is root's.
 //!
-//! Whoever is served sees the names of queues, item types and descriptions, and may change what was marked to be changed,
-//! and nothing else: he cannot queue, cancel or wait for items.
+//! A client that the server accepts can read the names of queues, item types and descriptions. It may change queues
+//! that were built with `control`, and nothing else: it cannot queue, cancel or wait for items.
 //!
 //! # What it costs, and its limits
 //!
-//! One thread for each server, asleep while nobody is connected. It takes the executor's locks as briefly as
-//! [`Executor::dump`](crate::Executor::dump) does, none while it writes, runs no hooks and waits for no client, so that
-//! neither a slow nor a hostile one reaches the executor.
+//! One thread for each server, asleep while no client is connected. It takes the executor's locks as briefly as
+//! [`Executor::dump`](crate::Executor::dump) does, and none while it writes. It runs no hooks and waits for no client.
+//! So neither a slow nor a hostile client affects the executor.
 //!
-//! * 32 connections at once ([`MAX_CONNECTIONS`]); one more is told `busy` and closed.
+//! * 32 connections at once ([`MAX_CONNECTIONS`]); a further one gets the error `busy` and is closed.
 //! * 64 KiB for a request ([`MAX_REQUEST`]); after a longer one the connection is closed.
-//! * One request at a time on each connection: the next one is read when the answer is gone.
-//! * A connection without a request for 30 seconds is closed, and so is one that takes nothing of its answer for 5 seconds,
-//!   or not all of it within 60.
+//! * One request at a time on each connection: the next one is read when the answer has been sent.
+//! * A connection is closed after 30 seconds without a request, after 5 seconds in which the client reads nothing of an
+//!   answer, and after 60 seconds in which it does not read the whole answer.
 //!
 //! # The protocol
 //!
-//! A request is a JSON object on one line, and so is its answer: `{"ok":…}` with what was asked for, or `{"error":…}` with
-//! a [kind](ErrorKind) for programs and a message for people. Texts are UTF-8. Fields that a request does not know are an
-//! error; in answers, later versions may have more of them.
+//! A request is a JSON object on one line, and so is its answer: `{"ok":…}` with the result, or `{"error":…}` with a
+//! [kind](ErrorKind) for programs and a message for people. Texts are UTF-8. Unknown fields of a request are an error.
+//! Answers of later versions may have more fields.
 //!
 //! | request | answer |
 //! |---|---|
 //! | `hello` | [`Hello`] |
-//! | `dump` | [`Snapshot`](crate::observe::Snapshot), in the form that [`observe`](crate::observe) documents |
-//! | `monitor` | [`MonitorReport`](crate::observe::MonitorReport), likewise |
+//! | `dump` | [`Snapshot`](crate::observe::Snapshot), in the format that [`observe`](crate::observe) documents |
+//! | `monitor` | [`MonitorReport`](crate::observe::MonitorReport), in the same format |
 //! | `watchdog` | [`WatchdogReport`] |
-//! | `attributes`, `queue` | the attributes that the queue has, and what holds now |
-//! | `get`, `queue`, `attribute` | what holds now |
-//! | `set`, `queue`, `attribute`, `value` | what holds now, which is not always what was asked for: CPUs that the executor does not allow do not count |
+//! | `attributes`, `queue` | the attributes that the queue has, with the values in effect |
+//! | `get`, `queue`, `attribute` | the value in effect |
+//! | `set`, `queue`, `attribute`, `value` | the value in effect, which may differ from the requested one: CPUs that the executor does not allow are left out |
 //!
 //! ```text
 //! → {"request":"hello"}
@@ -87,12 +89,12 @@
 //! → {"request":"watchdog"}
 //! ← {"ok":{"threshold_ns":30000000000,"stalls":0,"stalled":[],"hogs":[],"undeclared_blockers":[]}}
 //! → {"request":"get","queue":"mial","attribute":"max_active"}
-//! ← {"error":{"kind":"unknown_queue","message":"no queue is named \"mial\"; there are: mail, acks"}}
+//! ← {"error":{"kind":"unknown_queue","message":"no queue is named \"mial\"; the queues are: mail, acks"}}
 //! ```
 //!
-//! A queue is named by its name. Where several have it, that is an error which lists them with their numbers; then
-//! `name#number` means one of them. Attributes have the names and values of the kernel's files ([`Attribute`]), values as
-//! texts. Any program can speak it: `echo '{"request":"dump"}' | socat -t 10 - UNIX-CONNECT:PATH`.
+//! A queue is named by its name. If several queues have it, the answer is an error that lists them with their numbers;
+//! then `name#number` names one of them. Attributes have the names and values of the kernel's files ([`Attribute`]),
+//! values as texts. Any program can use the protocol: `echo '{"request":"dump"}' | socat -t 10 - UNIX-CONNECT:PATH`.
 
 mod attribute;
 mod client;
@@ -113,11 +115,11 @@ pub use self::protocol::{
 };
 pub use self::server::{MAX_CONNECTIONS, Server};
 
-/// What the fuzz target calls: a connection to which these bytes come in pieces of some lengths, and what is answered.
+/// Called by the fuzz target: a connection on which these bytes come in pieces of some lengths, and its answers.
 ///
 /// # Panics
 ///
-/// If a promise is broken: an answer is no line of JSON, or there is no end.
+/// If a promise is broken: an answer is not a line of JSON, or the connection does not end.
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub fn fuzz(executor: &crate::Executor, bytes: &[u8], pieces: &[u8]) {

@@ -1,8 +1,8 @@
-//! Where control sockets are, how one is made, and who is found there.
+//! The paths of control sockets: where they are, how a socket is made, and which processes serve one.
 //!
-//! A socket belongs to who listens on it; what is left of a process that ended is removed by whoever comes across it. So
-//! that nobody removes what another one has just made in its place, files are removed under a lock of their directory,
-//! but for one's own.
+//! A socket belongs to the process that listens on it. Any process that finds a socket without a listener removes it. A
+//! process removes files of others only under a lock of their directory, so that it does not remove a socket that
+//! another one has just made in its place. It removes its own file without the lock.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -16,10 +16,10 @@ use crate::sys::socket::{self, DirectoryLock};
 use super::client::Client;
 use super::error::ServeError;
 
-/// So many executors of a process get a default socket.
+/// How many executors of a process get a default socket.
 const EXECUTORS: u32 = 1000;
 
-/// How long each process has to answer who it is.
+/// How long each process has to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A process that answers on a control socket.
@@ -28,19 +28,19 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Process {
-    /// Its number.
+    /// Its process id.
     pub pid: u32,
-    /// Its socket: a process has one for each executor that serves one.
+    /// Its socket. A process has one for each executor that serves one.
     pub path: PathBuf,
-    /// The name of its program's file. Empty if that is not known.
+    /// The name of its executable file. Empty if that is not known.
     pub program: String,
-    /// How the names of the executor's threads begin.
+    /// The prefix of the names of the executor's threads.
     pub prefix: String,
 }
 
-/// The processes that serve a control socket in the default directories, by number. Waits for each of them to answer, for
-/// a second at most; what does not is left out. Sockets whose process is gone are removed. A directory that belongs to
-/// another user is passed over.
+/// Returns the processes that serve a control socket in the default directories, sorted by process id. Waits for each
+/// of them to answer, for a second at most, and leaves out those that do not. Removes sockets whose process is gone.
+/// Skips directories that belong to another user.
 ///
 /// # Examples
 ///
@@ -55,7 +55,7 @@ pub struct Process {
 ///
 /// # Errors
 ///
-/// If a directory that belongs to the user cannot be read.
+/// If a directory that belongs to this user cannot be read.
 pub fn processes() -> io::Result<Vec<Process>> {
     let mut found = Vec::new();
     for directory in searched() {
@@ -67,7 +67,7 @@ pub fn processes() -> io::Result<Vec<Process>> {
                     found.push(Process { pid: hello.pid, path, program, prefix });
                 }
                 Err(_) if !socket::is_process(pid) => {
-                    // Best effort: the next one tries again.
+                    // A failure is ignored: the next search tries again.
                     drop(remove_stale(&path));
                 }
                 Err(_) => {}
@@ -77,8 +77,8 @@ pub fn processes() -> io::Result<Vec<Process>> {
     Ok(found)
 }
 
-/// The directories where default sockets may be: that of this process's environment, and those that it may be in another
-/// one, as of a service.
+/// The directories where default sockets may be: the one of this process's environment, and those of other
+/// environments, such as that of a service.
 pub(super) fn searched() -> Vec<PathBuf> {
     let mut directories: Vec<PathBuf> = runtime_directories().map(|base| base.join("cmwq")).collect();
     directories.push(fallback());
@@ -103,13 +103,13 @@ fn fallback() -> PathBuf {
     std::env::temp_dir().join(format!("cmwq-{}", socket::user()))
 }
 
-/// The sockets of all processes in these directories that can be read.
+/// The readable sockets of all processes in these directories.
 pub(super) fn sockets(directories: &[PathBuf]) -> Vec<(u32, PathBuf)> {
     directories.iter().flat_map(|directory| sockets_in(directory).unwrap_or_default()).collect()
 }
 
-/// What is named as a socket of ours, by process and executor. Nothing in a directory that no server of this user takes:
-/// who made it decides what is found there, how long it takes, and where a link leads.
+/// The files that are named as our sockets, by process and executor. None in a directory that a server of this user
+/// would refuse: its owner decides which files are there, how long a listing takes, and where a link leads.
 fn sockets_in(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let is_own = fs::symlink_metadata(directory)
         .is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == socket::user());
@@ -127,7 +127,7 @@ fn sockets_in(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     Ok(found.into_iter().map(|((pid, _), path)| (pid, path)).collect())
 }
 
-/// Of the process, and of its executor, from 1.
+/// The numbers of the process and of its executor, which count from 1.
 fn numbers_of(name: &str) -> Option<(u32, u32)> {
     let (pid, executor) = name.split_once('-').unwrap_or((name, "1"));
     let number = |digits: &str| {
@@ -137,16 +137,16 @@ fn numbers_of(name: &str) -> Option<(u32, u32)> {
     Some((number(pid)?, number(executor)?))
 }
 
-/// A socket that is listened on, and its file, which is removed with it.
+/// A socket with a listener, and its file, which is removed with it.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
-    /// Of the file, by which it is known again.
+    /// The device and the number of the file, by which it is recognised.
     device_and_number: (u64, u64),
 }
 
 impl Place {
-    /// Listens in the default directory, which is made if it is not there.
+    /// Listens in the default directory. Makes the directory if it does not exist.
     pub(super) fn take_default() -> Result<(Self, UnixListener), ServeError> {
         let directory = default_directory();
         prepare(&directory)?;
@@ -164,7 +164,7 @@ impl Place {
         Err(first.unwrap_or(ServeError::InUse { path: directory }))
     }
 
-    /// Listens here.
+    /// Listens on this path.
     pub(super) fn take(path: &Path) -> Result<(Self, UnixListener), ServeError> {
         if !socket::is_path_short_enough(path) {
             return Err(ServeError::TooLong { path: path.to_owned() });
@@ -178,7 +178,7 @@ impl Place {
         };
         let failed = |error| ServeError::io("make the socket", path, error);
         let listener = listener.map_err(|error| match error.kind() {
-            // Somebody else was faster.
+            // Another process was faster.
             io::ErrorKind::AddrInUse => ServeError::InUse { path: path.to_owned() },
             _ => failed(error),
         })?;
@@ -199,8 +199,8 @@ impl Place {
         &self.path
     }
 
-    /// Removes the file, if it is still this one. To be called while somebody still listens: who finds it until then finds
-    /// it taken, and who comes later makes his own.
+    /// Removes the file, if it is still this one. Must be called while the socket still has its listener: until then
+    /// another process finds the path in use, and afterwards it can make its own.
     pub(super) fn remove(&self) {
         let is_ours = fs::symlink_metadata(&self.path)
             .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.device_and_number);
@@ -211,7 +211,7 @@ impl Place {
     }
 }
 
-/// Makes a directory that only this user can use, or finds it so.
+/// Makes a directory that only this user can use, or checks an existing one.
 fn prepare(directory: &Path) -> Result<(), ServeError> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -220,7 +220,7 @@ fn prepare(directory: &Path) -> Result<(), ServeError> {
         _ => {}
     }
     let metadata = fs::symlink_metadata(directory)
-        .map_err(|error| ServeError::io("look at the directory", directory, error))?;
+        .map_err(|error| ServeError::io("read the directory", directory, error))?;
     let (path, mode) = (directory.to_owned(), metadata.mode() & 0o777);
     if !metadata.is_dir() || metadata.uid() != socket::user() {
         return Err(ServeError::Directory { path, owner: metadata.uid() });
@@ -231,7 +231,7 @@ fn prepare(directory: &Path) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Removes a socket that nobody listens on any more.
+/// Removes a socket that has no listener any more.
 fn remove_stale(path: &Path) -> Result<(), ServeError> {
     let in_use = || ServeError::InUse { path: path.to_owned() };
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -241,22 +241,23 @@ fn remove_stale(path: &Path) -> Result<(), ServeError> {
         .ok_or_else(in_use)?;
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(ServeError::io("look at", path, error)),
+        Err(error) => return Err(ServeError::io("read", path, error)),
         Ok(metadata) if !metadata.file_type().is_socket() => {
             return Err(ServeError::NotASocket { path: path.to_owned() });
         }
         Ok(_) => {}
     }
     match socket::connect(path, PATIENCE) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path)
-            .map_err(|error| ServeError::io("remove what a process has left behind at", path, error)),
-        // Somebody listens, even if he may be too busy to answer.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(|error| ServeError::io("remove the stale socket", path, error))
+        }
+        // A process listens, even if it may be too busy to answer.
         _ => Err(in_use()),
     }
 }
 
-/// Locks a directory against others who remove sockets. In one that other users can open, they could hold the lock for
-/// ever: there it is `None` if somebody has it.
+/// Locks a directory against other processes that remove sockets. In a directory that other users can open, they could
+/// hold the lock for ever. There, returns `None` if the lock is held.
 fn lock(directory: &Path) -> io::Result<Option<DirectoryLock>> {
     let metadata = fs::metadata(directory)?;
     let is_private = metadata.uid() == socket::user() && metadata.mode() & 0o077 == 0;

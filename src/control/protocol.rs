@@ -1,4 +1,4 @@
-//! What is said over the socket: requests and answers, one JSON object per line.
+//! The protocol of the socket: requests and answers, one JSON object per line.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CpuSet, Offender};
 
-/// The version of the protocol that this crate speaks. It goes up when something that there was changes its meaning.
+/// The version of the protocol that this crate speaks. It is raised when the meaning of an existing part changes.
 pub const PROTOCOL: u32 = 1;
 
-/// The longest request that a server reads, in bytes, without the end of its line.
+/// The longest request that a server reads, in bytes, without the newline.
 pub const MAX_REQUEST: usize = 64 * 1024;
 
 /// One line from a client.
 ///
-/// Those without fields are written with braces, so that fields too many are noticed.
+/// Requests without fields are written with braces, so that unknown fields are noticed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Request {
@@ -36,26 +36,26 @@ pub(super) enum Answer<T> {
     Error(RequestError),
 }
 
-/// Who is at the other end of a socket.
+/// The server's process and version.
 ///
 /// See [`Client::hello`](super::Client::hello).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Hello {
-    /// The version of the protocol that it speaks: [`PROTOCOL`].
+    /// The version of the protocol that the server speaks: [`PROTOCOL`].
     pub protocol: u32,
-    /// The number of its process.
+    /// The id of its process.
     pub pid: u32,
-    /// The name of its program's file. Empty if that is not known.
+    /// The name of its executable file. Empty if that is not known.
     pub program: String,
-    /// How the names of the executor's threads begin:
+    /// The prefix of the names of the executor's threads:
     /// [`thread_name_prefix`](crate::ExecutorBuilder::thread_name_prefix).
     pub prefix: String,
-    /// The version of this crate that it was built with.
+    /// The version of this crate in the server.
     pub crate_version: String,
 }
 
-/// What an executor's watchdogs have noticed.
+/// What an executor's watchdog and detectors have found.
 ///
 /// See [`Client::watchdog`](super::Client::watchdog).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -65,13 +65,13 @@ pub struct WatchdogReport {
     /// `threshold_ns`.
     #[serde(rename = "threshold_ns", with = "crate::policy::nanos::option")]
     pub threshold: Option<Duration>,
-    /// How many stalls of pools it has told so far.
+    /// How many stalls of pools the watchdog has reported so far.
     pub stalls: u64,
-    /// The pools among these that have started nothing since.
+    /// The pools with a reported stall that is not over.
     pub stalled: Vec<StalledPool>,
-    /// As [`Executor::hogs`](crate::Executor::hogs) tells them.
+    /// As [`Executor::hogs`](crate::Executor::hogs) returns them.
     pub hogs: Vec<Offender>,
-    /// As [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) tells them.
+    /// As [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) returns them.
     pub undeclared_blockers: Vec<Offender>,
 }
 
@@ -85,7 +85,7 @@ pub struct StalledPool {
     pub cpus: CpuSet,
     /// Entries on its worklist, cancelled ones included.
     pub pending: usize,
-    /// At least for so long it has started nothing. In JSON `stalled_for_ns`.
+    /// For at least this time it has started nothing. In JSON `stalled_for_ns`.
     #[serde(rename = "stalled_for_ns", with = "crate::policy::nanos")]
     pub stalled_for: Duration,
 }
@@ -97,7 +97,7 @@ pub(super) struct NamedValue {
     pub(super) value: String,
 }
 
-/// Why a server did not do what it was asked for. Nothing was changed.
+/// Why a server did not carry out a request. Nothing was changed.
 ///
 /// # Examples
 ///
@@ -114,7 +114,7 @@ pub(super) struct NamedValue {
 /// let error = Client::connect(server.path())?.get("mial", Attribute::MaxActive).unwrap_err();
 /// let ClientError::Answer(error) = error else { panic!("{error}") };
 /// assert_eq!(error.kind, ErrorKind::UnknownQueue);
-/// assert_eq!(error.message, r#"no queue is named "mial"; there are: mail"#);
+/// assert_eq!(error.message, r#"no queue is named "mial"; the queues are: mail"#);
 /// # drop(server);
 /// # std::fs::remove_dir(&folder)?;
 /// # Ok(())
@@ -123,18 +123,18 @@ pub(super) struct NamedValue {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RequestError {
-    /// What kind of error it is, for programs.
+    /// The kind of error, for programs.
     pub kind: ErrorKind,
     /// What was wrong, and what would be right, for people.
     pub message: String,
 }
 
-/// The kinds of errors that a server answers with.
+/// The kinds of a server's errors.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The line is no request: no JSON, no known request, or without what that needs. The connection goes on.
+    /// The line is not a request: it is not JSON, names no known request, or lacks a field. The connection goes on.
     BadRequest,
     /// The line is longer than [`MAX_REQUEST`]. The connection is closed.
     TooLong,
@@ -144,7 +144,7 @@ pub enum ErrorKind {
     AmbiguousQueue,
     /// No attribute has this name.
     UnknownAttribute,
-    /// This kind of queue does not have this attribute, or it cannot be changed there.
+    /// This kind of queue does not have this attribute, or does not permit changes of it.
     Inapplicable,
     /// The attribute cannot have this value.
     BadValue,
@@ -154,7 +154,7 @@ pub enum ErrorKind {
     ShutDown,
     /// The executor is gone: its handles and queues were dropped.
     Ended,
-    /// There are as many connections as a server takes. This one is closed.
+    /// The server has as many connections as it serves. This one is closed.
     Busy,
     /// The client belongs to another user. The connection is closed.
     Forbidden,
@@ -182,11 +182,11 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// If it is no request. The message tells where, and what was expected there.
+    /// If the line is not a request. The message says where, and what was expected there.
     pub(super) fn read(line: &[u8]) -> Result<Self, RequestError> {
         serde_json::from_slice(line).map_err(|error| {
             let message = format!(
-                "this is no request: {}; write one JSON object on one line, such as {{\"request\":\"hello\"}}",
+                "this is not a request: {}; write one JSON object on one line, such as {{\"request\":\"hello\"}}",
                 shortened(&error.to_string())
             );
             RequestError::new(ErrorKind::BadRequest, message)
@@ -194,10 +194,10 @@ impl Request {
     }
 }
 
-/// The longest piece of text that a message repeats, in characters.
+/// The longest part of a client's text that a message repeats, in characters.
 const REPEATED: usize = 200;
 
-/// The beginning of a text that comes from a client or a user, and may be of any length.
+/// The beginning of a text that comes from a client or a program, and may be of any length.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(REPEATED) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -205,9 +205,9 @@ pub(super) fn shortened(text: &str) -> String {
     }
 }
 
-/// As a line, with its end.
+/// Serialises an answer as a line, with its newline.
 pub(super) fn line_of(said: &impl Serialize) -> Vec<u8> {
-    // Nothing that is said has a map whose keys are no strings, which is all that could fail.
+    // Only a map whose keys are not strings could fail, and no answer has one.
     let mut line = serde_json::to_vec(said).unwrap_or_default();
     line.push(b'\n');
     line

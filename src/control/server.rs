@@ -1,7 +1,7 @@
-//! The serving side: one thread for each executor that has a socket.
+//! The server: one thread for each executor that has a socket.
 //!
-//! It sleeps in `poll` until somebody comes, writes or is to be written to; the only timers are those of connections. No
-//! code of the user's runs on it, and nobody ever waits for it but who ends it.
+//! The thread sleeps in `poll` until a client connects, writes or can be written to; the only timers are those of
+//! connections. It runs no code of the program. Only the thread that ends the server ever waits for it.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -26,19 +26,19 @@ use super::path::Place;
 use super::protocol::{ErrorKind, RequestError};
 use super::session::Session;
 
-/// So many connections are served at once. One more is told so, and closed.
+/// How many connections are served at once. A further one gets an error and is closed.
 pub const MAX_CONNECTIONS: usize = 32;
 
-/// So many are accepted before those that there are go on.
+/// How many connections are accepted before the present ones are served again.
 const ACCEPTED_AT_ONCE: usize = 16;
-/// Where a connection cannot be accepted, for lack of descriptors, it is tried again after this time.
+/// After this time a connection that could not be accepted, for lack of descriptors, is tried again.
 const SHORTAGE: Duration = Duration::from_secs(1);
 const CHUNK: usize = 16 * 1024;
 
-/// Serves an executor's control socket as long as it lives.
+/// Serves an executor's control socket as long as this value lives.
 ///
-/// Dropping it closes all connections, removes the socket and waits for its thread, which takes no longer than the answer
-/// that is being made. It does not keep the executor alive: when that is gone, requests are answered by
+/// Dropping it closes all connections, removes the socket and waits for its thread, which ends after the answer that it
+/// is making. The server does not keep the executor alive. After the executor's end, it answers requests with
 /// [`ErrorKind::Ended`]. In a forked process it does nothing, and dropping it has no effect.
 ///
 /// # Examples
@@ -58,28 +58,29 @@ const CHUNK: usize = 16 * 1024;
 #[must_use = "it ends when it is dropped"]
 pub struct Server {
     place: Place,
-    /// Something comes here, or it is closed, when the thread is to end.
+    /// Data comes here, or it is closed, when the thread is to end.
     stop: UnixStream,
-    /// Until the end.
+    /// `None` once it has ended.
     thread: Option<JoinHandle<()>>,
     origin: Origin,
 }
 
 impl Server {
-    /// Serves on the default path, where [`processes`](super::processes) and `cmwqctl` find it: see
-    /// [there](super#where-the-socket-is).
+    /// Serves on the default path, where [`processes`](super::processes) and `cmwqctl` find it: see [where the socket
+    /// is](super#where-the-socket-is).
     ///
     /// # Errors
     ///
-    /// If the directory is not this user's alone, or the system refuses the socket or the thread. Nothing is left behind.
+    /// If the directory may be used by others than this user, or the system refuses the socket or the thread. Nothing
+    /// is left behind.
     pub fn start(executor: &Executor) -> Result<Self, ServeError> {
         Self::serve(executor, Place::take_default)
     }
 
-    /// Serves on this path. A socket that is there, and that nobody listens on any more, is replaced.
+    /// Serves on this path. Replaces a socket that has no listener any more.
     ///
-    /// The socket is for its user only, whatever the directory; who it is, is asked of the system. But who may write to
-    /// the directory may put another socket in its place.
+    /// The server serves only its own user and root, whatever the directory permits: it asks the system for the user of
+    /// each connection. But a user who may write to the directory may put another socket in its place.
     ///
     /// # Examples
     ///
@@ -103,8 +104,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If somebody listens there, something else is there, the path is too long for a socket (some 100 bytes), or the
-    /// system refuses the socket or the thread. Nothing is left behind.
+    /// If another process listens there, a file of another kind is there, the path is too long for a socket (some 100
+    /// bytes), or the system refuses the socket or the thread. Nothing is left behind.
     pub fn start_at(executor: &Executor, path: impl AsRef<Path>) -> Result<Self, ServeError> {
         Self::serve(executor, || Place::take(path.as_ref()))
     }
@@ -124,7 +125,8 @@ impl Server {
             let desk = Desk::new(executor);
             let service = Service { listener, stopped, desk, connections: Vec::new(), short_until: None };
             let thread = thread::spawn(name, None, move || {
-                // Best effort: it is made by a user's thread, or by a worker, and belongs where the manager is.
+                // A failure is ignored. The thread inherits the CPUs of the thread that starts it, which may be a
+                // worker; it should have those of the manager.
                 drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
                 drop(thread::set_nice(core.settings.nice));
                 drop(core);
@@ -143,7 +145,7 @@ impl Server {
         }
     }
 
-    /// The socket.
+    /// Returns the path of the socket.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.place.path()
@@ -154,14 +156,16 @@ impl Drop for Server {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if self.origin.is_forked() {
-            // The thread is not here, nor is anything that the handle would detach.
+            // In the child there is neither the thread nor anything else that the handle would detach.
             return mem::forget(thread);
         }
         self.place.remove();
-        // To say it, since a forked process may keep the other end from noticing that this one is closed.
+        // The byte is needed because a forked process may keep this end open, so that the other end does not see it
+        // closed.
         let _ended_already = socket::send(&self.stop, &[0]);
         if thread.thread().id() == std::thread::current().id() {
-            // Something that it has dropped had the server: a hook, with the last of the executor. It ends after this.
+            // The thread itself drops the server: a hook owns it, and was dropped with the last reference to the
+            // executor. The thread ends after this.
             return;
         }
         if blocking(|| thread.join()).is_err() {
@@ -176,13 +180,13 @@ impl fmt::Debug for Server {
     }
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Service {
     listener: UnixListener,
     stopped: UnixStream,
     desk: Desk,
     connections: Vec<Connection>,
-    /// Nothing can be accepted before.
+    /// No connection can be accepted before this time.
     short_until: Option<Time>,
 }
 
@@ -191,11 +195,11 @@ struct Connection {
     session: Session,
 }
 
-/// Who is ready.
+/// What is ready.
 struct Ready {
     stopped: bool,
     listener: bool,
-    /// By their places.
+    /// By the index of the connection.
     connections: Vec<bool>,
 }
 
@@ -253,14 +257,14 @@ impl Service {
         Ok(Ready {
             stopped: ready.next().unwrap_or(false),
             listener: listens && ready.next().unwrap_or(false),
-            // Who needs nothing is always ready.
+            // A connection that waits for nothing is always ready.
             connections: interests
                 .map(|interest| interest.is_none() || ready.next().unwrap_or(false))
                 .collect(),
         })
     }
 
-    /// Is it to end? Where that cannot be waited for.
+    /// Returns whether the thread is to end, when `poll` does not work.
     fn is_stopped(&self) -> bool {
         let heard = (&self.stopped).read(&mut [0]);
         !heard.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
@@ -272,9 +276,9 @@ impl Service {
                 Ok((stream, _)) => self.welcome(stream, now),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return,
-                    // Who came has gone.
+                    // The client has gone already.
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
-                    // Whatever it is, mostly a lack of descriptors: somebody still waits, so `poll` would not.
+                    // Usually a lack of descriptors. The client still waits, so `poll` would return at once.
                     _ => {
                         self.short_until = Some(now + SHORTAGE);
                         return;
@@ -292,7 +296,7 @@ impl Service {
             Ok(user) => refusal(user, socket::user()),
             Err(error) => Some(RequestError::new(
                 ErrorKind::Forbidden,
-                format!("the system does not tell who you are: {error}"),
+                format!("the system does not tell your user: {error}"),
             )),
         };
         let refusal = refusal.or_else(|| {
@@ -304,13 +308,13 @@ impl Service {
         });
         match refusal {
             None => self.connections.push(Connection { stream, session: Session::new(now) }),
-            // It fits, or the client has no interest in it.
+            // It fits into the socket's buffer, or the client does not read it.
             Some(error) => drop(socket::send(&stream, &Session::farewell(error))),
         }
     }
 }
 
-/// Why this user is not served by a process of that user. Root is: nothing could be kept from him.
+/// Why a process of user `own` does not serve user `user`. It serves root, from whom nothing could be kept.
 fn refusal(user: u32, own: u32) -> Option<RequestError> {
     let is_served = user == own || user == 0;
     (!is_served).then(|| {
@@ -320,7 +324,7 @@ fn refusal(user: u32, own: u32) -> Option<RequestError> {
 }
 
 impl Connection {
-    /// Reads, answers and writes, each once at most, so that all get their turn.
+    /// Reads, answers and writes, each once at most, so that all connections get their turn.
     fn go_on(&mut self, desk: &Desk, now: Time) -> io::Result<()> {
         let Self { stream, session } = self;
         if session.interest() == Some(Interest::Read) {
@@ -342,7 +346,7 @@ impl Connection {
     }
 }
 
-/// `None` if it was not possible this time.
+/// `None` if the operation was not possible this time.
 fn passing(done: io::Result<usize>) -> io::Result<Option<usize>> {
     match done {
         Ok(bytes) => Ok(Some(bytes)),

@@ -1,7 +1,7 @@
-//! One connection, without its socket: what came, what is to be sent, and until when.
+//! One connection, without its socket: its input, its output, and its deadlines.
 //!
-//! A request is taken from what came only when the answer to the one before is gone, and nothing is read meanwhile. So a
-//! connection needs room for one request and for one answer, whatever the client does.
+//! The session takes a request from its input only when the answer to the one before has been sent, and reads nothing
+//! meanwhile. So a connection needs space for one request and one answer, whatever the client does.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use crate::sys::socket::Interest;
 
 use super::protocol::{Answer, ErrorKind, MAX_REQUEST, RequestError, line_of};
 
-/// A client that has sent no request for so long is left. Bytes that make no request do not count.
+/// A connection is closed when the client has sent no request for this time. Bytes that make no request do not count.
 pub(super) const SILENCE: Duration = Duration::from_secs(30);
-/// So is one that has taken nothing of its answer for so long,
+/// A connection is closed when the client has read nothing of its answer for this time.
 pub(super) const STANDSTILL: Duration = Duration::from_secs(5);
-/// or not all of it for so long.
+/// A connection is closed when the client has not read the whole answer in this time.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Session {
-    /// What came and was not answered.
+    /// The bytes that came and were not answered.
     input: Vec<u8>,
-    /// So many bytes of it have no end of a line.
+    /// How many of these bytes were searched and have no newline.
     searched: usize,
-    /// An answer, the first `sent` bytes of which are gone.
+    /// An answer, of which the first `sent` bytes have been sent.
     output: Vec<u8>,
     sent: usize,
-    /// Nothing comes after what is there.
+    /// No more input will come.
     ended: bool,
-    /// When it is left, if nothing happens: a request, or progress of an answer.
+    /// When the connection is closed unless there is a request, or progress of an answer.
     deadline: Time,
-    /// When it is left at the latest, if there is an answer that is not gone.
+    /// When the connection is closed at the latest, while an answer is not sent to its end.
     latest: Time,
 }
 
@@ -48,12 +48,12 @@ impl Session {
         }
     }
 
-    /// One that is told something and left.
+    /// The last line for a client that is not served.
     pub(super) fn farewell(error: RequestError) -> Vec<u8> {
         line_of(&Answer::<()>::Error(error))
     }
 
-    /// What it waits for. `None` if it goes on without.
+    /// What the session waits for. `None` if it can go on without waiting.
     pub(super) fn interest(&self) -> Option<Interest> {
         match (self.unsent().is_empty(), self.has_line()) {
             (false, _) => Some(Interest::Write),
@@ -62,23 +62,23 @@ impl Session {
         }
     }
 
-    /// So many bytes may be read now.
+    /// How many bytes may be read now.
     pub(super) fn room(&self) -> usize {
         (MAX_REQUEST + 1).saturating_sub(self.input.len())
     }
 
-    /// This was read.
+    /// Adds bytes that were read.
     pub(super) fn received(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
         self.search();
     }
 
-    /// The client sends nothing any more. What it has asked for is answered.
+    /// The client sends nothing more. Its requests so far are answered.
     pub(super) fn half_closed(&mut self) {
         self.ended = true;
     }
 
-    /// Answers the next request, if there is one and the answer before is gone.
+    /// Answers the next request, if there is one and the answer before has been sent.
     pub(super) fn advance(&mut self, now: Time, answer: impl FnOnce(&[u8]) -> Vec<u8>) {
         if !self.unsent().is_empty() {
             return;
@@ -98,39 +98,40 @@ impl Session {
         self.latest = now + PATIENCE;
     }
 
-    /// What is to be sent.
+    /// The bytes that are to be sent.
     pub(super) fn unsent(&self) -> &[u8] {
         &self.output[self.sent..]
     }
 
-    /// So many bytes more are gone.
+    /// Notes that so many more bytes were sent.
     pub(super) fn sent(&mut self, bytes: usize, now: Time) {
         self.sent += bytes;
         self.deadline = now + STANDSTILL;
         if self.unsent().is_empty() {
-            // A dump is large; nobody keeps room for the next one.
+            // A dump is large, so its buffer is not kept for the next answer.
             (self.output, self.sent) = (Vec::new(), 0);
             (self.deadline, self.latest) = (now + SILENCE, Time::NEVER);
         }
     }
 
-    /// When it is over, unless something happens.
+    /// When the connection is closed unless something happens.
     pub(super) fn deadline(&self) -> Time {
         self.deadline.min(self.latest)
     }
 
-    /// Is the connection to be closed?
+    /// Returns whether the connection is to be closed.
     pub(super) fn is_over(&self, now: Time) -> bool {
         let is_done = self.ended && self.unsent().is_empty() && !self.has_line();
         is_done || now >= self.deadline()
     }
 
-    /// Is there a whole request?
+    /// Returns whether there is a whole request.
     fn has_line(&self) -> bool {
         self.searched < self.input.len()
     }
 
-    /// Finds the end of the first line: at `searched`, or nowhere. Each byte is looked at once.
+    /// Finds the end of the first line. Sets `searched` to its position, or to the end of the input. Searches each byte
+    /// once.
     fn search(&mut self) {
         if !self.has_line() || self.input[self.searched] != b'\n' {
             let rest = &self.input[self.searched..];
@@ -155,7 +156,7 @@ mod tests {
         [line, b"\n"].concat()
     }
 
-    /// Sends whatever is to be sent now.
+    /// Sends all that is to be sent now.
     fn take(session: &mut Session, now: Time) -> Vec<u8> {
         let unsent = session.unsent().to_vec();
         if !unsent.is_empty() {
@@ -225,7 +226,7 @@ mod tests {
     }
 
     proptest! {
-        /// However it is cut into pieces, what comes out is the lines, in order.
+        /// Whatever the pieces, the lines come out whole and in order.
         #[test]
         fn lines_come_out_whole(
             lines in proptest::collection::vec("[a-z]{0,40}", 0..20),

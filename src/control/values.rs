@@ -1,4 +1,4 @@
-//! Attributes of a queue as texts: read, checked and changed one by one.
+//! Attributes of a queue as texts: reading, checking and changing them one by one.
 
 use crate::engine::queue::Queue;
 use crate::policy::admission::NO_LIMIT;
@@ -10,19 +10,19 @@ use super::protocol::{ErrorKind, RequestError, shortened};
 
 type Result<T> = std::result::Result<T, RequestError>;
 
-/// What holds now. The caller keeps the queue in place.
+/// Returns the value in effect. The caller holds a reference to the queue.
 pub(super) fn get(queue: &Queue, attribute: Attribute) -> Result<String> {
     let known = value_of(queue, attribute);
     known.ok_or_else(|| inapplicable(queue, attribute))
 }
 
-/// What holds now, of every attribute that the queue has.
+/// Returns the values in effect of all attributes that the queue has.
 pub(super) fn all(queue: &Queue) -> Vec<(Attribute, String)> {
     let values = Attribute::ALL.into_iter();
     values.filter_map(|attribute| Some((attribute, value_of(queue, attribute)?))).collect()
 }
 
-/// `None` if it has no such attribute.
+/// `None` if the queue has no such attribute.
 fn value_of(queue: &Queue, attribute: Attribute) -> Option<String> {
     let of_pool = || queue.pool_attrs();
     match attribute {
@@ -44,11 +44,11 @@ fn digit(yes: bool) -> String {
     u8::from(yes).to_string()
 }
 
-/// Changes this attribute and nothing else; then as [`get`]. The caller keeps the queue in place.
+/// Changes only this attribute; then returns the value as [`get`] does. The caller holds a reference to the queue.
 pub(super) fn set(queue: &Queue, attribute: Attribute, value: &str) -> Result<String> {
     if !queue.spec.control {
         let message = format!(
-            "queue {:?} was not made to be changed from outside: its program has to build it with `control()`",
+            "queue {:?} cannot be changed from outside: its program must build it with `control()`",
             shortened(queue.name())
         );
         return Err(RequestError::new(ErrorKind::NotControllable, message));
@@ -92,7 +92,7 @@ pub(super) fn set(queue: &Queue, attribute: Attribute, value: &str) -> Result<St
     get(queue, attribute)
 }
 
-/// `new` has what is changed, to be checked.
+/// `new` has only the changed attribute, to be checked.
 fn change(queue: &Queue, new: Attrs, change: impl FnOnce(Attrs) -> Attrs) -> Result<()> {
     attrs::change_attrs(queue, &new, change).map_err(|error| {
         let kind = match error {
@@ -140,13 +140,13 @@ fn inapplicable(queue: &Queue, attribute: Attribute) -> RequestError {
     RequestError::new(ErrorKind::Inapplicable, message)
 }
 
-/// A list (`0-3,8`), or a mask as the kernel writes it (`f`, `ff,00000000`, `0x3`).
+/// Reads a list (`0-3,8`), or a mask as the kernel writes it (`f`, `ff,00000000`, `0x3`).
 ///
-/// What can be read as both is a list, unless all of its groups but the first have eight digits.
+/// A text that is both a list and a mask is read as a list, unless all of its groups but the first have eight digits.
 ///
 /// # Errors
 ///
-/// With what would be right.
+/// The error says what would be right.
 fn cpus_of(text: &str) -> std::result::Result<CpuSet, String> {
     let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let mut groups = text.split(',').skip(1).peekable();
@@ -221,7 +221,7 @@ mod tests {
             let read = cpus_of(text).ok().map(|cpus| cpus.to_string());
             assert_eq!(read.as_deref(), cpus, "{text:?}");
         }
-        assert!(cpus_of(&"f".repeat(CpuSet::LIMIT)).is_err(), "nobody claims gigabytes");
+        assert!(cpus_of(&"f".repeat(CpuSet::LIMIT)).is_err(), "no text makes it allocate gigabytes");
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! What is going on right now, in the form of the kernel's `show_all_workqueues`.
+//! What an executor is doing now, in the format of the kernel's `show_all_workqueues`.
 
 use std::fmt;
 
@@ -7,11 +7,12 @@ use crate::engine::offenders::Offender;
 use super::snapshot::{PoolSnapshot, QueueSnapshot, RunningItem, Snapshot, WorkerSnapshot, WorkerState};
 use super::text::{For, Item, Thread};
 
-/// What an executor is at: its busy queues with the items that run, its busy pools, and who kept others waiting.
+/// What an executor is doing: its busy queues with the items that run, its busy pools, and the types of items that
+/// delayed others.
 ///
-/// Made by [`Snapshot::busy`], of whose parts it consists. Its `Display` has the form of the kernel's
-/// `show_all_workqueues`, which SysRq-t prints: of items that wait, how many there are, since a worklist cannot be
-/// listed while it is used.
+/// Made by [`Snapshot::busy`], and borrows from that snapshot. Its `Display` has the format of the kernel's
+/// `show_all_workqueues`, which SysRq-t prints. It gives only the number of waiting items, since a worklist cannot be
+/// listed while it is in use.
 ///
 /// # Examples
 ///
@@ -40,13 +41,13 @@ use super::text::{For, Item, Thread};
 pub struct BusyReport<'a> {
     /// Queues whose items run or wait, in the order in which they were made.
     pub queues: Vec<BusyQueue<'a>>,
-    /// Items that run, of queues that have ended or were made since.
+    /// Items that run, of queues that have ended or were made after the queues were listed.
     pub others: Vec<InFlight<'a>>,
-    /// Pools that have work, or workers that do not rest.
+    /// Pools that have work, or workers that are not idle.
     pub pools: Vec<&'a PoolSnapshot>,
-    /// As [`Executor::hogs`](crate::Executor::hogs) tells them.
+    /// As [`Executor::hogs`](crate::Executor::hogs) returns them.
     pub hogs: &'a [Offender],
-    /// As [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) tells them.
+    /// As [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) returns them.
     pub undeclared_blockers: &'a [Offender],
     forked: bool,
 }
@@ -65,7 +66,7 @@ pub struct BusyQueue<'a> {
     pub inactive: usize,
 }
 
-/// An item that runs, and who runs it.
+/// An item that runs, with its worker.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct InFlight<'a> {
@@ -73,12 +74,13 @@ pub struct InFlight<'a> {
     pub item: &'a RunningItem,
     /// Its worker, or a rescuer.
     pub worker: &'a WorkerSnapshot,
-    /// The pool that this one works for.
+    /// The pool of that worker.
     pub pool: &'a PoolSnapshot,
 }
 
 impl Snapshot {
-    /// What is going on: busy queues and pools, the items that run, with their age and what they say of themselves.
+    /// Returns what the executor is doing: its busy queues and pools, and the items that run, with their age and
+    /// description.
     #[must_use]
     pub fn busy(&self) -> BusyReport<'_> {
         let crew = self.pools.iter().flat_map(|pool| pool.crew.iter().map(move |worker| (pool, worker)));
@@ -109,7 +111,7 @@ impl Snapshot {
 }
 
 impl BusyReport<'_> {
-    /// Nothing runs, and nothing waits.
+    /// Returns whether nothing runs and nothing waits.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.queues.is_empty() && self.others.is_empty() && self.pools.is_empty()
@@ -118,7 +120,7 @@ impl BusyReport<'_> {
 
 impl<'a> BusyQueue<'a> {
     fn new(queue: &'a QueueSnapshot, in_flight: Vec<InFlight<'a>>) -> Self {
-        // The workers were looked at at another moment.
+        // The workers were read at another moment than the queue, so more items may run than were active.
         let pending = queue.active.saturating_sub(in_flight.len());
         Self { queue, in_flight, pending, inactive: queue.inactive }
     }

@@ -1,7 +1,7 @@
-//! A snapshot in the form of the kernel's `wq_dump`.
+//! A snapshot in the format of the kernel's `wq_dump`.
 //!
-//! CPU sets are written as lists (`0-3,8`), where the kernel's tool has hexadecimal masks: lists are readable with many
-//! CPUs, and are what [`CpuSet`] and `taskset -c` read.
+//! CPU sets are written as lists (`0-3,8`), where the kernel's tool has hexadecimal masks. Lists are readable with many
+//! CPUs, and [`CpuSet`] and `taskset -c` read them.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::snapshot::{
 };
 use super::text::{For, Item, NAME, Name, Thread, heading, list};
 
-/// So many CPUs go beside each other in the table of queues; those of a larger machine are folded.
+/// How many CPUs stand beside each other in the table of queues. The CPUs of a larger machine are folded.
 const CPUS_PER_BAND: usize = 32;
 
 impl fmt::Display for Snapshot {
@@ -65,7 +65,7 @@ impl fmt::Display for ScopeSnapshot {
 
 // Pools. ----------------------------------------------------------------------------------------------------------
 
-/// How wide the columns are.
+/// The widths of the columns.
 struct Widths {
     id: usize,
     users: usize,
@@ -249,14 +249,14 @@ fn limits(f: &mut fmt::Formatter<'_>, queues: &[QueueSnapshot]) -> fmt::Result {
     Ok(())
 }
 
-/// What is there on one CPU, unless that is nothing: `[3]=256/256+7`, of which seven wait.
+/// The counts on one CPU, unless they are zero: `[3]=256/256+7`, of which seven wait.
 fn on_cpu(shard: &ShardSnapshot, max: &str) -> Option<String> {
     let (active, inactive) = (shard.active?, shard.inactive?);
     let waiting = if inactive > 0 { format!("+{inactive}") } else { String::new() };
     (active + inactive > 0).then(|| format!("[{}]={active}/{max}{waiting}", shard.cpu))
 }
 
-// What the system denies. -----------------------------------------------------------------------------------------
+// Facts about the system. -----------------------------------------------------------------------------------------
 
 fn circumstances(f: &mut fmt::Formatter<'_>, snapshot: &Snapshot) -> fmt::Result {
     if snapshot.forked {
@@ -270,7 +270,7 @@ fn circumstances(f: &mut fmt::Formatter<'_>, snapshot: &Snapshot) -> fmt::Result
     if snapshot.portable {
         writeln!(
             f,
-            "this system has no CPU affinity and no nice levels for workers: they run wherever it puts them"
+            "on this system workers have no CPU affinity and no nice levels: the system chooses their CPUs"
         )?;
     }
     if snapshot.nice_denied {
@@ -281,10 +281,10 @@ fn circumstances(f: &mut fmt::Formatter<'_>, snapshot: &Snapshot) -> fmt::Result
         )?;
     }
     if snapshot.affinity_denied {
-        writeln!(f, "CPU affinity was denied: workers run wherever the system puts them")?;
+        writeln!(f, "CPU affinity was denied: the system chooses the CPUs of workers")?;
     }
     if snapshot.thread_limit_reached {
-        writeln!(f, "the limit of threads was reached: work has waited for one")?;
+        writeln!(f, "the limit of threads was reached: work has waited for a thread")?;
     }
     if !snapshot.lost_cpus.is_empty() {
         writeln!(f, "lost CPUs: {}", snapshot.lost_cpus)?;

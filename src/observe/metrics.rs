@@ -1,7 +1,8 @@
-//! What an executor's queues and pools have done, put into the words of the crate `metrics`.
+//! Passes the counters and gauges of an executor's queues and pools to the crate `metrics`.
 //!
-//! Nothing is counted here: it is read where it is counted anyway, when somebody asks. Queues may share a name, and come and
-//! go, while a series of numbers has a name and must not shrink. So what has been added since the last time is added up by
+//! Nothing is counted here: the values are read at each call from where they are counted anyway. Queues may share a
+//! name, and come and go, while a series has a name and must not shrink. So the increments since the last call are
+//! added up by name.
 //! name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,7 +17,7 @@ use crate::policy::histogram::{Histogram, Latency};
 
 use super::snapshot::{PoolSnapshot, QueueSnapshot, Snapshot};
 
-/// So many values of one histogram are recorded at a time, at most, about: a recorder keeps each of them for a while.
+/// About how many values of one histogram are recorded per call, at most. A recorder keeps each of them for a while.
 const MOST_VALUES: u64 = 10_000;
 
 /// A metric that is read from a `T`, as a `V`.
@@ -29,11 +30,11 @@ struct Metric<T, V> {
 
 const COUNTERS: [Metric<Counters, u64>; 13] = [
     count("cmwq_items_started_total", "Runs that have begun", |counters| counters.started),
-    count("cmwq_items_completed_total", "Runs that have ended, by a panic too", |counters| {
+    count("cmwq_items_completed_total", "Runs that have ended, also by a panic", |counters| {
         counters.completed
     }),
     count("cmwq_items_panicked_total", "Runs that have panicked", |counters| counters.panicked),
-    count("cmwq_items_cancelled_total", "Queueings that were taken back before they began", |counters| {
+    count("cmwq_items_cancelled_total", "Submissions that were cancelled before they began", |counters| {
         counters.cancelled
     }),
     count("cmwq_items_away_total", "Runs that have begun outside of their pod", |counters| counters.away),
@@ -56,7 +57,7 @@ const COUNTERS: [Metric<Counters, u64>; 13] = [
     count("cmwq_concurrency_wakeups_total", "Workers that were woken since an item blocked", |counters| {
         counters.concurrency_wakeups
     }),
-    count("cmwq_repatriations_total", "Workers that were brought home to their pod", |counters| {
+    count("cmwq_repatriations_total", "Workers that were moved back to their pod", |counters| {
         counters.repatriated
     }),
     count("cmwq_maydays_total", "Calls for the queue's rescuer", |counters| counters.maydays),
@@ -110,16 +111,16 @@ pub(crate) struct Publisher {
     executor: Weak<ExecutorInner>,
     labels: Labels,
     described: bool,
-    /// What each queue's numbers were the last time, by its own number.
+    /// The counts of each queue at the last call, by the number of the queue.
     seen: HashMap<u64, Seen>,
     /// By the names of queues.
     totals: HashMap<String, [u64; COUNTERS.len()]>,
-    /// Whose levels were told the last time.
+    /// The queues whose gauges were recorded at the last call.
     queues: BTreeSet<String>,
     pools: BTreeSet<String>,
 }
 
-/// A queue as it was.
+/// The counts of a queue at the last call.
 #[derive(Default)]
 struct Seen {
     counts: [u64; COUNTERS.len()],
@@ -127,13 +128,14 @@ struct Seen {
     run: Buckets,
 }
 
-/// How many durations there were, by the beginnings of their classes.
+/// How many durations there were, by the lower bounds of their buckets.
 type Buckets = BTreeMap<Duration, u64>;
 
 /// The gauges of queues, by name.
 type Levels<'q> = BTreeMap<&'q str, [f64; QUEUE_GAUGES.len()]>;
 
-/// Of a histogram and a queue: durations in seconds, and how often each has come since the last time.
+/// The name of a histogram, the name of a queue, and the durations in seconds, each with its number since the last
+/// call.
 type Durations<'q> = (&'static str, &'q str, Vec<(f64, u64)>);
 
 impl Publisher {
@@ -149,7 +151,7 @@ impl Publisher {
         }
     }
 
-    /// Tells the recorder how things are. One that is gone has nothing.
+    /// Passes the present values to the recorder. An executor that is gone has none.
     pub(crate) fn publish(&mut self) {
         if !self.described {
             describe();
@@ -200,8 +202,8 @@ impl Publisher {
         self.queues = names;
     }
 
-    /// What is to be told of queues: levels by name, and the durations that have come since. The accounts are settled before
-    /// the recorder is told, since that may panic.
+    /// Computes the gauges of queues by name, and their new durations. Updates the counts of the last call before the
+    /// recorder is called, since that may panic.
     fn account<'q>(&mut self, queues: &'q [QueueSnapshot]) -> (Levels<'q>, Vec<Durations<'q>>) {
         let mut before = std::mem::take(&mut self.seen);
         let (mut levels, mut latencies) = (Levels::new(), Vec::new());
@@ -222,7 +224,7 @@ impl Publisher {
                     latencies.push((RUN, queue.name.as_str(), new_durations(run, &before.run)));
                     Seen { counts, wait: buckets_of(queue_to_start), run: buckets_of(run) }
                 }
-                // Switched off, and what was recorded is there again when they are on.
+                // The histograms were switched off. Their durations come back when they are switched on again.
                 None => Seen { counts, ..before },
             };
             self.seen.insert(queue.number, seen);
@@ -246,15 +248,15 @@ impl Publisher {
     }
 }
 
-/// The levels of these are about to be told. Returns the names that are gone, which stay known until all was told: a recorder
-/// may panic before.
+/// Notes that the gauges of `names` are about to be recorded. Returns the names that are gone. They stay known until
+/// all gauges were recorded, since the recorder may panic before.
 fn begin(known: &mut BTreeSet<String>, names: &BTreeSet<String>) -> Vec<String> {
     let gone = known.difference(names).cloned().collect();
     known.extend(names.iter().cloned());
     gone
 }
 
-/// Tells the recorder what the names mean.
+/// Passes the descriptions of the metrics to the recorder.
 fn describe() {
     for Metric { name, unit, what, .. } in COUNTERS {
         ::metrics::describe_counter!(name, unit, what);
@@ -270,7 +272,7 @@ fn describe() {
     ::metrics::describe_gauge!(
         THREAD_LIMIT_REACHED,
         Unit::Count,
-        "1 if work has had to wait because there were as many threads as may be"
+        "1 if work has had to wait because the maximum of threads was reached"
     );
     ::metrics::describe_counter!(STALLS, Unit::Count, "Stalled pools that the watchdog has reported");
     ::metrics::describe_histogram!(WAIT, Unit::Seconds, "From queueing to the beginning of a run, sampled");
@@ -300,7 +302,7 @@ fn buckets_of(histogram: &Histogram) -> Buckets {
     histogram.buckets().map(|(range, count)| (range.start, count)).collect()
 }
 
-/// The durations that have come since.
+/// The durations since the last call.
 fn new_durations(now: &Histogram, before: &Buckets) -> Vec<(f64, u64)> {
     let known = |start| before.get(&start).copied().unwrap_or(0);
     let durations = now.buckets().map(|(range, count)| {
@@ -317,8 +319,8 @@ fn record(name: &'static str, labels: Vec<Label>, durations: Vec<(f64, u64)>) {
     }
 }
 
-/// If there are more than `most` in all, so many stand for all of them, in the same proportions. None of those that are
-/// there at all is left out.
+/// Thins the values if there are more than `most` in all, in the same proportions. Each value that occurs at all stays
+/// at least once.
 fn thinned(counts: Vec<(f64, u64)>, most: u64) -> impl Iterator<Item = (f64, usize)> {
     let all: u64 = counts.iter().map(|(_, count)| count).sum();
     counts.into_iter().map(move |(value, count)| {

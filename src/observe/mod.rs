@@ -1,20 +1,20 @@
-//! What can be seen of an executor from outside: dumps, busy reports and the monitor.
+//! Snapshots of an executor: dumps, busy reports and the monitor.
 //!
 //! | | made by | its text |
 //! |---|---|---|
 //! | [`Snapshot`] | [`Executor::dump`](crate::Executor::dump) | the kernel's `wq_dump`: scopes and pods, pools, which queue leads where, rescuers, limits |
-//! | [`BusyReport`] | [`Snapshot::busy`] | the kernel's `show_all_workqueues`: items that run, with their age and what they say of themselves |
+//! | [`BusyReport`] | [`Snapshot::busy`] | the kernel's `show_all_workqueues`: items that run, with their age and description |
 //! | [`MonitorReport`] | [`Monitor::sample`], of [`Executor::monitor`](crate::Executor::monitor) | the kernel's `wq_monitor`: a row of counters for each queue |
 //!
-//! All of them are plain values, and nothing is stopped while they are made: pools and queues are looked at one after the
+//! All of them are plain values. No thread is stopped while they are made: pools and queues are read one after the
 //! other, each under its own lock for a moment.
 //!
-//! CPU sets are written as lists, `0-3,8`, where the kernel's tools have hexadecimal masks. Names are cut to their last 24
-//! characters in tables, and whole everywhere else.
+//! CPU sets are written as lists, `0-3,8`, where the kernel's tools have hexadecimal masks. Tables cut names to their
+//! last 24 characters; all other texts have the whole names.
 //!
 //! # JSON
 //!
-//! With the feature `serde`, [`Snapshot`] and [`MonitorReport`] serialise and deserialise. Any format of serde's will do; in
+//! With the feature `serde`, [`Snapshot`] and [`MonitorReport`] serialise and deserialise, in any format of serde's. In
 //! JSON:
 //!
 //! * Each struct is an object whose keys are the names of its fields.
@@ -23,10 +23,11 @@
 //! * A [`CpuSet`](crate::CpuSet) is a string: `"0-3,8"`.
 //! * An enum is a string, as its `Display` writes it: kinds of queues are `managed`, `percpu`, `unbound`, `ordered` and
 //!   `bh`, scopes `cpu` to `system`, states of workers `idle` to `exiting`, detection `off`, `sampling` or `switches`.
-//! * A [`Histogram`] is `{"total_ns": …, "max_ns": …, "buckets": [[from, to, count], …]}`: what took from so many
-//!   nanoseconds to less than so many, of buckets that are not empty, shortest first.
+//! * A [`Histogram`] is `{"total_ns": …, "max_ns": …, "buckets": [[from, to, count], …]}`. A bucket counts the
+//!   durations of at least `from` and less than `to` nanoseconds. Empty buckets are left out; the shortest durations
+//!   come first.
 //! * Counts are integers. The CPU quota is the only number with a fraction.
-//! * What there is not is `null`, and its key is there.
+//! * A value that does not exist is `null`, and its key is present.
 //!
 //! ```json
 //! {
@@ -42,8 +43,8 @@
 //! }
 //! ```
 //!
-//! `format` is raised when a key, or what it means, changes. Keys that are added leave it as it is: so readers should
-//! ignore those that they do not know, as these types do.
+//! `format` is raised when a key, or its meaning, changes, but not when keys are added. So readers should ignore keys
+//! that they do not know, as these types do.
 
 mod busy;
 mod dump;

@@ -1,4 +1,4 @@
-//! What queues have done so far, in the columns of the kernel's `wq_monitor`.
+//! The counters of queues, in the columns of the kernel's `wq_monitor`.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -11,10 +11,10 @@ use super::snapshot::{QueueKind, Snapshot};
 use super::take;
 use super::text::{NAME, Name};
 
-/// Takes samples of what an executor's queues have done so far: less than a [`Snapshot`], and cheaper.
+/// Takes samples of the counters of an executor's queues: less than a [`Snapshot`], and cheaper.
 ///
-/// Made by [`Executor::monitor`](crate::Executor::monitor). It does not keep the executor: once that is gone, samples are
-/// empty.
+/// Made by [`Executor::monitor`](crate::Executor::monitor). It does not keep the executor alive; after the executor's
+/// end, samples are empty.
 ///
 /// # Examples
 ///
@@ -43,51 +43,51 @@ pub struct Monitor {
     shows: Box<Shows>,
 }
 
-/// Is a queue of this name shown?
+/// Returns whether a queue of this name is shown.
 type Shows = dyn Fn(&str) -> bool + Send + Sync;
 
-/// What queues have done so far.
+/// The counters of queues at one moment.
 ///
-/// Its `Display` is a header and a row for each queue, as the kernel's `wq_monitor` prints them; a `-` stands where a
-/// number has no meaning for a queue.
+/// Its `Display` is a header and a row for each queue, as the kernel's `wq_monitor` prints them. A `-` stands where a
+/// number does not apply to a queue.
 ///
 /// | column | |
 /// |---|---|
 /// | total | runs that have begun |
-/// | infl | of these, how many have not ended |
+/// | infl | runs that have not ended |
 /// | CPUtime | seconds of CPU time |
 /// | CPUhog | runs that kept the CPU for too long; of per-CPU queues |
-/// | CMW/RPR | workers that were woken since another one blocked; of plain unbound and ordered queues, workers that were brought home |
-/// | mayday, rescued | calls for the rescuer, and what it ran; of queues that have one |
+/// | CMW/RPR | workers that were woken because another one blocked; of plain unbound and ordered queues, workers that were moved back to their pod |
+/// | mayday, rescued | calls for the rescuer, and items that it ran; of queues that have one |
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct MonitorReport {
     /// As [`Snapshot::format`].
     pub format: u32,
-    /// The process.
+    /// The process id.
     pub pid: u32,
     /// When the sample was taken, since the beginning of 1970.
     #[cfg_attr(feature = "serde", serde(rename = "time_ns", with = "crate::policy::nanos"))]
     pub time: Duration,
-    /// In the order in which they were made.
+    /// The rows of the queues, in the order in which the queues were made.
     pub queues: Vec<MonitorRow>,
 }
 
-/// What one queue has done so far.
+/// The counters of one queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct MonitorRow {
     /// As [`QueueSnapshot::number`](super::QueueSnapshot::number).
     pub number: u64,
-    /// Its name.
+    /// The queue's name.
     pub name: String,
-    /// How it was built.
+    /// The kind of the queue.
     pub kind: QueueKind,
-    /// It has a rescuer.
+    /// Whether the queue has a rescuer.
     pub rescuer: bool,
-    /// The numbers, from its beginning on.
+    /// The counters since the queue was made.
     pub counters: Counters,
 }
 
@@ -96,18 +96,18 @@ impl Monitor {
         Self { executor: Arc::downgrade(executor), shows: Box::new(|_| true) }
     }
 
-    /// Shows queues of these names, and no others.
+    /// Shows only queues with these names.
     pub fn only<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         self.filter(move |name| names.iter().any(|shown| shown == name))
     }
 
-    /// Shows queues for whose names this holds, and no others. It is called with no lock held.
+    /// Shows only queues for whose names `shows` returns true. It is called with no lock held.
     pub fn filter(self, shows: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self { shows: Box::new(shows), ..self }
     }
 
-    /// What they have done up to now. Costs O(queues × CPUs); nothing is stopped. Empty in a forked process.
+    /// Takes a sample of the counters. Costs O(queues × CPUs); no thread is stopped. Empty in a forked process.
     #[must_use]
     pub fn sample(&self) -> MonitorReport {
         let Some(executor) = self.executor.upgrade() else { return MonitorReport::new(Vec::new()) };

@@ -1,4 +1,4 @@
-//! What an executor is like at one moment: the types.
+//! The types of a snapshot.
 
 use std::time::Duration;
 
@@ -12,10 +12,9 @@ use crate::policy::pods::AffinityScope;
 
 /// An executor at one moment: its pods, pools, workers and queues, and what the system denied it.
 ///
-/// Made by [`Executor::dump`](crate::Executor::dump). Pools and queues are looked at one after the other, each under its
-/// own lock for a moment, and nothing is stopped: so each of them is consistent in itself, and all of them together are
-/// not of the very same moment. Its `Display` has the form of the kernel's `wq_dump`; what is going on right now is told
-/// by [`busy`](Self::busy).
+/// Made by [`Executor::dump`](crate::Executor::dump). Pools and queues are read one after the other, each under its own
+/// lock for a moment, and no thread is stopped. So each pool and queue is consistent in itself, but they are not all of
+/// the same moment. Its `Display` has the format of the kernel's `wq_dump`; [`busy`](Self::busy) reports what runs now.
 ///
 /// # Examples
 ///
@@ -36,67 +35,68 @@ use crate::policy::pods::AffinityScope;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Which form this has: [`Snapshot::FORMAT`]. It is raised when a name or a meaning changes; names that are added leave
-    /// it as it is.
+    /// The version of the format: [`Snapshot::FORMAT`]. It is raised when a name or a meaning changes, but not when
+    /// names are added.
     pub format: u32,
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// What the names of its threads begin with.
+    /// The prefix of the names of its threads.
     pub prefix: String,
-    /// When it was taken, since the beginning of 1970.
+    /// When the snapshot was taken, since the beginning of 1970.
     #[cfg_attr(feature = "serde", serde(rename = "time_ns", with = "crate::policy::nanos"))]
     pub time: Duration,
-    /// The executor belongs to the process that this one was forked from: nothing of it is here, and nothing else is
-    /// told.
+    /// The executor belongs to the process that this one was forked from. Nothing of it exists here, and the other
+    /// fields are empty.
     pub forked: bool,
     /// Worker threads that exist or are being made. The manager's thread and rescuers are not among them.
     pub threads: usize,
-    /// How many of them there may be: [`ExecutorBuilder::max_threads`](crate::ExecutorBuilder::max_threads). `None` if there is
-    /// no limit.
+    /// The maximum of worker threads: [`ExecutorBuilder::max_threads`](crate::ExecutorBuilder::max_threads). `None` if
+    /// there is no limit.
     pub max_threads: Option<usize>,
-    /// Work has had to wait for a thread since there were as many as may be.
+    /// Work has had to wait for a thread because that maximum was reached.
     #[cfg_attr(feature = "serde", serde(default))]
     pub thread_limit_reached: bool,
-    /// On this system, the crate binds no thread to CPUs and sets no nice level: workers run wherever the system puts
-    /// them, and at the level of whoever made the executor. So it is everywhere but on Linux.
+    /// On this system, the crate binds no thread to CPUs and sets no nice level. The system chooses the CPUs of
+    /// workers, and their level is that of the thread that made the executor. True on all systems but Linux.
     pub portable: bool,
-    /// Workers run at another nice level than they should, because the process lacks the privilege: at that of the
-    /// manager, which made them. That is the executor's normal level or, if the manager was denied that as well, the
-    /// level of the thread that started it: the one that made the executor, unless the first attempt failed.
+    /// Workers run at another nice level than they should, because the process lacks the privilege: at the level of the
+    /// manager, which made them. That is the executor's normal level. If the manager was denied that as well, it is the
+    /// level of the thread that started the manager: the one that made the executor, unless its attempt failed.
     pub nice_denied: bool,
     /// Workers could not be bound to their CPUs.
     pub affinity_denied: bool,
     /// The executor's CPUs that the process may not use at present: they went offline, or a cpuset or an affinity mask
-    /// excludes them. Their items run elsewhere. Noticed within a second while anybody works.
+    /// excludes them. Their items run elsewhere. Noticed within a second while the executor has work.
     #[doc(alias = "workqueue_offline_cpu")]
     pub lost_cpus: CpuSet,
-    /// How many CPUs the cgroups of the process let it keep busy, if they limit that: the targets of managed pools are
-    /// less then. Noticed likewise.
+    /// How many CPUs the cgroups of the process let it keep busy; `None` if they set no quota. The targets of managed
+    /// pools are lower then. Noticed within a second while the executor has work.
     #[doc(alias = "cpu.max")]
     #[doc(alias = "cfs_quota_us")]
     pub cpu_quota: Option<f64>,
-    /// How blocking without a guard is noticed: what is in force, never [`Detection::Auto`].
+    /// The method in force that detects blocking without a guard, never [`Detection::Auto`].
     pub detection: Detection,
-    /// Why that is not what [`ExecutorBuilder::detection`](crate::ExecutorBuilder::detection) asked for, or not the best
-    /// for [`Detection::Auto`], or does not work as well as it should: the first thing that the system has refused.
+    /// Why that method is not the one that [`ExecutorBuilder::detection`](crate::ExecutorBuilder::detection) asked for,
+    /// or not the best for [`Detection::Auto`], or does not work as well as it should: the first thing that the system
+    /// has refused.
     pub detection_fallback: Option<String>,
-    /// How often the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported a pool.
+    /// How many stalls of pools the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported.
     pub stalls: u64,
     /// The executor's CPUs, by the numbers of its topology.
     pub cpus: CpuSet,
-    /// Those that [unbound queues may use](crate::Executor::unbound_cpus).
+    /// The CPUs that [unbound queues may use](crate::Executor::unbound_cpus).
     #[doc(alias = "wq_unbound_cpumask")]
     pub unbound_cpus: CpuSet,
     /// How each scope divides the executor's CPUs, smallest pods first.
     pub scopes: Vec<ScopeSnapshot>,
-    /// The pools that have been made and not closed, those that still finish what they have, and those that a queue leads
-    /// to. By [`id`](PoolSnapshot::id).
+    /// The pools that have been made and not closed, pools that still finish their items, and pools to which a queue
+    /// leads. By [`id`](PoolSnapshot::id).
     pub pools: Vec<PoolSnapshot>,
     /// The queues, in the order in which they were made.
     pub queues: Vec<QueueSnapshot>,
-    /// As [`Executor::hogs`](crate::Executor::hogs) tells them.
+    /// As [`Executor::hogs`](crate::Executor::hogs) returns them.
     pub hogs: Vec<Offender>,
-    /// As [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) tells them.
+    /// As [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) returns them.
     pub undeclared_blockers: Vec<Offender>,
 }
 
@@ -105,7 +105,7 @@ pub struct Snapshot {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ScopeSnapshot {
-    /// Which one; never [`AffinityScope::Default`].
+    /// The scope; never [`AffinityScope::Default`].
     pub scope: AffinityScope,
     /// Queues that name no scope have this one.
     pub is_default: bool,
@@ -132,32 +132,32 @@ pub struct PodSnapshot {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct PoolSnapshot {
-    /// Its number in this snapshot, and its place in [`Snapshot::pools`]. In another snapshot, the pool may have another
-    /// one; its name stays.
+    /// Its number in this snapshot, and its index in [`Snapshot::pools`]. The pool may have another number in another
+    /// snapshot; its name stays the same.
     pub id: usize,
     /// The name that its workers share, as in their thread names: `0`, `0H`, `bh0`, `u4`.
     pub name: String,
     /// The CPUs that it serves.
     pub cpus: CpuSet,
-    /// The CPUs that its workers are bound to at present, by the numbers of the operating system. Other than
-    /// [`cpus`](Self::cpus) if some of those are lost, if the topology was made up, or if workers may leave their pod.
+    /// The CPUs that its workers are bound to at present, by the numbers of the operating system. They differ from
+    /// [`cpus`](Self::cpus) if some of those are lost, if the topology is synthetic, or if workers may leave their pod.
     pub binding: CpuSet,
-    /// It serves items that were queued on its one CPU, and no others.
+    /// It serves only items that were queued on its one CPU.
     pub per_cpu: bool,
     /// It is the bh context of its CPU.
     pub bh: bool,
     /// Its items and workers stay on its CPUs, while it has any.
     pub strict: bool,
-    /// The nice level that it wants. What its workers have instead where that was denied:
-    /// [`nice_denied`](Snapshot::nice_denied).
+    /// The requested nice level of its workers. See [`nice_denied`](Snapshot::nice_denied) for the level where that was
+    /// denied.
     pub nice: i32,
-    /// How many CPUs of queues lead to it.
+    /// How many parts of queues lead to it, each for one CPU.
     pub users: usize,
-    /// Workers that count as running. In an unmanaged pool, all that have an item.
+    /// Workers that count as running. In an unmanaged pool, all workers that execute an item.
     pub running: usize,
     /// Workers that were woken, or are being made, and have not begun.
     pub waking: usize,
-    /// How many workers it keeps runnable, at present; `None` if it is unmanaged.
+    /// The number of runnable workers that it aims at. `None` if it is unmanaged.
     pub target: Option<usize>,
     /// Workers that exist. Rescuers are not among them.
     pub workers: usize,
@@ -167,11 +167,11 @@ pub struct PoolSnapshot {
     pub pending: usize,
     /// The manager has been asked for a worker.
     pub creating: bool,
-    /// It has had work for so long and has started none of it: the
-    /// [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported it, and nothing was started since.
+    /// For how long it has had work and started none, if the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has
+    /// reported that stall and it is not over.
     #[cfg_attr(feature = "serde", serde(rename = "stalled_for_ns", with = "crate::policy::nanos::option"))]
     pub stalled_for: Option<Duration>,
-    /// What each worker is doing, and each rescuer that helps.
+    /// Its workers, and the rescuers that serve it now.
     pub crew: Vec<WorkerSnapshot>,
 }
 
@@ -182,19 +182,19 @@ pub struct PoolSnapshot {
 pub struct WorkerSnapshot {
     /// The name of its thread.
     pub thread: String,
-    /// The number of its thread, where the system has such numbers. `None` if it has left.
+    /// The number of its thread, where the system has such numbers. `None` if the thread has ended.
     pub thread_id: Option<u32>,
-    /// What it is doing.
+    /// Its state.
     pub state: WorkerState,
-    /// How many items it has begun; a rescuer, since it came to this pool.
+    /// How many items it has begun; for a rescuer, since it came to this pool.
     pub items: u64,
-    /// The item that it has, if it has one.
+    /// The item that it executes, if there is one.
     pub item: Option<RunningItem>,
-    /// It is the rescuer of a queue, and none of the pool's workers.
+    /// It is the rescuer of a queue, not a worker of the pool.
     pub is_rescuer: bool,
 }
 
-/// What a worker is doing.
+/// The state of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
@@ -209,17 +209,18 @@ pub enum WorkerState {
     Running,
     /// Its item is inside of [`may_block`](crate::may_block), and counts as running.
     MayBlock,
-    /// Its item is inside of a [`blocking`](crate::blocking()) guard, or was in `may_block` for so long that it does not
-    /// count any more.
+    /// Its item is inside of a [`blocking`](crate::blocking()) guard, or was in `may_block` for so long that it no
+    /// longer counts.
     Blocked,
-    /// Its item was seen blocking outside of any guard.
+    /// Its item was seen blocking without a guard.
     Asleep,
-    /// It runs an item that does not count as running: a CPU-intensive one, or of a pool that counts none, or on a rescuer.
+    /// It runs an item that does not count as running: a CPU-intensive one, or one of a pool that counts none, or one
+    /// on a rescuer.
     Uncounted,
     /// Its item was found to keep the CPU for too long.
     #[doc(alias = "WORKER_CPU_INTENSIVE")]
     Hog,
-    /// It was told to leave.
+    /// It was told to end.
     Exiting,
 }
 
@@ -228,16 +229,16 @@ pub enum WorkerState {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct RunningItem {
-    /// The name of the queue whose slot it holds. `None` if that has ended meanwhile.
+    /// The name of the queue whose slot it holds. `None` if that queue has ended meanwhile.
     pub queue: Option<String>,
     /// The [number](QueueSnapshot::number) of that queue.
     pub queue_number: Option<u64>,
     /// The type of its closure, as the compiler names it.
     pub item_type: String,
-    /// What it has said of itself by [`set_description`](crate::set_description).
+    /// Its description, set by [`set_description`](crate::set_description).
     #[doc(alias = "set_worker_desc")]
     pub description: Option<String>,
-    /// For how long it has run. `None` where that is not known.
+    /// For how long it has run. `None` if that is not known.
     #[cfg_attr(feature = "serde", serde(rename = "age_ns", with = "crate::policy::nanos::option"))]
     pub age: Option<Duration>,
 }
@@ -247,12 +248,11 @@ pub struct RunningItem {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct QueueSnapshot {
-    /// Its number, of which each of the executor's queues has another one, also after it has ended. Names need not be
-    /// unique.
+    /// Its number, which no other queue of the executor ever has. Names need not be unique.
     pub number: u64,
     /// Its name.
     pub name: String,
-    /// How it was built.
+    /// The kind of queue.
     pub kind: QueueKind,
     /// It was built as [`high_priority`](crate::WorkQueueBuilder::high_priority).
     #[doc(alias = "WQ_HIGHPRI")]
@@ -263,32 +263,33 @@ pub struct QueueSnapshot {
     /// It was built as [`freezable`](crate::WorkQueueBuilder::freezable).
     #[doc(alias = "WQ_FREEZABLE")]
     pub freezable: bool,
-    /// It may be changed from outside of the process.
+    /// It may be changed through the control socket.
     #[doc(alias = "WQ_SYSFS")]
     pub control: bool,
-    /// It is frozen at the moment: nothing starts.
+    /// It is frozen at the moment: none of its items starts.
     pub frozen: bool,
-    /// It is being drained or destroyed, or its executor shut down: it accepts nothing from outside.
+    /// It is being drained or destroyed, or its executor is being shut down: it accepts only submissions by its own
+    /// items.
     #[doc(alias = "__WQ_DRAINING")]
     pub draining: bool,
-    /// So many of its items may be active, for each CPU or as a whole; `None` for bh queues, which have no limit. What
-    /// holds when it is not frozen.
+    /// How many of its items may be active when it is not frozen, for each CPU or as a whole. `None` for bh queues,
+    /// which have no limit.
     pub max_active: Option<usize>,
-    /// The limit is for the queue as a whole, and not for each CPU.
+    /// The limit is for the queue as a whole, not for each CPU.
     pub limited_as_a_whole: bool,
-    /// So many items may wait or it refuses the next one.
+    /// How many items may wait; beyond that it refuses submissions. `None` if no limit was set.
     pub max_pending: Option<usize>,
-    /// The attributes that hold at the moment; `None` for per-CPU and bh queues, which have none.
+    /// The attributes in effect; `None` for per-CPU and bh queues, which have none.
     pub attrs: Option<EffectiveAttrs>,
     /// Items that wait or run.
     pub len: usize,
     /// Items that have a slot: they run, or are about to start.
     #[doc(alias = "nr_active")]
     pub active: usize,
-    /// Items that wait for a slot, since [`max_active`](Self::max_active) of them are active.
+    /// Items that wait for a slot, because [`max_active`](Self::max_active) items are active.
     #[doc(alias = "inactive_works")]
     pub inactive: usize,
-    /// What has become of its items, in numbers.
+    /// The counters of its items.
     pub counters: Counters,
     /// How long its items have waited and run, if that is measured.
     pub latency: Option<Latency>,
@@ -298,8 +299,8 @@ pub struct QueueSnapshot {
     /// Its rescuer, if it has one.
     #[doc(alias = "WQ_MEM_RECLAIM")]
     pub rescuer: Option<RescuerSnapshot>,
-    /// The pool of an unbound queue for items that belong to no pod of it, by [`PoolSnapshot::id`]. `None` if there is none,
-    /// or it has not been needed.
+    /// The pool of an unbound queue for items that belong to no pod of it, by [`PoolSnapshot::id`]. `None` if the queue
+    /// has none, or has not needed it.
     #[doc(alias = "dfl_pwq")]
     pub default_pool: Option<usize>,
 }
@@ -311,13 +312,13 @@ pub struct QueueSnapshot {
 pub struct ShardSnapshot {
     /// The CPU on which its items were queued.
     pub cpu: usize,
-    /// The pool that they go to, by [`PoolSnapshot::id`].
+    /// The pool to which they go, by [`PoolSnapshot::id`].
     pub pool: usize,
-    /// Items that have a slot of this CPU. `None` if the queue is limited as a whole: slots belong to no CPU then.
+    /// Items that have a slot of this CPU. `None` if the queue is limited as a whole: then slots belong to no CPU.
     pub active: Option<usize>,
-    /// Items that wait for a slot of this CPU, likewise.
+    /// Items that wait for a slot of this CPU. `None` if the queue is limited as a whole.
     pub inactive: Option<usize>,
-    /// What has become of its items, in numbers.
+    /// The counters of its items.
     pub counters: Counters,
 }
 
@@ -330,12 +331,12 @@ pub struct RescuerSnapshot {
     pub thread: String,
     /// The number of its thread, where the system has such numbers. `None` before it begins and after it has ended.
     pub thread_id: Option<u32>,
-    /// The CPUs that it may run on at present: those of the pool that it has served last. Empty if that is not known.
+    /// The CPUs that it may run on at present: those of the pool that it served last. Empty if they are not known.
     #[doc(alias = "rescuer_cpus")]
     pub cpus: CpuSet,
 }
 
-/// Which kind of queue it is.
+/// The kind of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
@@ -345,7 +346,7 @@ pub enum QueueKind {
     /// By [`WorkQueue::per_cpu`](crate::WorkQueue::per_cpu).
     #[cfg_attr(feature = "serde", serde(rename = "percpu"))]
     PerCpu,
-    /// By [`WorkQueue::unbound`](crate::WorkQueue::unbound), and power-efficient ones where they are unbound.
+    /// By [`WorkQueue::unbound`](crate::WorkQueue::unbound), and power-efficient queues where they are unbound.
     #[doc(alias = "WQ_UNBOUND")]
     Unbound,
     /// By [`WorkQueue::ordered`](crate::WorkQueue::ordered).
@@ -356,10 +357,10 @@ pub enum QueueKind {
 }
 
 impl Snapshot {
-    /// The form of snapshots of this release: 1.
+    /// The version of the format of this release: 1.
     pub const FORMAT: u32 = 1;
 
-    /// The first queue of this name.
+    /// Returns the first queue of this name.
     #[must_use]
     pub fn queue(&self, name: &str) -> Option<&QueueSnapshot> {
         self.queues.iter().find(|queue| queue.name == name)

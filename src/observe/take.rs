@@ -1,4 +1,4 @@
-//! How a snapshot is taken: one pool and one queue after the other, each under its own lock for a moment.
+//! Takes a snapshot: reads one pool and one queue after the other, each under its own lock for a moment.
 
 use std::collections::{BTreeMap, HashMap};
 use std::process;
@@ -42,12 +42,12 @@ impl Snapshot {
         let pools = Pools::of(&executor.core, &queues);
         let ids = pools.ids();
         snapshot.pools = pools.snapshots();
-        // Not forked: there are defaults.
+        // The process is not a forked one, since there are defaults.
         snapshot.queues = queues.iter().map(|seen| queue_snapshot(seen, &ids)).collect();
         snapshot
     }
 
-    /// For who knows no queues.
+    /// Takes a snapshot without queues.
     pub(crate) fn of_pools(core: &Core) -> Self {
         let mut snapshot = Self::without_pools(core);
         if !snapshot.forked {
@@ -58,7 +58,7 @@ impl Snapshot {
 
     fn without_pools(core: &Core) -> Self {
         let forked = core.origin.is_forked();
-        // Locks may be held for ever in this process.
+        // In a forked process locks may be held for ever.
         let here = (!forked).then_some(core);
         let environment = here.map(|core| core.environment.present().cpus);
         Self {
@@ -89,7 +89,7 @@ impl Snapshot {
     }
 }
 
-/// How late it is.
+/// The present time, since the beginning of 1970.
 pub(super) fn since_epoch() -> Duration {
     SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
@@ -109,7 +109,7 @@ fn scopes(topology: &Topology, cpus: &CpuSet, default: AffinityScope) -> Vec<Sco
     AffinityScope::ALL.into_iter().map(of).collect()
 }
 
-/// The node on which all of these CPUs are.
+/// The node on which all of these CPUs are, if there is one.
 fn node_of(topology: &Topology, pod: &CpuSet) -> Option<usize> {
     let mut nodes = topology.cpus().iter().filter(|cpu| pod.contains(cpu.id)).map(|cpu| cpu.node);
     let first = nodes.next()?;
@@ -123,7 +123,7 @@ struct Pools {
     pools: BTreeMap<PoolKey, (Arc<Pool>, Uses)>,
 }
 
-/// As the kernel numbers pools: those of CPUs, then bh contexts, then those of pods.
+/// The order of the kernel's pool numbers: pools of CPUs, then bh contexts, then pools of pods.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum PoolKey {
     PerCpu { slot: usize, high: bool },
@@ -131,7 +131,7 @@ enum PoolKey {
     Unbound { id: usize },
 }
 
-/// Who leads to a pool.
+/// How many parts of queues lead to a pool.
 #[derive(Clone, Copy, Default)]
 struct Uses {
     shards: usize,
@@ -139,7 +139,7 @@ struct Uses {
 }
 
 impl Pools {
-    /// Those that are in use, and those that these queues lead to.
+    /// The pools that are in use, and the pools to which these queues lead.
     fn of(core: &Core, queues: &[Seen<'_>]) -> Self {
         let mut pools = BTreeMap::new();
         for pool in core.pools().into_iter().filter(|pool| pool.is_in_use()) {
@@ -200,7 +200,7 @@ fn pool_snapshot(id: usize, pool: &Pool, uses: Uses, now: Time) -> PoolSnapshot 
         idle: counts.idle,
         pending: counts.pending,
         creating: counts.creating,
-        // Whoever has taken the last entry has ended the stall, before the manager looks again.
+        // The worker that takes the last entry ends the stall, before the manager notices.
         stalled_for: counts.stalled_since.filter(|_| counts.pending > 0).map(|since| now.since(since)),
         crew: own.chain(guests).collect(),
     }
@@ -247,7 +247,7 @@ impl From<Phase> for WorkerState {
 
 // Queues. ---------------------------------------------------------------------------------------------------------
 
-/// What a queue has done so far. Not in a forked process.
+/// The counters of a queue. Not for a forked process.
 pub(super) fn row(queue: &Queue) -> MonitorRow {
     MonitorRow {
         number: queue.number(),
@@ -258,11 +258,11 @@ pub(super) fn row(queue: &Queue) -> MonitorRow {
     }
 }
 
-/// A queue, and where its items went at one moment.
+/// A queue, and the pools of its items at one moment.
 struct Seen<'q> {
     queue: &'q Queue,
     facts: QueueFacts,
-    /// Its part on the CPU of each slot, and the pool that this leads to.
+    /// The queue's part on the CPU of each slot, and its pool.
     parts: Vec<(usize, &'q Shard, Arc<Pool>)>,
 }
 

@@ -1,32 +1,32 @@
-//! What the texts have in common: names that are cut, and lists that are folded.
+//! Helpers of the texts: names that are cut, and lists that are folded.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::snapshot::{RunningItem, WorkerSnapshot};
 
-/// As wide as names are printed (the kernel's `WQ_NAME_LEN` of these tools).
+/// The width of names (the kernel's `WQ_NAME_LEN` of these tools).
 pub(super) const NAME: usize = 24;
 
 /// Lists are folded before this column.
 const WIDTH: usize = 100;
 
-/// The end of a name, which tells more than its beginning, filled up to the width of names.
+/// The last characters of a name, which tell more than the first, padded to the width of names.
 pub(super) struct Name<'a>(pub(super) &'a str);
 
-/// What a worker's thread is called, and its number if it has one: `cmwq/0:1[4711]`.
+/// The name of a worker's thread, with its number if it has one: `cmwq/0:1[4711]`.
 pub(super) struct Thread<'a>(pub(super) &'a WorkerSnapshot);
 
-/// An item: its type, what it says of itself, and its age.
+/// An item: its type, its description, and its age.
 pub(super) struct Item<'a>(pub(super) &'a RunningItem);
 
-/// A duration as people read it.
+/// A duration in a readable form.
 pub(super) struct For(pub(super) Duration);
 
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let skipped = self.0.chars().count().saturating_sub(NAME);
-        // A name must not break the table, nor reach out of it.
+        // A name must not break the table, nor exceed its column.
         let shown = |c: char| if c.is_control() { '\u{FFFD}' } else { c };
         let shown: String = self.0.chars().skip(skipped).map(shown).collect();
         write!(f, "{shown:NAME$}")
@@ -58,13 +58,13 @@ impl fmt::Display for Item<'_> {
 
 impl fmt::Display for For {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Nanoseconds say nothing here, and a decimal of them less.
+        // Nanoseconds are of no interest here, let alone fractions of them.
         let rounded = if self.0 < Duration::from_micros(1) { Duration::ZERO } else { self.0 };
         write!(f, "{rounded:.1?}")
     }
 }
 
-/// Writes `label`, and the entries behind it, in as many lines as they need; later lines begin under the first entry.
+/// Writes `label` and the entries after it, in as many lines as they need. Later lines begin under the first entry.
 pub(super) fn list(
     f: &mut fmt::Formatter<'_>,
     label: &str,

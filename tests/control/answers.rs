@@ -38,11 +38,11 @@ fn lines_are_as_documented() {
         ),
         (
             r#"{"request":"get","queue":"mial","attribute":"max_active"}"#,
-            r#"{"error":{"kind":"unknown_queue","message":"no queue is named \"mial\"; there are: mail, events"}}"#,
+            r#"{"error":{"kind":"unknown_queue","message":"no queue is named \"mial\"; the queues are: mail, events"}}"#,
         ),
         (
             r#"{"request":"set","queue":"events","attribute":"nice","value":"5"}"#,
-            r#"{"error":{"kind":"not_controllable","message":"queue \"events\" was not made to be changed from outside: its program has to build it with `control()`"}}"#,
+            r#"{"error":{"kind":"not_controllable","message":"queue \"events\" cannot be changed from outside: its program must build it with `control()`"}}"#,
         ),
         (
             r#"{"request":"watchdog"}"#,
@@ -160,7 +160,7 @@ fn a_queue_without_handles_is_there_until_its_work_is_done() {
     first.join().unwrap().unwrap();
     eventually("it is gone", || client.get("last", Attribute::MaxActive).is_err());
     let message = refused_as(ErrorKind::UnknownQueue, client.get("last", Attribute::MaxActive));
-    assert_eq!(message, r#"no queue is named "last"; there is none"#);
+    assert_eq!(message, r#"no queue is named "last"; there are no queues"#);
 }
 
 /// spec: O5.9, E5

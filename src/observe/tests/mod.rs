@@ -1,4 +1,4 @@
-//! Texts and JSON of snapshots that were made by hand, held as they are.
+//! Texts and JSON of hand-made snapshots, compared with golden files.
 
 mod sample;
 mod texts;

@@ -3,7 +3,7 @@
 use super::sample::{busy, cpus, idle, monitored};
 use crate::observe::{PodSnapshot, QueueKind, Snapshot};
 
-/// Line by line: so a failure shows where they differ.
+/// Compares line by line, so that a failure shows where they differ.
 #[track_caller]
 pub(super) fn same(text: &str, golden: &str) {
     for (n, (line, expected)) in (1..).zip(text.lines().zip(golden.lines())) {
