@@ -19,7 +19,7 @@ use self::terminal::Terminal;
 
 const COLUMNS: u16 = 100;
 const ROWS: u16 = 30;
-/// Until rates and histograms are those of a service that has run for a while.
+/// Waits until rates and histograms look like those of a service that has run for a while.
 const WARM_UP: Duration = Duration::from_secs(6);
 
 fn main() {
@@ -45,7 +45,7 @@ fn draw(tool: &Path, folder: &Path, socket: &Path) {
     terminal.wait_for("thumbnails");
     thread::sleep(WARM_UP);
     write(&terminal, &folder.join("top.svg"));
-    // Its details, with the times of its items.
+    // The details of the queue, with the times of its items.
     terminal.press("/thumb\r\rh");
     terminal.wait_for("queued to start");
     thread::sleep(WARM_UP);

@@ -9,12 +9,12 @@ use clap_complete::Shell;
 use cmwq::control::Attribute;
 
 const AFTER_HELP: &str = "\
-With exactly one process to talk to, neither -p nor -s is needed.
+With exactly one process that can be watched, neither -p nor -s is needed.
 
 Exit codes:
   0  done
-  1  the process refused (no such queue, a value that it does not take), or `watchdog` found a stalled pool
-  2  the command line is wrong, or leaves open which process is meant
+  1  the process refused (no such queue, a value that it does not accept), or `watchdog` found a stalled pool
+  2  the command line is wrong, or does not name one process
   3  there is no such process, or the connection was lost";
 
 /// Watches and changes the workqueues of running processes that use cmwq.
@@ -35,7 +35,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Which process is meant.
+/// The process that the command line names.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
     /// The process, by its id: see `cmwqctl list`.
@@ -57,15 +57,15 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List the processes that can be talked to.
+    /// List the processes that can be watched.
     List {
-        /// One JSON array.
+        /// Print one JSON array.
         #[arg(long)]
         json: bool,
     },
     /// Print scopes, pools and queues at this moment.
     Dump(Dump),
-    /// Print counters of queues, again and again.
+    /// Print counters of queues at intervals.
     Monitor(Monitor),
     /// Watch queues and pools live, and change attributes in place.
     Top {
@@ -74,11 +74,11 @@ pub(crate) enum Command {
     },
     /// Print attributes of a queue.
     Get(Get),
-    /// Change an attribute of a queue that was built with `control`, and print what holds now.
+    /// Change an attribute of a queue that was built with `control`, and print the value in effect.
     Set(Set),
     /// Report stalled pools, CPU hogs and undeclared blockers; exit with 1 if a pool is stalled now.
     Watchdog {
-        /// One JSON object.
+        /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
@@ -103,66 +103,67 @@ or, to read it at once: cmwqctl man | man -l -";
 
 #[derive(Debug, Args)]
 pub(crate) struct Dump {
-    /// One JSON object, as `cmwq::observe` documents it.
+    /// Print one JSON object, in the format that `cmwq::observe` documents.
     #[arg(long, conflicts_with = "busy")]
     pub(crate) json: bool,
 
-    /// Only what is busy: items in flight, pending and inactive ones, and workers.
+    /// Print only what is busy: items in flight, pending and inactive items, and workers.
     #[arg(long)]
     pub(crate) busy: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Monitor {
-    /// Regular expressions; a queue is shown if one of them matches somewhere in its name. All queues without any.
+    /// Regular expressions; a queue is shown if one of them matches a part of its name. Without any, all queues are
+    /// shown.
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 
     #[command(flatten)]
     pub(crate) every: Every,
 
-    /// End after so many samples.
+    /// End after this number of samples.
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
 
-    /// One JSON object per line and sample.
+    /// Print one JSON object per line and sample.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Every {
-    /// Seconds between samples; fractions are fine.
+    /// Seconds between samples; fractions are permitted.
     #[arg(short = 'i', long = "interval", value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub(crate) interval: Duration,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Get {
-    /// The queue, by its name; `name#number` where several have the name.
+    /// The queue, by its name; `name#number` if several have the name.
     pub(crate) queue: String,
 
-    /// One attribute; all of them without it.
+    /// The attribute; without it, all attributes are printed.
     #[arg(value_name = "ATTR", value_parser = attribute())]
     pub(crate) attribute: Option<Attribute>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Set {
-    /// The queue, by its name; `name#number` where several have the name.
+    /// The queue, by its name; `name#number` if several have the name.
     pub(crate) queue: String,
 
     /// The attribute.
     #[arg(value_name = "ATTR", value_parser = attribute())]
     pub(crate) attribute: Attribute,
 
-    /// What it shall be: a scope (cpu, smt, cache, cache_shard, numa, system), 0 or 1, CPUs (0-3,8 or 0xf), a nice level,
-    /// a number; `default` where there is one.
+    /// The new value: a scope (cpu, smt, cache, cache_shard, numa, system), 0 or 1, CPUs (0-3,8 or 0xf), a nice level,
+    /// or a number; `default` for attributes that have a default.
     #[arg(allow_hyphen_values = true)]
     pub(crate) value: String,
 }
 
-/// The least time between samples, which keeps a typing error from loading the process.
+/// The shortest time between samples. It keeps a typing error from loading the process.
 const SHORTEST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -173,7 +174,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     if (SHORTEST..=LONGEST).contains(&duration) { Ok(duration) } else { Err(format!("possible are {range}")) }
 }
 
-/// Attributes by their names, which completions know as well.
+/// Parses attributes by their names, which completions list as well.
 fn attribute() -> impl TypedValueParser<Value = Attribute> {
     PossibleValuesParser::new(Attribute::ALL.iter().map(|attribute| attribute.name()))
         .try_map(|name| name.parse::<Attribute>())

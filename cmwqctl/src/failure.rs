@@ -1,4 +1,4 @@
-//! What can go wrong, how it is told, and the exit code that says so.
+//! Failures, their messages, and their exit codes.
 
 use std::fmt;
 use std::io;
@@ -9,16 +9,16 @@ use crate::text;
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
-/// Why the tool ends with something else than 0.
+/// Why the tool exits with a code other than 0.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command's own answer is no, and has been printed.
+    /// The command has printed its result, which is a negative one.
     Finding,
-    /// The process does not do what it was asked for.
+    /// The process refused the request.
     Refused(String),
-    /// The command line is wrong, or leaves something open.
+    /// The command line is wrong, or does not name one process.
     Usage { message: String, hint: String },
-    /// There is no such process, or it does not answer (any more).
+    /// The process does not exist, or does not answer (any more).
     Unreachable { message: String, hint: String },
     /// The output cannot be written.
     Output(io::Error),
@@ -33,7 +33,7 @@ impl Failure {
         Self::Unreachable { message: message.into(), hint: hint.into() }
     }
 
-    /// Whoever read the output has had enough of it: that is the end, and no error.
+    /// Returns whether the reader has closed the pipe. That is the end, and not an error.
     pub(crate) fn is_silent(&self) -> bool {
         match self {
             Self::Finding => true,
@@ -51,7 +51,7 @@ impl Failure {
         }
     }
 
-    /// Tells it on stderr, with what to do about it.
+    /// Prints the message on stderr, with a hint on what to do.
     pub(crate) fn tell(&self) {
         if self.is_silent() {
             return;

@@ -1,14 +1,14 @@
-//! Which process is meant, and the way to it.
+//! Finds the process that the command line names, and connects to it.
 
 use cmwq::control::{Client, ClientError, Process, processes};
 
 use crate::args::Target;
 use crate::failure::{Failure, Result};
 
-const NOBODY: &str = "A process can be watched when it uses cmwq with the feature `control`, has called \
+const HOW_TO: &str = "A process can be watched when it uses cmwq with the feature `control`, has called \
                       `cmwq::control::Server::start`,\nand belongs to you. A socket elsewhere is named by -s SOCKET.";
 
-/// Connects to the process that the command line names; without a name, to the only one that there is.
+/// Connects to the process that the command line names. If it names none, connects to the only one that exists.
 pub(crate) fn connect(target: &Target) -> Result<Client> {
     if let Some(path) = &target.socket {
         return Client::connect(path).map_err(failure);
@@ -19,24 +19,24 @@ pub(crate) fn connect(target: &Target) -> Result<Client> {
     }
     match (found.as_slice(), target.pid) {
         ([only], _) => Client::connect(&only.path).map_err(failure),
-        // It may be there and say why it cannot be reached.
+        // A process may exist and say why it cannot be reached.
         ([], Some(pid)) => Client::to_process(pid).map_err(failure),
-        ([], None) => Err(Failure::unreachable("no process with a control socket was found", NOBODY)),
+        ([], None) => Err(Failure::unreachable("no process with a control socket was found", HOW_TO)),
         (several, None) => Err(Failure::usage(
-            format!("there are {} control sockets: say which one by -p PID or -s SOCKET", several.len()),
+            format!("there are {} control sockets: name one by -p PID or -s SOCKET", several.len()),
             lines(several),
         )),
         (several, Some(pid)) => Err(Failure::usage(
-            format!("process {pid} has {} executors: say which one by -s SOCKET", several.len()),
+            format!("process {pid} has {} executors: name one by -s SOCKET", several.len()),
             lines(several),
         )),
     }
 }
 
-/// All processes of the user that can be reached.
+/// All processes of this user that can be reached.
 pub(crate) fn all() -> Result<Vec<Process>> {
     processes().map_err(|error| {
-        Failure::unreachable(format!("the directory of control sockets cannot be read: {error}"), NOBODY)
+        Failure::unreachable(format!("the directory of control sockets cannot be read: {error}"), HOW_TO)
     })
 }
 
@@ -47,7 +47,7 @@ fn lines(processes: &[Process]) -> String {
     processes.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// What a client's error means for this tool.
+/// Turns a client's error into a failure of this tool.
 pub(crate) fn failure(error: ClientError) -> Failure {
     let message = error.to_string();
     match error {

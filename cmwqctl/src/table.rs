@@ -1,4 +1,4 @@
-//! Tables of text, as wide as they must be.
+//! Tables of text, as wide as their widest cells.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use anstyle::Style;
 
 use crate::text;
 
-/// How a column is set.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,

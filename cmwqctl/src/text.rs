@@ -1,7 +1,7 @@
-//! Texts of other processes on this terminal.
+//! Texts of other processes, made safe for this terminal.
 
-/// What a process calls itself, its queues and items is its own affair; here it says nothing to the terminal. Ends of lines
-/// stay: who writes only one line uses [`word`].
+/// Replaces control characters in names that a process has chosen, so that they do not control the terminal. Newlines
+/// stay; [`word`] replaces these, too.
 pub(crate) fn lines(text: &str) -> String {
     let shown = |c: char| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c };
     text.chars().map(shown).collect()

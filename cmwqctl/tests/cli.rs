@@ -25,7 +25,7 @@ fn work(service: &Service) {
         }
         queue.flush().unwrap();
     }
-    // A flush is told before the last slot is given up.
+    // A flush returns before the last slot is released.
     let end = Instant::now() + Duration::from_secs(20);
     while !service.executor.dump().busy().is_idle() {
         assert!(Instant::now() < end, "it never rests: {}", service.executor.dump());
@@ -53,8 +53,8 @@ fn processes_are_listed() {
     assert_eq!((&ours["pid"], &ours["queues"]), (&std::process::id().into(), &3.into()));
 }
 
-/// Are there other processes that this user runs, in a directory that every tool searches? Then some things cannot be
-/// seen.
+/// Returns whether other processes of this user run, in a directory that every tool searches. Then some cases cannot be
+/// tested.
 fn has_strangers(folder: &Folder) -> bool {
     let listed = json(&folder.run(&["list", "--json"]).good_or_empty());
     let own = folder.path().to_str().unwrap();
@@ -99,18 +99,15 @@ fn a_process_is_found_by_itself_by_number_and_by_socket() {
     }
     assert_eq!(service.folder.run(&["get", "thumbnails", "max_active"]).good(), "16\n");
 
-    // A second executor: now it has to be said which one is meant.
+    // With a second executor, the command line must name one of them.
     let other = Executor::builder().build().unwrap();
     let _server = Server::start_at(&other, service.folder.socket(2)).unwrap();
     let ran = service.folder.run(&["dump"]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("there are 2 control sockets: say which one by -p PID or -s SOCKET"), "{ran:?}");
+    assert!(ran.err.contains("there are 2 control sockets: name one by -p PID or -s SOCKET"), "{ran:?}");
     assert!(ran.err.contains(&service.socket()), "it lists them: {ran:?}");
     let ran = service.folder.run(&["-p", &pid, "dump"]);
-    assert!(
-        ran.code == Some(2) && ran.err.contains("has 2 executors: say which one by -s SOCKET"),
-        "{ran:?}"
-    );
+    assert!(ran.code == Some(2) && ran.err.contains("has 2 executors: name one by -s SOCKET"), "{ran:?}");
     assert_eq!(service.run(&["get", "thumbnails", "max_active"]).good(), "16\n");
 }
 
@@ -157,7 +154,7 @@ fn the_monitor_prints_samples_of_the_queues_that_match() {
     }
     let ran = service.run(&["monitor", "a["]);
     assert!(
-        ran.code == Some(2) && ran.err.starts_with("cmwqctl: \"a[\" is no regular expression"),
+        ran.code == Some(2) && ran.err.starts_with("cmwqctl: \"a[\" is not a regular expression"),
         "{ran:?}"
     );
 }
@@ -248,7 +245,7 @@ fn a_connection_that_is_lost_is_3() {
     assert!(ran.err.starts_with("cmwqctl: "), "{ran:?}");
 }
 
-/// What a process says is shown, and nothing of it obeyed.
+/// The tool prints the texts of a process, and no control character of them reaches the terminal.
 #[test]
 fn a_process_says_nothing_to_the_terminal() {
     let folder = Folder::new();
@@ -293,7 +290,7 @@ fn the_watchdog_finds_a_stalled_pool() {
     assert!(text.contains("stalled    none\n") && text.contains("threshold  "), "{text}");
     assert!(json(&service.run(&["watchdog", "--json"]).good())["stalled"].as_array().unwrap().is_empty());
 
-    // One CPU, nobody looks at it: one item keeps its only worker while another one waits.
+    // One item keeps the only worker of its CPU, without detection, while another item waits.
     let builder = Executor::builder().cpus([first_cpu(&service)].into_iter().collect());
     let executor = builder
         .detection(cmwq::Detection::Off)
@@ -338,11 +335,11 @@ fn colours_are_for_terminals_and_for_those_who_ask() {
     let mut command = service.tool(&["--color", "auto", "watchdog"]);
     command.env("NO_COLOR", "1").env("CLICOLOR_FORCE", "1");
     assert!(!coloured(&finish(command).good()), "NO_COLOR");
-    let ran = service.run(&["--color", "always", "get", "nobody"]);
+    let ran = service.run(&["--color", "always", "get", "missing"]);
     assert!(coloured(&ran.err), "{ran:?}");
 }
 
-/// Whoever has read enough closes the pipe: no error, and the tool ends.
+/// A reader that closes the pipe ends the tool without an error.
 ///
 /// spec: O5.12
 #[test]
@@ -352,7 +349,7 @@ fn a_closed_pipe_ends_it_quietly() {
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // It comes while the tool goes on: samples are not held back.
+    // A sample arrives while the tool goes on: samples are not held back.
     assert!(lines.next().unwrap().unwrap().contains("total"));
     drop(lines);
     let output = child.wait_with_output().unwrap();

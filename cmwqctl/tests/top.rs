@@ -16,7 +16,7 @@ use vt100::Color;
 use self::support::Service;
 use self::terminal::Terminal;
 
-/// Items on two queues, until it is dropped.
+/// Queues items on two queues until it is dropped.
 struct Load {
     ended: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
@@ -45,7 +45,7 @@ impl Drop for Load {
     }
 }
 
-/// `cmwqctl top`, by a shell that says afterwards how it ended and how the terminal was left.
+/// Starts `cmwqctl top` from a shell, which prints its exit code and the state of the terminal afterwards.
 fn top(service: &Service, options: &str) -> Terminal {
     let mut command = CommandBuilder::new("sh");
     let tool = support::TOOL;
@@ -57,7 +57,7 @@ fn top(service: &Service, options: &str) -> Terminal {
     Terminal::start(command, 80, 24)
 }
 
-/// The view is gone, the shell has its terminal back as it was.
+/// Checks that the view is gone and the shell has its terminal back as it was.
 #[track_caller]
 fn assert_restored(terminal: Terminal) {
     terminal.wait_until("the terminal as it was", |screen| {
@@ -69,7 +69,7 @@ fn assert_restored(terminal: Terminal) {
     assert_eq!(terminal.end().0, 0);
 }
 
-/// In which order the queues are shown.
+/// The order in which the queues are shown.
 fn order(screen: &str) -> Vec<&str> {
     let names = ["thumbnails", "mail", "events"];
     let first_words = screen.lines().filter_map(|line| line.split_whitespace().next());
@@ -85,7 +85,7 @@ fn queues_are_shown_sorted_and_filtered() {
     let screen = terminal.wait_for("thumbnails *");
     assert!(screen.contains(&format!("pid {}", std::process::id())), "{screen}");
     assert!(screen.contains("3 queues"), "{screen}");
-    // The one that does nothing comes last.
+    // The idle queue comes last.
     terminal.wait_until("the busy ones first", |screen| {
         (order(&screen.contents()).last() == Some(&"mail")).then_some(())
     });

@@ -1,4 +1,4 @@
-//! A service of an afternoon: pictures are scaled, mail is sent, an index is rebuilt, and somebody forgot a guard.
+//! An example service: it scales pictures, sends mail, rebuilds an index, and has an item that lacks a guard.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cmwq::control::Server;
 use cmwq::{Executor, WorkQueue};
 
-/// Goes on until it is dropped.
+/// Runs until it is dropped.
 pub(crate) struct Load {
     ended: Arc<AtomicBool>,
     issuers: Vec<thread::JoinHandle<()>>,
@@ -44,13 +44,13 @@ impl Load {
         load
     }
 
-    /// So many items at a time.
+    /// Queues `items` items after each pause.
     fn every(&mut self, pause: Duration, items: usize, queue: WorkQueue, item: fn()) {
         let ended = Arc::clone(&self.ended);
         self.issuers.push(thread::spawn(move || {
             while !ended.load(Ordering::Relaxed) {
                 for _ in 0..items {
-                    // A full queue sheds it.
+                    // A full queue refuses the item.
                     if let Ok(handle) = queue.spawn(item) {
                         drop(handle);
                     }
@@ -69,7 +69,7 @@ fn forget_the_guard() {
     thread::sleep(Duration::from_millis(8));
 }
 
-/// Uses a CPU for so long.
+/// Uses a CPU for this time.
 fn spin(time: Duration) {
     let begin = Instant::now();
     while begin.elapsed() < time {

@@ -8,7 +8,7 @@ const FONT: f64 = 14.0;
 const WIDTH: f64 = 8.43;
 const HEIGHT: f64 = 18.0;
 const MARGIN: f64 = 12.0;
-/// From the top of a cell to the line that letters stand on.
+/// From the top of a cell to the baseline of the letters.
 const BASE: f64 = 13.5;
 
 const PAPER: &str = "#16181d";
@@ -18,7 +18,7 @@ const COLOURS: [&str; 16] = [
     "#f0616d", "#8ccf7e", "#e5c76b", "#5b8ae0", "#c47fd5", "#6cbfd0", "#ffffff",
 ];
 
-/// What cells must have in common to be drawn together.
+/// The look that cells must share to be drawn together.
 #[derive(Clone, PartialEq)]
 struct Look {
     ink: String,
@@ -55,7 +55,7 @@ fn rgb(red: u8, green: u8, blue: u8) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
-/// The picture.
+/// Draws the screen.
 pub(crate) fn of(screen: &Screen) -> String {
     let (rows, columns) = screen.size();
     let width = f64::from(columns.get()) * WIDTH + 2.0 * MARGIN;
@@ -79,7 +79,7 @@ pub(crate) fn of(screen: &Screen) -> String {
     svg
 }
 
-/// Cells that look the same: what is behind them, bars, and letters.
+/// Draws cells with the same look: their background, bars, and letters.
 fn run(svg: &mut String, cells: &[&Cell], look: &Look, start: usize, y: u16) {
     let left = |column: usize| MARGIN + column as f64 * WIDTH;
     let top = MARGIN + f64::from(y) * HEIGHT;
@@ -90,7 +90,7 @@ fn run(svg: &mut String, cells: &[&Cell], look: &Look, start: usize, y: u16) {
     let mut bars: Vec<(usize, f64)> = Vec::new();
     for (n, cell) in cells.iter().enumerate() {
         match cell.contents().chars().next() {
-            // Eighths of a block, as one bar with those before it: fonts leave gaps.
+            // Eighths of a block are drawn as one bar with those before them, because fonts leave gaps.
             Some(block @ '█'..='▏') => {
                 let eighths = f64::from(8 - (u32::from(block) - u32::from('█')));
                 match bars.last_mut() {
@@ -106,7 +106,7 @@ fn run(svg: &mut String, cells: &[&Cell], look: &Look, start: usize, y: u16) {
     for (first, length) in bars {
         rectangle(svg, (left(start + first), top + 2.0, WIDTH * length, HEIGHT - 4.0), &look.ink);
     }
-    // Words apart from each other: so they keep their columns whatever the font.
+    // Each word is placed by itself, so that it keeps its column whatever the font.
     let mut at = 0;
     for word in text.split_inclusive("  ") {
         let shown = word.trim_end();

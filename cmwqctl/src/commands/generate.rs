@@ -8,13 +8,13 @@ use clap_complete::Shell;
 use crate::args::Cli;
 
 pub(crate) fn completions(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
-    // In memory first: it panics where it cannot write.
+    // Into memory first, because it panics if it cannot write.
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "cmwqctl", &mut text);
     out.write_all(&text)
 }
 
-/// One page: that of the tool, and a section for each command.
+/// Prints one page: that of the tool, with a section for each command.
 pub(crate) fn man(out: &mut dyn Write) -> io::Result<()> {
     let mut command = Cli::command();
     command.build();
@@ -36,7 +36,7 @@ pub(crate) fn man(out: &mut dyn Write) -> io::Result<()> {
         section.render_description_section(&mut text)?;
         section.render_options_section(&mut text)?;
         for line in String::from_utf8_lossy(&text).lines() {
-            // Sections of the command's own page are paragraphs of this one.
+            // Sections of the command's own page become subsections of this one.
             let demoted = line.strip_prefix(".SH ").map(|title| format!(".SS {title}"));
             writeln!(out, "{}", demoted.as_deref().unwrap_or(line))?;
         }

@@ -9,7 +9,7 @@ use crate::failure::Result;
 use crate::process;
 use crate::table::{Align, Table};
 
-/// A process as it is listed: in JSON with these keys.
+/// A process in the list. These are its keys in JSON.
 #[derive(Serialize)]
 struct Listed {
     pid: u32,
@@ -22,7 +22,7 @@ struct Listed {
 }
 
 impl Listed {
-    /// Nothing, if it has gone meanwhile.
+    /// `None` if the process has gone meanwhile.
     fn new(process: &Process) -> Option<Self> {
         let snapshot = Client::connect(&process.path).ok()?.dump().ok()?;
         Some(Self {

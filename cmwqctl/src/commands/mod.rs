@@ -13,7 +13,7 @@ use crate::args::{Cli, Command};
 use crate::failure::Result;
 use crate::{process, top};
 
-/// Does what the command line says.
+/// Runs the command of the command line.
 pub(crate) fn run(cli: &Cli) -> Result<()> {
     // Lines are written when they are complete, also into pipes.
     let mut out = anstream::AutoStream::auto(io::stdout().lock());

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Monitor, target: &Target, out: &mut dyn Write) -> Resul
     }
 }
 
-/// Samples keep their rhythm; one that is missed is left out.
+/// Samples keep their rhythm; a sample that is missed is left out.
 fn wait_until_next(due: Instant, interval: Duration) -> Instant {
     let now = Instant::now();
     let next = (due + interval).max(now);
@@ -48,7 +48,7 @@ fn patterns(names: &[String]) -> Result<Vec<Regex>> {
     let pattern = |name: &String| {
         Regex::new(name).map_err(|error| {
             Failure::usage(
-                format!("{name:?} is no regular expression: {error}"),
+                format!("{name:?} is not a regular expression: {error}"),
                 "Characters such as . * + ( [ stand for themselves behind a backslash.",
             )
         })

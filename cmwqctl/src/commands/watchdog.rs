@@ -1,4 +1,4 @@
-//! `cmwqctl watchdog`: fit for a health check, by its exit code.
+//! `cmwqctl watchdog`: its exit code makes it fit for a health check.
 
 use std::io::Write;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn write(report: &WatchdogReport, out: &mut dyn Write) -> Result<()> {
     let (green, red) = (AnsiColor::Green.on_default(), AnsiColor::Red.on_default().bold());
     match report.threshold {
         Some(threshold) => writeln!(out, "threshold  {}", seconds(threshold))?,
-        None => writeln!(out, "threshold  none: nobody watches")?,
+        None => writeln!(out, "threshold  none: the watchdog is off")?,
     }
     writeln!(out, "stalls     {} so far", report.stalls)?;
     if report.stalled.is_empty() {

@@ -3,7 +3,7 @@
 use cmwq::control::Attribute;
 use cmwq::observe::QueueSnapshot;
 
-/// What holds, as the snapshot tells; `None` if queues of this kind have no such attribute.
+/// The value in effect, from the snapshot. `None` if queues of this kind have no such attribute.
 pub(crate) fn value(queue: &QueueSnapshot, attribute: Attribute) -> Option<String> {
     let attrs = queue.attrs.as_ref();
     match attribute {
@@ -17,7 +17,7 @@ pub(crate) fn value(queue: &QueueSnapshot, attribute: Attribute) -> Option<Strin
     }
 }
 
-/// What may be typed.
+/// The values that may be typed.
 pub(crate) fn possible(attribute: Attribute) -> &'static str {
     match attribute {
         Attribute::AffinityScope => "cpu, smt, cache, cache_shard, numa, system or default",

@@ -1,8 +1,8 @@
-//! Columns of a table: what they show, how rows are sorted by them, and which ones fit.
+//! Columns of a table: their contents, sorting by them, and the choice of those that fit.
 
 use std::cmp::Ordering;
 
-/// What a column sorts by.
+/// The value of a cell by which rows are sorted.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Key {
     Text(String),
@@ -23,17 +23,17 @@ impl Key {
 /// A column of rows `R`.
 pub(crate) struct Column<R: 'static> {
     pub(crate) title: &'static str,
-    /// How wide it is; of the first column, how wide at least.
+    /// Its width; for the first column, its minimum width.
     pub(crate) width: u16,
-    /// Where there is no room, columns of the highest rank go first. Those of rank 0 always stay.
+    /// If there is not enough width, columns of the highest rank are left out first. Those of rank 0 always stay.
     pub(crate) rank: u8,
     pub(crate) cell: fn(&R) -> String,
     pub(crate) key: fn(&R) -> Key,
-    /// Numbers are set to the right, and the largest comes first unless one says otherwise.
+    /// Numbers are right-aligned, and sorted with the largest first by default.
     pub(crate) numeric: bool,
 }
 
-/// A column, and the direction.
+/// A column to sort by, and the direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sort {
     pub(crate) column: usize,
@@ -45,7 +45,7 @@ impl Sort {
         Self { column, descending: columns[column].numeric }
     }
 
-    /// Rows that are equal keep their order.
+    /// Sorts the rows. Equal rows keep their order.
     pub(crate) fn apply<R>(self, columns: &[Column<R>], rows: &mut [R]) {
         let key = columns[self.column].key;
         rows.sort_by(|one, other| {
@@ -55,7 +55,7 @@ impl Sort {
     }
 }
 
-/// The columns that fit, by their numbers, and how wide the first one may be. There is one space between columns.
+/// Returns the indexes of the columns that fit, and the width of the first one. There is one space between columns.
 pub(crate) fn fitting<R>(columns: &[Column<R>], width: u16) -> (Vec<usize>, u16) {
     let mut shown: Vec<usize> = (0..columns.len()).collect();
     loop {

@@ -47,7 +47,7 @@ fn large(value: f64) -> String {
     }
 }
 
-/// The text, in at most so many columns; what is cut off is replaced by an ellipsis.
+/// Cuts the text to `width` columns, with an ellipsis in place of what is cut off.
 pub(crate) fn fit(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! What keys do.
+//! The effects of keys.
 
 use cmwq::control::Attribute;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -8,13 +8,13 @@ use super::columns::{Column, Sort};
 use super::model::{Action, Dialog, Model, Page};
 use super::rows;
 
-/// How far Page Up and Page Down go.
+/// How many rows Page Up and Page Down move.
 const SCREEN: usize = 10;
-/// No value is longer: it would be a CPU list of some hundred CPUs.
+/// The longest text that can be typed. A CPU list of some hundred CPUs fits.
 const LONGEST_TEXT: usize = 400;
 
 impl Model {
-    /// A key was pressed.
+    /// Handles a key.
     pub(crate) fn key(&mut self, key: KeyEvent) -> Option<Action> {
         self.status = None;
         if key.modifiers.contains(KeyModifiers::CONTROL) {
@@ -133,7 +133,7 @@ impl Model {
         self.keep_selection_in_range();
     }
 
-    /// The queue that would be changed; says why there is none.
+    /// The queue that a change would apply to. Shows a message if there is none.
     fn changeable(&mut self) -> Option<u64> {
         let Some(number) = self.subject() else {
             self.say("choose a queue first: page 1");

@@ -1,4 +1,4 @@
-//! `cmwqctl top`: the live view. A model, what changes it, and how it is drawn; here they meet a terminal.
+//! `cmwqctl top`: the live view. This module connects the model, its input and its drawing with a terminal.
 
 mod attributes;
 mod columns;
@@ -29,18 +29,18 @@ use crate::args::Target;
 use crate::failure::{Failure, Result};
 use crate::process::{self, failure};
 
-/// What the view waits for.
+/// An event for which the view waits.
 #[derive(Debug)]
 pub(crate) enum Event {
     Key(KeyEvent),
     /// The terminal has another size.
     Resized,
     News(News),
-    /// A signal, or a thread of ours has ended.
+    /// A signal came, or a thread of ours has ended.
     End,
 }
 
-/// Shows the process until the user has seen enough.
+/// Shows the process until the user quits.
 pub(crate) fn run(target: &Target, interval: Duration) -> Result<()> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Err(Failure::usage(
@@ -64,7 +64,7 @@ pub(crate) fn run(target: &Target, interval: Duration) -> Result<()> {
         spawn("cmwqctl/keys", move || read_keys(&sender))?;
         show(terminal, model, theme, &events, &changes)
     });
-    // Also if it was taken only half.
+    // Also if the terminal was only partly set up.
     ratatui::try_restore()?;
     shown.map_err(Failure::from)
 }
@@ -81,7 +81,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.into()).spawn(run).map(drop)
 }
 
-/// Until nobody listens, or the terminal is gone.
+/// Reads keys until the receiver or the terminal is gone.
 fn read_keys(events: &Sender<Event>) {
     loop {
         let event = match event::read() {
@@ -107,7 +107,7 @@ fn show(
     loop {
         terminal.draw(|frame| view::draw(&model, theme, frame))?;
         let Ok(first) = events.recv() else { return Ok(()) };
-        // All that has come meanwhile is drawn at once.
+        // All events that have come meanwhile are drawn at once.
         for event in std::iter::once(first).chain(events.try_iter()) {
             if !take(event, &mut model, changes) {
                 return Ok(());
@@ -116,7 +116,7 @@ fn show(
     }
 }
 
-/// Does it go on?
+/// Handles an event. Returns whether the view goes on.
 fn take(event: Event, model: &mut Model, changes: &Sender<Change>) -> bool {
     match event {
         Event::End => return false,
@@ -125,7 +125,7 @@ fn take(event: Event, model: &mut Model, changes: &Sender<Change>) -> bool {
         Event::Key(key) => match model.key(key) {
             None => {}
             Some(Action::Quit) => return false,
-            // Without its thread nothing can be changed, or shown.
+            // Without its thread the view can change and show nothing.
             Some(Action::Set { queue, attribute, value }) => {
                 return changes.send(Change { queue, attribute, value }).is_ok();
             }

@@ -1,4 +1,5 @@
-//! What the live view knows and where the user is in it. No clock, no terminal, no socket: all of it comes as arguments.
+//! The state of the live view: the samples, and the user's position. It uses no clock, terminal or socket; all input
+//! comes as arguments.
 
 use std::time::Duration;
 
@@ -8,11 +9,11 @@ use cmwq::observe::QueueSnapshot;
 use super::columns::Sort;
 use super::rows::{self, OffenderRow, PoolRow, QueueRow, Sample};
 
-/// How the connection is.
+/// The state of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Connected,
-    /// Lost, and why. It is tried again with each sample that is due.
+    /// Lost, for this reason. The view tries again with each sample that is due.
     Lost(String),
 }
 
@@ -40,20 +41,20 @@ impl Page {
     }
 }
 
-/// What has the keyboard instead of the page.
+/// The dialog that has the keyboard instead of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Dialog {
     Help,
-    /// The filter is typed; what it was before comes back with Esc.
+    /// The filter is being typed. Esc restores the filter from before.
     Filter {
         before: String,
     },
-    /// An attribute of this queue is chosen.
+    /// An attribute of this queue is being chosen.
     Choose {
         queue: u64,
         chosen: usize,
     },
-    /// A value is typed.
+    /// A value is being typed.
     Type {
         queue: u64,
         attribute: Attribute,
@@ -68,7 +69,7 @@ pub(crate) struct Status {
     pub(crate) good: bool,
 }
 
-/// What somebody else has to do.
+/// An action that the caller has to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Quit,
@@ -85,16 +86,16 @@ pub(crate) struct Model {
     pub(crate) before: Option<Sample>,
     pub(crate) paused: bool,
     pub(crate) page: Page,
-    /// The selected row, of each page.
+    /// The selected row of each page.
     pub(crate) selected: [usize; 3],
-    /// The queue to which the selection was moved: it stays there when the order changes. `None` at the top, where it
-    /// shows whatever comes first.
+    /// The queue to which the user moved the selection: it stays there when the order changes. `None` at the top, where
+    /// the selection stays on the first row.
     pub(crate) marked: Option<u64>,
     pub(crate) sorts: [Sort; 3],
     pub(crate) filter: String,
     /// The queue whose details are shown.
     pub(crate) detail: Option<u64>,
-    /// Lines that the details are scrolled by.
+    /// How many lines the details are scrolled by.
     pub(crate) scrolled: u16,
     pub(crate) dialog: Option<Dialog>,
     pub(crate) status: Option<Status>,
@@ -112,7 +113,7 @@ impl Model {
             page: Page::Queues,
             selected: [0; 3],
             marked: None,
-            // The busiest first, pools by name, the most frequent offenders first.
+            // The busiest queues first, pools by name, the most frequent offenders first.
             sorts: [Sort::by(rows::QUEUES, 2), Sort::by(rows::POOLS, 0), Sort::by(rows::OFFENDERS, 2)],
             filter: String::new(),
             detail: None,
@@ -122,7 +123,7 @@ impl Model {
         }
     }
 
-    /// A sample came.
+    /// Takes a new sample.
     pub(crate) fn sampled(&mut self, sample: Sample) {
         self.link = Link::Connected;
         if !self.paused {
@@ -131,7 +132,7 @@ impl Model {
         }
     }
 
-    /// The connection is there again, maybe with another process under the old path.
+    /// The connection works again, maybe with another process on the same path.
     pub(crate) fn connected(&mut self, hello: Hello) {
         if hello.pid != self.hello.pid {
             self.now = None;
@@ -148,7 +149,7 @@ impl Model {
         self.link = Link::Lost(why);
     }
 
-    /// The process has answered to [`Action::Set`].
+    /// The process has answered an [`Action::Set`].
     pub(crate) fn answered(&mut self, queue: &str, attribute: Attribute, answer: Result<String, String>) {
         self.status = Some(match answer {
             Ok(value) => Status { text: format!("{queue}: {attribute} is {value} now"), good: true },
@@ -160,7 +161,7 @@ impl Model {
         self.status = Some(Status { text: text.into(), good: false });
     }
 
-    /// Queues whose names contain the filter, sorted. Case matters only if the filter has capitals.
+    /// The queues whose names contain the filter, sorted. Case matters only if the filter has capitals.
     pub(crate) fn queues(&self) -> Vec<QueueRow> {
         let Some(now) = &self.now else { return Vec::new() };
         let exact = self.filter.chars().any(char::is_uppercase);
@@ -189,7 +190,7 @@ impl Model {
         rows
     }
 
-    /// How many rows the page has.
+    /// Returns how many rows the page has.
     pub(crate) fn len(&self) -> usize {
         match self.page {
             Page::Queues => self.queues().len(),
@@ -208,7 +209,7 @@ impl Model {
         *selected = (*selected).min(last);
     }
 
-    /// The selection was moved by hand.
+    /// Marks the queue that the user has selected.
     pub(crate) fn mark_selected(&mut self) {
         if self.page == Page::Queues {
             let selected = self.selected[Page::Queues.number()];
@@ -217,7 +218,7 @@ impl Model {
         }
     }
 
-    /// The order of queues may have changed.
+    /// Moves the selection to the marked queue, after a change of the order.
     pub(crate) fn follow_marked(&mut self) {
         let marked = self.marked;
         let place = marked.and_then(|marked| self.queues().iter().position(|row| row.number == marked));
@@ -231,7 +232,7 @@ impl Model {
         self.now.as_ref()?.queue(number)
     }
 
-    /// The queue that keys are about: that of the details, or the selected one.
+    /// The queue to which keys apply: that of the details, or the selected one.
     pub(crate) fn subject(&self) -> Option<u64> {
         match (self.detail, self.page) {
             (Some(number), _) => Some(number),
@@ -240,7 +241,7 @@ impl Model {
         }
     }
 
-    /// How the process is told which queue is meant.
+    /// The name by which a request names this queue.
     pub(crate) fn address(&self, number: u64) -> Option<String> {
         let queue = self.queue(number)?;
         let queues = &self.now.as_ref()?.snapshot.queues;

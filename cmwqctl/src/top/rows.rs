@@ -7,7 +7,7 @@ use cmwq::observe::{PoolSnapshot, QueueKind, QueueSnapshot, Snapshot};
 use super::columns::{Column, Key};
 use super::format;
 
-/// A snapshot, and when it came.
+/// A snapshot, and the time at which it came.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) at: Instant,
@@ -20,15 +20,15 @@ impl Sample {
     }
 }
 
-/// What is shown of a queue.
+/// The row of a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueRow {
     pub(crate) number: u64,
     pub(crate) name: String,
     pub(crate) kind: String,
-    /// Items that ended, per second; `None` if there is nothing to compare with.
+    /// Items that ended per second. `None` if there is no sample before.
     pub(crate) rate: Option<f64>,
-    /// Of one CPU, in per cent.
+    /// CPU time in per cent of one CPU.
     pub(crate) cpu: Option<f64>,
     pub(crate) in_flight: u64,
     pub(crate) pending: u64,
@@ -91,7 +91,7 @@ pub(crate) fn queues(now: &Sample, before: Option<&Sample>) -> Vec<QueueRow> {
         .collect()
 }
 
-/// What is shown of a pool.
+/// The row of a pool.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolRow {
     pub(crate) name: String,
@@ -128,26 +128,26 @@ pub(crate) fn pools(now: &Sample) -> Vec<PoolRow> {
     now.snapshot.pools.iter().map(PoolRow::new).collect()
 }
 
-/// What is shown of an item type that kept others waiting.
+/// The row of an item type that delayed others.
 #[derive(Clone, Debug)]
 pub(crate) struct OffenderRow {
     pub(crate) item_type: String,
     pub(crate) offence: &'static str,
     pub(crate) count: u64,
-    /// How many more than in the last sample.
+    /// How many more than in the sample before.
     pub(crate) more: u64,
 }
 
-/// Hogs first, then those who block without a guard.
+/// Hogs first, then types that block without a guard.
 pub(crate) fn offenders(now: &Sample, before: Option<&Sample>) -> Vec<OffenderRow> {
     let lists = |sample: &Sample| [sample.snapshot.hogs.clone(), sample.snapshot.undeclared_blockers.clone()];
     let old = before.map(lists).unwrap_or_default();
-    let offences = ["CPU hog", "blocks unsaid"];
+    let offences = ["CPU hog", "undeclared"];
     let mut rows = Vec::new();
     for ((list, old), offence) in lists(now).into_iter().zip(old).zip(offences) {
         rows.extend(list.into_iter().map(|offender| {
             let was = old.iter().find(|old| old.item_type == offender.item_type);
-            // One that was not there yet had offended nobody; without a sample before, nothing is known.
+            // A type that is new was counted 0 times before. Without a sample before, nothing is known.
             let was = was.map_or(if before.is_some() { 0 } else { offender.count }, |was| was.count);
             let more = offender.count.saturating_sub(was);
             OffenderRow { item_type: offender.item_type.to_string(), offence, count: offender.count, more }
@@ -173,7 +173,7 @@ macro_rules! column {
     };
 }
 
-/// Columns of the queues. The first one says with `*` that a queue may be changed.
+/// Columns of the queues. The first one marks queues that can be changed with `*`.
 pub(crate) const QUEUES: &[Column<QueueRow>] = &[
     column!("QUEUE", 16, 0, |row| marked(row), text | row | Key::Text(row.name.clone())),
     column!("KIND", 9, 9, |row| row.kind.clone(), text | row | Key::Text(row.kind.clone())),
@@ -198,7 +198,7 @@ fn limit(limit: Option<usize>) -> String {
     limit.map_or("-".into(), |limit| format::count(limit as u64))
 }
 
-/// Columns of the pools. What is pending is drawn as a bar, behind them.
+/// Columns of the pools. A bar behind them shows the pending entries.
 pub(crate) const POOLS: &[Column<PoolRow>] = &[
     column!("POOL", 6, 0, |row| row.name.clone(), text | row | Key::Text(row.name.clone())),
     column!("CPUS", 9, 0, |row| format::fit(&row.cpus, 9), text | row | Key::Text(row.cpus.clone())),
@@ -223,7 +223,7 @@ fn stalled(row: &PoolRow) -> String {
     row.stalled.map_or("-".into(), format::duration)
 }
 
-/// Columns of hogs and of those who block without a guard.
+/// Columns of hogs and of types that block without a guard.
 pub(crate) const OFFENDERS: &[Column<OffenderRow>] = &[
     column!("ITEM TYPE", 30, 0, |row| row.item_type.clone(), text | row | Key::Text(row.item_type.clone())),
     column!("WHAT", 13, 0, |row| row.offence.into(), text | row | Key::Text(row.offence.into())),

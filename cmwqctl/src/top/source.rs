@@ -1,4 +1,4 @@
-//! The thread that talks to the process, so that keys never wait for an answer.
+//! The thread that exchanges requests and answers with the process, so that keys never wait for an answer.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -9,11 +9,11 @@ use cmwq::control::{Attribute, Client, ClientError, Hello};
 use super::Event;
 use super::rows::Sample;
 
-/// What became of a request, or of the next sample.
+/// The answer to a request, or the next sample.
 #[derive(Debug)]
 pub(crate) enum News {
     Sampled(Box<Sample>),
-    /// The connection is there again.
+    /// The connection works again.
     Connected(Hello),
     Lost(String),
     Answered {
@@ -31,7 +31,7 @@ pub(crate) struct Change {
     pub(crate) value: String,
 }
 
-/// Starts it. It ends when the changes' other end is dropped, or nobody listens to its news.
+/// Starts the thread. It ends when the sender of changes, or the receiver of news, is dropped.
 pub(crate) fn start(
     client: Client,
     interval: Duration,
@@ -57,7 +57,7 @@ impl Source {
         loop {
             let wait = due.saturating_duration_since(Instant::now());
             let heard = match wanted.recv_timeout(wait) {
-                // What holds now is shown at once.
+                // The new value is shown at once.
                 Ok(change) => self.change(change).and_then(|()| self.sample()),
                 Err(RecvTimeoutError::Timeout) => {
                     let heard = self.sample();
@@ -72,12 +72,13 @@ impl Source {
         }
     }
 
-    /// `None` if nobody listens any more.
+    /// `None` if the receiver is gone.
     fn tell(&self, news: News) -> Option<()> {
         self.news.send(Event::News(news)).ok()
     }
 
-    /// A client whose connection was lost connects anew with its next request: one for each sample that is due.
+    /// Takes a sample. After a lost connection, the client connects again with its next request: one for each sample
+    /// that is due.
     fn sample(&mut self) -> Option<()> {
         if self.lost {
             match self.client.hello() {
@@ -110,7 +111,7 @@ struct Ended(Sender<Event>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // Nobody is left to listen if the view has ended first.
+        // If the view has ended first, there is no receiver.
         let _ = self.0.send(Event::End);
     }
 }

@@ -2,7 +2,7 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// How things look. Without colours, bold and reversed print say the same.
+/// The styles of the view. Without colours, bold and reversed text stand for them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Theme {
     pub(crate) coloured: bool,

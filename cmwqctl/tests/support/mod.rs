@@ -1,4 +1,4 @@
-//! A process to look at: this one, with an executor of its own for each test.
+//! A process to watch: this one, with a separate executor for each test.
 #![allow(dead_code, reason = "not every test program needs all of it")]
 
 use std::fs::{self, Permissions};
@@ -12,7 +12,7 @@ use cmwq::{Executor, WorkQueue};
 
 pub(crate) const TOOL: &str = env!("CARGO_BIN_EXE_cmwqctl");
 
-/// A directory that stands for the user's runtime directory. Removed in the end.
+/// A directory in place of the user's runtime directory. Removed at the end.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -26,7 +26,7 @@ impl Folder {
         Self(path)
     }
 
-    /// Where the socket of this process's executor of that number is looked for.
+    /// The path at which the tool looks for the socket of this process's executor of that number.
     pub(crate) fn socket(&self, executor: usize) -> PathBuf {
         let pid = std::process::id();
         let name = if executor == 1 { pid.to_string() } else { format!("{pid}-{executor}") };
@@ -37,7 +37,7 @@ impl Folder {
         &self.0
     }
 
-    /// The tool, which looks for sockets here.
+    /// The tool, which looks for sockets in this directory.
     pub(crate) fn tool(&self, args: &[&str]) -> Command {
         let mut command = Command::new(TOOL);
         command.args(args).env("XDG_RUNTIME_DIR", &self.0).env("TMPDIR", &self.0);
@@ -54,12 +54,12 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed does no harm there.
+        // A file that cannot be removed does no harm there.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// What a run of the tool came to.
+/// The result of a run of the tool.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -68,7 +68,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// The output of a run that went well.
+    /// The output of a run that succeeded.
     #[track_caller]
     pub(crate) fn good(self) -> String {
         assert!(self.code == Some(0) && self.err.is_empty(), "{self:?}");
@@ -112,7 +112,7 @@ impl Service {
         }
     }
 
-    /// Nobody can see it any more.
+    /// Ends the server, so that no tool can find the service any more.
     pub(crate) fn stop(&mut self) {
         self.server = None;
     }
@@ -125,7 +125,7 @@ impl Service {
         self.folder.socket(1).to_str().unwrap().to_owned()
     }
 
-    /// The tool, told which process is meant.
+    /// The tool, with the socket of this service.
     pub(crate) fn tool(&self, args: &[&str]) -> Command {
         let mut command = self.folder.tool(&["-s", &self.socket()]);
         command.args(args);

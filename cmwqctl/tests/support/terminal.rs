@@ -1,4 +1,4 @@
-//! A program in a terminal of its own, whose screen can be looked at.
+//! A program in a separate terminal, whose screen a test can read.
 #![allow(dead_code, reason = "not every program needs all of it")]
 
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use vt100::{Parser, Screen};
 
-/// Longer than anything takes on a loaded machine.
+/// Longer than any operation takes on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Terminal {
@@ -28,7 +28,7 @@ impl Terminal {
     pub(crate) fn start(command: CommandBuilder, columns: u16, rows: u16) -> Self {
         let pair = native_pty_system().openpty(size(columns, rows)).unwrap();
         let child = pair.slave.spawn_command(command).unwrap();
-        // Ours has to go, or the end of the program would not be the end of its output.
+        // Our end must be closed. Otherwise the end of the program would not be the end of its output.
         drop(pair.slave);
         let sides = [rows, columns].map(|side| NonZeroU16::new(side).unwrap());
         let shared = Arc::new((Mutex::new(Parser::new(sides[0], sides[1], 0)), Condvar::new()));
@@ -37,7 +37,7 @@ impl Terminal {
         let seen = Arc::clone(&shared);
         thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // Where nobody has the terminal open any more, reading is an error.
+            // Reading fails when no process has the terminal open any more.
             while let Ok(count @ 1..) = output.read(&mut bytes) {
                 seen.0.lock().unwrap().process(&bytes[..count]);
                 seen.1.notify_all();
@@ -57,7 +57,7 @@ impl Terminal {
         self.master.resize(size(columns, rows)).unwrap();
     }
 
-    /// Waits until the screen shows what is wanted.
+    /// Waits until `shows` returns a value for the screen.
     #[track_caller]
     pub(crate) fn wait_until<R>(&self, what: &str, mut shows: impl FnMut(&Screen) -> Option<R>) -> R {
         let deadline = Instant::now() + PATIENCE;
@@ -69,7 +69,7 @@ impl Terminal {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let contents = parser.screen().contents();
-                // Who reads the terminal goes on.
+                // The lock is released, so that the thread that reads the terminal goes on.
                 drop(parser);
                 panic!("{what} is not shown:\n{contents}");
             }
@@ -77,7 +77,7 @@ impl Terminal {
         }
     }
 
-    /// Waits for a text on the screen; returns all that is there then.
+    /// Waits for a text on the screen. Returns the whole screen.
     #[track_caller]
     pub(crate) fn wait_for(&self, text: &str) -> String {
         self.wait_until(text, |screen| {
@@ -98,7 +98,7 @@ impl Terminal {
         self.child.process_id().unwrap()
     }
 
-    /// Waits for its end, and says what is on the screen then.
+    /// Waits for the end of the program. Returns its exit code and the screen.
     pub(crate) fn end(mut self) -> (u32, String) {
         let code = self.child.wait().unwrap().exit_code();
         let contents = self.shared.0.lock().unwrap().screen().contents();

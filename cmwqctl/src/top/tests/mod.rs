@@ -60,7 +60,7 @@ fn frame(model: &Model, width: u16, height: u16) -> String {
     lines.collect()
 }
 
-/// The frame is what the file says. `CMWQCTL_BLESS=1` writes what it is now.
+/// Compares the frame with the file. `CMWQCTL_BLESS=1` writes the file instead.
 fn assert_frame(name: &str, actual: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("src/top/tests/frames/{name}.txt"));
     if std::env::var_os("CMWQCTL_BLESS").is_some() {
@@ -109,11 +109,11 @@ fn rates_are_differences_over_the_time_between_samples() {
     assert_eq!(row.rate, Some(2503.0));
     assert!((row.cpu.unwrap() - 140.0).abs() < 1e-6, "{row:?}");
     assert_eq!((row.in_flight, row.pending, row.inactive), (3, 70, 10));
-    // The same again, half a second later: nothing happened.
+    // The same sample again, half a second later: nothing happened.
     let at = model.now.as_ref().unwrap().at + Duration::from_millis(500);
     model.sampled(Sample { at, snapshot: snapshot(1) });
     assert!(model.queues().iter().all(|row| row.rate == Some(0.0) && row.cpu == Some(0.0)));
-    // Counters of another process under the same numbers may be less.
+    // Counters of another process with the same queue numbers may be lower.
     model.sampled(Sample { at: at + Duration::from_secs(1), snapshot: snapshot(0) });
     assert!(model.queues().iter().all(|row| row.rate == Some(0.0)));
 }
@@ -180,7 +180,7 @@ fn an_attribute_is_chosen_typed_and_sent() {
     assert!(frame(&model, 80, 24).contains("1 to 512 are possible"));
     let histograms = Attribute::Histograms;
     assert_eq!(press(&mut model, "h"), set("thumbnails", histograms, "0"));
-    // Of two queues with one name, the number says which one is meant.
+    // If two queues have the same name, the number names one of them.
     assert_eq!(press(&mut model, "↓↓↓h"), set("mail#5", histograms, "1"));
 }
 
@@ -195,7 +195,7 @@ fn a_queue_without_control_is_not_changed() {
     assert!(frame(&model, 80, 24).contains("choose a queue first"));
 }
 
-/// What is pressed next is about the queue that was chosen, whatever the order is by then.
+/// The next keys apply to the queue that was chosen, even if the order has changed by then.
 #[test]
 fn the_selection_stays_with_its_queue() {
     let mut model = model();
@@ -206,7 +206,7 @@ fn the_selection_stays_with_its_queue() {
     assert_ne!(moved_to, first);
     let at = model.now.as_ref().unwrap().at;
     for second in 1..=2 {
-        // The queues have done nothing since, and something again: other rates, another order.
+        // The queues did nothing first, and then something: other rates, another order.
         model.sampled(Sample { at: at + Duration::from_secs(second), snapshot: snapshot(1) });
         press(&mut model, "r");
         assert_eq!(chosen(&model), moved_to, "at once");

@@ -1,4 +1,4 @@
-//! All about one queue.
+//! The details of one queue.
 
 use cmwq::control::Attribute;
 use cmwq::observe::QueueSnapshot;
@@ -30,7 +30,7 @@ pub(super) fn draw(model: &Model, queue: &QueueSnapshot, theme: Theme, frame: &m
             .areas(area);
     frame.render_widget(Paragraph::new(self::facts(queue, theme)), facts);
     self::times(queue, theme, frame, times);
-    // The scroll ends where the last line is seen.
+    // Scrolling ends when the last line is visible.
     let hidden = (shards.len() as u16).saturating_sub(parts.height);
     frame.render_widget(Paragraph::new(shards).scroll((model.scrolled.min(hidden), 0)), parts);
 }
@@ -102,7 +102,7 @@ fn counters(queue: &QueueSnapshot) -> Vec<Vec<(&'static str, String)>> {
         ],
         vec![
             ("hogs     ", count(counters.cpu_hogs)),
-            ("unsaid   ", count(counters.undeclared_blocks)),
+            ("undecl.  ", count(counters.undeclared_blocks)),
             ("maydays  ", count(counters.maydays)),
             ("rescued  ", count(counters.rescued)),
         ],
@@ -131,7 +131,7 @@ fn times(queue: &QueueSnapshot, theme: Theme, frame: &mut Frame<'_>, area: Rect)
         Constraint::Fill(1),
     ])
     .areas(Rect { y: area.y + 1, height: area.height - 1, ..area });
-    // A title, and the quantiles.
+    // The first two lines are a title and the quantiles.
     let lines = usize::from(left.height).saturating_sub(2);
     for (title, times, area) in
         [("queued to start", &latency.queue_to_start, left), ("run time", &latency.run, right)]

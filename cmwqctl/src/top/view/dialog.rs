@@ -1,4 +1,4 @@
-//! What lies over the page: help, and the change of an attribute.
+//! Dialogs over the page: help, and the change of an attribute.
 
 use cmwq::control::Attribute;
 use ratatui::Frame;
@@ -25,7 +25,7 @@ const HELP: &[(&str, &str)] = &[
     ("*", "behind a name: the queue may be changed"),
     ("RATE/s, CPU%", "since the last sample; 100 is one CPU"),
     ("INFL PEND INACT", "running, waiting for a worker, waiting for a slot"),
-    ("HOGS UNSAID", "used a CPU too long; blocked without a guard"),
+    ("HOGS UNDECL", "used a CPU too long; blocked without a guard"),
     ("SCOPE!", "strict: items stay in their pod"),
 ];
 
@@ -40,7 +40,7 @@ pub(super) fn draw(model: &Model, theme: Theme, frame: &mut Frame<'_>, area: Rec
     }
 }
 
-/// A framed window of this size in the middle of the area, as far as there is room.
+/// Draws a framed window of this size in the middle of the area, or a smaller one if there is not enough room.
 fn window(title: String, lines: Vec<Line<'_>>, width: u16, theme: Theme, frame: &mut Frame<'_>, area: Rect) {
     let (width, height) = (width.min(area.width), (lines.len() as u16 + 2).min(area.height));
     let window =

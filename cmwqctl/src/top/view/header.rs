@@ -1,4 +1,4 @@
-//! Whose queues these are, and how it goes on the whole.
+//! The header: the process, and totals of its queues.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

@@ -9,7 +9,7 @@ use super::super::format;
 use super::super::theme::Theme;
 use super::table::bar;
 
-/// Bars, `lines` of them at most, after a title and the quantiles.
+/// Draws a title, the quantiles, and at most `lines` bars.
 pub(super) fn lines(
     title: &'static str,
     histogram: &Histogram,
@@ -46,8 +46,8 @@ pub(super) fn lines(
     all
 }
 
-/// Bands of equal ratio, from the first to the last duration that occurs: the ratio is the smallest power of two that
-/// needs no more lines than there are. Each with its upper end, which is not in it.
+/// Joins buckets to bands of equal ratio, from the first to the last duration that occurs. The ratio is the smallest
+/// power of two with which the bands fit into `lines`. Each band has its exclusive upper end.
 fn bands(buckets: impl Iterator<Item = (Duration, u64)>, lines: usize) -> Vec<(Duration, u64)> {
     let mut octaves = [0_u64; 64];
     for (start, count) in buckets {

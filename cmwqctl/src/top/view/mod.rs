@@ -1,4 +1,4 @@
-//! From the model to a frame.
+//! Draws a frame from the model.
 
 mod detail;
 mod dialog;
@@ -14,12 +14,12 @@ use ratatui::widgets::Paragraph;
 use super::model::{Dialog, Model, Page};
 use super::theme::Theme;
 
-/// With less than this, nothing useful can be shown.
+/// The smallest terminal that can show anything useful.
 const LEAST: (u16, u16) = (60, 16);
-/// From so many lines on, the pools are shown beneath the queues.
+/// From this number of lines on, the pools are shown beneath the queues.
 const SPLIT_FROM: u16 = 30;
 
-/// Draws everything.
+/// Draws the whole view.
 pub(crate) fn draw(model: &Model, theme: Theme, frame: &mut Frame<'_>) {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {

@@ -12,24 +12,24 @@ use super::super::model::{Model, Page};
 use super::super::rows::{self, OffenderRow, PoolRow, QueueRow};
 use super::super::theme::Theme;
 
-/// From so many pending entries on, a bar is full.
+/// How many pending entries make a full bar.
 const FULL_BAR: usize = 256;
-/// As wide as a bar gets at most.
+/// The maximum length of a bar.
 const LONGEST_BAR: u16 = 40;
 
-/// A table as it is to be drawn.
+/// A table that is to be drawn.
 struct Face<'a, R: 'static> {
     columns: &'static [Column<R>],
     rows: &'a [R],
     sort: Sort,
-    /// The selected row, if this table has the keys.
+    /// The selected row, if keys apply to this table.
     selected: Option<usize>,
-    /// How a row looks as a whole.
+    /// The style of a whole row.
     style: fn(&R, Theme) -> Style,
 }
 
 impl<R> Face<'_, R> {
-    /// `tail` draws what is behind the last column, which is so wide.
+    /// Draws the table. `tail` draws the last column, of the given width.
     fn draw(
         &self,
         theme: Theme,
@@ -92,7 +92,7 @@ pub(super) fn queues(model: &Model, theme: Theme, frame: &mut Frame<'_>, area: R
 pub(super) fn pools(model: &Model, theme: Theme, frame: &mut Frame<'_>, area: Rect) {
     let rows = model.pools();
     let own = model.page == Page::Pools;
-    // Beneath the queues, an empty line sets it apart.
+    // An empty line separates it from the queues above.
     let area = if own { area } else { Rect { y: area.y + 1, height: area.height - 1, ..area } };
     let face = Face {
         columns: rows::POOLS,
@@ -120,7 +120,7 @@ pub(super) fn offenders(model: &Model, theme: Theme, frame: &mut Frame<'_>, area
     };
     face.draw(theme, frame, area, ("", 0, |_: &OffenderRow| String::new()));
     if rows.is_empty() {
-        hint("nobody has hogged a CPU or blocked without a guard", theme, frame, area);
+        hint("no item has hogged a CPU or blocked without a guard", theme, frame, area);
     }
 }
 
@@ -131,7 +131,7 @@ fn hint(text: &'static str, theme: Theme, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// Eighths of a column, so that small numbers show as well.
+/// A bar in eighths of a column, so that small numbers are visible.
 pub(super) fn bar(value: usize, full: usize, width: u16) -> String {
     let eighths = (value.min(full) * usize::from(width) * 8).div_ceil(full.max(1));
     let mut bar = "█".repeat(eighths / 8);
