@@ -258,14 +258,6 @@
 //!   the kernel does not count. CPU time is measured, not counted in ticks. A queue's counters survive the pools that
 //!   served it.
 //! * **There is no** RCU work or `execute_in_process_context`. A socket replaces sysfs: `cmwq::control`.
-//! * **Panics are contained**, and everything is accounted for as if the item had returned.
-//! * **Scopes conserve work.** In the kernel, a worker of a scope that is not strict starts in its pod, and the scheduler
-//!   may move it, late. Here, an item of a managed queue that its pod cannot take starts in another one that can, after
-//!   3.2 ms at most: see [Locality](#locality). The default is `cache`; Linux since 7.1 divides large caches, as
-//!   [`AffinityScope::CacheShard`] does.
-//! * **What is seen** has the form of the kernel's tools, with CPU lists in place of masks, and columns more for what the
-//!   kernel does not count. CPU time is measured, not counted in ticks. A queue's counters survive the pools that served it.
-//! * **There is no** RCU work or `execute_in_process_context`, and in place of sysfs a socket: `cmwq::control`.
 //!
 //! # Platform
 //!

@@ -1,6 +1,5 @@
 //! The counters and gauges of queues and pools for [`metrics`](https://docs.rs/metrics), and so for Prometheus and
 //! others (feature `metrics`).
-//! `metrics`).
 //!
 //! A [`Collector`] reads what the executor counts anyway, and passes it to the recorder at each call: before a scrape,
 //! or at intervals. Queueing and running items cost nothing more for that.

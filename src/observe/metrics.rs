@@ -3,7 +3,6 @@
 //! Nothing is counted here: the values are read at each call from where they are counted anyway. Queues may share a
 //! name, and come and go, while a series has a name and must not shrink. So the increments since the last call are
 //! added up by name.
-//! name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};

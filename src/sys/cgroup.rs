@@ -1,8 +1,8 @@
-//! The CPU quota of the cgroups that the process is in, versions 1 and 2, and how many tasks they let it have.
+//! The limits of the process's cgroups, versions 1 and 2: the CPU quota, and the number of tasks.
 //!
-//! A limit may be set at each level, and the smallest counts. What cannot be read, or has no meaning, is no quota: many
-//! systems have no cgroups, and containers show a part of them. Only text files are read, so that where there are none,
-//! as on other systems, there is no quota.
+//! Each level may set a limit, and the smallest counts. A limit that cannot be read, or is malformed, is no limit: many
+//! systems have no cgroups, and containers show a part of them. Only text files are read, so on a system without them
+//! there is no quota.
 
 use std::fs;
 use std::io;
@@ -16,15 +16,15 @@ pub(crate) struct CpuGroups {
     root: PathBuf,
     /// The process's cgroups, as the system wrote them when `folders` was made.
     membership: Option<String>,
-    /// From the process's own groups upwards.
+    /// The folders, from the process's own groups upwards.
     folders: Vec<PathBuf>,
-    /// What was seen last.
+    /// The quota that was read last.
     last: Option<Quota>,
 }
 
-/// Where a hierarchy of cgroups can be seen.
+/// A place where a hierarchy of cgroups is mounted.
 struct Mount {
-    /// The group that is seen at `point`.
+    /// The group that is visible at `point`.
     root: String,
     point: String,
     version: Version,
@@ -32,7 +32,7 @@ struct Mount {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Version {
-    /// The hierarchy of the controller that is asked for.
+    /// The hierarchy of the requested controller.
     One,
     Two,
 }
@@ -42,14 +42,14 @@ impl CpuGroups {
         Self::below("/")
     }
 
-    /// `root`: where `proc` and what is mounted are looked for.
+    /// `root`: the folder in place of `/`.
     fn below(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), membership: None, folders: Vec::new(), last: None }
     }
 
-    /// The quota at present. The process may have moved to other groups; what is mounted is read again only then.
+    /// Returns the present quota. The process may have moved to other groups; the mounts are read again only then.
     pub(crate) fn quota(&mut self) -> Option<Quota> {
-        // What cannot be read just now is as it was.
+        // If the files cannot be read at the moment, the last quota counts.
         if let Ok(quota) = self.read() {
             self.last = quota;
         }
@@ -73,8 +73,8 @@ impl CpuGroups {
     }
 }
 
-/// How many tasks (processes and their threads) the cgroups let the process have, together with all others in them. What
-/// cannot be read is no limit.
+/// Returns how many tasks (processes and their threads) the cgroups let the process have, together with all other
+/// processes in them. A limit that cannot be read is no limit.
 pub(crate) fn task_limit() -> Option<u64> {
     task_limit_below(Path::new("/")).ok().flatten()
 }
@@ -83,14 +83,14 @@ fn task_limit_below(root: &Path) -> io::Result<Option<u64>> {
     let groups = text(&root.join("proc/self/cgroup"))?.unwrap_or_default();
     let mut least = None;
     for folder in folders_of(root, &groups, "pids")? {
-        // Without a limit it is `max`, which is no number.
+        // Without a limit the file says `max`, which is not a number.
         let limit = text(&folder.join("pids.max"))?.and_then(|text| text.trim().parse().ok());
         least = least.into_iter().chain(limit).min();
     }
     Ok(least)
 }
 
-/// Where the groups of a controller can be seen that the process belongs to.
+/// The folders of the groups of a controller to which the process belongs, as far as they are visible.
 fn folders_of(root: &Path, membership: &str, controller: &str) -> io::Result<Vec<PathBuf>> {
     let mounts = text(&root.join("proc/self/mountinfo"))?.unwrap_or_default();
     let mounts: Vec<Mount> = mounts.lines().filter_map(|line| Mount::parse(line, controller)).collect();
@@ -98,11 +98,11 @@ fn folders_of(root: &Path, membership: &str, controller: &str) -> io::Result<Vec
     Ok(groups.flat_map(|(version, path)| upwards(root, &mounts, version, path)).collect())
 }
 
-/// The folder of a group and those above it, as far as they can be seen.
+/// The folder of a group and those above it, as far as they are visible.
 fn upwards(root: &Path, mounts: &[Mount], version: Version, path: &str) -> Vec<PathBuf> {
     let of_version = || mounts.iter().filter(|mount| mount.version == version);
     let exact = of_version().find_map(|mount| Some((mount, below(path, &mount.root)?)));
-    // In a container the two may be told from different points of view; then what is seen is the container's.
+    // In a container the two files may use different roots. Then the visible groups are the container's.
     let Some((mount, path)) = exact.or_else(|| Some((of_version().next()?, ""))) else {
         return Vec::new();
     };
@@ -114,12 +114,12 @@ fn upwards(root: &Path, mounts: &[Mount], version: Version, path: &str) -> Vec<P
 /// The rest of `path` below the group `root`.
 fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(root.trim_end_matches('/'))?;
-    // Beyond the root of a namespace nothing can be seen.
+    // Groups beyond the root of a namespace are not visible.
     let is_seen = !rest.split('/').any(|part| part == "..");
     (is_seen && (rest.is_empty() || rest.starts_with('/'))).then_some(rest)
 }
 
-/// A line of `/proc/self/cgroup`, if it names the group of this controller: `4:cpu,cpuacct:/a/b` or `0::/a/b`.
+/// Parses a line of `/proc/self/cgroup`, if it names the group of this controller: `4:cpu,cpuacct:/a/b` or `0::/a/b`.
 fn group<'a>(line: &'a str, controller: &str) -> Option<(Version, &'a str)> {
     let mut fields = line.splitn(3, ':');
     let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
@@ -131,7 +131,7 @@ fn group<'a>(line: &'a str, controller: &str) -> Option<(Version, &'a str)> {
 }
 
 impl Mount {
-    /// A line of `/proc/self/mountinfo`: six fields, optional ones, a dash, and three more.
+    /// Parses a line of `/proc/self/mountinfo`: six fields, optional ones, a dash, and three more.
     fn parse(line: &str, controller: &str) -> Option<Self> {
         let (before, after) = line.split_once(" - ")?;
         let mut before = before.split(' ').skip(3);
@@ -147,7 +147,7 @@ impl Mount {
     }
 }
 
-/// The system writes white space and backslashes in paths as a backslash and three octal digits.
+/// Decodes a path. The system writes white space and backslashes in paths as a backslash and three octal digits.
 fn unescape(field: &str) -> String {
     let mut parts = field.split('\\');
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -167,7 +167,8 @@ fn unescape(field: &str) -> String {
     plain
 }
 
-/// What a file says; `None` if there is none to be read. An error is one that may be over by the next look.
+/// Reads a file. `None` if there is no such file, or it cannot be read. An error is one that may be over at the next
+/// attempt.
 fn text(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -176,7 +177,7 @@ fn text(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// The process, or the system, has run out of something: that says nothing of the file.
+/// Returns whether the process, or the system, has run out of some resource. That says nothing about the file.
 fn may_be_over_soon(error: &io::Error) -> bool {
     [libc::EMFILE, libc::ENFILE, libc::ENOMEM].into_iter().any(|code| error.raw_os_error() == Some(code))
 }
@@ -192,7 +193,7 @@ fn quota_of_one(folder: &Path) -> io::Result<Option<Quota>> {
     let read = |name| -> io::Result<Option<u64>> {
         Ok(text(&folder.join(name))?.and_then(|text| text.trim().parse().ok()))
     };
-    // Without a quota it is −1, which is no `u64`.
+    // Without a quota the file says −1, which is not a `u64`.
     Ok(quota(read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?))
 }
 
@@ -219,7 +220,7 @@ mod tests {
     const V1: &str =
         "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 master:1 - cgroup cgroup rw,cpu,cpuacct";
 
-    /// A tree of text files that looks like a system's.
+    /// A tree of text files that looks like that of a system.
     struct Tree(PathBuf);
 
     impl Tree {
@@ -250,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Hundredths of a CPU.
+    /// A quota in hundredths of a CPU.
     fn percent(percent: u64) -> Option<Quota> {
         Quota::new(percent, 100)
     }
@@ -305,7 +306,7 @@ mod tests {
         assert_eq!(Tree::new("4:cpu,cpuacct:/b\n0::/a\n", &[V1, v2], &files).quota(), percent(25));
     }
 
-    /// spec: C5.3: a container sees a part of the hierarchy, under one name or another.
+    /// spec: C5.3: a container sees a part of the hierarchy, under different names.
     #[test]
     fn a_container_sees_its_own_groups() {
         let inside = "31 23 0:28 /docker/1f /sys/fs/cgroup ro - cgroup2 cgroup rw";
@@ -316,7 +317,7 @@ mod tests {
             ("/docker/1f/sub", inside, "sub/cpu.max", true),
             ("/docker/1f/sub", inside, "cpu.max", true),
             ("/docker/1f2", inside, "2/cpu.max", false),
-            // From another point of view, or beyond the namespace's root: what is seen is ours.
+            // The paths have different roots, or lead beyond the namespace: then the visible group is ours.
             ("/", inside, "cpu.max", true),
             ("/../other", V2, "cpu.max", true),
             ("/../other", V2, "other/cpu.max", false),

@@ -6,14 +6,14 @@ use std::time::Instant;
 use crate::policy::time::Time;
 use crate::sys;
 
-/// Where time begins: at the first call in this process.
+/// The origin of time: the first call in this process.
 struct Origin {
     instant: Instant,
-    /// The same moment, as the coarse clock counts.
+    /// The same moment, on the coarse clock.
     coarse: u64,
 }
 
-/// The origin is taken first: a later one could lie after what is measured from it.
+/// The origin is taken before any time that is measured from it, so that none lies before the origin.
 #[allow(clippy::disallowed_methods, reason = "this is where time comes from")]
 fn origin() -> &'static Origin {
     static ORIGIN: OnceLock<Origin> = OnceLock::new();
@@ -28,8 +28,8 @@ pub(crate) fn now() -> Time {
     Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// The same as it was at the last tick of the system's clock, some milliseconds ago at most, for a fifth of the price. Where
-/// there is no such clock, it is [`now`].
+/// The time at the last tick of the system's clock, some milliseconds ago at most, for a fifth of the price. [`now`] if
+/// there is no such clock.
 #[inline]
 pub(crate) fn coarse() -> Time {
     if sys::PORTABLE {
@@ -42,7 +42,7 @@ pub(crate) fn coarse() -> Time {
 mod imp {
     #![allow(unsafe_code, reason = "libc reads a clock through a raw pointer")]
 
-    /// By the clock of `Instant`.
+    /// Reads the clock of `Instant`.
     pub(super) fn nanos() -> u64 {
         read(libc::CLOCK_MONOTONIC)
     }
@@ -54,7 +54,8 @@ mod imp {
 
     fn read(clock: libc::clockid_t) -> u64 {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the pointer is to memory of the right type. Both clocks exist wherever Linux does; if not, time stands.
+        // SAFETY: the pointer is to memory of the right type. Both clocks exist wherever Linux does; if one did not,
+        // its time would stand still.
         unsafe { libc::clock_gettime(clock, &raw mut time) };
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }

@@ -1,11 +1,11 @@
-//! What the operating system and the machine offer, each behind a small contract of our own.
+//! The services of the operating system and the machine, each behind a small contract of our own.
 //!
 //! Only this folder names `libc`, `hwlocality`, `core_affinity`, `std::thread` and the atomics. It may use
 //! policy's plain types, and nothing else of the crate.
 //!
-//! Linux is the platform. Where a service has a Linux and a portable version, its `mod.rs` states the contract
-//! that both keep, and the portable one does as little as the contract allows. Tests build both, and
-//! `--cfg cmwq_portable` chooses the portable ones on Linux too. The models see `sync` and `wait` only.
+//! Linux is the platform. If a service has a Linux and a portable version, its `mod.rs` states the contract of both,
+//! and the portable version does as little as the contract allows. Tests build both, and `--cfg cmwq_portable` chooses
+//! the portable ones on Linux. The models see `sync` and `wait` only.
 
 #[cfg(not(cmwq_loom))]
 pub(crate) mod affinity;
@@ -24,7 +24,7 @@ pub(crate) mod socket;
 #[cfg(not(cmwq_loom))]
 #[cfg_attr(
     any(cmwq_portable, not(target_os = "linux")),
-    allow(dead_code, reason = "nobody has records there")
+    allow(dead_code, reason = "these systems have no records")
 )]
 pub(crate) mod switches;
 pub(crate) mod sync;
@@ -37,7 +37,7 @@ pub(crate) mod thread_state;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod topology;
 pub(crate) mod wait;
-/// Only what every system has is used: threads are not bound to CPUs, and have no nice levels.
+/// Whether only the services of every system are used: threads are not bound to CPUs, and have no nice levels.
 #[cfg(not(cmwq_loom))]
 pub(crate) const PORTABLE: bool = cfg!(any(cmwq_portable, not(target_os = "linux")));
 

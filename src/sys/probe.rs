@@ -1,4 +1,4 @@
-//! How an executor looks at its threads, and what the system refuses it in tests.
+//! The looks of an executor at its threads, and the errors that tests inject into them.
 
 use std::io;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use super::pause::Pause;
 use super::switches::{self, Readiness, Ring, Switch};
 use super::thread_state::{self, Eye};
 
-/// What fails, as the system's number of the error. Nothing, unless a test says so.
+/// The looks that fail, each with the system's number of its error. None, except in tests.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Faults {
-    /// Looks at states, and counts of switches.
+    /// Reading states, and counts of switches.
     pub(crate) state: Option<i32>,
-    /// Looks at clocks.
+    /// Reading clocks.
     pub(crate) cpu_time: Option<i32>,
     /// Records of switches: the system permits none.
     pub(crate) switches: Option<i32>,
@@ -25,7 +25,7 @@ pub(crate) struct Faults {
     pub(crate) draining: Option<i32>,
 }
 
-/// The looks of [`thread_state`], [`switches`] and [`pause`](super::pause), which may fail by order.
+/// The functions of [`thread_state`], [`switches`] and [`pause`](super::pause), with the injected errors.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Probe {
     faults: Faults,
@@ -57,7 +57,7 @@ impl Probe {
         unless(self.faults.draining, || ring.drain(tell))
     }
 
-    /// Can switches be recorded, and listened to? If so, by this.
+    /// Returns whether switches can be recorded and listened to: if so, the pause that listens.
     pub(crate) fn listening(&self) -> io::Result<(Pause, Readiness)> {
         let ready = unless(self.faults.switches, switches::permitted)?;
         Ok((unless(self.faults.listening, Pause::listening)?, ready))

@@ -1,6 +1,6 @@
-//! What the standard library does not have of Unix sockets, for the control socket.
+//! Functions for Unix sockets that the standard library lacks, for the control socket.
 //!
-//! Nobody is killed by SIGPIPE, every descriptor is closed by `exec`, and all waits have an end.
+//! They raise no SIGPIPE, `exec` closes every descriptor, and all waits have an end.
 
 #![allow(unsafe_code, reason = "`getpeereid`, which systems other than Linux have, takes raw pointers")]
 
@@ -16,14 +16,15 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType};
 use rustix::process::Pid;
 
-/// What is waited for at a descriptor.
+/// The event that is waited for at a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Interest {
     Read,
     Write,
 }
 
-/// Waits until one of these is ready, has failed or was closed at the other end, for so long at most. Which of them?
+/// Waits until one of these is ready, has failed or was closed at the other end, for `timeout` at most. Returns
+/// for each whether it is.
 pub(crate) fn wait(
     sources: &[(BorrowedFd<'_>, Interest)],
     timeout: Option<Duration>,
@@ -31,7 +32,7 @@ pub(crate) fn wait(
     let flags = |interest| if interest == Interest::Read { PollFlags::IN } else { PollFlags::OUT };
     let mut polled: Vec<PollFd<'_>> =
         sources.iter().map(|(fd, interest)| PollFd::from_borrowed_fd(*fd, flags(*interest))).collect();
-    // A time that does not fit is for ever.
+    // A time that does not fit means no limit.
     let timeout = timeout.and_then(|timeout| timeout.try_into().ok());
     match rustix::event::poll(&mut polled, timeout.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -40,7 +41,7 @@ pub(crate) fn wait(
     Ok(polled.iter().map(|source| !source.revents().is_empty()).collect())
 }
 
-/// Writes what fits.
+/// Writes as many bytes as fit. Returns how many.
 pub(crate) fn send(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
     #[cfg(target_vendor = "apple")]
     let flags = SendFlags::empty();
@@ -49,30 +50,30 @@ pub(crate) fn send(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(stream, bytes, flags)?)
 }
 
-/// Connects, within this time even if nobody accepts.
+/// Connects. Waits for `timeout` at most, even if the server does not accept.
 pub(crate) fn connect(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
     let stream = UnixStream::from(socket);
-    // It is this one that the system goes by.
+    // The system uses the send timeout for this.
     stream.set_write_timeout(Some(timeout.max(Duration::from_millis(1))))?;
     rustix::net::connect(&stream, &address)?;
     Ok(stream)
 }
 
-/// Do paths of sockets go on for so long?
+/// Returns whether a path is short enough for a socket.
 pub(crate) fn is_path_short_enough(path: &Path) -> bool {
     SocketAddrUnix::new(path).is_ok()
 }
 
-/// The user on the other side, as of when it connected or began to listen.
+/// The user of the other side when it connected or began to listen.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn peer(stream: &UnixStream) -> io::Result<u32> {
     Ok(rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw())
 }
 
-/// As above, where the system has `getpeereid`.
+/// As above, on systems with `getpeereid`.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn peer(stream: &UnixStream) -> io::Result<u32> {
     use std::os::fd::AsRawFd;
@@ -82,30 +83,30 @@ pub(crate) fn peer(stream: &UnixStream) -> io::Result<u32> {
     if result == 0 { Ok(user) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The user on whose behalf this process acts.
+/// The effective user of this process.
 pub(crate) fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Is there a process of this number? One of another user's counts.
+/// Returns whether a process of this number exists. Processes of other users count.
 pub(crate) fn is_process(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
-/// A directory that nobody else has locked.
+/// A directory that this process has locked.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock(File);
 
 impl DirectoryLock {
-    /// Waits until nobody has.
+    /// Waits until no other process has locked it.
     pub(crate) fn wait(path: &Path) -> io::Result<Self> {
         let directory = File::open(path)?;
         flock(&directory, FlockOperation::LockExclusive)?;
         Ok(Self(directory))
     }
 
-    /// `None` if somebody has.
+    /// `None` if another process has locked it.
     pub(crate) fn try_take(path: &Path) -> io::Result<Option<Self>> {
         let directory = File::open(path)?;
         match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
@@ -117,13 +118,13 @@ impl DirectoryLock {
 }
 
 impl Drop for DirectoryLock {
-    /// Closing is not enough: a process that was forked meanwhile has the descriptor, too.
+    /// Closing the file is not enough: a process that was forked meanwhile has the descriptor, too.
     fn drop(&mut self) {
         let _closed_anyway = flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// Sleeps for so long, where waiting for anything has failed.
+/// Sleeps for this time, for a thread whose waits have failed.
 pub(crate) fn pause(time: Duration) {
     std::thread::park_timeout(time);
 }

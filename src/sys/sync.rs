@@ -22,12 +22,12 @@ use super::yields as imp;
 mod imp {
     pub(crate) use loom::sync::atomic::{AtomicI64, Ordering, fence};
 
-    /// loom's atomic, except that freeing it is an access like any other: loom reports whoever touches it
-    /// later, or has touched it before and is not ordered against the one who freed it.
+    /// loom's atomic, except that freeing it is an access like any other: loom reports a thread that accesses it later,
+    /// or that has accessed it before and is not ordered before the free.
     ///
-    /// And its loads are seen by loom's search: loom remembers the last access only, so a thread that loads and
-    /// then writes hides, by its own load, that its write races with an earlier load of another thread, and the
-    /// other order is never tried. A read-modify-write of nothing before each load makes the order of loads matter.
+    /// Its loads are also visible to loom's search. loom remembers only the last access: if a thread loads and then
+    /// writes, its own load hides that its write races with an earlier load of another thread, and loom never tries the
+    /// other order. A read-modify-write that changes nothing, before each load, makes the order of loads matter.
     #[derive(Debug)]
     pub(crate) struct AtomicU64 {
         value: loom::sync::atomic::AtomicU64,
@@ -64,7 +64,7 @@ mod imp {
         }
     }
 
-    /// The same for an address, whose end nobody watches.
+    /// The same for an address, without the check of its end.
     #[derive(Debug)]
     pub(crate) struct AtomicPtr<T> {
         value: loom::sync::atomic::AtomicPtr<T>,
@@ -90,8 +90,8 @@ mod imp {
         }
     }
 
-    /// loom's. It is leaked if its thread panics: after a deadlock loom has no active thread, so loom's own drop would panic
-    /// again, and abort the process before the test is reported as failed.
+    /// loom's. It is leaked if its thread panics: after a deadlock loom has no active thread, so loom's own drop would
+    /// panic again, and abort the process before the test is reported as failed.
     #[derive(Debug)]
     pub(crate) struct Arc<T>(Option<loom::sync::Arc<T>>);
 
@@ -131,7 +131,7 @@ mod imp {
         }
     }
 
-    /// loom's mutex with parking_lot's face: no poisoning.
+    /// loom's mutex with the interface of parking_lot's: no poisoning.
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
@@ -154,8 +154,8 @@ pub(crate) use imp::*;
 
 /// A `SeqCst` fence right after a read-modify-write of the same thread.
 ///
-/// On x86-64 every read-modify-write is a full barrier already, so only the compiler must be kept from moving the
-/// later accesses up; a second barrier would double the cost of a blocking guard.
+/// On x86-64 every read-modify-write is a full barrier. So only the compiler must be kept from moving later accesses
+/// before it; a second barrier would double the cost of a blocking guard.
 #[inline]
 pub(crate) fn fence_after_update() {
     if cfg!(all(target_arch = "x86_64", not(miri), not(cmwq_loom))) {

@@ -1,16 +1,16 @@
-//! How many threads the system lets the process have.
+//! The number of threads that the system lets the process have.
 
 #![allow(unsafe_code, reason = "libc's call for limits takes a raw pointer")]
 
 use super::cgroup;
 
-/// The smallest limit that counts the threads of the process, alone or together with others: of its cgroups, and of its
-/// user. `None` if there is none that can be read. A limit may change later.
+/// Returns the smallest limit that counts the threads of the process, alone or together with others: of its cgroups,
+/// and of its user. `None` if there is none that can be read. A limit may change later.
 pub(crate) fn limit() -> Option<u64> {
     [cgroup::task_limit(), of_user()].into_iter().flatten().min()
 }
 
-/// `RLIMIT_NPROC`, which the privileged may exceed. They may be less so tomorrow.
+/// `RLIMIT_NPROC`. A privileged process may exceed it, but may lose the privilege later.
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 fn of_user() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -1,9 +1,9 @@
-//! Waiting on an address: a queue of sleepers outside of the thing that is waited for.
+//! Waiting on an address: a queue of sleepers outside of the object that they wait for.
 //!
-//! Contract: `sleep` blocks only if `validate` still holds once the sleeper is registered, and `wake_all` wakes
-//! everybody registered before it. So a waker that changes what `validate` reads *before* it wakes is never
-//! missed. The address is only a key: it is never read, so the thing may be gone when `wake_all` is called. Sleepers
-//! may be woken for nothing, by a thing whose key falls on theirs, or by a chore: they sleep in a loop.
+//! Contract: `sleep` blocks only if `validate` still holds once the sleeper is registered, and `wake_all` wakes all
+//! threads that were registered before it. So no wake-up is missed if the waker changes the state that `validate` reads
+//! *before* it wakes. The address is only a key and is never read, so the object may be gone when `wake_all` is called.
+//! Sleepers may wake up for no reason, by another object with the same key, or by a chore: they sleep in a loop.
 
 #[cfg(not(cmwq_loom))]
 mod imp {
@@ -14,14 +14,14 @@ mod imp {
     use parking_lot::Mutex;
     use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN, ParkResult};
 
-    /// How long a caller is willing to wait.
+    /// How long a caller is ready to wait.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Until(Option<Instant>);
 
     impl Until {
         pub(crate) const FOREVER: Self = Self(None);
 
-        /// A timeout that is too long to be represented is none.
+        /// A timeout that is too long to be represented means no limit.
         #[allow(
             clippy::disallowed_methods,
             reason = "a timeout of the caller's, not a deadline of the executor's"
@@ -44,24 +44,24 @@ mod imp {
             self.0.map(|end| end.saturating_duration_since(Instant::now()))
         }
 
-        /// The earlier one of both.
+        /// Returns the earlier of both.
         fn or_after(self, time: Duration) -> Self {
             let other = Self::after(time);
             Self(self.0.into_iter().chain(other.0).min())
         }
     }
 
-    /// What sleepers do now and then, because there is no thread that would.
+    /// A task that sleepers perform at intervals, because no thread exists that could.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Chore {
         pub(crate) every: Duration,
-        /// Called with no lock held that is of this crate.
+        /// Called with no lock of this crate held.
         pub(crate) perform: fn(),
     }
 
     static CHORE: Mutex<Option<Chore>> = Mutex::new(None);
 
-    /// Has everybody who begins to sleep from now on perform this while asleep, or nothing any more.
+    /// Sets the chore, or removes it. All threads that begin to sleep from now on perform it while asleep.
     pub(crate) fn set_chore(chore: Option<Chore>) {
         *CHORE.lock() = chore;
     }
@@ -70,8 +70,8 @@ mod imp {
         *CHORE.lock()
     }
 
-    /// What is slept on instead of the things themselves: addresses that are ours for ever. A thing may be freed, and
-    /// its address be that of somebody else's lock, before its waker is done.
+    /// Threads sleep on these addresses, which are ours for ever, instead of the objects' own. An object may be freed,
+    /// and its address reused for a lock of other code, before its waker is done.
     static PLACES: [u8; 1024] = [0; 1024];
 
     fn place(key: usize) -> usize {
@@ -80,19 +80,20 @@ mod imp {
         std::ptr::from_ref(&PLACES[hash as usize]) as usize
     }
 
-    /// Sleeps until woken. False if the time ran out first.
+    /// Sleeps until woken. Returns false if the time ran out first.
     pub(crate) fn sleep(key: usize, validate: impl FnOnce() -> bool, until: Until) -> bool {
         let Some(chore) = chore() else { return park(key, validate, until) };
         let break_at = until.or_after(chore.every);
         park(key, validate, break_at) || {
-            // At its own end, too: somebody may wait for a short time again and again.
+            // The chore is performed at the end of the wait, too, because a thread may wait for a short time again and
+            // again.
             (chore.perform)();
             until.0.is_none() || until.0 != break_at.0
         }
     }
 
     fn park(key: usize, validate: impl FnOnce() -> bool, Until(until): Until) -> bool {
-        // SAFETY: the address is in a static of ours, so nobody else uses it; none of the callbacks panics or calls
+        // SAFETY: the address is in a static of ours, so no other code uses it; none of the callbacks panics or calls
         // into parking_lot.
         let result = unsafe {
             parking_lot_core::park(place(key), validate, || {}, |_, _| {}, DEFAULT_PARK_TOKEN, until)
@@ -100,7 +101,7 @@ mod imp {
         !matches!(result, ParkResult::TimedOut)
     }
 
-    /// Wakes everybody who sleeps on `key`.
+    /// Wakes all threads that sleep on `key`.
     pub(crate) fn wake_all(key: usize) {
         // SAFETY: as above.
         unsafe {
@@ -114,11 +115,11 @@ mod imp {
     use loom::sync::{Condvar, Mutex};
 
     loom::lazy_static! {
-        /// One bucket for all keys: wake-ups meant for others are spurious ones.
+        /// One bucket for all keys: wake-ups of other keys are spurious ones.
         static ref BUCKET: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
     }
 
-    /// loom has no time: it never runs out, or has run out already.
+    /// loom has no time: a wait never runs out, or has run out already.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) enum Until {
         Forever,

@@ -1,12 +1,12 @@
-//! Atomics and locks that let others run: `sys::sync` in builds with `--cfg cmwq_yields`, for tests.
+//! Atomics and locks that let other threads run: `sys::sync` in builds with `--cfg cmwq_yields`, for tests.
 //!
-//! A race between two instructions is seldom hit on real threads, since hardly anything comes between them. Here, around
-//! each operation is a *point* at which the thread may yield or sleep, so that every window is opened wide sooner or
-//! later, in the very code that is shipped.
+//! Real threads seldom hit a race between two instructions, since hardly any time passes between them. Here, around
+//! each operation is a *point* at which the thread may yield or sleep. So every window is opened wide sooner or later,
+//! in the very code that is shipped.
 //!
-//! What happens at a point is drawn from a sequence of the thread's own, which derives from a seed and the thread's name
-//! (if it has none, from how many such threads came before). `CMWQ_YIELD_SEED` sets the seed; it is printed on standard
-//! error at the first point, so that a run that failed can be repeated, as far as real threads can.
+//! Each thread draws its actions from a sequence of its own, which derives from a seed and the thread's name. A thread
+//! without a name uses the number of such threads before it. `CMWQ_YIELD_SEED` sets the seed. It is printed on standard
+//! error at the first point, so that a failed run can be repeated, as far as real threads can.
 
 #![allow(
     dead_code,
@@ -25,24 +25,24 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub(crate) use parking_lot::{Condvar, MutexGuard};
 pub(crate) use std::sync::{Arc, atomic::Ordering};
 
-/// A thread that is at its most eager yields at one point of so many,
+/// The most eager thread yields at one point of this number.
 const YIELD: u64 = 16;
-/// and sleeps at one of so many; the calmest at one of sixteen times as many.
+/// The most eager thread sleeps at one point of this number; the calmest thread at one of sixteen times as many.
 const SLEEP: u64 = 1024;
-/// For so long at most.
+/// The longest sleep.
 const NAP_MICROS: u64 = 40;
-/// If that takes longer, others compute here, and each yield may cost a time slice of theirs. For as long again the thread
-/// goes on without: so that takes half of its time at most.
+/// If a yield or sleep takes longer than this, other threads compute on this CPU, and each yield may cost a time slice
+/// of theirs. Then the thread goes on without points for as long again. So the points take half of its time at most.
 const LOST: Duration = Duration::from_micros(300);
 
 /// How a thread behaves at its points.
 #[derive(Clone, Copy)]
 struct Temper {
-    /// Of its sequence.
+    /// The state of its sequence.
     state: u64,
-    /// 0 is the most eager. Threads that differ overtake each other.
+    /// 0 is the most eager. Threads of different tempers overtake each other.
     calm: u32,
-    /// Until then it goes on.
+    /// It passes points without an action until this time.
     hurries: Option<Instant>,
 }
 
@@ -50,7 +50,7 @@ thread_local! {
     static TEMPER: Cell<Option<Temper>> = const { Cell::new(None) };
 }
 
-/// Anybody may come in between here.
+/// A point: other threads may run here.
 #[allow(clippy::disallowed_methods, reason = "that is what a point is for")]
 fn point() {
     let mut temper = TEMPER.get().unwrap_or_else(Temper::of_this_thread);
@@ -77,7 +77,7 @@ impl Temper {
         }
     }
 
-    /// `thread`: what tells it from others.
+    /// `thread`: a value that tells it from other threads.
     fn of(seed: u64, thread: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         (seed, thread).hash(&mut hasher);
@@ -109,7 +109,7 @@ fn seed() -> u64 {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             now.map_or(1, |since| since.as_micros() as u64)
         });
-        // Not by `eprintln!`, which a test harness would capture and lose.
+        // Not by `eprintln!`, whose output a test harness would capture and lose.
         drop(writeln!(std::io::stderr(), "to repeat this run: CMWQ_YIELD_SEED={seed}"));
         seed
     })
@@ -179,7 +179,7 @@ macro_rules! atomic {
                 failure: Ordering,
                 mut update: impl FnMut($value) -> Option<$value>,
             ) -> Result<$value, $value> {
-                // With points between the load and the exchange.
+                // Has points between the load and the exchange.
                 let mut seen = self.load(failure);
                 while let Some(next) = update(seen) {
                     match self.compare_exchange_weak(seen, next, success, failure) {
@@ -213,7 +213,7 @@ macro_rules! atomic {
     };
 }
 
-/// Read-modify-writes of some types only.
+/// Read-modify-writes that only some types have.
 macro_rules! operations {
     ($name:ident, $value:ty, $($operation:ident)*) => {
         impl $name {
@@ -236,8 +236,8 @@ operations!(AtomicI64, i64, fetch_add fetch_sub fetch_and fetch_or fetch_xor fet
 operations!(AtomicU64, u64, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
 operations!(AtomicUsize, usize, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
 
-/// A lock with a point before it is taken, one while it is held, and none after: whoever releases it goes on to
-/// something that has one.
+/// A lock with a point before it is taken, one while it is held, and none after its release: the next operation of the
+/// thread has one.
 #[derive(Default)]
 pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
 

@@ -19,9 +19,8 @@ pub(crate) fn current_cpu() -> Option<usize> {
     usize::try_from(cpu).ok()
 }
 
-/// Affinity belongs to threads. The process's own is taken to be that of its main thread: it is what
-/// `taskset` and the parent process have set and what cpusets change, whereas the caller may be a thread that
-/// has pinned itself.
+/// Affinity belongs to threads. That of the main thread counts as the process's own: `taskset` and the parent process
+/// set it, and cpusets change it, whereas the caller may be a thread that has pinned itself.
 pub(crate) fn process_cpus() -> io::Result<CpuSet> {
     // SAFETY: the call has no arguments and touches no memory of the program.
     thread_cpus(unsafe { libc::getpid() })
@@ -44,7 +43,7 @@ pub(crate) fn pin_to_set(cpus: &CpuSet) -> io::Result<()> {
     pin_thread(0, cpus)
 }
 
-/// A thread as the system knows it.
+/// A thread, by the system's number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadId(pid_t);
 
@@ -53,12 +52,12 @@ impl ThreadId {
         Self(thread_id() as pid_t)
     }
 
-    /// As the system's calls name it.
+    /// The number for system calls.
     pub(in crate::sys) fn number(self) -> pid_t {
         self.0
     }
 
-    /// As the system's tools show it.
+    /// The number that the system's tools show.
     pub(crate) fn shown(self) -> Option<u32> {
         u32::try_from(self.0).ok()
     }
@@ -67,7 +66,7 @@ impl ThreadId {
         pin_thread(self.0, cpus)
     }
 
-    /// Where the system lets it run.
+    /// The CPUs on which the system lets it run.
     pub(crate) fn cpus(self) -> io::Result<CpuSet> {
         thread_cpus(self.0)
     }
@@ -78,7 +77,7 @@ fn pin_thread(tid: pid_t, cpus: &CpuSet) -> io::Result<()> {
     Mask::of(cpus).bind(tid)
 }
 
-/// CPUs as the system's calls take them.
+/// CPUs in the form that system calls take.
 pub(in crate::sys) struct Mask(Vec<c_ulong>);
 
 impl Mask {
@@ -86,7 +85,8 @@ impl Mask {
         Self(to_mask(cpus))
     }
 
-    /// Binds thread `tid`; 0 is the calling thread. A forked child may call this: it takes no lock and no memory.
+    /// Binds thread `tid`; 0 is the calling thread. A forked child may call this: it takes no lock and allocates
+    /// nothing.
     pub(in crate::sys) fn bind(&self, tid: pid_t) -> io::Result<()> {
         // SAFETY: the pointer and the length describe the mask, which outlives the call and is only read.
         let result = unsafe { libc::sched_setaffinity(tid, size_of_val(&*self.0), self.0.as_ptr().cast()) };
@@ -105,7 +105,7 @@ fn thread_cpus(tid: pid_t) -> io::Result<CpuSet> {
             return Ok(from_mask(&mask));
         }
         let error = io::Error::last_os_error();
-        // The kernel refuses a mask that is shorter than its own, whose length it does not tell.
+        // The kernel refuses a mask that is shorter than its own, and does not tell the length of its own.
         if error.raw_os_error() != Some(libc::EINVAL) || mask.len() * WORD_BITS >= CpuSet::LIMIT {
             return Err(error);
         }
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use crate::sys::thread;
 
-    /// Runs in a thread of its own, so that no other test finds itself pinned.
+    /// Runs in a separate thread, so that no other test finds itself pinned.
     fn in_a_thread(test: impl FnOnce() + Send + 'static) {
         thread::spawn("affinity".to_owned(), None, test).unwrap().join().unwrap();
     }

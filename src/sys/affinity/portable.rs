@@ -1,4 +1,4 @@
-//! CPU affinity where the system has none: CPUs are numbered from 0 and threads run where they like.
+//! CPU affinity on systems without it: CPUs are numbered from 0, and the system chooses the CPUs of threads.
 
 use std::io;
 use std::thread;

@@ -6,10 +6,10 @@ use std::ptr;
 
 use crate::sys::sync::AtomicU64;
 
-/// What Linux refuses.
+/// Advice that Linux refuses.
 const NO_ADVICE: libc::c_int = -1;
 
-/// A new one. `None` if the kernel has no such pages, or none can be mapped.
+/// Makes a new word. `None` if the kernel has no such pages, or none can be mapped.
 pub(super) fn word() -> Option<&'static AtomicU64> {
     // The system rounds up to a page.
     let length = size_of::<AtomicU64>();
@@ -19,15 +19,15 @@ pub(super) fn word() -> Option<&'static AtomicU64> {
     if page == libc::MAP_FAILED {
         return None;
     }
-    // SAFETY: the page was mapped just now, and no other thread knows it.
+    // SAFETY: the page was mapped just now, and no other reference to it exists.
     let advised = |advice| unsafe { libc::madvise(page, length, advice) } == 0;
-    // An emulator that takes any advice follows none: qemu's user emulation does, of another architecture's programs.
+    // An emulator that takes any advice follows none. qemu's user emulation is one, for programs of other architectures.
     if advised(NO_ADVICE) || !advised(libc::MADV_WIPEONFORK) {
         // SAFETY: as above.
         unsafe { libc::munmap(page, length) };
         return None;
     }
-    // SAFETY: the page is writable, begins with zeros, is aligned to its size, and is never unmapped. What the kernel
-    // writes to it, it writes in another process before that has a thread.
+    // SAFETY: the page is writable, begins with zeros, is aligned to its size, and is never unmapped. The kernel
+    // empties it in a child before the child has a thread.
     Some(unsafe { &*page.cast::<AtomicU64>() })
 }

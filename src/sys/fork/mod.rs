@@ -1,16 +1,17 @@
-//! Forks: in which process a thing was made.
+//! Forks: the process in which an object was made.
 //!
-//! A forked child has the memory of its parent and none of its threads: locks may be held, and waits begun, by
-//! threads that are not there. So whatever works by threads remembers its [`Origin`], and asks it before it takes a
-//! lock or waits.
+//! A forked child has the memory of its parent and none of its threads: threads that do not exist in the child may hold
+//! locks, or have begun waits. So each object that relies on threads records the process that made it ([`Origin`]), and
+//! checks it before it takes a lock or waits.
 //!
-//! Contract of a *word*: it keeps what is stored in it, and reads 0 in every process that was forked since. Asking is
-//! one relaxed load: a child begins with one thread, after the fork, and sees what the fork left.
+//! Contract of a *word*: it keeps the value that is stored in it, and reads 0 in every process that was forked since.
+//! The check is one relaxed load: a child begins with one thread, after the fork, and sees the memory as the fork left
+//! it.
 //!
-//! * `linux::word()`: a page that the system empties at each fork, by whatever call that was made. None before 4.14, or under an
-//!   emulator that only says that it does.
-//! * `portable::word()`: one that a handler of `pthread_atfork` empties; the library's `fork` calls it. Where nothing
-//!   forks, one that nobody empties.
+//! * `linux::word()`: a page that the system empties at each fork, by whichever call. None before Linux 4.14, or under an
+//!   emulator that only claims to empty it.
+//! * `portable::word()`: a word that a handler of `pthread_atfork` empties; the library's `fork` calls the handler. On
+//!   systems that do not fork, it is never emptied.
 
 #![allow(unsafe_code, reason = "the word, and what a process has one of, are published by pointer")]
 
@@ -25,19 +26,19 @@ mod portable;
 
 pub(crate) use portable::end_process;
 
-/// The process in which something was made, among those that lead to this one by forks.
+/// The process in which an object was made, among those that lead to this one by forks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Origin(u64);
 
-/// Null until first needed.
+/// Null until it is first needed.
 static WORD: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
-/// The number of the last process that needed one. A child counts on from its parent's, so it differs from all of its
-/// ancestors.
+/// The number of the last process that needed one. A child continues the numbers of its parent, so its number differs
+/// from those of all of its ancestors.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 impl Origin {
-    /// The calling process.
+    /// Returns the origin for the calling process.
     pub(crate) fn here() -> Self {
         let word = word();
         match word.load(Ordering::Relaxed) {
@@ -50,7 +51,7 @@ impl Origin {
         }
     }
 
-    /// Is the calling process another one, forked from it since?
+    /// Returns whether the calling process was forked since, so that it is another process.
     #[inline]
     pub(crate) fn is_forked(self) -> bool {
         word().load(Ordering::Relaxed) != self.0
@@ -59,7 +60,8 @@ impl Origin {
 
 #[inline]
 fn word() -> &'static AtomicU64 {
-    // SAFETY: null, or to a word, which is never freed. Acquire: one in a static was initialised before.
+    // SAFETY: it is null, or points to a word, which is never freed. Acquire pairs with the release in `find_word`: a
+    // word in a static was initialised before.
     unsafe { WORD.load(Ordering::Acquire).as_ref() }.unwrap_or_else(find_word)
 }
 
@@ -70,7 +72,7 @@ fn find_word() -> &'static AtomicU64 {
     #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
     let word = portable::word();
     let ours = ptr::from_ref(word).cast_mut();
-    // If somebody else was faster, theirs counts; a page of ours stays mapped and untouched.
+    // If another thread installed its word first, that word is used, and a page of ours stays mapped and unused.
     match WORD.compare_exchange(ptr::null_mut(), ours, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => word,
         // SAFETY: as in `word`.
@@ -78,8 +80,8 @@ fn find_word() -> &'static AtomicU64 {
     }
 }
 
-/// What a process has one of, made when first used. A child makes its own: it never waits for a thread of its
-/// parent's that was making one, and what the parent had stays where it is, for those who refer to it.
+/// A value that a process has one of, made when first used. A child makes its own: it does not wait for a thread of its
+/// parent that was making one. The parent's value stays where it is, for objects that refer to it.
 pub(crate) struct PerProcess<T: 'static>(AtomicPtr<Place<T>>);
 
 struct Place<T> {
@@ -92,12 +94,12 @@ impl<T: Send + Sync> PerProcess<T> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// The value, if it was made.
+    /// Returns the value, if it was made.
     pub(crate) fn get(&self) -> Option<&'static T> {
         self.present().and_then(|place| place.value.get())
     }
 
-    /// Provides the value. Gives it back if there is one.
+    /// Provides the value. Gives it back if there is one already.
     pub(crate) fn set(&self, value: T) -> Result<(), T> {
         self.place().value.set(value)
     }
@@ -107,12 +109,12 @@ impl<T: Send + Sync> PerProcess<T> {
     }
 
     fn present(&self) -> Option<&'static Place<T>> {
-        // SAFETY: null, or to a place that was leaked below, and published with release.
+        // SAFETY: it is null, or points to a place that was leaked below and published with release.
         let place = unsafe { self.0.load(Ordering::Acquire).as_ref() };
         place.filter(|place| !place.origin.is_forked())
     }
 
-    /// This process's place for the value.
+    /// Returns this process's place for the value.
     fn place(&self) -> &'static Place<T> {
         loop {
             let seen = self.0.load(Ordering::Acquire);
@@ -122,7 +124,7 @@ impl<T: Send + Sync> PerProcess<T> {
             let place = Box::into_raw(Box::new(Place { origin: Origin::here(), value: OnceLock::new() }));
             let set = self.0.compare_exchange(seen, place, Ordering::AcqRel, Ordering::Acquire);
             if set.is_err() {
-                // SAFETY: from the box above, and nobody else has seen it.
+                // SAFETY: it is from the box above, and no other thread has seen it.
                 drop(unsafe { Box::from_raw(place) });
             }
         }
@@ -134,7 +136,7 @@ mod tests {
     use super::*;
     use crate::common;
 
-    /// Runs `child` in a forked process. True if it says so.
+    /// Runs `child` in a forked process. Returns its result.
     #[cfg(target_os = "linux")]
     fn in_a_child(child: impl FnOnce() -> bool) -> bool {
         // SAFETY: the child calls nothing that takes a lock another thread may hold, and ends without exit handlers.

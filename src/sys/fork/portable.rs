@@ -1,4 +1,4 @@
-//! A word that the system's library empties after a fork, where it forks at all; and the end of a process.
+//! A word that a fork handler of the C library empties, on systems that fork; and the end of a process.
 
 #![allow(
     unsafe_code,
@@ -9,14 +9,14 @@ use crate::sys::sync::AtomicU64;
 
 static WORD: AtomicU64 = AtomicU64::new(0);
 
-/// Always the same one.
+/// Returns the word, always the same one.
 pub(super) fn word() -> &'static AtomicU64 {
     #[cfg(unix)]
     {
         extern "C" fn in_child() {
             WORD.store(0, crate::sys::sync::Ordering::Relaxed);
         }
-        // If there is no memory to register the handler, forks go unnoticed. Twice is harmless.
+        // If there is no memory to register the handler, forks go unnoticed. Registering it twice is harmless.
         // SAFETY: the handler stores a number and nothing else, which is permitted after any fork.
         let _registered = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     }

@@ -1,4 +1,4 @@
-//! Sleeping on Linux until one of several descriptors tells something.
+//! Sleeping on Linux until one of several descriptors is ready.
 
 #![allow(unsafe_code, reason = "libc's calls for descriptors take raw pointers")]
 
@@ -13,10 +13,10 @@ use libc::{POLLERR, POLLHUP, POLLIN, POLLNVAL, pollfd};
 
 use crate::sys::switches::Ring;
 
-/// How long to be still when the system refuses to wait.
+/// How long to sleep if the system refuses to wait.
 const REFUSED: Duration = Duration::from_millis(1);
 
-/// A number that the system keeps: what is not 0 ends a sleep, which makes it 0.
+/// A counter that the system keeps (eventfd). A counter that is not 0 ends a sleep, which resets it to 0.
 #[derive(Debug)]
 pub(super) struct Listener(File);
 
@@ -27,12 +27,12 @@ impl Listener {
         if number < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is new, so it is nobody else's.
+        // SAFETY: the descriptor is new, so it has no other owner.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(number) }.into()))
     }
 
     pub(super) fn wake(&self) {
-        // It fails only if the number is about to overflow: then it is not 0.
+        // The write fails only if the counter is about to overflow: then it is not 0.
         let _full = (&self.0).write(&1_u64.to_ne_bytes());
     }
 
@@ -41,7 +41,8 @@ impl Listener {
         waited.push(waiting_for(Some(self.0.as_fd())));
         waited.extend(rings.iter().map(|ring| waiting_for(ring.descriptor())));
         let told = match poll(&mut waited, timeout) {
-            // The process may have fewer descriptors now than there are rings: whoever has them looks at them in time.
+            // The process may have fewer descriptors now than there are rings. Then the thread sleeps for a short time,
+            // and its caller reads the rings afterwards.
             Err(_) if waited.len() > 1 => {
                 poll(&mut waited[..1], Some(timeout.map_or(REFUSED, |some| some.min(REFUSED))))
             }
@@ -52,7 +53,7 @@ impl Listener {
             return true;
         };
         if waited[0].revents != 0 {
-            // Nothing is there if the system changed its mind.
+            // The read finds nothing if the system has reported the descriptor by mistake.
             let _nothing = (&self.0).read(&mut [0; 8]);
         }
         for (ring, waited) in rings.iter().zip(&waited[1..]) {
@@ -64,21 +65,21 @@ impl Listener {
     }
 }
 
-/// Of none, the system takes no notice.
+/// The system ignores an entry without a descriptor.
 fn waiting_for(descriptor: Option<BorrowedFd<'_>>) -> pollfd {
     pollfd { fd: descriptor.map_or(-1, |descriptor| descriptor.as_raw_fd()), events: POLLIN, revents: 0 }
 }
 
-/// False if the time ran out.
+/// Returns false if the time ran out.
 fn poll(waited: &mut [pollfd], timeout: Option<Duration>) -> io::Result<bool> {
     let timeout = timeout.map(|timeout| libc::timespec {
-        // 68 years at most, and below a billion: each type that they have somewhere holds these.
+        // 68 years at most, and below a billion: every type that a system has for these fields holds them.
         tv_sec: timeout.as_secs().min(i32::MAX as u64) as _,
         tv_nsec: timeout.subsec_nanos() as _,
     });
     let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: the pointer and the length describe `waited`, and the time, if any, outlives the call; a null pointer asks
-    // for no other signal mask.
+    // SAFETY: the pointer and the length describe `waited`, and the time, if any, outlives the call; a null pointer
+    // asks for no other signal mask.
     let told =
         unsafe { libc::ppoll(waited.as_mut_ptr(), waited.len() as libc::nfds_t, timeout, ptr::null()) };
     match io::Error::last_os_error() {

@@ -1,16 +1,16 @@
-//! How one thread sleeps until it is woken, or something happens that the system tells by a descriptor.
+//! The sleep of one thread, until it is woken or a descriptor is ready.
 //!
 //! * `Pause::parking()`: the sleeper parks.
-//! * `Pause::listening() -> io::Result<Pause>`: it waits for descriptors, with one of the pause's own among them. Fails if
-//!   there are no more.
-//! * `wake()`, by anybody who knows that the sleeper sleeps, or has said yes when asked whether it may: it is woken. For
-//!   somebody who does not sleep any more, its next sleep may end at once.
-//! * `sleep(validate, timeout, rings) -> bool`, by one thread: sleeps only if `validate` still holds when it can be woken.
-//!   False if the time ran out. It may also end for nothing. No code of a user's runs between `validate` and the end.
-//!   While listening, each of `rings` may end it; those of threads that have ended say so afterwards. While parking,
-//!   there are none.
+//! * `Pause::listening() -> io::Result<Pause>`: the sleeper waits for descriptors, with one of the pause's own among
+//!   them. Fails if the process has no more descriptors.
+//! * `wake()`: wakes the sleeper. A thread may call it if it knows that the sleeper sleeps, or that its `validate` has
+//!   returned true. If the sleeper is awake already, its next sleep may end at once.
+//! * `sleep(validate, timeout, rings) -> bool`, by one thread: sleeps only if `validate` still holds when the sleeper
+//!   can be woken. Returns false if the time ran out. It may also end for no reason. No code of the program runs
+//!   between `validate` and the end. While listening, each of `rings` may end the sleep; afterwards `is_over` is true
+//!   for rings of threads that have ended. While parking, there are no rings.
 //!
-//! The portable version parks.
+//! The portable version always parks.
 
 use std::io;
 use std::sync::OnceLock;
@@ -32,7 +32,7 @@ use portable::{Listener, Slack};
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 use {linux::Listener, slack::Slack};
 
-/// Where one thread sleeps.
+/// The place where one thread sleeps.
 #[derive(Debug)]
 pub(crate) struct Pause {
     kind: Kind,
@@ -41,7 +41,7 @@ pub(crate) struct Pause {
 
 #[derive(Debug)]
 enum Kind {
-    /// Whose sleep it is, once that has slept.
+    /// The thread that sleeps here, once it has slept.
     Parks(OnceLock<Thread>),
     Listens(Listener),
 }
@@ -95,7 +95,7 @@ impl Pause {
     }
 }
 
-/// False if the time ran out.
+/// Returns false if the time ran out.
 #[allow(clippy::disallowed_methods, reason = "a parked thread is not told why it was woken")]
 fn park_timeout(timeout: Duration) -> bool {
     let start = std::time::Instant::now();
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// However often it was woken meanwhile.
+    /// It does not matter how often it was woken meanwhile.
     #[test]
     fn who_was_woken_before_it_slept_does_not_and_sleeps_then() {
         for pause in pauses() {

@@ -1,11 +1,11 @@
-//! Systems of which nothing is known that could be listened to.
+//! Systems that have no descriptors of context switches to listen to.
 
 use std::io;
 use std::time::Duration;
 
 use crate::sys::switches::Ring;
 
-/// There is none.
+/// It cannot be made.
 #[derive(Debug)]
 pub(super) enum Listener {}
 
@@ -23,7 +23,7 @@ impl Listener {
     }
 }
 
-/// Nothing is known of how late a sleep may end.
+/// The system does not tell how late a sleep may end.
 #[derive(Debug)]
 pub(super) struct Slack;
 

@@ -6,14 +6,14 @@ use std::sync::OnceLock;
 
 use libc::{c_long, c_ulong};
 
-/// In nanoseconds, as all of these.
+/// The smallest slack. In nanoseconds, as all values here.
 const LEAST: c_long = 1000;
 
-/// What one thread had when it was first asked for; what cannot be read is left as it is.
+/// The slack of one thread when it was first read. A slack that cannot be read is left as it is.
 #[derive(Debug)]
 pub(super) struct Slack(OnceLock<c_long>);
 
-/// Until this is dropped, sleeps of the thread end on time.
+/// While this exists, sleeps of the thread end on time.
 #[derive(Debug)]
 pub(super) struct OnTime(Option<c_long>);
 
@@ -22,11 +22,11 @@ impl Slack {
         Self(OnceLock::new())
     }
 
-    /// For the calling thread, always the same one.
+    /// Reduces the slack of the calling thread, which must always be the same one.
     ///
-    /// So that it need not wake up often, the system lets a sleep end late by the slack of its thread, usually 50 µs. Of
-    /// sleeps of 250 µs, half were late by more than 57 µs with that, and by more than 9 µs with 1 µs. It must not stay so:
-    /// threads inherit it from whoever makes them, and what their items sleep is none of our business.
+    /// To save wake-ups, the system lets a sleep end late by the slack of its thread, usually 50 µs. Of sleeps of 250
+    /// µs, half were late by more than 57 µs with that slack, and by more than 9 µs with 1 µs. The slack must be
+    /// restored: threads inherit it from the thread that makes them, and the sleeps of items are not to be changed.
     pub(super) fn reduce(&self) -> OnTime {
         let former = *self.0.get_or_init(own);
         OnTime((former > LEAST && set_own(LEAST)).then_some(former))
@@ -41,9 +41,9 @@ impl Drop for OnTime {
     }
 }
 
-/// Negative if it cannot be read.
+/// Returns the slack of the calling thread. Negative if it cannot be read.
 fn own() -> c_long {
-    // The C library's own function would cut it down to an `int`.
+    // The C library's own function would truncate it to an `int`.
     // SAFETY: the call has no more arguments, and touches no memory of the program.
     unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_TIMERSLACK) }
 }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// On a thread of its own, since it changes what is the thread's.
+    /// On a separate thread, since the slack belongs to the thread.
     #[test]
     fn what_the_thread_had_it_has_again() {
         let test = || {

@@ -1,9 +1,9 @@
-//! Records of context switches by `perf_event_open`: an event that counts nothing, of one thread, on any CPU, with a
-//! ring of one page that the kernel writes and this reads.
+//! Records of context switches by `perf_event_open`: an event that counts nothing, for one thread, on any CPU. The
+//! kernel writes a ring of one page, and this code reads it.
 //!
-//! By hand, over libc: what the crates for it offer is much, on four to seven architectures, for what are a dozen
-//! numbers of a stable interface here. Nothing of the kernel is measured (`exclude_kernel`), so it is permitted as long as
-//! `perf_event_paranoid` is at most 2.
+//! The interface is used over libc: the crates for it offer much more, on four to seven architectures, and here a dozen
+//! numbers of a stable interface suffice. The events measure nothing of the kernel (`exclude_kernel`), so they are
+//! permitted as long as `perf_event_paranoid` is at most 2.
 
 #![allow(
     unsafe_code,
@@ -49,11 +49,11 @@ const CONTEXT_SWITCH: u32 = 26;
 
 const OPEN_CLOEXEC: c_ulong = 1 << 3;
 
-// Where things are in the first page of a mapping.
+// Offsets in the first page of a mapping.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 
-/// What each record begins with.
+/// The beginning of each record.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Header {
@@ -66,7 +66,7 @@ const KIND_SWITCH: u32 = 14;
 const MISC_OUT: u16 = 1 << 13;
 const MISC_OUT_PREEMPTED: u16 = 1 << 14;
 
-/// A tail that makes a ring of which nothing was written look full.
+/// A tail that makes an empty ring look full.
 const CHOKED: u64 = RECORD;
 
 /// The records of one thread. The pages are dropped before the event.
@@ -74,11 +74,12 @@ const CHOKED: u64 = RECORD;
 pub(crate) struct Ring {
     pages: Pages,
     event: OwnedFd,
-    /// Up to where the records were read.
+    /// The position up to which the records were read.
     read: u64,
     thread: ThreadId,
     parity: Parity,
-    /// What wakes for the first record, of which the ring itself does not tell; until there is one. Dropped in this order.
+    /// An event that wakes for the first record, which the ring itself does not report. `None` after that record.
+    /// Dropped in this order.
     first: Option<(Pages, OwnedFd)>,
     /// The thread has ended.
     over: Cell<bool>,
@@ -98,12 +99,12 @@ impl Ring {
         self.first.is_some() || self.parity.is_primed()
     }
 
-    /// Has the thread ended, as somebody has seen who waited?
+    /// Returns whether a listener has seen that the thread has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.over.get()
     }
 
-    /// What a listener waits for, unless the thread has ended: that would wake it for ever.
+    /// The descriptor for listeners. `None` if the thread has ended, since that would wake a listener for ever.
     pub(in crate::sys) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         let event = self.first.as_ref().map_or(&self.event, |(_, event)| event);
         (!self.is_over()).then(|| event.as_fd())
@@ -115,7 +116,7 @@ impl Ring {
 
     pub(crate) fn drain(&mut self, mut tell: impl FnMut(Switch)) -> io::Result<()> {
         let pages = &self.pages;
-        let head = pages.head().load(Ordering::Acquire); // with the kernel's release
+        let head = pages.head().load(Ordering::Acquire); // pairs with the kernel's release of the head
         if self.read < head {
             self.first = None;
         }
@@ -136,11 +137,11 @@ impl Ring {
                     self.parity.gave_away(preempted);
                     tell(if preempted { Switch::Preempted } else { Switch::Slept });
                 }
-                // Nothing else was asked for: some were lost.
+                // No other kind was requested: this one says that records were lost.
                 _ => self.parity.note(header.size.into()),
             }
         }
-        // What was read, the kernel may overwrite: release. This opens a choked ring, too.
+        // Release: the kernel may overwrite the records only after they were read. This opens a choked ring, too.
         pages.tail().store(self.read, Ordering::Release);
         match self.parity.remedy() {
             Remedy::Nothing => Ok(()),
@@ -153,8 +154,7 @@ impl Ring {
         }
     }
 
-    /// Another ring, in which nothing was written, and another event: who maps the same one anew waits for the kernel, for
-    /// milliseconds.
+    /// Makes an empty ring with a new event. Mapping the same event again would wait for the kernel, for milliseconds.
     fn renew(&mut self) -> io::Result<()> {
         let event = match open(self.thread, WATERMARK as u32) {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
@@ -172,7 +172,7 @@ impl Ring {
 
 fn open(thread: ThreadId, wakeup_watermark: u32) -> io::Result<OwnedFd> {
     let flags = [EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR, WATERMARK_IS_BYTES, CONTEXT_SWITCH];
-    // C's first bit is the highest one where the highest byte comes first.
+    // In C, the first bit is the highest one on machines whose first byte is the highest.
     let bit = |bit: u32| if cfg!(target_endian = "big") { 1 << (63 - bit) } else { 1 << bit };
     let attributes = Attributes {
         kind: TYPE_SOFTWARE,
@@ -189,13 +189,13 @@ fn open(thread: ThreadId, wakeup_watermark: u32) -> io::Result<OwnedFd> {
         libc::syscall(libc::SYS_perf_event_open, attributes, thread, any_cpu, no_group, OPEN_CLOEXEC)
     };
     match RawFd::try_from(event) {
-        // SAFETY: the descriptor is new, so it is nobody else's.
+        // SAFETY: the descriptor is new, so it has no other owner.
         Ok(event) if event >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(event) }),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// An event of a thread that is not going to be recorded: it has no ring any more.
+/// An event of a thread that is not to be recorded: it has no ring.
 #[derive(Debug)]
 pub(crate) struct Readiness(#[allow(dead_code, reason = "it is there to be there")] OwnedFd);
 
@@ -203,7 +203,8 @@ pub(crate) fn permitted() -> io::Result<Readiness> {
     Ring::attach(ThreadId::current()).map(|ring| Readiness(ring.event))
 }
 
-/// Two pages that are shared with the kernel: how far both are, and the records. A forked process has no such mapping.
+/// Two pages that are shared with the kernel: the positions of both sides, and the records. A forked process has no
+/// such mapping.
 #[derive(Debug)]
 struct Pages {
     start: NonNull<u8>,
@@ -226,12 +227,12 @@ impl Pages {
         }
     }
 
-    /// How far the kernel has written.
+    /// The position up to which the kernel has written.
     fn head(&self) -> &AtomicU64 {
         self.word(HEAD)
     }
 
-    /// How far was read.
+    /// The position up to which the records were read.
     fn tail(&self) -> &AtomicU64 {
         self.word(TAIL)
     }
@@ -239,11 +240,11 @@ impl Pages {
     fn word(&self, offset: usize) -> &AtomicU64 {
         debug_assert!(offset + size_of::<AtomicU64>() <= self.page && offset % size_of::<AtomicU64>() == 0);
         // SAFETY: the first page is mapped, readable and writable as long as `self` lives, begins with zeros, and is
-        // aligned to its size, which is more than the offset. Whoever writes there writes whole words.
+        // aligned to its size, which is more than the offset. Both sides write whole words there.
         unsafe { self.start.byte_add(offset).cast::<AtomicU64>().as_ref() }
     }
 
-    /// What the record begins with that is so many bytes behind the first one.
+    /// The beginning of the record at `position`, in bytes behind the first record.
     fn header(&self, position: u64) -> Header {
         let offset = (position % self.page as u64) as usize;
         debug_assert_eq!(offset % size_of::<Header>(), 0, "the lengths of records are multiples of that");

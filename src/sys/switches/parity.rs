@@ -1,36 +1,45 @@
-//! When the kernel wakes whoever listens to a ring, and how it is brought to wake for the right records.
+//! Computes when the kernel wakes the listener of a ring, and how to make it wake for the right records.
 //!
-//! A listener that is woken when a thread *gets* its CPU, and runs on that very CPU, takes it away again: that makes a
-//! record, and another one when the listener sleeps, which wakes it again, for ever. So it must be woken only when a
-//! thread gives its CPU away. The kernel cannot be asked for that, but: records of a thread alternate, each has
-//! [`RECORD`] bytes, and a wake-up comes whenever the ring's end is more than [`WATERMARK`] bytes behind a *mark*, which
-//! then moves on by as much. So every second record wakes, counted from the third: the *outs*, if the first was one. (For the
-//! first, there is another ring, which wakes once, whatever comes.)
+//! The listener must be woken only when a thread gives its CPU away (an *out*), and not when it gets one (an *in*).
+//! Otherwise, if both share a CPU, they wake each other for ever:
 //!
-//! If the first was an *in*, the ins wake. One that does finds the thread running, mostly: the ring is made anew, and an
-//! out comes first. But a listener on the thread's own CPU never meets it running. Then the ring is made anew and
-//! *choked*: it looks full, and the kernel drops what comes. At the next look the ring is opened, and the next record, an
-//! in again, comes together with a note that records were lost. That note is as long as three records, so that now the
-//! outs wake. Either remedy may come too late, and is tried again then; each takes a wake-up, or two.
+//! ```text
+//! thread:    gets the CPU         (a record, which wakes the listener)
+//! listener:  takes the CPU away   (a record)
+//! listener:  sleeps
+//! thread:    gets the CPU         (a record, which wakes the listener)
+//! ```
 //!
-//! What the kernel does is computed here from what it has written, so that whatever was wrong, it is seen.
+//! The kernel offers no such choice. But ins and outs alternate, each record has [`RECORD`] bytes, and the kernel wakes
+//! when the ring's end is more than [`WATERMARK`] bytes behind a *mark*, which then moves on by [`WATERMARK`]. So every
+//! second record wakes, counted from the third: the outs, if the first record was an out. (For the first record there
+//! is another ring, which wakes once, for any record.)
+//!
+//! If the first record was an in, the ins wake. A listener that an in wakes usually finds the thread running. Then the
+//! ring is made anew, and its first record is an out. But a listener on the thread's own CPU never finds it running.
+//! Then the ring is made anew and *choked*: it looks full, and the kernel drops records. At the next look the ring is
+//! opened, and the next record, an in again, comes together with a note that records were lost. The note is as long as
+//! three records, so that now the outs wake. Either remedy may come too late, and is tried again then. Each takes one
+//! or two wake-ups.
+//!
+//! The state of the kernel is computed here from its records, so that a failed remedy is noticed.
 
-/// Of a record of a switch, and the unit of all lengths here.
+/// The length of a record of a switch, in bytes, and the unit of all lengths here.
 pub(super) const RECORD: u64 = 8;
 
 /// Two records.
 pub(super) const WATERMARK: u64 = 2 * RECORD;
 
-/// The ring since it was made.
+/// The state of a ring since it was made.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Parity {
-    /// Where the next write begins.
+    /// The position of the next write.
     end: u64,
-    /// Of what the kernel writes together with the next record.
+    /// The length of the notes that the kernel writes together with the next record.
     note: u64,
     mark: u64,
     last: Option<Last>,
-    /// Somebody was woken by the last in.
+    /// The last in has woken the listener.
     woke_in: bool,
 }
 
@@ -40,10 +49,10 @@ enum Last {
     Out { preempted: bool },
 }
 
-/// What is to be done to a ring, whose records were all read.
+/// The remedy for a ring whose records were all read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Remedy {
-    /// It wakes for the right records; or the next one will tell, and wake.
+    /// None: the ring wakes for the right records, or the next record wakes and will tell.
     Nothing,
     /// Make it anew: the thread runs.
     Renew,
@@ -52,7 +61,7 @@ pub(super) enum Remedy {
 }
 
 impl Parity {
-    /// The kernel writes this together with the record that follows.
+    /// Adds a note that the kernel writes together with the next record.
     pub(super) fn note(&mut self, length: u64) {
         self.note += length;
     }
@@ -78,12 +87,12 @@ impl Parity {
         }
     }
 
-    /// Whether a write that ends there does.
+    /// Returns whether a write that ends at `end` wakes the listener.
     fn wakes(&self, end: u64) -> bool {
         end - self.mark > WATERMARK
     }
 
-    /// Will the next out wake?
+    /// Returns whether the next out will wake the listener.
     pub(super) fn is_primed(&self) -> bool {
         match self.last {
             None => false,
@@ -97,9 +106,9 @@ impl Parity {
         match last {
             _ if self.is_primed() => Remedy::Nothing,
             Last::In => Remedy::Renew,
-            // Most probably by who was woken.
+            // Most probably by the listener itself, which was woken.
             Last::Out { preempted: true } if self.woke_in => Remedy::Choke,
-            // The in that comes will wake.
+            // The next in will wake the listener.
             Last::Out { .. } => Remedy::Nothing,
         }
     }
@@ -109,7 +118,7 @@ impl Parity {
 mod tests {
     use super::*;
 
-    /// What the kernel does: the ins and outs that wake, of a thread's life from when the ring was made.
+    /// Simulates the kernel: returns the ins and outs that wake, in a thread's life from when the ring was made.
     fn woken_by(parity: &mut Parity, life: &str) -> String {
         let mut woken = String::new();
         for record in life.chars() {

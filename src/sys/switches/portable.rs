@@ -5,7 +5,7 @@ use std::io;
 use super::Switch;
 use crate::sys::affinity::ThreadId;
 
-/// There is none.
+/// It cannot be made.
 #[derive(Debug)]
 pub(crate) enum Ring {}
 
@@ -27,7 +27,7 @@ impl Ring {
     }
 }
 
-/// There is none.
+/// It cannot be made.
 #[derive(Debug)]
 pub(crate) enum Readiness {}
 

@@ -1,11 +1,11 @@
-//! The end of a thread, after its thread-local destructors. They are user code.
+//! The end of a thread, after its thread-local destructors, which are user code.
 //!
-//! The standard library runs thread-local destructors in the reverse order of their registration, wherever the system has
-//! thread-locals of its own, and C++ registers its own in the same list. So the destructor that a thread registers first
+//! On systems with native thread-locals, the standard library runs thread-local destructors in the reverse order of
+//! their registration. C++ registers its destructors in the same list. So the destructor that a thread registers first
 //! runs last.
 //!
-//! A thread that calls `exit` runs its thread-local destructors, too, and goes on. The end is only armed when the thread's
-//! own code has ended, so that is no end.
+//! A thread that calls `exit` runs its thread-local destructors, too, and goes on. That is not its end: the end is
+//! armed only after the thread's own code has ended.
 
 use std::cell::Cell;
 use std::io;
@@ -20,7 +20,7 @@ thread_local! {
     static LAST: Last = const { Last(Cell::new(None)) };
 }
 
-/// What to do at the end.
+/// The action at the end.
 struct Last(Cell<Option<Box<dyn FnOnce()>>>);
 
 impl Drop for Last {
@@ -31,9 +31,9 @@ impl Drop for Last {
     }
 }
 
-/// As [`spawn`](super::spawn), for a thread whose end is to be known: when `body` has returned, or panicked, and the
-/// thread-local destructors have run, `end` is called with the thread's handle: by the thread or, if it has ended before its
-/// handle is there, by the thread that calls this. In a forked child nothing is called.
+/// As [`spawn`](super::spawn), and calls `end` with the thread's handle when the thread has ended: after `body` has
+/// returned, or panicked, and the thread-local destructors have run. The thread calls `end`. If it has ended before its
+/// handle exists, the thread that calls this does. In a forked child nothing is called.
 pub(crate) fn spawn_to_the_end<E>(
     name: String,
     stack_size: Option<usize>,
@@ -55,7 +55,8 @@ where
     Ok(thread)
 }
 
-/// Of a thread that has ended and the one that has made it: the first to come leaves what it has to the second one.
+/// The meeting of a thread that has ended and the thread that made it. The first to come leaves its part for the
+/// second.
 enum Meeting<E> {
     Neither,
     Made(JoinHandle<()>),
@@ -86,7 +87,7 @@ impl<E: FnOnce(JoinHandle<()>) + 'static> Drop for Arms<E> {
         let (origin, meeting, end) = (self.origin, Arc::clone(&self.meeting), self.end.take());
         let act = move || {
             if origin.is_forked() {
-                // The threads are the parent's, and so are their locks.
+                // The threads are those of the parent, and so are their locks.
                 return mem::forget((meeting, end));
             }
             if let Some(end) = end {
@@ -103,7 +104,7 @@ mod tests {
     use std::cell::RefCell;
     use std::sync::mpsc::{Sender, channel};
 
-    /// Says when it is dropped.
+    /// Sends a message when it is dropped.
     struct Says(Sender<&'static str>, &'static str);
 
     impl Drop for Says {
@@ -113,7 +114,7 @@ mod tests {
         }
     }
 
-    /// Put into a thread-local by a destructor of another one.
+    /// A value that the destructor of another thread-local puts into a thread-local.
     struct Later(Sender<&'static str>);
 
     impl Drop for Later {
@@ -127,7 +128,7 @@ mod tests {
         static LATE: RefCell<Option<Later>> = const { RefCell::new(None) };
     }
 
-    /// spec: E5.5: also those that other destructors bring about, and after a panic.
+    /// spec: E5.5: also after destructors that other destructors register, and after a panic.
     #[test]
     fn the_end_comes_after_all_destructors() {
         for panics in [false, true] {
@@ -148,7 +149,7 @@ mod tests {
         }
     }
 
-    /// spec: E5.5: a thread may be over before its maker has its handle.
+    /// spec: E5.5: a thread may have ended before its maker has its handle.
     #[test]
     fn the_second_to_come_ends_the_thread() {
         for is_over in [false, true] {

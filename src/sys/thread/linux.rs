@@ -18,14 +18,14 @@ pub(crate) use self::program::reset_scheduling;
 pub(crate) use self::signals::SignalMask;
 pub(super) use self::signals::SignalsBlocked;
 
-/// Waits until the system has done with the thread: it runs no code any more.
+/// Waits until the system has finished the thread: it runs no code any more.
 ///
 /// # Errors
 ///
 /// The handle, if the time runs out before.
 pub(crate) fn join(thread: JoinHandle<()>, until: Until) -> Result<(), JoinHandle<()>> {
     let Some(left) = until.left() else {
-        // A panic was reported when it happened.
+        // The panic was reported when it happened.
         drop(thread.join());
         return Ok(());
     };
@@ -45,7 +45,7 @@ pub(crate) fn join(thread: JoinHandle<()>, until: Until) -> Result<(), JoinHandl
     if error != 0 {
         return Err(thread);
     }
-    // It must not be detached now, as dropping the handle would.
+    // The handle must not be dropped now, since that would detach the thread.
     let _was_joined = thread.into_pthread_t();
     Ok(())
 }
@@ -61,7 +61,7 @@ pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
 
 pub(crate) fn set_slice(slice: Duration) -> io::Result<()> {
     let mut attributes = scheduling_of(0)?;
-    // Other policies know no slices; to one of them, this field is something else.
+    // Other policies have no slices; in one of them, this field has another meaning.
     if ![libc::SCHED_OTHER, libc::SCHED_BATCH].map(|policy| policy as u32).contains(&attributes.sched_policy)
     {
         return Err(io::ErrorKind::Unsupported.into());
@@ -72,7 +72,7 @@ pub(crate) fn set_slice(slice: Duration) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// How a thread is scheduled; 0 is the calling one.
+/// The scheduling of a thread; 0 is the calling one.
 fn scheduling_of(thread: u32) -> io::Result<libc::sched_attr> {
     // SAFETY: these are plain numbers, which may be 0.
     let mut attributes: libc::sched_attr = unsafe { mem::zeroed() };
@@ -82,7 +82,7 @@ fn scheduling_of(thread: u32) -> io::Result<libc::sched_attr> {
     if result == 0 { Ok(attributes) } else { Err(io::Error::last_os_error()) }
 }
 
-/// That of the calling thread; 0 where the system takes no notice of it.
+/// The slice of the calling thread; 0 if the system ignores slices.
 #[cfg(test)]
 pub(crate) fn slice() -> io::Result<Duration> {
     Ok(Duration::from_nanos(scheduling_of(0)?.sched_runtime))
@@ -93,12 +93,12 @@ pub(crate) fn current_nice() -> io::Result<i32> {
 }
 
 pub(crate) fn process_nice() -> io::Result<i32> {
-    // The main thread has the process's number, also while another one asks.
+    // The main thread has the process's number, also when another thread asks.
     nice_of(std::process::id())
 }
 
 fn nice_of(thread: u32) -> io::Result<i32> {
-    // −1 is a nice level too: only errno, cleared before, tells it from a failure.
+    // −1 is a nice level, too: only errno, cleared before, tells it from a failure.
     // SAFETY: errno's address is valid and its value the calling thread's own; the other call takes plain
     // numbers.
     let (nice, errno) = unsafe {
@@ -122,7 +122,7 @@ mod tests {
     use crate::sys::thread::spawn;
     use std::sync::mpsc;
 
-    /// Runs `body` in a thread of its own and returns what it returns.
+    /// Runs `body` in a separate thread. Returns its result.
     pub(super) fn in_a_thread<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
         let (send, receive) = mpsc::channel();
         spawn("test".to_owned(), None, move || send.send(body()).unwrap()).unwrap().join().unwrap();
@@ -152,7 +152,7 @@ mod tests {
             set_slice(slice).unwrap();
             (super::slice().unwrap(), in_a_thread(|| super::slice().unwrap()))
         });
-        // Linux has it since 6.12.
+        // Linux has time slices since 6.12.
         assert!(own == slice || own == Duration::ZERO, "{own:?}");
         assert_eq!((made, super::slice().unwrap()), (own, before));
         assert_eq!(in_a_thread(|| (set_nice(19).unwrap(), super::slice().unwrap()).1), before);

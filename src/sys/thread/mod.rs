@@ -1,15 +1,16 @@
-//! Threads: how they are made, and how urgent the system takes them.
+//! Threads: making them, their scheduling, and their ends.
 //!
-//! * `set_nice(nice) -> io::Result<()>` and `current_nice() -> io::Result<i32>`: the nice level of the
-//!   calling thread, −20 to 19. Going down needs a privilege.
-//! * `process_nice() -> io::Result<i32>`: that of the process's main thread.
-//! * `set_slice(slice) -> io::Result<()>`: the calling thread, and those that it makes from then on, run for so long at a
-//!   time where another one waits for their CPU. Linux takes no notice before 6.12.
-//! * `SignalsBlocked`: while it lives, threads made by the calling thread start with their signals blocked.
-//! * `SignalMask`: which signals a thread blocks. `of_main_thread() -> io::Result<Self>` and `of_this_thread()`, at the
-//!   moment; `take_on()` gives it to the calling thread, and to the programs and threads that it starts from then on.
-//! * `reset_scheduling(command)`: the program begins with the CPUs, nice level and slice of the main thread.
-//! * `join(handle, until) -> Result<(), JoinHandle<()>>`: waits until the thread has ended. Gives the handle back when the
+//! * `set_nice(nice) -> io::Result<()>` and `current_nice() -> io::Result<i32>`: the nice level of the calling thread,
+//!   −20 to 19. Lowering it needs a privilege.
+//! * `process_nice() -> io::Result<i32>`: the nice level of the process's main thread.
+//! * `set_slice(slice) -> io::Result<()>`: the calling thread, and the threads that it makes from then on, run for this
+//!   time without a break when another thread waits for their CPU. Linux before 6.12 ignores it.
+//! * `SignalsBlocked`: while it exists, threads made by the calling thread start with their signals blocked.
+//! * `SignalMask`: the signals that a thread blocks. `of_main_thread() -> io::Result<Self>` and `of_this_thread()` read
+//!   the present mask. `take_on()` gives it to the calling thread, and to the programs and threads that it starts from
+//!   then on.
+//! * `reset_scheduling(command)`: the program starts with the CPUs, nice level and slice of the main thread.
+//! * `join(handle, until) -> Result<(), JoinHandle<()>>`: waits until the thread has ended. Returns the handle if the
 //!   time runs out. The portable version waits without a limit: it is meant for threads that are about to end.
 
 mod end;
@@ -38,10 +39,10 @@ pub(crate) use system::{
     SignalMask, current_nice, join, process_nice, reset_scheduling, set_nice, set_slice,
 };
 
-/// Starts a thread that takes no signals, from its first instruction on: a handler is the application's code. A thread
-/// that runs items takes on another [mask](SignalMask). The system shows the first 15 bytes of `name`.
+/// Starts a thread that blocks all signals from its first instruction on, because a signal handler is the application's
+/// code. A thread that runs items takes on another [mask](SignalMask). The system shows the first 15 bytes of `name`.
 ///
-/// Affinity and nice level are the caller's; the thread sets its own.
+/// The thread starts with the affinity and nice level of the caller, and sets its own.
 pub(crate) fn spawn(
     name: String,
     stack_size: Option<usize>,
@@ -66,7 +67,8 @@ thread_local! {
 
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// The number of the calling thread, counted from 0 as threads ask; of one that is about to end, 0 if it never asked.
+/// Returns the number of the calling thread. Threads get numbers from 0 when they first ask. A thread that first asks
+/// while it ends gets 0.
 pub(crate) fn number() -> u64 {
     NUMBER.try_with(|number| *number).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Threads where only the standard library is known.
+//! Threads with the standard library only.
 
 use std::io;
 use std::process::Command;
@@ -13,15 +13,15 @@ use crate::sys::wait::Until;
 ///
 /// None.
 pub(crate) fn join(thread: JoinHandle<()>, _until: Until) -> Result<(), JoinHandle<()>> {
-    // A panic was reported when it happened.
+    // The panic was reported when it happened.
     drop(thread.join());
     Ok(())
 }
 
-/// Threads have nothing that a program could inherit.
+/// On these systems threads have no scheduling that a program could inherit.
 pub(crate) fn reset_scheduling(_command: &mut Command) {}
 
-/// No thread blocks anything.
+/// On these systems no thread blocks signals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SignalMask;
 

@@ -1,4 +1,4 @@
-//! Threads as `/proc` and the CPU clocks of Linux show them.
+//! The states of threads, from `/proc` and the CPU clocks of Linux.
 
 #![allow(unsafe_code, reason = "libc reads a clock through a raw pointer")]
 
@@ -11,13 +11,13 @@ use std::time::Duration;
 use super::{Seen, State};
 use crate::sys::affinity::ThreadId;
 
-/// In the kernel's numbering of clocks: what a thread has used, by the scheduler's account.
+/// The kernel's number of the clock for the CPU time of a thread, by the scheduler's account.
 const THREAD_SCHED: libc::clockid_t = 6;
 
-/// Where the CPU is in the line, counted from the state.
+/// The field of the CPU in the line, counted from the state.
 const CPU_AFTER_STATE: usize = 36;
 
-/// The file in which one thread's state is read again and again.
+/// The file from which one thread's state is read again and again.
 #[derive(Debug)]
 pub(crate) struct Eye(File);
 
@@ -27,7 +27,7 @@ impl Eye {
     }
 
     pub(crate) fn look(&self) -> io::Result<Seen> {
-        // About fifty numbers, most of them small.
+        // The line has about fifty numbers, most of them small.
         let mut line = [0; 1024];
         match self.0.read_at(&mut line, 0) {
             Ok(length) => parse(&line[..length]),
@@ -39,7 +39,7 @@ impl Eye {
     }
 }
 
-/// The name, in parentheses, may contain parentheses and spaces itself; what follows it does not.
+/// The name, in parentheses, may contain parentheses and spaces; the fields after it do not.
 fn parse(line: &[u8]) -> io::Result<Seen> {
     let end = line.iter().rposition(|byte| *byte == b')');
     match end.map(|end| &line[end..]) {
@@ -53,7 +53,7 @@ fn parse(line: &[u8]) -> io::Result<Seen> {
 }
 
 pub(crate) fn cpu_time(thread: ThreadId) -> io::Result<Duration> {
-    // As the C library makes the number of a thread's clock; the kernel finds threads of this process only.
+    // The C library makes the number of a thread's clock in this way. The kernel finds only threads of this process.
     read((!thread.number() << 3) | THREAD_SCHED)
 }
 
@@ -102,7 +102,7 @@ mod tests {
     use std::sync::{Arc, mpsc};
     use std::thread::JoinHandle;
 
-    /// A thread that waits, runs when told to, and ends.
+    /// A thread that waits, runs when it is told to, and ends.
     struct Other {
         id: ThreadId,
         orders: mpsc::Sender<Arc<AtomicBool>>,
@@ -124,7 +124,7 @@ mod tests {
             Self { id: told.recv().unwrap(), orders, thread: thread.unwrap() }
         }
 
-        /// Meanwhile it runs.
+        /// Calls `look` while the thread runs.
         fn while_it_runs<T>(&self, look: impl FnOnce() -> T) -> T {
             let stop = Arc::new(AtomicBool::new(false));
             self.orders.send(stop.clone()).unwrap();
@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    /// Looks until it sees that.
+    /// Looks until it sees that state.
     fn see(eye: &Eye, state: State) {
         while eye.look().unwrap().state != state {
             yield_now();
@@ -156,7 +156,7 @@ mod tests {
         other.while_it_runs(|| see(&eye, State::Runs));
         see(&eye, State::Sleeps);
         let id = other.end();
-        // The thread is joined before the system has done away with it.
+        // The thread is joined a moment before the system removes it.
         see(&eye, State::Gone);
         assert_eq!(Eye::open(id).unwrap_err().kind(), ErrorKind::NotFound);
     }
@@ -218,7 +218,7 @@ mod tests {
         ] {
             assert_eq!(parse(line.as_bytes()).unwrap(), Seen { state, cpu: None }, "{line}");
         }
-        // As the manual numbers the fields.
+        // The numbers of the fields are those of the manual.
         let fields: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
         let line = format!("7 (a) R {}\n", fields.join(" "));
         assert_eq!(parse(line.as_bytes()).unwrap().cpu, Some(39));

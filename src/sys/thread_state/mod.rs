@@ -1,19 +1,20 @@
-//! What another thread of this process is doing, as the system sees it.
+//! The states of other threads of this process, as the system sees them.
 //!
-//! Every look may come too late: the thread goes on meanwhile. A thread that has ended is told as such, or is an error;
-//! its number may be another thread's of this process by then, so what is found is a hint unless somebody knows that
-//! the thread lives. An [`Eye`] alone stays with the thread for which it was opened.
+//! Every answer may be late, since the thread goes on meanwhile. A thread that has ended is reported as such, or is an
+//! error. Its number may belong to another thread of this process by then. So an answer is a hint unless the caller
+//! knows that the thread lives. Only an [`Eye`] stays with the thread for which it was opened.
 //!
-//! * `Eye::open(thread) -> io::Result<Eye>`: keeps one descriptor open. Fails if there are no more, if the system shows
-//!   no threads, or not to everybody, and if the thread has ended.
+//! * `Eye::open(thread) -> io::Result<Eye>`: keeps one descriptor open. Fails if the process has no more descriptors,
+//!   if the system shows no threads or not to this user, and if the thread has ended.
 //! * `Eye::look() -> io::Result<Seen>`: one system call, no allocation.
-//! * `cpu_time(thread) -> io::Result<Duration>`: how long it has had a CPU in its life. Needs nothing but the clock.
-//! * `own_cpu_time() -> Option<Duration>`: the same of the calling thread, for less. `None` where that is not told.
-//! * `voluntary_switches(thread) -> io::Result<u64>`: how often it has given its CPU away because it waited.
-//! * `wait_channel(thread) -> Option<String>`: in which function of the kernel it waits, for people. `None` if it does
-//!   not, or the system does not tell.
+//! * `cpu_time(thread) -> io::Result<Duration>`: how long the thread has used a CPU in its life. Needs only the clock.
+//! * `own_cpu_time() -> Option<Duration>`: the same for the calling thread, and cheaper. `None` if the system does not
+//!   tell.
+//! * `voluntary_switches(thread) -> io::Result<u64>`: how often the thread has given its CPU away because it waited.
+//! * `wait_channel(thread) -> Option<String>`: the function of the kernel in which the thread waits, for people. `None`
+//!   if it does not wait, or the system does not tell.
 //!
-//! The portable version knows nothing: everything is `Unsupported`.
+//! In the portable version every function is `Unsupported`.
 
 use std::fmt;
 
@@ -32,7 +33,7 @@ pub(crate) use portable::{Eye, cpu_time, own_cpu_time, voluntary_switches, wait_
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
     pub(crate) state: State,
-    /// The CPU on which it is, or was last, if that is told.
+    /// The CPU on which it runs, or ran last, if the system tells.
     pub(crate) cpu: Option<usize>,
 }
 
@@ -41,17 +42,17 @@ pub(crate) struct Seen {
 pub(crate) enum State {
     /// On a CPU, or waiting for one.
     Runs,
-    /// Until something happens, or a signal comes.
+    /// Waits for an event or a signal.
     Sleeps,
-    /// Until something happens: mostly a disk.
+    /// Waits for an event, usually a disk, and ignores signals.
     Uninterruptible,
-    /// A thread of the kernel's that has nothing to do.
+    /// A kernel thread that has nothing to do.
     Idle,
-    /// By a signal or a debugger.
+    /// Stopped by a signal or a debugger.
     Stopped,
     /// It has ended.
     Gone,
-    /// One that Linux did not have when this was written.
+    /// A state that Linux did not have when this was written.
     Other(char),
 }
 
@@ -68,7 +69,7 @@ impl State {
         }
     }
 
-    /// As `ps` shows it.
+    /// The letter that `ps` shows.
     pub(crate) fn letter(self) -> char {
         match self {
             Self::Runs => 'R',
@@ -81,7 +82,7 @@ impl State {
         }
     }
 
-    /// In plain words.
+    /// A description in words.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Runs => "running",
@@ -94,7 +95,7 @@ impl State {
         }
     }
 
-    /// Does it wait for something other than a CPU?
+    /// Returns whether it waits for something other than a CPU.
     pub(crate) fn is_blocked(self) -> bool {
         matches!(self, Self::Sleeps | Self::Uninterruptible)
     }

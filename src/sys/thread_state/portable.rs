@@ -1,4 +1,4 @@
-//! Systems that tell nothing of other threads.
+//! Systems that do not show the states of other threads.
 
 use std::io;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Seen;
 use crate::sys::affinity::ThreadId;
 
-/// There is none.
+/// It cannot be made.
 #[derive(Debug)]
 pub(crate) enum Eye {}
 

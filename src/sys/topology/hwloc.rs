@@ -1,4 +1,4 @@
-//! The topology as hwloc knows it. Of the whole crate, this file alone names its types.
+//! Reads the topology by hwloc. Only this file of the crate names hwloc's types.
 
 use std::error::Error;
 use std::sync::mpsc;
@@ -12,12 +12,12 @@ use super::{Cause, TopologySource};
 use crate::policy::topology::Cpu;
 use crate::sys::thread;
 
-/// Every CPU that is online, also those that this process may not use.
+/// Reads every CPU that is online, including those that this process may not use.
 pub(super) fn read(source: &TopologySource) -> Result<Vec<Cpu>, Cause> {
     if *source != TopologySource::Probe {
         return read_here(source);
     }
-    // hwloc sends the probing thread from CPU to CPU. Were it the main thread, others would read a wrong
+    // hwloc moves the probing thread from CPU to CPU. If it were the main thread, other threads would read a wrong
     // affinity of the process meanwhile.
     let (send, receive) = mpsc::channel();
     let probe = move || drop(send.send(read_here(&TopologySource::Probe)));
@@ -50,15 +50,15 @@ fn load(source: &TopologySource) -> Result<Machine, Box<dyn Error + Send + Sync>
 
 fn to_cpu(machine: &Machine, pu: &TopologyObject, id: usize) -> Cpu {
     let core = pu.first_ancestor_with_type(ObjectType::Core).unwrap_or(pu);
-    // Each CPU's own outermost cache, as the cores of one machine may differ in the levels that they have.
+    // The cache is each CPU's own outermost one, since the cores of a machine may differ in their levels.
     let cache = pu.ancestors().filter(|object| object.object_type().is_cpu_data_cache()).last();
     let cache = cache.or_else(|| pu.ancestors().find(|object| is_package_or_node(object)));
     let cache = cache.unwrap_or_else(|| machine.root_object());
     Cpu { id, core: group(core), cache: group(cache), node: node(machine, id) }
 }
 
-/// Stands in for the cache of CPUs without any: a cache is part of one package, and reaches no other node's
-/// memory.
+/// Whether the object takes the place of the cache for CPUs without any: a cache is part of one package, and reaches no
+/// other node's memory.
 fn is_package_or_node(object: &TopologyObject) -> bool {
     object.object_type() == ObjectType::Package || object.memory_arity() > 0
 }
@@ -68,9 +68,9 @@ fn group(object: &TopologyObject) -> usize {
     object.global_persistent_index() as usize
 }
 
-/// The node nearest to a CPU. A CPU may be local to several: to the fast memory of its package, say, and to
-/// that of its cluster. The one with the fewest CPUs counts, then the lowest; without any, node 0, as on a
-/// machine that knows no NUMA.
+/// The node nearest to a CPU. A CPU may be local to several nodes: to the fast memory of its package, say, and to that
+/// of its cluster. The node with the fewest CPUs counts, then the lowest. Without any node it is 0, as on a machine
+/// without NUMA.
 fn node(machine: &Machine, cpu: usize) -> usize {
     let local = machine.objects_with_type(ObjectType::NUMANode).filter_map(|node| {
         let cpus = node.cpuset()?;

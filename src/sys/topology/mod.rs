@@ -1,12 +1,13 @@
-//! The machine's topology, handed over as policy's plain table.
+//! Reads the machine's topology into policy's plain table.
 //!
-//! Contract of a reader: of a source, every CPU that is online, also those that this process may not use, since who
-//! asks for pods says which ones count. Group numbers are unique in the machine; who shares no core or cache with
-//! anybody has numbers of its own. Readers agree wherever more than one can read a source: tests build all of them.
+//! Contract of a reader: it returns every CPU of a source that is online, including those that this process may not
+//! use, since the caller says which CPUs count for pods. Group numbers are unique in the machine. A CPU that shares no
+//! core or cache with others has numbers of its own. Readers agree if more than one can read a source: tests build all
+//! of them.
 //!
 //! * `hwloc`: all sources. With the feature of this name.
-//! * `sysfs`: this machine, as Linux shows it. `synthetic`: descriptions. Without the feature; XML is an error then.
-//! * Where nothing is known but the CPUs, they share everything but their cores.
+//! * `sysfs`: this machine, from Linux. `synthetic`: descriptions. Both without the feature; XML is an error then.
+//! * If only the CPUs are known, they share everything but their cores.
 
 use std::error::Error;
 use std::fmt;
@@ -23,10 +24,10 @@ mod synthetic;
 #[cfg(all(target_os = "linux", any(test, not(any(feature = "hwloc", cmwq_portable)))))]
 mod sysfs;
 
-/// What a reader says is wrong with its source.
+/// What is wrong with a source.
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// Where the topology of the machine is read: its cores, caches and NUMA nodes.
+/// The source of the machine's topology: its cores, caches and NUMA nodes.
 ///
 /// # Examples
 ///
@@ -42,27 +43,28 @@ type Cause = Box<dyn Error + Send + Sync>;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub enum TopologySource {
-    /// This machine, as it is when the executor is built: a CPU that is offline then is none of the executor's, also
-    /// when it comes back. What is queued on it runs elsewhere.
+    /// This machine, as it is when the executor is built. The executor does not use a CPU that is offline then, even if
+    /// it comes online later. Items that are queued on that CPU run on another one.
     ///
-    /// hwloc probes it, with regard to hwloc's own environment variables such as `HWLOC_XMLFILE`. Without the feature
-    /// `hwloc`, Linux is asked itself. Elsewhere the machine is taken to have one cache and one node.
+    /// hwloc probes the machine, and reads hwloc's own environment variables such as `HWLOC_XMLFILE`. Without the
+    /// feature `hwloc`, the crate reads Linux's `/sys`. On other systems it takes the machine to have one cache and one
+    /// node.
     #[default]
     Probe,
-    /// A description in [hwloc's synthetic format](https://www.open-mpi.org/projects/hwloc/doc/v2.3.0/a00354.php),
-    /// such as `"l3:4 core:3 pu:2"`: the kinds of things that the machine has, from the outermost to the CPUs
-    /// (`pu`), and how many of each there are in one of the kind before.
+    /// A description in [hwloc's synthetic format](https://www.open-mpi.org/projects/hwloc/doc/v2.3.0/a00354.php), such
+    /// as `"l3:4 core:3 pu:2"`. It lists the kinds of objects of the machine, from the outermost to the CPUs (`pu`),
+    /// each with the number of objects in one object of the kind before.
     ///
     /// Without the feature `hwloc`, each level needs its kind: `pack`, `die`, `numa` or `[numa]`, `group`, `l5` to
-    /// `l1`, `core`, `pu`. Numbers of CPUs and nodes may be given, `pu:2(indexes=0,2,1,3)` or, interleaved,
-    /// `pu:2(indexes=2*2:1*2)`; sizes are skipped. Only hwloc knows numbers that are given by kinds,
+    /// `l1`, `core`, `pu`. CPUs and nodes may have numbers, as a list `pu:2(indexes=0,2,1,3)` or interleaved
+    /// `pu:2(indexes=2*2:1*2)`; sizes are skipped. Only hwloc reads numbers that are given by kinds,
     /// `pu:2(indexes=core:pu)`.
     Synthetic(String),
     /// An XML document, as `lstopo machine.xml` writes it. Needs the feature `hwloc`:
     /// [`TopologyError::NeedsHwloc`] without it.
     ///
-    /// hwloc trusts what it reads there, so take it from nobody that you do not trust: a document that was
-    /// cut short is an error, but one whose content contradicts itself can crash the process.
+    /// hwloc trusts the document, so take it only from a source that you trust. A document that was cut short is an
+    /// error, but one that contradicts itself can crash the process.
     Xml(String),
 }
 
@@ -71,7 +73,7 @@ impl fmt::Display for TopologySource {
         match self {
             Self::Probe => f.write_str("the topology of this machine"),
             Self::Synthetic(description) => write!(f, "the synthetic topology {description:?}"),
-            // The document may be long, and is known to whoever gave it.
+            // The document may be long, and the caller knows it.
             Self::Xml(_) => f.write_str("the topology in XML"),
         }
     }
@@ -91,10 +93,10 @@ impl fmt::Display for TopologySource {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TopologyError {
-    /// The source cannot be read, or the machine cannot be probed. Why is the [source](Error::source) of this error.
+    /// The source cannot be read, or the machine cannot be probed. The [source](Error::source) of this error says why.
     #[non_exhaustive]
     Rejected {
-        /// What was to be read.
+        /// The source.
         from: TopologySource,
         /// What is wrong with it.
         cause: Box<dyn Error + Send + Sync>,
@@ -102,19 +104,19 @@ pub enum TopologyError {
     /// Only hwloc reads such a source, and the crate was built without its feature `hwloc`.
     #[non_exhaustive]
     NeedsHwloc {
-        /// What was to be read.
+        /// The source.
         from: TopologySource,
     },
     /// The topology has no CPU.
     #[non_exhaustive]
     NoCpu {
-        /// What was read.
+        /// The source.
         from: TopologySource,
     },
     /// The number of a CPU is not below [`CpuSet::LIMIT`].
     #[non_exhaustive]
     TooLarge {
-        /// What was read.
+        /// The source.
         from: TopologySource,
         /// The highest number.
         cpu: usize,
@@ -156,7 +158,7 @@ impl Error for TopologyError {
     }
 }
 
-/// Reads the whole machine, with CPUs that this process may not use.
+/// Reads the whole machine, including CPUs that this process may not use.
 pub(crate) fn load(source: &TopologySource) -> Result<Topology, TopologyError> {
     if !cfg!(feature = "hwloc") && matches!(source, TopologySource::Xml(_)) {
         return Err(TopologyError::NeedsHwloc { from: source.clone() });
@@ -165,7 +167,8 @@ pub(crate) fn load(source: &TopologySource) -> Result<Topology, TopologyError> {
     Ok(if *source == TopologySource::Probe { topology.with_offline(&present()) } else { topology })
 }
 
-/// The CPUs that are plugged into this machine, also those that are offline. Empty if the system does not tell.
+/// Returns the CPUs that are plugged into this machine, including those that are offline. Empty if the system does not
+/// tell.
 fn present() -> CpuSet {
     let list = if cfg!(all(target_os = "linux", not(cmwq_portable))) {
         fs::read_to_string("/sys/devices/system/cpu/present").ok()
@@ -195,7 +198,7 @@ fn read(source: &TopologySource) -> Result<Vec<Cpu>, Cause> {
     }
 }
 
-/// The CPUs of the process, of which nothing else is known.
+/// Returns the CPUs of the process. Nothing else is known about them.
 fn flat() -> Result<Vec<Cpu>, Cause> {
     Ok(Topology::flat(&affinity::process_cpus()?).cpus().to_vec())
 }

@@ -1,8 +1,8 @@
-//! Descriptions of machines in hwloc's synthetic format, as far as they tell where CPUs belong.
+//! Reads descriptions of machines in hwloc's synthetic format, as far as they say to which objects CPUs belong.
 //!
-//! A description names levels from the outermost to the CPUs, each with how many objects every object of the level
-//! before has: `pack:2 [numa] l3:2 core:4 pu:2`. A level is a number of objects that divide the CPUs evenly, in their
-//! order, so the object of a CPU is found by a division.
+//! A description lists levels from the outermost to the CPUs, each with the number of objects in every object of the
+//! level before: `pack:2 [numa] l3:2 core:4 pu:2`. The objects of a level divide the CPUs evenly, in their order, so a
+//! division finds the object of a CPU.
 
 use std::cmp::Reverse;
 use std::error::Error;
@@ -11,7 +11,8 @@ use std::fmt;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::topology::Cpu;
 
-/// More CPUs than a [`CpuSet`] may number are an error of the caller's; this bounds the memory that it takes to say so.
+/// The most CPUs that are read. More CPUs than a [`CpuSet`] can number are the caller's error; this bounds the memory
+/// that finding it takes.
 const CPUS: usize = 16 * CpuSet::LIMIT;
 
 const BLANKS: [char; 2] = [' ', '\n'];
@@ -32,11 +33,11 @@ impl Error for Malformed {}
 enum Kind {
     Package,
     Node,
-    /// A cache that data goes through.
+    /// A cache for data.
     Cache,
     Core,
     Cpu,
-    /// A level that divides the machine without a meaning for locality: groups, dies, instruction caches.
+    /// A level that divides the machine but has no effect on locality: groups, dies, instruction caches.
     Other,
 }
 
@@ -47,32 +48,32 @@ struct Level {
     width: usize,
     /// How many nodes are attached to each object.
     attached: usize,
-    /// How its objects are numbered, if not in their order.
+    /// The numbers of its objects, if they are not in order.
     numbers: Option<String>,
 }
 
-/// What is described: the levels, of which the first is the machine itself.
+/// The described machine: its levels, of which the first is the machine itself.
 #[derive(Debug)]
 struct Machine {
     levels: Vec<Level>,
-    /// How attached nodes are numbered, if not in their order.
+    /// The numbers of attached nodes, if they are not in order.
     attached_numbers: Option<String>,
 }
 
-/// A NUMA node and the CPUs it has, by their places in the order of the description.
+/// A NUMA node and its CPUs, by their places in the order of the description.
 struct Node {
     number: usize,
     first: usize,
     cpus: usize,
 }
 
-/// Every CPU that is described.
+/// Reads every CPU of the description.
 pub(super) fn read(description: &str) -> Result<Vec<Cpu>, Malformed> {
     let machine = parse(description)?;
     let levels = &machine.levels;
     let total = levels.last().map_or(0, |level| level.width);
     let size_of = |level: &Level| total / level.width;
-    // The outermost cache, but the innermost of what stands in for one.
+    // The outermost cache counts, but the innermost of the objects that take its place.
     let cache = levels.iter().find(|level| level.kind == Kind::Cache);
     let outer = |level: &&Level| matches!(level.kind, Kind::Package | Kind::Node) || level.attached > 0;
     let cache = cache.or_else(|| levels.iter().rev().find(outer)).map_or(total, size_of);
@@ -88,7 +89,8 @@ pub(super) fn read(description: &str) -> Result<Vec<Cpu>, Malformed> {
     Ok((0..total).map(cpu).collect())
 }
 
-/// The number of the nearest node of each CPU: that of the fewest CPUs, then the lowest; without any, 0.
+/// Returns the number of the nearest node of each CPU: the node with the fewest CPUs, then the lowest. Without any
+/// node, 0.
 fn nodes_by_place(machine: &Machine, total: usize) -> Result<Vec<usize>, Malformed> {
     let mut nodes = Vec::new();
     let mut attached = Vec::new();
@@ -106,7 +108,7 @@ fn nodes_by_place(machine: &Machine, total: usize) -> Result<Vec<usize>, Malform
         let each = (0..level.width * level.attached).map(|at| at / level.attached);
         attached.extend(each.map(|object| (object * size, size, depth)));
     }
-    // They are numbered as a walk through the machine leaves the objects that they are attached to.
+    // Attached nodes are numbered in the order in which a walk through the machine leaves their objects.
     attached.sort_by_key(|(first, size, depth)| (first + size, Reverse(*depth)));
     let numbers =
         machine.attached_numbers.as_deref().map(|list| numbers(list, attached.len())).transpose()?;
@@ -116,7 +118,7 @@ fn nodes_by_place(machine: &Machine, total: usize) -> Result<Vec<usize>, Malform
         first,
         cpus,
     }));
-    // The nearest last, so that it counts.
+    // The nearest node comes last, so that it counts.
     nodes.sort_by_key(|node| Reverse((node.cpus, node.number)));
     let mut places = vec![0; total];
     for node in nodes {
@@ -153,9 +155,9 @@ fn parse(description: &str) -> Result<Machine, Malformed> {
 }
 
 impl Machine {
-    /// `numa]`: a node for each object of the last level. Returns what comes after.
+    /// Parses `numa]`: a node for each object of the last level. Returns the rest of the text.
     fn attach<'a>(&mut self, text: &'a str) -> Result<&'a str, Malformed> {
-        let missing = || Malformed(format!("`[{text}` has no end: write `[numa]`"));
+        let missing = || Malformed(format!("`[{text}` has no closing bracket: write `[numa]`"));
         let end = text.find(['(', ']']).ok_or_else(missing)?;
         let (name, mut rest) = text.split_at(end);
         if kind(name)? != Kind::Node {
@@ -168,7 +170,7 @@ impl Machine {
         rest.strip_prefix(']').ok_or_else(missing)
     }
 
-    /// `core:2`: a level more. Returns what comes after.
+    /// Parses `core:2`: one more level. Returns the rest of the text.
     fn divide<'a>(&mut self, text: &'a str) -> Result<&'a str, Malformed> {
         let word = text.split(BLANKS).next().unwrap_or(text);
         let (name, rest) = text
@@ -211,7 +213,7 @@ impl Machine {
     }
 }
 
-/// What levels may be called: wholly, or by their first letters, two or more.
+/// The names of levels. A level may have the whole name, or its first letters, two or more.
 const NAMES: [(&str, Kind); 8] = [
     ("package", Kind::Package),
     ("socket", Kind::Package),
@@ -235,11 +237,13 @@ fn kind(name: &str) -> Result<Kind, Malformed> {
         }
     };
     known.ok_or_else(|| {
-        Malformed(format!("`{name}` is no kind of level: write pack, die, numa, group, l5 to l1, core or pu"))
+        Malformed(format!(
+            "`{name}` is not a kind of level: write pack, die, numa, group, l5 to l1, core or pu"
+        ))
     })
 }
 
-/// The kind of `l` and this.
+/// The kind of the level whose name is `l` and this text.
 fn cache_kind(cache: &str) -> Option<Kind> {
     match cache.as_bytes() {
         [b'1'..=b'5'] | [b'1'..=b'5', b'd' | b'u'] => Some(Kind::Cache),
@@ -262,7 +266,7 @@ fn attributes(text: &mut &str) -> Result<Option<String>, Malformed> {
             Some(("size" | "memory" | "memorysidecachesize", _)) => {}
             _ => {
                 return Err(Malformed(format!(
-                    "`{attribute}` is no attribute: write `size=`, `memory=` or `indexes=`"
+                    "`{attribute}` is not an attribute: write `size=`, `memory=` or `indexes=`"
                 )));
             }
         }
@@ -270,7 +274,7 @@ fn attributes(text: &mut &str) -> Result<Option<String>, Malformed> {
     Ok(indexes)
 }
 
-/// The numbers of so many objects: a list, `0,2,1,3`, or an order, `2*2:1*2`.
+/// Parses the numbers of so many objects: a list, `0,2,1,3`, or an order, `2*2:1*2`.
 fn numbers(indexes: &str, count: usize) -> Result<Vec<usize>, Malformed> {
     let numbers = if indexes.contains('*') { interleaved(indexes, count)? } else { listed(indexes)? };
     if numbers.len() != count {
@@ -287,16 +291,16 @@ fn numbers(indexes: &str, count: usize) -> Result<Vec<usize>, Malformed> {
 
 fn listed(indexes: &str) -> Result<Vec<usize>, Malformed> {
     let number = |text: &str| {
-        text.parse().map_err(|_| Malformed(format!("`{text}` in `indexes={indexes}` is no number")))
+        text.parse().map_err(|_| Malformed(format!("`{text}` in `indexes={indexes}` is not a number")))
     };
     indexes.split(',').map(number).collect()
 }
 
-/// Loops from the innermost on, each `step*times`: with `2*2:1*2`, four objects are numbered 0, 2, 1, 3. One that goes
-/// through the neighbours may be left out at the end.
+/// Parses loops, from the innermost on, each `step*times`: with `2*2:1*2`, four objects are numbered 0, 2, 1, 3. The
+/// outermost loop may be left out if its step is 1.
 fn interleaved(indexes: &str, count: usize) -> Result<Vec<usize>, Malformed> {
     let wrong = |part: &str| {
-        Malformed(format!("`{part}` in `indexes={indexes}` is no step and how many of them: write `2*4`"))
+        Malformed(format!("`{part}` in `indexes={indexes}` is not a step and a count: write `2*4`"))
     };
     let mut loops = Vec::new();
     for part in indexes.split(':') {

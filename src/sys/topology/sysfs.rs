@@ -1,7 +1,7 @@
-//! The topology as Linux shows it under `/sys`.
+//! Reads the topology from Linux's `/sys`.
 //!
-//! What is not told is taken to be as on the plainest machine: a CPU without siblings is a core by itself, CPUs without
-//! caches share their package or node, those without a node are on node 0.
+//! Where `/sys` does not tell, the machine is taken to be the plainest one: a CPU without siblings is a core by itself,
+//! CPUs without caches share their package or node, and CPUs without a node are on node 0.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,8 @@ use crate::policy::topology::Cpu;
 #[derive(Default)]
 struct Groups(Vec<(usize, CpuSet)>);
 
-/// Every CPU that is online, by the tree at `root`. `None` if there is no such tree, or nobody may look at it.
+/// Reads every CPU that is online, from the tree at `root`. `None` if there is no such tree, or this process may not
+/// read it.
 pub(super) fn read(root: &Path) -> Result<Option<Vec<Cpu>>, Cause> {
     let folder = root.join("devices/system/cpu");
     let Some(online) = list(&folder.join("online"))? else { return Ok(None) };
@@ -34,11 +35,11 @@ pub(super) fn read(root: &Path) -> Result<Option<Vec<Cpu>>, Cause> {
         }
     }
     let cores = cores.by_cpu(|size| usize::MAX - size);
-    // The outermost cache, but the innermost of what stands in for one.
+    // The outermost cache counts, but the innermost of the objects that take its place.
     let caches = caches.by_cpu(|size| size);
     let outer = outer.by_cpu(|size| usize::MAX - size);
     let cpu = |id| {
-        // Groups are numbered by their first CPUs, so each kind of them needs a range of its own.
+        // Groups are numbered by their first CPUs, so each kind of group needs a separate range.
         let without = || CpuSet::LIMIT + outer.get(&id).map_or(CpuSet::LIMIT, |first| *first);
         let cache = caches.get(&id).copied().unwrap_or_else(without);
         Cpu { id, core: cores.get(&id).copied().unwrap_or(id), cache, node: node_of(&nodes, id) }
@@ -47,7 +48,7 @@ pub(super) fn read(root: &Path) -> Result<Option<Vec<Cpu>>, Cause> {
 }
 
 impl Groups {
-    /// Adds the set that the first of these files names. All CPUs of a set name it: its first one adds it.
+    /// Adds the set that the first of these files lists. All CPUs of a set list it: its first CPU adds it.
     fn add(&mut self, cpu: usize, online: &CpuSet, folder: &Path, files: &[&str]) -> Result<(), Cause> {
         for file in files {
             if let Some(cpus) = list(&folder.join(file))? {
@@ -61,7 +62,8 @@ impl Groups {
         Ok(())
     }
 
-    /// The first CPU of the set that each CPU is in. Of several sets, the one with the highest `rank` counts.
+    /// Returns for each CPU the first CPU of its set. If a CPU is in several sets, the one with the highest `rank`
+    /// counts.
     fn by_cpu(mut self, rank: impl Fn(usize) -> usize) -> BTreeMap<usize, usize> {
         self.0.sort_by_key(|(_, cpus)| rank(cpus.len()));
         self.0.iter().flat_map(|(first, cpus)| cpus.iter().map(|cpu| (cpu, *first))).collect()
@@ -97,7 +99,7 @@ fn data_caches(folder: &Path) -> Result<Vec<PathBuf>, Cause> {
     Ok(caches)
 }
 
-/// The entries of a folder that are called `name` and a number. None, if there is no such folder.
+/// Returns the entries of a folder whose name is `name` and a number. Empty if there is no such folder.
 fn numbered(folder: &Path, name: &str) -> Result<Vec<(usize, PathBuf)>, Cause> {
     let Some(entries) = known(fs::read_dir(folder)).map_err(|error| at(folder, &error))? else {
         return Ok(Vec::new());
@@ -123,8 +125,8 @@ fn text(path: &Path) -> Result<Option<String>, Cause> {
     known(fs::read_to_string(path)).map_err(|error| at(path, &error))
 }
 
-/// Nothing, where there is nothing to read, or it is not for us: containers may hide parts of the tree, and a CPU may
-/// leave while it is looked at.
+/// `None` if the file does not exist or may not be read: containers may hide parts of the tree, and a CPU may go
+/// offline while it is read.
 fn known<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     match read {

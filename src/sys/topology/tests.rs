@@ -35,7 +35,7 @@ const DESCRIBED: [(&str, &str, &str, &str); 20] = [
     ("l3:2 core:1 pu:2(indexes=2*2:1*2)", "0,2 1,3", "0,2 1,3", "0-3"),
     ("l3:2 core:2 pu:2(indexes=2*4)", "0,4 1,5 2,6 3,7", "0-1,4-5 2-3,6-7", "0-7"),
     ("l3:2 core:1 pu:1(indexes=2000,70)", "70 2000", "70 2000", "70,2000"),
-    // Instruction caches, dies and groups mean nothing; names may be longer, sizes are skipped.
+    // Instruction caches, dies and groups have no effect; names may be longer, sizes are skipped.
     ("Package:2 die:1 group:1 l1iCache:2 core:1 pu:1", "0 1 2 3", "0-1 2-3", "0-3"),
     ("socket:1 L3Cache:2(size=1MB) L2d:1 Core:1 PU:2", "0-1 2-3", "0-1 2-3", "0-3"),
     (" node:2(memory=1GB)\n core:1  pu:1 ", "0 1", "0 1", "0 1"),
@@ -73,7 +73,7 @@ fn a_bad_description_is_an_error_that_says_what_is_right() {
     );
 }
 
-/// The columns: description, and a part of what is said about it.
+/// The columns: a description, and a part of its error message.
 ///
 /// spec: A6.1
 #[test]
@@ -83,10 +83,10 @@ fn a_malformed_description_is_told_what_is_wrong_where() {
         ("l3:2", "end with `pu:1`"),
         ("pu:2 core:2", "end with `pu:1`"),
         ("pu:2 [numa]", "end with `pu:1`"),
-        ("l3:2 c:2 pu:1", "`c` is no kind of level"),
-        ("l6:2 pu:1", "`l6` is no kind of level"),
-        ("l4i:2 pu:1", "`l4i` is no kind of level"),
-        ("machine:2 pu:1", "`machine` is no kind of level"),
+        ("l3:2 c:2 pu:1", "`c` is not a kind of level"),
+        ("l6:2 pu:1", "`l6` is not a kind of level"),
+        ("l4i:2 pu:1", "`l4i` is not a kind of level"),
+        ("machine:2 pu:1", "`machine` is not a kind of level"),
         ("core pu", "`core` has no number"),
         ("core:x pu:1", "`core:x` needs a number"),
         ("core:99999999999999999999 pu:1", "needs a number"),
@@ -95,15 +95,15 @@ fn a_malformed_description_is_told_what_is_wrong_where() {
         ("core:2 core:2 pu:1", "`core` is a level twice"),
         ("numa:2 [numa] pu:1", "attached as well"),
         ("[core] pu:1", "`[core]` cannot be attached"),
-        ("[numa pu:1", "has no end"),
-        ("[numa() pu:1", "has no end"),
+        ("[numa pu:1", "has no closing bracket"),
+        ("[numa() pu:1", "has no closing bracket"),
         ("pu:2(indexes=0,1", "no closing parenthesis"),
-        ("pu:2(speed=3)", "`speed=3` is no attribute"),
+        ("pu:2(speed=3)", "`speed=3` is not an attribute"),
         ("pu:2(indexes=0)", "has 1 numbers where 2 are needed"),
         ("pu:2(indexes=0,0)", "gives the number 0 twice"),
-        ("pu:2(indexes=0,-1)", "`-1` in `indexes=0,-1` is no number"),
-        ("pu:4(indexes=2*)", "`2*` in `indexes=2*` is no step"),
-        ("pu:4(indexes=0*2)", "is no step"),
+        ("pu:2(indexes=0,-1)", "`-1` in `indexes=0,-1` is not a number"),
+        ("pu:4(indexes=2*)", "`2*` in `indexes=2*` is not a step"),
+        ("pu:4(indexes=0*2)", "is not a step"),
         ("pu:4(indexes=1*3)", "does not go through 4 objects"),
         ("pu:4(indexes=1*2:1*2)", "gives the number"),
         ("numa:2(indexes=1*3) pu:1", "does not go through 2 objects"),
@@ -113,7 +113,7 @@ fn a_malformed_description_is_told_what_is_wrong_where() {
     }
 }
 
-/// spec: A6.2: without hwloc, XML is told where it can be read.
+/// spec: A6.2: without hwloc, the error for XML says what reads it.
 #[cfg(not(feature = "hwloc"))]
 #[test]
 fn without_hwloc_xml_is_an_error_that_names_the_feature() {

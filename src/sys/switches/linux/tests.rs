@@ -1,4 +1,4 @@
-//! The scheduler's own records, where they are permitted. Where not, attaching says so, and that is all.
+//! The scheduler's records, on systems that permit them. On others, attaching says so, and the tests end.
 
 #![allow(
     clippy::disallowed_methods,
@@ -16,7 +16,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// As whoever listens does as long as a ring is not primed.
+/// How often a listener looks while a ring is not primed.
 const LOOK: Option<Duration> = Some(Duration::from_millis(1));
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 
@@ -48,7 +48,7 @@ impl Other {
     }
 }
 
-/// None if the system does not permit it, and says so.
+/// `None` if the system does not permit it.
 fn attach(thread: ThreadId) -> Option<Ring> {
     match Ring::attach(thread) {
         Ok(ring) => Some(ring),
@@ -113,13 +113,13 @@ fn who_was_preempted_did_not_sleep() {
         }
         assert!(!switches.contains(&Switch::Slept), "{switches:?}");
         let alternate = |pair: &[Switch]| (pair[0] == Switch::Resumed) != (pair[1] == Switch::Resumed);
-        // What a choked ring misses are a few.
+        // A choked ring misses a few records.
         assert!(switches.windows(2).filter(|pair| !alternate(pair)).count() <= 3, "{switches:?}");
     }
     others.into_iter().for_each(Other::end);
 }
 
-/// Whoever listens wakes up on the CPU of a thread that never sleeps, and takes it away each time.
+/// The listener wakes up on the CPU of a thread that never sleeps, and takes that CPU away each time.
 ///
 /// spec: S1
 #[test]
@@ -141,8 +141,8 @@ fn listening_to_a_thread_on_the_same_cpu_ends() {
             woken += u32::from(pause.sleep(|| true, timeout, &[&ring]));
             drain(&mut ring);
         }
-        // Others of this machine take the CPU a few times in each millisecond at most; else it were one wake-up after the
-        // other, several thousand.
+        // Other threads of this machine take the CPU a few times in each millisecond at most. Without the remedy, one
+        // wake-up would follow the other, several thousand in all.
         assert!(woken < 1000, "woken {woken} times");
         assert_eq!(current_cpu(), Some(cpu));
     });
@@ -150,7 +150,7 @@ fn listening_to_a_thread_on_the_same_cpu_ends() {
     other.end();
 }
 
-/// Which would wake for ever whoever listens.
+/// An ended thread must not wake the listener for ever.
 #[test]
 fn a_thread_that_has_ended_wakes_once() {
     let other = Other::new(|| (), || std::thread::sleep(Duration::from_micros(100)));
@@ -166,7 +166,7 @@ fn a_thread_that_has_ended_wakes_once() {
     assert_eq!(Ring::attach(thread).unwrap_err().raw_os_error(), Some(libc::ESRCH));
 }
 
-/// More than the ring holds. The parity is computed on, whatever is missing.
+/// More records than the ring holds. The parity is computed further, whatever is missing.
 #[test]
 fn what_is_lost_is_not_missed() {
     let other = Other::new(|| (), || std::thread::sleep(Duration::from_micros(1)));

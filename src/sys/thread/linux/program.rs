@@ -1,4 +1,4 @@
-//! How a program is scheduled that a thread starts.
+//! The scheduling of a program that a thread starts.
 
 #![allow(unsafe_code, reason = "a closure is called in the forked child")]
 
@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::{process_nice, scheduling_of, set_nice, set_slice};
 use crate::sys::affinity::{Mask, process_cpus};
 
-/// Has the program begin with the CPUs, the nice level and the time slice that the main thread has now. What the system
-/// denies stays as the starting thread has it.
+/// Makes the program start with the CPUs, the nice level and the time slice that the main thread has now. If the system
+/// denies a value, the program keeps that of the starting thread.
 pub(crate) fn reset_scheduling(command: &mut Command) {
     let cpus = process_cpus().ok().map(|cpus| Mask::of(&cpus));
     let nice = process_nice().ok();
@@ -28,7 +28,7 @@ pub(crate) fn reset_scheduling(command: &mut Command) {
         }
         Ok(())
     };
-    // SAFETY: in the forked child, the closure makes system calls and reads what it owns. It takes no lock and no memory,
-    // and an error of the system that is dropped has none either.
+    // SAFETY: in the forked child, the closure makes system calls and reads what it owns. It takes no lock and
+    // allocates nothing, and dropping a system error does neither.
     unsafe { command.pre_exec(reset) };
 }

@@ -1,7 +1,7 @@
-//! The signals that threads block.
+//! The signal masks of threads.
 //!
-//! A thread hands its mask on to the programs and threads that it starts. So a thread that runs items has the mask of the
-//! main thread: whatever an item starts gets what it would get from `main`.
+//! The programs and threads that a thread starts inherit its mask. So a thread that runs items has the mask of the main
+//! thread, and an item starts programs and threads with the mask that `main` would give them.
 
 #![allow(unsafe_code, reason = "libc's calls for signals take raw pointers")]
 
@@ -15,13 +15,13 @@ use libc::{c_int, sigset_t};
 use super::thread_id;
 use crate::sys::thread::yield_now;
 
-/// Raised by what a thread itself did wrong. Blocked, they would kill the process without a word: the
+/// Signals that a thread's own faults raise. If they were blocked, they would kill the process without a message: the
 /// standard library reports a stack overflow from its handler of `SIGSEGV`.
 const FAULTS: [c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];
 
-/// Signals of the calling thread are blocked while this lives. A new thread inherits the mask of its creator,
-/// which is the only way to set it before the thread's first instruction.
+/// Blocks the signals of the calling thread while this exists. A new thread inherits the mask of its creator, which is
+/// the only way to set the mask before the thread's first instruction.
 pub(in crate::sys::thread) struct SignalsBlocked {
     before: sigset_t,
     /// The mask belongs to the thread that blocked its signals, so this must not move to another.
@@ -57,20 +57,20 @@ impl Drop for SignalsBlocked {
     }
 }
 
-/// Which signals a thread blocks: signal `n` is bit `n - 1`, as the kernel shows it.
+/// The signals that a thread blocks: signal `n` is bit `n - 1`, as the kernel shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SignalMask(u64);
 
 impl SignalMask {
-    /// The mask of the process's main thread at the moment.
+    /// Returns the present mask of the process's main thread.
     ///
-    /// While a thread makes another one, or starts a program, the C library blocks everything. That is over in a moment,
-    /// so the caller looks again, a few times.
+    /// While a thread makes another one, or starts a program, the C library blocks all signals for a moment. So the
+    /// function reads the mask again, a few times.
     ///
     /// # Errors
     ///
-    /// If the caller is another thread, and `/proc` cannot be read, the main thread has ended, or it does not come out of
-    /// the C library.
+    /// If the caller is another thread, and `/proc` cannot be read, the main thread has ended, or it stays in the C
+    /// library.
     pub(crate) fn of_main_thread() -> io::Result<Self> {
         if thread_id() == std::process::id() {
             return Ok(Self::of_this_thread());
@@ -97,7 +97,7 @@ impl SignalMask {
         Self((1..=64).filter(|signal| blocks(*signal)).fold(0, |mask, signal| mask | 1 << (signal - 1)))
     }
 
-    /// Gives the calling thread this mask, and no other one.
+    /// Replaces the mask of the calling thread by this one.
     pub(crate) fn take_on(self) {
         let mut set = MaybeUninit::<sigset_t>::uninit();
         // SAFETY: `sigemptyset` initialises the set before the other calls read it; a null pointer asks for no old mask. The
@@ -113,20 +113,20 @@ impl SignalMask {
     }
 }
 
-/// How often to look at a mask that changes. A look takes some 20 µs.
+/// How often to read a mask that changes. One read takes some 20 µs.
 const LOOKS: usize = 32;
 
-/// Signals of the C library's own. It blocks them, with all others, for a moment, and refuses to block them for the
+/// The C library's own signals. It blocks them, with all others, for a moment, and refuses to block them for the
 /// application.
 const OF_THE_LIBRARY: u64 = 1 << 31 | 1 << 32;
 
-/// What the status of a thread says of its mask.
+/// The mask, from the status of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shown {
     Blocks(u64),
     /// The C library has changed it for a moment.
     Changes,
-    /// The thread has ended, and its last steps may have blocked anything.
+    /// The thread has ended, and its last steps may have changed the mask.
     Nothing,
 }
 
@@ -212,7 +212,7 @@ mod tests {
                 Shown::Blocks(1 << 63 | 0x4001),
             ),
             (status("R (running)", "SigBlk:\t0000000000000000\n"), Shown::Blocks(0)),
-            // As `sigfillset` and `pthread_sigmask` leave it, and as the C library does.
+            // The first as `sigfillset` and `pthread_sigmask` leave it, the second as the C library does.
             (status("R (running)", "SigBlk:\tfffffffe7ffbfeff\n"), Shown::Blocks(0xffff_fffe_7ffb_feff)),
             (status("R (running)", "SigBlk:\tfffffffffffbfeff\n"), Shown::Changes),
             (status("Z (zombie)", "SigBlk:\t0000000000004001\n"), Shown::Nothing),

@@ -1,4 +1,4 @@
-//! What hwloc reads and what is read without it are the same.
+//! hwloc and the readers without it read the same topology.
 
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ fn bad_xml_is_an_error_wherever_it_was_cut() {
     }
 }
 
-/// Levels from the outermost on, each there or not, in the order that real machines have them.
+/// Descriptions with each level present or not, from the outermost on, in the order of real machines.
 fn descriptions() -> impl Strategy<Value = String> {
     let level = |name: &'static str, most: usize| prop_oneof![2 => Just(String::new()), 1 => (1..=most).prop_map(move |n| format!("{name}:{n} "))];
     let attached = || prop_oneof![4 => Just(""), 1 => Just("[numa] "), 1 => Just("[numa] [numa] ")];
@@ -97,7 +97,7 @@ proptest! {
         prop_assert_eq!(by_hwloc(&source), by_hand(&description), "{}", description);
     }
 
-    /// What the small reader takes, hwloc takes as well, so that the feature only adds.
+    /// hwloc accepts each description that the small reader accepts, so the feature only adds.
     #[test]
     fn neither_reader_panics_on_what_looks_like_a_description(
         text in "( |\\[numa\\]|pu:|core:|l3:|[0-9]{1,2}|\\(indexes=|[0-9],|[0-9]\\*[0-9]|:|\\)){0,8}",
