@@ -17,7 +17,7 @@ use super::protocol::RequestError;
 /// let executor = cmwq::Executor::builder().build()?;
 /// let error = Server::start_at(&executor, "/dev/null").unwrap_err();
 /// assert!(matches!(error, ServeError::NotASocket { .. }));
-/// assert_eq!(error.to_string(), "/dev/null is there already, and is no socket: name another path");
+/// assert_eq!(error.to_string(), "/dev/null exists, and is not a socket: name another path");
 /// # Ok(())
 /// # }
 /// ```

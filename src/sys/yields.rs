@@ -11,7 +11,7 @@
 #![allow(
     dead_code,
     unused_imports,
-    reason = "these have the face of the standard library's, of which parts are used"
+    reason = "these have the interface of the standard library, of which parts are used"
 )]
 
 use std::cell::Cell;
@@ -51,7 +51,7 @@ thread_local! {
 }
 
 /// A point: other threads may run here.
-#[allow(clippy::disallowed_methods, reason = "that is what a point is for")]
+#[allow(clippy::disallowed_methods, reason = "a point yields and sleeps")]
 fn point() {
     let mut temper = TEMPER.get().unwrap_or_else(Temper::of_this_thread);
     let drawn = temper.next();
@@ -96,7 +96,7 @@ impl Temper {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "any number will do that is another one next time")]
+#[allow(clippy::disallowed_methods, reason = "any number that differs in the next run")]
 fn seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     *SEED.get_or_init(|| {

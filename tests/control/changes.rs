@@ -124,7 +124,7 @@ fn queues_that_are_not_marked_are_only_read() {
     for (attribute, value) in client.attributes("mail").unwrap() {
         assert_eq!(client.get("mail", attribute).unwrap(), value);
         let message = refused_as(ErrorKind::NotControllable, client.set("mail", attribute, "1"));
-        assert!(message.contains("its program has to build it with `control()`"), "{message}");
+        assert!(message.contains("its program must build it with `control()`"), "{message}");
     }
     assert_eq!((queue.attrs(), queue.max_active()), before);
 }

@@ -1,6 +1,6 @@
 //! A word on a page that the kernel empties in every child.
 
-#![allow(unsafe_code, reason = "a page is mapped, and looked at as a number")]
+#![allow(unsafe_code, reason = "a page is mapped, and read as a number")]
 
 use std::ptr;
 

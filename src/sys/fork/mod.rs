@@ -13,7 +13,7 @@
 //! * `portable::word()`: a word that a handler of `pthread_atfork` empties; the library's `fork` calls the handler. On
 //!   systems that do not fork, it is never emptied.
 
-#![allow(unsafe_code, reason = "the word, and what a process has one of, are published by pointer")]
+#![allow(unsafe_code, reason = "the word, and the one value of a process, are published by pointer")]
 
 use std::ptr;
 use std::sync::OnceLock;

@@ -1,6 +1,6 @@
 //! How late the system may end a sleep of the calling thread.
 
-#![allow(unsafe_code, reason = "libc's prctl takes what its first argument says")]
+#![allow(unsafe_code, reason = "the arguments of libc's prctl depend on the first")]
 
 use std::sync::OnceLock;
 

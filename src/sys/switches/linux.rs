@@ -197,7 +197,7 @@ fn open(thread: ThreadId, wakeup_watermark: u32) -> io::Result<OwnedFd> {
 
 /// An event of a thread that is not to be recorded: it has no ring.
 #[derive(Debug)]
-pub(crate) struct Readiness(#[allow(dead_code, reason = "it is there to be there")] OwnedFd);
+pub(crate) struct Readiness(#[allow(dead_code, reason = "it is kept open, and not used")] OwnedFd);
 
 pub(crate) fn permitted() -> io::Result<Readiness> {
     Ring::attach(ThreadId::current()).map(|ring| Readiness(ring.event))

@@ -21,7 +21,7 @@ use std::fmt;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod linux;
 #[cfg(any(test, cmwq_portable, not(target_os = "linux")))]
-#[cfg_attr(test, allow(dead_code, reason = "what cannot be made cannot be used in a test"))]
+#[cfg_attr(test, allow(dead_code, reason = "a type without values cannot be used in a test"))]
 mod portable;
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]

@@ -276,5 +276,5 @@ fn keys_that_mean_nothing_do_nothing() {
     assert_eq!(press(&mut model, "1\x1bq"), Some(Action::Quit));
     let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     press(&mut model, "/");
-    assert_eq!(model.key(interrupt), Some(Action::Quit), "whatever has the keys");
+    assert_eq!(model.key(interrupt), Some(Action::Quit), "with any dialog");
 }

@@ -1,9 +1,6 @@
 //! The scheduler's records, on systems that permit them. On others, attaching says so, and the tests end.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "threads that sleep, and run for some time, are what is looked at"
-)]
+#![allow(clippy::disallowed_methods, reason = "the tests watch threads that sleep, and run for some time")]
 
 use super::*;
 use crate::common::skip;
