@@ -82,7 +82,7 @@ impl Executor {
     /// It uses the CPUs that the process may run on and the machine's topology. If the topology cannot be read, it
     /// treats all CPUs as equals and logs an error. To configure it, call [`ExecutorBuilder::build_global`] before the
     /// first use: only its return value can [shut it down](crate::GlobalExecutor). If the manager's thread cannot be
-    /// made, work waits, and the next submission tries again, at most once a second.
+    /// made, work waits, and the next submission or wait tries again, at most once a second.
     ///
     /// A forked process has none of its parent's threads. There, this makes a new executor on first use, which
     /// `build_global` may configure before. See [Fork](crate#fork).

@@ -183,7 +183,7 @@ pub(crate) const QUEUES: &[Column<QueueRow>] = &[
     column!("INACT", 6, 2, |row| format::count(row.inactive), |row| number(row.inactive)),
     column!("CPU%", 5, 0, |row| rate(row.cpu), |row| Key::Number(row.cpu.unwrap_or(0.0))),
     column!("HOGS", 5, 3, |row| format::count(row.hogs), |row| number(row.hogs)),
-    column!("UNSAID", 6, 4, |row| format::count(row.undeclared), |row| number(row.undeclared)),
+    column!("UNDECL", 6, 4, |row| format::count(row.undeclared), |row| number(row.undeclared)),
     column!("MAX", 5, 1, |row| limit(row.max_active), |row| Key::Number(
         row.max_active.map_or(f64::INFINITY, |limit| limit as f64)
     )),
