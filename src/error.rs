@@ -60,7 +60,7 @@ pub enum BuildExecutorError {
     NoThreads,
     /// The thread name prefix is empty, or contains a NUL.
     ThreadName(String),
-    /// `stack_size` is below 16 KiB, with which a worker cannot run, or above the limit, which no system can give.
+    /// `stack_size` is below 16 KiB, with which no worker can run, or above the limit.
     StackSize {
         /// The size that was given, in bytes.
         bytes: usize,

@@ -24,7 +24,7 @@
 //!   missing, the executor [detects the block](#missing-guards) a moment later.
 //! * **Threads do not multiply.** CPU work runs on as many threads as there are CPUs, however many items and queues
 //!   share a class (see [Classes](#classes)). A pool makes another thread only when a worker blocks while work is
-//!   pending. Idle threads end after [`idle_timeout`](ExecutorBuilder::idle_timeout).
+//!   pending. Surplus idle threads end after [`idle_timeout`](ExecutorBuilder::idle_timeout).
 //! * **Queues are cheap.** Each library, tenant or kind of work can have its own queue, with its own limit, order and
 //!   flush. A queue costs no thread.
 //! * **Items run near their issuer**: on its CPU, on the CPUs that share its last-level cache, or on those of its NUMA

@@ -18,7 +18,7 @@
 //! | `cmwq_items_cpu_microseconds_total` | CPU time of all runs, and of what workers do between them, in µs |
 //! | `cmwq_cpu_hogs_total` | runs that [kept the CPU](crate::ExecutorBuilder::hog_threshold) for too long |
 //! | `cmwq_undeclared_blocks_total` | times that a run blocked outside of any guard |
-//! | `cmwq_concurrency_wakeups_total` | workers that were woken since an item blocked |
+//! | `cmwq_concurrency_wakeups_total` | workers that were woken because an item blocked |
 //! | `cmwq_repatriations_total` | workers that were moved back to their pod |
 //!
 //! Gauges with the same labels:

@@ -1,4 +1,4 @@
-//! Channels, as crossbeam's, whose waits let another item start.
+//! Channels like crossbeam's, whose waits have a guard.
 //!
 //! A message that can be sent or received at once costs what crossbeam's channels cost. Only if the channel is full, or
 //! empty, the thread waits under a [guard](crate::BlockingGuard). Errors and iterators are crossbeam's or like them.

@@ -63,7 +63,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If no process listens there, or the process belongs to another user than this one or root.
+    /// If no process listens there, or it belongs to a user other than this one and root.
     pub fn connect(path: impl AsRef<Path>) -> Result<Self, ClientError> {
         Self::connect_timeout(path, TIMEOUT)
     }

@@ -133,7 +133,7 @@ impl ExecutorBuilder {
 
     /// Sets a hook that each worker and each rescuer calls before its first item. A panic in it is contained.
     ///
-    /// The worker does not serve its pool before the hook returns, but the pool counts it as a worker. So a hook must
+    /// The worker does not serve its pool before the hook returns, but the pool relies on it. So a hook must
     /// not wait for work of the same executor, which may wait for this very worker.
     ///
     /// The executor owns its hooks. A hook that owns an [`Executor`] or a [`WorkQueue`](crate::WorkQueue) of the same

@@ -53,7 +53,7 @@ const COUNTERS: [Metric<Counters, u64>; 13] = [
     count("cmwq_undeclared_blocks_total", "Times that a run blocked outside of any guard", |counters| {
         counters.undeclared_blocks
     }),
-    count("cmwq_concurrency_wakeups_total", "Workers that were woken since an item blocked", |counters| {
+    count("cmwq_concurrency_wakeups_total", "Workers that were woken because an item blocked", |counters| {
         counters.concurrency_wakeups
     }),
     count("cmwq_repatriations_total", "Workers that were moved back to their pod", |counters| {

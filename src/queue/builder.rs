@@ -106,7 +106,7 @@ impl WorkQueueBuilder {
     }
 
     /// Gives the queue a thread of its own, made when the queue is built, which runs its items when no other thread can
-    /// be made. For work that others wait for while they hold what the system is short of.
+    /// be made. For work on which threads wait while they hold a resource that the system lacks.
     ///
     /// The rescuer, named `cmwq/R-` and the queue's name, sleeps until a worker pool with items of this queue has
     /// needed a worker for 10 ms and could not have one, because the system refused or `max_threads` was reached. Then

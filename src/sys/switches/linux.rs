@@ -249,8 +249,8 @@ impl Pages {
         let offset = (position % self.page as u64) as usize;
         debug_assert_eq!(offset % size_of::<Header>(), 0, "the lengths of records are multiples of that");
         // SAFETY: the second page is mapped, readable, and aligned to its size, of which the header's is a part, as all
-        // lengths are multiples of it. Every value is a valid header; the kernel writes there again, if at all, while
-        // this reads, so the compiler must not read it twice.
+        // lengths are multiples of it. Every value is a valid header. The read is volatile because the kernel may write
+        // there at the same time, so the compiler must not read twice.
         unsafe { self.start.byte_add(self.page + offset).cast::<Header>().read_volatile() }
     }
 }
