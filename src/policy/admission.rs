@@ -1,26 +1,29 @@
-//! Who may start? The slots of a gate: at most `max` items of a queue are active, the others wait in order.
+//! The slots of a gate: at most `max` items of a queue are active, and the others wait in order.
 //!
-//! An item is *active* from the moment it is given a slot (it lies on a pool's worklist, or runs) until it is
-//! done. Before, it is *coming* (counted, on its way to the waiting list) and then *listed*. One word counts all
-//! three, so that admitting, handing a slot over and freeing it are one atomic step each, and a flush learns in
-//! one step how much is in flight.
+//! An item is *active* from the moment it is given a slot until it is done: it lies on a pool's worklist, or
+//! it runs. Before that, it is *coming* (counted, on its way to the waiting list) and then *listed*. One word
+//! counts all three. So admitting an item, handing a slot over and freeing it are one atomic step each, and a
+//! flush learns in one step how many items are in flight.
 //!
-//! An item is counted before it is on the list, so that a flush that begins meanwhile finds it. A slot is handed over to listed items only, so whoever gets one finds an item on the list. A slot
-//! that becomes free while items are only coming is taken by the first of them when it is listed.
+//! The issuer counts an item before it puts it on the list, so a flush that begins meanwhile finds it. A slot
+//! is handed over to listed items only, so the list is not empty when a thread takes the item for it. If a
+//! slot becomes free while items are only coming, the first of them takes it when it is listed.
 //!
-//! The counts name nobody: a slot that is handed to a listed item takes whatever lies first on the list, which may be
-//! the item of somebody who has pushed it and not counted it as listed yet. Then what remains on the list is counted as
-//! coming only. So whoever comes stays behind coming items as behind listed ones.
+//! The counts do not say which item is which. A slot that is handed to a listed item goes to the first item
+//! on the list. That item may have been pushed by an issuer that has not counted it as listed yet. The items
+//! that remain on the list are then counted as coming. So a new item stays behind coming items as well as
+//! behind listed ones.
 //!
-//! The limit may change at any time. Lowering it lets active items finish. After raising it there are free slots
-//! beside listed items, until whoever raised it has started these one by one ([`Admission::start_listed`]); what comes
-//! meanwhile waits behind them.
+//! The limit may change at any time. Active items finish after it is lowered. After it is raised there are
+//! free slots beside listed items, until the thread that raised it has started these one by one
+//! ([`Admission::start_listed`]). New items wait behind them meanwhile.
 //!
-//! A gate has a *door*, for the end of its queue. The door is part of the word, so that after it was changed nothing is
-//! admitted by its old rule.
+//! A gate has a *door*, which closes when its queue ends. The door is part of the word, so after it changes
+//! no item is admitted by the old rule.
 //!
-//! While a flush counts what is in flight, the gate is *flushing*: items take a ticket before they come, and an item
-//! that is listed, or leaves, learns in the same step that it may have been counted. See [`policy::flush`](super::flush).
+//! While a flush counts the items in flight, the gate is *flushing*: an item takes a ticket before it is
+//! counted, and an item that is listed, or leaves, learns in the same step that it may have been counted. See
+//! [`policy::flush`](super::flush).
 
 #![forbid(unsafe_code)]
 
@@ -34,10 +37,10 @@ pub(crate) use self::many::{AdmitMany, Admitted, Arrived};
 /// The highest `max_active` (the kernel's documented WQ_MAX_ACTIVE).
 pub(crate) const MAX_ACTIVE_LIMIT: usize = 512;
 
-/// `max_active` unless told otherwise.
+/// `max_active` if the user sets none.
 pub(crate) const MAX_ACTIVE_DEFAULT: usize = 256;
 
-/// The limit of a gate through which everything goes at once: what is on a worklist keeps its order there.
+/// The limit of a gate that admits every item at once. The items keep their order on the worklist.
 pub(crate) const NO_LIMIT: usize = usize::MAX;
 
 /// So many items that a flush holds back are counted as coming in their gate, as all others that are on their way to the
@@ -51,64 +54,66 @@ const MAX: u32 = COUNT;
 const CLOSED: u64 = 1 << 20;
 const COMING: u32 = 21;
 const COMING_MASK: u64 = (1 << 12) - 1;
-/// This bit and the door lie between the counts of coming and listed items, so that one look tells that nothing keeps a
-/// newcomer back.
+/// This bit and the door lie between the counts of coming and listed items. So one comparison tells that
+/// nothing holds a new item back.
 const FLUSHING: u64 = 1 << 33;
 const DOOR: u32 = 34;
 const DOOR_MASK: u64 = (1 << 2) - 1;
 const LISTED: u32 = 36;
 const LISTED_MASK: u64 = (1 << 28) - 1;
 
-/// The slots of one gate, and how many items wait for one.
+/// The slots of one gate, and the number of items that wait for one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Admission(u64);
 
-/// Who may come.
+/// Which items are admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Door {
-    /// Everybody.
+    /// All.
     Open,
-    /// Those who were found to continue work that is in flight: [`Admission::admit_chained`].
+    /// Items that continue work in flight: [`Admission::admit_chained`].
     Chained,
-    /// Nobody.
+    /// None.
     Shut,
 }
 
-/// What the issuer of an item does.
+/// What the issuer does with its item.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admit {
-    /// It has a slot: put it on the pool's worklist.
+    /// The item has a slot: put it on the pool's worklist.
     Start,
-    /// Put it on the waiting list, then ask [`Admission::list`].
+    /// Put it on the waiting list, then call [`Admission::list`].
     Wait,
-    /// The gate is flushing: take a ticket, and ask by [`Admission::beside_flush`]. Nothing was changed.
+    /// The gate is flushing: take a ticket, and repeat the call through [`Admission::beside_flush`]. The word
+    /// is unchanged.
     Flushing,
-    /// More items wait, or are on their way to the list, than can be counted. Nothing was changed. A thread that minds
-    /// [`Admission::is_full`] sees this only if two thousand others have looked at the same time.
+    /// More items wait, or are on their way to the list, than the word can count. The word is unchanged. An
+    /// issuer that asks [`Admission::is_full`] first gets this answer only if two thousand other threads have
+    /// asked at the same time.
     Full,
-    /// The door is not open for it. Nothing was changed.
+    /// The door does not admit it. The word is unchanged.
     Refused,
 }
 
-/// Why an item did not come.
+/// Why an item was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotAdmitted {
-    /// The door is not open for it.
+    /// The door does not admit it.
     Door,
-    /// As of [`Admit`].
+    /// See [`Admit::Full`].
     Full,
 }
 
-/// What becomes of a slot.
+/// What happens to a slot.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
     /// It belongs to the first item of the waiting list: start that one.
     Handed,
-    /// Nothing to do.
+    /// Nothing is to be done.
     Free,
-    /// It was the last one of a gate that is closed: the gate's owner is to be told.
+    /// It was the last slot in use of a closed gate: tell the gate's owner.
     Last,
 }
 
@@ -130,7 +135,7 @@ impl Sum for Found {
 }
 
 impl Admission {
-    /// A gate with `max` slots, all free; 0 holds everything back.
+    /// A gate with `max` slots, all free; with 0 every item waits.
     pub(crate) fn new(max: usize) -> Self {
         Self(max_field(max))
     }
@@ -143,12 +148,12 @@ impl Admission {
         self.0 >> MAX & COUNT_MASK
     }
 
-    /// Items that were counted and are on their way to the list.
+    /// Items that are counted and on their way to the list.
     pub(crate) const fn coming(self) -> u64 {
         self.0 >> COMING & COMING_MASK
     }
 
-    /// Items on the list that no slot was given to.
+    /// Items on the list that have no slot.
     pub(crate) const fn listed(self) -> u64 {
         self.0 >> LISTED & LISTED_MASK
     }
@@ -157,13 +162,13 @@ impl Admission {
         self.0 & CLOSED != 0
     }
 
-    /// Does a flush count what was in flight here when this was set?
+    /// Returns whether a flush counts the items that were in flight when it set the bit.
     pub(crate) const fn is_flushing(self) -> bool {
         self.0 & FLUSHING != 0
     }
 
-    /// Does everything go through at once? Then nothing is ever on the list, and what is counted as listed is what the
-    /// count of active items has no room for.
+    /// Returns whether every item is admitted at once. Then the list stays empty, and `listed` counts the
+    /// items that do not fit the count of active ones.
     const fn has_no_limit(self) -> bool {
         self.max() == COUNT_MASK
     }
@@ -173,7 +178,7 @@ impl Admission {
         if self.has_no_limit() { 0 } else { self.coming() + self.listed() }
     }
 
-    /// Items that were accepted and are not done.
+    /// Items that were admitted and are not done.
     pub(crate) const fn in_flight(self) -> u64 {
         self.active() + self.coming() + self.listed()
     }
@@ -186,16 +191,17 @@ impl Admission {
         }
     }
 
-    /// So many items wait that no more should come: half of what can be counted, a hundred million.
+    /// Returns whether so many items wait that the queue should refuse more: half of what the word can count,
+    /// a hundred million.
     pub(crate) const fn is_full(self) -> bool {
         self.listed() >= LISTED_MASK / 2 || self.coming() >= COMING_MASK / 2
     }
 
-    /// An item comes. It never overtakes one that is on the list.
+    /// Admits an item. It never overtakes one that is on the list.
     #[inline]
     pub(crate) const fn admit(self) -> (Self, Admit) {
-        debug_assert!(!self.is_closed(), "an item came to a queue that has no handle");
-        // Nothing is coming or listed, no flush counts, and the door is open.
+        debug_assert!(!self.is_closed(), "an item was queued to a queue without handles");
+        // No item is coming or listed, no flush counts, and the door is open.
         if self.0 >> COMING == 0 && self.active() < self.max() {
             (self.plus(ACTIVE), Admit::Start)
         } else if self.0 >> DOOR & DOOR_MASK != 0 {
@@ -207,7 +213,7 @@ impl Admission {
         }
     }
 
-    /// An item comes that may come unless the door is shut.
+    /// Admits an item that continues work in flight: only a shut door refuses it.
     pub(crate) const fn admit_chained(self) -> (Self, Admit) {
         match self.door() {
             Door::Shut => (self, Admit::Refused),
@@ -219,7 +225,8 @@ impl Admission {
         }
     }
 
-    /// What an admission makes of a gate while the issuer holds the lock of the flushes, and so takes part in none.
+    /// Applies an admission as if the gate were not flushing, and keeps the flushing bit. The issuer holds the lock
+    /// of the flushes.
     pub(crate) fn beside_flush<A>(self, admit: impl Fn(Self) -> (Self, A)) -> (Self, A) {
         let (next, answer) = admit(Self(self.0 & !FLUSHING));
         (Self(next.0 | self.0 & FLUSHING), answer)
@@ -235,8 +242,8 @@ impl Admission {
         }
     }
 
-    /// The limit changes. Whoever raises it then asks [`start_listed`](Self::start_listed) until there is nothing to
-    /// start.
+    /// Changes the limit. After raising it, the caller calls [`start_listed`](Self::start_listed) until no
+    /// slot is handed out.
     pub(crate) fn with_max(self, max: usize) -> Self {
         Self(self.0 & !(COUNT_MASK << MAX) | max_field(max))
     }
@@ -245,7 +252,8 @@ impl Admission {
         Self(self.0 & !(DOOR_MASK << DOOR) | (door as u64) << DOOR)
     }
 
-    /// The limit was raised. `Handed`: a slot is free, take it to the list's first item, and ask again.
+    /// Takes a free slot after the limit was raised. `Handed`: give it to the list's first item, and call
+    /// again.
     pub(crate) const fn start_listed(self) -> (Self, Slot) {
         if self.listed() > 0 && !self.has_no_limit() && self.active() < self.max() && !self.is_shut() {
             (self.minus(LISTED).plus(ACTIVE), Slot::Handed)
@@ -254,8 +262,8 @@ impl Admission {
         }
     }
 
-    /// The door was shut while items were in flight, and the list is emptied. `Handed`: take its first item, which
-    /// counts as active now, whatever the limit is, and complete it without a run.
+    /// Takes an item off the list after the door was shut. `Handed`: take the list's first item, which counts
+    /// as active now whatever the limit is, and complete it without a run.
     pub(crate) const fn recall(self) -> (Self, Slot) {
         debug_assert!(self.is_shut());
         if self.listed() > 0 && self.active() < COUNT_MASK && !self.has_no_limit() {
@@ -269,8 +277,9 @@ impl Admission {
         matches!(self.door(), Door::Shut)
     }
 
-    /// An item that was coming is on the list now. `Handed`: a slot is free, take it to the list's first item. So it is,
-    /// too, if the door was shut meanwhile: nobody else comes for that item.
+    /// Counts a coming item as listed, after it was put on the list. `Handed`: a slot is free, give it to the
+    /// list's first item. The answer is the same if the door was shut meanwhile: then the thread that empties
+    /// the list may have finished, and no other thread takes that item.
     pub(crate) const fn list(self) -> (Self, Slot) {
         let arrived = self.minus(COMING);
         if arrived.active() < arrived.max() || self.is_shut() && arrived.active() < COUNT_MASK {
@@ -280,24 +289,24 @@ impl Admission {
         }
     }
 
-    /// The same for an item that is not counted as coming any more.
+    /// Lists an item that is no longer counted as coming.
     pub(crate) const fn list_uncounted(self) -> (Self, Slot) {
         self.plus(COMING).list()
     }
 
-    /// An item that was coming does not come after all.
+    /// Takes the count of a coming item back: it will not be listed.
     pub(crate) const fn withdraw(self) -> Self {
         debug_assert!(self.coming() > 0);
         self.minus(COMING)
     }
 
-    /// An active item is done: its slot goes to the first one on the list, or is freed. Behind a shut door nothing
-    /// starts any more.
+    /// Completes an active item: its slot goes to the first item on the list, or is freed. Behind a shut door
+    /// no further item starts.
     pub(crate) const fn complete(self) -> (Self, Slot) {
         if self.listed() > 0 && self.has_no_limit() {
             return self.minus(LISTED).freed();
         }
-        debug_assert!(self.active() > 0, "an item completed that held no slot");
+        debug_assert!(self.active() > 0, "an item without a slot completed");
         if self.listed() > 0 && self.active() <= self.max() && !self.is_shut() {
             return (self.minus(LISTED), Slot::Handed);
         }
@@ -309,19 +318,20 @@ impl Admission {
         (self, if last { Slot::Last } else { Slot::Free })
     }
 
-    /// A flush counts what is in flight; returns how much that is.
+    /// Begins a flush. Returns the items that it finds in flight.
     pub(crate) fn begin_flush(self) -> (Self, Found) {
         debug_assert!(!self.is_flushing());
         (Self(self.0 | FLUSHING), Found { in_flight: self.in_flight(), coming: self.coming() })
     }
 
-    /// All that was counted is done, and items need no ticket.
+    /// Ends the flush: all items that it counted are done, and new items need no ticket.
     pub(crate) fn end_flush(self) -> (Self, ()) {
         debug_assert!(self.is_flushing());
         (Self(self.0 & !FLUSHING), ())
     }
 
-    /// The last handle is gone, nothing comes any more. `Last` if nothing is in flight either.
+    /// Closes the gate when the last handle is dropped. No item comes after it. Returns `Last` if none is in
+    /// flight.
     pub(crate) const fn close(self) -> (Self, Slot) {
         let slot = if self.in_flight() == 0 { Slot::Last } else { Slot::Free };
         (Self(self.0 | CLOSED), slot)
@@ -397,7 +407,8 @@ mod tests {
         }
     }
 
-    /// spec: Q1 (bh: no max_active): however many come, each goes through at once, and the last one is noticed.
+    /// spec: Q1 (bh: no max_active): a gate without a limit admits each item at once, and reports the last
+    /// one that leaves.
     #[test]
     fn a_gate_without_a_limit_lets_everything_through() {
         let mut word = Admission::new(NO_LIMIT);
@@ -409,7 +420,7 @@ mod tests {
             assert_eq!(word.start_listed(), (word, Slot::Free));
         }
         let (shut, _) = word.with_door(Door::Shut).close();
-        assert_eq!(shut.recall(), (shut, Slot::Free), "nothing is on a list");
+        assert_eq!(shut.recall(), (shut, Slot::Free), "the list is empty");
         let mut word = shut;
         for n in (0..3000).rev() {
             let (next, slot) = word.complete();
@@ -430,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_is_free_before_the_item_is_listed_is_taken_by_it() {
+    fn an_item_takes_a_slot_that_became_free_before_it_was_listed() {
         let word = Admission::new(1).admit().0.admit().0;
         let (word, slot) = word.complete();
         assert_eq!((slot, word.active(), word.coming()), (Slot::Free, 0, 1));
@@ -438,9 +449,10 @@ mod tests {
         assert_eq!((slot, word.active(), word.listed()), (Slot::Handed, 1, 0));
     }
 
-    /// spec: Q4.1, F8: two were pushed, one of them counted as listed, and the other one took that slot and is done.
+    /// spec: Q4.1, F8: two items were pushed and one of them was counted as listed. The other one took that
+    /// slot and is done.
     #[test]
-    fn who_comes_stays_behind_what_is_pushed_and_not_listed() {
+    fn an_item_stays_behind_pushed_items_that_are_not_listed() {
         let word = Admission::new(1).admit().0.admit().0.admit().0.list().0;
         let (word, first) = word.complete();
         let (word, second) = word.complete();
@@ -449,7 +461,7 @@ mod tests {
         assert_eq!(word.admit_chained().1, Admit::Wait);
     }
 
-    /// A frozen gate (max 0) hands nothing over.
+    /// A frozen gate (max 0) hands no slot over.
     #[test]
     fn a_gate_without_slots_holds_everything_back() {
         let (word, admit) = Admission::new(0).admit();
@@ -459,7 +471,7 @@ mod tests {
 
     /// spec: F1.1 (waits for every item queued before the call, not for later ones)
     #[test]
-    fn a_flush_counts_what_is_in_flight_and_who_comes_later_takes_a_ticket() {
+    fn a_flush_counts_the_items_in_flight_and_later_ones_take_a_ticket() {
         for word in [Admission::new(9), Admission::new(1).admit().0.admit().0.list().0] {
             let word = word.admit().0;
             let before = word.in_flight();
@@ -474,7 +486,7 @@ mod tests {
         }
     }
 
-    /// The door decides first: an item that is refused needs no ticket.
+    /// The door decides before the flush: an item that is refused needs no ticket.
     #[test]
     fn a_flushing_gate_refuses_as_any_other() {
         let word = Admission::new(1).begin_flush().0.with_door(Door::Chained);
@@ -484,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_item_of_a_closed_gate_tells_its_owner() {
+    fn the_last_item_of_a_closed_gate_is_reported() {
         assert_eq!(Admission::new(1).close().1, Slot::Last);
         let (word, slot) = Admission::new(1).admit().0.close();
         assert_eq!(slot, Slot::Free);
@@ -492,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_does_not_come_leaves_no_trace() {
+    fn an_item_that_is_withdrawn_leaves_no_trace() {
         let full = Admission::new(1).admit().0;
         assert_eq!(full.admit().0.withdraw(), full);
     }
@@ -505,7 +517,7 @@ mod tests {
             word = word.admit().0.list().0;
         }
         let lowered = word.with_max(1);
-        assert_eq!((lowered.active(), lowered.listed()), (2, 3), "what is active goes on");
+        assert_eq!((lowered.active(), lowered.listed()), (2, 3), "active items go on");
         let (lowered, slot) = lowered.complete();
         assert_eq!((slot, lowered.active()), (Slot::Free, 1), "its slot is gone");
         assert_eq!(lowered.complete().1, Slot::Handed);
@@ -515,18 +527,19 @@ mod tests {
         assert_eq!(raised.start_listed(), (raised, Slot::Free), "there is no fourth slot");
     }
 
-    /// spec: F8.3 (new items never overtake waiting ones): also while the one who raised the limit starts these.
+    /// spec: F8.3 (new items never overtake waiting ones): also while the thread that raised the limit starts
+    /// these.
     #[test]
-    fn who_comes_when_the_limit_was_raised_waits_behind_the_listed() {
+    fn an_item_waits_behind_the_listed_ones_after_the_limit_was_raised() {
         let word = Admission::new(0).admit().0.list().0.with_max(9);
         assert_eq!(word.admit().1, Admit::Wait);
         assert_eq!(word.admit_chained().1, Admit::Wait);
-        assert_eq!(word.start_listed().0.admit().1, Admit::Start, "nobody waits any more");
+        assert_eq!(word.start_listed().0.admit().1, Admit::Start, "no item waits any more");
     }
 
     /// spec: F4 (accepts only chained queueing)
     #[test]
-    fn the_door_says_who_may_come() {
+    fn the_door_decides_which_items_are_admitted() {
         let chained = Admission::new(1).with_door(Door::Chained);
         assert_eq!(chained.admit(), (chained, Admit::Refused));
         let (busy, admit) = chained.admit_chained();
@@ -536,15 +549,15 @@ mod tests {
         let shut = busy.with_door(Door::Shut);
         assert_eq!(shut.admit(), (shut, Admit::Refused));
         assert_eq!(shut.admit_chained(), (shut, Admit::Refused));
-        assert_eq!(shut.complete().1, Slot::Free, "what was accepted is not concerned");
+        assert_eq!(shut.complete().1, Slot::Free, "admitted items may finish");
         let (late, slot) = busy.admit_chained().0.with_door(Door::Shut).list();
         assert_eq!(
             (slot, late.active()),
             (Slot::Handed, 2),
-            "who comes to the list too late takes its first item"
+            "an issuer that lists its item too late takes the first one"
         );
         let (word, slot) = busy.admit_chained().0.list().0.with_door(Door::Shut).complete();
-        assert_eq!((slot, word.listed()), (Slot::Free, 1), "nothing starts any more");
+        assert_eq!((slot, word.listed()), (Slot::Free, 1), "no item starts any more");
         assert_eq!(word.recall().1, Slot::Handed);
         assert_eq!(shut.with_door(Door::Chained), busy);
     }
@@ -555,19 +568,19 @@ mod tests {
             chained: bool,
         },
         ComeMany(usize),
-        /// One of those who were told to wait puts his item onto the list.
+        /// An issuer that was told to wait puts its item on the list.
         Push,
-        /// One of those who did counts it as listed.
+        /// An issuer that has pushed its item counts it as listed.
         List,
-        /// Somebody who has pushed several counts them as listed.
+        /// An issuer that has pushed several items counts them as listed.
         ListMany(usize),
         Complete,
         Flush,
-        /// Another limit; whoever set it has not started anything yet.
+        /// Changes the limit; the thread that does so has not started any item yet.
         SetMax(usize),
         StartListed,
         SetDoor(Door),
-        /// Behind a shut door, somebody empties the list.
+        /// Behind a shut door, the thread that shut it takes an item off the list.
         Recall,
     }
 
@@ -588,20 +601,21 @@ mod tests {
         ]
     }
 
-    /// Whether somebody who comes is admitted, by a door's description.
+    /// Whether the door admits an item.
     fn lets_in(door: Door, chained: bool) -> bool {
         door == Door::Open || door == Door::Chained && chained
     }
 
     proptest! {
-        /// spec: Q3 (never more than max active), F8. Against a plain model with real lists: no item overtakes one that
-        /// is on the list, no slot idles beside one unless somebody is about to start it, a slot that a lower limit
-        /// took is not given away, a flush counts exactly what is in flight, even if listing lags.
+        /// spec: Q3 (never more than max active), F8. Compares the word with a plain model with real lists.
+        /// No item overtakes one that is on the list. No slot idles beside a listed item unless a thread is
+        /// about to start it. A slot that a lower limit took is not given away. A flush counts exactly the
+        /// items in flight, even if listing lags.
         #[test]
         fn agrees_with_a_model_of_lists(max in 0usize..4, steps in prop::collection::vec(step(), 0..80)) {
             let mut word = Admission::new(max);
             let (mut max, mut active, mut list) = (max, 0, VecDeque::new());
-            // Told to wait; and with an item on the list that was not counted as listed.
+            // Items whose issuer was told to wait; and items on the list that are not counted as listed.
             let (mut coming, mut pushed) = (0, 0);
             let (mut door, mut raising) = (Door::Open, false);
             let mut items = 0..;
@@ -666,8 +680,8 @@ mod tests {
                         word = next;
                         match slot {
                             Slot::Handed => {
-                                prop_assert!(active <= max, "a slot that is no more is handed over");
-                                prop_assert!(door != Door::Shut, "something starts behind a shut door");
+                                prop_assert!(active <= max, "a slot beyond the limit is handed over");
+                                prop_assert!(door != Door::Shut, "an item starts behind a shut door");
                                 prop_assert!(list.pop_front().is_some());
                             }
                             _ => active -= 1,
@@ -696,7 +710,7 @@ mod tests {
                             _ => raising = false,
                         }
                     }
-                    // Nobody opens a door again that was shut to all.
+                    // A door that was shut is never opened again.
                     Step::SetDoor(new) => if door != Door::Shut {
                         door = new;
                         word = word.with_door(door);
@@ -715,7 +729,8 @@ mod tests {
                 prop_assert_eq!(word.coming() as usize, coming + pushed);
                 prop_assert_eq!(word.listed() as usize, list.len() - pushed);
                 prop_assert_eq!((word.max() as usize, word.door()), (max, door));
-                // What is taken off the list behind a shut door counts as active until it is given up.
+                // An item that was taken off the list behind a shut door counts as active until it is
+                // completed.
                 let shut = door == Door::Shut;
                 prop_assert!(active <= max.max(before) || shut, "{:?}", word);
                 let expected = pushed > 0 || raising || shut;

@@ -48,8 +48,8 @@ impl<E> Flushes<E> {
         Self { begun: 0, counting: None, gives_tickets: false, tickets: BTreeMap::new(), arrivals }
     }
 
-    /// A flush begins. Returns its number. `finds_more`: there are items in flight that have no ticket and are not
-    /// counted; then the caller counts them.
+    /// Begins a flush. Returns its number. `finds_more`: items in flight have no ticket and are not counted. Then the
+    /// caller counts them.
     ///
     /// Two flushes between which no item was queued share a number.
     pub(crate) fn begin(&mut self, finds_more: bool) -> u64 {
@@ -67,24 +67,24 @@ impl<E> Flushes<E> {
         self.begun
     }
 
-    /// Do new items take a ticket? While they do, none without one comes.
+    /// Returns whether new items take a ticket. While they do, no item comes without one.
     pub(crate) fn gives_tickets(&self) -> bool {
         self.gives_tickets
     }
 
-    /// Is an item with a ticket on its way to a waiting list, though new ones take none? Then a flush that begins finds it,
-    /// and new items are to take tickets again.
+    /// Returns whether an item with a ticket is on its way to a waiting list, though new items take none. Then a flush that
+    /// begins finds that item, and new items are to take tickets again.
     pub(crate) fn has_coming(&self) -> bool {
         self.arrivals.with_ticket() > 0
     }
 
-    /// The flush that has begun found so many items coming, among them those with tickets.
+    /// The flush that has begun found this many items coming, among them those with tickets.
     pub(crate) fn found_coming(&mut self, items: u64) {
         debug_assert!(self.is_counting());
         self.arrivals.come(None, items - self.arrivals.with_ticket());
     }
 
-    /// All items without a ticket are done that were there when the count began.
+    /// Ends the count: all items without a ticket that were in flight when it began are done.
     pub(crate) fn counted(&mut self) {
         debug_assert!(self.is_counting());
         self.counting = None;
@@ -94,7 +94,7 @@ impl<E> Flushes<E> {
         self.counting.is_some()
     }
 
-    /// Items are queued, at least one. `None`: they need no ticket.
+    /// Gives a ticket to items that are queued, at least one. `None`: they need no ticket.
     pub(crate) fn come(&mut self, items: Admitted) -> Option<Ticket> {
         if !self.gives_tickets {
             return None;
@@ -105,13 +105,13 @@ impl<E> Flushes<E> {
         Some(ticket)
     }
 
-    /// So many items are not coming any more that had this ticket, or that a flush found: they are on the list, or do not
-    /// come after all.
+    /// This many items that had this ticket, or that a flush found, are not coming any more: they are on the list, or were
+    /// withdrawn.
     pub(crate) fn strike(&mut self, ticket: Option<Ticket>, items: u64) {
         self.arrivals.strike(ticket, items);
     }
 
-    /// The issuer of an item that has to wait for a slot brings it.
+    /// Takes the item from its issuer, which has to wait for a slot.
     pub(crate) fn bring(&mut self, ticket: Ticket, item: E) {
         self.arrivals.bring(ticket, item);
     }
@@ -121,35 +121,35 @@ impl<E> Flushes<E> {
         self.arrivals.next()
     }
 
-    /// From now on items need no ticket, if this says so. To be asked after each step.
+    /// Returns whether items need no ticket from now on. The caller asks after each step.
     pub(crate) fn needs_no_more_tickets(&mut self) -> bool {
         let ends = self.gives_tickets && !self.is_counting() && !self.arrivals.has_before(self.begun);
         self.gives_tickets &= !ends;
         ends
     }
 
-    /// An item with this ticket is done, or did not come after all.
+    /// Gives the ticket of one item back: the item is done, or was not admitted after all.
     pub(crate) fn complete(&mut self, ticket: Ticket) {
-        let items = self.tickets.get_mut(&ticket).expect("an item with a ticket was counted when it took it");
+        let items = self.tickets.get_mut(&ticket).expect("each ticket is counted when it is taken");
         *items -= 1;
         if *items == 0 {
             self.tickets.remove(&ticket);
         }
     }
 
-    /// Items in flight that have a ticket. O(the flushes that overlap).
+    /// Returns the number of items in flight that have a ticket. O(number of overlapping flushes).
     pub(crate) fn with_ticket(&self) -> u64 {
         self.tickets.values().sum()
     }
 
-    /// This flush and all before it are over.
+    /// Returns the number of the last flush that is over. All flushes before it are over too.
     pub(crate) fn over(&self) -> u64 {
         let before_count = self.counting.map_or(self.begun, |counting| counting - 1);
         let first_ticket = self.tickets.first_key_value().map_or(self.begun, |(ticket, _)| ticket.0);
         before_count.min(first_ticket)
     }
 
-    /// Does the flush of this number wait for an item that is in flight and has this ticket, or none?
+    /// Returns whether the flush of this number waits for an item in flight that has this ticket, or none.
     pub(crate) fn waits_for(&self, number: u64, ticket: Option<Ticket>) -> bool {
         match ticket {
             Some(ticket) => ticket.0 < number,
@@ -203,7 +203,7 @@ mod tests {
         count_ends(&mut flushes);
         assert_eq!(flushes.begin(false), 2, "nothing is in flight");
         assert_eq!(flushes.over(), 2);
-        assert_eq!(flushes.begin(true), 3, "an item without a ticket came");
+        assert_eq!(flushes.begin(true), 3, "an item came without a ticket");
     }
 
     /// spec: F1.5: every flush of a count waits for the counted items, and none for items with its own ticket.

@@ -1,53 +1,53 @@
-//! How a queue stands: what its users, and its executor, have asked of it, and what follows for its gates.
+//! The standing of a queue: what its users and its executor have asked of it, and the limit and door that follow.
 //!
-//! One plain struct per queue, under a lock. Gates only hold what follows from it, so that whoever makes a gate later,
-//! or takes one wish of several back, finds the others here.
+//! One plain struct per queue, under a lock. Gates only hold what follows from it. A thread that makes a gate
+//! later, or takes one of several wishes back, finds the others here.
 
 #![forbid(unsafe_code)]
 
 use super::admission::Door;
 
-/// What a queue was asked.
+/// What the users asked of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wishes {
-    /// The limit that it has when nothing holds it back.
+    /// The limit while nothing holds the queue back.
     pub(crate) max_active: usize,
-    /// So many drains of it are under way.
+    /// How many drains of it are under way.
     pub(crate) drains: usize,
     pub(crate) end: End,
 }
 
-/// Is a queue being destroyed?
+/// Whether a queue is being destroyed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     No,
-    /// It was asked for. There is no way back.
+    /// It was asked for, and cannot be taken back.
     Begun,
-    /// It was found empty since.
+    /// The queue was found empty since.
     Done,
 }
 
-/// What an executor is about.
+/// The stage of an executor's life.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Stage {
-    /// It accepts work.
+    /// The executor accepts work.
     Open,
-    /// It is being shut down, and finishes what was accepted.
+    /// The executor is being shut down, and finishes the accepted items.
     Finishing,
-    /// It runs nothing any more.
+    /// The executor runs no item any more.
     Shut,
 }
 
-/// Everything that decides on a queue's limit and door.
+/// All that decides on a queue's limit and door.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
     pub(crate) wishes: Wishes,
-    /// It is freezable, and its executor is frozen.
+    /// The queue is freezable, and its executor is frozen.
     pub(crate) frozen: bool,
     pub(crate) stage: Stage,
 }
 
-/// Who wants to queue.
+/// The origin of a submission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Caller {
     Outsider,
@@ -57,13 +57,13 @@ pub(crate) enum Caller {
     OtherItem,
 }
 
-/// May it?
+/// Whether a submission is accepted.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
-    /// As everybody.
+    /// Accepted as any other.
     Freely,
-    /// It continues work that is in flight.
+    /// Accepted because it continues work in flight.
     Chained,
     Draining,
     Destroyed,
@@ -77,12 +77,12 @@ impl Wishes {
 }
 
 impl Standing {
-    /// The limit of each of its gates. A frozen one starts nothing.
+    /// Returns the limit of each of its gates. A frozen queue starts no item.
     pub(crate) const fn max(self) -> usize {
         if self.frozen { 0 } else { self.wishes.max_active }
     }
 
-    /// The door of each of its gates.
+    /// Returns the door of each of its gates.
     pub(crate) fn door(self) -> Door {
         let answers = [Caller::Outsider, Caller::OwnItem].map(|caller| self.answer(caller));
         match answers {
@@ -92,7 +92,7 @@ impl Standing {
         }
     }
 
-    /// What a caller is answered.
+    /// Returns the answer to a submission of this caller.
     pub(crate) fn answer(self, caller: Caller) -> Answer {
         let Wishes { drains, end, .. } = self.wishes;
         let own = caller == Caller::OwnItem;
@@ -132,10 +132,10 @@ mod tests {
 
     /// spec: F4.1 (only chained queueing, others are refused), E5.2 (refuses new work, runs what was accepted)
     #[test]
-    fn who_may_queue() {
+    fn which_callers_may_queue() {
         use Answer::{Chained, Destroyed, Draining, Freely, ShutDown};
         let table = [
-            // How it stands, and what outsiders, own items and other items are answered.
+            // The standing, and the answers to outsiders, own items and other items.
             (standing(0, End::No, Stage::Open), [Freely, Freely, Freely], Door::Open),
             (standing(1, End::No, Stage::Open), [Draining, Chained, Draining], Door::Chained),
             (standing(2, End::No, Stage::Finishing), [ShutDown, Chained, Draining], Door::Chained),

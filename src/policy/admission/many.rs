@@ -1,37 +1,37 @@
-//! Many items at once: what comes, and is listed, in one step.
+//! Admits and lists many items in one step.
 //!
-//! A step does what as many single steps would do, one behind the other, so nothing else is to be shown of it. The items
-//! that wait are *coming* until all of them are pushed: whoever comes meanwhile stays behind them.
+//! A step has the effect of as many single steps in a row, so it needs no proof of its own. The items that
+//! wait are *coming* until all of them are pushed, so an item that comes meanwhile stays behind them.
 
 #![forbid(unsafe_code)]
 
 use super::{ACTIVE, Admission, COMING, COMING_MASK, DOOR, DOOR_MASK, LISTED, LISTED_MASK, Slot};
 
-/// So many items of batches may be coming; beyond that, one of each batch. Below half of what can be counted, from where on
-/// the gate is full.
+/// How many items of batches may be coming. Beyond that, each batch lets one item come at a time. The number
+/// is below half of what the word can count, where the gate becomes full.
 const COMING_FOR_BATCHES: u64 = COMING_MASK / 4;
 
-/// The same for items that come one behind the other, in one step.
+/// What the issuer does with a batch.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdmitMany {
-    /// The first of them, at least one. Whoever has more asks again.
+    /// The first items of the batch, at least one. The issuer calls again for the rest.
     In(Admitted),
-    /// As of [`Admit`](super::Admit).
+    /// See [`Admit`](super::Admit).
     Flushing,
-    /// As of [`Admit`](super::Admit).
+    /// See [`Admit`](super::Admit).
     Full,
-    /// As of [`Admit`](super::Admit).
+    /// See [`Admit`](super::Admit).
     Refused,
 }
 
-/// How many of some items came.
+/// How many items of a batch were admitted.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Admitted {
-    /// These have a slot: put them on the pool's worklist, before the others go to the list.
+    /// Items with a slot: put them on the pool's worklist, before the others go to the list.
     pub(crate) started: usize,
-    /// The others: put them on the waiting list, then ask [`Admission::list_many`].
+    /// The other items: put them on the waiting list, then call [`Admission::list_many`].
     pub(crate) waiting: usize,
 }
 
@@ -46,24 +46,25 @@ impl Admitted {
     }
 }
 
-/// What becomes of items that were coming.
+/// What became of items that were coming.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrived {
-    /// So many are not coming any more. For the others, ask again once those that were handed out are on their way.
+    /// How many items are no longer coming. For the rest, call again after the items that were handed a slot
+    /// are on their way.
     pub(crate) arrived: usize,
-    /// So many slots are free: take them to the list's first items.
+    /// How many slots are free: give them to the list's first items.
     pub(crate) handed: usize,
 }
 
 impl Admission {
-    /// So many items come, at least one: the same as if they came singly.
+    /// Admits `items` items, at least one, with the effect of as many single calls.
     ///
-    /// Not all of them at once if many others are coming already: however many threads queue batches, there is room for
-    /// single items.
+    /// If many others are coming already, it admits only a part of them. So there is room for single items,
+    /// however many threads queue batches.
     #[inline]
     pub(crate) fn admit_many(self, items: usize) -> (Self, AdmitMany) {
-        debug_assert!(!self.is_closed(), "an item came to a queue that has no handle");
+        debug_assert!(!self.is_closed(), "an item was queued to a queue without handles");
         // As in `admit`.
         let slots = if self.0 >> COMING == 0 { self.max().saturating_sub(self.active()) } else { 0 };
         let started = slots.min(items as u64);
@@ -90,8 +91,9 @@ impl Admission {
         (next, AdmitMany::In(Admitted { started, waiting }))
     }
 
-    /// So many items that were coming are on the list now, at least one: the same as if they were listed singly. Behind a
-    /// shut door they are: whoever takes items off the list holds one at a time, so that there is a count for each.
+    /// Counts `items` coming items as listed, at least one, with the effect of as many single calls. Behind a
+    /// shut door it counts one at a time: the thread that takes items off the list holds one at a time, so
+    /// the count of active items has room for each.
     #[inline]
     pub(crate) fn list_many(self, items: usize) -> (Self, Arrived) {
         if self.is_shut() {
@@ -124,21 +126,21 @@ mod tests {
         AdmitMany::In(Admitted { started, waiting })
     }
 
-    /// spec: W8, Q3 (max active): the first of a batch start, the others wait behind them.
+    /// spec: W8, Q3 (max active): the first items of a batch start, and the others wait behind them.
     #[test]
-    fn a_batch_starts_as_far_as_there_are_slots() {
+    fn a_batch_starts_as_many_items_as_there_are_slots() {
         let (word, answer) = Admission::new(MAX_ACTIVE_DEFAULT).admit().0.admit_many(300);
         assert_eq!(answer, admitted(255, 45));
         assert_eq!((word.active(), word.coming(), word.listed()), (256, 45, 0));
-        assert_eq!(word.admit_many(5).1, admitted(0, 5), "they stay behind what is coming");
+        assert_eq!(word.admit_many(5).1, admitted(0, 5), "they stay behind the coming items");
         let (word, arrived) = word.list_many(45);
         assert_eq!(arrived, Arrived { arrived: 45, handed: 0 });
         assert_eq!((word.coming(), word.listed()), (0, 45));
     }
 
-    /// Slots became free while a batch was on its way to the list.
+    /// Slots become free while a batch is on its way to the list.
     #[test]
-    fn a_batch_takes_the_slots_that_became_free_meanwhile() {
+    fn a_batch_takes_slots_that_became_free_before_it_was_listed() {
         let word = Admission::new(4).admit_many(9).0.complete().0.complete().0;
         assert_eq!((word.active(), word.coming()), (2, 5));
         let (word, arrived) = word.list_many(5);
@@ -153,7 +155,7 @@ mod tests {
         assert_eq!((answer, word.in_flight(), word.waiting()), (admitted(3000, 0), 3000, 0));
     }
 
-    /// spec: F4: what holds for a single item at a door holds for a batch.
+    /// spec: F4: a door refuses a batch as it refuses a single item.
     #[test]
     fn the_door_keeps_a_batch_out() {
         for door in [Door::Chained, Door::Shut] {
@@ -162,11 +164,11 @@ mod tests {
         }
         let late = Admission::new(1).admit_many(5).0.with_door(Door::Shut);
         let (late, arrived) = late.list_many(4);
-        assert_eq!(arrived, Arrived { arrived: 1, handed: 1 }, "one at a time is given up");
+        assert_eq!(arrived, Arrived { arrived: 1, handed: 1 }, "one item at a time is given up");
         assert_eq!((late.active(), late.coming()), (2, 3));
     }
 
-    /// However many queue batches at once, a single item finds room.
+    /// A single item finds room, however many threads queue batches at once.
     #[test]
     fn batches_on_their_way_do_not_fill_the_gate() {
         let mut word = Admission::new(0);
@@ -186,7 +188,7 @@ mod tests {
         prop_oneof![4 => Just(Door::Open), 1 => Just(Door::Chained), 1 => Just(Door::Shut)]
     }
 
-    /// Words with all kinds of counts, those at their ends too.
+    /// Words with all kinds of counts, full ones included.
     fn word() -> impl Strategy<Value = Admission> {
         let max = prop_oneof![0..6u64, Just(256), Just(512), Just(COUNT_MASK)];
         let few = |end| prop_oneof![4 => 0..8u64, 4 => Just(0), 1 => end - 8..=end];
@@ -200,9 +202,9 @@ mod tests {
     }
 
     proptest! {
-        /// spec: W8.4, Q3, Q4: a batch comes as single items would.
+        /// spec: W8.4, Q3, Q4: a batch is admitted as single items would be.
         #[test]
-        fn many_come_as_single_ones_would(word in word(), items in 1usize..600) {
+        fn a_batch_is_admitted_as_single_items_would_be(word in word(), items in 1usize..600) {
             let (next, answer) = word.admit_many(items);
             let (mut single, mut started, mut waiting) = (word, 0, 0);
             let came = if let AdmitMany::In(in_) = answer { in_.started + in_.waiting } else { 1 };
@@ -212,7 +214,7 @@ mod tests {
                 single = next;
                 match admit {
                     Admit::Start => {
-                        prop_assert_eq!(waiting, 0, "those that have a slot come first");
+                        prop_assert_eq!(waiting, 0, "items with a slot come first");
                         started += 1;
                     }
                     Admit::Wait => waiting += 1,
@@ -229,9 +231,9 @@ mod tests {
             }
         }
 
-        /// spec: W8.4, Q3, Q4: and is listed so.
+        /// spec: W8.4, Q3, Q4: a batch is listed as single items would be.
         #[test]
-        fn many_are_listed_as_single_ones_would(word in word(), items in 1usize..600) {
+        fn a_batch_is_listed_as_single_items_would_be(word in word(), items in 1usize..600) {
             let items = items.min(word.coming() as usize);
             if items > 0 {
                 let (next, Arrived { arrived, handed }) = word.list_many(items);
