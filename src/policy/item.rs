@@ -3,33 +3,36 @@
 //! | part | meaning |
 //! |---|---|
 //! | pending | it will run: an entry for it lies on the lists of `home`, or is kept (`met`), or a timer is armed |
-//! | running | a worker is inside its function |
-//! | met | its next entry was popped while it ran; that entry is kept in the item's ledger for the runner |
-//! | listed | an entry lies on the lists of `home`; without pending it is a cancelled one |
-//! | stale | other cancelled entries lie on lists; the ledger says on those of which shards |
-//! | armed | it is pending by a timer, which the ledger names; nothing lies on a list for it |
-//! | disabled | nobody may queue it; the ledger says how often it was disabled |
-//! | waited | somebody waits for the pending queueing, or for the run; the ledger says who |
-//! | home | the shard it was queued to last |
-//! | handles | how many handles there are; an armed timer has one |
+//! | running | a worker executes its function |
+//! | met | its next entry was popped while it ran; the item's ledger keeps that entry for the runner |
+//! | listed | an entry lies on the lists of `home`; if the item is not pending, that entry is cancelled |
+//! | stale | other cancelled entries lie on lists; the ledger names their shards |
+//! | armed | it is pending by a timer, which the ledger names; no entry on a list is pending |
+//! | disabled | it cannot be queued; the ledger counts how often it was disabled |
+//! | waited | a thread waits for the pending submission, or for the run; the ledger names the thread |
+//! | home | the shard to which it was queued last |
+//! | handles | the number of handles; an armed timer has one |
 //!
-//! The item is *over*, and to be freed, when it has no handle and is neither pending, running nor on any list.
-//! Whoever makes the transition that brings it there frees it; there is no way back.
+//! The item is *over* when it has no handle and is neither pending, running nor on any list. The thread whose
+//! transition brings it there frees it. An item that is over stays so.
 //!
-//! An item is executed by one worker at a time. A worker that pops an item which is running leaves the entry with
-//! it; the runner, when it ends, puts that entry back at the front of its pool, so that the item runs there, in
-//! the slot that the entry holds.
+//! One worker at a time executes an item. A worker that pops an entry of a running item leaves the entry with the
+//! item. When the run ends, the runner puts that entry back at the front of the entry's pool. The item then runs
+//! there, in the slot that the entry holds.
 //!
-//! Lists cannot be searched, so a cancelled item leaves its entry behind. Queueing it again to the same shard
-//! revives that entry; queueing it to another shard notes the old entry in the ledger. In an ordered queue a revived
-//! entry would overtake what was queued meanwhile; and a flush that waits for the old entry would wait for what is queued
-//! after it. In both cases the old entry is noted, too, and the item gets a new one at the end. For each shard, the entries
-//! on its lists are `(home is this shard and listed) + (how often the ledger names this shard)`. Which of them is the one at
-//! home: in an ordered queue the last one; in others the one with its ticket (see [`Known`]), since they may be popped in
-//! another order than pushed. Of entries with one ticket each may be taken for it: every flush waits for all of them, or none.
+//! Lists cannot be searched, so a cancelled item leaves its entry behind. A submission to the same shard revives
+//! that entry; a submission to another shard notes the old entry in the ledger. There are two exceptions. In an
+//! ordered queue, a revived entry would overtake the items that were queued meanwhile. And a flush that waits for
+//! the old entry would wait for a later submission. In both cases the old entry is noted too, and the item gets a
+//! new one at the end.
 //!
-//! The ledger has a lock, which only the rare paths take: those that are answered by `Ledger`, and all `_by_ledger`
-//! transitions, which are made holding it.
+//! For each shard, the entries on its lists number `(home is this shard and listed) + (how often the ledger names
+//! this shard)`. In an ordered queue, the last of these entries is the one at home. In other queues it is the one
+//! with its ticket (see [`Known`]), since entries may be popped in another order than pushed. Of several entries
+//! with one ticket, any may be taken for it: each flush waits for all of them, or for none.
+//!
+//! The ledger has a lock, which only the rare paths take: transitions that answer `Ledger` on the fast path, and
+//! all `_by_ledger` transitions, which are made under the lock.
 
 #![forbid(unsafe_code)]
 
@@ -50,20 +53,20 @@ const WAITED: u64 = 1 << 7;
 const HOME: u32 = 8;
 const HOME_MASK: u64 = ShardId::MAX << HOME;
 const HANDLES: u32 = 34;
-/// What keeps an item without handles.
+/// The bits that keep an item without handles alive.
 const ALIVE: u64 = PENDING | RUNNING | MET | LISTED | STALE | ARMED;
 
-/// The number of a shard: unique among those that exist. An item that names a shard has an entry there, which keeps
-/// the shard, or does not care.
+/// The id of a shard, unique among the shards that exist. While an item has an entry on the shard's lists, the
+/// entry keeps the shard. The id is not used otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct ShardId(u64);
 
 impl ShardId {
-    /// 26 bits: the shards that they number take more than 100 GiB.
+    /// 26 bits: as many shards take more than 100 GiB.
     pub(crate) const MAX: u64 = (1 << (HANDLES - HOME)) - 1;
 
     pub(crate) const fn new(id: u64) -> Self {
-        assert!(id <= Self::MAX, "there are more shards than an item can tell apart");
+        assert!(id <= Self::MAX, "too many shards for the 26 bits of an item's word");
         Self(id)
     }
 
@@ -76,19 +79,20 @@ impl ShardId {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Target {
     pub(crate) shard: ShardId,
-    /// Entries of its queue begin in the order in which they were pushed.
+    /// Whether entries of its queue begin in the order in which they were pushed.
     pub(crate) ordered: bool,
-    /// A cancelled entry that lies there is used again. Never of an ordered queue, nor while a flush of the queue waits.
+    /// Whether a cancelled entry that lies there is used again. It is not in an ordered queue, nor while a flush of
+    /// the queue waits.
     pub(crate) revives: bool,
 }
 
-/// What the ledger knows of an item's entries on the lists of one shard.
+/// What the ledger tells about an item's entries on the lists of one shard.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Known {
-    /// It names the shard: a cancelled entry lies there beside the one at home, if that is there.
+    /// The ledger names the shard: a cancelled entry lies there, besides the one at home if there is one.
     pub(crate) named: bool,
-    /// The entry in question, popped or to be pushed, has the ticket of the one at home. False if the ledger does not know that
-    /// ticket, or names nothing, or the entries are in order.
+    /// The entry in question, popped or to be pushed, has the ticket of the one at home. False if the ledger does
+    /// not know that ticket, names no shard, or the entries are in order.
     pub(crate) alike: bool,
 }
 
@@ -113,12 +117,12 @@ impl ItemState {
         self.0 & DISABLED != 0
     }
 
-    /// May it be queued by nothing but a new entry?
+    /// Returns whether a submission makes it pending by a new entry.
     pub(crate) const fn is_idle(self) -> bool {
         self.0 & (PENDING | LISTED | STALE | DISABLED) == 0
     }
 
-    /// Is an entry on a list that it may be queued by, if it is not pending by that already?
+    /// Returns whether an entry of it lies on a list.
     pub(crate) const fn has_entry(self) -> bool {
         self.0 & (LISTED | STALE) != 0
     }
@@ -135,7 +139,7 @@ impl ItemState {
         self.0 & STALE != 0
     }
 
-    /// Is it pending by an entry? An armed item may have a cancelled entry on a list.
+    /// Returns whether it is pending by an entry. An armed item is not, but may have a cancelled entry on a list.
     pub(crate) const fn is_pending_on_list(self) -> bool {
         self.is_pending() && !self.is_armed()
     }
@@ -144,7 +148,7 @@ impl ItemState {
         self.is_listed() && self.home().0 == shard.0
     }
 
-    /// The shard it was queued to last.
+    /// The shard to which it was queued last.
     pub(crate) const fn home(self) -> ShardId {
         ShardId((self.0 & HOME_MASK) >> HOME)
     }
@@ -165,12 +169,12 @@ impl ItemState {
         self.0 >> HANDLES
     }
 
-    /// Nobody knows it any more, and nothing will happen to it.
+    /// Returns whether the item is to be freed: it has no handle, and nothing refers to it.
     pub(crate) const fn is_over(self) -> bool {
         self.handles() == 0 && self.0 & ALIVE == 0
     }
 
-    /// A handle is cloned. `None` if there are a billion already.
+    /// Counts a cloned handle. `None` if there are a billion already.
     pub(crate) const fn add_handle(self) -> Option<Self> {
         match self.0.checked_add(Self::HANDLE.0) {
             Some(next) => Some(Self(next)),
@@ -178,13 +182,13 @@ impl ItemState {
         }
     }
 
-    /// A handle goes.
+    /// Counts a dropped handle.
     pub(crate) const fn drop_handle(self) -> Self {
         debug_assert!(self.handles() > 0);
         Self(self.0 - Self::HANDLE.0)
     }
 
-    /// Somebody queues it.
+    /// Queues the item.
     pub(crate) fn queue(self, target: Target) -> (Self, Queue) {
         if self.is_disabled() {
             (self, Queue::Refused)
@@ -199,7 +203,7 @@ impl ItemState {
         }
     }
 
-    /// Somebody wants to queue it where there is no room for an entry. `Push` and `Ledger` change nothing.
+    /// Queues the item where there is no room for an entry. `Push` and `Ledger` leave the word unchanged.
     pub(crate) fn queue_without_entry(self, target: Target) -> (Self, Queue) {
         match self.queue(target) {
             (_, answer @ (Queue::Push | Queue::Ledger)) => (self, answer),
@@ -207,9 +211,10 @@ impl ItemState {
         }
     }
 
-    /// As [`queue`](Self::queue). `known`: of the target's shard, and of the entry that would be pushed. If the answer is
-    /// `Revived`, and no entry was [listed there](Self::is_listed_at) as the one at home, strike the shard out. If
-    /// [`leaves`](Self::leaves) says so of the word before, note its home.
+    /// Queues the item, holding the ledger's lock. `known` is about the target's shard and the entry that would be
+    /// pushed. The caller then updates the ledger. After `Revived`, it strikes the shard out, unless the word
+    /// before [listed](Self::is_listed_at) its entry there. If [`leaves`](Self::leaves) holds for the word before,
+    /// it notes that word's home.
     pub(crate) fn queue_by_ledger(self, target: Target, known: Known) -> (Self, Queue) {
         match self.queue(target) {
             (_, Queue::Ledger) if self.is_listed_at(target.shard) && known.alike => {
@@ -224,7 +229,7 @@ impl ItemState {
         }
     }
 
-    /// Does queueing to this target leave a cancelled entry behind at `home`?
+    /// Returns whether a submission to this target leaves a cancelled entry behind at `home`.
     pub(crate) fn leaves(self, target: Target, known: Known) -> bool {
         !self.is_pending()
             && !self.is_disabled()
@@ -232,7 +237,7 @@ impl ItemState {
             && !(self.home() == target.shard && (target.revives || known.alike))
     }
 
-    /// A worker popped an entry of it from a list of `shard`.
+    /// Begins a run for an entry that a worker popped from a list of `shard`.
     pub(crate) fn begin(self, shard: ShardId) -> (Self, Begin) {
         if self.0 & (STALE | WAITED) != 0 {
             (self, Begin::Ledger)
@@ -244,19 +249,21 @@ impl ItemState {
         }
     }
 
-    /// The same. `known`: of this shard and this entry. `Meet`: the entry goes into the ledger.
+    /// Like [`begin`](Self::begin), holding the ledger's lock. `known` is about this shard and this entry. After
+    /// `Meet`, the worker puts the entry into the ledger.
     pub(crate) fn begin_by_ledger(self, shard: ShardId, known: Known) -> (Self, Begin) {
         if self.is_named(shard, known) { (self, Begin::Strike) } else { self.begin_at_home(shard) }
     }
 
-    /// Is the entry one of those that the ledger names, and not the one at home?
+    /// Returns whether the entry is one that the ledger names, and not the one at home.
     fn is_named(self, shard: ShardId, known: Known) -> bool {
         known.named && !(known.alike && self.is_listed_at(shard))
     }
 
     fn begin_at_home(self, shard: ShardId) -> (Self, Begin) {
         if !self.is_listed_at(shard) {
-            // The fast path has not looked into the ledger yet; who has finds no such entry.
+            // The entry is not the one at home, so the ledger names it. The fast path has not looked there yet.
+            // `begin_by_ledger` has, and does not get here.
             (self, Begin::Ledger)
         } else if !self.is_pending_on_list() {
             (Self(self.0 & !LISTED), Begin::Stale)
@@ -267,8 +274,8 @@ impl ItemState {
         }
     }
 
-    /// An entry of it, popped from a list of `shard`, is dropped instead of run. `Stale`: as
-    /// [`begin_by_ledger`](Self::begin_by_ledger); `Run`: it was pending, and is not any more.
+    /// Drops an entry that was popped from a list of `shard`, instead of running it. `Stale` is as in
+    /// [`begin_by_ledger`](Self::begin_by_ledger). `Run`: the item was pending, and is no longer.
     pub(crate) fn abandon_by_ledger(self, shard: ShardId, known: Known) -> (Self, Begin) {
         if self.is_named(shard, known) {
             (self, Begin::Strike)
@@ -284,18 +291,18 @@ impl ItemState {
         }
     }
 
-    /// The ledger names no shard any more.
+    /// Notes that the ledger names no shard any more.
     pub(crate) const fn nothing_stale(self) -> Self {
         Self(self.0 & !STALE)
     }
 
-    /// The function returned, or panicked.
+    /// Ends the run: the function returned, or panicked.
     pub(crate) const fn end(self) -> (Self, End) {
         debug_assert!(self.is_running());
         if self.0 & (MET | WAITED) != 0 { (self, End::Ledger) } else { (Self(self.0 & !RUNNING), End::Idle) }
     }
 
-    /// The same. Who waits for the run is to be told.
+    /// Like [`end`](Self::end), holding the ledger's lock. The caller wakes the threads that wait for the run.
     pub(crate) const fn end_by_ledger(self) -> (Self, End) {
         if self.is_met() {
             (Self(self.0 & !(RUNNING | MET) | LISTED), End::PutBack)
@@ -304,7 +311,7 @@ impl ItemState {
         }
     }
 
-    /// Somebody cancels it.
+    /// Cancels the pending submission.
     pub(crate) const fn cancel(self) -> (Self, Cancel) {
         if !self.is_pending() {
             (self, Cancel::NotPending)
@@ -315,24 +322,26 @@ impl ItemState {
         }
     }
 
-    /// The same: was it pending? Then whatever the ledger holds of that queueing (an entry that is kept, a timer,
-    /// those who wait for it) is to be taken out.
+    /// Like [`cancel`](Self::cancel), holding the ledger's lock. Returns whether the item was pending. If so, the
+    /// caller removes from the ledger what belongs to that submission: a kept entry, a timer, and the threads that
+    /// wait for it.
     pub(crate) const fn cancel_by_ledger(self) -> (Self, bool) {
         (Self(self.0 & !(PENDING | MET | ARMED)), self.is_pending())
     }
 
-    /// The same, and it cannot be queued until it is enabled.
+    /// Cancels the pending submission, and refuses others until the item is enabled. Returns whether the item was
+    /// pending.
     pub(crate) const fn disable_by_ledger(self) -> (Self, bool) {
         let (next, was_pending) = self.cancel_by_ledger();
         (Self(next.0 | DISABLED), was_pending)
     }
 
-    /// It was enabled as often as it was disabled.
+    /// Lets the item be queued again. The caller does so once it was enabled as often as it was disabled.
     pub(crate) const fn enable_by_ledger(self) -> Self {
         Self(self.0 & !DISABLED)
     }
 
-    /// Somebody wants it to be queued later. `again`: also if it is pending, in place of that.
+    /// Makes the item pending by a timer. `again`: if it is pending already, replaces that submission.
     pub(crate) const fn arm_by_ledger(self, again: bool) -> (Self, Arm) {
         if self.is_disabled() {
             (self, Arm::Refused)
@@ -344,9 +353,9 @@ impl ItemState {
         }
     }
 
-    /// What arming a timer for this target takes of the target's bound. `named`: does the ledger name the shard? `now`: the
-    /// timer is due at once. `again`: as in [`arm_by_ledger`](Self::arm_by_ledger). So an item leaves no more entries where
-    /// they are not revived than the bound, and one that fires later.
+    /// Returns what arming a timer takes of the target's bound. `named`: the ledger names the shard. `now`: the
+    /// timer is due at once. `again` is as in [`arm_by_ledger`](Self::arm_by_ledger). So where entries are not
+    /// revived, an item leaves no more of them than the bound, plus one of a timer that fires later.
     pub(crate) fn room_to_arm(self, target: Target, named: bool, now: bool, again: bool) -> Room {
         let lies_there = self.is_listed_at(target.shard) || named;
         match (now && again, target.revives) {
@@ -358,30 +367,30 @@ impl ItemState {
         }
     }
 
-    /// The armed timer is due, and this is the queueing that it stands for: as
-    /// [`queue_by_ledger`](Self::queue_by_ledger) for an item that is not pending, without a moment in between.
+    /// Queues an armed item when its timer is due: like [`queue_by_ledger`](Self::queue_by_ledger) for an item that
+    /// is not pending, in one step.
     pub(crate) fn fire_by_ledger(self, target: Target, known: Known) -> (Self, Queue) {
         debug_assert!(self.is_armed());
         self.disarmed().queue_by_ledger(target, known)
     }
 
-    /// What the word is for [`leaves`](Self::leaves) when its timer fires.
+    /// The word to ask [`leaves`](Self::leaves) about when its timer fires.
     pub(crate) const fn disarmed(self) -> Self {
         Self(self.0 & !(PENDING | ARMED))
     }
 
-    /// Somebody wants to wait for the queueing that is pending or, if none is, for the run that has begun.
+    /// Notes that a thread waits for the pending submission or, if there is none, for the run that has begun.
     pub(crate) const fn wait_by_ledger(self) -> (Self, Instance) {
         let waited = Self(self.0 | WAITED);
         if self.is_pending() { (waited, Instance::Pending) } else { self.wait_for_run_by_ledger() }
     }
 
-    /// Somebody wants to wait for the run that has begun.
+    /// Notes that a thread waits for the run that has begun.
     pub(crate) const fn wait_for_run_by_ledger(self) -> (Self, Instance) {
         if self.is_running() { (Self(self.0 | WAITED), Instance::Running) } else { (self, Instance::None) }
     }
 
-    /// The ledger knows of nobody who waits any more.
+    /// Notes that the ledger names no waiting thread any more.
     pub(crate) const fn nobody_waits(self) -> Self {
         Self(self.0 & !WAITED)
     }

@@ -1,8 +1,8 @@
 //! The state of a one-shot item: a closure that runs once, and the result that its handle waits for.
 //!
-//! Two parties own the cell: its *entry* on a list, and the *handle*. Each bit below is the presence of one; who
-//! clears the second one frees the cell. The closure belongs to whoever moves the state away from queued (the
-//! worker that begins it, or the handle that cancels it); the result belongs to the handle, or to the worker if
+//! Two parties own the cell: its *entry* on a list, and the *handle*. One bit each tells that they are there; the
+//! party that clears the second bit frees the cell. The thread that moves the state away from queued owns the
+//! closure: the worker that begins it, or the handle that cancels it. The handle owns the result, or the worker if
 //! the handle is gone.
 
 #![forbid(unsafe_code)]
@@ -26,13 +26,13 @@ pub(crate) struct OneShotState(u64);
 pub(crate) enum Take {
     /// Run the closure.
     Run,
-    /// It was cancelled, and the handle still looks at the cell: leave it alone.
+    /// It was cancelled, and the handle still uses the cell: leave it alone.
     Leave,
     /// It was cancelled, and the handle is gone: free the cell.
     Free,
 }
 
-/// What a worker does after the closure ended and the result was stored.
+/// What a worker does after the closure ended and its result was stored.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finish {
@@ -50,12 +50,12 @@ impl OneShotState {
         Self(ENTRY | HANDLE)
     }
 
-    /// Queued, and nobody has a handle.
+    /// Queued, without a handle.
     pub(crate) const fn detached() -> Self {
         Self(ENTRY)
     }
 
-    /// Is the entry the only owner? Then nobody else can change the state any more.
+    /// Returns whether the entry is the only owner. If so, no other thread can change the state.
     pub(crate) const fn is_detached(self) -> bool {
         self.0 == ENTRY
     }
@@ -64,7 +64,7 @@ impl OneShotState {
         self.0 & (DONE | CANCELLED) != 0
     }
 
-    /// Is a worker inside it?
+    /// Returns whether a worker executes it.
     pub(crate) const fn has_begun(self) -> bool {
         self.0 & RUNNING != 0
     }
@@ -73,7 +73,7 @@ impl OneShotState {
         self.0 & CANCELLED != 0
     }
 
-    /// A worker popped the entry.
+    /// Takes the item for a worker that popped its entry.
     pub(crate) const fn take(self) -> (Self, Take) {
         if !self.is_cancelled() {
             return (Self(self.0 | RUNNING), Take::Run);
@@ -82,12 +82,12 @@ impl OneShotState {
         (left, if left.0 & HANDLE != 0 { Take::Leave } else { Take::Free })
     }
 
-    /// The closure ended; its result is stored in the cell.
+    /// Finishes the item: the closure ended, and its result is stored in the cell.
     pub(crate) const fn finish(self) -> (Self, Finish) {
         self.finish_as(DONE)
     }
 
-    /// The closure was dropped instead of run.
+    /// Finishes the item as cancelled: the closure was dropped instead of run.
     pub(crate) const fn abandon(self) -> (Self, Finish) {
         self.finish_as(CANCELLED)
     }
@@ -104,7 +104,7 @@ impl OneShotState {
         (done, finish)
     }
 
-    /// The handle cancels. True if the closure had not begun: it belongs to the handle now.
+    /// Cancels the item for the handle. Returns true if the closure had not begun; it belongs to the handle then.
     pub(crate) const fn cancel(self) -> (Self, bool) {
         if self.0 & (RUNNING | DONE | CANCELLED) != 0 {
             (self, false)
@@ -113,17 +113,17 @@ impl OneShotState {
         }
     }
 
-    /// The handle is going to sleep. False if there is nothing to wait for.
+    /// Notes that the handle is about to sleep. Returns false if the item has finished.
     pub(crate) const fn wait(self) -> (Self, bool) {
         if self.is_finished() { (self, false) } else { (Self(self.0 | WAITER), true) }
     }
 
-    /// The handle stops waiting, its time is up. False if it has ended just now.
+    /// Notes that the handle's wait timed out. Returns false if the item has finished.
     pub(crate) const fn stop_waiting(self) -> (Self, bool) {
         (Self(self.0 & !WAITER), !self.is_finished())
     }
 
-    /// The handle goes away. True if it was the last owner: free the cell.
+    /// Removes the handle. Returns true if it was the last owner, which frees the cell.
     pub(crate) const fn detach(self) -> (Self, bool) {
         (Self(self.0 & !HANDLE), self.0 & ENTRY == 0)
     }
@@ -168,7 +168,7 @@ mod tests {
 
         let (detached, last) = queued.detach();
         assert!(!last && detached.is_detached());
-        assert_eq!(detached, OneShotState::detached(), "as one that never had a handle");
+        assert_eq!(detached, OneShotState::detached(), "like an item that never had a handle");
         assert_eq!(detached.take().0.finish().1, Finish::Free, "detached, then ended: the worker frees");
 
         let (cancelled, was_pending) = queued.cancel();
@@ -184,9 +184,9 @@ mod tests {
         assert!(!cancelled.detach().1);
     }
 
-    /// spec: W1: what is dropped instead of run looks cancelled to its handle.
+    /// spec: W1: an item that is dropped instead of run looks cancelled to its handle.
     #[test]
-    fn an_abandoned_item_is_cancelled_and_tells_who_waits() {
+    fn an_abandoned_item_is_cancelled_and_wakes_its_waiter() {
         let (waiting, _) = OneShotState::new().wait();
         let (abandoned, finish) = waiting.take().0.abandon();
         assert_eq!(finish, Finish::Wake);
@@ -197,7 +197,7 @@ mod tests {
 
     /// spec: W1.3 (cancel)
     #[test]
-    fn only_what_has_not_begun_is_cancelled() {
+    fn only_an_item_that_has_not_begun_is_cancelled() {
         let running = OneShotState::new().take().0;
         assert_eq!(running.cancel(), (running, false));
         let done = running.finish().0;
@@ -216,6 +216,6 @@ mod tests {
         let (gone, in_vain) = waiting.stop_waiting();
         assert!(in_vain);
         assert_eq!(gone.finish().1, Finish::Leave);
-        assert!(!waiting.finish().0.wait().1, "nothing to wait for any more");
+        assert!(!waiting.finish().0.wait().1, "a finished item is not waited for");
     }
 }

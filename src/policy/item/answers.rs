@@ -1,20 +1,20 @@
-//! What the transitions of an item's word tell those who make them.
+//! The answers of the transitions of an item's word.
 
 #![forbid(unsafe_code)]
 
-/// What somebody does who queues the item.
+/// What the issuer of an item does.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
-    /// It is pending now: push an entry.
+    /// The item is pending now: push an entry.
     Push,
-    /// It is pending now: the entry of a cancelled queueing serves again.
+    /// The item is pending now by the entry of a cancelled submission, which is on a list: push none.
     Revived,
-    /// It was pending already: that run sees everything written before this call.
+    /// The item was pending already. That run sees everything written before this call.
     Coalesced,
-    /// It is disabled.
+    /// The item is disabled.
     Refused,
-    /// Look into the ledger first.
+    /// Ask again holding the ledger's lock.
     Ledger,
 }
 
@@ -22,13 +22,14 @@ pub(crate) enum Queue {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// It is running now: call its function.
+    /// The item is running now: call its function.
     Run,
-    /// It runs elsewhere: leave the entry in the ledger.
+    /// The item runs elsewhere: leave the entry in the ledger.
     Meet,
     /// The entry was cancelled: complete it without a run.
     Stale,
-    /// The entry was cancelled, and the ledger names it: strike its shard out once, and complete it without a run.
+    /// The entry was cancelled, and the ledger names its shard: strike the shard out once, and complete the entry
+    /// without a run.
     Strike,
     /// Ask again holding the ledger's lock.
     Ledger,
@@ -38,7 +39,7 @@ pub(crate) enum Begin {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Nothing more.
+    /// Nothing is to be done.
     Idle,
     /// Take the entry out of the ledger and put it back at the front of its pool.
     PutBack,
@@ -50,44 +51,45 @@ pub(crate) enum End {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cancel {
-    /// It was not pending.
+    /// The item was not pending.
     NotPending,
-    /// It was pending; its entry, if one is listed, stays on the list and will be passed over.
+    /// The item was pending. Its entry, if one is listed, stays on the list, and a worker will pass over it.
     Done,
     /// Ask again holding the ledger's lock.
     Ledger,
 }
 
-/// What became of an attempt to arm a timer.
+/// The result of arming a timer.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arm {
-    /// It is pending by the timer now. `was_pending`: it was pending before, and that queueing is taken back.
+    /// The item is pending by the timer now. `was_pending`: it was pending before, and that submission is
+    /// cancelled.
     Armed { was_pending: bool },
-    /// It was pending already.
+    /// The item was pending already.
     Coalesced,
-    /// It is disabled.
+    /// The item is disabled.
     Refused,
 }
 
-/// What an arming takes of the bound of the queue that the timer leads to.
+/// What arming a timer takes of the bound of the timer's queue.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// Nothing: the timer's item is accepted beyond the bound.
     None,
-    /// Nothing, but there must be some: an entry of the item stays on a list until its place is reached, and one more will
-    /// come.
+    /// Nothing, but the queue must have room: an entry of the item stays on a list until its place is reached, and
+    /// the timer will add one.
     Left,
-    /// A place: a new entry comes at once.
+    /// A place: a new entry is pushed at once.
     Place,
 }
 
-/// What there is to wait for.
+/// What a thread can wait for.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instance {
-    /// The queueing that is pending.
+    /// The pending submission.
     Pending,
     /// The run that has begun.
     Running,

@@ -1,4 +1,4 @@
-//! The item's word against tables, and in `world` against a plain model with real lists.
+//! Tables for the item's word; `world` compares it with a plain model with real lists.
 
 mod world;
 
@@ -15,7 +15,7 @@ fn to(shard: ShardId) -> Target {
     Target { shard, ordered: false, revives: true }
 }
 
-/// While a flush of the queue waits.
+/// A target while a flush of its queue waits.
 fn flushed(shard: ShardId) -> Target {
     Target { revives: false, ..to(shard) }
 }
@@ -57,9 +57,10 @@ fn stale() -> ItemState {
     cancelled().queue_by_ledger(to(B), UNNAMED).0.cancel().0
 }
 
-/// spec: W9.4 (an item may drop its own last handle): it is over once, with the last of handles, entries and runs.
+/// spec: W9.4 (an item may drop its own last handle): it is over once, with the last of its handles, entries and
+/// runs.
 #[test]
-fn an_item_is_over_when_nobody_knows_it() {
+fn an_item_is_over_when_nothing_refers_to_it() {
     let new = ItemState::new();
     assert!(!new.is_over());
     assert!(new.drop_handle().is_over(), "never queued");
@@ -67,7 +68,7 @@ fn an_item_is_over_when_nobody_knows_it() {
     assert!(!cloned.drop_handle().is_over());
 
     let queued = new.queue(to(A)).0.drop_handle();
-    assert!(!queued.is_over(), "what was accepted runs");
+    assert!(!queued.is_over(), "an accepted item runs");
     let running = queued.begin(A).0;
     assert!(!running.is_over());
     assert!(running.end().0.is_over());
@@ -114,13 +115,13 @@ fn queueing_an_item_elsewhere_notes_or_revives_its_cancelled_entries() {
     assert_eq!(queue, Queue::Push);
     assert!(word.is_pending() && word.is_stale() && word.home() == B);
 
-    // Back to A, whose entry the ledger names; that of B takes its place there.
+    // Queued to A again, whose entry the ledger names. The ledger then names B instead.
     assert!(stale().leaves(to(A), UNNAMED));
     let (word, queue) = stale().queue_by_ledger(to(A), NAMED);
     assert_eq!(queue, Queue::Revived);
     assert!(word.is_pending() && word.is_stale() && word.home() == A);
 
-    // The entry of B has been popped meanwhile: nothing is left behind.
+    // The entry of B has been popped meanwhile, so no entry is left behind.
     let popped = stale().begin_by_ledger(B, UNNAMED).0;
     assert!(!popped.leaves(to(C), UNNAMED));
     assert_eq!(popped.queue_by_ledger(to(C), UNNAMED).1, Queue::Push);
@@ -148,12 +149,12 @@ fn popping_an_entry() {
 
 /// spec: W3 (it runs again after)
 #[test]
-fn an_item_that_met_itself_is_put_back_by_its_runner() {
+fn the_runner_puts_the_entry_back_that_met_its_item() {
     assert_eq!(running().end(), (idle(), End::Idle));
     assert_eq!(running_and_pending().end(), (pending(), End::Idle));
     assert_eq!(met().end(), (met(), End::Ledger));
     assert_eq!(met().end_by_ledger(), (pending(), End::PutBack));
-    // It ended, or was cancelled, before the other worker had the ledger's lock.
+    // The run ended, or the item was cancelled, before the other worker got the ledger's lock.
     assert_eq!(running_and_pending().end().0.begin_by_ledger(A, UNNAMED).1, Begin::Run);
     assert_eq!(running_and_pending().cancel().0.begin_by_ledger(A, UNNAMED).1, Begin::Stale);
 }
@@ -175,12 +176,12 @@ fn cancelling_an_item() {
         assert_eq!(next.is_pending(), answer == Cancel::Ledger);
     }
     assert_eq!(met().cancel_by_ledger(), (running(), true));
-    // The runner put the entry back before the canceller had the ledger's lock.
+    // The runner put the entry back before the canceller got the ledger's lock.
     assert_eq!(met().end_by_ledger().0.cancel_by_ledger(), (cancelled(), true));
 }
 
-/// A worker popped the entry of A, which the ledger names, and waits for the ledger's lock. Meanwhile the
-/// item is queued to A again, which revives this very entry: asking again is what runs it.
+/// A worker popped the entry of A, which the ledger names, and waits for the ledger's lock. Meanwhile the item is
+/// queued to A again, which revives this entry. The worker asks again under the lock, and runs it.
 #[test]
 fn an_entry_revived_between_its_pop_and_the_ledger_runs() {
     let (word, begin) = stale().begin(A);
@@ -191,7 +192,7 @@ fn an_entry_revived_between_its_pop_and_the_ledger_runs() {
 }
 
 #[test]
-fn shards_are_told_apart_up_to_the_last_one() {
+fn the_highest_shard_id_fits_the_word() {
     let last = ShardId::new(ShardId::MAX);
     let word = idle().queue(to(last)).0;
     assert_eq!(word.home(), last);
@@ -221,11 +222,11 @@ fn arming_an_item() {
         let (next, arm) = word.arm_by_ledger(again);
         assert_eq!(arm, answer, "{word:?} again: {again}");
         assert_eq!(next.is_armed(), word.is_armed() || matches!(answer, Arm::Armed { .. }));
-        assert!(!next.is_met() || !next.is_armed(), "the entry that was kept is not what it is pending by");
+        assert!(!next.is_met() || !next.is_armed(), "an armed item has no kept entry");
     }
 }
 
-/// spec: W5: a cancelled entry on a list is not what an armed item is pending by, until its timer fires there.
+/// spec: W5: the cancelled entry of an armed item does not run it, until the timer fires there.
 #[test]
 fn the_cancelled_entry_of_an_armed_item_does_not_run_it() {
     let word = cancelled().arm_by_ledger(false).0;
@@ -247,7 +248,7 @@ fn a_disabled_item_is_not_pending_and_cannot_become_so() {
         assert!(!disabled.is_pending() && !disabled.is_armed() && disabled.is_disabled());
         assert_eq!(disabled.queue(to(A)), (disabled, Queue::Refused));
         assert_eq!(disabled.queue_by_ledger(to(A), NAMED), (disabled, Queue::Refused));
-        assert!(!disabled.leaves(to(B), UNNAMED), "nothing is noted for a queueing that is refused");
+        assert!(!disabled.leaves(to(B), UNNAMED), "no entry is noted for a refused submission");
         assert_eq!(disabled.is_running(), word.is_running(), "the run goes on");
         assert!(!disabled.enable_by_ledger().is_disabled());
     }
@@ -257,7 +258,7 @@ fn a_disabled_item_is_not_pending_and_cannot_become_so() {
 
 /// spec: F2.1 (waits for the last queueing at call time; false if idle)
 #[test]
-fn the_last_queueing_is_the_pending_one_or_else_the_run() {
+fn the_last_submission_is_the_pending_one_or_else_the_run() {
     let table = [
         (idle(), Instance::None),
         (cancelled(), Instance::None),
@@ -269,7 +270,7 @@ fn the_last_queueing_is_the_pending_one_or_else_the_run() {
     for (word, instance) in table {
         let (next, answer) = word.wait_by_ledger();
         assert_eq!(answer, instance, "{word:?}");
-        // Who waits sends the beginning, the end and the cancel to the ledger.
+        // A waiting thread sends the beginning, the end and the cancel to the ledger.
         if instance != Instance::None {
             assert_eq!(next.begin(A).1, Begin::Ledger);
             assert!(!next.is_running() || next.end().1 == End::Ledger);
@@ -279,7 +280,7 @@ fn the_last_queueing_is_the_pending_one_or_else_the_run() {
     }
 }
 
-/// spec: Q4.3: in an ordered queue the place of a cancelled queueing stays empty, and is passed over first.
+/// spec: Q4.3: in an ordered queue a cancelled submission keeps its place, which is passed over before later ones.
 #[test]
 fn in_an_ordered_queue_a_cancelled_entry_is_not_revived() {
     let ordered = in_order(A);
@@ -292,8 +293,8 @@ fn in_an_ordered_queue_a_cancelled_entry_is_not_revived() {
     assert_eq!(word.nothing_stale().begin(A).1, Begin::Run, "the later one");
 }
 
-/// spec: F1.2: nor while a flush waits. Which of the two entries is the later one, their tickets say: they may be popped in
-/// either order.
+/// spec: F1.2: nor while a flush waits. The tickets tell which of the two entries is the later one, since they may
+/// be popped in either order.
 #[test]
 fn while_a_flush_waits_a_cancelled_entry_is_not_revived() {
     assert_eq!(cancelled().queue(flushed(A)), (cancelled(), Queue::Ledger));
@@ -304,41 +305,42 @@ fn while_a_flush_waits_a_cancelled_entry_is_not_revived() {
     assert_eq!(word.begin_by_ledger(A, NAMED), (word, Begin::Strike), "the older one");
     let (run, begin) = word.begin_by_ledger(A, NAMED_ALIKE);
     assert_eq!(begin, Begin::Run, "the later one");
-    assert_eq!(run.begin_by_ledger(A, NAMED_ALIKE), (run, Begin::Strike), "there is none at home any more");
+    assert_eq!(run.begin_by_ledger(A, NAMED_ALIKE), (run, Begin::Strike), "no entry is at home any more");
     assert_eq!(word.abandon_by_ledger(A, NAMED), (word, Begin::Strike));
     assert_eq!(word.abandon_by_ledger(A, NAMED_ALIKE).1, Begin::Run);
-    // Nor one that only the ledger names.
+    // An entry that only the ledger names is not revived either.
     assert_eq!(stale().queue_by_ledger(flushed(A), NAMED).1, Queue::Push);
 }
 
-/// As often as it is cancelled and queued again while flushes wait: it has an entry for each flush at most, and one more.
+/// An item that is cancelled and queued again while flushes wait has at most one entry for each flush, and one
+/// more.
 #[test]
 fn an_entry_that_no_flush_tells_from_a_new_one_is_revived() {
     let again = cancelled().queue_by_ledger(flushed(A), UNNAMED).0.cancel().0;
     assert!(!again.leaves(flushed(A), NAMED_ALIKE) && again.leaves(flushed(A), NAMED));
     assert_eq!(again.queue_by_ledger(flushed(A), NAMED_ALIKE).1, Queue::Revived);
     assert_eq!(again.queue_by_ledger(flushed(A), NAMED).1, Queue::Push);
-    // An entry elsewhere is not what is meant.
+    // An entry of another shard is not revived.
     assert!(again.leaves(flushed(B), NAMED_ALIKE));
     assert_eq!(again.queue_by_ledger(flushed(B), NAMED_ALIKE).1, Queue::Push);
 }
 
-/// spec: Q3.4: what needs room when a timer is armed, and what is accepted beyond the bound.
+/// spec: Q3.4: when arming a timer needs room, and when its item is accepted beyond the bound.
 #[test]
 fn a_timer_needs_room_where_an_entry_stays() {
     let target = |ordered: bool| if ordered { in_order(A) } else { to(A) };
     let table = [
-        // An idle item, later and now.
+        // An idle item, whose timer is due later or at once.
         (ItemState::new(), true, false, Room::None),
         (ItemState::new(), true, true, Room::Place),
         (ItemState::new(), false, true, Room::Place),
-        // Its cancelled or pending entry keeps its place, and is used again if the queue is not ordered.
+        // Its cancelled or pending entry keeps its place, and is revived if the queue is not ordered.
         (cancelled(), true, false, Room::Left),
         (pending(), true, false, Room::Left),
         (pending(), true, true, Room::Place),
         (pending(), false, false, Room::None),
         (pending(), false, true, Room::None),
-        // A timer leaves nothing behind.
+        // A timer leaves no entry behind.
         (armed(), true, false, Room::None),
     ];
     for (word, ordered, now, room) in table {

@@ -1,7 +1,7 @@
-//! Items, their ledgers, lists, timers and a clock, all plain data, against what must be true of them.
+//! Items, their ledgers, lists, timers and a clock, all plain data, checked against what must be true of them.
 //!
-//! Every thread of the real thing may be between its look at the word and the ledger's lock: such a step is *late*,
-//! and goes on when the test says so. Whatever needs the lock from its beginning is one step.
+//! In the engine, a thread may be anywhere between its look at the word and the ledger's lock. Such a step is
+//! *late* here, and goes on when the test says so. An operation that takes the lock from its beginning is one step.
 
 #![forbid(unsafe_code)]
 
@@ -14,10 +14,10 @@ use super::*;
 use crate::policy::deadlines::{Deadline, Deadlines};
 use crate::policy::time::Time;
 
-/// The last one is a shard of an ordered queue.
+/// C is a shard of an ordered queue.
 const SHARDS: [ShardId; 3] = [A, B, C];
 
-/// A queueing that was accepted.
+/// The number of an accepted submission.
 type Queueing = u64;
 
 /// The last flush that had begun when an entry was pushed, or when an item was queued.
@@ -39,32 +39,32 @@ struct Item {
     kept: Option<(ShardId, Ticket)>,
     timer: Option<Deadline>,
     disabled: u32,
-    /// Whom the ledger tells, by the queueings that they wait for.
+    /// The threads that the ledger is to wake, by the submissions that they wait for.
     pending: Option<Queueing>,
     running: Option<Queueing>,
-    /// The model: the queueing that waits for its run, and where; `None`: it is armed.
+    /// The model: the submission that waits for its run, and its shard; `None` if a timer is armed.
     wanted: Option<(Queueing, Option<ShardId>)>,
-    /// The model: the entry that it runs by may not have a lower ticket, since flushes wait for those.
+    /// The model: the entry that runs it may not have a lower ticket, since flushes wait for lower ones.
     not_before: Ticket,
-    /// The model: the queueing whose run a worker is inside of.
+    /// The model: the submission whose run a worker executes.
     runs: Option<Queueing>,
-    /// The model: queueings that somebody waits for.
+    /// The model: submissions for which a thread waits.
     waited: Vec<Queueing>,
 }
 
-/// A step that was answered with a look into the ledger, and has not got the ledger's lock yet.
+/// A step that was answered with `Ledger`, and does not hold the ledger's lock yet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Late {
     Queue(usize, Target, Ticket),
     Begin(Entry, ShardId),
     End(usize),
     Cancel(usize),
-    /// Not a look, but the timer is off the map.
+    /// A timer that was taken off the map, and has not fired yet.
     Fire(usize, ShardId, Deadline),
 }
 
 impl Item {
-    /// What the ledger knows of a shard, and an entry with this ticket.
+    /// What the ledger tells about a shard and an entry with this ticket.
     fn known(&self, shard: ShardId, ticket: Ticket) -> Known {
         Known { named: self.stale.contains(&shard), alike: self.home == Some(ticket) }
     }
@@ -78,7 +78,7 @@ struct World {
     timers: Deadlines<(usize, ShardId)>,
     now: Time,
     late: Vec<Late>,
-    /// Flushes, of all queues at once, that have begun; those that wait are the last ones.
+    /// The number of flushes, of all queues, that have begun. `waiting`: the last ones still wait.
     flushes: Ticket,
     waiting: bool,
     queueings: Queueing,
@@ -110,9 +110,9 @@ enum Step {
     Flush(usize),
     /// A flush of the queues begins.
     FlushAll,
-    /// None waits any more.
+    /// The last flush that waits ends.
     FlushesEnd,
-    /// Somebody gets the ledger's lock.
+    /// A late step gets the ledger's lock.
     GoOn(usize),
 }
 
@@ -204,12 +204,12 @@ impl World {
             Begin::Run => self.taken_back_by_ledger(id, true),
             Begin::Strike => item.strike_out(SHARDS[shard]),
             Begin::Stale => {}
-            Begin::Meet | Begin::Ledger => unreachable!("an entry that nobody knows of"),
+            Begin::Meet | Begin::Ledger => unreachable!("an entry that the ledger does not know"),
         }
         self.completed += 1;
     }
 
-    /// Has a worker popped an entry there, and not asked the ledger yet?
+    /// Returns whether a worker has popped an entry there, and has not asked the ledger yet.
     fn is_one_popped(&self, shard: ShardId) -> bool {
         self.late.iter().any(|late| matches!(late, Late::Begin(_, at) if *at == shard))
     }
@@ -255,13 +255,13 @@ impl World {
         let (queueing, place) = match instance {
             Instance::Pending => (item.wanted.map(|wanted| wanted.0), &mut item.pending),
             Instance::Running => (item.runs, &mut item.running),
-            Instance::None => return assert!(item.runs.is_none(), "it runs, and nobody can wait for it"),
+            Instance::None => return assert!(item.runs.is_none(), "it runs, and no thread can wait for it"),
         };
         *place = queueing;
         item.waited.extend(queueing);
     }
 
-    /// What is done holding the ledger's lock.
+    /// Goes on with a late step, under the ledger's lock.
     fn go_on(&mut self, late: Late) {
         match late {
             Late::Queue(id, target, ticket) => {
@@ -317,7 +317,7 @@ impl World {
             Begin::Run => item.running = item.pending.take(),
             Begin::Strike => item.strike_out(shard),
             Begin::Stale => {}
-            Begin::Ledger => unreachable!("an entry that nobody knows of"),
+            Begin::Ledger => unreachable!("an entry that the ledger does not know"),
         }
         self.begun(entry, shard, begin);
     }
@@ -342,7 +342,7 @@ impl World {
     }
 
     fn push(&mut self, id: usize, target: Target, ticket: Ticket, queue: Queue) {
-        // A queueing that was asked for before a flush began may count as queued before it.
+        // A submission that began before a flush did may count as queued before it.
         let is_later = self.waiting && !target.revives;
         self.items[id].not_before = if is_later { ticket } else { 0 };
         if queue == Queue::Push {
@@ -355,10 +355,10 @@ impl World {
         let item = &mut self.items[id];
         match begin {
             Begin::Run => {
-                assert!(ticket >= item.not_before, "a flush waits for what was queued after it");
+                assert!(ticket >= item.not_before, "a flush waits for a later submission");
                 assert_eq!(item.runs, None, "two workers execute it");
-                let (queueing, at) = item.wanted.take().expect("it runs and nobody wants it");
-                assert_eq!(at, Some(shard), "not where it was queued to last");
+                let (queueing, at) = item.wanted.take().expect("it runs though no submission is pending");
+                assert_eq!(at, Some(shard), "it runs in another shard than its last submission names");
                 item.runs = Some(queueing);
             }
             Begin::Meet => {}
@@ -377,14 +377,14 @@ impl World {
         assert_eq!(wanted.is_some(), was_pending);
     }
 
-    /// The same, with what the ledger holds of the queueing.
+    /// The same, with what the ledger holds of the submission.
     fn taken_back_by_ledger(&mut self, id: usize, was_pending: bool) {
         self.taken_back(id, was_pending);
         if was_pending {
             let item = &mut self.items[id];
             self.completed += usize::from(item.kept.take().is_some());
             if let Some(timer) = item.timer.take() {
-                // Or it is late already.
+                // The timer may be late already.
                 let _removed = self.timers.cancel(timer);
             }
             item.pending.take().into_iter().for_each(|queueing| item.tell(queueing));
@@ -392,8 +392,8 @@ impl World {
         }
     }
 
-    /// For each shard, the entries on its lists, or just popped from there, are those that the word and the ledger tell
-    /// of; who waits, waits for something that is still to end.
+    /// Checks that the word and the ledger name exactly the entries on each shard's lists, or just popped from
+    /// there. Each waiting thread waits for a submission that is still to end.
     fn check(&self) {
         for (id, item) in self.items.iter().enumerate() {
             let word = item.word;
@@ -403,7 +403,7 @@ impl World {
             let open = [item.wanted.map(|wanted| wanted.0), item.runs];
             assert!(
                 item.waited.iter().all(|queueing| open.contains(&Some(*queueing))),
-                "somebody was not told"
+                "a waiting thread was not woken"
             );
             for (shard, list) in SHARDS.iter().zip(&self.lists) {
                 let is_popped =
@@ -419,7 +419,7 @@ impl World {
         }
     }
 
-    /// Lets everything run to its end.
+    /// Lets every item run to its end.
     fn finish(&mut self) {
         self.step(Step::Advance(1_000_000));
         while !self.late.is_empty()
@@ -515,10 +515,11 @@ fn cases() -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// spec: W2, W3.1, W5.2, F1.2, F2, F3, Q4. Against a plain model, in virtual time: at most one run at a time; a queueing that
-    /// was accepted and not taken back leads to exactly one run, in the shard it was queued to; one that was taken back
-    /// to none; none runs by an entry for which a flush waits that began before it; each thread that waits is told when that
-    /// has ended and not before; every entry is completed once; nothing is left behind.
+    /// spec: W2, W3.1, W5.2, F1.2, F2, F3, Q4. Compares the word with a plain model, in virtual time. An item runs
+    /// at most once at a time. An accepted submission leads to exactly one run, in the shard to which it was
+    /// queued; a cancelled one leads to none. An item never runs by an entry for which an earlier flush waits. Each
+    /// waiting thread is woken when its submission has ended, and not before. Every entry is completed once. No
+    /// state is left behind.
     #[test]
     fn agrees_with_a_plain_model(steps in steps()) {
         let mut world = World::default();
