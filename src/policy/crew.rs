@@ -1,8 +1,8 @@
-//! Who wakes? The workers of one pool: idle ones, those on their way, and the one that is being made.
+//! The workers of one pool: idle ones, woken ones, and the one that is being made.
 //!
-//! A plain struct inside the pool's mutex. It decides which worker a reservation goes to, when another worker is
-//! made, and which idle ones leave. The counts in [`Running`](super::concurrency::Running) say *whether* a worker
-//! is wanted; this says *which*.
+//! A plain struct inside the pool's mutex. It decides which worker gets a reservation, when another worker is
+//! made, and which idle workers leave. The counts in [`Running`](super::concurrency::Running) say *whether*
+//! the pool wants a worker; the crew says *which*.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use super::rescue::{Call, Distress};
 use super::room::Shortage;
 use super::time::Time;
 
-/// The number of a worker in its pool; the lowest free one is given to a new worker.
+/// The number of a worker in its pool; a new worker gets the lowest free one.
 pub(crate) type WorkerId = u32;
 
 /// When idle workers leave.
@@ -23,30 +23,31 @@ pub(crate) type WorkerId = u32;
 pub(crate) struct CrewLimits {
     /// How long a worker must have been idle.
     pub(crate) idle_timeout: Duration,
-    /// One idle worker is kept for so many busy ones, beyond the two that always stay.
+    /// Beyond the two that always stay, one idle worker is kept for this many busy ones.
     pub(crate) idle_ratio: usize,
 }
 
 /// The workers of a pool.
 #[derive(Debug)]
 pub(crate) struct Crew {
-    /// Parked workers, the most recently idle last: it is woken first, its cache is warm.
+    /// Parked workers, the most recently idle last: it is woken first, because its cache is warm.
     idle: VecDeque<Idle>,
-    /// Reservations given to woken workers that have not begun yet. Who comes first takes the oldest.
+    /// Reservations given to woken workers that have not begun yet. The first worker to begin takes the
+    /// oldest.
     waking: VecDeque<Reserved>,
     /// Reservations that wait for a worker to be made or to become idle.
     owed: Vec<Reserved>,
     /// Workers that have arrived and not left.
     alive: usize,
-    /// The manager was asked for a worker and has not delivered (it may be waiting to try again).
+    /// The manager was asked for a worker and has not delivered it. It may be waiting to try again.
     creating: bool,
-    /// It is at it: the thread was begun and has not arrived.
+    /// The manager is making the worker: its thread was started and has not arrived.
     making: bool,
     /// The manager has a deadline at which it culls.
     culling: bool,
-    /// Nobody will push again: workers leave instead of parking.
+    /// No issuer will push again: workers leave instead of parking.
     closing: bool,
-    /// What follows if a worker that is owed cannot be made.
+    /// The state of calls for help, which begin when an owed worker cannot be made.
     distress: Distress,
     /// Whether an idle worker is kept in reserve for when one blocks.
     keeps_spare: bool,
@@ -57,7 +58,7 @@ pub(crate) struct Crew {
 struct Idle {
     id: WorkerId,
     since: Time,
-    /// Where it ran last; the system wakes it there, if no other CPU is idle.
+    /// The CPU where it ran last. The system wakes it there if no other CPU is idle.
     cpu: Option<usize>,
 }
 
@@ -67,31 +68,33 @@ struct Idle {
 pub(crate) enum Wake {
     /// Unpark this worker: the reservation is its own.
     Unpark(WorkerId),
-    /// Nobody is idle: ask the manager for a worker.
+    /// No worker is idle: ask the manager for one.
     Create,
-    /// Nobody is idle and one is being made already.
+    /// No worker is idle, and one is being made already.
     Wait,
-    /// Nobody is idle, and the one that was asked for cannot be made: tell the manager of this call for help.
+    /// No worker is idle, and the one that was asked for cannot be made: tell the manager of this call for
+    /// help.
     Call(Call),
 }
 
-/// What a worker that is about to begin owes its pool.
+/// What a worker does for its pool before it begins.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prepare {
     /// An idle worker remains, or is being made.
     Ready,
-    /// It was the last idle one: ask the manager for another, so that a block costs a wake-up and not a thread.
+    /// It was the last idle worker: ask the manager for a spare, so that a block costs a wake-up instead of a
+    /// new thread.
     CreateSpare,
 }
 
-/// What a worker does that has nothing to do.
+/// What a worker without work does.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// Park until woken. With a time: ask the manager to cull at that time.
+    /// Park until woken. If there is a time, ask the manager to cull then.
     Park(Option<Time>),
-    /// Somebody waits for a worker: begin again with this reservation.
+    /// A reservation waits for a worker: begin again with it.
     Start(Reserved, Prepare),
     /// The pool closes: leave.
     Exit,
@@ -103,13 +106,13 @@ pub(crate) enum Rest {
 pub(crate) enum Mayday {
     /// The call is over.
     Lapsed,
-    /// It ends here: there is no work to wait with. The reservations are to be dropped.
+    /// The call ends, because no work is left. Drop these reservations.
     StandDown(Vec<Reserved>),
     /// Call the rescuers; the call goes on.
     Call,
 }
 
-/// What culling decided.
+/// What culling decides.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cull {
@@ -136,17 +139,17 @@ impl Crew {
         }
     }
 
-    /// A crew of one worker. Its pool reserves one at a time, and none while that one runs, so with no spare nobody is
-    /// ever asked for beside it.
+    /// A crew of one worker. Its pool reserves one worker at a time, and none while that one runs. Without a
+    /// spare, a second worker is never asked for.
     pub(crate) fn of_one(limits: CrewLimits) -> Self {
         Self { keeps_spare: false, ..Self::new(limits) }
     }
 
-    /// Somebody reserved a worker: whom does it get? The most recently idle one; if the caller is about to leave the
-    /// CPU `near`, the most recently idle one of those that ran there.
+    /// Gives a reservation to a worker: to the most recently idle one. If the caller is about to leave the
+    /// CPU `near`, it gets the most recently idle one of those that ran there.
     ///
-    /// While the caller still runs, the system sees no idle CPU. It would put a worker that ran elsewhere behind the
-    /// one that runs there, and leave this CPU idle for milliseconds.
+    /// While the caller still runs, the system sees no idle CPU. It would put a worker that ran elsewhere
+    /// behind the thread that runs there now, and leave this CPU idle for milliseconds.
     pub(crate) fn kick(&mut self, reserved: Reserved, near: Option<usize>) -> Wake {
         let neighbour = near.and_then(|cpu| self.idle.iter().rposition(|idle| idle.cpu == Some(cpu)));
         let best = neighbour.or(self.idle.len().checked_sub(1));
@@ -161,22 +164,24 @@ impl Crew {
         }
     }
 
-    /// A woken worker takes its reservation, and learns what it must see to before it begins.
+    /// Takes the oldest reservation for a woken worker. Returns it, and what the worker does before it
+    /// begins.
     ///
     /// # Panics
     ///
-    /// If nobody was woken.
+    /// If no worker was woken.
     pub(crate) fn woken(&mut self) -> (Reserved, Prepare) {
         let reserved = self.waking.pop_front().expect("a worker woke up without a reservation");
         (reserved, self.prepare())
     }
 
-    /// Those who are on their way do not get a CPU: their errands are somebody else's now.
+    /// Takes the errands from the reservations of workers that are on their way, because these do not get a CPU.
+    /// Returns the sibling pods for whose work the workers were woken.
     pub(crate) fn hand_over_errands(&mut self) -> Vec<PodId> {
         self.waking.iter_mut().chain(&mut self.owed).filter_map(Reserved::take_errand).collect()
     }
 
-    /// A new worker has arrived.
+    /// Notes that a new worker has arrived. Returns what it does.
     pub(crate) fn arrived(&mut self, id: WorkerId, cpu: Option<usize>, now: Time) -> Rest {
         (self.creating, self.making) = (false, false);
         self.distress.served();
@@ -184,7 +189,8 @@ impl Crew {
         self.rest(id, cpu, now)
     }
 
-    /// A worker has nothing to do, and has left the count of running ones in the same critical section.
+    /// Returns what a worker does that has no work. It left the count of running workers in the same critical
+    /// section.
     pub(crate) fn rest(&mut self, id: WorkerId, cpu: Option<usize>, now: Time) -> Rest {
         if let Some(reserved) = self.owed.pop() {
             if self.owed.is_empty() {
@@ -202,21 +208,21 @@ impl Crew {
         Rest::Park(if arm { self.next_cull() } else { None })
     }
 
-    /// The manager is about to make a worker: is one asked for, and somebody there who wants it? A spare is made also
-    /// if an idle worker has come back meanwhile: it would be asked for again at the next item. Asked for once, it is
-    /// made once, however many deadlines that leaves behind.
+    /// Returns whether the manager begins to make a worker: it was asked for one, and does not make it
+    /// already. A spare is made even if an idle worker has come back meanwhile, because the next item would
+    /// ask for it again. One request makes one worker, however many deadlines the request leaves behind.
     pub(crate) fn begin_making(&mut self) -> bool {
         let begins = self.awaits_worker();
         self.making |= begins;
         begins
     }
 
-    /// Is a worker asked for that nobody is making at the moment?
+    /// Returns whether a worker was asked for that is not being made at the moment.
     fn awaits_worker(&self) -> bool {
         self.creating && !self.making && !self.closing
     }
 
-    /// The worker that was asked for could not be made: is it still wanted? If so, it stays asked for.
+    /// Returns whether the worker that could not be made is still wanted. If so, it stays asked for.
     pub(crate) fn still_wanted(&mut self) -> bool {
         (self.creating, self.making) = (false, false);
         let wanted = self.prepare() == Prepare::CreateSpare;
@@ -226,9 +232,9 @@ impl Crew {
         wanted
     }
 
-    /// There are as many threads as may be. If a reservation waits for one, the worker stays asked for. A mere spare is
-    /// not worth waiting for: the next worker that begins, or blocks, asks again. `is_idle`: no worker of the pool runs;
-    /// `is_stuck`: it has begun no item for long.
+    /// Notes that the executor is at its cap of threads. The worker stays asked for if a reservation waits for it.
+    /// A mere spare is not worth waiting for: the next worker that begins or blocks asks again.
+    /// `is_idle`: no worker of the pool runs. `is_stuck`: the pool has begun no item for long.
     pub(crate) fn no_room(&mut self, is_idle: bool, is_stuck: bool) -> Shortage {
         self.making = false;
         self.creating = !self.owed.is_empty();
@@ -239,12 +245,13 @@ impl Crew {
         if is_stuck || is_idle && self.waking.is_empty() { Shortage::Starves } else { Shortage::Waits }
     }
 
-    /// A worker leaves between two items, since another pool needs its thread more.
+    /// Removes a worker that leaves between two items, because another pool needs its thread more.
     pub(crate) fn give_way(&mut self) {
         self.alive -= 1;
     }
 
-    /// The worker that was asked for cannot be made now. If somebody waits for it: the call for help that begins.
+    /// Notes that the worker cannot be made now. Returns the call for help that begins, if a reservation
+    /// waits for it.
     pub(crate) fn unserved(&mut self) -> Option<Call> {
         if !self.awaits_worker() {
             return None;
@@ -253,8 +260,8 @@ impl Crew {
         if self.owed.is_empty() { None } else { self.distress.call() }
     }
 
-    /// The deadline of a call has come. A call that is the pool's has a deadline until it ends: so whether there is work
-    /// is seen in the same critical section.
+    /// Returns what the deadline of a call leads to. The pool's current call has a deadline until it ends, so
+    /// `has_work` is determined in the same critical section.
     pub(crate) fn mayday(&mut self, call: Call, has_work: bool) -> Mayday {
         match self.still_calls(call) {
             false => Mayday::Lapsed,
@@ -263,35 +270,35 @@ impl Crew {
         }
     }
 
-    /// Does somebody still wait, for whom this call was made?
+    /// Returns whether this call is the crew's present one, and a reservation still waits.
     pub(crate) fn still_calls(&self, call: Call) -> bool {
         self.needs_help() && self.distress.is_calling(call)
     }
 
-    /// Does somebody wait for a worker that cannot be made?
+    /// Returns whether a reservation waits for a worker that cannot be made.
     pub(crate) fn needs_help(&self) -> bool {
         self.distress.is_unserved() && !self.owed.is_empty() && !self.closing
     }
 
-    /// A rescuer leaves. If there is no work left to wait with: hands the reservations back, to be dropped.
+    /// Notes that a rescuer leaves. If no work is left, returns the reservations, to be dropped.
     pub(crate) fn relieved(&mut self, has_work: bool) -> Vec<Reserved> {
         if self.needs_help() && !has_work { self.stand_down() } else { Vec::new() }
     }
 
-    /// The worker stays asked for.
+    /// Ends the call and returns the reservations. The worker stays asked for.
     fn stand_down(&mut self) -> Vec<Reserved> {
         self.distress.calm();
         std::mem::take(&mut self.owed)
     }
 
-    /// There is nobody who could make a worker: hands the reservations back, to be dropped.
+    /// Returns the reservations, to be dropped: no thread exists that could make a worker.
     pub(crate) fn nobody_comes(&mut self) -> Vec<Reserved> {
         self.creating = false;
         self.distress.served();
         std::mem::take(&mut self.owed)
     }
 
-    /// Idle workers beyond the limits leave once they were idle long enough.
+    /// Removes idle workers beyond the limits that have been idle long enough.
     pub(crate) fn cull(&mut self, now: Time) -> Cull {
         let mut leaving = Vec::new();
         while self.too_many_workers() && self.next_cull().is_some_and(|at| at <= now) {
@@ -302,49 +309,51 @@ impl Crew {
         Cull { leaving, again_at: if self.culling { self.next_cull() } else { None } }
     }
 
-    /// Another pool needs a thread more than this one needs its oldest idle worker.
+    /// Gives the oldest idle worker up, because another pool needs a thread more.
     pub(crate) fn give_up_one(&mut self) -> Option<WorkerId> {
         let idle = self.idle.pop_front()?;
         self.alive -= 1;
         Some(idle.id)
     }
 
-    /// Nobody will push again. The idle workers leave now, the others when they are done.
+    /// Closes the crew: no issuer will push again. The idle workers leave now, the others when they are done.
     pub(crate) fn close(&mut self) -> Vec<WorkerId> {
         self.closing = true;
         self.alive -= self.idle.len();
         self.idle.drain(..).map(|idle| idle.id).collect()
     }
 
-    /// Somebody pushes again, and asks next who is [owed](Self::attend).
+    /// Opens the crew again for an issuer that pushes. The issuer calls [`attend`](Self::attend) next.
     pub(crate) fn open(&mut self) {
         if self.closing {
             self.closing = false;
             if !self.making {
-                // Who was asked for, and not begun, is not made while the pool closes: asked for anew.
+                // A worker that was asked for, and not begun, is not made while the pool closes. It is asked
+                // for anew.
                 self.creating = false;
                 self.distress.served();
             }
         }
     }
 
-    /// The pool was opened: does a reservation wait for a worker that nobody was asked for?
+    /// After the pool was opened: asks for a worker if a reservation waits for one that was not asked for.
     pub(crate) fn attend(&mut self) -> Prepare {
         if self.owed.is_empty() { Prepare::Ready } else { self.prepare() }
     }
 
-    /// Is some worker on its way, or being made? If not, and none runs, pending work would wait forever.
+    /// Returns whether a worker is on its way or asked for. If not, and none runs, pending work would wait
+    /// forever.
     pub(crate) fn is_help_coming(&self) -> bool {
         self.creating || !self.waking.is_empty() || !self.owed.is_empty()
     }
 
-    /// Does a reservation wait for a thread that does not exist yet?
+    /// Returns whether a reservation waits for a worker.
     #[cfg(test)]
     pub(crate) fn is_starving(&self) -> bool {
         !self.owed.is_empty()
     }
 
-    /// More idle workers than one for `idle_ratio` busy ones, beyond two?
+    /// Returns whether, beyond two, more workers are idle than one for each `idle_ratio` busy ones.
     pub(crate) fn too_many_workers(&self) -> bool {
         let busy = self.alive - self.idle.len();
         self.idle.len() > 2 && (self.idle.len() - 2).saturating_mul(self.limits.idle_ratio) >= busy
@@ -366,7 +375,8 @@ impl Crew {
         self.closing
     }
 
-    /// Keeps the promise that an idle worker remains, or is being made, whenever one begins to work.
+    /// Asks for a worker if a reservation waits or the last idle worker begins. So whenever a worker begins,
+    /// an idle one remains or is asked for.
     fn prepare(&mut self) -> Prepare {
         // A pool whose last worker was given up to another one needs no spare.
         let spare = self.keeps_spare && self.alive > 0 && self.idle.is_empty();
@@ -384,27 +394,30 @@ impl Crew {
     }
 }
 
-/// More workers run than should: does the one on the CPU `mine` leave? Not while it has its CPU to itself and two of
-/// the others share one: the system would take milliseconds to spread these. They see the same, and one leaves.
+/// Returns whether the worker on the CPU `mine` leaves, when more workers run than should. It stays while it
+/// has its CPU to itself and two of the others share one, because the system would take milliseconds to
+/// spread these. The others decide by the same rule, so one of them leaves.
 pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clone) -> bool {
     let two_share = |(at, cpu)| others.clone().skip(at + 1).any(|other| other == cpu);
     others.clone().any(|cpu| cpu == mine) || !others.clone().enumerate().any(two_share)
 }
 
-/// A worker that ran on the CPU `ran_on` last is woken by one that is about to leave the CPU `left`: does it have to begin
-/// there? `running`: with the reservation in it.
+/// Returns whether a woken worker has to begin on the CPU `left`, which its waker is about to leave. The
+/// woken worker ran on the CPU `ran_on` last. `running` includes the reservation.
 ///
-/// Where it ran last, the system would put it behind whoever runs there now, and leave the other CPU idle for milliseconds.
-/// Where more workers are needed, the pool has another CPU to spare, and the system may use that.
+/// On `ran_on`, the system would put it behind the thread that runs there now, and leave the other CPU idle
+/// for milliseconds. If the pool needs more workers, it has another CPU to spare, and the system may use
+/// that.
 ///
-/// If the guard returns at once, the CPU is not left after all. The woken worker then waits there for the end of one time
-/// slice, while another CPU may become idle: 0.7 ms, or commonly 3 ms before Linux 6.12.
+/// If the guard returns at once, its worker stays on the CPU after all. The woken worker then waits there for
+/// the end of one time slice, while another CPU may become idle: 0.7 ms, or commonly 3 ms before Linux 6.12.
 pub(crate) fn must_take(left: usize, ran_on: usize, running: Running) -> bool {
     ran_on != left && !running.need_more_worker()
 }
 
-/// Where a worker may begin beside those who run on the CPUs that are `taken`: on the CPU `preferred`, if that is free.
-/// `None` if none is. Of what a pool has `present`, only its home, if it has one there: who is woken begins in its pod.
+/// Returns a CPU where a woken worker may begin: `preferred` if it is free, another free one, or `None`.
+/// A CPU is free if it is not `taken`. Of the pool's `present` CPUs, only those of its `home` are considered, if
+/// there are any: a woken worker begins in its pod.
 pub(crate) fn free_cpu(
     present: &CpuSet,
     home: Option<&CpuSet>,

@@ -1,8 +1,8 @@
-//! What the manager does, and when: making workers, trying again, calling rescuers, culling, and watching saturated
-//! pools.
+//! The manager's duties and their times: making workers, trying again, calling rescuers, culling, and watching
+//! saturated pools.
 //!
-//! `now` comes in, duties and the next deadline go out. The engine's manager thread sleeps until
-//! [`Manager::next_wake`] or until somebody asks for something; the simulator jumps there.
+//! `now` comes in; duties and the next deadline go out. The engine's manager thread sleeps until
+//! [`Manager::next_wake`], or until another thread sends a request. The simulator jumps to that time.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use super::suspect::Facts;
 use super::time::Time;
 use super::watch::{Look, Outcome, Rules, Verdict, Watch};
 
-/// After a thread could not be made, none is tried for so long.
+/// After a thread could not be made, the manager makes no attempt for this long.
 pub(crate) const CREATION_COOLDOWN: Duration = Duration::from_secs(1);
 
 /// One thing to do for the pool `P`.
@@ -23,28 +23,28 @@ pub(crate) const CREATION_COOLDOWN: Duration = Duration::from_secs(1);
 pub(crate) enum Duty<P> {
     /// Make a worker. If that fails, tell [`Manager::creation_failed`].
     Create(P),
-    /// The worker that the pool asked for cannot be made now. Tell its crew; what call for help begins, tell
+    /// The worker that the pool asked for cannot be made now. Tell its crew. If a call for help begins, tell
     /// [`Manager::call`].
     Unserved(P),
     /// If this call for help is still the pool's, call the rescuers of the queues that have work there, and tell
     /// [`Manager::call_again`].
     Mayday(P, Call),
-    /// Ask the crew who leaves.
+    /// Ask the crew which workers leave.
     Cull(P),
     /// Look at a watched pool, and ask [`Manager::looked`].
     Look(P, Watch),
-    /// Ask whether somebody who was woken does not get a CPU.
+    /// Ask the pool whether a woken worker does not get a CPU.
     Stall(P),
-    /// A pool has starved for a whole turn: every worker may give way, if one is still asked to.
+    /// A pool has starved for a whole turn. Allow every worker to give way, if one is still asked to.
     Hurry,
-    /// Handled here: each pool in the line is tried, whether a thread has left or not.
+    /// Handled here: try each pool in the line, whether a thread has left or not.
     TryLine,
-    /// Make the thread that destroys what the manager has left. If that fails, tell [`Manager::cleaner_failed`].
+    /// Make the thread that destroys what the manager could not. If that fails, tell [`Manager::cleaner_failed`].
     Clean,
 }
 
 impl<P: Clone> Duty<P> {
-    /// What is done again if this comes to nothing. A watch begins anew: what it has seen so far goes with it.
+    /// Returns the duty to repeat if this one is not completed. A watch begins anew and forgets what it has seen.
     pub(crate) fn again(&self, now: Time) -> Self {
         match self {
             Self::Create(pool) => Self::Create(pool.clone()),
@@ -59,7 +59,7 @@ impl<P: Clone> Duty<P> {
         }
     }
 
-    /// Is the other one of the same kind, for the same pool?
+    /// Returns whether the other duty is of the same kind, for the same pool.
     fn is_like(&self, other: &Self, is_same: impl Fn(&P, &P) -> bool) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
             && self.pool().zip(other.pool()).is_none_or(|(pool, other)| is_same(pool, other))
@@ -78,17 +78,17 @@ impl<P: Clone> Duty<P> {
     }
 }
 
-/// The manager's schedule. Owned by the manager thread; others ask through its inbox.
+/// The manager's schedule. The manager thread owns it; other threads send requests through its inbox.
 #[derive(Debug)]
 pub(crate) struct Manager<P> {
     duties: Deadlines<Duty<P>>,
-    /// No thread is tried before this time.
+    /// The time of the next attempt to make a thread.
     creations_from: Time,
     /// Pools whose work waits until a thread leaves.
     line: Line<P>,
-    /// When [`Duty::Hurry`] is due. Another one that is left over lapses.
+    /// When [`Duty::Hurry`] is due. A `Hurry` set for another time lapses.
     hurry_at: Option<Time>,
-    /// A [`Duty::TryLine`] is set.
+    /// Whether a [`Duty::TryLine`] is set.
     tries_line: bool,
     /// A [`Duty::Clean`] is set.
     cleans: bool,
@@ -108,7 +108,7 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// A pool asks for a worker.
+    /// Makes a worker for a pool that asks for one.
     pub(crate) fn create(&mut self, pool: P, now: Time) {
         if now < self.creations_from {
             self.create_later(pool, self.creations_from, now);
@@ -122,8 +122,8 @@ impl<P: Clone> Manager<P> {
         self.duties.set(at, Duty::Create(pool));
     }
 
-    /// A thread could not be made. The pool that still wants one is served when threads are tried again, after those
-    /// that have waited meanwhile: one pool that fails time after time keeps nobody else back.
+    /// Notes that a thread could not be made. If the pool still wants one, it is tried again after the pools that
+    /// asked meanwhile. So a pool that fails time after time holds no other pool back.
     pub(crate) fn creation_failed(&mut self, still_wanted_by: Option<P>, now: Time) {
         self.creations_from = now + CREATION_COOLDOWN;
         if let Some(pool) = still_wanted_by {
@@ -131,24 +131,25 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// The thread that destroys what the manager has left could not be made. It is tried again after those that have waited
-    /// meanwhile.
+    /// Notes that the thread that destroys the manager's leftovers could not be made. It is tried again after the
+    /// pools that asked meanwhile.
     pub(crate) fn cleaner_failed(&mut self, now: Time) {
         self.creation_failed(None, now);
         self.clean_at(self.after_the_others());
     }
 
-    /// When threads are tried again, after those that wait for that.
+    /// Returns the time just after the next attempt of the pools that wait for it.
     fn after_the_others(&self) -> Time {
         self.creations_from + Duration::from_nanos(1)
     }
 
-    /// There is no thread for this pool, and its work waits for one. It is tried when a thread leaves, and
-    /// after a while in any case: an idle worker elsewhere may give way by then, or it may starve by then.
+    /// Notes that the cap leaves no thread for this pool, whose work waits for one. The pool is tried when
+    /// a thread leaves, and after [`FAMINE`] in any case: by then, an idle worker of another pool may give way, or
+    /// the pool may starve.
     pub(crate) fn no_room(&mut self, pool: P, is_it: impl Fn(&P) -> bool, claim: Claim, now: Time) {
         self.duties.set(now, Duty::Unserved(pool.clone()));
         if self.line.wait(pool, is_it, claim) && self.line.starves() {
-            // What was asked was asked for this pool; the next one asks for itself.
+            // Workers were asked to give way for this pool, which no longer starves. The next one asks for itself.
             self.try_first(now);
         }
         if claim.starves && self.hurry_at.is_none() {
@@ -161,13 +162,14 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// May a worker be made for this pool, if there is room? Room is for the first pool in the line, if any waits.
+    /// Returns whether a worker may be made for this pool, if there is room. Room is for the first pool in the
+    /// line, if any pool waits.
     pub(crate) fn is_next(&self, is_it: impl Fn(&P) -> bool) -> bool {
         self.line.first().is_none_or(is_it)
     }
 
-    /// Work of this pool waits for a thread, and another pool [is next](Self::is_next). That one was refused a thread, so it is
-    /// tried when a worker leaves. Tried before that, it would have another worker give way.
+    /// Puts this pool in the line. The pool that [is next](Self::is_next) was refused a thread, so it is tried when a worker
+    /// leaves. Tried before that, it would have another worker give way.
     pub(crate) fn waits_its_turn(&mut self, pool: P, is_it: impl Fn(&P) -> bool, claim: Claim, now: Time) {
         self.no_room(pool, &is_it, claim, now);
         if self.is_next(is_it) {
@@ -175,7 +177,8 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// A thread has left: the first pool in the line is tried, before pools that have asked for a worker meanwhile.
+    /// Notes that a thread has left. The first pool in the line is tried, before pools that have asked for a worker
+    /// meanwhile.
     pub(crate) fn room(&mut self, now: Time) {
         let from = if now < self.creations_from { now } else { Time::default() };
         self.try_first(from);
@@ -187,47 +190,47 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// A worker of this pool is being made. There may be room for another one.
+    /// Notes that a worker of this pool is being made. There may be room for another one.
     pub(crate) fn served(&mut self, is_it: impl Fn(&P) -> bool, now: Time) {
         self.line.served(is_it);
-        // What starves from now on waits for a turn of its own.
+        // Pools that starve from now on wait for a turn of their own.
         self.hurry_at = None;
         self.try_first(now);
     }
 
-    /// No work of this pool waits for a worker any more. The room that it was tried for may be another one's.
+    /// Notes that no work of this pool waits for a worker any more. The room may be for another pool.
     pub(crate) fn unwanted(&mut self, is_it: impl Fn(&P) -> bool, now: Time) {
         if self.line.leave(is_it) {
             self.try_first(now);
         }
     }
 
-    /// Does a pool starve for lack of a thread?
+    /// Returns whether a pool starves for lack of a thread.
     pub(crate) fn starves(&self) -> bool {
         self.line.starves()
     }
 
-    /// A pool calls for help: rescuers are called if it still does after a while.
+    /// Notes that a pool calls for help. Rescuers are called if it still does after 10 ms.
     pub(crate) fn call(&mut self, pool: P, call: Call, now: Time) {
         self.duties.set(now + MAYDAY_INITIAL, Duty::Mayday(pool, call));
     }
 
-    /// Rescuers were called: once more after a while, if the pool still needs them.
+    /// Notes that rescuers were called. They are called once more after 100 ms, if the pool still needs them.
     pub(crate) fn call_again(&mut self, pool: P, call: Call, now: Time) {
         self.duties.set(now + MAYDAY_INTERVAL, Duty::Mayday(pool, call));
     }
 
-    /// A pool will have too many idle workers at `at`.
+    /// Schedules a cull: the pool will have too many idle workers at `at`.
     pub(crate) fn cull(&mut self, pool: P, at: Time) {
         self.duties.set(at, Duty::Cull(pool));
     }
 
-    /// A pool is to be asked at `at` whether those whom it woke have come.
+    /// Schedules the question whether the workers that a pool woke have begun.
     pub(crate) fn stall(&mut self, pool: P, at: Time) {
         self.duties.set(at, Duty::Stall(pool));
     }
 
-    /// The manager has left something that another thread has to destroy.
+    /// Schedules the thread that destroys what the manager cannot.
     pub(crate) fn clean(&mut self, now: Time) {
         self.clean_at(now.max(self.creations_from));
     }
@@ -239,12 +242,13 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// A pool became saturated and is watched from now on.
+    /// Watches a pool that became saturated.
     pub(crate) fn watch(&mut self, pool: P, now: Time) {
         self.duties.set(now, Duty::Look(pool, Watch::new(now)));
     }
 
-    /// The system tells that somebody sleeps in a watched pool: it is looked at now. Costs O(duties).
+    /// Schedules a look at a watched pool now, because the system reports that a worker in it sleeps. Costs
+    /// O(duties).
     pub(crate) fn told(&mut self, is_pool: impl Fn(&P) -> bool, now: Time) {
         let is_meant = |duty: &Duty<P>| matches!(duty, Duty::Look(pool, _) if is_pool(pool));
         for (_, mut look) in self.duties.take_all(is_meant) {
@@ -255,7 +259,7 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// A watched pool is looked at by this time, if not sooner. Costs O(duties).
+    /// Schedules a look at a watched pool by this time, if not sooner. Costs O(duties).
     pub(crate) fn look_by(&mut self, is_pool: impl Fn(&P) -> bool, at: Time) {
         let is_meant = |duty: &Duty<P>| matches!(duty, Duty::Look(pool, _) if is_pool(pool));
         for (deadline, look) in self.duties.take_all(is_meant) {
@@ -263,7 +267,7 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// A duty was begun, and is done at `at` instead, in the place of its like. Costs O(duties).
+    /// Puts a duty off to `at`, in place of any like duty that is set. Costs O(duties).
     pub(crate) fn put_off(&mut self, duty: Duty<P>, is_same: impl Fn(&P, &P) -> bool, at: Time) {
         let _replaced = self.duties.take_all(|other| duty.is_like(other, &is_same));
         match &duty {
@@ -274,7 +278,7 @@ impl<P: Clone> Manager<P> {
         self.duties.set(at, duty);
     }
 
-    /// The next thing to do at `now`.
+    /// Takes the next duty that is due at `now`.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Duty<P>> {
         let (deadline, duty) = self.duties.take_due(now)?;
         match duty {
@@ -289,7 +293,7 @@ impl<P: Clone> Manager<P> {
                 pools.into_iter().for_each(|pool| self.create(pool, now));
                 self.take_due(now)
             }
-            // It was asked for before a creation failed.
+            // The worker was asked for before a creation failed.
             Duty::Create(pool) if now < self.creations_from => {
                 self.create(pool, now);
                 self.take_due(now)
@@ -306,12 +310,12 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// When to come back; `None` if only somebody's asking can bring something to do.
+    /// Returns when the next duty is due; `None` if only a request can bring one.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         self.duties.next()
     }
 
-    /// A watched pool is looked at.
+    /// Looks at a watched pool, and schedules the next look. Returns what the engine does.
     pub(crate) fn looked(
         &mut self,
         pool: P,
@@ -338,7 +342,7 @@ mod tests {
         Time::default() + Duration::from_millis(millis)
     }
 
-    /// At most one attempt per second after a failure, whoever asks (P1 builds on this).
+    /// At most one attempt per second after a failure, whichever pool asks (P1 builds on this).
     ///
     /// spec: E2.6, P1.2
     #[test]
@@ -351,7 +355,7 @@ mod tests {
         let told: Vec<_> = std::iter::from_fn(|| manager.take_due(at(0))).collect();
         assert_eq!(told, [Duty::Unserved('a'), Duty::Unserved('b')], "b waits too, though it asked before");
         manager.create('c', at(500));
-        assert_eq!(manager.take_due(at(999)), Some(Duty::Unserved('c')), "it is told");
+        assert_eq!(manager.take_due(at(999)), Some(Duty::Unserved('c')), "its crew is told");
         assert_eq!(manager.take_due(at(999)), None);
         assert_eq!(manager.next_wake(), Some(at(1000)));
         let due: Vec<_> = std::iter::from_fn(|| manager.take_due(at(1001))).collect();
@@ -371,7 +375,7 @@ mod tests {
         std::iter::from_fn(|| manager.take_due(now)).collect()
     }
 
-    /// spec: E2.5 (max threads): the cap is no failure, no other pool is held back by it.
+    /// spec: E2.5 (max threads): the cap is no failure, and holds no other pool back.
     #[test]
     fn work_that_found_no_room_is_tried_when_a_thread_leaves() {
         let mut manager = Manager::new(Rules::default());
@@ -388,12 +392,12 @@ mod tests {
         assert_eq!(due(&mut manager, at(2)), [Duty::Create('b')], "several may have left");
         manager.unwanted(|pool| *pool == 'b', at(2));
         assert_eq!(due(&mut manager, at(2)), []);
-        assert_eq!(manager.next_wake(), Some(at(1000)), "in case none had left");
+        assert_eq!(manager.next_wake(), Some(at(1000)), "in case no thread had left");
         assert_eq!(due(&mut manager, at(1000)), [], "the line is empty");
         assert_eq!(manager.next_wake(), None);
     }
 
-    /// spec: P1 (at most one attempt per second after a failure): of threads of any kind.
+    /// spec: P1 (at most one attempt per second after a failure): for threads of any kind.
     #[test]
     fn a_cleaner_is_made_when_threads_are_tried_again() {
         let mut manager = Manager::<char>::new(Rules::default());
@@ -407,9 +411,9 @@ mod tests {
         assert_eq!(manager.take_due(at(1001)), Some(Duty::Clean));
     }
 
-    /// spec: P1.2: a cleaner that fails each time keeps no pool back, nor a pool the cleaner.
+    /// spec: P1.2: a cleaner that fails each time holds no pool back, nor does a pool hold the cleaner back.
     #[test]
-    fn a_cleaner_and_a_pool_that_fail_are_tried_by_turns() {
+    fn a_failing_cleaner_and_a_failing_pool_are_tried_by_turns() {
         let mut manager = Manager::new(Rules::default());
         manager.clean(at(0));
         manager.create('a', at(0));
@@ -426,13 +430,13 @@ mod tests {
                 tried.push(std::mem::discriminant(&duty));
             }
         }
-        assert_eq!(tried.len(), 6, "one in a second");
+        assert_eq!(tried.len(), 6, "one attempt per second");
         assert!(tried.windows(2).all(|two| two[0] != two[1]), "{tried:?}");
     }
 
-    /// spec: P1.5 (the manager is supervised): what is put off replaces what was already set for the next time.
+    /// spec: P1.5 (the manager is supervised): a duty that is put off replaces a like one that is set already.
     #[test]
-    fn what_is_put_off_is_done_later_and_once() {
+    fn a_duty_that_is_put_off_is_done_later_and_once() {
         let mut manager = Manager::new(Rules::default());
         manager.watch('a', at(0));
         manager.watch('b', at(0));
@@ -441,7 +445,7 @@ mod tests {
         manager.watch('a', at(3));
         manager.put_off(look.again(at(0)), |one, other| one == other, at(1000));
         let Some(Duty::Look('b', _)) = manager.take_due(at(0)) else { unreachable!("b is another pool") };
-        assert_eq!(manager.take_due(at(999)), Some(Duty::Cull('a')), "and this is another duty");
+        assert_eq!(manager.take_due(at(999)), Some(Duty::Cull('a')), "a cull is another duty");
         assert_eq!(manager.take_due(at(999)), None);
         assert_eq!(manager.take_due(at(1000)), Some(look));
         assert_eq!(manager.next_wake(), None);
@@ -474,7 +478,7 @@ mod tests {
         assert_eq!(manager.take_due(at(1)), Some(Duty::Create('a')));
     }
 
-    /// spec: E2.5 (pools take turns): a thread has left, and the manager does not know yet.
+    /// spec: E2.5 (pools take turns): a thread has left, and the manager has not learned of it yet.
     #[test]
     fn a_pool_outside_of_the_line_is_not_served_before_the_line() {
         let mut manager = Manager::new(Rules::default());
@@ -487,13 +491,14 @@ mod tests {
         assert_eq!(due(&mut manager, at(0)), [Duty::Unserved('b')], "a is tried when a worker has left");
         manager.room(at(0));
         assert_eq!(due(&mut manager, at(0)), [Duty::Create('a')]);
-        // It comes first by its priority, so it is tried itself.
+        // Its priority puts it first, so it is tried itself.
         manager.waits_its_turn('h', |pool| *pool == 'h', claim(true, -20), at(0));
         assert_eq!(due(&mut manager, at(0)), [Duty::Unserved('h'), Duty::Create('h')]);
         assert!(manager.is_next(|pool| *pool == 'h'));
     }
 
-    /// However long a pool waits for room, and however often it is tried, it has one place and one deadline.
+    /// A pool that waits for room has one place and one deadline, however long it waits and however often it is
+    /// tried.
     #[test]
     fn a_pool_that_waits_for_room_is_tried_once_a_second() {
         let mut manager = Manager::new(Rules::default());
@@ -508,9 +513,10 @@ mod tests {
         assert_eq!(due(&mut manager, at(4999)), [Duty::Create('a')]);
     }
 
-    /// spec: E2.5 (a busy worker gives way between items): after a turn, whichever it is. Each thread begins a new turn.
+    /// spec: E2.5 (a busy worker gives way between items): any worker does after a turn. Each new thread begins a
+    /// new turn.
     #[test]
-    fn a_pool_that_starves_for_a_turn_is_hurried_for() {
+    fn workers_hurry_after_a_pool_has_starved_for_a_turn() {
         let mut manager = Manager::new(Rules::default());
         no_room(&mut manager, 'a', true, at(0));
         no_room(&mut manager, 'b', true, at(0));
@@ -546,7 +552,7 @@ mod tests {
         let mut manager = Manager::new(Rules::default());
         manager.create('a', at(0));
         assert_eq!(manager.take_due(at(0)), Some(Duty::Create('a')));
-        assert_eq!(manager.next_wake(), None, "nobody is called for a worker that is made at once");
+        assert_eq!(manager.next_wake(), None, "no rescuer is called for a worker that is made at once");
         manager.creation_failed(Some('a'), at(0));
         assert_eq!(manager.take_due(at(0)), Some(Duty::Unserved('a')));
         manager.call('a', call, at(0));

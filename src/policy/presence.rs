@@ -1,21 +1,21 @@
-//! Whether the manager's thread is there, and which thread may make it.
+//! Whether the manager's thread exists, and which thread may make it.
 //!
-//! One attempt is made at a time, however long it takes: two managers would each keep half of the deadlines. After an
-//! attempt has failed, the next one begins a second after its end.
+//! At most one attempt is under way, however long it takes: two managers would each keep half of the deadlines.
+//! After a failed attempt, the next one begins a second after its end at the earliest.
 
 #![forbid(unsafe_code)]
 
 use super::manager::CREATION_COOLDOWN;
 use super::time::Time;
 
-/// The state of the manager's thread. Under the lock of the manager's inbox.
+/// The state of the manager's thread, under the lock of the manager's inbox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Presence {
-    /// A thread is making it.
+    /// A thread is making the manager.
     Starting,
-    /// It was made. It ends only with its executor.
+    /// The manager was made. It ends only with its executor.
     There,
-    /// It could not be made, and is not tried before this time.
+    /// The manager could not be made. No attempt is made before this time.
     Missing { until: Time },
 }
 
@@ -23,16 +23,16 @@ pub(crate) enum Presence {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Attempt {
-    /// It makes the manager, and then tells [`made`](Presence::made) or [`failed`](Presence::failed).
+    /// Make the manager, and then call [`made`](Presence::made) or [`failed`](Presence::failed).
     Make,
-    /// The manager is there.
+    /// Ask the manager, which is there.
     Ask,
-    /// There is no manager, and this thread makes none now.
+    /// Go on without a manager: there is none, and this thread makes none now.
     GoWithout,
 }
 
 impl Presence {
-    /// A thread needs the manager.
+    /// Returns what a thread that needs the manager does.
     pub(crate) fn needed(&mut self, now: Time) -> Attempt {
         match *self {
             Self::There => Attempt::Ask,
@@ -44,13 +44,13 @@ impl Presence {
         }
     }
 
-    /// The attempt has succeeded. The new thread says so too, so that it never finds itself missing.
+    /// Notes that the attempt has succeeded. The new thread notes this too, so that it never finds itself missing.
     pub(crate) fn made(&mut self) {
-        debug_assert!(!matches!(self, Self::Missing { .. }), "an attempt was made that nobody has begun");
+        debug_assert!(!matches!(self, Self::Missing { .. }), "an attempt succeeded that no thread has begun");
         *self = Self::There;
     }
 
-    /// The attempt has failed. `now` is the time at its end.
+    /// Notes that the attempt has failed. `now` is the time of its end.
     pub(crate) fn failed(&mut self, now: Time) {
         debug_assert_eq!(*self, Self::Starting, "one attempt at a time");
         *self = Self::Missing { until: now + CREATION_COOLDOWN };

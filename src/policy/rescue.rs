@@ -1,24 +1,24 @@
-//! Who helps a pool that needs a worker and cannot have one? When rescuers are called, and how long one stays.
+//! When a pool that needs a worker and cannot have one calls rescuers, and how long a rescuer stays.
 //!
-//! [`Distress`] is a part of the crew, inside the pool's mutex. A call lasts from the moment in which somebody waits
-//! for a worker that the manager could not make at once, to the moment in which nobody does; the manager has one
-//! deadline for it. A call that is over leaves its deadline behind, so calls are numbered: a deadline of an old one
-//! finds out, and lapses.
+//! [`Distress`] is a part of the crew, inside the pool's mutex. A call begins when a reservation waits for a worker
+//! that the manager could not make at once, and ends when no reservation waits. The manager has one deadline for
+//! it. A call that ends leaves its deadline behind. Calls are numbered, so the deadline of an old call has no
+//! effect.
 //!
-//! The call goes on if no queue has a rescuer, at ten wake-ups of the manager a second: a queue with one may be built while
-//! the pool waits, and its items may come to this pool.
+//! The call goes on if no queue has a rescuer, which costs ten wake-ups of the manager per second: a queue with a
+//! rescuer may be built while the pool waits, and its items may come to this pool.
 
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
-/// How long a pool must have been in need before rescuers are called.
+/// How long a pool is in need before rescuers are called.
 pub(crate) const MAYDAY_INITIAL: Duration = Duration::from_millis(10);
 
-/// How often they are called while it still is.
+/// How often rescuers are called while the need lasts.
 pub(crate) const MAYDAY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// After so many items in one pool, a rescuer goes on to the next pool that called it.
+/// After this many items in one pool, a rescuer goes on to the next pool that called it.
 const TURN: usize = 16;
 
 /// The number of a call for help.
@@ -28,7 +28,7 @@ pub(crate) struct Call(u64);
 /// Whether a pool is in need of a worker that cannot be made, and has called for help.
 #[derive(Debug, Default)]
 pub(crate) struct Distress {
-    /// The manager could not make the worker at once that it was asked for.
+    /// The manager could not make the requested worker at once.
     unserved: bool,
     /// The manager has a deadline for the call `last`.
     calling: bool,
@@ -36,23 +36,23 @@ pub(crate) struct Distress {
 }
 
 impl Distress {
-    /// The manager cannot make the worker now.
+    /// Notes that the manager cannot make the worker now.
     pub(crate) fn unserved(&mut self) {
         self.unserved = true;
     }
 
-    /// The worker has come, or is not wanted any more.
+    /// Notes that the worker has come, or is not wanted any more.
     pub(crate) fn served(&mut self) {
         self.unserved = false;
         self.calling = false;
     }
 
-    /// Nobody waits for a worker any more; that it cannot be made is true all the same.
+    /// Ends the call, because no reservation waits any more. The worker still cannot be made.
     pub(crate) fn calm(&mut self) {
         self.calling = false;
     }
 
-    /// Somebody waits for a worker. If that is the beginning of a distress: the call for which the manager sets a
+    /// Notes that a reservation waits for a worker. If a call begins with that, returns it; the manager sets its
     /// deadline.
     pub(crate) fn call(&mut self) -> Option<Call> {
         if !self.unserved || self.calling {
@@ -63,7 +63,7 @@ impl Distress {
         Some(self.last)
     }
 
-    /// A deadline has come: is its call the present one?
+    /// Returns whether this call is the present one. Asked when the deadline of a call comes.
     pub(crate) fn is_calling(&self, call: Call) -> bool {
         self.calling && self.last == call
     }
@@ -73,7 +73,7 @@ impl Distress {
     }
 }
 
-/// Does a rescuer that has run so many items of one pool leave it for those that wait?
+/// Returns whether a rescuer leaves a pool for others that wait, after it ran `rescued` items there.
 pub(crate) fn gives_way(rescued: usize, others_wait: bool) -> bool {
     others_wait && rescued >= TURN
 }
@@ -93,7 +93,7 @@ mod tests {
         assert!(distress.is_calling(first));
         distress.calm();
         assert!(!distress.is_calling(first));
-        let second = distress.call().expect("a worker is still missing, and somebody waits again");
+        let second = distress.call().expect("a worker is still missing, and a reservation waits again");
         assert!(!distress.is_calling(first), "the deadline that the first call left behind lapses");
         assert!(distress.is_calling(second));
         distress.served();

@@ -1,21 +1,23 @@
-//! Which pool gets the next thread while an executor has as many as it may have.
+//! Which pool gets the next thread when an executor has as many threads as it may have.
 //!
-//! A pool whose work waits for a thread stands in the [`Line`]. A thread becomes free when a worker ends, or when an idle
-//! worker of another pool is sent away. Where all threads are busy, a worker *gives way* between two items, but only for a
-//! pool that *starves*: its work waits, and none of its workers runs; or it has begun no item for [`FAMINE`], since pools
-//! that do not manage concurrency count a blocked worker as a running one. A pool that only wants more workers than it has
-//! waits until one is free.
+//! A pool whose work waits for a thread stands in the [`Line`]. A thread becomes free when a worker ends, or when
+//! an idle worker of another pool is sent away. Where all threads are busy, a worker *gives way* between two items,
+//! but only for a pool that *starves*. A pool starves if its work waits and none of its workers runs. It also
+//! starves if it has begun no item for [`FAMINE`], since a pool that does not manage concurrency counts a blocked
+//! worker as a running one. A pool that only wants more workers than it has waits until a thread is free.
 //!
-//! **Order.** While a pool stands in the line, each thread goes to the line's first. Starving pools come first. Of these, every second thread goes to the pool that has waited longest, and every
-//! other one to the pool of the highest priority, to the oldest of several. So the pool that is `k`-th by age gets one of the
-//! next `2k` threads, however many pools of a higher priority come.
+//! **Order.** While a pool stands in the line, each thread goes to the first pool in the line. Starving pools come
+//! first. Of these, every second thread goes to the pool that has waited longest. The other threads go to the pool
+//! of the highest priority, and of several such pools to the oldest. So the pool that is `k`-th by age gets one of
+//! the next `2k` threads, however many pools of a higher priority come.
 //!
-//! **Turns.** To give way costs the end of one thread and the making of another. At first a worker gives way only if
-//! its pool has other running workers: then each thread that changes its pool leaves one pool less without any. If none has
-//! done so for a [`TURN`], every worker may. So pools that share too few threads take turns of that length, however short
-//! their items are.
+//! **Turns.** Giving way costs the end of one thread and the making of another. At first a worker gives way only if
+//! its pool has other running workers. Each thread that changes its pool then leaves one pool fewer without a
+//! worker. If no worker has given way for a [`TURN`], every worker may. So pools that share too few threads take
+//! turns of that length, however short their items are.
 //!
-//! **The bound.** The pool that is `k`-th by age waits for at most `2k` times: a turn, the first item to end after it on any
+//! **The bound.** The pool that is `k`-th by age waits for at most `2k` times the sum of: a turn, the first item to
+//! end after it on any thread, and the time to make a thread.
 //! thread, and the time to make a thread.
 
 #![forbid(unsafe_code)]
@@ -24,20 +26,20 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// After so long without an answer, also the only running worker of a pool gives way.
+/// After this long without an answer, even the only running worker of a pool gives way.
 pub(crate) const TURN: Duration = Duration::from_millis(1);
 
-/// A pool that has waited for a thread for so long, and has begun no item meanwhile, starves though workers of it seem to
-/// run.
+/// A pool starves if it has waited for a thread for this long and has begun no item meanwhile, even if its workers
+/// seem to run.
 pub(crate) const FAMINE: Duration = Duration::from_secs(1);
 
-/// What a pool does without for lack of a thread.
+/// What a pool lacks without another thread.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shortage {
-    /// Nothing but a spare.
+    /// Only a spare.
     None,
-    /// Its work would go on sooner with one more.
+    /// Its work would go on sooner with one more thread.
     Waits,
     /// Its work does not go on at all.
     Starves,
@@ -54,7 +56,7 @@ pub(crate) struct Claim {
 /// The pools that wait for a thread.
 #[derive(Debug)]
 pub(crate) struct Line<P> {
-    /// The one that has waited longest comes first.
+    /// The pools, the one that has waited longest first.
     waiting: Vec<(P, Claim)>,
     /// The next thread goes to the pool that has waited longest.
     by_age: bool,
@@ -65,7 +67,8 @@ impl<P> Line<P> {
         Self { waiting: Vec::new(), by_age: false }
     }
 
-    /// The pool waits. One that does already keeps its place. Returns whether it has starved so far, and does so no more.
+    /// Puts the pool in the line. A pool that waits already keeps its place. Returns whether it starved before and
+    /// no longer does.
     pub(crate) fn wait(&mut self, pool: P, is_it: impl Fn(&P) -> bool, claim: Claim) -> bool {
         match self.waiting.iter_mut().find(|(known, _)| is_it(known)) {
             Some((_, known)) => std::mem::replace(known, claim).starves && !claim.starves,
@@ -76,21 +79,21 @@ impl<P> Line<P> {
         }
     }
 
-    /// The pool does not wait any more. Returns whether it did.
+    /// Removes the pool from the line. Returns whether it waited.
     pub(crate) fn leave(&mut self, is_it: impl Fn(&P) -> bool) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|(known, _)| !is_it(known));
         self.waiting.len() < before
     }
 
-    /// The pool gets a thread.
+    /// Removes the pool from the line, because it gets a thread.
     pub(crate) fn served(&mut self, is_it: impl Fn(&P) -> bool) {
         if self.leave(is_it) {
             self.by_age = !self.by_age;
         }
     }
 
-    /// The pool for which the next thread is.
+    /// Returns the pool that gets the next thread.
     pub(crate) fn first(&self) -> Option<&P> {
         let starves = self.starves();
         let mut best = self.waiting.iter().filter(|(_, claim)| claim.starves == starves);
@@ -98,7 +101,7 @@ impl<P> Line<P> {
         Some(pool)
     }
 
-    /// Does one of them starve?
+    /// Returns whether a pool in the line starves.
     pub(crate) fn starves(&self) -> bool {
         self.waiting.iter().any(|(_, claim)| claim.starves)
     }
@@ -108,15 +111,15 @@ impl<P> Line<P> {
     }
 }
 
-/// Since when a pool has waited for a thread without beginning an item.
+/// How long a pool has waited for a thread without beginning an item.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Famine {
     since: Option<(Time, u64)>,
 }
 
 impl Famine {
-    /// The pool was refused a thread after its workers had begun so many items. Returns whether it has begun none for
-    /// [`FAMINE`].
+    /// Notes that the pool was refused a thread, after its workers had begun `begun` items. Returns whether it has
+    /// begun none for [`FAMINE`].
     pub(crate) fn refused(&mut self, begun: u64, now: Time) -> bool {
         match self.since {
             Some((since, known)) if known == begun => now.since(since) >= FAMINE,
@@ -127,7 +130,7 @@ impl Famine {
         }
     }
 
-    /// The pool gets a thread, or waits for none any more: what it waits for next begins a time of its own.
+    /// Notes that the pool gets a thread, or waits for none any more. Its next wait is timed anew.
     pub(crate) fn ends(&mut self) {
         *self = Self::default();
     }
@@ -162,9 +165,10 @@ mod tests {
         assert_eq!(order, "haibc");
     }
 
-    /// spec: E2.5: two streams of a higher priority come again at once, each time; the `k`-th by age is among the next `2k`.
+    /// spec: E2.5: two pools of a higher priority come again each time. The `k`-th pool by age is among the next
+    /// `2k`.
     #[test]
-    fn a_pool_waits_for_twice_as_many_threads_as_pools_were_before_it() {
+    fn a_pool_gets_one_of_twice_as_many_threads_as_its_place_by_age() {
         let low = ['a', 'b', 'c', 'd'];
         let mut line = line(&low.map(|pool| (pool, true, 0)));
         let mut served = Vec::new();
@@ -180,7 +184,7 @@ mod tests {
         }
     }
 
-    /// spec: E2.5: a pool that has running workers waits until those that have none are served.
+    /// spec: E2.5: a pool that has running workers waits until the pools without any are served.
     #[test]
     fn pools_that_starve_come_first() {
         let mut line = line(&[('a', false, -20), ('b', true, 0), ('c', false, 0)]);
@@ -193,13 +197,13 @@ mod tests {
         assert_eq!(line.first(), None);
     }
 
-    /// spec: E2.5: workers that seem to run, and do not.
+    /// spec: E2.5: workers that seem to run, but do not.
     #[test]
-    fn a_pool_that_begins_nothing_for_a_second_starves() {
+    fn a_pool_that_begins_no_item_for_a_second_starves() {
         let at = |millis| Time::default() + Duration::from_millis(millis);
         let mut famine = Famine::default();
         assert!(!famine.refused(7, at(0)) && !famine.refused(7, at(999)));
-        assert!(!famine.refused(8, at(1000)), "it has begun one");
+        assert!(!famine.refused(8, at(1000)), "it has begun an item");
         assert!(!famine.refused(8, at(1999)));
         assert!(famine.refused(8, at(2000)));
         famine.ends();

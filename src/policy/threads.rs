@@ -1,21 +1,21 @@
-//! The threads of an executor: how many there are, whether there is room for one more, and when the last one is gone.
+//! The threads of an executor: how many exist, whether there is room for one more, and when the last one is gone.
 //!
-//! A thread is *alive* from before it is made until its thread-local destructors have run, which are user code. A worker
-//! or a rescuer *leaves* before that, at the end of its own code. From then on it takes no room: a destructor may wait
-//! for an item that needs the place of its thread.
+//! A thread is *alive* from before it is made until its thread-local destructors, which are user code, have run. A
+//! worker or a rescuer *leaves* before that, at the end of its own code. From then on it takes no room, because a
+//! destructor may wait for an item that needs the place of its thread.
 //!
-//! One word, so that a worker that leaves and a manager that finds no room cannot miss each other, and so that there is
-//! one moment at which the last thread is gone, whatever its kind.
+//! All counts are in one word. So a worker that leaves and a manager that finds no room cannot miss each other, and
+//! there is one moment at which the last thread of any kind is gone.
 //!
-//! The word also carries what the manager asks of busy workers at the cap, for a pool that starves (see
-//! [`room`](super::room)): at first only workers whose pool has other running ones give way, after a turn every worker does.
-//! One worker gives way for one request.
+//! The word also carries the manager's request to busy workers at the cap, for a pool that starves (see
+//! [`room`](super::room)). At first only workers whose pool has other running workers give way; after a turn every
+//! worker does. One worker gives way for one request.
 
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// A process of Linux has fewer threads than that (2^22).
+/// A Linux process has fewer threads than 2^22.
 const ALIVE_MASK: u64 = (1 << 22) - 1;
 const RESCUERS: u32 = 22;
 const RESCUERS_MASK: u64 = (1 << 19) - 1;
@@ -25,15 +25,15 @@ const ASKED: u64 = 1 << 61;
 const URGENT: u64 = 1 << 62;
 const FULL: u64 = 1 << 63;
 
-/// The default cap never exceeds what is needed for this many blocked items beside the running ones, on a small machine.
+/// The default cap of a small machine: enough for this many blocked items besides the running ones.
 const DEFAULT_CAP: usize = 512;
-/// The same for a machine with many CPUs, for each of them.
+/// The default cap of a machine with many CPUs, per CPU.
 const DEFAULT_CAP_PER_CPU: usize = 8;
-/// For each CPU: a worker and a spare at each of the two priorities.
+/// The least default cap per CPU: a worker and a spare at each of the two priorities.
 const LEAST_CAP_PER_CPU: usize = 4;
 
-/// How many workers an executor has at most, unless its builder says otherwise. `task_limit`: how many threads the system
-/// lets the process have, if it says so. Half of them are left to the rest of the program.
+/// Returns how many workers an executor has at most if its builder sets no cap. `task_limit` is the number of
+/// threads that the system lets the process have, if known. Half of them are left to the rest of the program.
 pub(crate) fn default_cap(cpus: usize, task_limit: Option<u64>) -> usize {
     let cpus = cpus.max(1);
     let usual = DEFAULT_CAP.max(cpus.saturating_mul(DEFAULT_CAP_PER_CPU));
@@ -51,7 +51,7 @@ pub(crate) enum Kind {
     Worker,
     Rescuer,
     Manager,
-    /// Destroys what the manager has left.
+    /// Destroys what the manager could not.
     Cleaner,
 }
 
@@ -75,9 +75,9 @@ impl Threads {
         self.0 & ALIVE_MASK
     }
 
-    /// The manager is about to make a worker. Returns false if there are `max` already. Then the next worker that leaves
-    /// tells the manager. One that comes begins a new turn: if another pool starves, only workers whose pool has other
-    /// running ones give way for now.
+    /// Counts a worker that the manager is about to make. Returns false if there are `max` already; the next worker
+    /// that leaves then tells the manager. A worker that comes begins a new turn: if another pool starves, only
+    /// workers whose pool has other running workers give way for now.
     pub(crate) const fn worker_comes(self, max: u64) -> (Self, bool) {
         if self.workers() < max && self.workers() < WORKERS_MASK && self.alive() < ALIVE_MASK {
             (Self((self.0 & !URGENT) + (1 << WORKERS) + 1), true)
@@ -86,29 +86,29 @@ impl Threads {
         }
     }
 
-    /// A pool starves: a worker is asked to give way.
+    /// Asks a worker to give way, because a pool starves.
     pub(crate) const fn ask(self) -> Self {
         Self(self.0 | ASKED)
     }
 
-    /// No worker has given way for a whole turn: each one may, if it is still asked.
+    /// Lets every worker give way if one is still asked to, because none has for a whole turn.
     pub(crate) const fn hurry(self) -> Self {
         if self.is_asked() { Self(self.0 | URGENT) } else { self }
     }
 
-    /// No worker needs to give way.
+    /// Withdraws the request.
     pub(crate) const fn withdraw(self) -> Self {
         Self(self.0 & !(ASKED | URGENT))
     }
 
-    /// Is a worker asked to give way?
+    /// Returns whether a worker is asked to give way.
     #[inline]
     pub(crate) const fn is_asked(self) -> bool {
         self.0 & ASKED != 0
     }
 
-    /// A worker is between two items. Returns whether it gives way, which ends the request. `others_run`: its pool has other
-    /// workers that run.
+    /// Returns whether a worker gives way, which ends the request. It asks between two items. `others_run`: its
+    /// pool has other running workers.
     pub(crate) const fn give_way(self, others_run: bool) -> (Self, bool) {
         let gives_way = self.is_asked() && (others_run || self.0 & URGENT != 0);
         if gives_way { (self.withdraw(), true) } else { (self, false) }
@@ -119,14 +119,14 @@ impl Threads {
         Self(self.0 + (1 << RESCUERS) + 1)
     }
 
-    /// The same for a manager or a cleaner.
+    /// Counts a manager or a cleaner.
     pub(crate) const fn other_comes(self) -> Self {
         debug_assert!(self.alive() < ALIVE_MASK);
         Self(self.0 + 1)
     }
 
-    /// The thread has ended its own code, or could not be made. It stays alive. Returns whether the manager is to be told
-    /// that there is room.
+    /// Notes that a thread has ended its own code, or could not be made. The thread stays alive. Returns whether to
+    /// tell the manager that there is room.
     pub(crate) const fn leaves(self, kind: Kind) -> (Self, bool) {
         match kind {
             Kind::Worker => {
@@ -141,8 +141,8 @@ impl Threads {
         }
     }
 
-    /// A thread that has left has run its thread-local destructors, or could not be made. Returns whether it was the last
-    /// one.
+    /// Notes that a thread that has left has run its thread-local destructors, or could not be made. Returns
+    /// whether it was the last one.
     pub(crate) const fn gone(self) -> (Self, bool) {
         debug_assert!(self.alive() > 0);
         let next = Self(self.0 - 1);
@@ -198,7 +198,8 @@ mod tests {
         assert_eq!((word.workers(), word.alive()), (1, 2));
     }
 
-    /// spec: E2.5 (a busy worker gives way between items): one for each request, from pools that can spare one first.
+    /// spec: E2.5 (a busy worker gives way between items): one worker per request, at first from pools that can
+    /// spare one.
     #[test]
     fn one_worker_gives_way_for_one_request() {
         let none = Threads::none();
@@ -211,7 +212,7 @@ mod tests {
         assert_eq!(asked.hurry().withdraw(), none);
     }
 
-    /// spec: E2.5 (pools take turns): a thread is free by itself, and another pool starves still.
+    /// spec: E2.5 (pools take turns): a thread became free by itself, and another pool still starves.
     #[test]
     fn a_worker_that_comes_begins_a_new_turn() {
         let (full, comes) = Threads::none().worker_comes(1);
@@ -225,18 +226,18 @@ mod tests {
 
     /// spec: E2.5 (a cap with a safe default)
     #[test]
-    fn the_default_cap_follows_the_machine_and_what_the_system_permits() {
+    fn the_default_cap_follows_the_machine_and_its_task_limit() {
         for (cpus, task_limit, cap) in [
             (1, None, 512),
             (2, Some(u64::MAX), 512),
             (64, None, 512),
             (65, None, 520),
             (256, None, 2048),
-            // A container with a limit on tasks.
+            // A container with a task limit.
             (2, Some(1024), 512),
             (2, Some(300), 150),
             (64, Some(600), 300),
-            // One worker and one spare for each CPU and priority, whatever the limit.
+            // One worker and one spare per CPU and priority, whatever the task limit.
             (64, Some(100), 256),
             (2, Some(1), 8),
             (0, Some(0), 4),
@@ -255,7 +256,7 @@ mod tests {
 
     /// spec: E5.1
     #[test]
-    fn the_last_thread_that_is_gone_is_the_last_whatever_its_kind() {
+    fn the_last_thread_may_be_of_any_kind() {
         let all = Threads::none().other_comes().rescuer_comes().worker_comes(1).0;
         assert_eq!((all.alive(), all.workers(), all.rescuers()), (3, 1, 1));
         for first in 0..3 {

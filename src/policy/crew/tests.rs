@@ -1,4 +1,4 @@
-//! Tables of who wakes.
+//! Tables of which worker is woken, made or culled.
 
 use super::super::concurrency::{Kick, Running};
 use super::*;
@@ -32,25 +32,25 @@ fn the_first_reservation_makes_a_worker_and_that_one_a_spare() {
     assert_eq!(crew.kick(reserved(), None), Wake::Create);
     assert_eq!(crew.kick(reserved(), None), Wake::Wait);
     assert!(crew.is_help_coming());
-    // The first to arrive begins, and since another reservation waits, one more is made at once.
+    // The first worker to arrive begins. Another reservation waits, so one more worker is made at once.
     assert_eq!(crew.arrived(0, None, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
     assert_eq!(crew.arrived(1, None, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
     assert_eq!(crew.arrived(2, None, at(0)), Rest::Park(None));
     assert!(!crew.is_help_coming());
 }
 
-/// spec: Q1 (bh: one context), C3 (need to create): also if it was to be tried again at several times.
+/// spec: Q1 (bh: one context), C3 (need to create): also if several deadlines try it again.
 #[test]
 fn a_worker_that_was_asked_for_once_is_made_once() {
     let mut crew = Crew::new(LIMITS);
-    assert!(!crew.begin_making(), "nobody asked");
+    assert!(!crew.begin_making(), "none was asked for");
     assert_eq!(crew.kick(reserved(), None), Wake::Create);
     let attempts: [fn(&mut Crew) -> bool; 2] =
         [Crew::still_wanted, |crew| crew.no_room(true, false) != Shortage::None];
     for attempt_ends in attempts {
         assert!(crew.begin_making());
         assert!(!crew.begin_making(), "it is being made");
-        assert_eq!(crew.unserved(), None, "so nobody needs to call");
+        assert_eq!(crew.unserved(), None, "so no call is needed");
         assert!(attempt_ends(&mut crew), "it is tried again");
     }
     assert!(crew.begin_making());
@@ -80,7 +80,7 @@ fn a_crew_of_one_never_asks_for_a_second() {
     assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
     assert_eq!(crew.woken(), (reserved(), Prepare::Ready));
     assert!(!crew.still_wanted() && !crew.is_help_coming());
-    // Its thread is needed elsewhere: then another one is its own.
+    // Its thread is needed elsewhere. Then the pool asks for a new one.
     assert_eq!(crew.rest(0, None, at(2)), Rest::Park(None));
     assert_eq!(crew.give_up_one(), Some(0));
     assert_eq!(crew.kick(reserved(), None), Wake::Create);
@@ -93,7 +93,7 @@ fn the_most_recently_idle_worker_is_woken_first() {
     assert_eq!(crew.kick(reserved(), None), Wake::Unpark(1));
 }
 
-/// spec: C1.2 (another worker starts at once), C5: on the CPU that is about to be free.
+/// spec: C1.2 (another worker starts at once), C5: on the CPU that becomes free.
 #[test]
 fn a_worker_that_blocks_wakes_one_that_ran_on_its_cpu() {
     let mut crew = Crew::new(LIMITS);
@@ -102,12 +102,12 @@ fn a_worker_that_blocks_wakes_one_that_ran_on_its_cpu() {
     }
     assert_eq!(crew.kick(reserved(), Some(7)), Wake::Unpark(2));
     assert_eq!(crew.kick(reserved(), Some(7)), Wake::Unpark(0));
-    assert_eq!(crew.kick(reserved(), Some(7)), Wake::Unpark(3), "better another one than none");
+    assert_eq!(crew.kick(reserved(), Some(7)), Wake::Unpark(3), "an idle worker of any CPU, at worst");
 }
 
-/// spec: C1.2 (another worker starts at once), C5: nobody but the one who leaves gives a CPU away.
+/// spec: C1.2 (another worker starts at once), C5: the only free CPU is the one that the waker leaves.
 #[test]
-fn whoever_takes_the_only_cpu_that_is_left_begins_there() {
+fn a_worker_for_the_only_free_cpu_begins_there() {
     let reserved_beside = |running: usize| {
         let word = (0..running).fold(Running::managed(2), |word, _| word.come_back());
         let (word, kick) = word.kick();
@@ -120,18 +120,18 @@ fn whoever_takes_the_only_cpu_that_is_left_begins_there() {
     assert!(!must_take(0, 1, half_empty), "another one is free");
 }
 
-/// spec: C3.3 (returning workers overshoot and are shed), C5: so that no CPU of the pod is left.
+/// spec: C3.3 (returning workers overshoot and are shed), C5: the worker that leaves frees no CPU of the pod.
 #[test]
-fn of_too_many_workers_one_leaves_that_shares_its_cpu() {
+fn of_too_many_workers_one_that_shares_its_cpu_leaves() {
     assert!(should_shed(0, [0, 1].into_iter()), "it shares its own");
     assert!(!should_shed(1, [0, 0].into_iter()), "it has its CPU to itself, the others share one");
-    assert!(should_shed(2, [0, 1].into_iter()), "nobody seems to share: what is known of them is old");
+    assert!(should_shed(2, [0, 1].into_iter()), "no two seem to share a CPU: the known CPUs are out of date");
     assert!(should_shed(0, [].into_iter()));
 }
 
 /// spec: A2 (in its pod, as long as that has a CPU), S1
 #[test]
-fn whoever_comes_for_a_sleeper_begins_on_a_free_cpu_at_home() {
+fn a_replacement_begins_on_a_free_cpu_at_home() {
     let set = |cpus: &[usize]| cpus.iter().copied().collect::<CpuSet>();
     let all = set(&[0, 1, 2, 3]);
     let (no_home, second_half, lost) = (None, Some(set(&[2, 3])), Some(set(&[8])));
@@ -149,7 +149,7 @@ fn whoever_comes_for_a_sleeper_begins_on_a_free_cpu_at_home() {
 }
 
 #[test]
-fn a_worker_that_becomes_idle_serves_who_waits_for_a_new_one() {
+fn a_worker_that_becomes_idle_serves_a_waiting_reservation() {
     let mut crew = idle_crew(1);
     assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
     assert_eq!(crew.woken().1, Prepare::CreateSpare);
@@ -194,7 +194,8 @@ fn a_failed_creation_is_tried_again_only_while_wanted() {
     assert!(!crew.is_help_coming());
 }
 
-/// spec: E2.5 (max threads): otherwise it is always the first to be tried again, and holds back those in need.
+/// spec: E2.5 (max threads): otherwise it is always the first to be tried again, and holds back pools with
+/// work.
 #[test]
 fn a_crew_that_gave_its_last_worker_up_wants_no_spare() {
     let mut crew = Crew::new(LIMITS);
@@ -205,20 +206,20 @@ fn a_crew_that_gave_its_last_worker_up_wants_no_spare() {
     assert!(!crew.still_wanted());
 }
 
-/// spec: E2.5 (max threads): at the cap, only work in need waits for room.
+/// spec: E2.5 (max threads): at the cap, only a reservation waits for room.
 #[test]
-fn a_spare_is_not_worth_waiting_for_room() {
+fn a_spare_does_not_wait_for_room() {
     let mut crew = idle_crew(1);
     assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
     assert_eq!(crew.woken().1, Prepare::CreateSpare);
     assert_eq!(crew.no_room(true, true), Shortage::None, "a mere spare");
-    assert_eq!(crew.kick(reserved(), None), Wake::Create, "it blocked: now somebody is in need");
+    assert_eq!(crew.kick(reserved(), None), Wake::Create, "it blocked: now a reservation waits");
     assert_eq!(crew.no_room(false, false), Shortage::Waits);
     assert_eq!(crew.kick(reserved(), None), Wake::Wait);
 }
 
 #[test]
-fn reservations_that_nobody_can_serve_are_handed_back() {
+fn reservations_that_no_thread_can_serve_are_returned() {
     let mut crew = Crew::new(LIMITS);
     assert_eq!(crew.kick(reserved(), None), Wake::Create);
     assert_eq!(crew.nobody_comes(), vec![reserved()]);
@@ -227,7 +228,7 @@ fn reservations_that_nobody_can_serve_are_handed_back() {
 }
 
 #[test]
-fn a_closing_crew_lets_everybody_go() {
+fn a_closing_crew_lets_all_workers_go() {
     let mut crew = idle_crew(3);
     assert_eq!(crew.kick(reserved(), None), Wake::Unpark(2));
     assert_eq!(crew.close(), vec![0, 1]);
@@ -263,25 +264,25 @@ fn a_crew_calls_for_help_while_work_waits_for_a_worker_that_cannot_be_made() {
     assert!(!crew.still_calls(call));
 }
 
-/// spec: P2.3: what is missing is a spare, until a worker blocks. Then the time begins, and not when a look happens
-/// to come.
+/// spec: P2.3: only a spare is missing until a worker blocks. The call begins then, not at the manager's next
+/// look.
 #[test]
-fn a_crew_without_a_spare_calls_when_somebody_needs_it() {
+fn a_crew_without_a_spare_calls_when_a_worker_blocks() {
     let mut crew = idle_crew(1);
     assert_eq!(crew.kick(reserved(), None), Wake::Unpark(0));
     assert_eq!(crew.woken().1, Prepare::CreateSpare);
-    assert_eq!(crew.unserved(), None, "nobody waits for a spare");
+    assert_eq!(crew.unserved(), None, "no reservation waits for a spare");
     assert!(!crew.needs_help());
-    let Wake::Call(call) = crew.kick(reserved(), None) else { panic!("somebody waits for it now") };
+    let Wake::Call(call) = crew.kick(reserved(), None) else { panic!("a reservation waits for it now") };
     assert!(crew.still_calls(call));
-    // The blocked worker is back: the need is over, and the next one is a need of its own.
+    // The blocked worker is back, which ends the need. The next one is a need of its own.
     assert!(matches!(crew.rest(0, None, at(1)), Rest::Start(..)));
     assert!(!crew.still_calls(call));
     let Wake::Call(next) = crew.kick(reserved(), None) else { panic!("it is needed once more") };
     assert!(!crew.still_calls(call) && crew.still_calls(next));
 }
 
-/// spec: P2.8 (an idle executor makes no wake-ups): rescuers have done the work.
+/// spec: P2.8 (an idle executor makes no wake-ups): the rescuers have done the work.
 #[test]
 fn a_crew_without_work_stands_down_and_calls_anew_for_the_next() {
     let mut crew = Crew::new(LIMITS);
@@ -292,11 +293,11 @@ fn a_crew_without_work_stands_down_and_calls_anew_for_the_next() {
     let Wake::Call(next) = crew.kick(reserved(), None) else { panic!("the worker is still missing") };
     assert!(crew.still_calls(next));
     assert_eq!(crew.stand_down(), vec![reserved()]);
-    assert!(!crew.still_wanted(), "nobody is there who wants a worker");
+    assert!(!crew.still_wanted(), "no reservation wants a worker");
     assert_eq!(crew.kick(reserved(), None), Wake::Create, "asked for anew");
 }
 
-/// spec: P2: what a deadline, or a rescuer that leaves, finds decides whether the call goes on.
+/// spec: P2: the call goes on if a deadline, or a rescuer that leaves, finds work.
 #[test]
 fn a_call_goes_on_while_there_is_work_and_ends_with_its_reservations() {
     let mut crew = Crew::new(LIMITS);
@@ -306,7 +307,7 @@ fn a_call_goes_on_while_there_is_work_and_ends_with_its_reservations() {
     assert_eq!(crew.relieved(true), []);
     assert_eq!(crew.mayday(call, false), Mayday::StandDown(vec![reserved()]));
     assert_eq!(crew.mayday(call, true), Mayday::Lapsed);
-    assert!(matches!(crew.kick(reserved(), None), Wake::Call(_)), "whoever pushes next calls anew");
+    assert!(matches!(crew.kick(reserved(), None), Wake::Call(_)), "the next push calls anew");
     assert_eq!(crew.relieved(false), [reserved()]);
     assert_eq!(crew.relieved(false), []);
 }
@@ -318,6 +319,6 @@ fn a_closed_or_satisfied_crew_does_not_call() {
     assert_eq!(crew.unserved(), None, "it asked for nothing");
     assert_eq!(crew.kick(reserved(), None), Wake::Create);
     let call = crew.unserved().expect("it cannot be made");
-    let _nobody_is_idle = crew.close();
+    let _none_was_idle = crew.close();
     assert!(!crew.needs_help() && !crew.still_calls(call));
 }
