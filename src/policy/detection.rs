@@ -1,4 +1,4 @@
-//! How it is noticed that an item blocks without having said so.
+//! How an executor notices that an item blocks outside of a guard.
 
 #![forbid(unsafe_code)]
 
@@ -6,11 +6,11 @@ use std::fmt;
 
 /// How an executor notices that an item blocks outside of any [guard](crate#guards).
 ///
-/// Only pools with pending work and no free place are looked at; an idle executor does not look. Guards,
-/// [`may_block`](crate::may_block) and the [watchdog](crate::ExecutorBuilder::watchdog_threshold) work in each of these modes.
-/// What is in force, and
-/// why if that is not what was asked for: [`Snapshot::detection`](crate::observe::Snapshot::detection) and
-/// [`detection_fallback`](crate::observe::Snapshot::detection_fallback).
+/// The executor watches only pools with pending work and no free place; an idle executor watches none.
+/// Guards, [`may_block`](crate::may_block) and the [watchdog](crate::ExecutorBuilder::watchdog_threshold)
+/// work in each of these modes. [`Snapshot::detection`](crate::observe::Snapshot::detection) is the mode in
+/// force, and [`detection_fallback`](crate::observe::Snapshot::detection_fallback) says why it differs from
+/// the requested one.
 ///
 /// # Examples
 ///
@@ -30,26 +30,27 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Detection {
-    /// Threads are not looked at: blocking is known from guards alone, and no item is taken for a
-    /// [hog](crate::ExecutorBuilder::hog_threshold). While a managed or per-CPU queue has pending work and no free place,
-    /// the manager still wakes up every 3 ms or more often, for [`may_block`](crate::may_block).
+    /// The executor does not watch threads. It learns of blocks from guards alone, and takes no item for a
+    /// [hog](crate::ExecutorBuilder::hog_threshold). While a managed or per-CPU queue has pending work and no
+    /// free place, the manager still wakes up every 3 ms or more often, for [`may_block`](crate::may_block).
     Off,
-    /// The states of threads are sampled, every 0.25 to 3 ms: a block is noticed within milliseconds. Linux only; elsewhere
-    /// it is [`Off`](Self::Off). Where `/proc` cannot be read, a thread whose CPU time stands still for 3 ms is taken for
-    /// one that sleeps.
+    /// The executor samples the states of threads every 0.25 to 3 ms, so it notices a block within
+    /// milliseconds. Linux only; elsewhere the mode is [`Off`](Self::Off). Where `/proc` cannot be read, a
+    /// thread whose CPU time stands still for 3 ms is taken for a sleeping one.
     Sampling,
-    /// The system's scheduler tells of each switch of a thread that is looked at: a block is noticed in a fraction of a
-    /// millisecond. Linux only, and only where `perf_event_open` is permitted; elsewhere it is
-    /// [`Sampling`](Self::Sampling).
+    /// The system's scheduler reports each switch of a watched thread, so the executor notices a block in a
+    /// fraction of a millisecond. Linux only, and only where `perf_event_open` is permitted; elsewhere the
+    /// mode is [`Sampling`](Self::Sampling).
     #[doc(alias = "perf_event_paranoid")]
     Switches,
-    /// The best of these that is permitted.
+    /// The best of these modes that is permitted.
     #[default]
     Auto,
 }
 
 impl Detection {
-    /// What is in force, as far as it is known without asking the system whether it permits to be told of switches.
+    /// Returns the mode in force, as far as it is known without asking the system whether it permits switch
+    /// events.
     pub(crate) fn without_switches(self, portable: bool) -> Self {
         match self {
             Self::Off => Self::Off,
@@ -76,7 +77,7 @@ mod tests {
 
     /// spec: S1.2 (choice on the builder)
     #[test]
-    fn where_nothing_can_be_seen_nothing_is_in_force() {
+    fn sampling_is_the_best_mode_without_switches() {
         use Detection::{Auto, Off, Sampling, Switches};
         for (asked, on_linux) in [(Off, Off), (Sampling, Sampling), (Switches, Sampling), (Auto, Sampling)] {
             assert_eq!(asked.without_switches(false), on_linux, "{asked}");

@@ -1,11 +1,12 @@
-//! Which offences are told of: ever fewer, as the kernel's CPU hogs.
+//! Which offences are reported: ever fewer, as the kernel does for CPU hogs.
 
 #![forbid(unsafe_code)]
 
-/// So many offences of one item type are needed before it is told of.
+/// An item type is reported from this many offences on.
 pub(crate) const TOLD_FROM: u64 = 4;
 
-/// Is the offence told of with which an item type has so many? The 4th, 5th, 7th, 11th, 19th, 35th, and so on.
+/// Returns whether the offence number `count` of an item type is reported: the 4th, 5th, 7th, 11th, 19th, 35th, and
+/// so on.
 pub(crate) const fn is_told(count: u64) -> bool {
     count >= TOLD_FROM && (count - (TOLD_FROM - 1)).is_power_of_two()
 }
@@ -16,7 +17,7 @@ mod tests {
 
     /// spec: S2.2 (reported from the 4th time with exponential back-off)
     #[test]
-    fn the_fourth_is_told_and_then_ever_fewer() {
+    fn the_fourth_is_reported_and_then_ever_fewer() {
         let told: Vec<u64> = (0..600).filter(|count| is_told(*count)).collect();
         assert_eq!(told, [4, 5, 7, 11, 19, 35, 67, 131, 259, 515]);
         assert!(!is_told(u64::MAX));

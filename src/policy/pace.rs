@@ -1,9 +1,10 @@
 //! How fast a pool may grow because of what the detector finds.
 //!
-//! Whoever is taken out of the count is replaced. A few at once are what detection is for; a crowd of them is not:
-//! blocked threads cost memory, and spinning ones cost each other's CPU. So as many as the pool has CPUs are taken out
-//! at once, and each one beyond after a gap that grows with how many are out already. The gaps of hogs are longer: they
-//! are no help to each other. Declared blocks (guards) are not paced.
+//! The pool replaces each worker that the detector takes out of the count. A few at once are the purpose of
+//! detection; a crowd is not: blocked threads cost memory, and spinning ones take CPU time from each other. So as
+//! many workers as the pool has CPUs are taken out at once. Each further one is taken out after a gap that grows
+//! with the number that is out already. The gaps of hogs are longer, since further threads do not help there.
+//! Declared blocks (guards) are not paced.
 
 #![forbid(unsafe_code)]
 
@@ -11,19 +12,19 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// A gap that grows by a part of itself for each that is out already.
+/// A gap that grows by a fraction of itself for each worker that is out already.
 struct Gap {
     first: Duration,
-    /// The next one is this many times as long, in eighths.
+    /// The factor from one gap to the next, in eighths.
     growth: u32,
     longest: Duration,
 }
 
-/// At forty blocked ones beyond the CPUs, a second and a half.
+/// At forty blocked workers beyond the CPUs, the gap is a second and a half.
 const OF_SLEEPERS: Gap =
     Gap { first: Duration::from_micros(200), growth: 10, longest: Duration::from_secs(10) };
 
-/// At ten hogs beyond the CPUs, a bit more than half a second.
+/// At ten hogs beyond the CPUs, the gap is a bit more than half a second.
 const OF_HOGS: Gap = Gap { first: Duration::from_millis(10), growth: 12, longest: Duration::from_secs(60) };
 
 impl Gap {
@@ -39,14 +40,14 @@ impl Gap {
     }
 }
 
-/// Why somebody is taken out of the count.
+/// Why a worker is taken out of the count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
     Asleep,
     Hog,
 }
 
-/// When somebody was taken out last.
+/// When a worker was last taken out, for each reason.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     sleeper: Option<Time>,
@@ -54,10 +55,10 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Nobody was taken out so far.
+    /// No worker was taken out so far.
     pub(crate) const NEW: Self = Self { sleeper: None, hog: None };
 
-    /// From when on one more may be taken out, if so many are out already of a pool of `cpus` CPUs.
+    /// Returns when the next worker may be taken out, if `out` workers of a pool of `cpus` CPUs are out already.
     pub(crate) fn next(&self, why: Why, out: usize, cpus: usize) -> Time {
         let (last, gap) = match why {
             Why::Asleep => (self.sleeper, OF_SLEEPERS),
@@ -69,7 +70,7 @@ impl Pace {
         }
     }
 
-    /// One was taken out.
+    /// Notes that a worker was taken out.
     pub(crate) fn took(&mut self, why: Why, now: Time) {
         match why {
             Why::Asleep => self.sleeper = Some(now),
@@ -82,7 +83,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// How many are out after this time, if there is always one more to be taken.
+    /// Returns how many workers are out after this time, if there is always another one to take out.
     fn out_after(why: Why, cpus: usize, time: Duration) -> usize {
         let (mut pace, mut out, mut now) = (Pace::default(), 0, Time::default() + Duration::from_secs(1));
         let end = now + time;
@@ -118,12 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_makes_room() {
+    fn a_worker_that_comes_back_makes_room() {
         let now = Time::default() + Duration::from_secs(1);
         let mut pace = Pace::default();
         pace.took(Why::Asleep, now);
         assert!(pace.next(Why::Asleep, 2, 2) > now);
         assert!(pace.next(Why::Asleep, 1, 2) <= now);
-        assert!(pace.next(Why::Hog, 2, 2) <= now, "the two do not wait for each other");
+        assert!(pace.next(Why::Hog, 2, 2) <= now, "sleepers and hogs do not wait for each other");
     }
 }

@@ -1,17 +1,18 @@
-//! Who of a watched pool does not use the CPU that it counts for, or uses it for too long? What was seen of its workers,
-//! from look to look.
+//! Which workers of a watched pool do not use the CPU that they count for, or use it for too long. Remembers what
+//! was seen of the workers from look to look.
 //!
-//! A worker that counts as running keeps others from starting. One that sleeps without a guard keeps them from it for
-//! nothing, so it is taken out of the count, and put back when it is seen to run again. One that goes on without a
-//! pause has the CPU of its pool for itself, so it is taken out, too, for the rest of its item. Preemption is no sleep.
+//! A worker that counts as running keeps others from starting. A worker that sleeps without a guard does so for
+//! nothing. It is taken out of the count, and put back when it is seen to run again. A worker that runs on without
+//! a pause keeps the CPU of its pool for itself. It is taken out too, for the rest of its item. Preemption is no
+//! sleep.
 //!
-//! Facts about threads cost system calls, so [`Facts`] is asked for those that make a difference only. What is found is
-//! found about a *word*, read before the facts were: it is carried out only if the word is still the same.
+//! Facts about threads cost system calls, so a look asks [`Facts`] only for those that make a difference. A finding
+//! is about a *word* that was read before the facts. It is carried out only if the word is still the same.
 //!
-//! Known limits. Each look reads the clock of each worker that was found asleep, by one system call. A worker that sleeps
-//! for moments, again and again, is found and put back again and again; pace bounds how many are out at once. A worker that
-//! was found asleep, and runs again after its pool is watched no more, is put back when the pool is next watched, or by the
-//! end of its item; until then the pool may run one more.
+//! Known limits. Each look reads the clock of each worker that was found asleep, by one system call. A worker that
+//! sleeps briefly again and again is found and put back again and again; the pace bounds how many are out at once.
+//! A worker that was found asleep may run again after its pool's watch has ended. It is put back when the pool is
+//! next watched, or at the end of its item. Until then the pool may run one worker more.
 
 #![forbid(unsafe_code)]
 
@@ -22,34 +23,34 @@ use super::pace::{Pace, Why};
 use super::time::Time;
 use super::worker::{Finding, Phase, WorkerState};
 
-/// Who says that it may block is taken at its word after this time.
+/// A worker that says that it may block is taken to block after this time.
 pub(crate) const MAY_BLOCK: Duration = Duration::from_millis(1);
 
-/// Where the system does not tell whether a thread sleeps: one that has used no CPU time for so long does.
+/// Where the system does not tell whether a thread sleeps, a thread that has used no CPU time for this long does.
 pub(crate) const STILL: Duration = Duration::from_millis(3);
 
-/// What can be learnt about the thread of a worker; `None` if the system does not tell.
+/// The facts that the system tells about the thread of a worker; `None` if it does not tell.
 pub(crate) trait Facts {
-    /// Does it sleep? Waiting for a CPU is no sleep.
+    /// Returns whether the thread sleeps. Waiting for a CPU is no sleep.
     fn sleeps(&mut self, worker: WorkerId) -> Option<bool>;
-    /// How much CPU time it has used.
+    /// Returns how much CPU time the thread has used.
     fn cpu_time(&mut self, worker: WorkerId) -> Option<Duration>;
-    /// How often it has slept.
+    /// Returns how often the thread has slept.
     fn sleeps_so_far(&mut self, worker: WorkerId) -> Option<u64>;
 }
 
-/// What is looked for in a pool.
+/// What a look searches for in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scrutiny {
-    /// Whoever sleeps without a guard.
+    /// Workers that sleep without a guard.
     pub(crate) sleepers: bool,
-    /// Whoever uses so much CPU time without a break.
+    /// Workers that use this much CPU time without a break.
     pub(crate) hogs: Option<Duration>,
     /// How many CPUs the pool keeps busy.
     pub(crate) cpus: usize,
 }
 
-/// Something was found out about a worker: to be carried out if its word is still this one.
+/// A finding about a worker, to be carried out if its word is still `seen`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) worker: WorkerId,
@@ -57,19 +58,19 @@ pub(crate) struct Found {
     pub(crate) finding: Finding,
 }
 
-/// What a look at the workers brought.
+/// The result of a look at the workers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
     pub(crate) found: Vec<Found>,
-    /// The pool's pace, after that.
+    /// The pool's pace after the look.
     pub(crate) pace: Pace,
-    /// When the next finding can be made, if the period is longer.
+    /// When the next finding is possible, if that is before the period ends.
     pub(crate) next: Option<Time>,
-    /// Some worker has begun an item since the last look, or has come, or gone.
+    /// Whether a worker has begun an item since the last look, has come, or has gone.
     pub(crate) progress: bool,
 }
 
-/// The workers of a pool as they were seen last, by number.
+/// The workers of a pool as of the last look, by number.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Suspects {
     sightings: Vec<Sighting>,
@@ -79,30 +80,30 @@ pub(crate) struct Suspects {
 struct Sighting {
     worker: WorkerId,
     word: WorkerState,
-    /// Since when it was this word.
+    /// Since when the worker has had this word.
     since: Time,
-    /// Since when it was the same item, or none.
+    /// Since when the worker has had the same item, or none.
     began: Time,
-    /// Of a stretch that runs, or sleeps.
+    /// The clock of the present stretch, running or asleep.
     clock: Option<Clock>,
 }
 
 /// The CPU time of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Clock {
-    /// When it was first looked at in this stretch, or when it was known to have slept last.
+    /// The time at the first look in this stretch, or when the thread was last known to have slept.
     base: Duration,
     /// How often it had slept by then, from the second look on.
     sleeps: Option<u64>,
-    /// At the last look.
+    /// The time at the last look.
     last: Duration,
-    /// Since when it is the same.
+    /// Since when the time is the same.
     still_since: Time,
 }
 
 impl Suspects {
-    /// Looks at the workers of a pool, with their words. By number, lowest first. `pace`: that of the pool, also of watches
-    /// that have ended.
+    /// Looks at the workers of a pool and their words. `workers` is sorted by number. `pace` is the pool's, from
+    /// earlier watches too.
     pub(crate) fn look(
         &mut self,
         workers: &[(WorkerId, WorkerState)],
@@ -129,7 +130,7 @@ impl Suspects {
         Findings { pace: look.pace, ..look.findings }
     }
 
-    /// Since when, at the latest, each worker has been at its present item, or idle.
+    /// Returns since when, at the latest, each worker has been at its present item, or idle.
     pub(crate) fn began(&self) -> Vec<(WorkerId, Time)> {
         self.sightings.iter().map(|known| (known.worker, known.began)).collect()
     }
@@ -141,9 +142,9 @@ struct Look {
     pace: Pace,
     scrutiny: Scrutiny,
     now: Time,
-    /// How many are out because they sleep.
+    /// How many workers are out because they sleep.
     asleep: usize,
-    /// How many are out because they are hogs.
+    /// How many workers are out because they are hogs.
     hogs: usize,
 }
 
@@ -174,7 +175,7 @@ impl Look {
         let still_since = clock.filter(|_| sleeps.is_none()).map(|clock| clock.still_since);
         let sleeps = sleeps.unwrap_or(still_since.is_some_and(|since| self.now.since(since) >= STILL));
         if sleeps {
-            // Its CPU time is counted anew once it runs.
+            // The thread's CPU time is counted anew once it runs.
             sighting.clock = clock.map(Clock::rebased);
             return self.sleeper(sighting);
         }
@@ -198,7 +199,7 @@ impl Look {
         self.find(sighting, Finding::Asleep);
     }
 
-    /// It runs, and its clock was read before.
+    /// Looks for a hog: a worker that runs, and whose clock was read before.
     fn hog(&mut self, sighting: &mut Sighting, threshold: Duration, facts: &mut impl Facts) {
         let Some(clock) = &mut sighting.clock else { return };
         let used = clock.last.saturating_sub(clock.base);
@@ -210,7 +211,7 @@ impl Look {
         }
         let sleeps = facts.sleeps_so_far(sighting.worker);
         if sleeps.zip(clock.sleeps).is_some_and(|(now, before)| now != before) {
-            // It has slept between two looks.
+            // The thread has slept between two looks.
             (clock.base, clock.sleeps) = (clock.last, sleeps);
             return;
         }
@@ -227,10 +228,11 @@ impl Look {
         let cpu_time = facts.cpu_time(sighting.worker);
         let before = sighting.clock.map(|clock| clock.last);
         if cpu_time.is_some() && cpu_time == before {
-            return; // It has not run since, so it sleeps.
+            return; // It has used no CPU time, so it still sleeps.
         }
         let clock = cpu_time.map(|time| Clock::read(sighting.clock, time, self.now));
-        // The word of a sleeper is another one than that of its last stretch, so this is its clock's first reading.
+        // A worker that is found asleep gets another word than in its last stretch. So this is the first reading of
+        // its clock.
         let has_run = before.is_some();
         sighting.clock = clock;
         if !facts.sleeps(sighting.worker).unwrap_or(!has_run) {
@@ -254,7 +256,7 @@ impl Clock {
         match before {
             Some(clock) if clock.last == time => clock,
             Some(clock) if clock.last < time => Self { last: time, still_since: now, ..clock },
-            // Before that it was another thread's, if it was any: that one had the same number, and the same word.
+            // The earlier reading was of another thread, whose worker had the same number and the same word.
             _ => Self { base: time, sleeps: None, last: time, still_since: now },
         }
     }

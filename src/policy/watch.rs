@@ -1,11 +1,13 @@
-//! What the manager does about a pool that is watched: one with pending work and no free place.
+//! What the manager does about a watched pool: one with pending work and no free place.
 //!
-//! Armed by the push that finds it so, looked at from time to time, and left alone again after some quiet looks.
+//! The push that finds a pool in this state begins the watch. The manager looks at the pool from time to time, and
+//! ends the watch after some quiet looks.
 //!
-//! * Pools that count running workers are looked at within milliseconds: somebody may sleep who counts, or keep a CPU
-//!   for himself. The first look is at once, the next after a millisecond; nothing found, ever more rarely, something found,
-//!   more often, for a while.
-//! * In the others nobody keeps anybody from starting, unless threads are missing: looked at rarely, for the watchdog.
+//! * Pools that count running workers are looked at within milliseconds: a worker that counts may sleep, or keep a
+//!   CPU for itself. The first look is at once, and the next after a millisecond. Looks that find nothing become
+//!   rarer; a finding makes them frequent for a while.
+//! * In other pools no worker keeps another from starting, unless threads are missing. They are looked at rarely,
+//!   for the watchdog.
 
 #![forbid(unsafe_code)]
 
@@ -18,56 +20,57 @@ use super::time::Time;
 use super::watchdog::Watchdog;
 use super::worker::WorkerState;
 
-/// A watched pool that is quiet for so many looks is watched no more.
+/// The watch of a pool ends after this many quiet looks.
 const QUIET_LOOKS: u8 = 2;
 
-/// Between the first look and the second.
+/// The time between the first look and the second.
 pub(crate) const PERIOD: Duration = Duration::from_millis(1);
-/// Where one block was found, others may follow: so many looks come soon after each other before they become rare again.
+/// One block is often followed by others: after a finding, this many looks come soon after each other before they
+/// become rare again.
 const ALERT_LOOKS: u8 = 8;
 /// The shortest and the longest time between two looks.
 pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
 pub(crate) const LONGEST: Duration = Duration::from_millis(3);
 
-/// The same for pools that are looked at for the watchdog only.
+/// The same for pools that are looked at only for the watchdog.
 const WATCHDOG_PERIOD: Duration = Duration::from_millis(10);
 const WATCHDOG_LONGEST: Duration = Duration::from_secs(1);
 
-/// What is looked for, in all pools of an executor.
+/// What the looks at all pools of an executor search for.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// Those who sleep without a guard.
+    /// Workers that sleep without a guard.
     pub(crate) sleepers: bool,
-    /// The system tells when they do, mostly.
+    /// The system reports most of these sleeps.
     pub(crate) is_told: bool,
-    /// Those who use so much CPU time.
+    /// Workers that use this much CPU time.
     pub(crate) hogs: Option<Duration>,
-    /// Pools that start nothing for so long.
+    /// Pools that start no item for this long.
     pub(crate) watchdog: Option<Duration>,
-    /// Pools with work and nobody on it for so long: the executor itself is at fault.
+    /// Pools with work and no worker on it for this long: then the executor itself is at fault.
     pub(crate) patience: Option<Duration>,
 }
 
-/// What a look at a pool found, taken under the pool's mutex.
+/// The state of a pool at a look, taken under the pool's mutex.
 #[derive(Clone, Debug)]
 pub(crate) struct Look {
-    /// Items lie on its worklist.
+    /// Items lie on the pool's worklist.
     pub(crate) pending: bool,
-    /// Somebody works who counts, or is about to.
+    /// A worker that counts runs, or is about to.
     pub(crate) running: bool,
     /// A worker is on its way or being made.
     pub(crate) help_coming: bool,
-    /// How many CPUs it keeps busy, if it counts who runs.
+    /// How many CPUs the pool keeps busy, if it counts running workers.
     pub(crate) cpus: Option<usize>,
-    /// Is it of one CPU? Hogs are looked for there only: in a pod, the others go on.
+    /// Whether it is the pool of one CPU. Looks search for hogs only there: in a pod, the other CPUs go on.
     pub(crate) per_cpu: bool,
-    /// How fast it may grow by what is found.
+    /// How fast findings may make the pool grow.
     pub(crate) pace: Pace,
     /// [`Outcome::stalled_since`] of the last look.
     pub(crate) stalled_since: Option<Time>,
-    /// How many items others have taken from it: siblings and rescuers.
+    /// How many items of it siblings and rescuers have taken.
     pub(crate) given: u64,
-    /// Its workers, by number, lowest first. Their words are read before anything is asked about their threads.
+    /// Its workers, sorted by number. Their words are read before any facts about their threads.
     pub(crate) workers: Vec<(WorkerId, WorkerState)>,
 }
 
@@ -75,27 +78,27 @@ pub(crate) struct Look {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// To be carried out, each if its word is still the same.
+    /// Findings, each to be carried out if its word is still the same.
     pub(crate) found: Vec<Found>,
-    /// That of the pool, afterwards: it outlives the watch.
+    /// The pool's pace after the look. It outlives the watch.
     pub(crate) pace: Pace,
-    /// Since when it has started nothing, if that was told: until it starts something.
+    /// Since when the pool has started no item, if that was reported; until it starts one.
     pub(crate) stalled_since: Option<Time>,
     pub(crate) verdict: Verdict,
-    /// If it has stalled: since when, at the latest, each of its workers has been at its item. By number, lowest first.
+    /// If the pool has stalled: since when, at the latest, each worker has been at its item. Sorted by number.
     pub(crate) began: Vec<(WorkerId, Time)>,
 }
 
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It will be looked at again.
+    /// The pool will be looked at again.
     Watching,
-    /// Stop watching: clear the bit, then look at the work once more.
+    /// Stop watching: clear the bit, then check the worklist once more.
     Unwatch,
-    /// It has started nothing for so long. Told once.
+    /// The pool has started no item for this long. Reported once.
     Stalled(Duration),
-    /// Work waits and nobody comes for it, for so long: the executor itself is at fault.
+    /// Work has waited for this long without a worker: the executor itself is at fault.
     Stuck(Duration),
 }
 
@@ -103,13 +106,13 @@ pub(crate) enum Verdict {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Watch {
     quiet_looks: u8,
-    /// Since when, without a break, there was work and nobody on it.
+    /// Since when, without a break, there has been work without a worker.
     stuck_since: Option<Time>,
-    /// How long after the last look the next one comes.
+    /// The time between the last look and the next.
     period: Duration,
-    /// So many looks come soon after each other.
+    /// How many looks still come soon after each other.
     alert: u8,
-    /// The system has told of somebody who sleeps, so the next look comes.
+    /// The system has reported a sleeping worker, which causes the next look.
     told: bool,
     suspects: Suspects,
     watchdog: Watchdog,
@@ -131,12 +134,12 @@ impl Watch {
         }
     }
 
-    /// The system tells that somebody sleeps.
+    /// Notes that the system reports a sleeping worker.
     pub(crate) fn tell(&mut self) {
         self.told = true;
     }
 
-    /// The pool is looked at. With when to look again.
+    /// Looks at the pool. Returns the outcome, and when to look again.
     pub(crate) fn look(
         &mut self,
         look: &Look,
@@ -145,7 +148,7 @@ impl Watch {
         now: Time,
     ) -> (Outcome, Time) {
         let findings = self.inspect(look, rules, facts, now);
-        // What the system has told of is no reason to look often; what it should have told of is.
+        // A reported sleep is no reason to look often. A sleep that should have been reported is.
         let told = std::mem::take(&mut self.told) && rules.is_told;
         if !findings.found.is_empty() && !told {
             self.alert = ALERT_LOOKS;
@@ -193,12 +196,12 @@ impl Watch {
         let period = match self.period {
             _ if self.alert > 0 => SHORTEST,
             _ if !findings.found.is_empty() => PERIOD,
-            // Soon it is known whether it stays quiet, and nobody is woken for that any more.
+            // The next look soon tells whether the pool stays quiet, and then the wake-ups end.
             _ if !look.pending => first,
             Duration::ZERO => first,
             last => longest.min(last * 2),
         };
-        // Four looks within the patience: what is reported was seen stuck several times in a row.
+        // Four looks within the patience, so a pool is reported only if it was seen stuck several times in a row.
         rules.patience.map_or(period, |patience| period.min((patience / 4).max(SHORTEST)))
     }
 }
@@ -224,7 +227,7 @@ mod tests {
         Time::default() + Duration::from_micros(micros)
     }
 
-    /// All threads are alike.
+    /// All threads have the same facts.
     struct Threads {
         sleep: bool,
     }
@@ -250,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn work_without_anybody_on_it_is_reported_once_patience_runs_out() {
+    fn work_without_a_worker_is_reported_once_patience_runs_out() {
         let mut watch = Watch::new(at(0));
         for millis in [25, 50, 75, 100, 125] {
             let (outcome, _) = watch.look(&STUCK, patient(), &mut { RUN }, at(1000 * millis));
@@ -284,8 +287,8 @@ mod tests {
         WorkerState::new(Phase::Between).begin_item(Phase::Running)
     }
 
-    /// When the looks come, of a pool whose one worker goes from item to item, and sleeps from the sixth look to the
-    /// seventh.
+    /// Returns the times between the looks at a pool. Its one worker goes from item to item, and sleeps from the
+    /// sixth look to the seventh.
     fn looks(rules: Rules, cpus: Option<usize>) -> Vec<u64> {
         let mut watch = Watch::new(at(0));
         let (mut now, mut word, mut looks) = (at(0), running(), Vec::new());
@@ -303,17 +306,17 @@ mod tests {
 
     /// spec: S1.1 (within 5 ms by sampling)
     #[test]
-    fn nothing_found_looks_become_rare_something_found_frequent() {
+    fn looks_become_rare_without_findings_and_frequent_after_one() {
         let rules = Rules { sleepers: true, ..Rules::default() };
         let expected = [1000, 2000, 3000, 3000, 3000, 250, 250, 250, 250, 250];
         assert_eq!(looks(rules, Some(1)), expected);
         let told = Rules { is_told: true, ..rules };
-        assert_eq!(looks(told, Some(1)), expected, "what it should have told of, and has not");
+        assert_eq!(looks(told, Some(1)), expected, "the system should have reported the sleep, and has not");
     }
 
     /// spec: S1 (by the scheduler's own records)
     #[test]
-    fn what_the_system_has_told_of_is_no_reason_to_look_often() {
+    fn a_reported_sleep_is_no_reason_to_look_often() {
         let rules = Rules { sleepers: true, is_told: true, ..Rules::default() };
         let look = Look { running: true, workers: vec![(0, running())], ..STUCK };
         let mut watch = Watch::new(at(0));
@@ -325,14 +328,15 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_counts_nobody_is_looked_at_for_the_watchdog() {
+    fn a_pool_that_does_not_count_is_looked_at_for_the_watchdog() {
         let rules = Rules { sleepers: true, watchdog: Some(Duration::from_secs(30)), ..Rules::default() };
         let looks = looks(rules, None);
         assert_eq!(looks[..3], [10_000, 20_000, 40_000]);
         assert_eq!(looks[9], 1_000_000);
     }
 
-    /// spec: S1 (an idle executor makes no wake-ups): whatever it was looked at for, soon after it is idle.
+    /// spec: S1 (an idle executor makes no wake-ups): a watch ends soon after the pool is idle, whatever its
+    /// purpose.
     #[test]
     fn a_pool_that_becomes_quiet_is_soon_left_alone() {
         let rules = Rules { watchdog: Some(Duration::from_secs(30)), ..Rules::default() };
@@ -372,12 +376,12 @@ mod tests {
 
     /// spec: S4.4
     #[test]
-    fn what_siblings_and_rescuers_take_is_progress_and_an_item_is_as_old_as_it_is() {
+    fn items_that_siblings_and_rescuers_take_are_progress() {
         let rules = Rules { watchdog: Some(Duration::from_millis(30)), ..Rules::default() };
         let mut watch = Watch::new(at(0));
         let mut told = Vec::new();
         for millis in 0..100 {
-            // Its worker enters a guard, and leaves it.
+            // The pool's worker enters a guard, and leaves it.
             let word = if millis % 2 == 0 { running() } else { running().block().0 };
             let given = if millis < 50 { millis } else { 50 };
             let look = Look { running: true, given, workers: vec![(3, word)], ..STUCK };

@@ -1,4 +1,4 @@
-//! Has a pool had work for long, and started none of it?
+//! Whether a pool with work has started none of it for long.
 
 #![forbid(unsafe_code)]
 
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// Of one watched pool.
+/// The watchdog of one watched pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Watchdog {
-    /// When it started something last, or had nothing to start.
+    /// When the pool last started an item, or had none to start.
     since: Time,
-    /// This stall has been told.
+    /// This stall was reported.
     told: bool,
 }
 
@@ -20,8 +20,8 @@ impl Watchdog {
         Self { since: now, told: false }
     }
 
-    /// The pool was looked at: has it work, and has it started something since the last look? For how long it has stood
-    /// still, if that is to be told: once for each stall.
+    /// Notes a look at the pool. `pending`: it has work. `progress`: it has started an item since the last look.
+    /// Returns how long it has stood still if that is to be reported, once for each stall.
     pub(crate) fn looked(
         &mut self,
         pending: bool,
@@ -38,12 +38,12 @@ impl Watchdog {
         tells.then_some(stalled_for)
     }
 
-    /// Since when it has started nothing, if that was told.
+    /// Returns since when the pool has started no item, if that was reported.
     pub(crate) fn told_since(&self) -> Option<Time> {
         self.told.then_some(self.since)
     }
 
-    /// When the stall is to be told, unless it ends before that.
+    /// Returns when the stall is to be reported, unless it ends before.
     pub(crate) fn next(&self, threshold: Duration) -> Option<Time> {
         (!self.told).then(|| self.since + threshold)
     }
@@ -61,10 +61,10 @@ mod tests {
 
     /// spec: S4.1 (reported once)
     #[test]
-    fn a_stall_is_told_once_and_the_next_one_again() {
+    fn each_stall_is_reported_once() {
         let mut watchdog = Watchdog::new(at(0));
         let table = [
-            // at, pending, progress, told
+            // at, pending, progress, report
             (29, true, false, None),
             (31, true, false, Some(31)),
             (90, true, false, None),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manager_comes_when_it_is_time() {
+    fn the_report_has_a_deadline() {
         let mut watchdog = Watchdog::new(at(5));
         assert_eq!(watchdog.next(THRESHOLD), Some(at(35)));
         assert!(watchdog.looked(true, false, THRESHOLD, at(35)).is_some());

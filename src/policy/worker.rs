@@ -1,14 +1,17 @@
-//! What a worker is doing: its phase, and which of its items it is doing it for.
+//! What a worker is doing: its phase, and the number of the item that it does it for.
 //!
-//! Two parties move the word: the worker, by guards and by the beginnings and ends of its items; and the detector, which
-//! has looked at the thread from outside. Whoever moves a worker out of the pool's count, or back into it, changes that
-//! count. The owner raises the sequence with every item, and the returns with every stretch of an item that a guard or
-//! the detector ends: so a change that is made only if the word is still the one that was read *before* the look at
-//! the thread never meets another stretch than the one that was looked at. (Returns wrap after 4096; a look takes microseconds.)
+//! Two parties move the word: the worker, through guards and the beginnings and ends of its items; and the
+//! detector, which looks at the thread from outside. The party that moves a worker out of the pool's count, or back
+//! into it, changes that count.
+//!
+//! The worker raises the sequence with every item. The returns are raised with every stretch of an item that a
+//! guard or the detector ends. The detector reads the word *before* it looks at the thread, and changes it only if
+//! it is still the same. So the change never meets another stretch than the one that it looked at. (Returns wrap
+//! after 4096; a look takes microseconds.)
 //!
 //! | from | to | by |
 //! |---|---|---|
-//! | idle | waking, exiting | whoever has taken it off the idle stack |
+//! | idle | waking, exiting | the thread that took it off the idle stack |
 //! | waking | between, idle | the worker |
 //! | between | running, uncounted, idle | the worker |
 //! | running | uncounted (a CPU-intensive item) | the worker |
@@ -39,7 +42,7 @@ pub(crate) struct WorkerState(u64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Phase {
-    /// On the idle stack, parked or about to.
+    /// On the idle stack, parked or about to park.
     Idle = 0,
     /// Taken off the idle stack with a reservation.
     Waking = 1,
@@ -47,13 +50,13 @@ pub(crate) enum Phase {
     Between = 2,
     /// Counted as running, with an item.
     Running = 3,
-    /// Inside a guard that says that it may block: still counted.
+    /// Inside a `may_block` guard: still counted.
     MayBlock = 4,
     /// Inside a blocking guard: not counted.
     Blocked = 5,
-    /// Seen asleep, without a guard that says so: not counted.
+    /// Seen asleep outside of a guard: not counted.
     Asleep = 6,
-    /// Its item is declared to be CPU intensive, or its pool has no target: a block changes no count.
+    /// Its item is declared to be CPU intensive, or its pool has no target: a block does not change the count.
     Uncounted = 7,
     /// Its item was found to be CPU intensive: not counted until it ends.
     Hog = 8,
@@ -61,26 +64,26 @@ pub(crate) enum Phase {
     Exiting = 9,
 }
 
-/// What the detector has found out about a stretch of an item.
+/// What the detector has found about a stretch of an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Finding {
-    /// The thread sleeps, and no guard says so: it stops counting.
+    /// The thread sleeps outside of a guard: the worker stops counting.
     Asleep,
-    /// It has been in a guard that says that it may block for so long that it does: it stops counting.
+    /// The worker has been in a `may_block` guard for so long that it does block: it stops counting.
     Blocks,
-    /// The thread has used the CPU for so long that the item is CPU intensive: it stops counting.
+    /// The thread has used the CPU for so long that the item is CPU intensive: the worker stops counting.
     Hog,
-    /// Who was seen asleep runs: it counts again.
+    /// A thread that was seen asleep runs: the worker counts again.
     Runs,
 }
 
 impl Phase {
-    /// Does the worker count as running, in a pool that counts?
+    /// Returns whether the worker counts as running, in a pool that counts.
     pub(crate) const fn is_counted(self) -> bool {
         matches!(self, Self::Between | Self::Running | Self::MayBlock)
     }
 
-    /// Has the worker an item?
+    /// Returns whether the worker has an item.
     pub(crate) const fn has_item(self) -> bool {
         matches!(
             self,
@@ -90,12 +93,12 @@ impl Phase {
 }
 
 impl Finding {
-    /// Is it that the item blocks?
+    /// Returns whether the finding is that the item blocks.
     pub(crate) const fn blocks(self) -> bool {
         matches!(self, Self::Asleep | Self::Blocks)
     }
 
-    /// Does it take the worker out of the count?
+    /// Returns whether the finding takes the worker out of the count.
     pub(crate) const fn takes_out(self) -> bool {
         !matches!(self, Self::Runs)
     }
@@ -121,37 +124,37 @@ impl WorkerState {
         }
     }
 
-    /// How many items the worker has begun.
+    /// Returns how many items the worker has begun.
     pub(crate) const fn sequence(self) -> u64 {
         self.0 >> SEQUENCE
     }
 
-    /// Has the present item blocked so that it was seen, or was something found out about it?
+    /// Returns whether the present item was seen to block, or the detector has found something about it.
     pub(crate) const fn was_interrupted(self) -> bool {
         self.0 & ALL_RETURNS != 0 || !matches!(self.phase(), Phase::Running | Phase::Uncounted)
     }
 
-    /// The same item, another phase.
+    /// The same item in another phase.
     pub(crate) const fn with_phase(self, phase: Phase) -> Self {
         Self(self.0 & !PHASE | phase as u64)
     }
 
-    /// The worker begins its next item.
+    /// Begins the worker's next item.
     pub(crate) const fn begin_item(self, phase: Phase) -> Self {
         Self((self.0 & !PHASE & !ALL_RETURNS).wrapping_add(1 << SEQUENCE) | phase as u64)
     }
 
-    /// The item is over. True if the worker did not count: it must come back.
+    /// Ends the item. Returns true if the worker did not count: it must come back.
     pub(crate) const fn end_item(self) -> (Self, bool) {
         (self.with_phase(Phase::Between), self.phase().has_item() && !self.phase().is_counted())
     }
 
-    /// The item is CPU intensive. True if the worker was counted: it must leave the count.
+    /// Declares the item CPU intensive. Returns true if the worker counted: it must leave the count.
     pub(crate) const fn uncount(self) -> (Self, bool) {
         (self.with_phase(Phase::Uncounted), self.phase().is_counted())
     }
 
-    /// A guard is entered. True if the worker was counted: it must leave the count.
+    /// Enters a blocking guard. Returns true if the worker counted: it must leave the count.
     pub(crate) const fn block(self) -> (Self, bool) {
         match self.phase() {
             Phase::Running | Phase::MayBlock => (self.with_phase(Phase::Blocked), true),
@@ -160,7 +163,8 @@ impl WorkerState {
         }
     }
 
-    /// A guard is left. `outer`: inside of one that says that it may block. True if the worker must come back.
+    /// Leaves a blocking guard. `outer`: the guard is inside of a `may_block` guard. Returns true if the worker
+    /// must come back.
     pub(crate) const fn unblock(self, outer: bool) -> (Self, bool) {
         match self.phase() {
             Phase::Blocked if outer => (self.returned(Phase::MayBlock), true),
@@ -169,8 +173,7 @@ impl WorkerState {
         }
     }
 
-    /// A guard is entered that says that the item may block. Who was seen asleep just now counts again when it leaves
-    /// that guard.
+    /// Enters a `may_block` guard. A worker that was just found asleep counts again when it leaves the guard.
     pub(crate) const fn enter_may_block(self) -> Self {
         match self.phase() {
             Phase::Running => self.with_phase(Phase::MayBlock),
@@ -179,7 +182,8 @@ impl WorkerState {
         }
     }
 
-    /// A guard is left that says that the item may block. True if it did for so long that the worker must come back.
+    /// Leaves a `may_block` guard. Returns true if it took so long that the detector took the worker out of the
+    /// count: it must come back.
     pub(crate) const fn leave_may_block(self) -> (Self, bool) {
         match self.phase() {
             Phase::MayBlock => (self.returned(Phase::Running), false),
@@ -188,7 +192,7 @@ impl WorkerState {
         }
     }
 
-    /// The word after a finding about it; `None` if that says nothing about a worker in this phase.
+    /// Returns the word after a finding about it; `None` if the finding does not apply to this phase.
     pub(crate) const fn found(self, finding: Finding) -> Option<Self> {
         match (self.phase(), finding) {
             (Phase::Running, Finding::Asleep) => Some(self.with_phase(Phase::Asleep)),
@@ -250,7 +254,7 @@ mod tests {
 
     /// spec: C2.4 (`may_block`)
     #[test]
-    fn who_may_block_counts_until_it_is_found_to() {
+    fn a_worker_that_may_block_counts_until_it_is_found_to() {
         let inside = running().enter_may_block();
         assert!(inside.phase().is_counted());
         let (left, comes_back) = inside.leave_may_block();
@@ -270,11 +274,11 @@ mod tests {
         assert_eq!((inside.phase(), comes_back), (Phase::MayBlock, true));
     }
 
-    /// Every way out of the count and back, for whoever takes it: the count is what it was.
+    /// Every way out of the count and back: the count ends as it began.
     ///
     /// spec: S1.7
     #[test]
-    fn whatever_happens_to_an_item_its_worker_counts_afterwards() {
+    fn a_worker_counts_after_its_item_whatever_happened_to_it() {
         type Step = (&'static str, fn(WorkerState) -> (WorkerState, i32));
         let steps: [Step; 8] = [
             ("block", |word| (word.block().0, -i32::from(word.block().1))),
@@ -316,7 +320,7 @@ mod tests {
 
     /// spec: S1 (a stale look never hits the next item, nor the next stretch of the same one)
     #[test]
-    fn a_stale_look_never_equals_what_comes_after() {
+    fn a_stale_word_never_equals_a_later_one() {
         let first = running();
         let second = first.end_item().0.begin_item(Phase::Running);
         assert_eq!((first.sequence(), second.sequence()), (1, 2));

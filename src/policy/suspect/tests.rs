@@ -10,7 +10,7 @@ fn running() -> WorkerState {
 
 const BOTH: Scrutiny = Scrutiny { sleepers: true, hogs: Some(Duration::from_millis(10)), cpus: 1 };
 
-/// Threads as a test wants them to be. By worker: does it sleep, its CPU time, its sleeps so far.
+/// Threads with scripted facts, by worker: whether it sleeps, its CPU time, its sleeps so far.
 #[derive(Default)]
 struct Threads {
     sleeps: Vec<Option<bool>>,
@@ -18,7 +18,7 @@ struct Threads {
     sleeps_so_far: u64,
     hides_sleeps_so_far: bool,
     asked: usize,
-    /// That of their pool.
+    /// The pace of their pool.
     pace: Pace,
 }
 
@@ -47,7 +47,7 @@ impl Facts for Threads {
     }
 }
 
-/// Looks, and carries out what is found.
+/// Looks, and carries the findings out.
 fn look(
     suspects: &mut Suspects,
     workers: &mut [(WorkerId, WorkerState)],
@@ -60,7 +60,7 @@ fn look(
     for found in &findings.found {
         let (_, word) = workers.iter_mut().find(|(id, _)| *id == found.worker).unwrap();
         assert_eq!(*word, found.seen);
-        *word = word.found(found.finding).expect("it is about this phase");
+        *word = word.found(found.finding).expect("the finding is about this phase");
     }
     (findings.found.iter().map(|found| (found.worker, found.finding)).collect(), findings.next)
 }
@@ -75,7 +75,7 @@ fn a_sleeper_is_found_at_the_first_look_and_put_back_when_it_runs() {
     assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(1000)).0, []);
     let asked = threads.asked;
     assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(2000)).0, []);
-    assert_eq!(threads.asked, asked, "whose CPU time has not changed sleeps");
+    assert_eq!(threads.asked, asked, "a thread whose CPU time has not changed still sleeps");
     (threads.sleeps[0], threads.cpu_micros[0]) = (Some(false), Some(10));
     assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(3000)).0, [(0, Finding::Runs)]);
     assert_eq!(workers[0].1.phase(), Phase::Running);
@@ -83,7 +83,7 @@ fn a_sleeper_is_found_at_the_first_look_and_put_back_when_it_runs() {
 
 /// spec: S1 (a guard has said so already), C4
 #[test]
-fn nobody_asks_about_those_who_do_not_count_or_have_no_item() {
+fn no_facts_are_asked_about_workers_that_do_not_count_or_have_no_item() {
     let blocked = running().block().0;
     let intensive = running().uncount().0;
     let mut workers = [(0, blocked), (1, intensive), (2, running().end_item().0)];
@@ -116,7 +116,7 @@ fn where_the_state_is_unknown_a_thread_without_progress_sleeps() {
 }
 
 #[test]
-fn where_nothing_is_known_nothing_is_found() {
+fn without_facts_there_are_no_findings() {
     let mut workers = [(0, running())];
     let mut threads = Threads { sleeps: vec![None], cpu_micros: vec![None], ..Threads::default() };
     let mut suspects = Suspects::default();
@@ -133,7 +133,7 @@ fn a_hog_is_found_when_it_has_used_the_threshold() {
     let mut suspects = Suspects::default();
     threads.cpu_micros[0] = Some(500);
     assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(0)), (vec![], None));
-    // It shared its CPU: half of the time was its own.
+    // It shared its CPU, and got half of the time.
     threads.cpu_micros[0] = Some(5500);
     assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(10_000)), (vec![], Some(at(15_000))));
     threads.cpu_micros[0] = Some(10_500);
@@ -144,9 +144,9 @@ fn a_hog_is_found_when_it_has_used_the_threshold() {
 
 /// spec: S2 (without blocking)
 #[test]
-fn whoever_sleeps_in_between_is_no_hog() {
+fn a_worker_that_sleeps_in_between_is_no_hog() {
     let mut threads = Threads::of(&[false]);
-    // Seen asleep, or in a guard: another stretch.
+    // Seen asleep, or in a guard: that begins another stretch.
     let mut workers = [(0, running())];
     let mut suspects = Suspects::default();
     for millis in 0..50 {
@@ -157,7 +157,7 @@ fn whoever_sleeps_in_between_is_no_hog() {
             workers[0].1 = workers[0].1.block().0.unblock(false).0;
         }
     }
-    // Never seen, only counted by the system.
+    // Never seen asleep, only counted by the system.
     let mut workers = [(0, running())];
     let mut suspects = Suspects::default();
     for millis in 0..50 {
@@ -167,7 +167,7 @@ fn whoever_sleeps_in_between_is_no_hog() {
     }
 }
 
-/// spec: S2: if it is not known any more how often it slept, its CPU time tells.
+/// spec: S2: if the system no longer tells how often the thread slept, its CPU time decides.
 #[test]
 fn a_look_that_fails_hides_no_hog() {
     let mut workers = [(0, running())];
@@ -181,7 +181,7 @@ fn a_look_that_fails_hides_no_hog() {
     }
 }
 
-/// spec: S2: whose number was another one's, at the same word, has nothing to do with that one's CPU time.
+/// spec: S2: a worker may have the number and the word of an earlier one, whose CPU time does not concern it.
 #[test]
 fn a_clock_that_goes_back_is_another_threads() {
     let mut workers = [(0, running())];
@@ -196,13 +196,13 @@ fn a_clock_that_goes_back_is_another_threads() {
 
 /// spec: C2.4 (`may_block`: 1 ms)
 #[test]
-fn who_may_block_is_given_a_millisecond() {
+fn a_worker_that_may_block_is_given_a_millisecond() {
     let mut workers = [(0, running().enter_may_block())];
     let mut threads = Threads::of(&[true]);
     let mut suspects = Suspects::default();
     let off = Scrutiny { sleepers: false, hogs: None, cpus: 1 };
     assert_eq!(look(&mut suspects, &mut workers, off, &mut threads, at(0)), (vec![], Some(at(1000))));
-    // Another one of the same item.
+    // Another guard of the same item.
     workers[0].1 = workers[0].1.leave_may_block().0.enter_may_block();
     assert_eq!(look(&mut suspects, &mut workers, off, &mut threads, at(1000)), (vec![], Some(at(2000))));
     assert_eq!(look(&mut suspects, &mut workers, off, &mut threads, at(2000)).0, [(0, Finding::Blocks)]);
@@ -250,13 +250,13 @@ fn progress_is_a_new_item_or_another_worker() {
     assert!(!progress(&[(0, running())]));
     assert!(!progress(&[(0, running().block().0)]), "the same item");
     assert!(progress(&[(0, running()), (2, running())]));
-    assert!(progress(&[(2, running())]), "one has left");
+    assert!(progress(&[(2, running())]), "a worker has left");
     assert!(progress(&[(2, running().end_item().0.begin_item(Phase::Running))]));
 }
 
 /// spec: S5.3 (also against those with higher numbers)
 #[test]
-fn a_hog_is_paced_by_all_that_are_out_whatever_its_number() {
+fn a_hog_is_paced_by_all_hogs_whatever_its_number() {
     let mut suspects = Suspects::default();
     let mut threads = Threads::of(&[false; 2]);
     let mut workers = vec![(1, running())];
@@ -272,7 +272,8 @@ fn a_hog_is_paced_by_all_that_are_out_whatever_its_number() {
     assert_eq!(at_millis(&mut workers, 20), [(0, Finding::Hog)]);
 }
 
-/// spec: S5 (no crowd, also if the pool is quiet in between): who is out is known by the words, and since when by the pool.
+/// spec: S5 (no crowd, also if the pool is quiet in between): the words tell which workers are out, the pool since
+/// when.
 #[test]
 fn another_watch_goes_on_with_the_pace_of_the_last_one() {
     let mut workers: Vec<_> = (0..3).map(|id| (id, running())).collect();
