@@ -1,4 +1,5 @@
-//! Where the items of an unbound queue run: what was asked for, and what pools are made by.
+//! Where the items of an unbound queue run: the attributes that the user sets, and those that pools are made
+//! from.
 
 #![forbid(unsafe_code)]
 
@@ -7,8 +8,8 @@ use super::pods::AffinityScope;
 
 /// Where the items of an unbound queue run, and how urgently.
 ///
-/// A queue is [built](crate::WorkQueueBuilder::attrs) with attributes, and may get [others](crate::WorkQueue::apply_attrs)
-/// at any time.
+/// A queue is [built](crate::WorkQueueBuilder::attrs) with attributes, and can be given
+/// [others](crate::WorkQueue::apply_attrs) at any time.
 ///
 /// # Examples
 ///
@@ -34,26 +35,27 @@ pub struct Attrs {
 
 impl Attrs {
     /// The defaults: the executor's nice level, [CPUs](crate::Executor::set_unbound_cpus) and
-    /// [scope](crate::Executor::set_default_scope), also when these change.
+    /// [scope](crate::Executor::set_default_scope). When these change, they change for the queue too.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The nice level, −20 to 19.
+    /// Sets the nice level, −20 to 19.
     pub fn nice(mut self, level: i32) -> Self {
         self.nice = Some(level);
         self
     }
 
-    /// The CPUs that items may run on, a part of the executor's. Of these, those count that the executor
-    /// [allows](crate::Executor::set_unbound_cpus); if it allows none of them, all that it allows.
+    /// Sets the CPUs that items may run on, a subset of the executor's. Items use those of them that the
+    /// executor [allows](crate::Executor::set_unbound_cpus). If it allows none of them, items use all CPUs
+    /// that it allows.
     #[doc(alias = "cpumask")]
     pub fn cpus(mut self, cpus: CpuSet) -> Self {
         self.cpus = Some(cpus);
         self
     }
 
-    /// How near to their issuer items run.
+    /// Sets how near to their issuer items run.
     #[doc(alias = "affn_scope")]
     pub fn scope(mut self, scope: AffinityScope) -> Self {
         self.scope = scope;
@@ -62,8 +64,9 @@ impl Attrs {
 
     /// Keeps items in the pod of their issuer, even if CPUs of other pods have nothing to do. Default: false.
     ///
-    /// A pod that has lost all of its CPUs is served by those that are left. When the process loses a CPU, the system may
-    /// move workers out of their pod: for up to 400 ms, until the executor notices it, items may run elsewhere.
+    /// If a pod loses all of its CPUs, the remaining CPUs serve it. When the process loses a CPU, the system
+    /// may move workers out of their pod. Their items may run elsewhere for up to 400 ms, until the executor
+    /// notices.
     #[doc(alias = "affinity_strict")]
     pub fn strict(mut self, yes: bool) -> Self {
         self.strict = yes;
@@ -82,7 +85,7 @@ impl Attrs {
         self.scope == AffinityScope::Default
     }
 
-    /// The same, but with the executor's nice level.
+    /// The same attributes, but with the executor's nice level.
     #[cfg_attr(
         not(all(unix, feature = "control")),
         allow(dead_code, reason = "asked for over the control socket")
@@ -91,7 +94,7 @@ impl Attrs {
         Self { nice: None, ..self }
     }
 
-    /// The same, but on all CPUs that the executor allows.
+    /// The same attributes, but with all CPUs that the executor allows.
     #[cfg_attr(
         not(all(unix, feature = "control")),
         allow(dead_code, reason = "asked for over the control socket")
@@ -100,13 +103,14 @@ impl Attrs {
         Self { cpus: None, ..self }
     }
 
-    /// What is wrong with them, in an executor that uses these CPUs.
+    /// Returns what is wrong with the attributes, in an executor that uses the `known` CPUs.
     pub(crate) fn fault(&self, known: &CpuSet) -> Option<AttrsFault> {
         let level = self.nice.filter(|level| !(-20..=19).contains(level));
         level.map(AttrsFault::Nice).or_else(|| fault_of(self.cpus.as_ref()?, known).map(AttrsFault::Cpus))
     }
 
-    /// What follows for the pools of a queue. `nice`: its level, unless they name one. They are without fault.
+    /// Returns the attributes of the queue's pools. `nice` is the queue's level, for attributes that set
+    /// none. The attributes have no fault.
     pub(crate) fn resolve(&self, managed: bool, nice: i32, defaults: &AttrDefaults) -> PoolAttrs {
         let allowed = self.cpus.as_ref().map(|cpus| cpus.intersection(&defaults.cpus));
         PoolAttrs {
@@ -119,7 +123,7 @@ impl Attrs {
     }
 }
 
-/// What an executor says where a queue's attributes say nothing.
+/// The executor's values for what a queue's attributes leave open.
 #[derive(Clone, Debug)]
 pub(crate) struct AttrDefaults {
     /// Not [`AffinityScope::Default`].
@@ -128,14 +132,14 @@ pub(crate) struct AttrDefaults {
     pub(crate) cpus: CpuSet,
 }
 
-/// Why attributes mean nothing.
+/// Why attributes are invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AttrsFault {
     Nice(i32),
     Cpus(CpusFault),
 }
 
-/// Why a set of CPUs means nothing.
+/// Why a set of CPUs is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CpusFault {
     Empty,
@@ -143,7 +147,7 @@ pub(crate) enum CpusFault {
     Unknown(usize),
 }
 
-/// What is wrong with a part of the `known` CPUs.
+/// Returns what is wrong with a set of CPUs that has to be a subset of the `known` ones.
 pub(crate) fn fault_of(cpus: &CpuSet, known: &CpuSet) -> Option<CpusFault> {
     if cpus.is_empty() {
         return Some(CpusFault::Empty);
@@ -151,7 +155,7 @@ pub(crate) fn fault_of(cpus: &CpuSet, known: &CpuSet) -> Option<CpusFault> {
     cpus.iter().find(|cpu| !known.contains(*cpu)).map(CpusFault::Unknown)
 }
 
-/// Everything that decides on an unbound queue's pools. Queues that agree in it share their pools.
+/// All that decides on an unbound queue's pools. Queues share their pools if they agree in it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct PoolAttrs {
     /// At most as many items are runnable as a pod has CPUs.
@@ -171,12 +175,12 @@ pub(crate) enum Moves {
     Nothing,
     /// Items that their own pod cannot take, before they start.
     Items,
-    /// Threads, wherever the system puts them.
+    /// Threads, to wherever the system puts them.
     Threads,
 }
 
 impl PoolAttrs {
-    /// What moves between this many pods.
+    /// Returns what moves between this many pods.
     pub(crate) fn moves(&self, pods: usize) -> Moves {
         match (self.strict || pods < 2, self.managed) {
             (true, _) => Moves::Nothing,
@@ -186,22 +190,22 @@ impl PoolAttrs {
     }
 }
 
-/// The attributes of a queue that hold at the moment: what was [asked for](Attrs), and the executor's where that says
-/// nothing.
+/// The attributes that a queue has at the moment: those that were [set](Attrs), and the executor's for the
+/// rest.
 ///
-/// Made by [`WorkQueue::attrs`](crate::WorkQueue::attrs).
+/// Returned by [`WorkQueue::attrs`](crate::WorkQueue::attrs).
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct EffectiveAttrs {
-    /// The nice level. What workers have instead where that was denied:
+    /// The nice level of the workers. They run at another level if the process lacks the privilege: see
     /// [`nice_denied`](crate::observe::Snapshot::nice_denied).
     pub nice: i32,
     /// The CPUs that items may run on.
     pub cpus: CpuSet,
     /// How near to their issuer items run. Never [`AffinityScope::Default`].
     pub scope: AffinityScope,
-    /// Do items stay in the pod of their issuer, even if CPUs of other pods have nothing to do?
+    /// Whether items stay in the pod of their issuer, even if CPUs of other pods have nothing to do.
     pub strict: bool,
 }
 
@@ -223,7 +227,7 @@ mod tests {
 
     /// spec: A1.5
     #[test]
-    fn what_is_left_open_is_the_executors() {
+    fn open_attributes_are_the_executors() {
         let open = Attrs::new().resolve(true, -20, &defaults());
         let expected = PoolAttrs {
             managed: true,
@@ -246,7 +250,7 @@ mod tests {
 
     /// spec: A4.7
     #[test]
-    fn a_queue_whose_cpus_are_all_taken_away_has_those_that_are_left() {
+    fn a_queue_that_loses_all_its_cpus_uses_the_remaining_ones() {
         let attrs = Attrs::new().cpus("6-7".parse().unwrap());
         assert_eq!(attrs.resolve(true, 0, &defaults()).cpus, "0-3".parse().unwrap());
     }

@@ -1,8 +1,9 @@
-//! How long does a bh context go on before it lets others have the CPU?
+//! The time that a bh context works before it yields the CPU to other threads.
 //!
-//! A *run* begins with a batch: the items that are there. When they are done, what came meanwhile is the next batch,
-//! and beginning it is a *restart*. After so much time or so many restarts the run ends, and the context yields its
-//! CPU once before it begins the next: items that keep coming, or keep queueing themselves, hold nobody up for longer.
+//! A *run* begins with a batch: the items that are pending. When they are done, the items that came meanwhile
+//! are the next batch, and beginning it is a *restart*. After a limit of time or of restarts the run ends,
+//! and the context yields its CPU once before it begins the next run. So items that keep coming, or keep
+//! queueing themselves, delay other threads no longer than that.
 
 #![forbid(unsafe_code)]
 
@@ -10,13 +11,13 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// The time of a run.
+/// The duration of a run.
 const TIME: Duration = Duration::from_millis(2);
 
-/// How often a run starts over with what came meanwhile.
+/// How often a run restarts with the items that came meanwhile.
 const RESTARTS: u32 = 10;
 
-/// What is left of a run.
+/// The remainder of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Budget {
     until: Time,
@@ -31,21 +32,21 @@ pub(crate) struct Budget {
 pub(crate) enum Pace {
     /// Take the next item, or rest.
     GoOn(Budget),
-    /// Let others have the CPU, then begin a new run.
+    /// Yield the CPU to other threads, then begin a new run.
     Yield,
 }
 
 impl Budget {
-    /// A run begins with so many items pending.
+    /// Begins a run with `pending` items.
     pub(crate) fn begin(now: Time, pending: usize) -> Self {
         Self { until: now + TIME, restarts: RESTARTS, batch: pending }
     }
 
-    /// An item has ended, and so many are pending.
+    /// Notes that an item has ended while `pending` items are pending.
     pub(crate) fn item_ended(self, now: Time, pending: usize) -> Pace {
         let rest = Self { batch: self.batch.saturating_sub(1), ..self };
         if pending == 0 {
-            // Whatever comes next, comes to a context that was done.
+            // The context is done. The next item begins a batch of its own.
             return Pace::GoOn(Self { batch: 0, ..rest });
         }
         if now >= self.until {
@@ -67,7 +68,8 @@ mod tests {
         Time::default() + Duration::from_micros(micros)
     }
 
-    /// Ends items, one each `step` microseconds, while `pending` says how many there are; how many it took to yield.
+    /// Ends an item every `step` microseconds while `pending` tells the number of items. Returns the item
+    /// that led to a yield.
     fn items_until_yield(step: u64, first: usize, mut pending: impl FnMut(usize) -> usize) -> Option<usize> {
         let mut budget = Budget::begin(at(0), first);
         for item in 1..=10_000 {
@@ -79,7 +81,7 @@ mod tests {
         None
     }
 
-    /// spec: Q1.5 (bh: a budget per run): a backlog that was there is one batch, however long it takes, up to 2 ms.
+    /// spec: Q1.5 (bh: a budget per run): a backlog is one batch, up to 2 ms, however many items it has.
     #[test]
     fn a_run_ends_after_two_milliseconds() {
         assert_eq!(items_until_yield(1, 5000, |ended| 5000 - ended), Some(2000));
@@ -93,10 +95,10 @@ mod tests {
     fn a_run_starts_over_ten_times() {
         assert_eq!(items_until_yield(1, 1, |_| 1), Some(11));
         assert_eq!(items_until_yield(1, 3, |_| 3), Some(33), "three that queue themselves");
-        assert_eq!(items_until_yield(1, 0, |_| 1), Some(11), "the count at the start is only a hint");
+        assert_eq!(items_until_yield(1, 0, |_| 1), Some(11), "the count at the start is a mere hint");
     }
 
-    /// spec: Q1.5: nobody is waiting for anything but rest.
+    /// spec: Q1.5: no item is pending.
     #[test]
     fn a_context_that_is_done_does_not_yield() {
         assert_eq!(items_until_yield(1, 1, |_| 0), None);

@@ -1,4 +1,4 @@
-//! What has become of the items of a queue, in numbers.
+//! Counts of what happened to the items of a queue.
 
 #![forbid(unsafe_code)]
 
@@ -6,13 +6,14 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 use std::time::Duration;
 
-/// What has become of the items of a queue, or of its part on one CPU, since it was made.
+/// Counts of what happened to the items of a queue, or of its part on one CPU, since it was made.
 ///
-/// From [`WorkQueue::counters`](crate::WorkQueue::counters). Numbers only grow. While items run they are of one moment
-/// each, not of one in common; what is in flight is never less than none. Once nothing runs any more (after a
-/// [flush](crate::WorkQueue::flush), if nobody queues) they are exact:
+/// From [`WorkQueue::counters`](crate::WorkQueue::counters). The counts only grow. While items run, each
+/// count is read at its own moment, and [`in_flight`](Self::in_flight) never falls below zero. The counts are
+/// exact once no item is pending or running, for example after a [flush](crate::WorkQueue::flush) while no
+/// thread queues:
 ///
-/// > queueings that were accepted = `started` + `cancelled` + what a [shutdown](crate::Executor::shutdown) gave up
+/// > accepted submissions = `started` + `cancelled` + those that a [shutdown](crate::Executor::shutdown) gave up
 ///
 /// # Examples
 ///
@@ -37,42 +38,45 @@ pub struct Counters {
     /// Items whose function has returned, or panicked.
     #[doc(alias = "PWQ_STAT_COMPLETED")]
     pub completed: u64,
-    /// The CPU time of its items, and of what workers do between them. Read now and then and not for each item: where a
-    /// worker goes to and fro between queues whose items take a few microseconds, it is divided between these by samples,
-    /// and right on average. Zero where the system tells no CPU time of threads: everywhere but on Linux.
+    /// The CPU time of its items, and of the workers' own work between them. It is read from time to time,
+    /// not for each item. Where a worker alternates between queues whose items take a few microseconds, the
+    /// time is divided between them by samples, and is right on average. Zero where the system does not tell
+    /// the CPU time of threads: everywhere but on Linux.
     #[doc(alias = "PWQ_STAT_CPU_TIME")]
     #[cfg_attr(feature = "serde", serde(rename = "cpu_time_ns", with = "super::nanos"))]
     pub cpu_time: Duration,
-    /// Items that were found to keep a CPU busy for longer than the
+    /// Items that the executor found to keep a CPU busy for longer than the
     /// [threshold](crate::ExecutorBuilder::hog_threshold).
     #[doc(alias = "PWQ_STAT_CPU_INTENSIVE")]
     pub cpu_hogs: u64,
-    /// Workers that were woken, or asked for, because an item of this queue blocked and stopped counting as running.
+    /// Workers that were woken or requested because an item of this queue blocked and stopped counting as
+    /// running.
     #[doc(alias = "PWQ_STAT_CM_WAKEUP")]
     pub concurrency_wakeups: u64,
-    /// Items that began on a CPU of another pod, by a worker of their own: only plain
+    /// Items that began on a CPU of another pod, on a worker of their own pod. Only plain
     /// [`unbound`](crate::WorkQueue::unbound) queues that are not strict let the system move workers.
     pub away: u64,
-    /// Items that began on a CPU of another pod, by a worker there, because their own pod could not take them.
+    /// Items that began on a CPU of another pod, on a worker there, because their own pod could not take
+    /// them.
     pub stolen: u64,
-    /// For so many items, the worker that was woken had been put elsewhere by the system, and was brought back to the pod
-    /// first: of plain [`unbound`](crate::WorkQueue::unbound) queues that are not strict.
+    /// Items whose worker was first brought back to its pod when it was woken, because the system had moved
+    /// it elsewhere. Only on plain [`unbound`](crate::WorkQueue::unbound) queues that are not strict.
     #[doc(alias = "PWQ_STAT_REPATRIATED")]
     pub repatriated: u64,
-    /// How often a pool that could not have a worker has called the queue's
+    /// How often a pool that could not get a worker called the queue's
     /// [rescuer](crate::WorkQueueBuilder::rescuer).
     #[doc(alias = "PWQ_STAT_MAYDAY")]
     pub maydays: u64,
-    /// Items that the rescuer took up, cancelled ones included.
+    /// Items that the rescuer took, including cancelled ones.
     #[doc(alias = "PWQ_STAT_RESCUED")]
     pub rescued: u64,
     /// Items that panicked.
     pub panicked: u64,
-    /// Queueings that were taken back before they began: by a cancel, or by
-    /// [`mod_delayed`](crate::WorkQueue::mod_delayed). Counted when their place in the queue is reached, or taken by the
-    /// item's next queueing. A timer is no queueing before it fires.
+    /// Submissions that were cancelled or, by [`mod_delayed`](crate::WorkQueue::mod_delayed), replaced before
+    /// they began. Each is counted when the queue reaches its place, or when the item's next submission takes
+    /// that place. An armed timer counts as a submission only when it fires.
     pub cancelled: u64,
-    /// How often an item was found to block without a [guard](crate#guards).
+    /// How often the executor found an item to block without a [guard](crate#guards).
     pub undeclared_blocks: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What is to be done when: one queue of deadlines, soonest first, equal ones in the order they were set.
+//! A queue of deadlines: the soonest first, equal ones in the order in which they were set.
 
 #![forbid(unsafe_code)]
 
@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use super::time::Time;
 
-/// Deadlines and what is due then. Setting, cancelling and taking cost O(log n).
+/// Deadlines, and the thing that is due at each. Setting, cancelling and taking cost O(log n).
 #[derive(Debug)]
 pub(crate) struct Deadlines<T> {
     queue: BTreeMap<Deadline, T>,
     set: u64,
 }
 
-/// A deadline that was set: the key to cancel it.
+/// A deadline that was set. It is the key to cancel it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Deadline {
     at: Time,
@@ -44,29 +44,29 @@ impl<T> Deadlines<T> {
         if first.key().at <= now { Some(first.remove_entry()) } else { None }
     }
 
-    /// What was set, unless it was taken.
+    /// Returns the thing that was set for this deadline, unless it was taken.
     pub(crate) fn get(&self, deadline: Deadline) -> Option<&T> {
         self.queue.get(&deadline)
     }
 
-    /// Takes what was set, unless it was taken before.
+    /// Takes the thing that was set for this deadline, unless it was taken before.
     pub(crate) fn cancel(&mut self, deadline: Deadline) -> Option<T> {
         self.queue.remove(&deadline)
     }
 
-    /// Takes all that `is_wanted`, in order. Costs O(n).
+    /// Takes all things that `is_wanted` selects, in order. Costs O(n).
     pub(crate) fn take_all(&mut self, is_wanted: impl Fn(&T) -> bool) -> Vec<(Deadline, T)> {
         let wanted = self.queue.iter().filter(|(_, what)| is_wanted(what)).map(|(deadline, _)| *deadline);
         let wanted: Vec<Deadline> = wanted.collect();
         wanted.into_iter().filter_map(|deadline| Some((deadline, self.cancel(deadline)?))).collect()
     }
 
-    /// Is this the first deadline of all?
+    /// Returns whether this is the first deadline of all.
     pub(crate) fn is_first(&self, deadline: Deadline) -> bool {
         self.queue.first_key_value().is_some_and(|(first, _)| *first == deadline)
     }
 
-    /// When the next thing is due; `None` if there is nothing to wait for.
+    /// Returns when the next thing is due; `None` if there is nothing to wait for.
     pub(crate) fn next(&self) -> Option<Time> {
         Some(self.queue.first_key_value()?.0.at).filter(|at| *at != Time::NEVER)
     }
@@ -95,11 +95,11 @@ mod tests {
         assert_eq!(deadlines.take_due(at(2)), None);
         let due: String = std::iter::from_fn(|| deadlines.take_due(at(5))).map(|(_, what)| what).collect();
         assert_eq!(due, "abc");
-        assert_eq!(deadlines.next(), None, "what is due never needs no wake-up");
+        assert_eq!(deadlines.next(), None, "a thing at `NEVER` needs no wake-up");
     }
 
     #[test]
-    fn what_is_cancelled_is_taken_once() {
+    fn a_cancelled_thing_is_taken_once() {
         let at = Time::from_nanos;
         let mut deadlines = Deadlines::new();
         let (late, soon) = (deadlines.set(at(5), 'b'), deadlines.set(at(3), 'a'));

@@ -1,12 +1,13 @@
-//! What the process may use of the machine at present, what that leaves to each pool, and when to look again.
+//! The part of the machine that the process may use, each pool's share of it, and when the manager looks at
+//! it again.
 //!
-//! Cpusets, `sched_setaffinity` and hotplug change a process's CPUs, a cgroup its quota, at any time and without a
-//! word. So the manager looks: from time to time while anybody works, at once when somebody begins after a break, and
-//! never while all workers rest.
+//! Cpusets, `sched_setaffinity` and hotplug change a process's CPUs, and a cgroup its quota, at any time and
+//! without notice. So the manager looks: periodically while workers work, at once when a worker begins after
+//! a break, and never while all workers rest.
 //!
-//! A worker that blocks under a guard, in a pool that counts, is at rest. Others that block are not told from those that
-//! work: without a guard, in a plain unbound pool, and on a rescuer's thread, an item that blocks keeps these looks going,
-//! 2.5 a second.
+//! A worker that blocks under a guard rests, if its pool counts running workers. The manager cannot tell
+//! other blocked workers from working ones: an item that blocks without a guard, in a plain unbound pool or
+//! on a rescuer's thread keeps these looks going, 2.5 per second.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +18,7 @@ use super::cpu_set::CpuSet;
 use super::quota::Quota;
 use super::time::Time;
 
-/// How long the manager waits between two looks. What has changed is to be noticed within a second.
+/// The time between two looks. It lets the manager notice a change within a second.
 pub(crate) const LOOK_PERIOD: Duration = Duration::from_millis(400);
 
 /// A CPU of the executor.
@@ -29,28 +30,28 @@ pub(crate) struct Slot {
     pub(crate) real: usize,
 }
 
-/// What an executor may use of the machine, as it was seen last.
+/// What an executor may use of the machine, as of the last look.
 #[derive(Clone, Debug)]
 pub(crate) struct Environment {
     slots: Arc<[Slot]>,
-    /// CPUs that the executor was given though the process was not to use them: nobody takes these away.
+    /// CPUs that the user gave the executor although the process may not use them. They are never taken away.
     exempt: CpuSet,
-    /// Real CPUs that the process may use; never empty.
+    /// The real CPUs that the process may use; never empty.
     allowed: CpuSet,
     quota: Option<Quota>,
 }
 
-/// What a pool has of it.
+/// A pool's share of the environment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Share {
     /// The real CPUs that its workers are bound to.
     pub(crate) binding: CpuSet,
-    /// How many workers it keeps runnable, if it is managed.
+    /// How many workers the pool keeps runnable, if it is managed.
     pub(crate) target: usize,
 }
 
 impl Environment {
-    /// `slots` is not empty. `allowed`: `None` if the system does not tell.
+    /// `slots` is not empty. `allowed` is `None` if the system does not tell.
     pub(crate) fn new(slots: &[Slot], allowed: Option<CpuSet>, quota: Option<Quota>) -> Self {
         let real: CpuSet = slots.iter().map(|slot| slot.real).collect();
         let allowed = allowed.filter(|allowed| !allowed.is_empty()).unwrap_or_else(|| real.clone());
@@ -58,17 +59,18 @@ impl Environment {
         Self { slots: slots.into(), exempt, allowed, quota }
     }
 
-    /// After another look; `None` if nothing has changed.
+    /// Returns the environment after another look; `None` if it has not changed.
     pub(crate) fn seen(&self, allowed: Option<CpuSet>, quota: Option<Quota>) -> Option<Self> {
         let allowed = allowed.filter(|allowed| !allowed.is_empty()).unwrap_or_else(|| self.allowed.clone());
         let same = allowed == self.allowed && quota == self.quota;
         (!same).then(|| Self { allowed, quota, ..self.clone() })
     }
 
-    /// The share of a pool that serves these CPUs of the topology.
+    /// Returns the share of a pool that serves these CPUs of the topology.
     ///
-    /// Its own CPUs, as far as they are left; if none is, those that are left to the executor; if there is none either,
-    /// the executor was moved as a whole, and everybody runs on what the process has now.
+    /// These are the pool's own CPUs that remain. If none remains, the pool gets those that remain to the
+    /// executor. If the executor has none either, it was moved as a whole, and all pools run on the CPUs that
+    /// the process has now.
     pub(crate) fn share(&self, cpus: &CpuSet) -> Share {
         let left = || self.slots.iter().filter(|slot| self.is_left(**slot));
         let own = || left().filter(|slot| cpus.contains(slot.cpu));
@@ -86,12 +88,12 @@ impl Environment {
         }
     }
 
-    /// The real CPUs of the executor as a whole.
+    /// Returns the real CPUs of the executor as a whole.
     pub(crate) fn home(&self) -> CpuSet {
         self.share(&self.slots.iter().map(|slot| slot.cpu).collect()).binding
     }
 
-    /// The executor's CPUs that the process may not use, by the numbers of the topology.
+    /// Returns the executor's CPUs that the process may not use, by the numbers of the topology.
     pub(crate) fn lost(&self) -> CpuSet {
         self.slots.iter().filter(|slot| !self.is_left(**slot)).map(|slot| slot.cpu).collect()
     }
@@ -118,24 +120,25 @@ impl Environment {
 pub(crate) struct Vigil {
     last: Time,
     next: Option<Time>,
-    /// Somebody has begun since the last look. There is one, even if they have ended by then: whoever works for moments
-    /// only would never be looked for.
+    /// A worker has begun since the last look. Then the next look takes place even if no worker works by
+    /// then: otherwise workers that work in short bursts would never cause one.
     owed: bool,
 }
 
 impl Vigil {
-    /// The executor is made, and has looked.
+    /// The executor is new, and has just looked.
     pub(crate) fn new(now: Time) -> Self {
         Self { last: now, next: None, owed: false }
     }
 
-    /// Somebody works, and no look is to come: there is one at once, unless the last one was just now.
+    /// Tells that a worker works while no look is scheduled. The next look is at once, but at least a period
+    /// after the last.
     pub(crate) fn active(&mut self, now: Time) {
         self.next.get_or_insert((self.last + LOOK_PERIOD).max(now));
         self.owed = true;
     }
 
-    /// When to come back; `None` while nobody works.
+    /// Returns when the manager looks next; `None` while no worker works.
     pub(crate) fn next(&self) -> Option<Time> {
         self.next
     }
@@ -144,19 +147,20 @@ impl Vigil {
         self.next.is_some_and(|at| at <= now)
     }
 
-    /// The deadline has come: is there a look whether or not somebody works now?
+    /// Returns whether the manager looks at the deadline even if no worker works then.
     pub(crate) fn is_owed(&self) -> bool {
         self.owed
     }
 
-    /// This is a look, and there will be another deadline.
+    /// Notes that the manager looks now, and sets the next deadline.
     pub(crate) fn looked(&mut self, now: Time) {
         self.owed = false;
         self.last = now;
         self.next = Some(now + LOOK_PERIOD);
     }
 
-    /// The deadline has come, no look is owed, and nobody works. Whoever begins says so.
+    /// Ends the looks: the deadline has come, no look is owed, and no worker works. The next worker that
+    /// begins calls [`active`](Self::active).
     pub(crate) fn rest(&mut self) {
         self.next = None;
     }
@@ -183,9 +187,9 @@ mod tests {
         before.seen(Some(cpus(allowed)), quota).unwrap_or(before)
     }
 
-    /// spec: A5.3, C5.3: a pod keeps what is left of it; without anything left it is served by the others.
+    /// spec: A5.3, C5.3: a pod keeps the CPUs that remain to it. A pod without any is served by the others.
     #[test]
-    fn each_pool_gets_what_is_left_of_its_cpus() {
+    fn each_pool_gets_its_remaining_cpus() {
         let table = [
             // allowed, quota in hundredths of a CPU, pool, binding, target
             ("0-7", None, "0-3", "0-3", 4),
@@ -198,7 +202,7 @@ mod tests {
             ("0-3", Some(400), "0-3", "0-3", 4),
             ("0-3", Some(200), "0-3", "0-3", 2),
             ("0-3", Some(200), "4-7", "0-3", 1),
-            // Moved as a whole.
+            // The executor was moved as a whole.
             ("8-11", None, "0-3", "8-11", 4),
             ("8-9", None, "0-3", "8-9", 2),
             ("8-31", None, "0-3", "8-31", 4),
@@ -213,7 +217,8 @@ mod tests {
         }
     }
 
-    /// spec: A5.3, A1.3: with a topology that was made up, a real CPU takes all with it that it serves.
+    /// spec: A5.3, A1.3: in a made-up topology, the loss of a real CPU is the loss of all CPUs that it
+    /// serves.
     #[test]
     fn a_made_up_pod_is_served_by_the_real_cpus_behind_it() {
         let whole = Environment::new(&slots(8, 2), Some(cpus("0-1")), None);
@@ -229,9 +234,9 @@ mod tests {
         assert_eq!(again.share(&cpus("0-3")), Share { binding: cpus("0-1"), target: 4 });
     }
 
-    /// The user has asked for these, by name.
+    /// The user has named these CPUs.
     #[test]
-    fn cpus_that_were_never_the_processs_are_not_lost() {
+    fn cpus_that_the_process_never_had_are_not_lost() {
         let environment = Environment::new(&slots(2, 2), Some(cpus("0")), None);
         assert_eq!(environment.lost(), cpus(""));
         assert_eq!(environment.share(&cpus("0-1")).binding, cpus("0-1"));
@@ -254,18 +259,18 @@ mod tests {
 
     /// spec: A5.1 (noticed within 1 s), E3 (an idle executor sleeps)
     #[test]
-    fn the_manager_looks_while_somebody_works() {
+    fn the_manager_looks_while_workers_work() {
         let mut vigil = Vigil::new(at(0));
-        assert_eq!(vigil.next(), None, "nobody works");
+        assert_eq!(vigil.next(), None, "no worker works");
         vigil.active(at(100));
-        assert_eq!(vigil.next(), Some(at(400)), "it was seen when the executor was made");
+        assert_eq!(vigil.next(), Some(at(400)), "the executor looked when it was made");
         assert!(!vigil.is_due(at(399)) && vigil.is_due(at(400)) && vigil.is_owed());
         vigil.looked(at(405));
         assert!(!vigil.is_owed());
         vigil.active(at(500));
-        assert_eq!(vigil.next(), Some(at(805)), "one look, however many begin");
+        assert_eq!(vigil.next(), Some(at(805)), "one look, however many workers begin");
         vigil.rest();
-        assert!(vigil.next().is_none() && !vigil.is_due(Time::NEVER), "nobody works");
+        assert!(vigil.next().is_none() && !vigil.is_due(Time::NEVER), "no worker works");
         vigil.active(at(600));
         assert_eq!(vigil.next(), Some(at(805)), "the last look is not long ago");
         vigil.rest();
@@ -273,9 +278,10 @@ mod tests {
         assert!(vigil.is_due(at(9000)), "after a long break, at once");
     }
 
-    /// spec: A5.1 (noticed within 1 s): whoever works, in whatever bursts, is seen within one period.
+    /// spec: A5.1 (noticed within 1 s): the manager looks once per period at least, in whatever bursts
+    /// workers work.
     #[test]
-    fn no_change_is_older_than_a_period_while_somebody_works() {
+    fn no_change_is_older_than_a_period_while_workers_work() {
         for (work, pause) in [(1, 7), (5, 300), (100, 350), (399, 1), (3, 1000)] {
             let (mut vigil, mut watched) = (Vigil::new(at(0)), false);
             let mut last_look = 0;

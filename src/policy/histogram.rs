@@ -1,7 +1,7 @@
-//! How often something took how long: buckets that grow with what they hold.
+//! A histogram of durations, with buckets that grow with their values.
 //!
-//! Sixteen buckets for each power of two, so that a bucket's middle is at most a thirtieth off. Below 32 ns every
-//! nanosecond has its own; what is longer than a quarter of an hour or so is all in the last one.
+//! There are sixteen buckets for each power of two, so the middle of a bucket is at most a thirtieth off. Below 32
+//! ns every nanosecond has its own bucket. Durations above 18 minutes are all in the last one.
 
 #![forbid(unsafe_code)]
 
@@ -9,14 +9,14 @@ use std::iter::Sum;
 use std::ops::{AddAssign, Range};
 use std::time::Duration;
 
-/// The buckets of each power of two, as a power of two.
+/// The number of buckets of each power of two, as a power of two.
 const GROUP: u32 = 4;
-/// Longer is as long as this: 2^40 ns are 18 minutes.
+/// Longer durations count as this one: 2^40 ns are 18 minutes.
 const LONGEST: u32 = 40;
-/// How many there are.
+/// The number of buckets.
 pub(crate) const BUCKETS: usize = ((LONGEST - GROUP + 1) as usize) << GROUP;
 
-/// The bucket of so many nanoseconds.
+/// Returns the bucket of a duration in nanoseconds.
 #[inline]
 pub(crate) const fn bucket_of(nanos: u64) -> usize {
     if nanos < 1 << GROUP {
@@ -29,7 +29,7 @@ pub(crate) const fn bucket_of(nanos: u64) -> usize {
     ((shift as usize) << GROUP) + (nanos >> shift) as usize
 }
 
-/// What is in a bucket, in nanoseconds.
+/// Returns the durations in a bucket, in nanoseconds.
 const fn range_of(bucket: usize) -> Range<u64> {
     if bucket < 1 << GROUP {
         return bucket as u64..bucket as u64 + 1;
@@ -39,7 +39,7 @@ const fn range_of(bucket: usize) -> Range<u64> {
     first..first + (1 << shift)
 }
 
-/// How often something took how long. Of samples: see [`WorkQueue::latency`](crate::WorkQueue::latency).
+/// How often each duration was measured, from samples: see [`WorkQueue::latency`](crate::WorkQueue::latency).
 ///
 /// # Examples
 ///
@@ -64,54 +64,54 @@ const fn range_of(bucket: usize) -> Range<u64> {
     serde(from = "wire::Wire", into = "wire::Wire")
 )]
 pub struct Histogram {
-    /// Those that are not empty, in order.
+    /// The buckets that are not empty, in order, each with its count.
     buckets: Vec<(u16, u64)>,
-    /// Of all, in nanoseconds.
+    /// The sum of all durations, in nanoseconds.
     total: u64,
-    /// In nanoseconds.
+    /// The longest duration, in nanoseconds.
     max: u64,
 }
 
-/// How long the items of a queue have waited and run.
+/// How long the items of a queue waited and ran.
 ///
 /// From [`WorkQueue::latency`](crate::WorkQueue::latency).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Latency {
-    /// From being queued until a worker began them.
+    /// From the submission until a worker began the item.
     pub queue_to_start: Histogram,
-    /// From there until they had returned.
+    /// From the beginning until the item returned.
     pub run: Histogram,
 }
 
 impl Histogram {
-    /// Of counts by bucket, the sum of all times, and the longest.
+    /// Makes a histogram of the count of each bucket, the sum of all durations, and the longest.
     pub(crate) fn new(counts: impl Iterator<Item = u64>, total: u64, max: u64) -> Self {
         let buckets = counts.enumerate().filter(|(_, count)| *count > 0);
         Self { buckets: buckets.map(|(bucket, count)| (bucket as u16, count)).collect(), total, max }
     }
 
-    /// For how many items this stands: of those that were not timed, each one that was timed stands for as many as were
-    /// left out.
+    /// Returns the number of items. Each timed item also stands for the items that were left out of the sample.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|(_, count)| count).sum()
     }
 
-    /// Nothing was timed so far.
+    /// Returns whether no item was timed so far.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.buckets.is_empty()
     }
 
-    /// The time that this part of the items, from 0 to 1, did not exceed: at most 3.2 % off. Zero if nothing was timed.
+    /// Returns the duration that this part of the items, from 0 to 1, did not exceed: at most 3.2 % off. Zero if no
+    /// item was timed.
     ///
-    /// What is outside of 0 to 1 is taken for the nearer of them.
+    /// A `part` outside of 0 to 1 counts as the nearer of the two.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Duration {
         let count = self.count();
-        // Also where `part` is no number.
+        // This also covers a `part` that is not a number.
         let rank = ((part * count as f64).ceil() as u64).clamp(1, count.max(1));
         let mut seen = 0;
         let found = self.buckets.iter().find(|(_, count)| {
@@ -129,26 +129,26 @@ impl Histogram {
         Duration::from_nanos(nanos)
     }
 
-    /// The longest time that was measured, exactly. What was not sampled may have been longer.
+    /// Returns the longest duration that was measured, exactly. Items outside of the sample may have taken longer.
     #[must_use]
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max)
     }
 
-    /// The mean, or zero if nothing was timed.
+    /// Returns the mean, or zero if no item was timed.
     #[must_use]
     pub fn mean(&self) -> Duration {
         Duration::from_nanos(self.total.checked_div(self.count()).unwrap_or(0))
     }
 
-    /// The sum of all times.
+    /// Returns the sum of all durations.
     #[must_use]
     pub fn total(&self) -> Duration {
         Duration::from_nanos(self.total)
     }
 
-    /// How many items took so long, the shortest first. What took longer than 18 minutes is in the last one, whose end says
-    /// nothing then.
+    /// Returns the durations of each bucket with the number of items, the shortest first. Items that took longer
+    /// than 18 minutes are in the last bucket, whose end then means nothing.
     pub fn buckets(&self) -> impl Iterator<Item = (Range<Duration>, u64)> + '_ {
         self.buckets.iter().map(|(bucket, count)| {
             let range = range_of(usize::from(*bucket));

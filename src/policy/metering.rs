@@ -1,50 +1,54 @@
-//! When a worker reads its clocks, and whose the CPU time is that it has used.
+//! When a worker reads its clocks, and which queue is charged for the CPU time that it has used.
 //!
-//! A reading of the thread's CPU clock costs as much as several short items, one of the coarse clock a tenth of one. So
-//! items are taken together into *windows*, at the end of which the clock is read: as many items as use a tenth of a
-//! millisecond, by the last window; one, if they are longer. A window also ends where a tick of the coarse clock has
-//! passed, for which every sixteenth item looks, and everyone that follows one of another queue; so an item that is longer
-//! than a tick shares its window with what came before it only. And it ends with an item that was interrupted (one that
-//! slept may have been long without any CPU time), after which the next item has a window of its own.
+//! A reading of the thread's CPU clock costs as much as several short items; a reading of the coarse clock costs a
+//! tenth of an item. So a worker groups items into *windows*, and reads the CPU clock at the end of each window. A
+//! window has as many items as use a tenth of a millisecond, judged by the last window, or one item if they are
+//! longer.
 //!
-//! Most windows are of one queue. If there are several in one, all of it goes to the one whose item a tick met last, as
-//! the kernel's does, if it has a part in the window; so each has its share on average. What ends by a tick goes to whom
-//! that met. An item that was interrupted is met by none; what is more than such windows use is its own.
+//! A window also ends when the coarse clock has ticked. The worker looks at the coarse clock at every sixteenth
+//! item, and at each item that follows one of another queue. So an item that is longer than a tick shares its
+//! window only with earlier items. A window also ends with an item that was interrupted, since an item that slept
+//! may have taken long without any CPU time. The next item then has a window of its own.
+//!
+//! Most windows have items of one queue. If a window has items of several, its whole time goes to the queue whose
+//! item a tick met last, as in the kernel, if that queue has an item in the window. So each queue gets its share on
+//! average. A window that a tick ends goes to the queue of the item that the tick met. No tick meets an interrupted
+//! item. It is charged for the time of its window if the items before it cannot have used that much.
 
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
-/// What a window is to use, so that its reading costs one per cent of it or so.
+/// The CPU time of a window. Its reading costs one per cent of that or so.
 const WINDOW: Duration = Duration::from_micros(100);
-/// The most items of a window.
+/// The most items in a window.
 const MOST_ITEMS: u32 = 1024;
-/// So often the coarse clock is looked at while items are short.
+/// How many short items pass between two looks at the coarse clock.
 const STRIDE: u32 = 16;
-/// What is not worth to be told apart.
+/// A duration that is too short to be told apart.
 const LITTLE: Duration = Duration::from_micros(5);
-/// An item that was not the first of its window has used what is not yet accounted for, if that is more than all windows
-/// before it may have left.
+/// Time that is not yet charged belongs to the present item if it is at least this long, even if other items came
+/// earlier in the window: they use less.
 const SURELY_OWN: Duration = Duration::from_millis(10);
 
-/// How far a worker is in its window.
+/// The state of a worker's window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Metering {
     /// Items in this window.
     items: u32,
-    /// Items until the coarse clock is looked at.
+    /// Items until the next look at the coarse clock.
     left: u32,
     /// How many items this window may have.
     span: u32,
 }
 
 impl Metering {
-    /// A worker of which nothing is known.
+    /// The window of a worker that has run no item.
     pub(crate) const fn new() -> Self {
         Self { items: 0, left: 1, span: 1 }
     }
 
-    /// One more item has ended. True if the coarse clock is to be looked at.
+    /// Notes that an item has ended. Returns whether the worker looks at the coarse clock.
     #[inline]
     pub(crate) fn item_ended(&mut self) -> bool {
         self.items += 1;
@@ -52,7 +56,7 @@ impl Metering {
         self.left == 0
     }
 
-    /// The coarse clock was looked at. True if the window is as long as it may be.
+    /// Notes a look at the coarse clock. Returns whether the window has all of its items.
     pub(crate) fn looked(&mut self) -> bool {
         self.left = self.span.saturating_sub(self.items).clamp(1, STRIDE);
         self.items >= self.span
@@ -62,26 +66,26 @@ impl Metering {
         self.items == 0
     }
 
-    /// So much was used in a window that ends with an item that was interrupted: is it that item's? Yes if those before it
-    /// would have to be more than twice as long as those of the window before.
+    /// Returns whether `used`, the time of a window that ends with an interrupted item, is charged to that item. It
+    /// is, if the items before it would otherwise have been more than twice as long as those of the last window.
     pub(crate) fn is_of_the_interrupted(self, used: Duration) -> bool {
         let before = self.items.saturating_sub(1);
         used >= LITTLE + 2 * WINDOW * before / self.span
     }
 
-    /// The window has ended, in which so much CPU time was used.
+    /// Ends the window, in which the worker used this much CPU time.
     pub(crate) fn ended(&mut self, used: Duration) {
         let items = self.items.max(1);
         let each = (used.as_nanos() / u128::from(items)).max(1);
-        // Slowly up: one short window is no stream of short items.
+        // The span grows slowly: one short window does not mean that short items keep coming.
         let most = u128::from(self.span.saturating_mul(2).min(MOST_ITEMS));
         let span = (WINDOW.as_nanos() / each).clamp(1, most) as u32;
         *self = Self { items: 0, left: span.min(STRIDE), span };
     }
 }
 
-/// How much of what a worker has used since its last reading is surely its present item's. `is_first`: the window began
-/// with that item.
+/// Returns how much of the time that a worker has used since its last reading surely belongs to its present item.
+/// `is_first`: the window began with that item.
 pub(crate) fn surely_own(used: Duration, is_first: bool) -> Duration {
     if is_first || used >= SURELY_OWN { used } else { Duration::ZERO }
 }
@@ -90,8 +94,8 @@ pub(crate) fn surely_own(used: Duration, is_first: bool) -> Duration {
 mod tests {
     use super::*;
 
-    /// How many items are taken together, and how often the coarse clock is looked at, once items of this length have
-    /// come for a while.
+    /// Returns how many items a window has, and how often the worker looks at the coarse clock, after many items of
+    /// this length.
     fn settled(item: Duration) -> (u32, u32) {
         let mut metering = Metering::new();
         let (mut items, mut looks) = (0, 0);
@@ -113,7 +117,7 @@ mod tests {
 
     /// spec: O1.4 (CPU time is read per batch)
     #[test]
-    fn short_items_are_taken_together() {
+    fn short_items_share_a_window() {
         let nanos = Duration::from_nanos;
         for (item, expected) in [
             (nanos(0), (1024, 64)),
@@ -141,14 +145,14 @@ mod tests {
         assert!(!metering.is_empty());
         metering.ended(Duration::ZERO);
         assert!(metering.is_empty());
-        assert_eq!(metering.span, 2, "slowly up");
+        assert_eq!(metering.span, 2, "the span grows slowly");
     }
 
     #[test]
-    fn what_short_items_cannot_have_used_is_the_interrupted_ones() {
+    fn an_interrupted_item_is_charged_for_what_short_ones_cannot_use() {
         let (micros, mut metering) = (Duration::from_micros, Metering::new());
         metering.item_ended();
-        assert!(metering.is_of_the_interrupted(micros(6)), "there is nobody else");
+        assert!(metering.is_of_the_interrupted(micros(6)), "there is no other item");
         metering.ended(micros(6));
         for _ in 0..20 {
             while !(metering.item_ended() && metering.looked()) {}
@@ -164,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_owns_what_nobody_else_can_have_used() {
+    fn an_item_owns_time_that_no_other_can_have_used() {
         let (little, much) = (Duration::from_micros(300), Duration::from_millis(200));
         assert_eq!(surely_own(little, true), little);
         assert_eq!(surely_own(little, false), Duration::ZERO);

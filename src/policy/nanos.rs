@@ -14,12 +14,12 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     u64::deserialize(deserializer).map(Duration::from_nanos)
 }
 
-/// 584 years are enough.
+/// 584 years are the longest.
 fn of(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The same where there may be none.
+/// The same for durations that may be absent.
 pub(crate) mod option {
     use super::{Deserialize, Deserializer, Duration, Serializer, of};
 

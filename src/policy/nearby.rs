@@ -1,4 +1,4 @@
-//! Which of the executor's CPUs serves a CPU or a NUMA node that somebody names.
+//! Which of the executor's CPUs serves a CPU or a NUMA node that a caller names.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,7 @@ pub(crate) struct Nearby {
 }
 
 impl Nearby {
-    /// `used`: the executor's CPUs, at least one.
+    /// `used` is the set of the executor's CPUs, at least one.
     pub(crate) fn derive(topology: &Topology, used: &CpuSet) -> Self {
         let slot_of: BTreeMap<usize, usize> = used.iter().zip(0..).collect();
         let known = topology.cpus().iter();
@@ -28,7 +28,7 @@ impl Nearby {
             nearby.by_cpu.push(nearest(*cpu, &served));
             nearby.by_node.entry(cpu.node).or_default().extend(slot_of.get(&cpu.id));
         }
-        // Nobody knows what these are near to.
+        // The topology does not tell what an offline CPU is near to.
         for cpu in topology.offline().iter() {
             nearby.by_cpu.resize(nearby.by_cpu.len().max(cpu + 1), None);
             nearby.by_cpu[cpu] = cpu.checked_rem(served.len()).map(|turn| served[turn].1);
@@ -36,19 +36,19 @@ impl Nearby {
         nearby
     }
 
-    /// The CPU itself if the executor uses it. If not, always the same one of those that are nearest: items for one CPU
-    /// keep their order, and those for different ones spread.
+    /// Returns the slot of the CPU itself if the executor uses it. If not, returns always the same one of the
+    /// nearest: items for one CPU keep their order, and items for different CPUs spread.
     pub(crate) fn slot_of_cpu(&self, cpu: usize) -> Option<usize> {
         *self.by_cpu.get(cpu)?
     }
 
-    /// The executor's CPUs of a node, perhaps none; `None` if the machine has no such node.
+    /// Returns the executor's CPUs of a node, perhaps none; `None` if the machine has no such node.
     pub(crate) fn slots_of_node(&self, node: usize) -> Option<&[usize]> {
         self.by_node.get(&node).map(Vec::as_slice)
     }
 }
 
-/// The slot for `cpu`: among those of its core, or else of its cache, its node, the machine.
+/// Returns the slot for `cpu`: the nearest of its core, its cache, its node, or the machine.
 fn nearest(cpu: Cpu, served: &[(Cpu, usize)]) -> Option<usize> {
     let distances: [fn(Cpu, Cpu) -> bool; 5] = [
         |one, other| one.id == other.id,
@@ -73,9 +73,9 @@ mod tests {
         list.parse().unwrap()
     }
 
-    /// spec: W6.3 (one outside of the allowed set runs elsewhere): near.
+    /// spec: W6.3 (one outside of the allowed set runs elsewhere): on a near one.
     #[test]
-    fn a_cpu_that_is_not_used_is_served_by_the_nearest_that_is() {
+    fn the_nearest_used_cpu_serves_an_unused_one() {
         // Two nodes of two caches of two cores of two threads; siblings are eight apart.
         let topology = Topology::uniform(2, 2, 2, 2);
         let table = [
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(Nearby::derive(&topology, &cpus("0")).slot_of_cpu(16), None);
     }
 
-    /// spec: W6.3 (an unknown CPU or node is an error): gaps in the numbering are no CPUs.
+    /// spec: W6.3 (an unknown CPU or node is an error): gaps in the numbering are unknown CPUs.
     #[test]
     fn nodes_and_cpus_keep_the_systems_numbers() {
         let cpu = |id, node| Cpu { id, core: id, cache: node, node };
@@ -107,13 +107,13 @@ mod tests {
             [None, Some(0), None, Some(1), Some(0), None]
         );
         assert_eq!(nearby.slots_of_node(8), Some(&[0, 1][..]));
-        assert_eq!(nearby.slots_of_node(2), Some(&[][..]), "it is there, but none of its CPUs is used");
+        assert_eq!(nearby.slots_of_node(2), Some(&[][..]), "a node without used CPUs");
         assert_eq!(nearby.slots_of_node(0), None);
     }
 
     /// spec: W6.5 (one that is offline runs elsewhere)
     #[test]
-    fn cpus_that_are_offline_are_served_somewhere() {
+    fn offline_cpus_are_served_by_others() {
         let topology = Topology::flat(&cpus("0,2,5")).with_offline(&cpus("0-3,7"));
         assert_eq!(*topology.offline(), cpus("1,3,7"));
         let nearby = Nearby::derive(&topology, &cpus("2,5"));

@@ -10,14 +10,15 @@ use std::str::FromStr;
 use super::cpu_set::CpuSet;
 use super::topology::{Cpu, Topology};
 
-/// Shards of a cache have about this many cores: half as many more, and one shard becomes two.
+/// The cores of a cache are divided into shards of about this many: from one and a half times as many on, there are
+/// two.
 const CORES_PER_SHARD: usize = 8;
 
 /// How near to the CPU that queued it an item of an unbound queue stays.
 ///
-/// A scope divides the CPUs of the machine into pods. Each pod has its own workers, and an item goes to the
-/// pod of the CPU that queued it. Small pods keep data warm; what a pod cannot take goes to the nearest one that can,
-/// unless the queue is [strict](crate::Attrs::strict).
+/// A scope divides the CPUs of the machine into pods. Each pod has its own workers, and an item goes to the pod of
+/// the CPU that queued it. Small pods keep data warm. An item that a pod cannot take goes to the nearest pod that
+/// can, unless the queue is [strict](crate::Attrs::strict).
 ///
 /// # Examples
 ///
@@ -43,8 +44,8 @@ pub enum AffinityScope {
     #[doc(alias = "WQ_AFFN_CACHE")]
     Cache,
     /// As [`Cache`](Self::Cache), but a cache of many cores is divided evenly into pods of about eight, SMT
-    /// siblings together: 1–11 cores are one pod, 12–19 two, 20–27 three. For machines on which one cache
-    /// serves so many CPUs that they contend for one pool.
+    /// siblings together: 1–11 cores are one pod, 12–19 two, 20–27 three. For machines where one cache serves so
+    /// many CPUs that they contend for one pool.
     #[doc(alias = "WQ_AFFN_CACHE_SHARD")]
     CacheShard,
     /// CPUs of one NUMA node are a pod.
@@ -53,15 +54,15 @@ pub enum AffinityScope {
     /// All CPUs are one pod.
     #[doc(alias = "WQ_AFFN_SYSTEM")]
     System,
-    /// What the executor's default is, also when that [changes](crate::Executor::set_default_scope):
-    /// [`Cache`](Self::Cache) unless it was told otherwise.
+    /// The executor's default, even after it [changes](crate::Executor::set_default_scope): [`Cache`](Self::Cache)
+    /// unless the user set another.
     #[default]
     #[doc(alias = "WQ_AFFN_DFL")]
     Default,
 }
 
 impl AffinityScope {
-    /// Those that divide the CPUs.
+    /// The scopes that divide the CPUs.
     pub(crate) const ALL: [Self; 6] =
         [Self::Cpu, Self::Smt, Self::Cache, Self::CacheShard, Self::Numa, Self::System];
 
@@ -88,7 +89,7 @@ impl fmt::Display for AffinityScope {
 impl FromStr for AffinityScope {
     type Err = ParseAffinityScopeError;
 
-    /// Reads the kernel's name of a scope. The whole name is needed, as one name begins with another.
+    /// Reads the kernel's name of a scope. The name has to be complete, as one name begins with another.
     fn from_str(name: &str) -> Result<Self, ParseAffinityScopeError> {
         let found = Self::ALL.into_iter().chain([Self::Default]).find(|scope| scope.name() == name);
         found.ok_or_else(|| ParseAffinityScopeError { name: name.to_owned() })
@@ -133,14 +134,14 @@ pub(crate) struct Pods {
 }
 
 impl Pods {
-    /// The machine is divided first and restricted to `allowed` after, so that a CPU's companions do not
-    /// depend on which other CPUs are allowed. A CPU that the topology does not know belongs to no pod.
+    /// Divides the CPUs of the machine first, and restricts the pods to `allowed` afterwards. So a CPU's companions
+    /// do not depend on which other CPUs are allowed. A CPU that the topology does not know belongs to no pod.
     pub(crate) fn derive(topology: &Topology, scope: AffinityScope, allowed: &CpuSet) -> Self {
         let cpus = topology.cpus();
         let groups: Vec<usize> = match scope {
             AffinityScope::Cpu => cpus.iter().map(|cpu| cpu.id).collect(),
             AffinityScope::Smt => cpus.iter().map(|cpu| cpu.core).collect(),
-            // What an executor's default is, was resolved before; this is the crate's.
+            // The executor's default was resolved before. This is the crate's.
             AffinityScope::Cache | AffinityScope::Default => cpus.iter().map(|cpu| cpu.cache).collect(),
             AffinityScope::CacheShard => cache_shards(cpus),
             AffinityScope::Numa => cpus.iter().map(|cpu| cpu.node).collect(),
@@ -162,8 +163,8 @@ impl Pods {
         Self { pods, pod_of }
     }
 
-    /// What is left of the pods within `mask`. A CPU outside of the mask belongs to its pod all the same, as long as
-    /// something is left of that.
+    /// Returns the pods restricted to `mask`. A CPU outside of the mask still belongs to its pod, as long as a CPU
+    /// of the pod remains.
     pub(crate) fn restricted(&self, mask: &CpuSet) -> Self {
         let mut left: Vec<(usize, CpuSet)> =
             (0..).zip(self.pods.iter().map(|pod| pod.intersection(mask))).collect();
@@ -186,10 +187,9 @@ impl Pods {
     }
 }
 
-/// The shard of each CPU, numbered through all caches.
+/// Returns the shard of each CPU, numbered through all caches.
 fn cache_shards(cpus: &[Cpu]) -> Vec<usize> {
-    // The cores of each cache, and where among them each core comes. CPUs are in ascending order, hence cores
-    // too.
+    // The cores of each cache, in ascending order because CPUs are.
     let mut cores_of_cache: BTreeMap<usize, usize> = BTreeMap::new();
     let mut rank_in_cache: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for cpu in cpus {
@@ -214,14 +214,14 @@ fn cache_shards(cpus: &[Cpu]) -> Vec<usize> {
     cpus.iter().map(shard).collect()
 }
 
-/// Into how many shards a cache with so many cores is divided.
+/// Returns the number of shards of a cache with this many cores.
 const fn shards_of(cores: usize) -> usize {
     let rounded = (cores + CORES_PER_SHARD / 2) / CORES_PER_SHARD;
     if rounded == 0 { 1 } else { rounded }
 }
 
-/// The shard of the core at `rank` among `cores`: an even division, in which the first shards take what is
-/// left over.
+/// Returns the shard of the core at `rank` among `cores`. The division is even, and the first shards take the
+/// remainder.
 const fn shard_of_core(rank: usize, cores: usize) -> usize {
     let shards = shards_of(cores);
     let (size, larger) = (cores / shards, cores % shards);

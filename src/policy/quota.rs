@@ -1,10 +1,11 @@
-//! A CPU quota, and what it leaves of a pod.
+//! A CPU quota, and a pod's share of it.
 
 #![forbid(unsafe_code)]
 
 use std::cmp::Ordering;
 
-/// How much CPU time a process may use in each period of time, both in microseconds. Ordered by how many CPUs that is.
+/// How much CPU time a process may use per period, both in microseconds. Ordered by the number of CPUs that it
+/// amounts to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quota {
     micros: u64,
@@ -12,17 +13,18 @@ pub(crate) struct Quota {
 }
 
 impl Quota {
-    /// `None` if that is no quota: of nothing, or in no time.
+    /// `None` if either value is zero.
     pub(crate) fn new(micros: u64, period: u64) -> Option<Self> {
         (micros > 0 && period > 0).then_some(Self { micros, period })
     }
 
-    /// How many CPUs can be busy all the time.
+    /// Returns how many CPUs can be busy all the time.
     pub(crate) fn cpus(self) -> f64 {
         self.micros as f64 / self.period as f64
     }
 
-    /// How many of a pod's `own` CPUs can be, if all `cpus` get the same of it: rounded down, one at least.
+    /// Returns how many of a pod's `own` CPUs can be busy, if the quota is divided evenly among all `cpus`. Rounded
+    /// down, but at least one.
     pub(crate) fn share(self, own: usize, cpus: usize) -> usize {
         let share = u128::from(self.micros) * own as u128 / (u128::from(self.period) * cpus.max(1) as u128);
         usize::try_from(share).unwrap_or(usize::MAX).min(own).max(1)

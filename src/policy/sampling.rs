@@ -1,11 +1,12 @@
 //! Which items are timed.
 //!
-//! To time an item takes the clock three times, which is more than a short item takes. So of short ones only some are
-//! timed, each of which stands for as many as its *weight*. Which ones is drawn, so that no pattern of items is missed or
-//! favoured; and the weight is known before the item is, so that sums are right on average, whatever comes.
+//! Timing an item reads the clock three times, which takes longer than a short item. So only some of the short
+//! items are timed, each for as many as its *weight*. They are drawn at random, so that no pattern of items is
+//! missed or favoured. The weight is fixed before the item is known, so that sums are right on average for any mix
+//! of items.
 //!
-//! How many, follows from how long items run in the *mean*, which is what the cost is compared with. A single long item at
-//! the end of a burst says nothing of the next burst.
+//! The rate follows from how long items run in the *mean*, since the cost is compared with that. A single long item
+//! at the end of a burst says nothing about the next burst.
 
 #![forbid(unsafe_code)]
 
@@ -13,9 +14,9 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// Items that run for so long are all timed: that costs a few per cent of them.
+/// Items that run for this long are all timed: that costs a few per cent of their time.
 const LONG: Duration = Duration::from_micros(4);
-/// The mean goes back over about so many items.
+/// The mean goes back over about this many items.
 const MEMORY: u64 = 256;
 /// The greatest weight, as a power of two.
 const RAREST: u32 = 5;
@@ -24,21 +25,21 @@ const RAREST: u32 = 5;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rate {
     Never,
-    /// One of so many, on average; a power of two. At most [`RAREST`].
+    /// One of `1 << n` items on average, with `n` at most [`RAREST`].
     OneOf(u32),
 }
 
 impl Rate {
-    /// Each one.
+    /// Times each item.
     pub(crate) const ALWAYS: Self = Self::OneOf(0);
 
-    /// Of items that run for so long in the mean.
+    /// Returns the rate for items that run for this long in the mean.
     pub(crate) fn of(mean: Duration) -> Self {
         let times = LONG.as_nanos() / mean.as_nanos().max(1);
         Self::OneOf((times + 1).next_power_of_two().trailing_zeros().saturating_sub(1).min(RAREST))
     }
 
-    /// Is an item timed for which this was drawn?
+    /// Returns whether an item is timed for which this number was drawn.
     #[inline]
     pub(crate) const fn draws(self, random: u32) -> bool {
         match self {
@@ -64,22 +65,22 @@ impl Rate {
     }
 }
 
-/// How long items run in the mean, in nanoseconds, before any was timed.
+/// The mean run time in nanoseconds, before any item was timed.
 pub(crate) const FIRST_MEAN: u64 = LONG.as_nanos() as u64;
 
-/// The same after one more that stands for so many.
+/// Returns the mean after one more item, which stands for `weight` items.
 pub(crate) fn mean_after(mean: u64, run: Duration, weight: u64) -> u64 {
-    // An hour, so that nothing overflows.
+    // At most an hour, so that the sum does not overflow.
     let run = run.min(Duration::from_secs(3600)).as_nanos() as u64;
     let weight = weight.min(MEMORY);
     (mean * (MEMORY - weight) + run * weight) / MEMORY
 }
 
-/// When an item was queued that is timed, and for how many it stands.
+/// When a timed item was queued, and for how many items it stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stamp {
     pub(crate) queued: Time,
-    /// As a power of two.
+    /// The weight, as a power of two.
     power: u32,
 }
 
@@ -96,12 +97,12 @@ impl Stamp {
         1 << self.power
     }
 
-    /// Never 0. The three lowest bits say the weight.
+    /// Never 0. The three lowest bits hold the weight.
     pub(crate) const fn into_bits(self) -> u64 {
         self.queued.as_nanos() << 3 | (self.power as u64 + 1)
     }
 
-    /// `None` of 0: it is not timed.
+    /// `None` for 0: the item is not timed.
     #[inline]
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         match bits & 0b111 {
@@ -119,7 +120,7 @@ mod tests {
 
     /// spec: O1.10 (sampled for short items)
     #[test]
-    fn the_shorter_items_are_the_fewer_are_timed() {
+    fn fewer_items_are_timed_the_shorter_they_are() {
         let nanos = Duration::from_nanos;
         for (run, one_of) in [
             (nanos(0), 32),
@@ -131,14 +132,14 @@ mod tests {
             (nanos(4_000), 1),
             (Duration::from_secs(3600), 1),
         ] {
-            let Rate::OneOf(power) = Rate::of(run) else { panic!("always some") };
+            let Rate::OneOf(power) = Rate::of(run) else { panic!("some items are always timed") };
             assert_eq!(1 << power, one_of, "{run:?}");
         }
     }
 
-    /// Bursts are queued at the rate that the last timed item of the one before has left.
+    /// A burst is queued at the rate that the last timed item of the burst before it has left.
     #[test]
-    fn a_long_item_at_the_end_of_a_burst_does_not_make_the_next_one_dear() {
+    fn a_long_item_at_the_end_of_a_burst_leaves_the_rate_low() {
         let nanos = Duration::from_nanos;
         let mut mean = FIRST_MEAN;
         for _ in 0..4 {
@@ -147,7 +148,7 @@ mod tests {
         }
         assert_eq!(Rate::of(nanos(mean)), Rate::OneOf(RAREST), "a mean of {mean} ns");
         (0..3).for_each(|_| mean = mean_after(mean, Duration::from_millis(1), 32));
-        assert_eq!(Rate::of(nanos(mean)), Rate::ALWAYS, "where many are long, all are timed");
+        assert_eq!(Rate::of(nanos(mean)), Rate::ALWAYS, "all are timed if many are long");
         assert!(mean_after(u64::MAX >> 9, Duration::MAX, 1 << RAREST) > 0);
     }
 
@@ -164,7 +165,8 @@ mod tests {
         assert!(Rate::ALWAYS.draws(7) && !Rate::Never.draws(0));
     }
 
-    /// A queue of items of which so many of a hundred are long, in runs or well mixed. Returns what sampling makes of it.
+    /// Times a queue of items of which `long_of_100` per cent are long, in runs or well mixed. Returns the
+    /// histogram.
     fn timed(long_of_100: u32, run_length: u32, items: u32, mut random: u64) -> Histogram {
         let mut draw = || {
             random ^= random << 13;
@@ -190,9 +192,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// spec: O1.10: what is sampled stands for all, whatever the mix is.
+        /// spec: O1.10: the sample stands for all items, in any mix.
         #[test]
-        fn sampling_favours_nobody(long in 5_u32..95, run_length in 1_u32..20, seed in 1_u64..) {
+        fn sampling_favours_no_items(long in 5_u32..95, run_length in 1_u32..20, seed in 1_u64..) {
             let items = 200_000;
             let found = timed(long, run_length, items, seed);
             let share = |histogram: &Histogram| {

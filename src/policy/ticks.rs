@@ -1,4 +1,4 @@
-//! When is a periodic item due again?
+//! When a periodic item is due again.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ impl Ticks {
         Self { next: now + period, missed: 0 }
     }
 
-    /// A run has ended: ticks until `now` are missed, the next one counts. `period` is not zero.
+    /// Ends a run: ticks that passed before `now` are missed, the next one counts. `period` is not zero.
     pub(crate) fn ran(self, period: Duration, now: Time) -> Self {
         let next = self.next + period;
         let late = now.since(next).as_nanos();
@@ -39,7 +39,7 @@ impl Ticks {
 mod tests {
     use super::*;
 
-    /// spec: W5.5 (periodic, missed ticks counted): however long a run takes, ticks stay where they are.
+    /// spec: W5.5 (periodic, missed ticks counted): ticks keep their times, however long a run takes.
     #[test]
     fn ticks_that_pass_during_a_run_are_missed() {
         let millis = Duration::from_millis;

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) struct Time(u64);
 
 impl Time {
-    /// Later than everything.
+    /// Later than any other time.
     pub(crate) const NEVER: Self = Self(u64::MAX);
 
     pub(crate) const fn from_nanos(nanos: u64) -> Self {
@@ -23,7 +23,7 @@ impl Time {
         self.0
     }
 
-    /// How long `earlier` lies in the past; zero if it does not.
+    /// Returns how far `earlier` lies in the past; zero if it does not.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -42,8 +42,8 @@ impl Topology {
         Self { cpus, offline: CpuSet::new() }
     }
 
-    /// With CPUs that the machine has besides: nothing more is known of them while they are offline. Those of the table
-    /// do not count.
+    /// Adds CPUs that the machine has besides. Nothing more is known about them while they are offline. CPUs of the
+    /// table are ignored.
     pub(crate) fn with_offline(self, cpus: &CpuSet) -> Self {
         let known: CpuSet = self.cpus.iter().map(|cpu| cpu.id).collect();
         Self { offline: cpus.iter().filter(|cpu| !known.contains(*cpu)).collect(), ..self }
@@ -63,7 +63,7 @@ impl Topology {
     }
 }
 
-/// The number of `group`: those seen before have one, a new one gets the next.
+/// Returns the number of `group`. A new group gets the next one.
 fn number(numbers: &mut BTreeMap<usize, usize>, group: usize) -> usize {
     let next = numbers.len();
     *numbers.entry(group).or_insert(next)

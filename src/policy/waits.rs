@@ -1,29 +1,30 @@
-//! Which waits never end?
+//! Which waits never end.
 //!
-//! A picture of the items that wait, taken at one moment: what each of them needs, and the slots that each holds while
-//! it waits. An item is *stuck* if something that it needs can come about only after an item that is stuck. That is so
+//! A [`Picture`] holds the items that wait at one moment: what each of them needs, and the slots that it holds
+//! while it waits. An item is *stuck* if something that it needs can come about only after an item that is stuck.
+//! That is the case
 //!
 //! * if it needs the end of an item that is stuck, or
 //! * if it needs a slot of a gate all of whose slots are held by items that are stuck.
 //!
-//! The answer is the largest set of waiters that is consistent with this: it begins with all of them, and takes out
-//! whoever has nothing in its way, until nobody leaves. Who runs, or waits with a timeout, is not in the picture, and
-//! so is never in anybody's way.
+//! The answer is the largest set of waiters that is consistent with this. The algorithm begins with all waiters,
+//! and removes each one that nothing blocks, until all that remain are blocked. An item that runs, or waits with a
+//! timeout, is not in the picture. So it never blocks a waiter.
 
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 
-/// An item, a gate: numbers that tell them apart.
+/// The id of an item or of a gate.
 pub(crate) type Id = usize;
 
-/// An item that does not end before what it waits for.
+/// An item that does not end before the things for which it waits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Waiter {
     pub(crate) item: Id,
-    /// The gates of which it holds a slot, each as often as it does.
+    /// The gates of which it holds slots, once for each slot.
     pub(crate) holds: Vec<Id>,
-    /// All of these must come about.
+    /// The things that it needs, all of them.
     pub(crate) needs: Vec<Need>,
 }
 
@@ -41,23 +42,23 @@ pub(crate) enum Need {
 pub(crate) struct Slots {
     /// How many are in use.
     pub(crate) active: u64,
-    /// How many there may be. A gate without any is held back by somebody, who may let it go.
+    /// How many there may be. A gate with 0 is held back by a thread that may let it go.
     pub(crate) max: u64,
 }
 
 impl Slots {
-    /// Does nobody but the holders of so many slots have one, and is there no other?
+    /// Returns whether the holders of `held` slots hold all slots of the gate.
     fn are_all_held(&self, held: usize) -> bool {
         self.max > 0 && self.active >= self.max && held as u64 == self.active
     }
 }
 
-/// One thing that is needed.
+/// A thing that waiters need.
 #[derive(Default)]
 struct Obstacle {
-    /// Who needs it: each as often as it does.
+    /// The waiters that need it, once for each time that they do.
     dependents: Vec<usize>,
-    /// How many of those who would have to end first are stuck. None: it comes about.
+    /// How many stuck waiters block it. 0: it comes about.
     in_the_way: usize,
 }
 
@@ -67,7 +68,7 @@ impl Obstacle {
     }
 }
 
-/// Everything that waits at one moment.
+/// All waits at one moment.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Picture {
     pub(crate) waiters: Vec<Waiter>,
@@ -75,7 +76,7 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// For each waiter: is it stuck? Takes time in proportion to the picture.
+    /// Returns for each waiter whether it is stuck. Takes time in proportion to the picture.
     pub(crate) fn stuck(&self) -> Vec<bool> {
         let mut obstacles = self.obstacles();
         let mut blocking: Vec<usize> = self
@@ -93,7 +94,7 @@ impl Picture {
                 let Some(obstacle) = obstacles.get_mut(&gives).filter(|obstacle| obstacle.blocks()) else {
                     continue;
                 };
-                // One slot is enough for those who need one.
+                // One slot is enough for the waiters that need one.
                 obstacle.in_the_way =
                     if matches!(gives, Need::Slot(_)) { 0 } else { obstacle.in_the_way - 1 };
                 if obstacle.blocks() {
@@ -110,7 +111,7 @@ impl Picture {
         stuck
     }
 
-    /// What is needed, as if all waiters were stuck.
+    /// Returns the things that are needed, as if all waiters were stuck.
     fn obstacles(&self) -> HashMap<Need, Obstacle> {
         let mut obstacles: HashMap<Need, Obstacle> = HashMap::new();
         for (n, waiter) in self.waiters.iter().enumerate() {
@@ -137,8 +138,8 @@ impl Picture {
         obstacles
     }
 
-    /// From one that is stuck to the one that is in its way, and on, until somebody comes up again. The last one waits
-    /// for one that was named before.
+    /// Returns the waiters from a stuck one to the one that blocks it, and so on, until a waiter recurs. The last
+    /// one waits for one that was named before.
     pub(crate) fn chain(&self, from: usize, stuck: &[bool]) -> Vec<usize> {
         let mut chain = Vec::new();
         let mut next = Some(from);
@@ -160,7 +161,7 @@ impl Picture {
         }
     }
 
-    /// Those who are stuck and would have to end first.
+    /// Returns the stuck waiters that block this need.
     fn in_the_way<'a>(&'a self, need: Need, stuck: &'a [bool]) -> impl Iterator<Item = usize> + 'a {
         let is = move |waiter: &Waiter| match need {
             Need::End(item) => waiter.item == item,
@@ -208,24 +209,24 @@ mod tests {
 
     /// spec: F5.7 (a wait that closes a cycle)
     #[test]
-    fn who_waits_for_whom() {
+    fn a_wait_for_the_end_of_an_item() {
         let (one, two) = (&[91][..], &[92][..]);
         let wide = &[(91, 5, 256), (92, 5, 256)];
         let table: &[(&[Row<'_>], &[Id])] = &[
             (&[], &[]),
-            // For one that runs; for nothing any more.
+            // An item that waits for a running one; an item that waits for nothing any more.
             (&[(1, one, &[End(2)])], &[]),
             (&[(1, one, &[]), (2, two, &[End(1)])], &[]),
-            // Each other; itself; around.
+            // Items that wait for each other; for themselves; in a circle of three.
             (&[(1, one, &[End(2)]), (2, two, &[End(1)])], &[1, 2]),
             (&[(1, one, &[End(1)])], &[1]),
             (&[(1, one, &[End(2)]), (2, one, &[End(3)]), (3, two, &[End(1)])], &[1, 2, 3]),
-            // Leading into a cycle is no way out either; leading out of it does not help the others.
+            // An item that waits for a cycle is stuck; one that waits for a running item, through another, is not.
             (&[(1, one, &[End(2)]), (2, two, &[End(3)]), (3, two, &[End(2)])], &[1, 2, 3]),
             (&[(1, one, &[End(2)]), (2, two, &[End(3)])], &[]),
-            // One of several needs is enough.
+            // One stuck need is enough.
             (&[(1, one, &[End(7), End(2)]), (2, two, &[End(1)])], &[1, 2]),
-            // Nobody holds a slot of a gate that is needed, and the gate is not known.
+            // No waiter holds a slot of the needed gate, and the gate is unknown.
             (&[(1, one, &[Slot(99)])], &[]),
         ];
         for (waiters, expected) in table {
@@ -235,22 +236,22 @@ mod tests {
 
     /// spec: F5.7 (waiting for an item that needs a slot)
     #[test]
-    fn who_waits_for_a_slot() {
+    fn a_wait_for_a_slot() {
         let needs_slot: Row<'_> = (1, &[91], &[Slot(92)]);
         let holder: Row<'_> = (2, &[92], &[End(1)]);
         let another: Row<'_> = (3, &[92], &[End(2)]);
-        // The only slot is held by one that waits for the first.
+        // The only slot is held by an item that waits for the first.
         assert_eq!(stuck(&[needs_slot, holder], &[(92, 1, 1)]), [1, 2]);
-        // There is another slot: free, or in use by one that may end.
+        // There is another slot: a free one, or one of an item that may end.
         assert!(stuck(&[needs_slot, holder], &[(92, 1, 2)]).is_empty());
         assert!(stuck(&[needs_slot, holder], &[(92, 2, 2)]).is_empty());
         assert_eq!(stuck(&[needs_slot, holder, another], &[(92, 2, 2)]), [1, 2, 3]);
-        // Lowered meanwhile: the one that is needed may have the slot that is one too many.
+        // The limit was lowered meanwhile. The item that may end may hold the slot beyond the limit.
         assert!(stuck(&[needs_slot, holder], &[(92, 2, 1)]).is_empty());
         assert_eq!(stuck(&[needs_slot, holder, another], &[(92, 2, 1)]), [1, 2, 3]);
-        // Held back for a time.
+        // The gate is held back for a time.
         assert!(stuck(&[needs_slot, holder], &[(92, 1, 0)]).is_empty());
-        // Its own slot, and one that it was given on another gate while it ran.
+        // An item's own slot, and a slot that it was given on another gate while it ran.
         assert_eq!(stuck(&[(1, &[91], &[Slot(91)])], &[(91, 1, 1)]), [1]);
         assert_eq!(stuck(&[(1, &[91, 92], &[Slot(92)])], &[(91, 1, 9), (92, 1, 1)]), [1]);
         assert_eq!(stuck(&[(1, &[91, 91], &[Slot(91)])], &[(91, 2, 2)]), [1]);

@@ -54,7 +54,7 @@ fn a_number_out_of_bounds_is_refused() {
 }
 
 #[test]
-fn what_was_removed_leaves_no_trace() {
+fn a_removed_cpu_leaves_no_trace() {
     let mut cpus = CpuSet::from_iter([1, 4000]);
     assert!(cpus.remove(4000));
     assert!(!cpus.remove(60_000));

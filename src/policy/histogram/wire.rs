@@ -1,4 +1,4 @@
-//! A histogram is serialised by what its buckets hold, not by how it finds them.
+//! A histogram is serialised by the contents of its buckets, not by how it finds a bucket.
 
 #![forbid(unsafe_code)]
 
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Histogram, bucket_of, range_of};
 
-/// All times in nanoseconds.
+/// All durations are in nanoseconds.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Wire {
     total_ns: u64,
     max_ns: u64,
-    /// From, to (which is not in it) and how many; those that are not empty, in order.
+    /// The first duration, the one after the last, and the count of each bucket that is not empty, in order.
     buckets: Vec<(u64, u64, u64)>,
 }
 
@@ -32,7 +32,7 @@ impl From<Histogram> for Wire {
 }
 
 impl From<Wire> for Histogram {
-    /// Where buckets were made otherwise, each goes to that of its beginning. There are never more than can be counted.
+    /// If the sender's buckets differ, each count goes to the bucket of its first duration. Counts saturate.
     fn from(wire: Wire) -> Self {
         let (mut buckets, mut left) = (BTreeMap::<u16, u64>::new(), u64::MAX);
         for (from, _, count) in wire.buckets.into_iter().filter(|(.., count)| *count > 0) {
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), histogram);
     }
 
-    /// What comes from outside need not make sense, and must do no harm.
+    /// Input need not make sense, and must do no harm.
     #[test]
     fn odd_buckets_are_put_in_order() {
         let text = r#"{"total_ns":0,"max_ns":9,"buckets":[[18446744073709551615,0,3],[5,6,1],[5,9,18446744073709551615],[2,3,0]]}"#;
