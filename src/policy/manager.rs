@@ -82,7 +82,7 @@ impl<P: Clone> Duty<P> {
 #[derive(Debug)]
 pub(crate) struct Manager<P> {
     duties: Deadlines<Duty<P>>,
-    /// The time of the next attempt to make a thread.
+    /// No attempt to make a thread is made before this time.
     creations_from: Time,
     /// Pools whose work waits until a thread leaves.
     line: Line<P>,

@@ -18,7 +18,6 @@
 //!
 //! **The bound.** The pool that is `k`-th by age waits for at most `2k` times the sum of: a turn, the first item to
 //! end after it on any thread, and the time to make a thread.
-//! thread, and the time to make a thread.
 
 #![forbid(unsafe_code)]
 

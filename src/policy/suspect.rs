@@ -1,10 +1,10 @@
 //! Which workers of a watched pool do not use the CPU that they count for, or use it for too long. Remembers what
 //! was seen of the workers from look to look.
 //!
-//! A worker that counts as running keeps others from starting. A worker that sleeps without a guard does so for
-//! nothing. It is taken out of the count, and put back when it is seen to run again. A worker that runs on without
-//! a pause keeps the CPU of its pool for itself. It is taken out too, for the rest of its item. Preemption is no
-//! sleep.
+//! A worker that counts as running keeps others from starting. If it sleeps without a guard, they wait for
+//! nothing. So it is taken out of the count, and put back when it is seen to run again. A worker that runs on
+//! without a pause keeps the CPU of its pool for itself. It is taken out too, for the rest of its item. Preemption
+//! is no sleep.
 //!
 //! Facts about threads cost system calls, so a look asks [`Facts`] only for those that make a difference. A finding
 //! is about a *word* that was read before the facts. It is carried out only if the word is still the same.
