@@ -268,11 +268,20 @@ unsafe fn report(queue: NonNull<Queue>) {
 /// Something keeps the queue in place: the hold of the count that ends here, or the caller.
 unsafe fn settle(queue: NonNull<Queue>, mut rest: Rest<Entry>) {
     let ends_count = rest.ends_count;
-    for entry in rest.started.drain(..) {
-        trace::activate_work(&entry);
-        route::submit(entry);
+    loop {
+        let (started, lists_more) = (std::mem::take(&mut rest.started), rest.lists_more);
+        rest.wake();
+        for entry in started {
+            trace::activate_work(&entry);
+            route::submit(entry);
+        }
+        if !lists_more {
+            break;
+        }
+        // SAFETY: as told by the caller.
+        let queue = unsafe { queue.as_ref() };
+        rest = queue.flush.list_more(queue.gate_cells(), list);
     }
-    rest.wake();
     if ends_count {
         // SAFETY: the hold of the count, which ends once.
         unsafe { Queue::let_go(queue) };

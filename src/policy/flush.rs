@@ -116,6 +116,11 @@ impl<E> Flushes<E> {
         self.arrivals.bring(ticket, item);
     }
 
+    /// Returns whether there are items that were brought and may be listed.
+    pub(crate) fn has_arrivals(&self) -> bool {
+        self.arrivals.has_listable()
+    }
+
     /// Takes the next of the items that were brought and may be listed.
     pub(crate) fn next_arrival(&mut self) -> Option<E> {
         self.arrivals.next()
@@ -123,7 +128,8 @@ impl<E> Flushes<E> {
 
     /// Returns whether items need no ticket from now on. The caller asks after each step.
     pub(crate) fn needs_no_more_tickets(&mut self) -> bool {
-        let ends = self.gives_tickets && !self.is_counting() && !self.arrivals.has_before(self.begun);
+        let waits = self.arrivals.has_before(self.begun) || self.arrivals.has_listable();
+        let ends = self.gives_tickets && !self.is_counting() && !waits;
         self.gives_tickets &= !ends;
         ends
     }

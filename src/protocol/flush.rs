@@ -68,13 +68,19 @@ pub(crate) struct Flush {
     over: Arc<Signal>,
 }
 
+/// So many items are listed under the lock before the caller starts those that have a slot. Behind a shut door every one has,
+/// and their count has an end.
+const LISTED_AT_ONCE: usize = 64;
+
 /// What a step under the lock leaves to do after it. The caller keeps the queue in place until it has done it.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Rest<E> {
     over: Vec<Flush>,
-    /// They were on a list, and have a slot: the caller starts them, before anything else of this.
+    /// They were on a list, and have a slot: the caller starts them.
     pub(crate) started: Vec<E>,
+    /// There are more to list, after those are started: the caller goes on with [`FlushCell::list_more`].
+    pub(crate) lists_more: bool,
     /// A count is over: its hold of the queue is the caller's to give up.
     pub(crate) ends_count: bool,
 }
@@ -173,6 +179,16 @@ impl<E> FlushCell<E> {
         state.proceed(gates, list)
     }
 
+    /// A step said that there is more to list. `list` as in [`bring`](Self::bring).
+    #[cold]
+    pub(crate) fn list_more<'g>(
+        &self,
+        gates: impl Iterator<Item = &'g GateCell>,
+        list: impl FnMut(E) -> Option<E>,
+    ) -> Rest<E> {
+        self.state.lock().proceed(gates, list)
+    }
+
     /// An item with a ticket, which was told to wait, does not come after all. `leave` takes it out of its gate; `list` as in
     /// [`bring`](Self::bring).
     #[cold]
@@ -265,9 +281,11 @@ impl<E> State<E> {
         mut list: impl FnMut(E) -> Option<E>,
     ) -> Rest<E> {
         let mut rest = Rest::new();
-        while let Some(item) = self.flushes.next_arrival() {
+        for _ in 0..LISTED_AT_ONCE {
+            let Some(item) = self.flushes.next_arrival() else { break };
             rest.started.extend(list(item));
         }
+        rest.lists_more = self.flushes.has_arrivals();
         self.turn_back(gates);
         rest
     }
@@ -300,7 +318,7 @@ impl Flush {
 
 impl<E> Rest<E> {
     const fn new() -> Self {
-        Self { over: Vec::new(), started: Vec::new(), ends_count: false }
+        Self { over: Vec::new(), started: Vec::new(), ends_count: false, lists_more: false }
     }
 
     /// Wakes the threads whose flushes are over. To be called without a lock.

@@ -77,7 +77,7 @@ impl GateCell {
     /// Items that were accepted and are not done, those too that are held back and not counted in the word. A look.
     pub(crate) fn len(&self) -> u64 {
         let uncounted = self.held.load(Ordering::Relaxed).saturating_sub(HELD_AS_COMING);
-        self.load().in_flight() + uncounted
+        self.in_flight() + uncounted
     }
 
     /// Is nothing in flight? Then all that was done in it is seen.

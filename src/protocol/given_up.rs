@@ -36,7 +36,7 @@ impl GivenUpCount {
     /// What is left in these gates, which are all of the queue's.
     #[cold]
     pub(crate) fn beside<'a>(&self, gates: impl Iterator<Item = &'a GateCell>) -> Remaining {
-        let in_flight = gates.map(GateCell::in_flight).sum();
+        let in_flight = gates.map(GateCell::len).sum();
         Remaining { given_up: self.0.load(Ordering::Relaxed), in_flight }
     }
 }

@@ -56,6 +56,11 @@ impl<E> Arrivals<E> {
         self.0.first_entry()?.get_mut().held.pop_front()
     }
 
+    /// Are there items that may be listed?
+    pub(super) fn has_listable(&self) -> bool {
+        self.0.first_key_value().is_some_and(|(_, first)| !first.held.is_empty())
+    }
+
     /// Is an item coming, or held, to which the last flush that has begun is later?
     pub(super) fn has_before(&self, begun: u64) -> bool {
         self.0.first_key_value().is_some_and(|(ticket, _)| *ticket < Some(Ticket(begun)))
@@ -119,7 +124,10 @@ mod tests {
         arrivals.bring(Ticket(1), 2);
         arrivals.bring(Ticket(1), 3);
         assert_eq!(listed(&mut arrivals), [0; 0]);
+        assert!(!arrivals.has_listable());
         arrivals.strike(None, 1);
-        assert_eq!(listed(&mut arrivals), [2, 3]);
+        assert!(arrivals.has_listable() && arrivals.next() == Some(2) && arrivals.has_listable());
+        assert_eq!(listed(&mut arrivals), [3]);
+        assert!(!arrivals.has_listable());
     }
 }
