@@ -7,29 +7,13 @@
     reason = "tests stand in for a user, who has the standard library"
 )]
 
-use std::sync::Mutex;
+mod common;
 
 use cmwq::{Detection, Executor, TopologySource, WorkQueue};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
-struct Lines(Mutex<Vec<String>>);
-
-static LINES: Lines = Lines(Mutex::new(Vec::new()));
-
-impl log::Log for Lines {
-    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn log(&self, record: &log::Record<'_>) {
-        if record.target() == "cmwq" && record.level() == log::Level::Warn {
-            self.0.lock().unwrap().push(record.args().to_string());
-        }
-    }
-
-    fn flush(&self) {}
-}
+use common::LINES;
 
 /// This thread, and threads that it makes, may not lower their nice levels any more.
 fn give_the_privilege_up() {
@@ -43,8 +27,7 @@ fn give_the_privilege_up() {
 /// spec: E4.4 (told once): of eight pools' workers and a rescuer, each is denied the high level.
 #[test]
 fn a_nice_level_that_is_denied_is_logged_once() {
-    log::set_logger(&LINES).unwrap();
-    log::set_max_level(log::LevelFilter::Warn);
+    LINES.keep(log::LevelFilter::Warn);
     give_the_privilege_up();
     let topology = TopologySource::Synthetic("l3:1 core:8 pu:1".into());
     let executor = Executor::builder().topology(topology).detection(Detection::Off).build().unwrap();
@@ -54,7 +37,6 @@ fn a_nice_level_that_is_denied_is_logged_once() {
     }
     let snapshot = executor.dump();
     assert!(snapshot.nice_denied && snapshot.threads >= 8, "{snapshot}");
-    let lines = LINES.0.lock().unwrap();
-    let told: Vec<_> = lines.iter().filter(|line| line.contains("nice level -20")).collect();
-    assert_eq!(told.len(), 1, "{lines:#?}");
+    let told = LINES.with(log::Level::Warn, &["nice level -20"]);
+    assert_eq!(told.len(), 1, "{told:#?}");
 }

@@ -7,36 +7,13 @@
     reason = "tests stand in for a user, who has the standard library"
 )]
 
-use std::sync::Mutex;
+mod common;
+
 use std::time::{Duration, Instant};
 
 use cmwq::{Executor, WorkQueue};
 
-struct Lines(Mutex<Vec<(log::Level, String)>>);
-
-static LINES: Lines = Lines(Mutex::new(Vec::new()));
-
-impl log::Log for Lines {
-    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn log(&self, record: &log::Record<'_>) {
-        if record.target() == "cmwq" {
-            self.0.lock().unwrap().push((record.level(), record.args().to_string()));
-        }
-    }
-
-    fn flush(&self) {}
-}
-
-/// The lines that have all of these words.
-fn lines(level: log::Level, words: &[&str]) -> Vec<String> {
-    let lines = LINES.0.lock().unwrap();
-    let wanted =
-        lines.iter().filter(|(of, line)| *of == level && words.iter().all(|word| line.contains(word)));
-    wanted.map(|(_, line)| line.clone()).collect()
-}
+use common::LINES;
 
 fn computes() {
     let end = Instant::now() + Duration::from_millis(80);
@@ -64,23 +41,22 @@ fn until_seven(queue: &WorkQueue, item: fn(), count: impl Fn() -> u64) {
 /// spec: S2.2 (reported with its type name from the 4th time on, ever more rarely), S3.1, S4.3
 #[test]
 fn offenders_and_stalls_are_logged() {
-    log::set_logger(&LINES).unwrap();
-    log::set_max_level(log::LevelFilter::Debug);
+    LINES.keep(log::LevelFilter::Debug);
     let executor = Executor::builder().build().unwrap();
     let queue = WorkQueue::per_cpu("compute").build_on(&executor).unwrap();
     // A function has a type of its own, and a pointer to it has not.
     let of = |list: Vec<cmwq::Offender>| list.first().map_or(0, |offender| offender.count);
     until_seven(&queue, computes, || of(executor.hogs()));
-    let told = lines(log::Level::Warn, &["fn()", "queue \"compute\"", "10ms", "cpu_intensive"]);
+    let told = LINES.with(log::Level::Warn, &["fn()", "queue \"compute\"", "10ms", "cpu_intensive"]);
     let times = ["4 times", "5 times", "7 times"];
     assert!(told.iter().zip(times).all(|(line, times)| line.contains(times)), "{told:#?}");
 
     let queue = WorkQueue::per_cpu("files").build_on(&executor).unwrap();
     until_seven(&queue, sleeps, || of(executor.undeclared_blockers()));
-    let told = lines(log::Level::Debug, &["fn()", "queue \"files\"", "guard"]);
+    let told = LINES.with(log::Level::Debug, &["fn()", "queue \"files\"", "guard"]);
     assert!(told.iter().zip(times).all(|(line, times)| line.contains(times)), "{told:#?}");
 
-    assert_eq!(lines(log::Level::Error, &[]), [""; 0]);
+    assert_eq!(LINES.of(log::Level::Error), [""; 0]);
     let patient = Executor::builder().watchdog_threshold(Duration::from_millis(20));
     let patient = patient.detection(cmwq::Detection::Off).build().unwrap();
     let queue = WorkQueue::bh("slow").build_on(&patient).unwrap();
@@ -89,6 +65,6 @@ fn offenders_and_stalls_are_logged() {
     let waits = queue.spawn_on(cpu, || ()).unwrap();
     sleeps.join().unwrap();
     waits.join().unwrap();
-    let told = lines(log::Level::Error, &["pool[bh", "started nothing for", "queue \"slow\""]);
+    let told = LINES.with(log::Level::Error, &["pool[bh", "started nothing for", "queue \"slow\""]);
     assert_eq!(told.len(), 1, "{told:#?}");
 }

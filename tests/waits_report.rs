@@ -6,27 +6,13 @@
     reason = "tests stand in for a user, who has the standard library"
 )]
 
-use std::sync::{Mutex, mpsc};
+mod common;
+
+use std::sync::mpsc;
 
 use cmwq::{JoinError, JoinHandle, WorkQueue};
 
-struct Lines(Mutex<Vec<String>>);
-
-static LINES: Lines = Lines(Mutex::new(Vec::new()));
-
-impl log::Log for Lines {
-    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn log(&self, record: &log::Record<'_>) {
-        if record.target() == "cmwq" {
-            self.0.lock().unwrap().push(record.args().to_string());
-        }
-    }
-
-    fn flush(&self) {}
-}
+use common::LINES;
 
 /// Joins what it is sent: refused or not?
 fn joins_what_it_gets(queue: &WorkQueue) -> (mpsc::Sender<JoinHandle<bool>>, JoinHandle<bool>) {
@@ -39,8 +25,7 @@ fn joins_what_it_gets(queue: &WorkQueue) -> (mpsc::Sender<JoinHandle<bool>>, Joi
 /// spec: F5.7, F5.8 (reported with its names; and a flush from a queue with a rescuer of one without)
 #[test]
 fn waits_that_would_not_end_are_reported_with_their_names() {
-    log::set_logger(&LINES).unwrap();
-    log::set_max_level(log::LevelFilter::Warn);
+    LINES.keep(log::LevelFilter::Warn);
     let orders = WorkQueue::new("orders").build().unwrap();
     let bills = WorkQueue::per_cpu("bills").build().unwrap();
     let (to_order, order) = joins_what_it_gets(&orders);
@@ -49,20 +34,19 @@ fn waits_that_would_not_end_are_reported_with_their_names() {
     to_bill.send(order).unwrap();
     orders.flush().unwrap();
     bills.flush().unwrap();
-    let lines = LINES.0.lock().unwrap();
+    let lines = LINES.of(log::Level::Error);
     let [line] = &lines[..] else { panic!("one report: {lines:?}") };
     for name in ["joins_what_it_gets", "queue \"orders\"", "queue \"bills\"", "never end"] {
         assert!(line.contains(name), "{name}: {line}");
     }
-    drop(lines);
 
     let writeback = WorkQueue::new("writeback").rescuer().build().unwrap();
     for others in [WorkQueue::new("safe").rescuer(), WorkQueue::new("risky")] {
         let other = others.build().unwrap();
         writeback.spawn(move || other.flush().unwrap()).unwrap().join().unwrap();
     }
-    let lines = LINES.0.lock().unwrap();
-    let [_, line] = &lines[..] else { panic!("one more report: {lines:?}") };
+    let lines = LINES.of(log::Level::Warn);
+    let [line] = &lines[..] else { panic!("one more report: {lines:?}") };
     for name in ["\"writeback\"", "\"risky\"", "rescuer"] {
         assert!(line.contains(name), "{name}: {line}");
     }

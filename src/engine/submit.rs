@@ -251,8 +251,8 @@ impl Queue {
         let Some(Timer { what, bound, queue: _in_place, .. }) = due.take() else { return };
         let item = match what {
             Later::OneShot(item) => item.list(),
-            // Now the item counts the entry, which nobody can run yet. So this handle is not the last one to know it: a
-            // worker is, and calls the user's destructor.
+            // Now the entry holds the item, too, and no worker can run it yet. So the worker that runs the item lets go of
+            // it last, and calls the user's destructor; this thread does not.
             Later::Work(work) if queued == Some(Queued::Push) => work.item(),
             // It is no longer meant, or an entry lies there already.
             Later::Work(work) => {
@@ -267,7 +267,7 @@ impl Queue {
         }
     }
 
-    /// Somebody else queued the item between the look and the count: gives the count back.
+    /// Gives the count back: another thread queued the item after this one had looked at it, and before it counted.
     #[cold]
     fn take_back(&self, shard: &Shard, pass: Pass) {
         self.left_pending();

@@ -1,12 +1,17 @@
-//! What all test programs share, and the unit tests: a word that a test proves nothing here, and programs that a test waits
-//! for.
-#![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
+//! What all test programs share, and the unit tests: a word that a test proves nothing here, programs and conditions that a
+//! test waits for, and a logger that keeps its lines.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests stand in for a user, who has the standard library"
+)]
 #![allow(dead_code, reason = "most test programs need a part of it")]
 
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::panic::Location;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -82,4 +87,70 @@ pub(crate) fn wait(child: &mut Child, patience: Duration) -> io::Result<std::pro
             None => thread::sleep(Duration::from_millis(2)),
         }
     }
+}
+
+/// Long enough for what happens at once on a quiet machine.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// Polls until `condition` holds. Returns false if it does not within `patience`.
+pub(crate) fn holds_within(patience: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + patience;
+    loop {
+        if condition() {
+            return true;
+        }
+        if Instant::now() > end {
+            return false;
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Polls until `condition` holds, and panics if it does not soon.
+#[track_caller]
+pub(crate) fn eventually(what: impl fmt::Display, condition: impl FnMut() -> bool) {
+    assert!(holds_within(SOON, condition), "this never happened: {what}");
+}
+
+/// The lines that the crate logs, with their levels. One logger serves a process.
+pub(crate) struct Lines(Mutex<Vec<(log::Level, String)>>);
+
+pub(crate) static LINES: Lines = Lines(Mutex::new(Vec::new()));
+
+impl Lines {
+    /// From now on, the lines of this level, and of worse ones, are kept.
+    pub(crate) fn keep(&'static self, level: log::LevelFilter) {
+        log::set_logger(self).expect("this process has no other logger");
+        log::set_max_level(level);
+    }
+
+    /// The lines of this level.
+    pub(crate) fn of(&self, level: log::Level) -> Vec<String> {
+        self.lock().iter().filter(|(of, _)| *of == level).map(|(_, line)| line.clone()).collect()
+    }
+
+    /// The lines of this level that have all of these words.
+    pub(crate) fn with(&self, level: log::Level, words: &[&str]) -> Vec<String> {
+        let mut lines = self.of(level);
+        lines.retain(|line| words.iter().all(|word| line.contains(word)));
+        lines
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(log::Level, String)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl log::Log for Lines {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if record.target() == "cmwq" {
+            self.lock().push((record.level(), record.args().to_string()));
+        }
+    }
+
+    fn flush(&self) {}
 }

@@ -27,13 +27,12 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cmwq::control::{Client, ClientError, ErrorKind, RequestError, Server};
 use cmwq::{Executor, TopologySource};
 
-/// Long enough for anything that happens at all, on a busy machine.
-const SOON: Duration = Duration::from_secs(20);
+use common::{SOON, eventually};
 
 /// Tells this program, started again, what it is to be.
 const CHILD: &str = "CMWQ_TEST_CONTROL";
@@ -145,15 +144,6 @@ fn refused_as<T: fmt::Debug>(kind: ErrorKind, answer: Result<T, ClientError>) ->
     let error = refused(answer);
     assert_eq!(error.kind, kind, "{error}");
     error.message
-}
-
-#[track_caller]
-fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let end = Instant::now() + SOON;
-    while !condition() {
-        assert!(Instant::now() < end, "this never happened: {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// This program again, in which the test of this name alone is run, as what `value` says.

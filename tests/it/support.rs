@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "clocks, nice levels and signal masks of threads are read through libc")]
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::io::{self, Write as _};
 use std::ops::RangeBounds;
 use std::panic::Location;
@@ -14,9 +13,7 @@ use cmwq::observe::PoolSnapshot;
 use cmwq::{Detection, Executor, ExecutorBuilder, JoinHandle, TopologySource, Work, WorkQueue};
 
 use crate::common::skip;
-
-/// Long enough for anything that happens at all, on a busy machine.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) use crate::common::{SOON, eventually, holds_within};
 
 /// Longer than any thread is kept waiting between two steps, on a machine that has much else to do, too. What is lost is
 /// lost for ever.
@@ -140,26 +137,6 @@ impl Drop for OnFailure {
 pub(crate) fn stress(count: usize) -> usize {
     let factor = std::env::var("CMWQ_STRESS").ok().and_then(|factor| factor.parse::<f64>().ok());
     ((count as f64 * factor.unwrap_or(1.0)) as usize).max(1)
-}
-
-/// Polls until `condition` holds. False if it does not within `deadline`.
-pub(crate) fn holds_within(deadline: Duration, mut condition: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + deadline;
-    loop {
-        if condition() {
-            return true;
-        }
-        if Instant::now() > end {
-            return false;
-        }
-        std::thread::sleep(Duration::from_micros(200));
-    }
-}
-
-/// Polls until `condition` holds, and panics if it does not soon.
-#[track_caller]
-pub(crate) fn eventually(what: impl fmt::Display, condition: impl FnMut() -> bool) {
-    assert!(holds_within(SOON, condition), "this never happened: {what}");
 }
 
 /// Aborts the process if the test has not dropped this within minutes: a lost wake-up must not hang a run.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq::{WaitError, WorkQueue};
+use cmwq::{Executor, JoinError, JoinHandle, WaitError, WorkQueue};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
@@ -25,31 +25,50 @@ impl<S: Subscriber> Layer<S> for Stops {
     }
 }
 
+/// A queue of one slot, whose active item waits for the sender, and an issuer that is stopped on its way with another item.
+struct OnTheWay {
+    queue: WorkQueue,
+    active: JoinHandle<()>,
+    open: mpsc::Sender<()>,
+    go_on: mpsc::Sender<()>,
+    issuer: thread::JoinHandle<JoinHandle<()>>,
+}
+
+/// `earlier`: the item that is on its way. A flush has found it.
+fn on_the_way(executor: &Executor, earlier: impl FnOnce() + Send + 'static) -> OnTheWay {
+    let queue = WorkQueue::ordered("arrivals").build_on(executor).unwrap();
+    let (open, door) = mpsc::channel();
+    let (begin, begun) = mpsc::channel();
+    let active = queue.spawn(move || {
+        begin.send(()).unwrap();
+        door.recv_timeout(SOON).unwrap();
+    });
+    begun.recv_timeout(SOON).expect("the first item runs");
+    let (stopped, is_stopped) = mpsc::channel();
+    let (go_on, goes_on) = mpsc::channel();
+    let its_queue = queue.clone();
+    let issuer = thread::spawn(move || {
+        let stops = Stops { stopped, goes_on: Mutex::new(goes_on) };
+        let subscriber = tracing_subscriber::registry().with(stops);
+        tracing::subscriber::with_default(subscriber, || its_queue.spawn(earlier).unwrap())
+    });
+    is_stopped.recv_timeout(SOON).expect("the issuer queues");
+    // The flush is given up. Its count goes on.
+    assert_eq!(queue.flush_timeout(Duration::ZERO), Err(WaitError::TimedOut));
+    OnTheWay { queue, active: active.unwrap(), open, go_on, issuer }
+}
+
 /// spec: F1.6: an item is on its way to the list when a flush begins. Later ones do not take the only slot before it, so the
 /// flush cannot wait for them; nor are they refused, however many.
 #[test]
 fn later_items_do_not_overtake_one_that_a_flush_found_on_its_way() {
     let executor = one_cpu().build().unwrap();
-    let queue = WorkQueue::ordered("arrivals").build_on(&executor).unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let item = |name: u32| {
         let order = Arc::clone(&order);
         move || order.lock().unwrap().push(name)
     };
-    let (open, door) = mpsc::channel();
-    let active = queue.spawn(move || door.recv_timeout(SOON).unwrap()).unwrap();
-
-    let (stopped, is_stopped) = mpsc::channel();
-    let (go_on, goes_on) = mpsc::channel();
-    let (issuer_queue, earlier) = (queue.clone(), item(0));
-    let issuer = thread::spawn(move || {
-        let stops = Stops { stopped, goes_on: Mutex::new(goes_on) };
-        let subscriber = tracing_subscriber::registry().with(stops);
-        tracing::subscriber::with_default(subscriber, || issuer_queue.spawn(earlier).unwrap())
-    });
-    is_stopped.recv_timeout(SOON).expect("the issuer queues");
-    // Given up, but what it found is counted still.
-    assert_eq!(queue.flush_timeout(Duration::ZERO), Err(WaitError::TimedOut));
+    let OnTheWay { queue, active, open, go_on, issuer } = on_the_way(&executor, item(0));
     let mut later = vec![queue.spawn(item(1)).unwrap()];
     later.extend(queue.spawn_batch((2..6000).map(item)).unwrap());
     open.send(()).unwrap();
@@ -65,4 +84,24 @@ fn later_items_do_not_overtake_one_that_a_flush_found_on_its_way() {
     queue.flush().unwrap();
     later.into_iter().for_each(|later| later.join().unwrap());
     assert_eq!(*order.lock().unwrap(), (0..6000).collect::<Vec<_>>());
+}
+
+/// spec: E5.3 (owners are told), F1.6: more items are held back than one gate counts when a shutdown runs out of time. Each
+/// is given up, and counted.
+#[test]
+fn held_items_are_given_up_by_a_shutdown_that_runs_out_of_time() {
+    const LATER: usize = 3000;
+    let executor = one_cpu().build().unwrap();
+    let OnTheWay { queue, active, open, go_on, issuer } = on_the_way(&executor, || ());
+    let later = queue.spawn_batch((0..LATER).map(|_| || ())).unwrap();
+    let report = executor.shutdown(Duration::ZERO).unwrap();
+    let told: usize = report.queues.iter().map(|queue| queue.dropped + queue.running).sum();
+    assert_eq!(told, LATER + 2, "{report:?}");
+    go_on.send(()).unwrap();
+    let earlier = issuer.join().unwrap();
+    for item in later.into_iter().chain([earlier]) {
+        assert!(matches!(item.join_timeout(SOON), Ok(Err(JoinError::Cancelled))), "{} remain", queue.len());
+    }
+    open.send(()).unwrap();
+    active.join().unwrap();
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::common::skip;
+use crate::common::{SOON, eventually, skip};
 use crate::sys::probe::{Faults, Probe};
 use crate::sys::{PORTABLE, clock, switches, thread_state};
 use crate::{Detection, Executor, TopologySource, WorkQueue, blocking, may_block};
@@ -18,7 +18,6 @@ const EMFILE: i32 = 24;
 const ENOSYS: i32 = 38;
 
 /// Long enough for anything that happens at all, on a busy machine.
-const SOON: Duration = Duration::from_secs(20);
 /// Long enough to find whatever can be found, on a machine that is not busy.
 const A_WHILE: Duration = Duration::from_millis(30);
 
@@ -64,13 +63,9 @@ fn blocks_are_found(executor: &Executor) {
             goes_on(executor, &queue, without_a_guard);
         }
     }
-    // Whoever is found is counted afterwards, when it may have gone on.
+    // A block is counted after it was found, when the worker may have gone on.
     let found = || executor.undeclared_blockers().iter().map(|offender| offender.count).sum::<u64>();
-    let counted = (0..1000).any(|_| {
-        std::thread::park_timeout(Duration::from_millis(1));
-        found() >= 6
-    });
-    assert!(counted, "{:?}", executor.undeclared_blockers());
+    eventually("each block is counted", || found() >= 6);
 }
 
 /// It is told in the snapshot and in the dump.

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use crate::common::{SOON, eventually};
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::{Detection, Executor, ExecutorBuilder, JoinHandle, TopologySource, Work, WorkQueue};
 
 use super::*;
-
-const SOON: Duration = Duration::from_secs(20);
 
 fn builder() -> ExecutorBuilder {
     let builder = Executor::builder().topology(TopologySource::Synthetic("core:1 pu:1".into()));
@@ -18,15 +17,6 @@ fn builder() -> ExecutorBuilder {
 
 fn executor() -> Executor {
     builder().build().unwrap()
-}
-
-#[track_caller]
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let end = clock::now() + SOON;
-    while !holds() {
-        assert!(clock::now() < end, "this never happened: {what}");
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
 }
 
 /// It runs soon.
@@ -43,7 +33,7 @@ fn survives(executor: &Executor, point: Point, what: impl FnOnce()) {
     // Where there is nothing else to do, it comes to a round.
     manager.bell.ring();
     what();
-    until("the fault", || manager.faults() <= others);
+    eventually("the fault", || manager.faults() <= others);
 }
 
 /// Waits for a timer when it is destroyed, and tells on which thread that was, and whether the timer has fired.
@@ -97,7 +87,7 @@ fn an_item_that_is_cancelled_while_its_timer_fires_is_destroyed_elsewhere() {
     let (tells, told) = Tells::new(&queue);
     executor.inner.core.manager.plant(Point::Timer);
     let periodic = queue.spawn_every(Duration::from_millis(1), move || keep(&tells)).unwrap();
-    until("the fault", || !executor.inner.core.manager.has_faults());
+    eventually("the fault", || !executor.inner.core.manager.has_faults());
     drop(periodic);
     is_told_by_the_cleaner(&told);
 }
@@ -188,7 +178,7 @@ fn the_last_cleaner_is_counted() {
     assert_eq!(begun.recv_timeout(SOON).unwrap().as_deref(), Some("cmwq/cleaner"));
     assert_eq!(core.threads.load().alive(), alive + 1);
     open.send(()).unwrap();
-    until("it is gone", || core.threads.load().alive() == alive);
+    eventually("it is gone", || core.threads.load().alive() == alive);
 }
 
 /// spec: W9.6 (the manager destroys nothing that belongs to a user), P1: the cleaner's thread cannot be made at first.
@@ -226,7 +216,7 @@ fn what_was_left_when_the_executor_ends_is_destroyed_all_the_same() {
     });
     work.cancel();
     drop(work);
-    until("the cleaner was refused", || manager.faults() < 1000);
+    eventually("the cleaner was refused", || manager.faults() < 1000);
     drop(queue);
     drop(executor);
     told.recv_timeout(SOON).unwrap();
@@ -347,7 +337,7 @@ fn a_manager_that_panics_goes_on_and_loses_nothing() {
                 assert!(has_run(item), "{point:?}: {}", executor.dump());
                 assert!(has_run(one_shot), "{point:?}: {}", executor.dump());
             });
-            until("the delayed item runs", || ran.load(Ordering::SeqCst) > 0);
+            eventually("the delayed item runs", || ran.load(Ordering::SeqCst) > 0);
             assert_eq!(ran.load(Ordering::SeqCst), 1);
             assert!(executor.shutdown(SOON).unwrap().is_complete(), "{point:?}");
         }

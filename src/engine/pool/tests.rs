@@ -3,12 +3,12 @@
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use crate::common::{SOON, eventually};
 use crate::sys::clock;
 use crate::{Detection, Executor, TopologySource, Work, WorkQueue, blocking, may_block};
 
 use super::*;
 
-const SOON: Duration = Duration::from_secs(20);
 /// Fewer than a batch tells the pool of at once, and than may be active.
 const ITEMS: usize = 200;
 
@@ -16,15 +16,6 @@ const ITEMS: usize = 200;
 fn executor(machine: &str) -> Executor {
     let builder = Executor::builder().topology(TopologySource::Synthetic(machine.into()));
     builder.detection(Detection::Off).hog_threshold(Duration::ZERO).build().unwrap()
-}
-
-#[track_caller]
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let end = clock::now() + SOON;
-    while !holds() {
-        assert!(clock::now() < end, "this never happened: {what}");
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
 }
 
 /// spec: C2.6 (no wait for a lock of the executor while nothing is pending): an item enters and leaves guards of both
@@ -57,7 +48,7 @@ fn a_guard_waits_for_no_lock_of_a_pool_without_pending_items() {
 /// The items of a batch lie on the worklist before its issuer comes for the lock to wake a worker.
 #[track_caller]
 fn is_pushed_whole(pool: &Pool, batch: impl FnOnce() + Send) {
-    until("all workers are idle", || {
+    eventually("all workers are idle", || {
         let counts = pool.counts().0;
         let (running, waking) = (counts.running.running(), counts.running.waking());
         (running, waking, counts.creating) == (0, 0, false) && counts.idle == counts.workers
@@ -65,7 +56,7 @@ fn is_pushed_whole(pool: &Pool, batch: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let state = pool.state.lock();
         let issuer = scope.spawn(batch);
-        until("all items are pushed", || pool.pending() == ITEMS);
+        eventually("all items are pushed", || pool.pending() == ITEMS);
         drop(state);
         issuer.join().unwrap();
     });

@@ -1,0 +1,365 @@
+//! The tables of admission, and its properties.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// spec: Q3.1 (limit 512): every count fits its field.
+#[test]
+fn the_largest_limit_fits() {
+    let mut word = Admission::new(MAX_ACTIVE_LIMIT);
+    for _ in 0..MAX_ACTIVE_LIMIT {
+        let (next, admit) = word.admit();
+        assert_eq!(admit, Admit::Start);
+        word = next;
+    }
+    let (word, admit) = word.admit();
+    assert_eq!(admit, Admit::Wait);
+    assert_eq!((word.active(), word.coming(), word.listed(), word.max()), (512, 1, 0, 512));
+}
+
+#[test]
+fn counts_at_their_end_change_nothing() {
+    for word in [
+        Admission(1 << ACTIVE | 1 << MAX | COMING_MASK << COMING),
+        Admission(1 << ACTIVE | 1 << MAX | LISTED_MASK << LISTED),
+        Admission(1 << ACTIVE | 1 << MAX | (LISTED_MASK - 9) << LISTED | 9 << COMING),
+    ] {
+        assert_eq!(word.admit(), (word, Admit::Full));
+        assert!(word.is_full());
+    }
+}
+
+/// spec: Q1 (bh: no max_active): a gate without a limit admits each item at once, and reports the last
+/// one that leaves.
+#[test]
+fn a_gate_without_a_limit_lets_everything_through() {
+    let mut word = Admission::new(NO_LIMIT);
+    for n in 1..=3000 {
+        let (next, admit) = word.admit();
+        assert_eq!(admit, Admit::Start, "{n}");
+        word = next;
+        assert_eq!((word.in_flight(), word.waiting()), (n, 0));
+        assert_eq!(word.start_listed(), (word, Slot::Free));
+    }
+    let (shut, _) = word.with_door(Door::Shut).close();
+    assert_eq!(shut.recall(), (shut, Slot::Free), "the list is empty");
+    let mut word = shut;
+    for n in (0..3000).rev() {
+        let (next, slot) = word.complete();
+        assert_eq!((slot, next.in_flight()), (if n == 0 { Slot::Last } else { Slot::Free }, n));
+        word = next;
+    }
+}
+
+#[test]
+fn a_slot_is_handed_over_and_freed_at_the_end() {
+    let word = Admission::new(1).admit().0.admit().0;
+    let (word, slot) = word.list();
+    assert_eq!((slot, word.listed()), (Slot::Free, 1));
+    let (word, slot) = word.complete();
+    assert_eq!((slot, word.active(), word.listed()), (Slot::Handed, 1, 0));
+    let (word, slot) = word.complete();
+    assert_eq!((slot, word.active()), (Slot::Free, 0));
+}
+
+#[test]
+fn an_item_takes_a_slot_that_became_free_before_it_was_listed() {
+    let word = Admission::new(1).admit().0.admit().0;
+    let (word, slot) = word.complete();
+    assert_eq!((slot, word.active(), word.coming()), (Slot::Free, 0, 1));
+    let (word, slot) = word.list();
+    assert_eq!((slot, word.active(), word.listed()), (Slot::Handed, 1, 0));
+}
+
+/// spec: Q4.1, F8: two items were pushed and one of them was counted as listed. The other one took that
+/// slot and is done.
+#[test]
+fn an_item_stays_behind_pushed_items_that_are_not_listed() {
+    let word = Admission::new(1).admit().0.admit().0.admit().0.list().0;
+    let (word, first) = word.complete();
+    let (word, second) = word.complete();
+    assert_eq!((first, second, word.active(), word.coming()), (Slot::Handed, Slot::Free, 0, 1));
+    assert_eq!(word.admit().1, Admit::Wait);
+    assert_eq!(word.admit_chained().1, Admit::Wait);
+}
+
+/// A frozen gate (max 0) hands no slot over.
+#[test]
+fn a_gate_without_slots_holds_everything_back() {
+    let (word, admit) = Admission::new(0).admit();
+    assert_eq!(admit, Admit::Wait);
+    assert_eq!(word.list().1, Slot::Free);
+}
+
+/// spec: F1.1 (waits for every item queued before the call, not for later ones)
+#[test]
+fn a_flush_counts_the_items_in_flight_and_later_ones_take_a_ticket() {
+    for word in [Admission::new(9), Admission::new(1).admit().0.admit().0.list().0] {
+        let word = word.admit().0;
+        let before = word.in_flight();
+        let (flushing, found) = word.begin_flush();
+        assert_eq!((found.in_flight, flushing.in_flight()), (before, before));
+        assert_eq!(flushing.admit(), (flushing, Admit::Flushing));
+        assert_eq!(flushing.admit_chained(), (flushing, Admit::Flushing));
+        assert_eq!(flushing.admit_many(5), (flushing, AdmitMany::Flushing));
+        let (next, answer) = flushing.beside_flush(Admission::admit);
+        assert_eq!((next.end_flush().0, answer), word.admit());
+        assert!(next.is_flushing());
+    }
+}
+
+/// The door decides before the flush: an item that is refused needs no ticket.
+#[test]
+fn a_flushing_gate_refuses_as_any_other() {
+    let word = Admission::new(1).begin_flush().0.with_door(Door::Chained);
+    assert_eq!(word.admit().1, Admit::Refused);
+    assert_eq!(word.admit_chained().1, Admit::Flushing);
+    assert_eq!(word.with_door(Door::Shut).admit_chained().1, Admit::Refused);
+}
+
+#[test]
+fn the_last_item_of_a_closed_gate_is_reported() {
+    assert_eq!(Admission::new(1).close().1, Slot::Last);
+    let (word, slot) = Admission::new(1).admit().0.close();
+    assert_eq!(slot, Slot::Free);
+    assert_eq!(word.complete().1, Slot::Last);
+}
+
+#[test]
+fn an_item_that_is_withdrawn_leaves_no_trace() {
+    let full = Admission::new(1).admit().0;
+    assert_eq!(full.admit().0.withdraw(), full);
+}
+
+/// spec: F8.2 (raising starts waiting items, lowering lets running ones finish)
+#[test]
+fn the_limit_may_change_while_items_are_active_and_listed() {
+    let mut word = Admission::new(2).admit().0.admit().0;
+    for _ in 0..3 {
+        word = word.admit().0.list().0;
+    }
+    let lowered = word.with_max(1);
+    assert_eq!((lowered.active(), lowered.listed()), (2, 3), "active items go on");
+    let (lowered, slot) = lowered.complete();
+    assert_eq!((slot, lowered.active()), (Slot::Free, 1), "its slot is gone");
+    assert_eq!(lowered.complete().1, Slot::Handed);
+
+    let (raised, slot) = word.with_max(3).start_listed();
+    assert_eq!((slot, raised.active(), raised.listed()), (Slot::Handed, 3, 2));
+    assert_eq!(raised.start_listed(), (raised, Slot::Free), "there is no fourth slot");
+}
+
+/// spec: F8.3 (new items never overtake waiting ones): also while the thread that raised the limit starts
+/// these.
+#[test]
+fn an_item_waits_behind_the_listed_ones_after_the_limit_was_raised() {
+    let word = Admission::new(0).admit().0.list().0.with_max(9);
+    assert_eq!(word.admit().1, Admit::Wait);
+    assert_eq!(word.admit_chained().1, Admit::Wait);
+    assert_eq!(word.start_listed().0.admit().1, Admit::Start, "no item waits any more");
+}
+
+/// spec: F4 (accepts only chained queueing)
+#[test]
+fn the_door_decides_which_items_are_admitted() {
+    let chained = Admission::new(1).with_door(Door::Chained);
+    assert_eq!(chained.admit(), (chained, Admit::Refused));
+    let (busy, admit) = chained.admit_chained();
+    assert_eq!(admit, Admit::Start);
+    assert_eq!(busy.admit(), (busy, Admit::Refused));
+    assert_eq!(busy.admit_chained().1, Admit::Wait);
+    let shut = busy.with_door(Door::Shut);
+    assert_eq!(shut.admit(), (shut, Admit::Refused));
+    assert_eq!(shut.admit_chained(), (shut, Admit::Refused));
+    assert_eq!(shut.complete().1, Slot::Free, "admitted items may finish");
+    let (late, slot) = busy.admit_chained().0.with_door(Door::Shut).list();
+    assert_eq!(
+        (slot, late.active()),
+        (Slot::Handed, 2),
+        "an issuer that lists its item too late takes the first one"
+    );
+    let (word, slot) = busy.admit_chained().0.list().0.with_door(Door::Shut).complete();
+    assert_eq!((slot, word.listed()), (Slot::Free, 1), "no item starts any more");
+    assert_eq!(word.recall().1, Slot::Handed);
+    assert_eq!(shut.with_door(Door::Chained), busy);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Come {
+        chained: bool,
+    },
+    ComeMany(usize),
+    /// An issuer that was told to wait puts its item on the list.
+    Push,
+    /// An issuer that has pushed its item counts it as listed.
+    List,
+    /// An issuer that has pushed several items counts them as listed.
+    ListMany(usize),
+    Complete,
+    Flush,
+    /// Changes the limit; the thread that does so has not started any item yet.
+    SetMax(usize),
+    StartListed,
+    SetDoor(Door),
+    /// Behind a shut door, the thread that shut it takes an item off the list.
+    Recall,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => any::<bool>().prop_map(|chained| Step::Come { chained }),
+        2 => (1usize..6).prop_map(Step::ComeMany),
+        8 => Just(Step::Push),
+        6 => Just(Step::List),
+        3 => (1usize..6).prop_map(Step::ListMany),
+        8 => Just(Step::Complete),
+        2 => Just(Step::Flush),
+        2 => (0usize..4).prop_map(Step::SetMax),
+        4 => Just(Step::StartListed),
+        1 => prop_oneof![4 => Just(Door::Open), 1 => Just(Door::Chained), 1 => Just(Door::Shut)]
+            .prop_map(Step::SetDoor),
+        2 => Just(Step::Recall),
+    ]
+}
+
+/// Whether the door admits an item.
+fn lets_in(door: Door, chained: bool) -> bool {
+    door == Door::Open || door == Door::Chained && chained
+}
+
+proptest! {
+    /// spec: Q3 (never more than max active), F8. Compares the word with a plain model with real lists.
+    /// No item overtakes one that is on the list. No slot idles beside a listed item unless a thread is
+    /// about to start it. A slot that a lower limit took is not given away. A flush counts exactly the
+    /// items in flight, even if listing lags.
+    #[test]
+    fn agrees_with_a_model_of_lists(max in 0usize..4, steps in prop::collection::vec(step(), 0..80)) {
+        let mut word = Admission::new(max);
+        let (mut max, mut active, mut list) = (max, 0, VecDeque::new());
+        // Items whose issuer was told to wait; and items on the list that are not counted as listed.
+        let (mut coming, mut pushed) = (0, 0);
+        let (mut door, mut raising) = (Door::Open, false);
+        let mut items = 0..;
+        for step in steps {
+            let before = active;
+            match step {
+                Step::Come { chained } => {
+                    let admit = if chained { Admission::admit_chained } else { Admission::admit };
+                    let (next, admit) = word.beside_flush(admit);
+                    word = next;
+                    prop_assert_eq!(admit != Admit::Refused, lets_in(door, chained));
+                    match admit {
+                        Admit::Start => {
+                            prop_assert!(list.is_empty(), "overtakes {:?}", list);
+                            active += 1;
+                        }
+                        Admit::Wait => coming += 1,
+                        Admit::Refused => {}
+                        Admit::Full | Admit::Flushing => prop_assert!(false, "full, or flushing"),
+                    }
+                }
+                Step::ComeMany(items) => {
+                    let (next, answer) = word.beside_flush(|word| word.admit_many(items));
+                    word = next;
+                    match answer {
+                        AdmitMany::In(came) => {
+                            prop_assert!(lets_in(door, false));
+                            prop_assert_eq!(came.started + came.waiting, items);
+                            prop_assert!(came.started == 0 || list.is_empty(), "overtakes {:?}", list);
+                            active += came.started;
+                            coming += came.waiting;
+                        }
+                        AdmitMany::Refused => prop_assert!(!lets_in(door, false)),
+                        AdmitMany::Full | AdmitMany::Flushing => prop_assert!(false, "full, or flushing"),
+                    }
+                }
+                Step::Push => if coming > 0 {
+                    coming -= 1;
+                    pushed += 1;
+                    list.push_back(items.next());
+                },
+                Step::List => if pushed > 0 {
+                    pushed -= 1;
+                    let (next, slot) = word.list();
+                    word = next;
+                    if slot == Slot::Handed {
+                        list.pop_front().unwrap();
+                        active += 1;
+                    }
+                },
+                Step::ListMany(items) => if pushed > 0 {
+                    let (next, listed) = word.list_many(items.min(pushed));
+                    word = next;
+                    pushed -= listed.arrived;
+                    for _ in 0..listed.handed {
+                        prop_assert!(list.pop_front().is_some());
+                        active += 1;
+                    }
+                },
+                Step::Complete => if active > 0 {
+                    let (next, slot) = word.complete();
+                    word = next;
+                    match slot {
+                        Slot::Handed => {
+                            prop_assert!(active <= max, "a slot beyond the limit is handed over");
+                            prop_assert!(door != Door::Shut, "an item starts behind a shut door");
+                            prop_assert!(list.pop_front().is_some());
+                        }
+                        _ => active -= 1,
+                    }
+                },
+                Step::Flush if word.is_flushing() => word = word.end_flush().0,
+                Step::Flush => {
+                    let (next, found) = word.begin_flush();
+                    prop_assert_eq!(found.in_flight as usize, active + coming + list.len());
+                    prop_assert_eq!(found.coming as usize, coming + pushed);
+                    word = next;
+                }
+                Step::SetMax(new) => {
+                    raising |= new > max;
+                    max = new;
+                    word = word.with_max(max);
+                }
+                Step::StartListed => {
+                    let (next, slot) = word.start_listed();
+                    word = next;
+                    match slot {
+                        Slot::Handed => {
+                            prop_assert!(list.pop_front().is_some());
+                            active += 1;
+                        }
+                        _ => raising = false,
+                    }
+                }
+                // A door that was shut is never opened again.
+                Step::SetDoor(new) => if door != Door::Shut {
+                    door = new;
+                    word = word.with_door(door);
+                },
+                Step::Recall => if door == Door::Shut {
+                    let (next, slot) = word.recall();
+                    word = next;
+                    prop_assert_eq!(slot == Slot::Handed, list.len() > pushed);
+                    if slot == Slot::Handed {
+                        list.pop_front();
+                        active += 1;
+                    }
+                },
+            }
+            prop_assert_eq!(word.active() as usize, active);
+            prop_assert_eq!(word.coming() as usize, coming + pushed);
+            prop_assert_eq!(word.listed() as usize, list.len() - pushed);
+            prop_assert_eq!((word.max() as usize, word.door()), (max, door));
+            // An item that was taken off the list behind a shut door counts as active until it is
+            // completed.
+            let shut = door == Door::Shut;
+            prop_assert!(active <= max.max(before) || shut, "{:?}", word);
+            let expected = pushed > 0 || raising || shut;
+            prop_assert!(list.is_empty() || active >= max || expected, "a slot idles: {:?}", word);
+        }
+    }
+}
