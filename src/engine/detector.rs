@@ -4,10 +4,10 @@
 //! the system's scheduler writes to) is opened when it is first needed while its pool is watched, and closed when the pool is
 //! watched no more: an idle executor keeps none.
 //!
-//! Whether a worker sleeps is always read from its thread's state. What rings tell is only that it is time to look: a
-//! record says that a thread gave its CPU away, and by now it may have one again. Those who sleep for a good reason, in a
-//! guard or without an item, are not listened to until a look finds them at work, so each of them wakes the manager once
-//! between two looks at most.
+//! That a worker sleeps is always read from its thread's state. A ring only tells that it is time to look: a record says
+//! that the thread gave its CPU away, and by now it may have one again. That a worker does not sleep is told by its ring, too,
+//! which is emptied in each round of the manager. A worker that sleeps for a good reason, in a guard or without
+//! an item, is not listened to until a look finds it at work. So it wakes the manager at most once between two looks.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -18,6 +18,7 @@ use crate::policy::detection::Detection;
 use crate::policy::suspect::Facts;
 use crate::policy::watch::{LONGEST, PERIOD, SHORTEST};
 use crate::policy::worker::{Phase, WorkerState};
+use crate::sys::affinity;
 use crate::sys::probe::Probe;
 use crate::sys::switches::{Ring, Switch};
 use crate::sys::thread_state::{Eye, Seen};
@@ -177,7 +178,9 @@ impl Detector {
                 let is_there = !matches!(sight.ear, Ear::None);
                 if !is_there && room == 0 {
                     // It is looked for by its state alone.
-                } else if let Err(error) = sight.listen(self.probe) {
+                } else if let Err(error) =
+                    sight.listen(self.probe, phase == Phase::Running && sight.is_elsewhere())
+                {
                     shortfall
                         .note(|| format!("not every worker's context switches can be recorded: {error}"));
                 }
@@ -231,12 +234,17 @@ impl Watched {
 }
 
 impl Sight {
-    /// Listens to the worker, if that is not denied. The answer is an error once.
-    fn listen(&mut self, probe: Probe) -> io::Result<()> {
+    /// Returns whether the worker was last seen on another CPU than the caller's, which waits for no other thread.
+    fn is_elsewhere(&self) -> bool {
+        affinity::current_cpu() != Some(self.worker.cpu())
+    }
+
+    /// Listens to the worker, if that is not denied. `runs`: whether it does at the moment. The answer is an error once.
+    fn listen(&mut self, probe: Probe, runs: bool) -> io::Result<()> {
         match &mut self.ear {
             Ear::None => {
                 // Nobody is there to listen to if it leaves.
-                let Some(ring) = self.worker.with_thread(|thread| probe.attach(thread)) else {
+                let Some(ring) = self.worker.with_thread(|thread| probe.attach(thread, runs)) else {
                     return Ok(());
                 };
                 self.ear = Ear::Denied;
@@ -316,6 +324,14 @@ impl PoolFacts<'_> {
         Some(&mut sights[at])
     }
 
+    /// The CPU of a worker whose thread does not sleep, as its ring tells, which was emptied before this look.
+    fn heard_on(&mut self, id: WorkerId) -> Option<usize> {
+        match &self.sight(id)?.ear {
+            Ear::Opened(listening) => listening.ring.is_awake_on(),
+            Ear::None | Ear::Denied => None,
+        }
+    }
+
     /// The thread, by the eye that is kept, or one for this look.
     fn see(&mut self, id: WorkerId) -> Option<io::Result<Seen>> {
         let (probe, may_keep) = (self.probe, *self.kept < KEPT_EYES);
@@ -338,10 +354,15 @@ impl PoolFacts<'_> {
 
 impl Facts for PoolFacts<'_> {
     fn sleeps(&mut self, id: WorkerId) -> Option<bool> {
+        // Where the system has put it since it began its item: one that is woken must not go there.
+        let worker = Arc::clone(self.worker(id)?);
+        if let Some(cpu) = self.heard_on(id) {
+            worker.seen_on(cpu);
+            return Some(false);
+        }
         match self.see(id)? {
             Ok(seen) => {
-                // Where the system has put it since it began its item: one that is woken must not go there.
-                seen.cpu.zip(self.worker(id)).inspect(|(cpu, worker)| worker.seen_on(*cpu));
+                seen.cpu.inspect(|cpu| worker.seen_on(*cpu));
                 Some(seen.state.is_blocked())
             }
             Err(error) => {

@@ -49,8 +49,8 @@ impl Probe {
         unless(self.faults.state, || thread_state::voluntary_switches(thread))
     }
 
-    pub(crate) fn attach(&self, thread: ThreadId) -> io::Result<Ring> {
-        unless(self.faults.switches.or(self.faults.attaching), || Ring::attach(thread))
+    pub(crate) fn attach(&self, thread: ThreadId, runs: bool) -> io::Result<Ring> {
+        unless(self.faults.switches.or(self.faults.attaching), || Ring::attach(thread, runs))
     }
 
     pub(crate) fn drain(&self, ring: &mut Ring, tell: impl FnMut(Switch)) -> io::Result<()> {
@@ -89,13 +89,13 @@ mod tests {
         assert_eq!(number(probe.open(this).unwrap_err()), Some(24));
         assert_eq!(number(probe.voluntary_switches(this).unwrap_err()), Some(24));
         assert_eq!(number(probe.cpu_time(this).unwrap_err()), Some(22));
-        assert_eq!(number(probe.attach(this).unwrap_err()), Some(1));
+        assert_eq!(number(probe.attach(this, true).unwrap_err()), Some(1));
         assert_eq!(number(probe.listening().unwrap_err()), Some(1));
         let probe = Probe::with_faults(Faults { switches: None, ..all });
-        assert_eq!(number(probe.attach(this).unwrap_err()), Some(12));
+        assert_eq!(number(probe.attach(this, true).unwrap_err()), Some(12));
         if switches::permitted().is_ok() {
             assert_eq!(number(probe.listening().unwrap_err()), Some(13));
-            let mut ring = Probe::default().attach(this).unwrap();
+            let mut ring = Probe::default().attach(this, true).unwrap();
             assert_eq!(number(probe.drain(&mut ring, |_| ()).unwrap_err()), Some(5));
         }
     }
@@ -109,6 +109,6 @@ mod tests {
         assert!(!probe.open(this).unwrap().look().unwrap().state.is_blocked());
         assert!(probe.cpu_time(this).unwrap() > Duration::ZERO);
         probe.voluntary_switches(this).unwrap();
-        assert_eq!(probe.listening().is_ok(), probe.attach(this).is_ok());
+        assert_eq!(probe.listening().is_ok(), probe.attach(this, true).is_ok());
     }
 }

@@ -18,7 +18,7 @@ use std::ptr::{self, NonNull};
 use libc::{c_int, c_ulong};
 
 use super::Switch;
-use super::parity::{Parity, RECORD, Remedy, WATERMARK};
+use super::parity::{Next, Parity, RECORD};
 use crate::sys::affinity::ThreadId;
 use crate::sys::sync::{AtomicU64, Ordering};
 
@@ -45,7 +45,15 @@ const SOFTWARE_DUMMY: u64 = 9;
 const EXCLUDE_KERNEL: u32 = 5;
 const EXCLUDE_HYPERVISOR: u32 = 6;
 const WATERMARK_IS_BYTES: u32 = 14;
+const SAMPLE_ID_ALL: u32 = 18;
 const CONTEXT_SWITCH: u32 = 26;
+
+/// What is written at the end of each record, a word each: thread, time, id, stream, CPU and identifier. Only the CPU is
+/// read. The others make records [long](super::parity).
+const TRAILER: u64 = 1 << 1 | 1 << 2 | 1 << 6 | 1 << 9 | 1 << 7 | 1 << 16;
+
+/// Where the CPU's number is in a record, in bytes: four bytes, behind the header and four words.
+const CPU: u64 = 40;
 
 const OPEN_CLOEXEC: c_ulong = 1 << 3;
 
@@ -62,12 +70,11 @@ struct Header {
     size: u16,
 }
 
+const _: () = assert!(RECORD == (size_of::<Header>() + 8 * TRAILER.count_ones() as usize) as u64);
+
 const KIND_SWITCH: u32 = 14;
 const MISC_OUT: u16 = 1 << 13;
 const MISC_OUT_PREEMPTED: u16 = 1 << 14;
-
-/// A tail that makes an empty ring look full.
-const CHOKED: u64 = RECORD;
 
 /// The records of one thread. The pages are dropped before the event.
 #[derive(Debug)]
@@ -78,25 +85,38 @@ pub(crate) struct Ring {
     read: u64,
     thread: ThreadId,
     parity: Parity,
-    /// An event that wakes for the first record, which the ring itself does not report. `None` after that record.
+    /// An event that wakes for the first record, an out, which the ring itself does not report. `None` after that record.
     /// Dropped in this order.
     first: Option<(Pages, OwnedFd)>,
+    /// The last record that was read, with its CPU. `None` if there was none so far, or one after it was dropped.
+    last: Option<(Switch, usize)>,
+    /// The ring was made anew when it was drained last: a sleep that began in between left no record.
+    is_new: bool,
     /// The thread has ended.
     over: Cell<bool>,
 }
 
 impl Ring {
-    pub(crate) fn attach(thread: ThreadId) -> io::Result<Self> {
-        let event = open(thread, WATERMARK as u32)?;
+    pub(crate) fn attach(thread: ThreadId, runs: bool) -> io::Result<Self> {
+        Self::new(thread, if runs { Next::Out } else { Next::In })
+    }
+
+    fn new(thread: ThreadId, next: Next) -> io::Result<Self> {
+        let event = open(thread, next.watermark() as u32)?;
         let pages = Pages::map(&event)?;
-        let first = open(thread, 1)?;
-        let first = Some((Pages::map(&first)?, first));
-        let (parity, over) = (Parity::default(), Cell::new(false));
-        Ok(Self { pages, event, read: 0, thread, parity, first, over })
+        let first = match next {
+            Next::In => None,
+            Next::Out => {
+                let event = open(thread, 1)?;
+                Some((Pages::map(&event)?, event))
+            }
+        };
+        let (parity, over) = (Parity::new(next), Cell::new(false));
+        Ok(Self { pages, event, read: 0, thread, parity, first, last: None, is_new: false, over })
     }
 
     pub(crate) fn is_primed(&self) -> bool {
-        self.first.is_some() || self.parity.is_primed()
+        !self.is_new && self.parity.is_primed()
     }
 
     /// Returns whether a listener has seen that the thread has ended.
@@ -115,69 +135,67 @@ impl Ring {
     }
 
     pub(crate) fn drain(&mut self, mut tell: impl FnMut(Switch)) -> io::Result<()> {
-        let pages = &self.pages;
-        let head = pages.head().load(Ordering::Acquire); // pairs with the kernel's release of the head
-        if self.read < head {
-            self.first = None;
+        let head = self.pages.head().load(Ordering::Acquire); // pairs with the kernel's release of the head
+        self.is_new = false;
+        if self.read == head {
+            return Ok(());
         }
+        self.first = None;
+        // The kernel drops what has no room.
+        let is_full = head - self.read + RECORD > self.pages.page as u64;
+        let mut last = None;
         while self.read < head {
-            let header = pages.header(self.read);
-            if header.size == 0 || u64::from(header.size) % RECORD != 0 {
+            let header = self.pages.header(self.read);
+            if header.size == 0 || usize::from(header.size) % size_of::<Header>() != 0 {
                 let message = format!("a record of kind {} with {} bytes", header.kind, header.size);
                 return Err(io::Error::new(ErrorKind::InvalidData, message));
             }
-            self.read += u64::from(header.size);
             match (header.kind, header.misc) {
-                (KIND_SWITCH, misc) if misc & MISC_OUT == 0 => {
-                    self.parity.resumed();
-                    tell(Switch::Resumed);
-                }
                 (KIND_SWITCH, misc) => {
-                    let preempted = misc & MISC_OUT_PREEMPTED != 0;
-                    self.parity.gave_away(preempted);
-                    tell(if preempted { Switch::Preempted } else { Switch::Slept });
+                    let switch = match () {
+                        () if misc & MISC_OUT == 0 => Switch::Resumed,
+                        () if misc & MISC_OUT_PREEMPTED != 0 => Switch::Preempted,
+                        () => Switch::Slept,
+                    };
+                    self.parity.wrote(if switch == Switch::Resumed { Next::Out } else { Next::In });
+                    tell(switch);
+                    last = Some((switch, self.pages.number(self.read + CPU) as usize));
                 }
                 // No other kind was requested: this one says that records were lost.
                 _ => self.parity.note(header.size.into()),
             }
+            self.read += u64::from(header.size);
         }
-        // Release: the kernel may overwrite the records only after they were read. This opens a choked ring, too.
-        pages.tail().store(self.read, Ordering::Release);
-        match self.parity.remedy() {
-            Remedy::Nothing => Ok(()),
-            Remedy::Renew => self.renew(),
-            Remedy::Choke => {
-                self.renew()?;
-                self.pages.tail().store(CHOKED, Ordering::Release);
-                Ok(())
-            }
-        }
+        // Release: the kernel may overwrite the records only after they were read.
+        self.pages.tail().store(self.read, Ordering::Release);
+        self.last = last.filter(|_| !is_full);
+        self.parity.remedy().map_or(Ok(()), |next| self.renew(next))
     }
 
-    /// Makes an empty ring with a new event. Mapping the same event again would wait for the kernel, for milliseconds.
-    fn renew(&mut self) -> io::Result<()> {
-        let event = match open(self.thread, WATERMARK as u32) {
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
-                self.ended();
-                return Ok(());
-            }
-            other => other?,
-        };
-        self.pages = Pages::map(&event)?;
-        self.event = event;
-        (self.read, self.parity) = (0, Parity::default());
+    pub(crate) fn is_awake_on(&self) -> Option<usize> {
+        self.last.filter(|(switch, _)| *switch != Switch::Slept).map(|(_, cpu)| cpu)
+    }
+
+    /// Makes an empty ring with new events. Mapping the same event again would wait for the kernel, for milliseconds.
+    fn renew(&mut self, next: Next) -> io::Result<()> {
+        match Self::new(self.thread, next) {
+            Ok(ring) => *self = Self { is_new: true, ..ring },
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => self.ended(),
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 }
 
 fn open(thread: ThreadId, wakeup_watermark: u32) -> io::Result<OwnedFd> {
-    let flags = [EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR, WATERMARK_IS_BYTES, CONTEXT_SWITCH];
+    let flags = [EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR, WATERMARK_IS_BYTES, SAMPLE_ID_ALL, CONTEXT_SWITCH];
     // In C, the first bit is the highest one on machines whose first byte is the highest.
     let bit = |bit: u32| if cfg!(target_endian = "big") { 1 << (63 - bit) } else { 1 << bit };
     let attributes = Attributes {
         kind: TYPE_SOFTWARE,
         size: size_of::<Attributes>() as u32,
         config: SOFTWARE_DUMMY,
+        sample_type: TRAILER,
         flags: flags.into_iter().map(bit).sum(),
         wakeup_watermark,
         ..Attributes::default()
@@ -200,7 +218,7 @@ fn open(thread: ThreadId, wakeup_watermark: u32) -> io::Result<OwnedFd> {
 pub(crate) struct Readiness(#[allow(dead_code, reason = "it is kept open, and not used")] OwnedFd);
 
 pub(crate) fn permitted() -> io::Result<Readiness> {
-    Ring::attach(ThreadId::current()).map(|ring| Readiness(ring.event))
+    Ring::attach(ThreadId::current(), true).map(|ring| Readiness(ring.event))
 }
 
 /// Two pages that are shared with the kernel: the positions of both sides, and the records. A forked process has no
@@ -252,6 +270,14 @@ impl Pages {
         // lengths are multiples of it. Every value is a valid header. The read is volatile because the kernel may write
         // there at the same time, so the compiler must not read twice.
         unsafe { self.start.byte_add(self.page + offset).cast::<Header>().read_volatile() }
+    }
+
+    /// The four bytes at `position`, in bytes behind the first record.
+    fn number(&self, position: u64) -> u32 {
+        let offset = (position % self.page as u64) as usize;
+        debug_assert_eq!(offset % size_of::<u32>(), 0, "a record and its fields begin at multiples of that");
+        // SAFETY: as for a header: four bytes of the second page, at a multiple of four.
+        unsafe { self.start.byte_add(self.page + offset).cast::<u32>().read_volatile() }
     }
 }
 

@@ -47,7 +47,7 @@ impl Other {
 
 /// `None` if the system does not permit it.
 fn attach(thread: ThreadId) -> Option<Ring> {
-    match Ring::attach(thread) {
+    match Ring::attach(thread, true) {
         Ok(ring) => Some(ring),
         Err(error) => {
             let known = [libc::EACCES, libc::EPERM, libc::ENOSYS, libc::EINVAL, libc::ENOENT];
@@ -110,7 +110,7 @@ fn who_was_preempted_did_not_sleep() {
         }
         assert!(!switches.contains(&Switch::Slept), "{switches:?}");
         let alternate = |pair: &[Switch]| (pair[0] == Switch::Resumed) != (pair[1] == Switch::Resumed);
-        // A choked ring misses a few records.
+        // A ring that is made anew misses a few records.
         assert!(switches.windows(2).filter(|pair| !alternate(pair)).count() <= 3, "{switches:?}");
     }
     others.into_iter().for_each(Other::end);
@@ -129,21 +129,59 @@ fn listening_to_a_thread_on_the_same_cpu_ends() {
     }
     let listener = spawn("listener".to_owned(), None, move || {
         assert!(pin_to_cpu(cpu));
-        let mut ring = Ring::attach(thread).unwrap();
-        let pause = Pause::listening().unwrap();
-        let mut woken = 0;
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(200) {
-            let timeout = if ring.is_primed() { Some(Duration::from_millis(100)) } else { LOOK };
-            woken += u32::from(pause.sleep(|| true, timeout, &[&ring]));
-            drain(&mut ring);
+        // Whether it is told the truth (the thread waits for this CPU) or not.
+        for runs in [false, true] {
+            let mut ring = Ring::attach(thread, runs).unwrap();
+            let pause = Pause::listening().unwrap();
+            let mut woken = 0;
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(200) {
+                let timeout = if ring.is_primed() { Some(Duration::from_millis(100)) } else { LOOK };
+                woken += u32::from(pause.sleep(|| true, timeout, &[&ring]));
+                drain(&mut ring);
+            }
+            // Other threads of this machine take the CPU a few times in each millisecond at most. Without the remedy,
+            // one wake-up would follow the other, several thousand in all.
+            assert!(woken < 1000, "woken {woken} times");
         }
-        // Other threads of this machine take the CPU a few times in each millisecond at most. Without the remedy, one
-        // wake-up would follow the other, several thousand in all.
-        assert!(woken < 1000, "woken {woken} times");
         assert_eq!(current_cpu(), Some(cpu));
     });
     listener.unwrap().join().unwrap();
+    other.end();
+}
+
+/// spec: S1: the ring tells where a thread is, until it sleeps.
+#[test]
+fn the_last_record_tells_where_a_thread_is() {
+    let cpu = process_cpus().unwrap().first().unwrap();
+    let sleep = Arc::new(AtomicBool::new(false));
+    let its_sleep = sleep.clone();
+    let other = Other::new(
+        move || assert!(pin_to_cpu(cpu)),
+        move || match its_sleep.load(Ordering::Relaxed) {
+            true => std::thread::park_timeout(Duration::from_secs(60)),
+            // It gives the CPU away now and then.
+            false => std::thread::yield_now(),
+        },
+    );
+    if let Some(mut ring) = attach(other.id) {
+        assert_eq!(ring.is_awake_on(), None, "no record so far");
+        // Threads of other programs, or this one, take the CPU in the meantime.
+        assert!(pin_to_cpu(cpu));
+        let end = Instant::now() + Duration::from_secs(20);
+        let mut tells = |awake_on| {
+            while ring.is_awake_on() != awake_on {
+                assert!(Instant::now() < end, "{:?}", ring.is_awake_on());
+                std::thread::sleep(Duration::from_millis(1));
+                drain(&mut ring);
+            }
+        };
+        tells(Some(cpu));
+        sleep.store(true, Ordering::Relaxed);
+        tells(None);
+    }
+    other.stop.store(true, Ordering::Relaxed);
+    other.thread.thread().unpark();
     other.end();
 }
 
@@ -160,7 +198,7 @@ fn a_thread_that_has_ended_wakes_once() {
     }
     while pause.sleep(|| true, LOOK, &[&ring]) {}
     drain(&mut ring);
-    assert_eq!(Ring::attach(thread).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+    assert_eq!(Ring::attach(thread, true).unwrap_err().raw_os_error(), Some(libc::ESRCH));
 }
 
 /// More records than the ring holds. The parity is computed further, whatever is missing.
