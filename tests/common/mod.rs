@@ -1,5 +1,5 @@
-//! What all test programs share, and the unit tests: a word that a test proves nothing here, programs and conditions that a
-//! test waits for, and a logger that keeps its lines.
+//! Helpers that all test programs and the unit tests share: skipping a test, running programs, waiting for conditions,
+//! and a logger that keeps its lines.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -15,16 +15,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The file to which tests that were skipped are added, a line for each.
+/// The environment variable that names the file of skipped tests. Each skipped test adds one line.
 pub(crate) const SKIPS: &str = "CMWQ_SKIPS";
 
-/// Longer than any program runs that a test waits for, on a busy machine.
+/// Longer than any program that a test waits for runs, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Says that this test, or the rest of it, proves nothing on this machine. `lack` is the word by which `.ci/skips` permits
-/// it where `.ci/machine` finds the same.
-///
-/// Called on the test's own thread, which has the name of the test.
+/// Reports that this test, or the rest of it, is skipped because the machine lacks something. `lack` is the word for
+/// it: `.ci/skips` permits the skip if `.ci/machine` finds the same lack.
+/// Must be called on the test's own thread, because the thread's name is the name of the test.
 #[track_caller]
 pub(crate) fn skip(lack: &str, because: impl fmt::Display) {
     let program = env!("CARGO_CRATE_NAME");
@@ -33,22 +32,24 @@ pub(crate) fn skip(lack: &str, because: impl fmt::Display) {
         _ => format!("{program}, {}", Location::caller()),
     };
     let because = because.to_string().replace('\n', " ");
-    // Not by `eprintln!`: the test harness shows nothing of a test that passes.
+    // `eprintln!` would not do: the test harness hides the output of tests that pass.
     let _best_effort = writeln!(io::stderr(), "SKIPPED {test} ({lack}): {because}");
     if let Some(file) = std::env::var_os(SKIPS) {
         let file = std::fs::OpenOptions::new().append(true).create(true).open(file);
-        // In one call, beside other tests and programs. A process that is another user may not write there.
+        // One call writes the whole line, because other tests and programs append at the same time. A process of
+        // another user may lack the permission.
         let _best_effort =
             file.and_then(|mut file| file.write_all(format!("{test}\t{lack}\t{because}\n").as_bytes()));
     }
 }
 
-/// What this program is run by, if it is not the machine itself: a command and its arguments. `tests/cross/run` says it.
+/// The emulator that runs this program, if there is one: a command and its arguments. `tests/cross/run` sets the
+/// variable.
 pub(crate) fn emulator() -> Option<String> {
     std::env::var("CMWQ_EMULATOR").ok()
 }
 
-/// This test program, to be started once more. The system cannot start what needs an emulator.
+/// A command that starts this test program once more, through the emulator if there is one.
 pub(crate) fn itself() -> Command {
     let own = std::env::current_exe().expect("a program has a path");
     let Some(emulator) = emulator() else { return Command::new(own) };
@@ -58,7 +59,7 @@ pub(crate) fn itself() -> Command {
     command
 }
 
-/// Runs a program to its end. One that hangs is killed.
+/// Runs a program to its end and returns its output. A program that hangs is killed.
 pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (stdout, stderr) = (reader(child.stdout.take()), reader(child.stderr.take()));
@@ -74,7 +75,7 @@ fn reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<io::Re
     })
 }
 
-/// Waits for the end of a program, which is killed after this time.
+/// Waits for the end of a program, and kills it after `patience`.
 pub(crate) fn wait(child: &mut Child, patience: Duration) -> io::Result<std::process::ExitStatus> {
     let end = Instant::now() + patience;
     loop {
@@ -89,7 +90,7 @@ pub(crate) fn wait(child: &mut Child, patience: Duration) -> io::Result<std::pro
     }
 }
 
-/// Long enough for what happens at once on a quiet machine.
+/// A generous limit for events that happen at once on a quiet machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// Polls until `condition` holds. Returns false if it does not within `patience`.
@@ -112,24 +113,24 @@ pub(crate) fn eventually(what: impl fmt::Display, condition: impl FnMut() -> boo
     assert!(holds_within(SOON, condition), "this never happened: {what}");
 }
 
-/// The lines that the crate logs, with their levels. One logger serves a process.
+/// A logger that keeps the lines of the crate, with their levels. A process has one logger.
 pub(crate) struct Lines(Mutex<Vec<(log::Level, String)>>);
 
 pub(crate) static LINES: Lines = Lines(Mutex::new(Vec::new()));
 
 impl Lines {
-    /// From now on, the lines of this level, and of worse ones, are kept.
+    /// Installs this logger, which from now on keeps the lines of this level and of more severe ones.
     pub(crate) fn keep(&'static self, level: log::LevelFilter) {
         log::set_logger(self).expect("this process has no other logger");
         log::set_max_level(level);
     }
 
-    /// The lines of this level.
+    /// Returns the lines of this level.
     pub(crate) fn of(&self, level: log::Level) -> Vec<String> {
         self.lock().iter().filter(|(of, _)| *of == level).map(|(_, line)| line.clone()).collect()
     }
 
-    /// The lines of this level that have all of these words.
+    /// Returns the lines of this level that contain all of these words.
     pub(crate) fn with(&self, level: log::Level, words: &[&str]) -> Vec<String> {
         let mut lines = self.of(level);
         lines.retain(|line| words.iter().all(|word| line.contains(word)));

@@ -1,4 +1,4 @@
-//! Attributes of queues in use, and what their executor says where they say nothing.
+//! Attributes of queues in use, and the executor's defaults for attributes that a queue does not set.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use crate::support::{
     unseen,
 };
 
-/// Attributes by a number, each different from its neighbours.
+/// Attributes made from a number. Neighbouring numbers give different attributes.
 fn some_attrs(n: usize) -> Attrs {
     let scope = SCOPES[n % 6];
     Attrs::new().scope(scope).nice([0, 3, 5, 7][n % 4]).strict(n % 3 == 0)
@@ -36,7 +36,7 @@ fn join_all<T>(handles: Vec<JoinHandle<T>>) -> Vec<T> {
     handles.into_iter().map(|handle| handle.join().unwrap()).collect()
 }
 
-/// An item that notes its number when it begins.
+/// An item that adds its number to the list when it begins.
 fn noting(order: &Arc<Mutex<Vec<usize>>>, n: usize) -> impl FnOnce() + Send + 'static {
     let order = Arc::clone(order);
     move || order.lock().unwrap().push(n)
@@ -44,7 +44,7 @@ fn noting(order: &Arc<Mutex<Vec<usize>>>, n: usize) -> impl FnOnce() + Send + 's
 
 /// spec: A4.2 (all or nothing; an empty mask or unknown CPU is an error)
 #[test]
-fn attributes_that_mean_nothing_change_nothing() {
+fn invalid_attributes_change_nothing() {
     let (builder, _) = builder("core:2 pu:1");
     let executor = builder.power_efficient(true).build().unwrap();
     let on = |builder: cmwq::WorkQueueBuilder| builder.build_on(&executor).unwrap();
@@ -89,9 +89,9 @@ fn attributes_that_mean_nothing_change_nothing() {
     assert_eq!(queue.attrs().unwrap(), before);
 }
 
-/// spec: A4.1: what is queued after a change has the new nice level and the new CPUs.
+/// spec: A4.1: items that are queued after a change get the new nice level and the new CPUs.
 #[test]
-fn a_change_counts_for_what_is_queued_after_it() {
+fn a_change_applies_to_items_queued_after_it() {
     let _limit = time_limit();
     let executor = Executor::builder().build().unwrap();
     let all = executor.cpus().clone();
@@ -108,14 +108,14 @@ fn a_change_counts_for_what_is_queued_after_it() {
                 (nice, cpus, AffinityScope::System, true)
             );
             let item = || (own_nice(), own_status("Cpus_allowed_list"));
-            // Elsewhere than on Linux, threads have the process's.
+            // Other systems than Linux keep the nice level and the CPUs of the process.
             let expected = if portable { (usual, all.to_string()) } else { (nice, cpus.to_string()) };
             assert_eq!(queue.spawn(item).unwrap().join().unwrap(), expected);
         }
     }
 }
 
-/// spec: A4.6 (new items do not overtake the backlog of the same CPU): neither by one change nor by several in a row.
+/// spec: A4.6 (new items do not overtake the backlog of the same CPU): whether one change is made or several in a row.
 #[test]
 fn new_items_do_not_overtake_the_backlog_of_their_cpu() {
     let _limit = time_limit();
@@ -131,7 +131,7 @@ fn new_items_do_not_overtake_the_backlog_of_their_cpu() {
                 wait.wait_unguarded();
             });
             let mut handles = vec![first.unwrap()];
-            eventually("it has the pool to itself", || began.load(Ordering::SeqCst));
+            eventually("the first item holds the pool", || began.load(Ordering::SeqCst));
             for round in 0..=changes {
                 if round > 0 {
                     queue.apply_attrs(Attrs::new().nice(round % 3)).unwrap();
@@ -146,7 +146,7 @@ fn new_items_do_not_overtake_the_backlog_of_their_cpu() {
             assert_eq!(
                 *order.lock().unwrap(),
                 Vec::<usize>::new(),
-                "the first ten wait for the pool, and the others for them"
+                "the first ten items wait for the pool, and the others wait for the first ten"
             );
             assert_eq!(queue.len(), handles.len());
             door.open();
@@ -157,9 +157,10 @@ fn new_items_do_not_overtake_the_backlog_of_their_cpu() {
     }
 }
 
-/// spec: A4.3 (items in flight finish on the old pools): what has begun holds up nobody who comes after the change.
+/// spec: A4.3 (items in flight finish on the old pools): a running item does not delay items that are queued after the
+/// change.
 #[test]
-fn what_has_begun_holds_nothing_up() {
+fn running_items_do_not_delay_items_queued_after_a_change() {
     let _limit = time_limit();
     let executor = one_cpu();
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
@@ -171,7 +172,7 @@ fn what_has_begun_holds_nothing_up() {
         (current_pool(), own_nice())
     });
     let old = old.unwrap();
-    eventually("it began", || began.load(Ordering::SeqCst));
+    eventually("the item began", || began.load(Ordering::SeqCst));
     let nice = own_nice() + 3;
     queue.apply_attrs(Attrs::new().nice(nice)).unwrap();
     let (new_pool, new_nice) = queue.spawn(|| (current_pool(), own_nice())).unwrap().join().unwrap();
@@ -182,7 +183,7 @@ fn what_has_begun_holds_nothing_up() {
     assert_eq!((old_nice, new_nice), (nice - 3, if executor.dump().portable { nice - 3 } else { nice }));
 }
 
-/// spec: A4.4, Q4.2 (order, also across attribute changes): every issuer's items run in its order, one at a time.
+/// spec: A4.4, Q4.2 (order, also across attribute changes): the items of each issuer run in its order, one at a time.
 #[test]
 fn an_ordered_queue_keeps_its_order_while_attributes_change() {
     on_each_executor(|executor| {
@@ -232,7 +233,7 @@ fn max_active_holds_while_attributes_change() {
     for (builder, most) in [
         (WorkQueue::unbound("q").max_active_total(3), 3),
         (WorkQueue::new("q").max_active_total(2), 2),
-        // Of each CPU's part.
+        // The limit holds for each of the four CPUs.
         (WorkQueue::unbound("q").max_active(1), 4),
     ] {
         let queue = builder.build_on(&executor).unwrap();
@@ -250,11 +251,11 @@ fn max_active_holds_while_attributes_change() {
             queue.apply_attrs(some_attrs(n)).unwrap();
         }
         handles.into_iter().for_each(|handle| handle.unwrap().join().unwrap());
-        assert!(crowd.peak() <= most, "{} were active, {most} may be", crowd.peak());
+        assert!(crowd.peak() <= most, "{} items were active, {most} are allowed", crowd.peak());
     }
 }
 
-/// What each thread of the stress test below did.
+/// The counts of the stress test below, over all threads.
 #[derive(Default)]
 struct Books {
     accepted: AtomicUsize,
@@ -262,7 +263,7 @@ struct Books {
     cancelled: AtomicUsize,
 }
 
-/// spec: A4.3: nothing is lost, doubled or stuck under load, whatever else goes on meanwhile.
+/// spec: A4.3: no item is lost, run twice or stuck under load, whatever else happens meanwhile.
 #[test]
 fn nothing_is_lost_while_attributes_change_under_load() {
     on_each_executor(|executor| {
@@ -306,7 +307,7 @@ fn nothing_is_lost_while_attributes_change_under_load() {
         executor.thaw();
         let counts =
             || [&books.accepted, &books.ran, &books.cancelled].map(|count| count.load(Ordering::SeqCst));
-        eventually("the last timers have fired, and all is accounted for", || {
+        eventually("the last timers have fired, and every item is accounted for", || {
             let [accepted, ran, cancelled] = counts();
             accepted == ran + cancelled
         });
@@ -314,9 +315,9 @@ fn nothing_is_lost_while_attributes_change_under_load() {
         queues.iter().for_each(|queue| queue.drain().unwrap());
         assert_eq!(queues.iter().map(WorkQueue::len).sum::<usize>(), 0);
         let [accepted, ran, cancelled] = counts();
-        assert_eq!(accepted, ran + cancelled, "and nothing came of it twice");
+        assert_eq!(accepted, ran + cancelled, "an item was counted twice");
         let before = runs.load(Ordering::SeqCst);
-        assert_eq!(queues[0].queue(&work), Ok(true), "it is pending nowhere");
+        assert_eq!(queues[0].queue(&work), Ok(true), "the item is pending nowhere");
         queues[0].flush().unwrap();
         assert_eq!(runs.load(Ordering::SeqCst), before + 1);
     });
@@ -339,7 +340,7 @@ fn issue(queue: &WorkQueue, books: &Arc<Books>, work: &Work, random: &mut Rng) {
             let _newly = queue.queue_delayed(work, Duration::from_micros(random.u64(..500))).unwrap();
         }
         3 => {
-            // Frozen, it would not end.
+            // While the queue is frozen, the flush would not end.
             let _ended = queue.flush_timeout(Duration::from_millis(1));
         }
         4 => {
@@ -366,9 +367,9 @@ fn issue(queue: &WorkQueue, books: &Arc<Books>, work: &Work, random: &mut Rng) {
     }
 }
 
-/// spec: A4.1: what was used and is used no longer goes; what is used again is not made again.
+/// spec: A4.1: a pool that is used no longer is closed; a pool that is used again is not made again.
 #[test]
-fn pools_that_nobody_uses_are_closed() {
+fn unused_pools_are_closed() {
     let _limit = time_limit();
     let (builder, prefix) = builder("l3:2 core:2 pu:1");
     let executor = builder.random_placement(5).build().unwrap();
@@ -384,7 +385,7 @@ fn pools_that_nobody_uses_are_closed() {
         let pools = executor.dump().pools;
         pools.len() == 1 && pools[0].name == last
     });
-    eventually("and its threads", || {
+    eventually("only the threads of its workers are left", || {
         let dump = executor.dump();
         dump.threads == dump.pools.iter().map(|pool| pool.workers).sum::<usize>()
     });
@@ -394,7 +395,8 @@ fn pools_that_nobody_uses_are_closed() {
     eventually("all threads end", || no_thread_of(&prefix));
 }
 
-/// spec: A4.7 (`set_unbound_cpus`): it narrows what queues have asked for, and takes nobody the last CPU.
+/// spec: A4.7 (`set_unbound_cpus`): the mask narrows the CPUs that queues asked for. A queue whose CPUs are all outside
+/// of the mask gets the mask.
 #[test]
 fn an_executor_narrows_the_cpus_of_its_unbound_queues() {
     let _limit = time_limit();
@@ -421,12 +423,12 @@ fn an_executor_narrows_the_cpus_of_its_unbound_queues() {
     executor.set_unbound_cpus("0".parse().unwrap()).unwrap();
     assert_eq!(per_cpu.spawn_on(3, current_pool).unwrap().join().unwrap(), "3");
     some.apply_attrs(Attrs::new()).unwrap();
-    assert_eq!(cpus_of(&some), "0", "also what is asked for later");
+    assert_eq!(cpus_of(&some), "0", "the mask also applies to attributes set later");
 }
 
 /// spec: A4.7 (`set_default_scope`), A1.5 (`default`: the executor's)
 #[test]
-fn an_executors_default_scope_counts_for_queues_that_name_none() {
+fn the_default_scope_applies_to_queues_that_name_none() {
     let _limit = time_limit();
     let (builder, _) = builder("numa:2 l3:2 core:2 pu:1");
     let executor = builder.build().unwrap();
@@ -448,7 +450,7 @@ fn an_executors_default_scope_counts_for_queues_that_name_none() {
     }
 }
 
-/// spec: A4.1: a change does not wait for items, so an item may make one.
+/// spec: A4.1: a change does not wait for items, so an item may change its own queue.
 #[test]
 fn an_item_changes_the_attributes_of_its_own_queue() {
     let _limit = time_limit();
@@ -472,7 +474,7 @@ fn an_item_changes_the_attributes_of_its_own_queue() {
     }
 }
 
-/// spec: A4.1: a queue of high priority keeps its level, unless it is told another one.
+/// spec: A4.1: a high-priority queue keeps its nice level unless its attributes set one.
 #[test]
 fn high_priority_is_kept_where_attributes_name_no_level() {
     let (builder, _) = builder("core:1 pu:1");
@@ -488,9 +490,9 @@ fn high_priority_is_kept_where_attributes_name_no_level() {
     assert_eq!(nice(), -7);
 }
 
-/// spec: A4.3, F6: a rescuer comes for the backlog that a change has left behind, and so for what waits behind that.
+/// spec: A4.3, F6: a rescuer runs the backlog from before a change, and then the items that wait for that backlog.
 #[test]
-fn a_rescuer_comes_for_what_a_change_left_behind() {
+fn a_rescuer_runs_the_backlog_of_an_attribute_change() {
     let _limit = time_limit();
     let (builder, _) = builder("core:1 pu:1");
     let spawns = Spawns::failing(..);
@@ -508,9 +510,10 @@ fn a_rescuer_comes_for_what_a_change_left_behind() {
     assert_eq!(*order.lock().unwrap(), (0..30).collect::<Vec<_>>());
 }
 
-/// spec: A4.3, E5: what is held back when the time of a shutdown runs out is given up with the rest, and all goes.
+/// spec: A4.3, E5: when a shutdown runs out of time, it also gives up the items that an attribute change holds back,
+/// and every thread ends.
 #[test]
-fn a_shutdown_gives_up_what_is_held_back() {
+fn a_shutdown_gives_up_items_that_a_change_holds_back() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:1 pu:1");
     let executor = unseen(builder).build().unwrap();
@@ -521,7 +524,7 @@ fn a_shutdown_gives_up_what_is_held_back() {
         begins.store(true, Ordering::SeqCst);
         wait.wait_unguarded();
     });
-    eventually("it began", || began.load(Ordering::SeqCst));
+    eventually("the first item began", || began.load(Ordering::SeqCst));
     let backlog: Vec<_> = (0..3).map(|_| queue.spawn(|| ()).unwrap()).collect();
     queue.apply_attrs(Attrs::new().nice(1)).unwrap();
     let held: Vec<_> = (0..3).map(|_| queue.spawn(|| ()).unwrap()).collect();
@@ -534,9 +537,9 @@ fn a_shutdown_gives_up_what_is_held_back() {
     eventually("all threads end", || no_thread_of(&prefix));
 }
 
-/// spec: A4.1: a change of a queue with no work in it wakes nobody, and makes no thread.
+/// spec: A4.1: a change of a queue without work wakes no thread and makes none.
 #[test]
-fn a_change_without_work_wakes_nobody() {
+fn a_change_without_work_wakes_no_thread() {
     let (builder, prefix) = builder("core:2 pu:1");
     let executor = builder.build().unwrap();
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
@@ -550,7 +553,7 @@ fn a_change_without_work_wakes_nobody() {
     falls_quiet(&prefix);
     let sleeps = crate::support::sleeps_of(&prefix).max(sleeps);
     for n in 0..100 {
-        // The pool that is left stays the other queue's.
+        // The pool that the queue leaves stays open, because the other queue uses it.
         queue.apply_attrs(Attrs::new().nice(1 + n % 2)).unwrap();
     }
     falls_quiet(&prefix);
@@ -558,10 +561,10 @@ fn a_change_without_work_wakes_nobody() {
     assert!(executor.dump().threads <= threads.max(3));
 }
 
-/// spec: A4: a queue keeps the pools that it has left, and whoever comes with the same attributes uses these. So there are
-/// never more than one for each of the attributes that it has had.
+/// spec: A4: a queue keeps the pools that it has left, and another queue with the same attributes uses them. So there
+/// is never more than one pool for each set of attributes that the queue has had.
 #[test]
-fn pools_that_a_queue_has_left_serve_others() {
+fn pools_that_a_queue_has_left_serve_other_queues() {
     let _limit = time_limit();
     let executor = one_cpu();
     let pool_of = |queue: &WorkQueue| queue.spawn(current_pool).unwrap().join().unwrap();

@@ -1,4 +1,4 @@
-//! Bad input: a typed error that names the value, and nothing half-made stays behind.
+//! Bad input gives a typed error that names the value, and leaves nothing behind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use cmwq::{
 
 use crate::support::{Door, builder, cpus, eventually, no_thread_of};
 
-/// Builds with this change, which must fail, and looks for what stayed behind.
+/// Builds an executor with this change, which must fail, and checks that no thread stays behind.
 fn refused(change: impl FnOnce(ExecutorBuilder) -> ExecutorBuilder) -> BuildExecutorError {
     let (builder, prefix) = builder("l3:1 core:2 pu:1");
     let error = change(builder).build().unwrap_err();
@@ -27,7 +27,7 @@ fn an_executor_needs_a_cpu_that_exists() {
     let error = refused(|b| b.cpus("0-2".parse().unwrap()));
     assert!(matches!(&error, BuildExecutorError::UnknownCpu { cpu: 2, known } if known.to_string() == "0-1"));
     assert_eq!(error.to_string(), "there is no CPU 2; the topology has 0-1");
-    // The same with the machine's own topology.
+    // The same holds for the machine's own topology.
     let error = Executor::builder().cpus(CpuSet::single(60_000)).build().unwrap_err();
     assert!(matches!(error, BuildExecutorError::UnknownCpu { cpu: 60_000, .. }), "{error}");
 }
@@ -59,7 +59,7 @@ fn a_topology_that_cannot_be_loaded_is_an_error() {
 
 /// spec: E2.9
 #[test]
-fn settings_without_a_meaning_are_errors() {
+fn settings_out_of_range_are_errors() {
     for level in [-21, 20, i32::MIN, i32::MAX] {
         assert!(matches!(refused(|b| b.nice(level)), BuildExecutorError::Nice(nice) if nice == level));
         assert!(
@@ -75,7 +75,7 @@ fn settings_without_a_meaning_are_errors() {
 
 /// spec: E2.9 (stack size)
 #[test]
-fn a_stack_that_cannot_be_had_is_an_error() {
+fn a_stack_size_out_of_range_is_an_error() {
     for size in [0, 1, (16 << 10) - 1, (1 << 30) + 1, usize::MAX / 4, usize::MAX] {
         let error = refused(|b| b.stack_size(size));
         let BuildExecutorError::StackSize { bytes, limit } = error else { panic!("{error:?}") };
@@ -107,7 +107,7 @@ fn thresholds_are_zero_or_long_enough_to_be_seen() {
     }
 }
 
-/// spec: E2.9: a progress check without patience would keep the manager looking for ever.
+/// spec: E2.9: with a patience of nearly zero, the manager would check without a pause.
 #[test]
 fn a_progress_check_without_patience_is_an_error() {
     let least = Duration::from_millis(1);
@@ -119,7 +119,7 @@ fn a_progress_check_without_patience_is_an_error() {
     drop(builder("core:1 pu:1").0.progress_check(least).build().unwrap());
 }
 
-/// spec: E2.9: a thread that cannot be made.
+/// spec: E2.9: the manager's thread cannot be made.
 #[test]
 fn an_executor_whose_manager_cannot_be_made_is_an_error() {
     let asked = Arc::new(AtomicUsize::new(0));
@@ -136,7 +136,7 @@ fn an_executor_whose_manager_cannot_be_made_is_an_error() {
         let BuildExecutorError::Thread(cause) = &error else { panic!("{error:?}") };
         assert_eq!(cause.to_string().contains("panicked"), panics, "{cause}");
     }
-    assert_eq!(asked.load(Ordering::SeqCst), 2, "nothing tries again behind the caller's back");
+    assert_eq!(asked.load(Ordering::SeqCst), 2, "`build` does not try again");
 }
 
 fn queue_error(builder: WorkQueueBuilder) -> BuildQueueError {
@@ -210,7 +210,7 @@ fn contradicting_flags_are_errors_that_say_why() {
     }
 }
 
-/// spec: Q3.1 (default when 0), Q2: what stands for the default contradicts nothing, and changes nothing.
+/// spec: Q3.1 (default when 0), Q2: zero stands for the default, so it contradicts no kind and changes nothing.
 #[test]
 fn zero_stands_for_the_default_of_every_kind() {
     let executor = cpus(2);
@@ -235,16 +235,16 @@ fn zero_stands_for_the_default_of_every_kind() {
                 queue.spawn(item).unwrap()
             })
             .collect();
-        eventually("all that may be are active", || most.load(Ordering::SeqCst) == at_once);
+        eventually("as many items as allowed are active", || most.load(Ordering::SeqCst) == at_once);
         door.open();
         handles.into_iter().for_each(|handle| handle.join().unwrap());
         assert_eq!(most.load(Ordering::SeqCst), at_once);
     }
 }
 
-/// spec: Q2.3: attributes that no executor could follow.
+/// spec: Q2.3: attributes that no executor could follow are errors.
 #[test]
-fn attributes_that_cannot_be_followed_are_errors() {
+fn attributes_that_no_executor_could_follow_are_errors() {
     let with = |attrs| queue_error(WorkQueue::unbound("q").attrs(attrs));
     assert_eq!(with(Attrs::new().cpus(CpuSet::new())), BuildQueueError::NoCpu);
     let known: CpuSet = "0-1".parse().unwrap();

@@ -1,4 +1,4 @@
-//! Many items at once: order, refusals in the middle, and that every worker comes.
+//! Batches of items: their order, refusals in the middle, and the workers that they wake.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::support::{
     time_limit, unseen,
 };
 
-/// Counts its runs, and its drops, run or not.
+/// An item that counts its runs, and its drops whether it ran or not.
 fn counted_item(runs: &Arc<AtomicUsize>, drops: &Arc<AtomicUsize>) -> impl FnOnce() + Send + use<> {
     let (runs, counted) = (Arc::clone(runs), Counted(Arc::clone(drops)));
     move || {
@@ -21,8 +21,8 @@ fn counted_item(runs: &Arc<AtomicUsize>, drops: &Arc<AtomicUsize>) -> impl FnOnc
     }
 }
 
-/// spec: W8.1 (spawn_batch): the handles are in the order of the closures; also of none, and of more than are told of at
-/// once.
+/// spec: W8.1 (spawn_batch): the handles are in the order of the closures. The sizes include zero, and more items than
+/// one step admits (256).
 #[test]
 fn a_batch_of_closures_gives_a_handle_for_each() {
     on_each_executor(|executor| {
@@ -37,7 +37,8 @@ fn a_batch_of_closures_gives_a_handle_for_each() {
     });
 }
 
-/// spec: W8.1, Q4: the items of a batch run in its order, before what is queued after and after what was queued before.
+/// spec: W8.1, Q4: the items of a batch run in its order, after items queued before the batch and before items queued
+/// after it.
 #[test]
 fn a_batch_keeps_its_place_in_an_ordered_queue() {
     on_each_executor(|executor| {
@@ -55,7 +56,7 @@ fn a_batch_keeps_its_place_in_an_ordered_queue() {
     });
 }
 
-/// spec: W8.1 (queue_batch): the answer counts those that were not pending, each of which runs once.
+/// spec: W8.1 (queue_batch): the result counts the items that were not yet pending. Each of them runs once.
 #[test]
 fn a_batch_of_reusable_items_coalesces() {
     let _limit = time_limit();
@@ -84,9 +85,10 @@ fn a_batch_of_reusable_items_coalesces() {
     assert_eq!(runs.load(Ordering::SeqCst), 301);
 }
 
-/// spec: W8.2, Q3 (max_pending): what was accepted before the refusal stays, the rest comes back untouched.
+/// spec: W8.2, Q3 (max_pending): the items that were accepted before the refusal stay queued, and the rest comes back
+/// untouched.
 #[test]
-fn a_batch_that_does_not_fit_is_cut() {
+fn a_batch_is_cut_where_the_queue_is_full() {
     let _limit = time_limit();
     let executor = one_cpu();
     let queue = WorkQueue::ordered("q").max_pending(5).build_on(&executor).unwrap();
@@ -97,7 +99,7 @@ fn a_batch_that_does_not_fit_is_cut() {
         bump(&tell);
         wait.wait();
     });
-    eventually("it began", || began.load(Ordering::SeqCst) == 1);
+    eventually("the first item began", || began.load(Ordering::SeqCst) == 1);
 
     let refused = queue.spawn_batch((0..8).map(|n| move || n)).unwrap_err();
     assert_eq!(refused.error, QueueError::Full);
@@ -119,7 +121,7 @@ fn a_batch_that_does_not_fit_is_cut() {
     assert_eq!(again, [5, 6, 7]);
 }
 
-/// spec: W8.2: where reusable items are cut, and how to go on from there.
+/// spec: W8.2: a batch of reusable items is cut at the first item that does not fit. The error says where to go on.
 #[test]
 fn a_batch_of_reusable_items_is_cut_at_the_first_that_does_not_fit() {
     let _limit = time_limit();
@@ -131,13 +133,13 @@ fn a_batch_of_reusable_items_is_cut_at_the_first_that_does_not_fit() {
         bump(&tell);
         wait.wait();
     });
-    eventually("it began", || began.load(Ordering::SeqCst) == 1);
+    eventually("the first item began", || began.load(Ordering::SeqCst) == 1);
     let works: Vec<Work> = (0..5).map(|_| Work::new(|| ())).collect();
     assert_eq!(queue.queue(&works[1]), Ok(true));
     let error = queue.queue_batch(&works).unwrap_err();
     assert!(
         matches!(error, QueueBatchError { error: QueueError::Full, index: 3, newly_pending: 2, .. }),
-        "the second was pending before: {error:?}"
+        "the second item was pending before: {error:?}"
     );
     assert_eq!(works.iter().map(Work::is_pending).collect::<Vec<_>>(), [true, true, true, false, false]);
     door.open();
@@ -147,8 +149,8 @@ fn a_batch_of_reusable_items_is_cut_at_the_first_that_does_not_fit() {
     queue.flush().unwrap();
 }
 
-/// spec: W8.2: nothing is queued, and nothing is lost, if the iterator panics; it may itself use the queue, and wait for
-/// what it queues.
+/// spec: W8.2: if the iterator panics, no item is queued, and all closures are dropped. The iterator may use the queue
+/// and wait for its items.
 #[test]
 fn the_iterator_of_a_batch_is_user_code() {
     on_each_executor(|executor| {
@@ -173,10 +175,10 @@ fn the_iterator_of_a_batch_is_user_code() {
     });
 }
 
-/// spec: W8.5 (one wake-up decision): the worker that it wakes wakes the next, until a managed pod has all of its workers
-/// and an unmanaged one a worker per item.
+/// spec: W8.5 (one wake-up decision): the woken worker wakes the next one, until a managed pod has all of its workers,
+/// and an unmanaged pod has a worker for each item.
 #[test]
-fn one_wake_up_brings_every_worker() {
+fn one_wake_up_leads_to_every_worker() {
     let _limit = time_limit();
     let executor = unseen(builder("l3:1 core:8 pu:1").0).build().unwrap();
     for (kind, workers) in [(WorkQueue::new as fn(&'static str) -> _, 8), (WorkQueue::unbound, 20)] {
@@ -200,7 +202,7 @@ fn one_wake_up_brings_every_worker() {
     }
 }
 
-/// spec: W8.5: batches of several threads, onto pools that fall asleep in between.
+/// spec: W8.5: several threads queue batches to pools that fall asleep in between.
 #[test]
 fn no_item_of_a_batch_is_left_behind() {
     on_each_executor(|executor| {
@@ -228,8 +230,8 @@ fn no_item_of_a_batch_is_left_behind() {
     });
 }
 
-/// spec: W8.3 (spawn_batch_detached): all run, on every kind of queue, in their order where there is one; a result that is
-/// bound to its thread is dropped by the worker.
+/// spec: W8.3 (spawn_batch_detached): on every kind of queue all items run, in order where the kind keeps order. A
+/// result that is not `Send` is dropped by the worker.
 #[test]
 fn a_batch_without_handles_runs() {
     on_each_executor(|executor| {
@@ -258,8 +260,7 @@ fn a_batch_without_handles_runs() {
     });
 }
 
-/// spec: W8.3, Q3 (max_pending): of a batch without handles, what does not fit comes back untouched, and what the iterator
-/// had not given yet as well.
+/// spec: W8.3, Q3 (max_pending): the items that do not fit come back untouched, and so does the rest of the iterator.
 #[test]
 fn a_batch_without_handles_is_cut() {
     let _limit = time_limit();
@@ -302,7 +303,8 @@ fn a_batch_without_handles_is_cut() {
     assert!(none.is_ok());
 }
 
-/// spec: W8.3: if the iterator panics, whole runs were queued, and nothing of the others is lost; it may use the queue.
+/// spec: W8.3: if the iterator panics, only whole blocks of items were queued, and no closure is lost. The iterator may
+/// use the queue.
 #[test]
 fn the_iterator_of_a_batch_without_handles_is_user_code() {
     on_each_executor(|executor| {
@@ -330,7 +332,7 @@ fn the_iterator_of_a_batch_without_handles_is_user_code() {
     });
 }
 
-/// spec: W8.4, F4: while the queue is drained, its own items queue batches, and nobody else does.
+/// spec: W8.4, F4: while a queue drains, only its own items can queue batches to it.
 #[test]
 fn a_batch_of_a_draining_queue_comes_from_its_own_items() {
     on_each_executor(|executor| {
@@ -353,7 +355,7 @@ fn a_batch_of_a_draining_queue_comes_from_its_own_items() {
             let own_item = queue.spawn(item).unwrap();
             std::thread::scope(|scope| {
                 let drain = scope.spawn(|| queue.drain().unwrap());
-                eventually("it drains", || queue.spawn(|| ()).is_err());
+                eventually("the queue drains", || queue.spawn(|| ()).is_err());
                 let refused = queue.spawn_batch_detached((0..5).map(|n| move || n)).unwrap_err();
                 assert_eq!((refused.error, refused.accepted), (QueueError::Draining, 0));
                 assert_eq!(queue.spawn_batch((0..5).map(|n| move || n)).unwrap_err().closures.len(), 5);
@@ -366,8 +368,8 @@ fn a_batch_of_a_draining_queue_comes_from_its_own_items() {
     });
 }
 
-/// spec: W8.4, Q3 (max_active), F8: batches beside single items, and a limit that changes meanwhile: no more are active than
-/// may be, nothing is lost, and what comes last runs.
+/// spec: W8.4, Q3 (max_active), F8: batches and single items come together while the limit changes. Never more items
+/// are active than allowed, no item is lost, and the last item runs.
 #[test]
 fn batches_beside_single_items_keep_the_limit() {
     on_each_executor(|executor| {
@@ -376,7 +378,7 @@ fn batches_beside_single_items_keep_the_limit() {
         let item = || {
             let (active, runs) = (Arc::clone(&active), Arc::clone(&runs));
             move || {
-                assert!(active.fetch_add(1, Ordering::SeqCst) < 4, "more than may be are active");
+                assert!(active.fetch_add(1, Ordering::SeqCst) < 4, "more items are active than allowed");
                 active.fetch_sub(1, Ordering::SeqCst);
                 bump(&runs);
             }
@@ -405,7 +407,8 @@ fn batches_beside_single_items_keep_the_limit() {
     });
 }
 
-/// spec: W8.4, F1, F7, Q4: batches beside flushes, freezes and changes of attributes: all run, in the order of their issuer.
+/// spec: W8.4, F1, F7, Q4: flushes, freezes and attribute changes happen while batches come. All items run, in the
+/// order of their issuer.
 #[test]
 fn batches_go_on_while_their_queue_changes() {
     let _limit = time_limit();
@@ -438,7 +441,8 @@ fn batches_go_on_while_their_queue_changes() {
     });
 }
 
-/// spec: W8.4, E5: what a shutdown gives up is told, also of batches that come to the list as it does.
+/// spec: W8.4, E5: a shutdown reports every item that it gives up, including those of batches that arrive at the same
+/// moment.
 #[test]
 fn batches_against_a_shutdown_that_runs_out_of_time() {
     let _limit = time_limit();
@@ -471,17 +475,17 @@ fn batches_against_a_shutdown_that_runs_out_of_time() {
             executor.shutdown(Duration::ZERO).unwrap();
             issuers.map(|issuer| issuer.join().unwrap()).into_iter().sum()
         });
-        eventually("each has run or was dropped", || drops.load(Ordering::SeqCst) == accepted);
+        eventually("each item has run or was dropped", || drops.load(Ordering::SeqCst) == accepted);
         door.open();
-        // It may have been given up, too.
+        // The shutdown may have given this item up, too.
         drop(stuck.join());
-        eventually("nothing is left", || queue.is_empty());
+        eventually("the queue is empty", || queue.is_empty());
     }
 }
 
-/// spec: W8.3: an iterator is not asked again that has said that it has no more.
+/// spec: W8.3: after the iterator has returned `None`, it is not called again.
 #[test]
-fn an_iterator_that_has_ended_is_left_alone() {
+fn an_iterator_that_has_ended_is_not_called_again() {
     let executor = cpus(1);
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
     let runs = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! Bh queues: one context per CPU and priority, items in order, and nobody in the place of one that blocks.
+//! Bh queues: one context for each CPU and priority, items in order, and no replacement for an item that blocks.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,7 +42,8 @@ fn each_cpu_and_priority_has_one_context() {
     assert_eq!(shown[1], format!("{prefix}/bh0H"));
 }
 
-/// spec: Q1.3 (bh: items in order): one at a time on each CPU, each issuer's in its order, over several queues.
+/// spec: Q1.3 (bh: items in order): the items of one CPU run one at a time, and those of each issuer in its order, also
+/// across several queues.
 #[test]
 fn items_of_one_cpu_run_one_after_the_other_in_order() {
     on_each_executor(|executor| {
@@ -63,7 +64,7 @@ fn items_of_one_cpu_run_one_after_the_other_in_order() {
                             assert!(before < n, "{before} came before {n}");
                             crowds[at].leave();
                         };
-                        // Both queues share the context, so the order is that of both together.
+                        // Both queues share the context, so the order holds across both.
                         drop(queues[n % 2].spawn_on(cpus[at], item).unwrap());
                     }
                 });
@@ -76,9 +77,10 @@ fn items_of_one_cpu_run_one_after_the_other_in_order() {
     });
 }
 
-/// spec: Q1.3 (bh: items in order): what an item queues on its own CPU, itself included, comes after what was there.
+/// spec: Q1.3 (bh: items in order): an item that an item queues on its own CPU runs after the items that were there.
+/// The item may also queue itself.
 #[test]
-fn what_an_item_queues_comes_last() {
+fn an_item_queued_by_another_one_comes_last() {
     on_each_executor(|executor| {
         let queue = WorkQueue::bh("q").build_on(executor).unwrap();
         let cpu = executor.cpus().iter().last().unwrap();
@@ -107,8 +109,8 @@ fn what_an_item_queues_comes_last() {
     });
 }
 
-/// spec: Q1.3 (bh: no max_active): a backlog keeps each issuer's order over all queues, however long it is, and while it
-/// shrinks and grows.
+/// spec: Q1.3 (bh: no max_active): a backlog keeps each issuer's order across all queues, however long it is, and while
+/// it shrinks and grows.
 #[test]
 fn a_long_backlog_keeps_its_order() {
     let _limit = time_limit();
@@ -143,10 +145,10 @@ fn a_long_backlog_keeps_its_order() {
     assert_eq!(swaps.load(Ordering::SeqCst), 0);
 }
 
-/// spec: Q1.4 (bh: no concurrency management): while an item blocks, guarded or not, no other one starts on its context;
-/// those of the other priority, of other CPUs and of other kinds of queues do.
+/// spec: Q1.4 (bh: no concurrency management): while an item blocks, with or without a guard, no other item starts on
+/// its context. Items of the other priority, of other CPUs and of other kinds of queues start.
 #[test]
-fn nobody_takes_the_place_of_an_item_that_blocks() {
+fn no_item_starts_on_the_context_of_one_that_blocks() {
     let _limit = time_limit();
     let executor = builder("core:2 pu:1").0.build().unwrap();
     let queue = WorkQueue::bh("q").build_on(&executor).unwrap();
@@ -157,7 +159,7 @@ fn nobody_takes_the_place_of_an_item_that_blocks() {
             bump(&tell);
             wait(&closed);
         });
-        eventually("it waits", || inside.load(Ordering::SeqCst) == 1);
+        eventually("the item waits", || inside.load(Ordering::SeqCst) == 1);
         let next = queue.spawn_on(0, current_pool).unwrap();
         let urgent = WorkQueue::bh("urgent").high_priority().build_on(&executor).unwrap();
         assert_eq!(urgent.spawn_on(0, current_pool).unwrap().join().unwrap(), "bh0H");
@@ -226,7 +228,8 @@ fn a_bh_queue_may_be_bounded() {
     queue.flush().unwrap();
 }
 
-/// spec: Q1.4, F5: an item may wait for what runs elsewhere, but not for what its own context would have to run.
+/// spec: Q1.4, F5: an item may wait for items that run elsewhere, but not for items that its own context would have to
+/// run.
 #[test]
 fn waiting_for_the_own_context_is_detected() {
     let _limit = time_limit();
@@ -243,8 +246,8 @@ fn waiting_for_the_own_context_is_detected() {
         let work = Work::new(|| ());
         mine.queue_on(0, &work).unwrap();
         assert_eq!(work.flush(), Err(WaitError::WouldDeadlock));
-        // Another queue, but the same context.
-        assert_eq!(other.flush(), Ok(()), "nothing is there");
+        // The other queue shares the context.
+        assert_eq!(other.flush(), Ok(()), "the other queue is empty");
         let theirs = Work::new(|| ());
         other.queue_on(0, &theirs).unwrap();
         assert_eq!(theirs.flush_timeout(Duration::from_secs(9)), Err(WaitError::WouldDeadlock));
@@ -260,9 +263,10 @@ fn waiting_for_the_own_context_is_detected() {
     queue.flush().unwrap();
 }
 
-/// spec: W9, W2, F3, Q1.6: what holds for every item: panics, cancels, coalescing, and the end of the queue and executor.
+/// spec: W9, W2, F3, Q1.6: bh items behave as all items do: panics, cancels, coalescing, and the end of queue and
+/// executor.
 #[test]
-fn bh_items_are_items() {
+fn bh_items_behave_as_all_items() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:2 pu:1");
     let executor = builder.build().unwrap();
@@ -277,7 +281,7 @@ fn bh_items_are_items() {
         wait.wait_unguarded();
     });
     queue.queue_on(0, &work).unwrap();
-    eventually("it runs", || work.is_running());
+    eventually("the item runs", || work.is_running());
     assert_eq!([(); 3].map(|()| queue.queue_on(0, &work)), [Ok(true), Ok(false), Ok(false)]);
     assert!(work.cancel());
     assert_eq!(queue.queue_on(1, &work), Ok(true));
@@ -296,7 +300,7 @@ fn bh_items_are_items() {
     assert_eq!(runs.load(Ordering::SeqCst), 3);
 }
 
-/// spec: Q1.6, P1: a context whose thread cannot be made is made later; there are never two.
+/// spec: Q1.6, P1: a context whose thread cannot be made gets its thread later, and never two.
 #[test]
 fn a_context_that_cannot_be_made_is_made_later() {
     let _limit = time_limit();
@@ -322,7 +326,7 @@ fn a_context_that_cannot_be_made_is_made_later() {
     assert_eq!(contexts.collect::<Vec<_>>(), [format!("{prefix}/bh0")]);
 }
 
-/// spec: Q1.6, E2 (the cap on threads): an idle context gives its thread to another pool, and gets one again.
+/// spec: Q1.6, E2 (the cap on threads): an idle context gives its thread up for another pool, and gets one again later.
 #[test]
 fn contexts_take_part_in_the_cap() {
     let _limit = time_limit();
@@ -336,7 +340,7 @@ fn contexts_take_part_in_the_cap() {
     }
 }
 
-/// spec: Q1.3, W8: contexts fall asleep and are woken, by batches, timers and requeues from many threads.
+/// spec: Q1.3, W8: contexts fall asleep, and are woken by batches, timers and requeues from many threads.
 #[test]
 fn no_bh_item_is_left_behind() {
     let _limit = time_limit();
@@ -370,14 +374,14 @@ fn no_bh_item_is_left_behind() {
             });
         }
     });
-    // The second flush is for what the first ones' items have queued.
+    // The second flush covers the items that the first items have queued.
     for queue in queues.iter().chain(&queues) {
         queue.flush().unwrap();
     }
     assert_eq!(runs.load(Ordering::SeqCst), expected.load(Ordering::SeqCst));
 }
 
-/// What was logged as an error, in the whole process.
+/// A logger that sends on the errors of the whole process.
 struct Errors(Mutex<mpsc::Sender<String>>);
 
 impl log::Log for Errors {
@@ -389,7 +393,7 @@ impl log::Log for Errors {
         if self.enabled(record.metadata()) {
             let text = record.args().to_string();
             let careless = text.contains("careless");
-            // It is called for no guard of its own.
+            // The logger enters a guard on the context's thread. That guard must not be reported.
             let _sent = cmwq::blocking(|| self.0.lock().unwrap().send(text));
             assert!(!careless, "a logger that panics harms nobody");
         }
@@ -398,8 +402,8 @@ impl log::Log for Errors {
     fn flush(&self) {}
 }
 
-/// spec: Q1.4 (bh: a blocking guard is a reported error in debug builds, D): with the queue and the type of the item, once
-/// for each type; it is never a panic, and otherwise does nothing.
+/// spec: Q1.4 (bh: a blocking guard is a reported error in debug builds, D): the report names the queue and the type of
+/// the item, and comes once for each type. The guard never panics, and has no other effect.
 #[test]
 fn a_guard_in_a_bh_item_is_reported_once() {
     static LOGGER: OnceLock<Errors> = OnceLock::new();

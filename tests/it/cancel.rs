@@ -1,4 +1,4 @@
-//! Taking an item back, keeping it out, and waiting for it.
+//! Cancelling an item, disabling it, and waiting for it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -16,11 +16,11 @@ const SHORT: Duration = Duration::from_millis(2);
 
 /// spec: F3.1 (cancel: true if it was pending; does not wait)
 #[test]
-fn a_cancel_takes_a_pending_item_back_and_leaves_a_running_one_alone() {
+fn a_cancel_removes_a_pending_item_and_leaves_a_running_one_alone() {
     let _limit = time_limit();
     for queue in all_kinds(&one_cpu()) {
         let (work, door, runs) = begun_on(&queue);
-        assert!(!work.cancel(), "it runs and is not pending");
+        assert!(!work.cancel(), "the item runs and is not pending");
         assert_eq!(queue.queue(&work), Ok(true));
         assert!(work.cancel());
         assert!(!work.cancel() && work.is_running());
@@ -46,14 +46,14 @@ fn a_synchronous_cancel_waits_for_the_run() {
                     door.open();
                 })
             };
-            assert_eq!(work.cancel_sync(), Ok(true), "it was pending, too");
-            assert!(ended.load(Ordering::SeqCst), "it did not wait");
+            assert_eq!(work.cancel_sync(), Ok(true), "the item was also pending");
+            assert!(ended.load(Ordering::SeqCst), "the cancel did not wait");
             assert!(!work.is_running() && !work.is_pending());
             assert_eq!(work.cancel_sync(), Ok(false), "nothing to cancel or to wait for");
             opener.join().unwrap();
             queue.flush().unwrap();
             assert_eq!(runs.load(Ordering::SeqCst), 1);
-            assert_eq!(queue.queue(&work), Ok(true), "it is as good as new");
+            assert_eq!(queue.queue(&work), Ok(true), "the item can be queued again");
             queue.flush().unwrap();
         }
     });
@@ -79,19 +79,19 @@ fn a_synchronous_cancel_ends_an_item_that_queues_itself() {
             for _ in 0..stress(50) {
                 assert_eq!(queue.queue(&work), Ok(true));
                 let before = runs.load(Ordering::SeqCst);
-                eventually("it runs again and again", || runs.load(Ordering::SeqCst) > before);
+                eventually("the item runs again and again", || runs.load(Ordering::SeqCst) > before);
                 work.cancel_sync().unwrap();
                 let after = runs.load(Ordering::SeqCst);
                 assert!(!work.is_pending() && !work.is_running());
                 std::thread::yield_now();
-                assert_eq!(runs.load(Ordering::SeqCst), after, "it came back");
+                assert_eq!(runs.load(Ordering::SeqCst), after, "the item ran after the cancel");
             }
             assert!(refused.load(Ordering::SeqCst) <= stress(50));
         }
     });
 }
 
-/// spec: F6.1 (cancel_sync, disable_sync, flush): what a timed-out wait has done, and has not.
+/// spec: F6.1 (cancel_sync, disable_sync, flush): the effects of a wait that times out.
 #[test]
 fn waits_that_time_out_leave_the_run_alone() {
     let _limit = time_limit();
@@ -100,12 +100,12 @@ fn waits_that_time_out_leave_the_run_alone() {
         assert_eq!(work.flush_timeout(SHORT), Err(WaitError::TimedOut));
         queue.queue(&work).unwrap();
         assert_eq!(work.flush_timeout(SHORT), Err(WaitError::TimedOut));
-        assert!(work.is_pending(), "a flush takes nothing back");
+        assert!(work.is_pending(), "a flush cancels nothing");
         assert_eq!(work.cancel_sync_timeout(SHORT), Err(WaitError::TimedOut));
         assert!(!work.is_pending() && work.is_running() && !work.is_disabled());
         assert_eq!(queue.queue(&work), Ok(true), "queueing is permitted again");
         assert_eq!(work.disable_sync_timeout(SHORT), Err(WaitError::TimedOut));
-        assert!(!work.is_pending() && work.is_disabled(), "disabled all the same");
+        assert!(!work.is_pending() && work.is_disabled(), "the item is disabled although the wait timed out");
         assert_eq!(queue.queue(&work), Err(QueueError::Disabled));
         door.open();
         assert_eq!(work.disable_sync(), Ok(false));
@@ -122,19 +122,19 @@ fn a_disabled_item_is_refused_until_it_was_enabled_as_often() {
         let runs = Arc::new(AtomicUsize::new(0));
         let work = counting(&runs);
         assert_eq!(work.enable(), Err(EnableError::NotDisabled));
-        assert!(!work.disable(), "it was not pending");
+        assert!(!work.disable(), "the item was not pending");
         assert!(!work.disable());
         for _ in 0..2 {
             assert_eq!(queue.queue(&work), Err(QueueError::Disabled));
             assert_eq!(queue.queue_delayed(&work, SHORT), Err(QueueError::Disabled));
             assert_eq!(queue.mod_delayed(&work, SHORT), Err(QueueError::Disabled));
         }
-        assert_eq!(work.enable(), Ok(false), "once more to go");
+        assert_eq!(work.enable(), Ok(false), "one more `enable` is needed");
         assert_eq!(queue.queue(&work), Err(QueueError::Disabled));
         assert_eq!(work.enable(), Ok(true));
         assert_eq!(work.enable(), Err(EnableError::NotDisabled));
         queue.flush().unwrap();
-        assert_eq!(runs.load(Ordering::SeqCst), 0, "what was refused is not made up for");
+        assert_eq!(runs.load(Ordering::SeqCst), 0, "a refused submission leads to no run");
         assert_eq!(queue.queue(&work), Ok(true));
         queue.flush().unwrap();
         assert_eq!(runs.load(Ordering::SeqCst), 1);
@@ -143,7 +143,7 @@ fn a_disabled_item_is_refused_until_it_was_enabled_as_often() {
 
 /// spec: F3.3 (disable cancels), W2 (enable_and_queue)
 #[test]
-fn disabling_takes_back_what_is_pending_and_enabling_may_queue_it() {
+fn disabling_cancels_a_pending_item_and_enabling_may_queue_it() {
     let _limit = time_limit();
     let executor = one_cpu();
     let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
@@ -151,9 +151,9 @@ fn disabling_takes_back_what_is_pending_and_enabling_may_queue_it() {
     let runs = Arc::new(AtomicUsize::new(0));
     let work = counting(&runs);
     queue.queue(&work).unwrap();
-    assert!(work.disable(), "it was pending");
+    assert!(work.disable(), "the item was pending");
     assert_eq!(work.disable_sync(), Ok(false));
-    assert_eq!(queue.enable_and_queue(&work), Ok(false), "once more to go");
+    assert_eq!(queue.enable_and_queue(&work), Ok(false), "one more `enable` is needed");
     assert!(!work.is_pending());
     assert_eq!(queue.enable_and_queue(&work), Ok(true));
     assert!(work.is_pending());
@@ -163,7 +163,7 @@ fn disabling_takes_back_what_is_pending_and_enabling_may_queue_it() {
     assert_eq!(runs.load(Ordering::SeqCst), 1);
 }
 
-/// spec: F3.3: an item may disable itself; what it then queues is refused, and its run ends as any.
+/// spec: F3.3: an item may disable itself. Then its submissions are refused, and its run ends as usual.
 #[test]
 fn an_item_may_disable_itself() {
     let _limit = time_limit();
@@ -181,7 +181,8 @@ fn an_item_may_disable_itself() {
     assert!(!work.is_running() && work.is_disabled());
 }
 
-/// spec: F5.4 (cancel_sync, disable_sync and flush of the running item): an error, and nothing has changed.
+/// spec: F5.4 (cancel_sync, disable_sync and flush of the running item): these waits fail with an error and change
+/// nothing.
 #[test]
 fn an_item_cannot_wait_for_its_own_run() {
     let _limit = time_limit();
@@ -200,10 +201,11 @@ fn an_item_cannot_wait_for_its_own_run() {
     });
     queue.queue(&work).unwrap();
     assert_eq!(told.recv().unwrap(), ([Err(WaitError::WouldDeadlock); 3], true, false));
-    assert_eq!(told.recv().unwrap().0, [Ok(true); 3], "its queueing was not taken back");
+    assert_eq!(told.recv().unwrap().0, [Ok(true); 3], "its submission was not cancelled");
 }
 
-/// spec: F5.4 (from the item that holds the only slot, for an item that needs it); to cancel it is no wait for the slot.
+/// spec: F5.4 (from the item that holds the only slot, for an item that needs it): cancelling the item is permitted,
+/// because that does not wait for the slot.
 #[test]
 fn the_holder_of_the_only_slot_cannot_flush_an_item_that_needs_it() {
     let _limit = time_limit();
@@ -229,7 +231,7 @@ fn a_flush_of_an_item_waits_for_its_last_queueing_only() {
             let (gate, count, again) = (Door::default(), Arc::clone(&runs), queue.clone());
             let wait = gate.clone();
             let work = Work::with_handle(move |this| match count.fetch_add(1, Ordering::SeqCst) {
-                // The first run queues the second one, which nobody lets end.
+                // The first run queues the second one, which waits at the door.
                 0 => assert_eq!(again.queue(this), Ok(true)),
                 _ => wait.wait(),
             });
@@ -241,7 +243,8 @@ fn a_flush_of_an_item_waits_for_its_last_queueing_only() {
                 std::thread::spawn(move || work.flush())
             };
             door.open();
-            // It may have asked when the second queueing was pending already: then that is its last one.
+            // The flusher may have called after the second submission. Then that is the last one, and the flush waits
+            // for it.
             eventually("the second run began", || runs.load(Ordering::SeqCst) == 2);
             gate.open();
             assert!(flusher.join().unwrap().is_ok());
@@ -252,9 +255,9 @@ fn a_flush_of_an_item_waits_for_its_last_queueing_only() {
     });
 }
 
-/// spec: F2.1 (requeues after the call are not waited for): the flush is over though the next run is not.
+/// spec: F2.1 (requeues after the call are not waited for): the flush ends although the next run has not.
 #[test]
-fn a_flush_of_an_item_does_not_wait_for_what_is_queued_later() {
+fn a_flush_of_an_item_does_not_wait_for_later_submissions() {
     let _limit = time_limit();
     let queue = WorkQueue::unbound("q").build_on(&one_cpu()).unwrap();
     let (work, door, runs) = begun_on(&queue);
@@ -266,10 +269,10 @@ fn a_flush_of_an_item_does_not_wait_for_what_is_queued_later() {
             work.flush()
         })
     };
-    falls_asleep("the flush waits", is_waiting.recv().unwrap());
+    falls_asleep("the flush sleeps", is_waiting.recv().unwrap());
     let blocked = Door::default();
     let gate = {
-        // A queue whose only slot is taken: the item's next run has to wait there.
+        // The only slot of this queue is taken, so the item's next run has to wait there.
         let gate = WorkQueue::ordered("gate").build_on(&one_cpu()).unwrap();
         let wait = blocked.clone();
         drop(gate.spawn(move || wait.wait()).unwrap());
@@ -280,14 +283,14 @@ fn a_flush_of_an_item_does_not_wait_for_what_is_queued_later() {
     assert_eq!(flusher.join().unwrap(), Ok(true));
     assert!(work.is_pending() && runs.load(Ordering::SeqCst) == 1);
     blocked.open();
-    // Or it has run already.
+    // The flush ends in both cases: the item is pending, or it has run already.
     work.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 2);
 }
 
-/// spec: F2.1, F3: a flush ends when what it waits for is cancelled, disabled or moved.
+/// spec: F2.1, F3: a flush ends when the submission that it waits for is cancelled, disabled or moved.
 #[test]
-fn a_flush_ends_when_its_queueing_is_taken_back() {
+fn a_flush_ends_when_its_submission_is_cancelled() {
     let _limit = time_limit();
     let executor = one_cpu();
     let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
@@ -312,7 +315,7 @@ fn a_flush_ends_when_its_queueing_is_taken_back() {
         take_back(&queue, &work, hour);
         work.cancel();
         for flusher in flushers {
-            assert!(flusher.join().unwrap().is_ok(), "it was not told");
+            assert!(flusher.join().unwrap().is_ok(), "the flush was not woken");
         }
     }
     door.open();
@@ -333,7 +336,7 @@ fn an_item_queued_again_to_an_ordered_queue_comes_last() {
         })
         .collect();
     items.iter().for_each(|item| assert_eq!(queue.queue(item), Ok(true)));
-    // Twice, so that two of its places are empty.
+    // It is cancelled twice, so that two of its former places are empty.
     for _ in 0..2 {
         assert!(items[1].cancel());
         assert_eq!(queue.queue(&items[1]), Ok(true));
@@ -342,22 +345,22 @@ fn an_item_queued_again_to_an_ordered_queue_comes_last() {
     door.open();
     queue.flush().unwrap();
     assert_eq!(*order.lock().unwrap(), [0, 3, 1]);
-    // Its empty places have been passed over: it is as good as new.
+    // The empty places have been passed over, so the item can be queued again.
     assert_eq!(queue.queue(&items[2]), Ok(true));
     queue.flush().unwrap();
     assert_eq!(order.lock().unwrap().last(), Some(&2));
 }
 
-/// spec: F3.3, W3, W4 (seen after a cancel_sync that waited for it): many threads queue, cancel, wait and disable; the
-/// item's data are its own all the time, and the thread's own after it has disabled the item and waited.
+/// spec: F3.3, W3, W4 (seen after a cancel_sync that waited for it): many threads queue, cancel, wait and disable. Only
+/// one run at a time uses the item's data, and none after a thread has disabled the item and waited.
 #[test]
-fn nobody_is_inside_after_a_synchronous_disable() {
+fn no_run_is_active_after_a_synchronous_disable() {
     on_each_executor(|executor| {
         let queues = all_kinds(executor);
         let inside = Arc::new(AtomicUsize::new(0));
         let enter = Arc::clone(&inside);
         let work = Work::new(move || {
-            assert_eq!(enter.fetch_add(1, Ordering::Relaxed), 0, "two at once");
+            assert_eq!(enter.fetch_add(1, Ordering::Relaxed), 0, "two runs at once");
             std::hint::spin_loop();
             enter.fetch_sub(1, Ordering::Relaxed);
         });
@@ -374,7 +377,7 @@ fn nobody_is_inside_after_a_synchronous_disable() {
                             2 => drop(work.flush().unwrap()),
                             3 => {
                                 work.disable_sync().unwrap();
-                                assert_eq!(inside.load(Ordering::Relaxed), 0, "somebody is inside");
+                                assert_eq!(inside.load(Ordering::Relaxed), 0, "a run is active");
                                 work.enable().unwrap();
                             }
                             4 => drop(queue.queue_delayed(work, Duration::from_micros(random.u64(..200)))),
@@ -392,9 +395,10 @@ fn nobody_is_inside_after_a_synchronous_disable() {
     });
 }
 
-/// spec: F3.1 (cancel against run): exactly one of them gets it, for items of many queues at once.
+/// spec: F3.1 (cancel against run): for items of many queues at once, each submission is either run or cancelled, never
+/// both.
 #[test]
-fn a_queueing_is_either_run_or_cancelled() {
+fn a_submission_is_either_run_or_cancelled() {
     let _limit = time_limit();
     for queue in all_kinds(&cpus(4)) {
         let runs = Arc::new(AtomicUsize::new(0));

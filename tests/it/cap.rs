@@ -1,4 +1,4 @@
-//! As many threads as may be: work waits, and none of it for ever.
+//! The cap on threads: work waits, but never for ever.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use cmwq::{Executor, WorkQueue, blocking};
 
 use crate::support::{Door, SOON, builder, bump, burn, eventually, time_limit, unseen};
 
-/// Items that queue the next one before they end, until they are told to stop: their pool is never idle.
+/// Items that each queue the next one before they end, until they are told to stop. So their pool is never idle.
 struct Stream {
     runs: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
@@ -40,7 +40,7 @@ impl Stream {
     }
 }
 
-/// No stream goes on when this is dropped, also if the test fails.
+/// Stops its streams when it is dropped, also if the test fails.
 struct Streams(Vec<Stream>);
 
 impl Drop for Streams {
@@ -53,8 +53,8 @@ fn executor(cpus: usize, max_threads: usize) -> Executor {
     unseen(builder(&format!("core:{cpus} pu:1")).0).max_threads(max_threads).build().unwrap()
 }
 
-/// spec: E2.5 (work waits, never for ever: a busy worker gives way between items; high priority): one thread, which a stream
-/// never leaves idle.
+/// spec: E2.5 (work waits, never for ever: a busy worker gives way between items; high priority): there is one thread,
+/// and a stream of items never leaves it idle.
 #[test]
 fn a_stream_gives_the_only_thread_away_between_items() {
     let _limit = time_limit();
@@ -109,7 +109,7 @@ fn streams_that_share_too_few_threads_take_turns() {
     }
 }
 
-/// spec: E2.5 (never for ever): items of a plain unbound queue count as running while they block.
+/// spec: E2.5 (never for ever): items of a plain unbound queue count as running even while they block.
 #[test]
 fn a_pool_of_blocked_items_gets_a_thread_from_a_stream() {
     let _limit = time_limit();
@@ -124,13 +124,13 @@ fn a_pool_of_blocked_items_gets_a_thread_from_a_stream() {
     let second = blocked.spawn(move || opens.open()).unwrap();
     let ran = second.join_timeout(SOON).is_ok();
     door.open();
-    assert!(ran, "it waits for ever: {}", executor.dump());
+    assert!(ran, "the item waits for ever: {}", executor.dump());
     first.join().unwrap();
 }
 
-/// spec: E2.5 (a cap with a safe default): on many CPUs many items block, and all of them run.
+/// spec: E2.5 (a cap with a safe default): many items block on many CPUs, and all of them run.
 #[test]
-fn by_default_blocked_items_make_no_more_threads_than_a_service_survives() {
+fn by_default_blocked_items_make_no_more_threads_than_the_cap() {
     let _limit = time_limit();
     let (alive, peak) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (here, most) = (Arc::clone(&alive), Arc::clone(&peak));

@@ -1,4 +1,4 @@
-//! Concurrency management: how many run, who is woken, who is kept, who leaves.
+//! Concurrency management: how many items run, and which workers are woken, kept or shed.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -27,7 +27,8 @@ impl Crowds {
     }
 }
 
-/// spec: C1.1 (a per-CPU pool runs one item at a time while that item is runnable): over all queues that share it.
+/// spec: C1.1 (a per-CPU pool runs one item at a time while that item is runnable): this holds across all queues that
+/// share the pool.
 #[test]
 fn a_per_cpu_pool_runs_one_item_at_a_time() {
     on_each_executor_unseen(|executor| {
@@ -42,7 +43,7 @@ fn a_per_cpu_pool_runs_one_item_at_a_time() {
                 crowd.enter();
                 burn(Duration::from_micros(20));
                 if n % 4 == 0 {
-                    // Preemption is not blocking.
+                    // Yielding the CPU is not blocking.
                     std::thread::yield_now();
                 }
                 crowd.leave();
@@ -91,7 +92,7 @@ fn while_one_works_an_idle_spare_stands_by() {
                 *tell.lock().unwrap() = current_pool();
                 wait.wait_unguarded();
             });
-            eventually("it began", || !name.lock().unwrap().is_empty());
+            eventually("the item began", || !name.lock().unwrap().is_empty());
             let name = name.lock().unwrap().clone();
             eventually("a spare is there", || {
                 let pool = pool(executor, &name);
@@ -103,7 +104,7 @@ fn while_one_works_an_idle_spare_stands_by() {
     });
 }
 
-/// spec: C3.2: after the warm-up, blocking makes no more threads.
+/// spec: C3.2: once a pool has enough workers, blocking makes no more threads.
 #[test]
 fn a_warm_pool_makes_no_more_threads() {
     let _limit = time_limit();
@@ -117,7 +118,7 @@ fn a_warm_pool_makes_no_more_threads() {
         let pool = pool(&executor, "0");
         pool.idle == pool.workers && !pool.creating && pool.waking == 0
     };
-    // Two that block by turns need two workers, and one in reserve.
+    // Two items that block in turn need two workers and a spare.
     let round = || {
         let (one, two) = (Door::default(), Door::default());
         let (wait, opens) = (one.clone(), two.clone());
@@ -176,7 +177,7 @@ fn returning_workers_overshoot_and_are_shed() {
             })
             .collect();
         blocked.into_iter().chain(later).for_each(|handle| handle.join().unwrap());
-        assert_eq!(runnable.peak(), 1, "no worker takes an item while more than one runs");
+        assert_eq!(runnable.peak(), 1, "a worker took an item while more than one ran");
         eventually("the count is right", || pool(&executor, "0").running == 0);
     }
 }
@@ -197,7 +198,7 @@ fn cpu_intensive_items_do_not_keep_others_from_running() {
                     while !stop.load(Ordering::SeqCst) {
                         std::thread::yield_now();
                     }
-                    // A guard inside one changes nothing.
+                    // A guard inside such an item changes nothing.
                     blocking(|| ());
                 };
                 heavy.spawn(item).unwrap()
@@ -259,7 +260,7 @@ fn a_managed_pod_runs_as_many_items_as_it_has_cpus() {
     });
 }
 
-/// spec: C5.1: all CPUs of the pod are used, and blocked items do not count.
+/// spec: C5.1: the items use all CPUs of the pod, and blocked items do not count.
 #[test]
 fn a_managed_pod_uses_all_of_its_cpus() {
     let _limit = time_limit();
@@ -281,7 +282,7 @@ fn a_managed_pod_uses_all_of_its_cpus() {
             })
             .collect();
         eventually("ten are blocked", || blocked.inside() == 10);
-        // One more than there are CPUs: the last one has to wait.
+        // There is one item more than there are CPUs, so the last one has to wait.
         let (running, free) = (Arc::new(Crowd::default()), Door::default());
         let spinning: Vec<_> = (0..=count)
             .map(|_| {
@@ -293,7 +294,7 @@ fn a_managed_pod_uses_all_of_its_cpus() {
                 queue.spawn(item).unwrap()
             })
             .collect();
-        eventually("as many as CPUs are inside", || running.inside() == count);
+        eventually("as many items run as there are CPUs", || running.inside() == count);
         assert!(!holds_within(Duration::from_millis(30), || running.inside() > count));
         free.open();
         door.open();
@@ -312,7 +313,7 @@ fn a_plain_unbound_queue_starts_everything_up_to_max_active() {
                 let (door, crowd) = (door.clone(), Arc::clone(&crowd));
                 let item = move || {
                     crowd.enter();
-                    // Nobody is told that it waits.
+                    // The executor is not told that the item waits.
                     door.wait_unguarded();
                     crowd.leave();
                 };
@@ -326,7 +327,7 @@ fn a_plain_unbound_queue_starts_everything_up_to_max_active() {
     });
 }
 
-/// Makes the pool have so many busy workers and then idle ones.
+/// Gives the pool this many workers: they are busy at the same time, and then idle.
 fn crowd_of_workers(queue: &WorkQueue, count: usize) {
     let (door, crowd) = (Door::default(), Arc::new(Crowd::default()));
     let handles: Vec<_> = (0..count)
@@ -383,10 +384,10 @@ fn busy_workers_keep_idle_ones() {
             .collect();
         eventually("nine are busy", || crowd.inside() == 9);
         crowd_of_workers(&queue, 15);
-        // 2 + 9/4, 2 + 9/2: as long as (idle - 2) * ratio is below the number of busy ones.
+        // With nine busy workers, idle ones stay as long as (idle - 2) * ratio < 9: 2 + 9/4 or 2 + 9/2.
         let limit = if ratio == 100 { 2 } else { 2 + 9_usize.div_ceil(ratio) - 1 };
         assert_eq!(limit, kept);
-        eventually("the idle ones beyond that left", || idle_of(&executor) == (9 + kept, kept));
+        eventually("the other idle workers ended", || idle_of(&executor) == (9 + kept, kept));
         door.open();
         busy.into_iter().for_each(|handle| handle.join().unwrap());
     }

@@ -1,5 +1,5 @@
-//! What users of the kernel's workqueues rely on, one behaviour each, as a test suite of the kernel's looks at it from
-//! outside. What a module of its own tells of is not told again here: `tests/SPEC.md` lists where each one is.
+//! Behaviour that users of the kernel's workqueues rely on, tested from outside as the kernel's own suites do.
+//! Behaviour that another module tests is not repeated here: `tests/contract.md` lists where each test is.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ const FLAGS: [(&str, Setter); 5] = [
     ("rescuer", WorkQueueBuilder::rescuer),
 ];
 
-/// A life in short: items of every sort run, and the queue is flushed, drained and destroyed.
+/// Uses a queue from end to end: items of every sort run, and the queue is flushed, drained and destroyed.
 fn assert_works(queue: &WorkQueue) {
     let runs = Arc::new(AtomicUsize::new(0));
     let work = counting(&runs);
@@ -41,10 +41,10 @@ fn assert_works(queue: &WorkQueue) {
     assert_eq!((queue.destroy(), queue.len()), (Ok(0), 0));
 }
 
-/// spec: Q2.3 (all flags): every combination of kind and flags either works or is a contradiction, and which of them are
-/// contradictions takes two lines to say.
+/// spec: Q2.3 (all flags): every combination of kind and flags either works or is a contradiction. Two lines say which
+/// ones are contradictions.
 #[test]
-fn every_combination_of_kind_and_flags_works_or_is_a_contradiction() {
+fn every_combination_of_kind_and_flags_works_or_is_an_error() {
     let _limit = time_limit();
     for power_efficient in [false, true] {
         let executor = builder("l3:1 core:2 pu:1").0.power_efficient(power_efficient).build().unwrap();
@@ -61,7 +61,7 @@ fn every_combination_of_kind_and_flags_works_or_is_a_contradiction() {
                 match queue {
                     Ok(queue) if !contradiction => assert_works(&queue),
                     Err(BuildQueueError::Contradiction { this, .. }) if contradiction => {
-                        assert!(has(this), "{this} was not asked for: {names:?}");
+                        assert!(has(this), "{this} was not set: {names:?}");
                     }
                     other => panic!("kind {kind} with {names:?}: {other:?}"),
                 }
@@ -70,8 +70,8 @@ fn every_combination_of_kind_and_flags_works_or_is_a_contradiction() {
     }
 }
 
-/// spec: F4.1 (chained queueing until empty), W2: an item that was queued twice before it began runs once; a drain waits
-/// for it, for every further time that it queues itself, and for what it queues last.
+/// spec: F4.1 (chained queueing until empty), W2: an item that was queued twice before it began runs once. A drain
+/// waits for that run, for each further run that the item queues, and for the item that it queues last.
 #[test]
 fn an_item_queued_twice_runs_once_and_its_chain_is_drained() {
     let _limit = time_limit();
@@ -94,8 +94,8 @@ fn an_item_queued_twice_runs_once_and_its_chain_is_drained() {
     }
 }
 
-/// spec: C1.2 (when the last running worker blocks, another starts): an item that blocks does not hold up the batch
-/// behind it, though that has one CPU only.
+/// spec: C1.2 (when the last running worker blocks, another starts): an item that blocks does not delay the batch
+/// behind it, even on one CPU.
 #[test]
 fn a_blocked_item_does_not_stall_the_batch_behind_it() {
     let _limit = time_limit();
@@ -117,8 +117,8 @@ fn a_blocked_item_does_not_stall_the_batch_behind_it() {
     }
 }
 
-/// spec: Q2.1 (high_priority): its items have pools of their own, so none waits for a backlog of normal ones, even if
-/// that does not move at all.
+/// spec: Q2.1 (high_priority): high-priority items have pools of their own. So none waits for a backlog of normal
+/// items, even if the backlog makes no progress.
 #[test]
 fn a_high_priority_item_runs_ahead_of_a_backlog() {
     let _limit = time_limit();
@@ -143,8 +143,8 @@ fn a_high_priority_item_runs_ahead_of_a_backlog() {
     }
 }
 
-/// spec: F6.3 (all waits have a timeout): time-outs race with the end of what is waited for. Whoever is told that it is
-/// over finds it over, and whoever is not can wait again.
+/// spec: F6.3 (all waits have a timeout): time-outs race with the end of the awaited event. If a wait reports the end,
+/// the event is over; otherwise the caller can wait again.
 #[test]
 fn timeouts_race_with_the_end() {
     let _limit = time_limit();
@@ -177,7 +177,7 @@ fn timeouts_race_with_the_end() {
         });
         queue.queue(&work).unwrap();
         match work.flush_timeout(timeout) {
-            // False, if it had ended before.
+            // It is false if the item had ended before the call.
             Ok(_waited) => assert_eq!(work_ended.swap(0, Ordering::SeqCst), 1),
             Err(error) => assert_eq!(error, WaitError::TimedOut),
         }
@@ -185,7 +185,7 @@ fn timeouts_race_with_the_end() {
             Ok(_) => assert!(!work.is_pending() && !work.is_running()),
             Err(error) => assert_eq!(error, WaitError::TimedOut),
         }
-        // Whatever became of it, the item is as good as ever.
+        // In every case the item can be used again.
         assert!(!work.is_disabled() && work.cancel_sync().is_ok());
         match queue.drain_timeout(timeout) {
             Ok(()) => assert!(queue.is_empty()),
@@ -195,7 +195,7 @@ fn timeouts_race_with_the_end() {
     }
 }
 
-/// Items that keep themselves going, one per CPU, each of which stops at times, and where they ran.
+/// Items that keep themselves going, one for each CPU. Each one stops at times. The herd records where they ran.
 struct Herd {
     queue: WorkQueue,
     items: Vec<Work>,
@@ -214,7 +214,7 @@ impl Herd {
                         herd.astray.lock().unwrap().push(current_pool());
                     }
                     let runs = herd.runs[cpu].fetch_add(1, Ordering::SeqCst);
-                    // Every third time it has nothing to do, and lies down.
+                    // On every third run the item does not queue itself again.
                     if runs % 3 != 2 {
                         let _unless_it_is_over = herd.queue.queue_delayed(this, Duration::from_micros(500));
                     }
@@ -230,12 +230,12 @@ impl Herd {
     }
 }
 
-/// spec: W5.6, W6 (on a CPU that was named): items that arm their own timers stay on their CPU; a shepherd, itself
-/// a delayed item, sets those going again that have stopped, each on its own CPU.
+/// spec: W5.6, W6 (on a CPU that was named): items that arm their own timers stay on their CPU. A shepherd, itself a
+/// delayed item, restarts the stopped ones, each on its own CPU.
 #[test]
 fn items_that_arm_themselves_on_every_cpu_are_kept_going_by_a_shepherd() {
     let _limit = time_limit();
-    // Made-up CPUs: workers queue on their own, whatever the real one is.
+    // The CPUs are made up: workers queue to their own made-up CPU, whatever the real one is.
     let executor = builder("l3:1 core:4 pu:1").0.build().unwrap();
     let herd = Herd::new(&executor);
     let shepherds = WorkQueue::unbound("shepherds").build_on(&executor).unwrap();
@@ -248,9 +248,9 @@ fn items_that_arm_themselves_on_every_cpu_are_kept_going_by_a_shepherd() {
     });
     assert_eq!(shepherds.queue(&shepherd), Ok(true));
     let went_on = || herd.runs.iter().all(|runs| runs.load(Ordering::SeqCst) >= 20);
-    eventually("each went on, and was set going again", went_on);
+    eventually("each item went on, and was restarted", went_on);
 
-    // The order in which such a thing is taken down: who queues first, then what is queued.
+    // The order of a teardown: first the item that queues, then the items that it queues.
     shepherd.disable_sync().unwrap();
     for item in &herd.items {
         item.cancel_sync().unwrap();

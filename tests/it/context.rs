@@ -1,4 +1,4 @@
-//! What an item learns about itself, and says.
+//! The information that an item has about itself, and the description that it sets.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -13,7 +13,7 @@ fn dump_of(executor: &Executor) -> String {
     executor.dump().to_string()
 }
 
-/// spec: W10.2 (current_work, current_queue): of whom the item is, on every kind of queue.
+/// spec: W10.2 (current_work, current_queue): on every kind of queue, an item gets its own handle and its own queue.
 #[test]
 fn an_item_knows_itself_and_its_queue() {
     on_each_executor(|executor| {
@@ -28,7 +28,7 @@ fn an_item_knows_itself_and_its_queue() {
                 assert!(this.is_running());
                 if count.fetch_add(1, Ordering::SeqCst) < 2 {
                     assert_eq!(current_queue().unwrap().queue(&this), Ok(true));
-                    assert!(current_work().unwrap().is_pending(), "all handles are of one item");
+                    assert!(current_work().unwrap().is_pending(), "the new handle is of another item");
                 }
             });
             queue.queue(&work).unwrap();
@@ -42,13 +42,14 @@ fn an_item_knows_itself_and_its_queue() {
     });
 }
 
-/// spec: W10.2: where there is no item, there is nothing to know, and what is said is not even put together.
+/// spec: W10.2: outside of an item there is no current work or queue, and the text of a description is not even
+/// formatted.
 #[test]
-fn elsewhere_there_is_no_item() {
+fn outside_of_items_nothing_is_current() {
     struct Unformatted;
     impl std::fmt::Display for Unformatted {
         fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            unreachable!("nobody would read it")
+            unreachable!("a description without an item is not formatted")
         }
     }
     let _limit = time_limit();
@@ -66,7 +67,7 @@ fn elsewhere_there_is_no_item() {
     assert!(!hooks.lock().unwrap().is_empty());
 }
 
-/// spec: W10.3 (current_queue): a handle of a queue that nobody has any more is not brought back.
+/// spec: W10.3 (current_queue): when a queue has no handle left, its running items cannot make a new one.
 #[test]
 fn a_queue_without_handles_is_gone_for_its_items_too() {
     on_each_executor(|executor| {
@@ -86,9 +87,9 @@ fn a_queue_without_handles_is_gone_for_its_items_too() {
     });
 }
 
-/// spec: W10.3, W9: an item may hold the last handle of its queue, by asking for it, and the last of itself.
+/// spec: W10.3, W9: the handle that an item asks for may be the last one of its queue, or of the item itself.
 #[test]
-fn what_an_item_learned_may_be_the_last_handle() {
+fn a_handle_that_an_item_asks_for_may_be_the_last() {
     on_each_executor(|executor| {
         let (door, dropped) = (Door::default(), Arc::new(AtomicUsize::new(0)));
         let (wait, counted) = (door.clone(), Counted(Arc::clone(&dropped)));
@@ -108,7 +109,7 @@ fn what_an_item_learned_may_be_the_last_handle() {
         learned.wait();
         drop((queue, work));
         door.open();
-        eventually("it has ended", || {
+        eventually("the item has ended", || {
             kept.lock().unwrap().as_ref().is_some_and(|work: &Work| !work.is_running())
         });
         assert_eq!(dropped.load(Ordering::SeqCst), 0, "a handle is kept");
@@ -117,7 +118,7 @@ fn what_an_item_learned_may_be_the_last_handle() {
     });
 }
 
-/// spec: W10.2: an item that runs for two queues in turn belongs to the one that this run was queued on.
+/// spec: W10.2: an item that runs for two queues in turn belongs to the queue that the present run was queued to.
 #[test]
 fn the_queue_is_that_of_the_present_run() {
     let _limit = time_limit();
@@ -143,7 +144,7 @@ fn the_queue_is_that_of_the_present_run() {
     assert_eq!(*names.lock().unwrap(), ["one", "other"]);
 }
 
-/// spec: W10.2: what an item captured is dropped on its behalf: a part of the item, but not of its function.
+/// spec: W10.2: the captures of an item are dropped as a part of the item, but after its function has ended.
 #[test]
 fn destructors_belong_to_the_queue_and_to_no_work() {
     struct Asks(mpsc::Sender<(bool, Option<String>)>);
@@ -170,9 +171,10 @@ fn destructors_belong_to_the_queue_and_to_no_work() {
     assert_eq!(told.recv().unwrap(), (false, Some("q".to_owned())));
 }
 
-/// spec: W10.4 (set_description, shown in dumps): for the present item, running or blocked, whole, and on one line.
+/// spec: W10.4 (set_description, shown in dumps): the description is shown while the item runs or blocks, complete, and
+/// on one line.
 #[test]
-fn what_an_item_says_is_shown_until_it_ends() {
+fn a_description_is_shown_until_its_item_ends() {
     on_each_executor(|executor| {
         for kind in [WorkQueue::per_cpu, WorkQueue::new, WorkQueue::unbound] {
             let queue = kind("q").build_on(executor).unwrap();
@@ -192,8 +194,8 @@ fn what_an_item_says_is_shown_until_it_ends() {
             assert!(!dump_of(executor).contains("7 of 9"), "{}", executor.dump());
             second.open();
             item.unwrap().join().unwrap();
-            eventually("it is not shown", || !dump_of(executor).contains("done with resizing"));
-            // Neither is it taken for the next item's.
+            eventually("the description is no longer shown", || !dump_of(executor).contains("done with resizing"));
+            // The next item does not show that description either.
             let next = executor.clone();
             let dump = queue.spawn(move || next.dump().to_string()).unwrap().join().unwrap();
             assert!(!dump.contains("done with resizing"), "{dump}");
@@ -201,7 +203,7 @@ fn what_an_item_says_is_shown_until_it_ends() {
     });
 }
 
-/// spec: W10.4: the items of many threads speak at once, while they are looked at.
+/// spec: W10.4: items on many threads set descriptions while dumps are taken.
 #[test]
 fn descriptions_are_never_mixed_up() {
     let _limit = time_limit();

@@ -1,4 +1,4 @@
-//! What has become of the items of a queue, in numbers.
+//! The counters of a queue: the numbers of its items.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,13 +12,13 @@ use crate::support::{
     time_limit, unseen,
 };
 
-/// Is it wrong by so much at most?
+/// Asserts that the time found differs from the expected one by at most the tolerance.
 #[track_caller]
 fn is_about(found: Duration, expected: Duration, tolerance: Duration) {
     assert!(found.abs_diff(expected) <= tolerance, "{found:?}, and not {expected:?}");
 }
 
-/// spec: O1.1 (started, completed): whoever has joined, or flushed, finds it counted.
+/// spec: O1.1 (started, completed): a thread that has joined or flushed finds the item counted.
 #[test]
 fn an_item_is_in_flight_from_its_beginning_to_its_end() {
     on_each_executor(|executor| {
@@ -45,7 +45,7 @@ fn an_item_is_in_flight_from_its_beginning_to_its_end() {
 
 /// spec: O1.7 (panicked)
 #[test]
-fn who_panics_has_ended_too() {
+fn an_item_that_panics_has_completed() {
     on_each_executor(|executor| {
         let queue = WorkQueue::new("q").build_on(executor).unwrap();
         for n in 0..6 {
@@ -57,9 +57,9 @@ fn who_panics_has_ended_too() {
     });
 }
 
-/// spec: O1.7 (cancelled): when its place in the queue is reached, wherever it was.
+/// spec: O1.7 (cancelled): an item counts as cancelled when its place in the queue is reached, wherever that is.
 #[test]
-fn what_was_taken_back_is_counted_where_it_lay() {
+fn a_cancelled_item_is_counted_when_its_place_is_reached() {
     let _limit = time_limit();
     for limited in [1, 0] {
         let executor = one_cpu_unseen();
@@ -69,7 +69,7 @@ fn what_was_taken_back_is_counted_where_it_lay() {
         let works: Vec<Work> = (0..3).map(|_| Work::new(|| ())).collect();
         works.iter().for_each(|work| assert_eq!(queue.queue(work), Ok(true)));
         assert!(one_shots[1].cancel() && works[2].cancel());
-        assert_eq!(queue.counters().cancelled, 0, "nobody has come there");
+        assert_eq!(queue.counters().cancelled, 0, "its place has not been reached");
         door.open();
         queue.flush().unwrap();
         let counters = queue.counters();
@@ -78,10 +78,10 @@ fn what_was_taken_back_is_counted_where_it_lay() {
     }
 }
 
-/// spec: O1.7 (cancelled): one that has come back to the place of the one that was taken back counts twice, as it was
-/// queued.
+/// spec: O1.7 (cancelled): an item that was cancelled and queued again at the same place counts twice, because it was
+/// queued twice.
 #[test]
-fn every_queueing_is_counted_though_two_share_a_place() {
+fn every_submission_is_counted_though_two_share_a_place() {
     let _limit = time_limit();
     let executor = one_cpu_unseen();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
@@ -92,7 +92,7 @@ fn every_queueing_is_counted_though_two_share_a_place() {
         assert!(work.cancel());
     }
     assert_eq!(queue.queue(&work), Ok(true));
-    // Moved to a timer, and fired: two queueings more.
+    // The item is moved to a timer, which fires: that adds two submissions.
     assert!(queue.mod_delayed(&work, Duration::ZERO).unwrap());
     door.open();
     queue.flush().unwrap();
@@ -101,15 +101,15 @@ fn every_queueing_is_counted_though_two_share_a_place() {
     assert_eq!((counters.started, counters.cancelled), (2, 6));
 }
 
-/// spec: O1.7 (cancelled): an entry that a worker had popped while the item ran.
+/// spec: O1.7 (cancelled): a worker had popped the entry while the item ran.
 #[test]
-fn what_a_worker_had_in_its_hands_is_counted_at_once() {
+fn an_entry_that_a_worker_has_popped_is_counted_at_once() {
     let _limit = time_limit();
     let executor = cpus(2);
     let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
     let (work, door, _) = begun_on(&queue);
     assert_eq!(queue.queue(&work), Ok(true));
-    // Another worker meets it: then the queue has nothing that waits to be popped.
+    // Another worker pops the entry and leaves it to the running item. Then no entry of the queue waits to be popped.
     let behind = queue.spawn(|| ()).unwrap();
     behind.join().unwrap();
     std::thread::sleep(Duration::from_millis(2));
@@ -120,9 +120,10 @@ fn what_a_worker_had_in_its_hands_is_counted_at_once() {
     assert_eq!((counters.started, counters.completed, counters.cancelled), (2, 2, 1));
 }
 
-/// spec: O1.2: what a shutdown gives up is neither started nor cancelled; what was cancelled before is.
+/// spec: O1.2: an item that a shutdown gives up counts neither as started nor as cancelled. An item that was cancelled
+/// before counts as cancelled.
 #[test]
-fn what_is_given_up_is_in_no_count() {
+fn items_given_up_are_in_no_count() {
     let _limit = time_limit();
     let executor = one_cpu_unseen();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
@@ -138,20 +139,20 @@ fn what_is_given_up_is_in_no_count() {
     assert_eq!((counters.started, counters.cancelled), (1, 2));
 }
 
-/// spec: O1.5 (concurrency-management wake-ups): credited to who blocks.
+/// spec: O1.5 (concurrency-management wake-ups): the wake-up is credited to the queue whose item blocks.
 #[test]
-fn who_blocks_and_is_replaced_is_credited() {
+fn a_wake_up_is_credited_to_the_queue_that_blocks() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:1 pu:1");
     let executor = unseen(builder).build().unwrap();
     let [blocks, other] =
         ["blocks", "other"].map(|name| WorkQueue::per_cpu(name).build_on(&executor).unwrap());
-    // A worker that has just come looks for work by itself.
+    // A worker that was just made looks for work by itself, which would hide the wake-up.
     other.spawn(|| ()).unwrap().join().unwrap();
     falls_quiet(&prefix);
     a_blocked_item_lets_another_one_in(&blocks);
     other.spawn(|| ()).unwrap().join().unwrap();
-    // Nobody waits.
+    // No item waits, so this guard wakes no worker.
     other.spawn(|| cmwq::blocking(|| ())).unwrap().join().unwrap();
     blocks.flush().unwrap();
     assert_eq!((blocks.counters().concurrency_wakeups, other.counters().concurrency_wakeups), (1, 0));
@@ -160,7 +161,7 @@ fn who_blocks_and_is_replaced_is_credited() {
 /// spec: O1.5 (undeclared blocks, CPU hogs)
 #[cfg(target_os = "linux")]
 #[test]
-fn what_the_detector_finds_is_credited_to_the_queue() {
+fn offenders_are_credited_to_their_queue() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:1 pu:1");
     let executor = builder.build().unwrap();
@@ -170,7 +171,7 @@ fn what_the_detector_finds_is_credited_to_the_queue() {
     let queues =
         ["sleeps", "burns", "behind"].map(|name| WorkQueue::per_cpu(name).build_on(&executor).unwrap());
     let [sleeps, burns, behind] = &queues;
-    // A worker that has just come looks for work by itself: nobody is credited.
+    // A worker that was just made looks for work by itself, and then no queue is credited.
     behind.spawn(|| ()).unwrap().join().unwrap();
     falls_quiet(&prefix);
     let door = Door::default();
@@ -198,14 +199,14 @@ fn what_the_detector_finds_is_credited_to_the_queue() {
     assert_eq!((behind.undeclared_blocks, behind.cpu_hogs), (0, 0));
     let of_types =
         |offenders: Vec<cmwq::Offender>| -> u64 { offenders.iter().map(|type_of| type_of.count).sum() };
-    // Who waits behind them begins before the manager notes why.
+    // The next item begins before the manager adds the offender to the list.
     let blocks = sleeps.undeclared_blocks + burns.undeclared_blocks;
     eventually("the lists agree", || {
         (of_types(executor.hogs()), of_types(executor.undeclared_blockers())) == (burns.cpu_hogs, blocks)
     });
 }
 
-/// spec: O1.6 (mayday, rescued): per CPU, in their sum.
+/// spec: O1.6 (mayday, rescued): the sum over the CPUs.
 #[test]
 fn calls_for_help_are_credited_to_the_queue() {
     let _limit = time_limit();
@@ -215,12 +216,12 @@ fn calls_for_help_are_credited_to_the_queue() {
     for queue in &queues {
         queue.spawn(|| ()).unwrap().join().unwrap();
         let counters = queue.counters();
-        assert!(counters.maydays >= 1, "and again, while the rescuer is on its way");
+        assert!(counters.maydays >= 1, "a call may be repeated while the rescuer is on its way");
         assert_eq!((counters.rescued, counters.started, counters.completed), (1, 1, 1));
     }
 }
 
-/// spec: O1.3 (nothing is lost): workers and pools come and go, and what they have counted stays.
+/// spec: O1.3 (nothing is lost): the counts stay when workers and pools end.
 #[test]
 fn counts_outlive_workers_and_pools() {
     let _limit = time_limit();
@@ -242,7 +243,7 @@ fn counts_outlive_workers_and_pools() {
     eventually("all threads ended", || crate::support::no_thread_of(&prefix));
 }
 
-/// spec: O1.3: a queue does not inherit what one before it has counted under the same number.
+/// spec: O1.3: a queue with the number of an earlier queue does not inherit its counts.
 #[test]
 fn a_new_queue_begins_at_zero() {
     let _limit = time_limit();
@@ -257,7 +258,7 @@ fn a_new_queue_begins_at_zero() {
     }
 }
 
-/// spec: O1.1 (started − completed = in flight, and every number only grows), while everything goes on.
+/// spec: O1.1 (started − completed = in flight, and every number only grows): the counts are read while work goes on.
 #[test]
 fn numbers_only_grow_and_agree_while_work_goes_on() {
     let _limit = time_limit();
@@ -304,13 +305,13 @@ fn numbers_only_grow_and_agree_while_work_goes_on() {
     assert_eq!(queues.iter().map(WorkQueue::counters).sum::<Counters>().in_flight(), 0);
 }
 
-/// Does the system tell what CPU time threads use?
+/// Returns whether the system reports the CPU time of threads.
 #[track_caller]
 fn knows_cpu_time(executor: &Executor) -> bool {
     !is_portable(executor)
 }
 
-/// spec: O1.4 (CPU time): while an item runs, and afterwards.
+/// spec: O1.4 (CPU time): it is counted while the item runs, and afterwards.
 #[test]
 fn cpu_time_is_seen_while_it_is_used() {
     let _limit = time_limit();
@@ -325,20 +326,20 @@ fn cpu_time_is_seen_while_it_is_used() {
                 std::hint::spin_loop();
             }
         });
-        eventually("it has used 30 ms", || queue.counters().cpu_time >= Duration::from_millis(30));
+        eventually("the item has used 30 ms", || queue.counters().cpu_time >= Duration::from_millis(30));
         assert_eq!(queue.counters().completed, 0);
         stop.store(true, Ordering::Relaxed);
         let seen = queue.counters().cpu_time;
         item.unwrap().join().unwrap();
         assert!(queue.counters().cpu_time >= seen);
         queue.spawn(|| burn(Duration::from_millis(20))).unwrap().join().unwrap();
-        eventually("the next item's, too", || queue.counters().cpu_time >= seen + Duration::from_millis(20));
+        eventually("the CPU time of the next item is added", || queue.counters().cpu_time >= seen + Duration::from_millis(20));
     }
 }
 
-/// spec: O1.4 (CPU time): read when the worker rests, at the latest.
+/// spec: O1.4 (CPU time): a worker reads its CPU clock at the latest when it rests.
 #[test]
-fn a_worker_that_rests_has_told_what_it_has_used() {
+fn a_worker_reports_its_cpu_time_before_it_rests() {
     let _limit = time_limit();
     let executor = one_cpu();
     let queues = [WorkQueue::per_cpu("short"), WorkQueue::unbound("short")]
@@ -347,14 +348,14 @@ fn a_worker_that_rests_has_told_what_it_has_used() {
         for n in 1..=5 {
             queue.spawn(|| burn(Duration::from_micros(100))).unwrap().join().unwrap();
             let used = n * Duration::from_micros(100);
-            eventually("nothing more comes, and it is told", || queue.counters().cpu_time >= used);
+            eventually("the worker rests, and its CPU time is counted", || queue.counters().cpu_time >= used);
         }
     }
 }
 
-/// spec: O1.4 (CPU time): what is slept is not used.
+/// spec: O1.4 (CPU time): time spent asleep does not count.
 #[test]
-fn sleepers_use_none() {
+fn sleeping_items_use_no_cpu_time() {
     let _limit = time_limit();
     let executor = one_cpu();
     let kinds: [fn(&'static str) -> cmwq::WorkQueueBuilder; 2] =
@@ -370,7 +371,7 @@ fn sleepers_use_none() {
         }
         if knows_cpu_time(&executor) {
             let slack = Duration::from_millis(15);
-            eventually("the last one's is counted", || {
+            eventually("the CPU time of the last item is counted", || {
                 burns.counters().cpu_time >= Duration::from_millis(28)
             });
             is_about(burns.counters().cpu_time, Duration::from_millis(30), slack);
@@ -379,14 +380,15 @@ fn sleepers_use_none() {
     }
 }
 
-/// spec: O1.4 (CPU time): queues that alternate on a worker are told apart, whatever their items' lengths are.
+/// spec: O1.4 (CPU time): two queues alternate on one worker. Each gets its own items' time, whatever their lengths
+/// are.
 #[test]
-fn queues_that_alternate_are_told_apart() {
+fn queues_that_alternate_get_their_own_cpu_time() {
     let _limit = time_limit();
     let executor = builder("core:1 pu:1").0.build().unwrap();
     let mut lengths = vec![(3000, 0, 40), (400, 20, 300), (40, 2, 3000)];
     if cfg!(cmwq_yields) {
-        // The yields beside each item take longer than these do.
+        // The yields beside each item take longer than these items do.
         lengths.pop();
     }
     for (long, short, rounds) in lengths {
@@ -415,9 +417,10 @@ fn queues_that_alternate_are_told_apart() {
     }
 }
 
-/// spec: O1.4 (CPU time): also of an item that is found to be long, or that blocks at its end, after a few short ones.
+/// spec: O1.4 (CPU time): an item that is found to be long, or that blocks at its end, gets its time even after a few
+/// short items.
 #[test]
-fn who_was_interrupted_has_used_it_itself() {
+fn a_long_item_among_short_ones_gets_its_own_cpu_time() {
     let _limit = time_limit();
     let executor = one_cpu_unseen();
     let ends_of: [fn(); 2] = [|| cmwq::blocking(|| ()), || cmwq::may_block(|| ())];
@@ -425,7 +428,7 @@ fn who_was_interrupted_has_used_it_itself() {
         let [longs, shorts] =
             ["longs", "shorts"].map(|name| WorkQueue::per_cpu(name).build_on(&executor).unwrap());
         for _ in 0..60 {
-            // All of them wait for the worker, so that it goes from one to the other without a rest.
+            // All items wait for the worker, so that it goes from one to the next without a rest.
             let (_holder, door) = held(&shorts);
             for _ in 0..100 {
                 drop(shorts.spawn(|| spin(Duration::from_micros(1))).unwrap());
@@ -445,12 +448,12 @@ fn who_was_interrupted_has_used_it_itself() {
         let used = || [&longs, &shorts].map(|queue| queue.counters().cpu_time.as_secs_f64());
         eventually("the worker rests", || used().iter().sum::<f64>() > 0.06);
         let [for_long, for_short] = used();
-        // It is about 0.2 if it goes to others; short items are longer where yields are put into them.
+        // The share is about 0.2 if the time goes to the wrong queue. Yields make the short items longer.
         assert!(for_long > 0.4 * (for_long + for_short), "{for_long} s, and {for_short} s");
     }
 }
 
-/// Keeps a CPU busy for so long without a system call.
+/// Keeps a CPU busy for this long without a system call.
 fn spin(time: Duration) {
     let begin = Instant::now();
     while begin.elapsed() < time {

@@ -1,4 +1,4 @@
-//! Threads that cannot be made: work waits, nothing panics or is lost, and it goes on when they can.
+//! Threads that cannot be made: work waits, nothing panics or is lost, and work goes on once threads can be made.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ fn executor(shape: &str, spawns: &Spawns) -> (Executor, String) {
     (builder.random_placement(6).before_spawn(spawns.hook()).build().unwrap(), prefix)
 }
 
-/// Some work of every kind, part of which blocks under a guard, so that it needs several workers.
+/// Runs work of every kind to its end. Part of it blocks under a guard, so that it needs several workers.
 fn assert_work_is_done(executor: &Executor) {
     let kinds = [
         WorkQueue::new("managed"),
@@ -46,7 +46,7 @@ fn assert_work_is_done(executor: &Executor) {
 
 /// spec: P3.1 (a hook that fails the n-th), P1.1
 #[test]
-fn whichever_creation_fails_everything_runs() {
+fn all_items_run_whichever_thread_creation_fails() {
     let _limit = time_limit();
     for n in 0..4 {
         let spawns = Spawns::failing(n..=n);
@@ -67,8 +67,8 @@ fn after_a_failure_no_thread_is_tried_for_a_second() {
         let (executor, _) = executor("l3:1 core:2 pu:1", &spawns);
         let begin = Instant::now();
         assert_work_is_done(&executor);
-        // A spare may be what fails, and then nobody waits for the second attempt.
-        eventually("the failures are over", || {
+        // The thread that fails may be a spare. Then no item waits for the second attempt.
+        eventually("all expected failures have happened", || {
             assert!(begin.elapsed() < SOON);
             assert_work_is_done(&executor);
             spawns.counts().1 == failures
@@ -97,7 +97,7 @@ fn without_any_worker_work_waits_and_then_runs() {
         Work::new(move || bump(&count))
     };
     assert!(queue.queue(&work).unwrap());
-    assert!(!queue.queue(&work).unwrap(), "it is pending");
+    assert!(!queue.queue(&work).unwrap(), "the item is pending");
     for n in 0..100 {
         let (count, order) = (Arc::clone(&count), Arc::clone(&order));
         drop(queue.spawn(move || bump(&count)).unwrap());
@@ -118,9 +118,10 @@ fn without_any_worker_work_waits_and_then_runs() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: P1.1: the last handles may go while no thread can be made; what was accepted runs when one can.
+/// spec: P1.1: the last handles may be dropped while no thread can be made. The accepted items run once a thread can be
+/// made.
 #[test]
-fn what_was_accepted_outlives_its_queue_without_a_worker() {
+fn accepted_items_outlive_their_queue_without_a_worker() {
     let _limit = time_limit();
     let spawns = Spawns::failing(..);
     let (executor, prefix) = executor("core:1 pu:1", &spawns);
@@ -136,8 +137,8 @@ fn what_was_accepted_outlives_its_queue_without_a_worker() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: P1.3 (a worker cannot be made): a missing spare. Work that is behind a blocked item waits, and the worker that
-/// comes back does it.
+/// spec: P1.3 (a worker cannot be made): a spare is missing. Work behind a blocked item waits, and the worker that
+/// returns from the block runs it.
 #[test]
 fn without_a_spare_a_block_delays_what_is_behind_it() {
     let _limit = time_limit();
@@ -155,8 +156,8 @@ fn without_a_spare_a_block_delays_what_is_behind_it() {
     assert!(!behind.join().unwrap());
 }
 
-/// spec: P1.4, P2, P3.1: creations fail at random, queues have rescuers or not, items block, panic, queue others and are
-/// cancelled; everything that was accepted is accounted for.
+/// spec: P1.4, P2, P3.1: creations fail at random, with and without rescuers. Items block, panic, queue others and are
+/// cancelled. Every accepted item is accounted for.
 #[test]
 fn while_creations_fail_at_random_every_item_is_accounted_for() {
     let _limit = time_limit();
@@ -208,7 +209,7 @@ fn while_creations_fail_at_random_every_item_is_accounted_for() {
                     ordered.leave();
                 }
                 if what == 3 {
-                    // As a panic, but without a word on standard error.
+                    // This ends the item as a panic does, but prints nothing to standard error.
                     std::panic::resume_unwind(Box::new("on purpose"));
                 }
             };
@@ -217,13 +218,13 @@ fn while_creations_fail_at_random_every_item_is_accounted_for() {
                 cancelled += 1;
             }
         }
-        // Once for what was queued here, once for what that has queued.
+        // The first flush covers the items that were queued here, the second those that they have queued.
         for _ in 0..2 {
             queues.iter().for_each(|queue| queue.flush_timeout(4 * SOON).unwrap());
         }
         assert_eq!(ran.load(Ordering::SeqCst), accepted - cancelled);
         assert_eq!(ordered.peak(), 1);
-        // What was cancelled is rescued as well, without a run.
+        // A rescuer also takes cancelled entries, without a run.
         let counted: u64 = queues.iter().map(|queue| queue.counters().rescued).sum();
         assert!(counted >= rescued.load(Ordering::SeqCst) as u64);
         assert_eq!(queues[5].counters().rescued, 0);

@@ -39,7 +39,7 @@ fn an_armed_item_is_pending() {
     for queue in all_kinds(&one_cpu()) {
         let work = Work::new(|| ());
         assert_eq!(queue.queue_delayed(&work, HOUR), Ok(true));
-        assert_eq!(queue.queue_delayed(&work, Duration::ZERO), Ok(false), "it stays as it is");
+        assert_eq!(queue.queue_delayed(&work, Duration::ZERO), Ok(false), "the timer stays as it is");
         assert_eq!(queue.queue(&work), Ok(false));
         assert!(work.is_pending() && !work.is_running());
         assert!(work.cancel() && !work.is_pending());
@@ -48,7 +48,7 @@ fn an_armed_item_is_pending() {
 
 /// spec: W5.1 (zero delay queues at once)
 #[test]
-fn no_delay_queues_at_once() {
+fn a_zero_delay_queues_at_once() {
     let _limit = time_limit();
     let executor = one_cpu();
     let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
@@ -61,7 +61,7 @@ fn no_delay_queues_at_once() {
     let (first, third) = (Work::new(put(1)), Work::new(put(3)));
     assert_eq!(queue.queue_delayed(&first, Duration::ZERO), Ok(true));
     let second = queue.spawn_after(Duration::ZERO, put(2)).unwrap();
-    assert_eq!(queue.mod_delayed(&third, Duration::ZERO), Ok(false), "it was idle");
+    assert_eq!(queue.mod_delayed(&third, Duration::ZERO), Ok(false), "the item was idle");
     assert!(first.is_pending() && third.is_pending() && !second.is_finished());
     door.open();
     queue.flush().unwrap();
@@ -69,7 +69,7 @@ fn no_delay_queues_at_once() {
     assert_eq!(*order.lock().unwrap(), [1, 2, 3]);
 }
 
-/// Also by a panic.
+/// Sets a flag when it is dropped, also by a panic.
 struct StopsWhenDropped(Arc<AtomicBool>);
 
 impl Drop for StopsWhenDropped {
@@ -78,9 +78,10 @@ impl Drop for StopsWhenDropped {
     }
 }
 
-/// spec: W5.1 (zero delay queues at once): when the call returns, though the manager looks for due timers all the while.
+/// spec: W5.1 (zero delay queues at once): the item is queued when the call returns, though the manager fires timers
+/// all the while.
 #[test]
-fn no_delay_leaves_nothing_to_the_manager() {
+fn a_zero_delay_leaves_nothing_to_the_manager() {
     let _limit = time_limit();
     let executor = cpus(2);
     let (queue, other) = (WorkQueue::ordered("q"), WorkQueue::ordered("other"));
@@ -103,8 +104,8 @@ fn no_delay_leaves_nothing_to_the_manager() {
     });
 }
 
-/// spec: W5.1 (equal deadlines in the order they were armed): the order in which they are queued is that of an ordered
-/// queue. All are armed for the same moment, as exactly as a clock can tell.
+/// spec: W5.1 (equal deadlines in the order they were armed): items of an ordered queue run in the order in which their
+/// timers queued them. All timers are armed for the same moment, as exactly as the clock permits.
 #[test]
 fn timers_fire_in_the_order_of_their_deadlines() {
     let _limit = time_limit();
@@ -123,12 +124,13 @@ fn timers_fire_in_the_order_of_their_deadlines() {
         .collect();
     eventually("all ran", || order.lock().unwrap().len() == works.len());
     let order = order.lock().unwrap();
-    // Each was armed later than the one before, and asked for less by as much, but for the clock's steps in between.
+    // Each timer was armed later than the one before, with a delay shorter by the same time. The deadlines differ only
+    // by the clock's steps.
     assert!(order[..100].iter().all(|n| *n >= 100), "{order:?}");
     assert!(order[100..].iter().all(|n| *n < 100), "{order:?}");
 }
 
-/// spec: Q3.4, W5.2: an ordered queue that stands still takes no more places of one item than it has room for.
+/// spec: Q3.4, W5.2: while an ordered queue stands still, the places of one item stay within the queue's bound.
 #[test]
 fn an_item_that_is_moved_again_and_again_stays_within_the_bound() {
     let _limit = time_limit();
@@ -145,9 +147,9 @@ fn an_item_that_is_moved_again_and_again_stays_within_the_bound() {
         assert_eq!(
             queue.mod_delayed(&work, Duration::from_nanos(1)),
             Err(QueueError::Full),
-            "one comes when it fires"
+            "the timer adds a place when it fires"
         );
-        assert!(work.is_pending(), "what was pending stays so");
+        assert!(work.is_pending(), "the item stays pending");
     }
     assert!(work.cancel());
     assert_eq!(queue.queue_delayed(&work, HOUR), Err(QueueError::Full));
@@ -158,11 +160,11 @@ fn an_item_that_is_moved_again_and_again_stays_within_the_bound() {
     assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Ok(false), "there is room again");
     queue.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 1);
-    // A flush is told before the slot is given up.
+    // The flush may return before the last slot is given up.
     eventually("every place was given back", || queue.is_empty());
 }
 
-/// spec: Q3.4, W5.2: where an item keeps its place, moving it needs no other one.
+/// spec: Q3.4, W5.2: where an item keeps its place, moving it takes no other place.
 #[test]
 fn an_item_that_keeps_its_place_needs_no_room() {
     let _limit = time_limit();
@@ -176,7 +178,7 @@ fn an_item_that_keeps_its_place_needs_no_room() {
     }
     assert_eq!(queue.len(), 3);
     let late = Work::new(|| ());
-    assert_eq!(queue.mod_delayed(&late, Duration::ZERO), Err(QueueError::Full), "it has none");
+    assert_eq!(queue.mod_delayed(&late, Duration::ZERO), Err(QueueError::Full), "the item has no place");
     assert_eq!(queue.mod_delayed(&late, Duration::from_nanos(1)), Ok(false), "timers are not counted");
     eventually("it fired", || queue.len() == 4);
     door.open();
@@ -186,37 +188,37 @@ fn an_item_that_keeps_its_place_needs_no_room() {
     queue.flush().unwrap();
 }
 
-/// spec: W5.1 (mod_delayed: was it pending?), whatever it was.
+/// spec: W5.1 (mod_delayed): the result says whether the item was pending, in each state of the item.
 #[test]
-fn moving_an_item_takes_back_what_was_pending() {
+fn moving_an_item_replaces_its_pending_run() {
     let _limit = time_limit();
     for queue in all_kinds(&one_cpu()) {
         let runs = Arc::new(AtomicUsize::new(0));
         let work = counting(&runs);
-        assert_eq!(queue.mod_delayed(&work, HOUR), Ok(false), "it was idle");
-        assert_eq!(queue.mod_delayed(&work, HOUR), Ok(true), "it was armed");
+        assert_eq!(queue.mod_delayed(&work, HOUR), Ok(false), "the item was idle");
+        assert_eq!(queue.mod_delayed(&work, HOUR), Ok(true), "the item was armed");
         assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Ok(true), "from an hour to now");
-        eventually("it ran", || runs.load(Ordering::SeqCst) == 1);
-        eventually("it is idle", || !work.is_running());
+        eventually("the item ran", || runs.load(Ordering::SeqCst) == 1);
+        eventually("the item is idle", || !work.is_running());
 
         let blocked = WorkQueue::ordered("blocked").build_on(&one_cpu()).unwrap();
         let (_, door, _) = begun_on(&blocked);
         blocked.queue(&work).unwrap();
-        assert_eq!(queue.mod_delayed(&work, Duration::from_millis(1)), Ok(true), "it was queued elsewhere");
-        eventually("it ran here", || runs.load(Ordering::SeqCst) == 2);
+        assert_eq!(queue.mod_delayed(&work, Duration::from_millis(1)), Ok(true), "the item was queued elsewhere");
+        eventually("the item ran here", || runs.load(Ordering::SeqCst) == 2);
         door.open();
         blocked.flush().unwrap();
-        assert_eq!(runs.load(Ordering::SeqCst), 2, "and not there");
+        assert_eq!(runs.load(Ordering::SeqCst), 2, "the item ran on the former queue");
 
         let (busy, door, begun) = begun_on(&queue);
-        assert_eq!(queue.mod_delayed(&busy, Duration::ZERO), Ok(false), "it runs, and is not pending");
+        assert_eq!(queue.mod_delayed(&busy, Duration::ZERO), Ok(false), "the item runs, and is not pending");
         assert!(busy.is_pending());
         door.open();
-        eventually("it ran again", || begun.load(Ordering::SeqCst) == 2);
+        eventually("the item ran again", || begun.load(Ordering::SeqCst) == 2);
     }
 }
 
-/// spec: W5.1 (debounced): of many calls, the last one counts.
+/// spec: W5.1 (debounced): of many calls, the last one takes effect.
 #[test]
 fn an_item_that_is_moved_again_and_again_runs_once() {
     let _limit = time_limit();
@@ -227,7 +229,7 @@ fn an_item_that_is_moved_again_and_again_runs_once() {
         queue.mod_delayed(&work, HOUR).unwrap();
     }
     queue.mod_delayed(&work, Duration::from_millis(5)).unwrap();
-    eventually("it ran", || runs.load(Ordering::SeqCst) > 0);
+    eventually("the item ran", || runs.load(Ordering::SeqCst) > 0);
     std::thread::sleep(Duration::from_millis(10));
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     assert!(!work.is_pending());
@@ -269,7 +271,7 @@ fn a_flush_of_an_armed_item_fires_it_now() {
     });
 }
 
-/// spec: F1 (armed timers are not queued): a flush of the queue does not wait for them.
+/// spec: F1 (armed timers are not queued): so a flush of the queue does not wait for them.
 #[test]
 fn a_flush_of_the_queue_does_not_wait_for_timers() {
     let _limit = time_limit();
@@ -296,7 +298,7 @@ fn a_closure_runs_later_and_is_joined() {
             let patient = patient.join_timeout(Duration::from_millis(1)).unwrap_err();
             assert!(patient.cancel() && !patient.cancel());
             assert!(matches!(patient.join(), Err(JoinError::Cancelled)));
-            // Detached, it runs all the same.
+            // A detached closure runs, too.
             let (tell, told) = mpsc::channel();
             drop(queue.spawn_after(delay, move || tell.send(()).unwrap()).unwrap());
             told.recv_timeout(SOON).unwrap();
@@ -304,7 +306,7 @@ fn a_closure_runs_later_and_is_joined() {
     });
 }
 
-/// spec: W5.3 (cancelling): what a timer holds is dropped with it, at once: the closure, the queue, the executor.
+/// spec: W5.3 (cancelling): cancelling a timer drops at once all that it holds: the closure, the queue, the executor.
 #[test]
 fn a_cancelled_timer_keeps_nothing_alive() {
     let _limit = time_limit();
@@ -316,21 +318,21 @@ fn a_cancelled_timer_keeps_nothing_alive() {
     let shot = queue.spawn_after(HOUR, move || drop(closure)).unwrap();
     let work = Work::new(move || assert_eq!(item.0.load(Ordering::SeqCst), 0));
     queue.queue_delayed(&work, HOUR).unwrap();
-    eventually("its manager has a name", || !no_thread_of(&prefix));
+    eventually("the manager's thread has its name", || !no_thread_of(&prefix));
     drop((queue, executor));
     std::thread::sleep(Duration::from_millis(5));
     assert!(!no_thread_of(&prefix), "armed timers keep the executor");
     assert!(shot.cancel());
-    assert_eq!(dropped.load(Ordering::SeqCst), 1, "the closure goes at once");
+    assert_eq!(dropped.load(Ordering::SeqCst), 1, "the closure is dropped at once");
     assert!(work.cancel());
     drop(work);
     assert_eq!(dropped.load(Ordering::SeqCst), 2);
     eventually("the executor ends", || no_thread_of(&prefix));
 }
 
-/// spec: E5 (dropping handles loses no accepted work), W5.3: an armed item runs when all handles are gone.
+/// spec: E5 (dropping handles loses no accepted work), W5.3: an armed item runs even when all handles are gone.
 #[test]
-fn what_is_armed_runs_when_every_handle_is_gone() {
+fn armed_items_run_when_every_handle_is_gone() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:2 pu:1");
     let executor = builder.build().unwrap();
@@ -344,9 +346,9 @@ fn what_is_armed_runs_when_every_handle_is_gone() {
     eventually("the executor ends", || no_thread_of(&prefix));
 }
 
-/// spec: W5.3 (in an hour): a far timer costs no wake-up.
+/// spec: W5.3 (in an hour): a distant timer causes no wake-up.
 #[test]
-fn an_armed_timer_wakes_nobody_before_it_is_due() {
+fn an_armed_timer_wakes_no_thread_before_it_is_due() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:1 pu:1");
     let executor = builder.build().unwrap();
@@ -363,7 +365,8 @@ fn an_armed_timer_wakes_nobody_before_it_is_due() {
     works.iter().for_each(|work| assert!(work.cancel()));
 }
 
-/// spec: W5.2 (100 000 timers): armed, a third of them cancelled, a third moved; each of the others runs once.
+/// spec: W5.2 (100 000 timers): of the armed timers, a third is cancelled and a third moved. Each of the others runs
+/// once.
 #[test]
 fn very_many_timers_are_armed_moved_and_cancelled() {
     let _limit = time_limit();
@@ -394,10 +397,10 @@ fn very_many_timers_are_armed_moved_and_cancelled() {
     assert_eq!(runs.load(Ordering::SeqCst), count + moved - cancelled);
 }
 
-/// spec: W5.2 (races with firing, without loss or double run): timers of a few hundred microseconds against cancels,
-/// moves and flushes by other threads; what was accepted was run or taken back, exactly.
+/// spec: W5.2 (races with firing, without loss or double run): timers of a few hundred microseconds race with cancels,
+/// moves and flushes by other threads. Each accepted submission was either run or cancelled.
 #[test]
-fn a_timer_is_either_fired_or_taken_back() {
+fn a_timer_either_fires_or_is_cancelled() {
     on_each_executor(|executor| {
         let queues = all_kinds(executor);
         let runs = Arc::new(AtomicUsize::new(0));
@@ -417,7 +420,7 @@ fn a_timer_is_either_fired_or_taken_back() {
                                 0 => taken_back += usize::from(work.cancel()),
                                 1 => taken_back += usize::from(work.cancel_sync().unwrap_or(false)),
                                 2 => {
-                                    // Refused while another thread waits for the end of its cancel.
+                                    // The call is refused while another thread waits in `cancel_sync`.
                                     if let Ok(was_pending) = queue.mod_delayed(work, delay) {
                                         accepted += 1;
                                         taken_back += usize::from(was_pending);
@@ -440,7 +443,7 @@ fn a_timer_is_either_fired_or_taken_back() {
     });
 }
 
-/// spec: Q3, W5.1: what was armed is queued when it is due, though the queue is full then.
+/// spec: Q3, W5.1: an armed item is queued when it is due, even if the queue is full then.
 #[test]
 fn a_timer_fires_into_a_full_queue() {
     let _limit = time_limit();
@@ -452,9 +455,9 @@ fn a_timer_fires_into_a_full_queue() {
     let (work, count) = (counting(&runs), Arc::clone(&runs));
     queue.queue_delayed(&work, Duration::from_millis(2)).unwrap();
     let later = queue.spawn_after(Duration::from_millis(2), move || bump(&count)).unwrap();
-    assert!(queue.spawn(|| ()).is_err(), "it is full");
+    assert!(queue.spawn(|| ()).is_err(), "the queue is full");
     std::thread::sleep(Duration::from_millis(20));
-    assert!(queue.spawn(|| ()).is_err(), "fuller than full");
+    assert!(queue.spawn(|| ()).is_err(), "the queue holds more than its bound");
     door.open();
     later.join().unwrap();
     waiting.join().unwrap();
@@ -473,9 +476,9 @@ fn a_timer_may_fire_while_its_item_runs() {
             assert_eq!(queue.queue_delayed(&work, Duration::from_millis(1)), Ok(true));
             std::thread::sleep(Duration::from_millis(5));
             assert!(work.is_running() && work.is_pending());
-            assert_eq!(runs.load(Ordering::SeqCst), 1, "it is not entered twice");
+            assert_eq!(runs.load(Ordering::SeqCst), 1, "the item was entered twice");
             door.open();
-            eventually("it ran again", || runs.load(Ordering::SeqCst) == 2);
+            eventually("the item ran again", || runs.load(Ordering::SeqCst) == 2);
         }
     });
 }

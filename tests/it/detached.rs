@@ -1,4 +1,5 @@
-//! One-shots without a handle: they run, everything they leave is dropped, and nobody hears of it but who asked to.
+//! One-shots without a handle: they run, their captures and results are dropped, and only the panic handler learns of a
+//! panic.
 
 use std::panic::panic_any;
 use std::rc::Rc;
@@ -16,7 +17,7 @@ use crate::support::{
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
     [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, WorkQueue::bh];
 
-/// spec: W1.5 (dropping the handle detaches), F1: on every kind of queue, items that queue the next one.
+/// spec: W1.5 (dropping the handle detaches), F1: on every kind of queue, items run that each queue the next one.
 #[test]
 fn items_without_a_handle_run_on_every_kind_of_queue() {
     on_each_executor(|executor| {
@@ -39,7 +40,7 @@ fn items_without_a_handle_run_on_every_kind_of_queue() {
     });
 }
 
-/// spec: W1.5 (dropping the handle detaches): the result stays with the worker, so it may be of a type that is not `Send`.
+/// spec: W1.5 (dropping the handle detaches): the result stays on the worker's thread, so its type need not be `Send`.
 #[test]
 fn the_result_is_dropped_by_the_worker_that_made_it() {
     struct Tell(mpsc::Sender<String>, #[expect(dead_code, reason = "it is not `Send`")] Rc<()>);
@@ -54,7 +55,8 @@ fn the_result_is_dropped_by_the_worker_that_made_it() {
     assert!(told.recv_timeout(SOON).unwrap().starts_with('u'));
 }
 
-/// spec: W9, W1.5: the panic handler is told, the worker lives on, also if the payload's destructor or the result's panics.
+/// spec: W9, W1.5: the panic handler is called and the worker lives on, even if the destructor of the payload or of the
+/// result panics.
 #[test]
 fn a_panic_without_a_handle_reaches_the_handler() {
     let _limit = time_limit();
@@ -75,14 +77,14 @@ fn a_panic_without_a_handle_reaches_the_handler() {
         assert_eq!(queue.spawn(|| 4).unwrap().join().unwrap(), 4);
         let reports = std::mem::take(&mut *reports.lock().unwrap());
         let mut payloads: Vec<_> = reports.iter().map(|(_, _, payload)| payload.as_str()).collect();
-        // Where several run at once, either may be told first.
+        // Several items may run at once, so the order of the reports is open.
         payloads.sort_unstable();
         assert_eq!(payloads, ["oh no", "something else"]);
         assert!(reports.iter().all(|(queue, item, _)| queue == "risky" && item.contains("without_a_handle")));
     }
 }
 
-/// The closure that comes back is the one that was refused, and not a copy of it.
+/// Asserts that the queue refuses an item with this error, and hands back the same closure and not a copy.
 fn is_refused(queue: &WorkQueue, error: QueueError) {
     let text = "not copied".to_owned();
     let address = text.as_ptr() as usize;
@@ -92,8 +94,8 @@ fn is_refused(queue: &WorkQueue, error: QueueError) {
     assert_eq!(text.as_ptr() as usize, address);
 }
 
-/// spec: Q3 (`max_pending`: Full, the closure back), F4, E5, W1.5: a queue that is full, draining, destroyed, or of an
-/// executor that was shut down.
+/// spec: Q3 (`max_pending`: Full, the closure back), F4, E5, W1.5: the queue is full, draining or destroyed, or its
+/// executor was shut down.
 #[test]
 fn a_refusal_hands_the_closure_back() {
     let _limit = time_limit();
@@ -111,7 +113,7 @@ fn a_refusal_hands_the_closure_back() {
         std::thread::scope(|scope| {
             let drain = scope.spawn(|| queue.drain());
             let refusal = || queue.spawn_detached(|| ()).err().map(|refused| refused.error);
-            eventually("it drains", || refusal() == Some(QueueError::Draining));
+            eventually("the queue drains", || refusal() == Some(QueueError::Draining));
             is_refused(&queue, QueueError::Draining);
             door.open();
             drain.join().unwrap().unwrap();
@@ -126,14 +128,14 @@ fn a_refusal_hands_the_closure_back() {
     }
 }
 
-/// spec: W1.5, E5: closures and results are dropped once, whether the item ran, panicked, or was dropped instead.
+/// spec: W1.5, E5: closures and results are dropped once, whether the item ran, panicked, or was dropped without a run.
 #[test]
-fn what_has_no_handle_is_dropped_once_on_every_path() {
+fn detached_items_are_dropped_once_on_every_path() {
     let _limit = time_limit();
     for kind in KINDS {
         let executor: Executor = one_cpu_unseen();
         let queue = kind("q").build_on(&executor).unwrap();
-        // An unbound queue starts as many as there are slots.
+        // An unbound queue would start as many items as it has slots.
         let _unless_ordered_or_bh = queue.set_max_active(1);
         let (closures, results) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let count = stress(300);

@@ -1,5 +1,5 @@
-//! Blocking that nobody declares: it is noticed, whatever it is; it ends in the right count; and nothing else is taken for
-//! it.
+//! Undeclared blocking: the detector finds every way to block, the count of running workers is right in the end, and
+//! nothing else is taken for blocking.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -14,13 +14,13 @@ use crate::support::{
     is_portable, sleeps_of, time_limit,
 };
 
-/// All that look.
+/// All modes that detect undeclared blocking.
 pub(crate) const MODES: [Detection; 3] = [Detection::Sampling, Detection::Switches, Detection::Auto];
 
-/// An item that has to be found, and what ends it.
+/// An item that blocks and has to be found, and a closure that ends the block.
 pub(crate) type Blocker = (Box<dyn FnOnce() + Send>, Box<dyn FnOnce() + Send>);
 
-/// The name of a way in which items block, and what begins it.
+/// The name of a way in which items block, and a function that makes such a blocker.
 pub(crate) type Way = (&'static str, fn() -> Blocker);
 
 /// The ways in which items block.
@@ -64,19 +64,19 @@ pub(crate) const WAYS: [Way; 4] = [
     }),
 ];
 
-/// An executor of one CPU that looks in this mode; `None` where it cannot.
+/// An executor of one CPU with this detection mode, or `None` where threads cannot be observed.
 pub(crate) fn looking(mode: Detection) -> Option<Executor> {
     let executor = builder("core:1 pu:1").0.detection(mode).build().unwrap();
     sees(&executor).then_some(executor)
 }
 
-/// Where threads are not shown, there is nothing to test, which this says.
+/// Returns whether this build can observe threads. If not, the test is reported as skipped.
 #[track_caller]
 pub(crate) fn sees(executor: &Executor) -> bool {
     !is_portable(executor)
 }
 
-/// The queues of which one item keeps the next one of its CPU waiting.
+/// The kinds of queues on which one item delays the next one of its CPU.
 fn kinds() -> [WorkQueueBuilder; 4] {
     [
         WorkQueue::per_cpu("per CPU"),
@@ -86,10 +86,10 @@ fn kinds() -> [WorkQueueBuilder; 4] {
     ]
 }
 
-/// All is over and counted.
+/// Waits until no item runs and no worker counts as running.
 #[track_caller]
 pub(crate) fn comes_to_rest(executor: &Executor) {
-    eventually("nobody counts, and all are idle", || {
+    eventually("no worker counts as running, and all are idle", || {
         let mut pools = executor.dump().pools.into_iter();
         pools.all(|pool| {
             pool.running == 0 && pool.waking == 0 && pool.idle == pool.workers && pool.pending == 0
@@ -97,7 +97,8 @@ pub(crate) fn comes_to_rest(executor: &Executor) {
     });
 }
 
-/// The pool is at rest, and one item runs at a time; now and then one of them may really have slept.
+/// Asserts that the pool is at rest, and then that it runs one item at a time. An item may really have slept, so the
+/// check is tried several times.
 #[track_caller]
 pub(crate) fn check_count(executor: &Executor, queue: &WorkQueue) {
     comes_to_rest(executor);
@@ -108,7 +109,7 @@ pub(crate) fn check_count(executor: &Executor, queue: &WorkQueue) {
             move || {
                 crowd.enter();
                 burn(Duration::from_micros(20));
-                // If somebody else may run here, he does.
+                // Lets another worker run here if the pool permits one.
                 std::thread::yield_now();
                 crowd.leave();
             }
@@ -122,9 +123,10 @@ pub(crate) fn check_count(executor: &Executor, queue: &WorkQueue) {
     a_blocked_item_lets_another_one_in(queue);
 }
 
-/// spec: S1.1: whatever an item waits for, the next one of its CPU starts, on every kind of queue that counts who runs.
+/// spec: S1.1: the next item of the CPU starts, whatever an item waits for, on every kind of queue that counts running
+/// workers.
 #[test]
-fn whoever_blocks_without_a_word_lets_the_next_item_start() {
+fn an_item_that_blocks_undeclared_lets_the_next_one_start() {
     let _limit = time_limit();
     for mode in MODES {
         let Some(executor) = looking(mode) else { return };
@@ -144,7 +146,7 @@ fn whoever_blocks_without_a_word_lets_the_next_item_start() {
     }
 }
 
-/// spec: S1.1: as many block as the pod has CPUs, and then the next ones, and so on.
+/// spec: S1.1: as many items block as the pod has CPUs; then the next ones start, and so on.
 #[test]
 fn a_pod_full_of_blocked_items_goes_on() {
     let _limit = time_limit();
@@ -168,12 +170,12 @@ fn a_pod_full_of_blocked_items_goes_on() {
     }
 }
 
-/// spec: S1.2 (choice on the builder): what is in force is what was asked for, or the reason is told.
+/// spec: S1.2 (choice on the builder): the mode in force is the requested one, or the reason is shown.
 #[test]
 fn the_mode_that_is_in_force_is_shown() {
     let told = |asked| {
         let executor = builder("core:1 pu:1").0.detection(asked).build().unwrap();
-        // Whatever the manager finds out, it has when it has made a worker.
+        // Once it has made a worker, the manager knows which mode works.
         let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
         queue.spawn(|| ()).unwrap().join().unwrap();
         let snapshot = executor.dump();
@@ -196,9 +198,9 @@ fn the_mode_that_is_in_force_is_shown() {
     }
 }
 
-/// spec: S1.5 (an idle executor makes no wake-ups): after much has been found, all of it ends.
+/// spec: S1.5 (an idle executor makes no wake-ups): after many blocks were detected, the executor sleeps.
 #[test]
-fn after_a_burst_of_blocking_all_is_quiet() {
+fn after_a_burst_of_blocking_the_executor_is_quiet() {
     let _limit = time_limit();
     for mode in MODES {
         let (builder, prefix) = builder("l3:2 core:2 pu:1");
@@ -213,11 +215,11 @@ fn after_a_burst_of_blocking_all_is_quiet() {
         falls_quiet(&prefix);
         let before = sleeps_of(&prefix);
         std::thread::sleep(Duration::from_secs(1));
-        assert_eq!(sleeps_of(&prefix), before, "{mode}: somebody woke up");
+        assert_eq!(sleeps_of(&prefix), before, "{mode}: a thread woke up");
     }
 }
 
-/// Waits without a word until the item that it queues has begun.
+/// Waits without a guard until the item that it queues has begun.
 fn wait_for_the_next(queue: &WorkQueue) {
     let door = Door::default();
     let opens = door.clone();
@@ -225,7 +227,7 @@ fn wait_for_the_next(queue: &WorkQueue) {
     door.wait_unguarded();
 }
 
-/// spec: S1.1, W9: the destructor of a result, and the panic handler, are parts of the item, and block it, too.
+/// spec: S1.1, W9: the destructor of a result and the panic handler are parts of the item, and may block it as well.
 #[test]
 fn destructors_and_panic_handlers_that_block_are_found() {
     struct Sleepy(WorkQueue);
@@ -252,7 +254,7 @@ fn destructors_and_panic_handlers_that_block_are_found() {
     for n in 1..=5 {
         let (sleepy, door) = (Sleepy(own.clone()), Door::default());
         let wait = door.clone();
-        // Nobody takes the result, so the worker drops it.
+        // No thread takes the result, so the worker drops it.
         drop(own.spawn(move || {
             wait.wait();
             sleepy
@@ -267,7 +269,7 @@ fn destructors_and_panic_handlers_that_block_are_found() {
     queue.lock().unwrap().take();
 }
 
-/// spec: C6 ((b) takes long with guards and detection off): one item sleeps after the other.
+/// spec: C6 ((b) takes long with guards and detection off): the items sleep one after the other.
 #[test]
 fn without_guards_and_detection_nothing_fills_a_sleep() {
     let _limit = time_limit();
@@ -280,7 +282,7 @@ fn without_guards_and_detection_nothing_fills_a_sleep() {
         let item = move || {
             crowd.enter();
             burn(Duration::from_millis(5));
-            // Several times as long as detection would need.
+            // Several times as long as detection needs.
             std::thread::sleep(Duration::from_millis(10));
             crowd.leave();
         };

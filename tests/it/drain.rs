@@ -20,12 +20,12 @@ fn refusal(queue: &WorkQueue) -> Option<QueueError> {
     queue.spawn(|| ()).err().map(|refused| refused.error)
 }
 
-/// Waits until the queue refuses outsiders.
+/// Waits until the queue refuses items from outside.
 fn begins_to_refuse(queue: &WorkQueue, error: QueueError) {
-    eventually("outsiders are refused", || refusal(queue) == Some(error));
+    eventually("items from outside are refused", || refusal(queue) == Some(error));
 }
 
-/// spec: F4.1 (chained queueing until empty): a chain of items that each queue the next one is waited for to its end.
+/// spec: F4.1 (chained queueing until empty): the drain waits for a whole chain of items that each queue the next one.
 #[test]
 fn a_drain_waits_for_what_its_items_queue() {
     fn step(queue: WorkQueue, left: usize, runs: Arc<AtomicUsize>) {
@@ -52,10 +52,10 @@ fn a_drain_waits_for_what_its_items_queue() {
     });
 }
 
-/// spec: F4.2 (others get Err(Draining), the refused item stays usable): closures come back, reusable items are untouched,
-/// a pending one is still found pending.
+/// spec: F4.2 (others get Err(Draining), the refused item stays usable): closures come back, reusable items are
+/// untouched, and a pending item is still found pending.
 #[test]
-fn a_drain_refuses_outsiders_and_leaves_their_items_alone() {
+fn a_drain_refuses_items_from_outside_and_leaves_them_unchanged() {
     let _limit = time_limit();
     let executor = cpus(2);
     let (queue, other) = (WorkQueue::ordered("q"), WorkQueue::unbound("other"));
@@ -71,14 +71,14 @@ fn a_drain_refuses_outsiders_and_leaves_their_items_alone() {
         begins_to_refuse(&queue, QueueError::Draining);
         let refused = queue.spawn(|| 7).unwrap_err();
         assert_eq!((refused.closure)(), 7);
-        assert!(!queue.queue(&pending).unwrap(), "it was pending already");
-        assert_eq!(queue.queue(&cancelled), Err(QueueError::Draining), "its place is not used again");
+        assert!(!queue.queue(&pending).unwrap(), "the item was pending already");
+        assert_eq!(queue.queue(&cancelled), Err(QueueError::Draining), "the place of a cancelled item is not used again");
         assert_eq!(queue.queue(&idle), Err(QueueError::Draining));
         assert!(!idle.is_pending() && !cancelled.is_pending());
         let again = queue.clone();
         let by_an_item = other.spawn(move || refusal(&again)).unwrap().join().unwrap();
         assert_eq!(by_an_item, Some(QueueError::Draining), "an item of another queue is an outsider");
-        assert!(other.queue(&idle).unwrap(), "it goes elsewhere");
+        assert!(other.queue(&idle).unwrap(), "another queue accepts the item");
         door.open();
         drain.join().unwrap().unwrap();
     });
@@ -87,7 +87,8 @@ fn a_drain_refuses_outsiders_and_leaves_their_items_alone() {
     queue.flush().unwrap();
 }
 
-/// spec: F4.4, F6.2: on time-out the queue accepts items again. So it is with items that queue themselves for ever.
+/// spec: F4.4, F6.2: after a time-out the queue accepts items again. The queue holds items that queue themselves for
+/// ever.
 #[test]
 fn a_drain_that_runs_out_of_time_takes_itself_back() {
     let _limit = time_limit();
@@ -109,7 +110,7 @@ fn a_drain_that_runs_out_of_time_takes_itself_back() {
     }
 }
 
-/// spec: F4, F5.5: waiting for oneself.
+/// spec: F4, F5.5: the item would wait for itself.
 #[test]
 fn an_item_cannot_drain_or_destroy_its_own_queue() {
     let _limit = time_limit();
@@ -126,7 +127,7 @@ fn an_item_cannot_drain_or_destroy_its_own_queue() {
     }
 }
 
-/// spec: F4.1: drains may overlap: outsiders are refused until the last one has ended.
+/// spec: F4.1: drains may overlap. Items from outside are refused until the last drain has ended.
 #[test]
 fn drains_may_overlap() {
     let _limit = time_limit();
@@ -138,7 +139,7 @@ fn drains_may_overlap() {
         let long = scope.spawn(|| queue.drain());
         begins_to_refuse(&queue, QueueError::Draining);
         assert_eq!(queue.drain_timeout(MOMENT), Err(WaitError::TimedOut));
-        assert_eq!(refusal(&queue), Some(QueueError::Draining), "the other one goes on");
+        assert_eq!(refusal(&queue), Some(QueueError::Draining), "the other drain goes on");
         let third = scope.spawn(|| queue.drain());
         door.open();
         long.join().unwrap().unwrap();
@@ -159,13 +160,13 @@ fn a_timer_that_fires_during_a_drain_is_held() {
     std::thread::scope(|scope| {
         let drain = scope.spawn(|| queue.drain());
         begins_to_refuse(&queue, QueueError::Draining);
-        assert!(queue.queue_delayed(&work, MOMENT).unwrap(), "armed is not queued");
+        assert!(queue.queue_delayed(&work, MOMENT).unwrap(), "arming a timer is permitted");
         assert!(queue.queue_delayed(&cancelled, MOMENT).unwrap());
-        assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Err(QueueError::Draining), "at once is queued");
+        assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Err(QueueError::Draining), "a zero delay queues the item at once");
         let later = queue.spawn_after(MOMENT, || 7).unwrap();
         std::thread::sleep(4 * MOMENT);
         assert!(!later.is_finished() && work.is_pending());
-        assert!(cancelled.cancel(), "also while it is held");
+        assert!(cancelled.cancel(), "a held item can be cancelled");
         door.open();
         drain.join().unwrap().unwrap();
         assert_eq!(later.join().unwrap(), 7);
@@ -187,7 +188,7 @@ fn a_destroyed_queue_has_run_everything_and_accepts_nothing() {
                 bump(&counted);
             };
             drop(queue.spawn(twice).unwrap());
-            let work = Work::new(|| unreachable!("it is due in an hour"));
+            let work = Work::new(|| unreachable!("the timer is due in an hour"));
             let hour = Duration::from_secs(3600);
             assert!(queue.queue_delayed(&work, hour).unwrap());
             let later = queue.spawn_after(hour, || ()).unwrap();
@@ -200,15 +201,15 @@ fn a_destroyed_queue_has_run_everything_and_accepts_nothing() {
             assert_eq!(queue.queue(&work), Err(QueueError::Destroyed));
             assert_eq!(queue.queue_delayed(&work, hour), Err(QueueError::Destroyed));
             assert_eq!(queue.spawn_after(hour, || ()).unwrap_err().error, QueueError::Destroyed);
-            assert_eq!(queue.clone().destroy(), Ok(0), "once more is nothing");
+            assert_eq!(queue.clone().destroy(), Ok(0), "a second call has no effect");
             assert_eq!((queue.flush(), queue.drain()), (Ok(()), Ok(())));
             let other = WorkQueue::new("other").build_on(executor).unwrap();
-            assert!(other.queue_delayed(&work, hour).unwrap() && work.cancel(), "the item goes elsewhere");
+            assert!(other.queue_delayed(&work, hour).unwrap() && work.cancel(), "another queue accepts the item");
         }
     });
 }
 
-/// spec: F4.4, F6.2: a destroy that runs out of time goes on to refuse outsiders, and may be called again.
+/// spec: F4.4, F6.2: a destroy that runs out of time still refuses items from outside, and may be called again.
 #[test]
 fn a_destroy_that_runs_out_of_time_may_be_called_again() {
     let _limit = time_limit();
@@ -221,7 +222,7 @@ fn a_destroy_that_runs_out_of_time_may_be_called_again() {
     });
     let timer = queue.spawn_after(Duration::from_secs(3600), || ()).unwrap();
     assert_eq!(queue.destroy_timeout(MOMENT), Err(WaitError::TimedOut));
-    assert!(matches!(timer.join(), Err(JoinError::Cancelled)), "its owner is told at once");
+    assert!(matches!(timer.join(), Err(JoinError::Cancelled)), "the joiner learns of it at once");
     assert_eq!(refusal(&queue), Some(QueueError::Destroyed));
     door.open();
     assert_eq!(queue.destroy(), Ok(1));
@@ -229,8 +230,8 @@ fn a_destroy_that_runs_out_of_time_may_be_called_again() {
     assert_eq!(chained.load(Ordering::SeqCst), 1);
 }
 
-/// spec: F4.3 (exactly): many threads queue while the queue is destroyed: what was accepted has run when destroy returns,
-/// and nothing is accepted after it.
+/// spec: F4.3 (exactly): many threads queue while the queue is destroyed. When destroy returns, every accepted item has
+/// run, and no item is accepted after it.
 #[test]
 fn destroy_is_exact_under_load() {
     let _limit = time_limit();
@@ -246,7 +247,7 @@ fn destroy_is_exact_under_load() {
                     for n in 0.. {
                         let (counted, again) = (Arc::clone(&runs), again.clone());
                         let item = move || {
-                            // Refused at most if it is the queue's last moment: never, since this item is of it.
+                            // This item belongs to the queue, so its own submissions are never refused.
                             let counted_again = Arc::clone(&counted);
                             if n % 3 == 0 {
                                 drop(again.spawn(move || bump(&counted_again)).unwrap());
@@ -280,13 +281,13 @@ fn destroy_is_exact_under_load() {
             assert!(queue.is_empty());
             assert_eq!(refusal(&queue), Some(QueueError::Destroyed));
             std::thread::yield_now();
-            assert_eq!(runs.load(Ordering::SeqCst), ran, "something ran after the end");
+            assert_eq!(runs.load(Ordering::SeqCst), ran, "an item ran after the end");
         });
         assert_eq!(runs.load(Ordering::SeqCst), accepted.load(Ordering::SeqCst));
     }
 }
 
-/// spec: F4.1: drains while outsiders and chains come from everywhere: accepted = run.
+/// spec: F4.1: the queue is drained while items come from outside and from chains. Every accepted item runs.
 #[test]
 fn drains_under_load_lose_nothing() {
     let _limit = time_limit();
@@ -326,7 +327,7 @@ fn drains_under_load_lose_nothing() {
     });
 }
 
-/// spec: F4.1, F7: a frozen queue is drained when it has thawed.
+/// spec: F4.1, F7: a drain of a frozen queue ends after the thaw.
 #[test]
 fn a_frozen_queue_is_drained_when_it_has_thawed() {
     let _limit = time_limit();
@@ -344,7 +345,7 @@ fn a_frozen_queue_is_drained_when_it_has_thawed() {
     handle.join().unwrap();
 }
 
-/// spec: F4.4, E5: 10 000 queues made and ended with work in them, some destroyed and some just dropped.
+/// spec: F4.4, E5: 10 000 queues are made, and end with work in them. Some are destroyed and some only dropped.
 #[test]
 fn ten_thousand_queues_come_and_go_with_work_in_them() {
     let _limit = time_limit();
@@ -373,7 +374,7 @@ fn ten_thousand_queues_come_and_go_with_work_in_them() {
     assert!(began.elapsed() < 3 * SOON, "it took {:?}", began.elapsed());
 }
 
-/// spec: F4.3, E5: the handle that a destroyer holds may be the last one.
+/// spec: F4.3, E5: the handle that calls destroy may be the last one.
 #[test]
 fn the_last_handle_may_be_the_one_that_destroys() {
     let _limit = time_limit();

@@ -1,4 +1,4 @@
-//! What can be seen of an executor: dumps, busy reports, the monitor.
+//! The views of an executor: dumps, busy reports and the monitor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ fn queue_of(snapshot: &Snapshot, name: &str) -> QueueSnapshot {
     snapshot.queue(name).unwrap_or_else(|| panic!("{name} is not in {snapshot}")).clone()
 }
 
-/// What every snapshot has in common, whatever goes on.
+/// Checks the properties that hold for every snapshot, at any time.
 fn check(snapshot: &Snapshot) {
     assert_eq!(snapshot.format, Snapshot::FORMAT);
     assert_eq!(snapshot.pid, std::process::id());
@@ -36,8 +36,8 @@ fn check(snapshot: &Snapshot) {
     for pool in &snapshot.pools {
         assert!(pool.idle <= pool.workers, "{pool}");
         let parked = pool.crew.iter().filter(|worker| worker.state == WorkerState::Idle).count();
-        // Who is being woken leaves the stack first.
-        assert!(parked <= pool.idle + pool.waking, "who parks is on the idle stack: {pool}");
+        // A worker that is being woken has left the idle stack, but may still be parked.
+        assert!(parked <= pool.idle + pool.waking, "a parked worker is on the idle stack or is being woken: {pool}");
         let leads = |queue: &QueueSnapshot| queue.shards.iter().filter(|shard| shard.pool == pool.id).count();
         assert_eq!(pool.users, snapshot.queues.iter().map(leads).sum::<usize>(), "{snapshot}");
         for worker in &pool.crew {
@@ -95,7 +95,7 @@ fn scopes_are_shown_with_their_pods() {
     );
 }
 
-/// An item that waits at a door, in a guard, and has said so.
+/// An item that waits at a door under a guard, and has set a description.
 fn waits(queue: &WorkQueue, door: &Door) -> JoinHandle<()> {
     let (begun, door) = (Arc::new(AtomicBool::new(false)), door.clone());
     let begins = Arc::clone(&begun);
@@ -104,7 +104,7 @@ fn waits(queue: &WorkQueue, door: &Door) -> JoinHandle<()> {
         begins.store(true, Ordering::SeqCst);
         door.wait();
     });
-    eventually("it has begun", || begun.load(Ordering::SeqCst));
+    eventually("the item has begun", || begun.load(Ordering::SeqCst));
     item.unwrap()
 }
 
@@ -116,7 +116,7 @@ fn a_blocked_item_is_shown_with_type_description_and_age() {
         for queue in all_kinds(executor) {
             let (door, begin) = (Door::default(), Instant::now());
             let item = waits(&queue, &door);
-            eventually("it is blocked, and nothing else is at work", || {
+            eventually("the item is blocked, and no other item runs", || {
                 let dump = executor.dump();
                 let report = dump.busy();
                 let items: Vec<_> = report.queues.iter().flat_map(|busy| &busy.in_flight).collect();
@@ -138,7 +138,7 @@ fn a_blocked_item_is_shown_with_type_description_and_age() {
             assert_eq!(running.description.as_deref(), Some("waits at a door"));
             assert_eq!(running.queue_number, Some(busy.queue.number));
             if let Some(age) = running.age {
-                // Read by a coarse clock: some milliseconds off.
+                // The age is read from a coarse clock, so it may be off by some milliseconds.
                 let longest = begin.elapsed() + Duration::from_millis(100);
                 assert!((Duration::from_millis(20)..=longest).contains(&age), "{age:?}: {report}");
             }
@@ -158,7 +158,7 @@ fn a_blocked_item_is_shown_with_type_description_and_age() {
 
 /// spec: O2.2 (pending, inactive)
 #[test]
-fn what_waits_is_counted() {
+fn waiting_items_are_counted() {
     let _limit = time_limit();
     let executor = unseen(builder("core:1 pu:1").0).build().unwrap();
     let queue = WorkQueue::unbound("q").max_active(3).build_on(&executor).unwrap();
@@ -173,11 +173,11 @@ fn what_waits_is_counted() {
     door.open();
     items.into_iter().for_each(|item| item.join().unwrap());
 
-    // On one CPU and without a guard, the others have a slot, and wait for a worker.
+    // The item waits in a guard, so the other items can run beside it on the same CPU.
     let queue = WorkQueue::per_cpu("p").build_on(&executor).unwrap();
     let (first, door, _) = begun_on(&queue);
     let items: Vec<_> = (0..5).map(|_| queue.spawn(|| ()).unwrap()).collect();
-    eventually("they run beside it, since it waits in a guard", || {
+    eventually("the others run, because the first one waits in a guard", || {
         executor.dump().busy().queues[0].pending == 0
     });
     door.open();
@@ -228,16 +228,16 @@ fn queues_are_shown_with_their_kind_and_pools() {
     }
     let dump = executor.dump();
     let numbers: Vec<u64> = dump.queues.iter().map(|queue| queue.number).collect();
-    assert!(numbers.is_sorted_by(|one, other| one < other), "two of one name are two: {numbers:?}");
+    assert!(numbers.is_sorted_by(|one, other| one < other), "queues with the same name have different numbers: {numbers:?}");
     assert!(queue_of(&dump, "two").high_priority && queue_of(&dump, "four").freezable);
     assert!(queue_of(&dump, "three").limited_as_a_whole && !queue_of(&dump, "one").limited_as_a_whole);
     let last = dump.queues.last().unwrap();
     assert!(last.cpu_intensive && last.max_pending == Some(7));
     drop(queues);
-    eventually("they are gone", || executor.dump().queues.is_empty());
+    eventually("the queues are gone", || executor.dump().queues.is_empty());
 }
 
-/// spec: O2.1 (limits, attributes), Q4, A4: what holds now, not what was asked for first.
+/// spec: O2.1 (limits, attributes), Q4, A4: the values in force are shown, not the original ones.
 #[test]
 fn changes_are_shown() {
     let _limit = time_limit();
@@ -264,7 +264,7 @@ fn changes_are_shown() {
     let item = waits(&queue, &door);
     thread::scope(|scope| {
         scope.spawn(|| queue.drain().unwrap());
-        eventually("it is shown to be drained", || queue_of(&executor.dump(), "q").draining);
+        eventually("the dump shows that the queue drains", || queue_of(&executor.dump(), "q").draining);
         refused.store(queue.spawn(|| ()).is_err(), Ordering::SeqCst);
         door.open();
     });
@@ -278,13 +278,13 @@ fn a_rescuer_is_shown_and_what_it_runs() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:1 pu:1");
     let denied = |name: &str| {
-        // Workers have numbers; the manager and rescuers have none.
+        // Names of workers contain a number; those of the manager and of rescuers do not.
         if name.contains(':') { Err(std::io::Error::other("no thread today")) } else { Ok(()) }
     };
     let executor = unseen(builder).before_spawn(denied).build().unwrap();
     let queue = WorkQueue::new("saver").rescuer().build_on(&executor).unwrap();
     let thread = format!("{prefix}/R-saver");
-    eventually("its thread has begun", || {
+    eventually("the rescuer's thread has begun", || {
         let dump = executor.dump();
         let rescuer = queue_of(&dump, "saver").rescuer.unwrap();
         rescuer.thread == thread && rescuer.thread_id.is_some() != dump.portable
@@ -308,7 +308,7 @@ fn a_rescuer_is_shown_and_what_it_runs() {
     item.join().unwrap();
 }
 
-/// spec: O2.2 (hung), S4: a pool that the watchdog has reported is shown as such until it starts something.
+/// spec: O2.2 (hung), S4: a pool that the watchdog has reported is shown as stalled until it starts an item.
 #[test]
 fn a_stall_is_shown_until_it_ends() {
     let _limit = time_limit();
@@ -322,29 +322,30 @@ fn a_stall_is_shown_until_it_ends() {
         begins.store(true, Ordering::SeqCst);
         its.wait_unguarded();
     });
-    eventually("it waits", || waiting.load(Ordering::SeqCst));
-    // A worker that comes is progress.
+    eventually("the item waits", || waiting.load(Ordering::SeqCst));
+    // A worker that arrives counts as progress, so the test waits for the spare first.
     eventually("its spare has come", || executor.dump().pools[0].workers == 2);
     let second = queue.spawn(|| ()).unwrap();
-    eventually("it is told", || executor.dump().stalls == 1);
-    eventually("it is shown", || executor.dump().pools[0].stalled_for.is_some());
+    eventually("the stall is reported", || executor.dump().stalls == 1);
+    eventually("the stall is shown", || executor.dump().pools[0].stalled_for.is_some());
     let dump = executor.dump();
     assert!(dump.pools[0].stalled_for.unwrap() >= threshold, "{dump}");
     assert!(dump.to_string().contains(" stalled=") && dump.busy().to_string().contains(" hung="), "{dump}");
     door.open();
     first.unwrap().join().unwrap();
     second.join().unwrap();
-    eventually("it is over", || executor.dump().pools.iter().all(|pool| pool.stalled_for.is_none()));
+    eventually("the stall is over", || executor.dump().pools.iter().all(|pool| pool.stalled_for.is_none()));
     assert_eq!(executor.dump().stalls, 1);
 }
 
-/// spec: O2.4 (consistency under load): what was started and has not ended is in flight; all of it is accounted for.
+/// spec: O2.4 (consistency under load): an item that was started and has not completed is in flight, and every item is
+/// accounted for.
 #[test]
 fn snapshots_are_consistent_under_load() {
     let _limit = time_limit();
     let executor = builder(LARGE).0.random_placement(3).build().unwrap();
     let queues = all_kinds(&executor);
-    // With yields, that takes long beside looks that take locks all the time.
+    // With yields, the items take long, because snapshots take locks all the time.
     let each = stress(if cfg!(cmwq_yields) { 2_000 } else { 20_000 }) as u64;
     let (runs, stop) = (Arc::new(AtomicUsize::new(0)), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -377,7 +378,7 @@ fn snapshots_are_consistent_under_load() {
         assert!(looks.join().unwrap() > 0);
     });
     assert_eq!(runs.load(Ordering::SeqCst) as u64, each * queues.len() as u64);
-    // A flush is told before the last slot is given up.
+    // A flush may return before the last slot is given up.
     eventually("all slots are given up", || queues.iter().all(WorkQueue::is_empty));
     let dump = executor.dump();
     for queue in &dump.queues {
@@ -391,9 +392,9 @@ fn snapshots_are_consistent_under_load() {
     assert_eq!(total, each * queues.len() as u64);
 }
 
-/// spec: O2.4: whoever is looked at may end meanwhile.
+/// spec: O2.4: queues and attributes may end or change while a snapshot is taken.
 #[test]
-fn queues_and_attributes_come_and_go_while_they_are_looked_at() {
+fn queues_and_attributes_change_while_snapshots_are_taken() {
     let _limit = time_limit();
     let executor = builder(LARGE).0.random_placement(5).build().unwrap();
     let (stop, monitor) = (AtomicBool::new(false), executor.monitor());
@@ -418,11 +419,10 @@ fn queues_and_attributes_come_and_go_while_they_are_looked_at() {
     eventually("all are gone", || executor.dump().queues.is_empty());
 }
 
-/// Hooks and handlers may look, too: nothing is locked while they are called.
-///
+/// Hooks and handlers may take a dump, because no lock is held while they are called.
 /// spec: O2.4
 #[test]
-fn whoever_is_called_may_look() {
+fn hooks_and_handlers_may_take_a_dump() {
     let _limit = time_limit();
     let looked = Arc::new(AtomicUsize::new(0));
     let seen = Arc::new(std::sync::OnceLock::<Executor>::new());
@@ -448,9 +448,9 @@ fn whoever_is_called_may_look() {
     assert!(holds_within(SOON, || looked.load(Ordering::SeqCst) >= 3), "{looked:?}");
 }
 
-/// spec: O2.3 (`Monitor`): queues of choice, and none of an executor that is gone.
+/// spec: O2.3 (`Monitor`): the monitor shows the chosen queues, and none once their executor is gone.
 #[test]
-fn a_monitor_shows_the_queues_of_choice() {
+fn a_monitor_shows_the_chosen_queues() {
     let _limit = time_limit();
     let executor = builder("core:2 pu:1").0.build().unwrap();
     let names = ["mail", "news", "mail"];
@@ -474,5 +474,5 @@ fn a_monitor_shows_the_queues_of_choice() {
     assert_eq!(lines.next().unwrap().len(), 24 + 9 + 6 + 9 + 4 * 8, "{text}");
     assert!(lines.all(|line| line.len() == 24 + 9 + 6 + 9 + 4 * 8), "{text}");
     drop((queues, executor));
-    eventually("nothing is left to be shown", || monitor.sample().queues.is_empty());
+    eventually("the sample is empty", || monitor.sample().queues.is_empty());
 }

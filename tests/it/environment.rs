@@ -1,4 +1,4 @@
-//! The same stress in a harder place: on one CPU, and beside a busy neighbour.
+//! The stress tests again under harder conditions: on one CPU, and beside a busy neighbour.
 
 use std::process::Output;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use fastrand::Rng;
 use crate::common::{SKIPS, itself, output};
 use crate::support::time_limit;
 
-/// What runs there.
+/// The tests that run there.
 const SUBSET: [&str; 6] = [
     "stress::mixed_work_on_all_queues_balances",
     "works::an_item_is_never_entered_twice_however_it_is_queued",
@@ -19,10 +19,10 @@ const SUBSET: [&str; 6] = [
     "executors::by_default_an_executor_uses_the_cpus_of_the_process",
 ];
 
-/// Runs them in another process, which has the CPUs of the thread that calls this.
+/// Runs the subset in another process, which inherits the CPUs of the calling thread.
 fn own_tests() -> Output {
     let mut command = itself();
-    // What is skipped there for want of a CPU is run here.
+    // The skips are not recorded: the tests that the child skips for lack of a second CPU run in this process.
     output(command.args(SUBSET).env("CMWQ_STRESS", "0.5").env_remove(SKIPS)).unwrap()
 }
 
@@ -44,7 +44,7 @@ fn the_stress_passes_on_one_cpu() {
     check(&on_one_cpu.join().unwrap());
 }
 
-/// spec: C1, C3, W3, F1: somebody else keeps every CPU busy, in bursts.
+/// spec: C1, C3, W3, F1: other threads keep every CPU busy, in bursts.
 #[test]
 fn the_stress_passes_beside_a_busy_neighbour() {
     let _limit = time_limit();

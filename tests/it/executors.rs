@@ -1,4 +1,4 @@
-//! Executors as values, lazy pools, sharing.
+//! Executors as values, pools that are made on demand, and the sharing of pools.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn executors_are_values_apart_from_each_other() {
     assert_eq!(two.dump().threads, 0, "the other executor had nothing to do");
 }
 
-/// spec: E1.1, E2: every setting is taken, and an executor with all of them works.
+/// spec: E1.1, E2: the builder accepts every setting, and an executor with all of them works.
 #[test]
 fn every_setting_is_taken() {
     let (builder, prefix) = builder("l3:2 core:2 pu:1");
@@ -64,7 +64,7 @@ fn by_default_an_executor_uses_the_cpus_of_the_process() {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let own: CpuSet = list.trim().parse().unwrap();
     if executor.dump().portable {
-        assert_eq!(*executor.cpus(), (0..own.len()).collect(), "how many they are is known, and not which");
+        assert_eq!(*executor.cpus(), (0..own.len()).collect(), "the number of CPUs is known, but not their identity");
     } else {
         assert_eq!(*executor.cpus(), own);
     }
@@ -81,13 +81,13 @@ fn a_snapshot_says_whether_workers_are_bound() {
     assert_eq!(
         snapshot.portable,
         !cfg!(target_os = "linux") || cfg!(cmwq_portable),
-        "also before there is a worker"
+        "the same holds before there is a worker"
     );
     assert_eq!(snapshot.to_string().contains("no CPU affinity and no nice levels"), snapshot.portable);
     let item = || (current_pool(), own_status("Cpus_allowed_list"));
     let (pool, allowed) = queue.spawn(item).unwrap().join().unwrap();
     if snapshot.portable {
-        assert!(!executor.dump().affinity_denied && !executor.dump().nice_denied, "nobody was asked");
+        assert!(!executor.dump().affinity_denied && !executor.dump().nice_denied, "the system was not asked");
     } else {
         assert_eq!(allowed, pool);
     }
@@ -132,14 +132,14 @@ fn a_hundred_queues_without_work_cost_no_threads() {
     queues.iter().for_each(|queue| queue.flush().unwrap());
     assert_eq!(executor.dump().threads, 0);
     assert!(executor.dump().pools.is_empty(), "pools are made on demand");
-    // The manager's own name is written by the manager itself, a moment after it was made.
+    // The manager writes its own name shortly after it was made.
     eventually("only the manager runs", || threads_of(&prefix) == [format!("{prefix}/manager")]);
 }
 
 /// spec: E3.2 (two pools per CPU shared by every per-CPU queue)
 #[test]
 fn per_cpu_queues_share_two_pools_per_cpu() {
-    // Nobody finds a worker asleep, and wakes another.
+    // Detection is off, so that no worker is woken because another one sleeps.
     let executor = unseen(builder("l3:1 core:2 pu:1").0).random_placement(2).build().unwrap();
     let queues: Vec<WorkQueue> = (0..20)
         .map(|n| if n % 2 == 0 { WorkQueue::per_cpu("q") } else { WorkQueue::per_cpu("q").high_priority() })
@@ -151,7 +151,7 @@ fn per_cpu_queues_share_two_pools_per_cpu() {
     let mut names: Vec<String> = executor.dump().pools.into_iter().map(|pool| pool.name).collect();
     names.sort();
     assert_eq!(names, ["0", "0H", "1", "1H"]);
-    // One that works and its spare, in each.
+    // Each pool has a worker and a spare.
     assert!(executor.dump().threads <= 8, "{}", executor.dump());
 }
 
@@ -170,7 +170,7 @@ fn unbound_pools_are_shared_by_equals_and_end_with_their_last_user() {
     let second = used(WorkQueue::unbound("b"));
     let ordered = used(WorkQueue::ordered("c"));
     assert_eq!(executor.dump().pools.len(), 1, "{}", executor.dump());
-    // Not that of the process, which may be a nice one.
+    // This must differ from the nice level of the process, which may itself be raised.
     let nice = used(WorkQueue::unbound("d").attrs(Attrs::new().nice(18)));
     let managed = used(WorkQueue::new("e"));
     let half = used(WorkQueue::new("f").attrs(Attrs::new().cpus(CpuSet::single(1))));
@@ -181,11 +181,11 @@ fn unbound_pools_are_shared_by_equals_and_end_with_their_last_user() {
     drop(second);
     eventually("the last pool is gone", || executor.dump().pools.is_empty());
     eventually("its workers are gone", || threads_of(&prefix).len() == 1 && executor.dump().threads == 0);
-    // It is made anew when it is needed again.
+    // A pool is made anew when it is needed again.
     used(WorkQueue::unbound("g"));
 }
 
-/// spec: E3.3: a pool is made and dropped while others come for it.
+/// spec: E3.3: a pool is made and dropped while other threads use it.
 #[test]
 fn pools_come_and_go_while_they_are_used() {
     on_each_executor(|executor| {
@@ -208,7 +208,7 @@ fn pools_come_and_go_while_they_are_used() {
     });
 }
 
-/// spec: E3.4, S1.5: an idle executor does not wake up, also after it has worked.
+/// spec: E3.4, S1.5: an idle executor does not wake up, even after it has worked.
 #[test]
 fn an_idle_executor_sleeps() {
     let _limit = time_limit();

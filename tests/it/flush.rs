@@ -1,4 +1,4 @@
-//! Flushing a queue: for what was queued before, and only for that.
+//! Flushing a queue: a flush waits for the items queued before it, and only for those.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -42,13 +42,13 @@ fn a_flush_waits_for_everything_queued_before() {
             }
             queue.flush().unwrap();
             assert!(done.iter().all(|done| done.load(Ordering::Relaxed) == 1));
-            // Of an empty queue, at once.
+            // A flush of an empty queue returns at once.
             (0..3).for_each(|_| queue.flush().unwrap());
         }
     });
 }
 
-/// spec: F1.1: of a queue that nothing was ever queued on.
+/// spec: F1.1: no item was ever queued.
 #[test]
 fn a_flush_of_an_unused_queue_returns_at_once() {
     on_each_executor(|executor| {
@@ -60,7 +60,7 @@ fn a_flush_of_an_unused_queue_returns_at_once() {
     });
 }
 
-/// Flushes in a thread of its own, and returns once that thread sleeps inside.
+/// Flushes in another thread, and returns once that thread sleeps in the flush.
 fn flush_elsewhere(queue: &WorkQueue) -> std::thread::JoinHandle<()> {
     let (tell, told) = mpsc::channel();
     let queue = queue.clone();
@@ -68,7 +68,7 @@ fn flush_elsewhere(queue: &WorkQueue) -> std::thread::JoinHandle<()> {
         tell.send(thread_id()).unwrap();
         queue.flush().unwrap();
     });
-    falls_asleep("the flush waits", told.recv().unwrap());
+    falls_asleep("the flush sleeps", told.recv().unwrap());
     thread
 }
 
@@ -83,14 +83,14 @@ fn a_flush_does_not_wait_for_later_items() {
         let wait = earlier.clone();
         let first = queue.spawn(move || wait.wait()).unwrap();
         let flush = flush_elsewhere(&queue);
-        // These end only after the flush has returned.
+        // These items end only after the flush has returned.
         let handles: Vec<_> = (0..6)
             .map(|_| {
                 let wait = later.clone();
                 queue.spawn(move || wait.wait()).unwrap()
             })
             .collect();
-        assert!(!flush.is_finished(), "it waits for the first item");
+        assert!(!flush.is_finished(), "the flush waits for the first item");
         earlier.open();
         flush.join().unwrap();
         later.open();
@@ -99,7 +99,7 @@ fn a_flush_does_not_wait_for_later_items() {
     }
 }
 
-/// spec: F1.2: in an ordered queue with a backlog, the flush ends between the items before and after it.
+/// spec: F1.2: in an ordered queue with a backlog, the flush ends between the items before it and the items after it.
 #[test]
 fn a_flush_ends_in_the_middle_of_a_backlog() {
     let _limit = time_limit();
@@ -154,7 +154,7 @@ fn a_stream_of_new_items_does_not_hold_a_flush_up() {
     });
 }
 
-/// spec: F1.4 (concurrent flushes are batched): each of them still waits for what was queued before it.
+/// spec: F1.4 (concurrent flushes are batched): each flush still waits for the items queued before it.
 #[test]
 fn concurrent_flushes_each_see_their_own_items() {
     on_each_executor(|executor| {
@@ -180,7 +180,7 @@ fn concurrent_flushes_each_see_their_own_items() {
     });
 }
 
-/// spec: F1.1: cancelled items that still have their place in the queue neither hang nor shorten a flush.
+/// spec: F1.1: cancelled items that still have their place in the queue neither hang a flush nor end it early.
 #[test]
 fn a_flush_passes_cancelled_items() {
     let _limit = time_limit();
@@ -203,7 +203,7 @@ fn a_flush_passes_cancelled_items() {
     }
 }
 
-/// spec: F1.4: a queue may go while it is flushed, by another handle.
+/// spec: F1.4: a handle may be dropped while the queue is flushed through another one.
 #[test]
 fn a_queue_may_be_dropped_while_it_is_flushed() {
     let _limit = time_limit();
@@ -219,11 +219,12 @@ fn a_queue_may_be_dropped_while_it_is_flushed() {
     }
 }
 
-/// spec: F1.1, W2 (false: was pending already): who finds an item pending, and flushes, waits for the run that answers.
+/// spec: F1.1, W2 (false: was pending already): if a thread finds an item pending and then flushes, the flush waits for
+/// the run of that item.
 #[test]
-fn a_flush_waits_for_an_item_that_somebody_else_is_just_queueing() {
+fn a_flush_waits_for_an_item_that_another_thread_is_queueing() {
     let _limit = time_limit();
-    // Each issuer on its own CPU, and enough rounds that one is preempted in the middle of a queueing.
+    // Each issuer has its own CPU. There are enough rounds that an issuer is preempted in the middle of a submission.
     let executor = Executor::builder().progress_check(PATIENCE).build().unwrap();
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
     let (asked, answered) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -256,7 +257,7 @@ fn a_flush_waits_for_an_item_that_somebody_else_is_just_queueing() {
     });
 }
 
-/// Flushes its queue when it is dropped, and tells what came of it.
+/// Flushes its queue when it is dropped, and sends the result.
 struct FlushOnDrop(WorkQueue, mpsc::Sender<Result<(), cmwq::WaitError>>);
 
 impl Drop for FlushOnDrop {
@@ -265,7 +266,7 @@ impl Drop for FlushOnDrop {
     }
 }
 
-/// spec: F5.3 (flush): what a cancelled item drops is dropped in its slot.
+/// spec: F5.3 (flush): the captures of a cancelled item are dropped in the item's slot.
 #[test]
 fn a_flush_in_the_destructor_of_a_cancelled_item_learns_that_it_would_deadlock() {
     let executor = one_cpu();
@@ -287,8 +288,8 @@ fn a_flush_in_the_destructor_of_a_cancelled_item_learns_that_it_would_deadlock()
     assert_eq!(answer, Err(cmwq::WaitError::WouldDeadlock));
 }
 
-/// spec: F1.5 (exactly what was queued before its own call, whoever else flushes): the second flush ends, though an item
-/// that came after it waits for it. The first one may have been given up.
+/// spec: F1.5 (exactly what was queued before its own call, whoever else flushes): a flush that begins beside another
+/// one does not wait for items queued after its own call. The first flush may have timed out.
 #[test]
 fn a_flush_beside_another_one_does_not_wait_for_later_items() {
     let _limit = time_limit();
@@ -316,7 +317,7 @@ fn a_flush_beside_another_one_does_not_wait_for_later_items() {
             items.push(item(&later));
             earlier.open();
             first.into_iter().for_each(|flush| flush.join().unwrap());
-            assert!(!second.is_finished(), "it waits for the item between");
+            assert!(!second.is_finished(), "the second flush waits for the item between the two flushes");
             between.open();
             second.join().unwrap();
             later.open();
@@ -325,7 +326,7 @@ fn a_flush_beside_another_one_does_not_wait_for_later_items() {
     }
 }
 
-/// spec: F1.6, F5.9: nor is that taken for a deadlock, when the flusher is an item, and the later item joins it.
+/// spec: F1.6, F5.9: a later item joins the flusher, which is an item. That is not taken for a deadlock.
 #[test]
 fn a_later_item_may_join_the_flusher() {
     let _limit = time_limit();
@@ -342,7 +343,7 @@ fn a_later_item_may_join_the_flusher() {
             tell.send(thread_id()).unwrap();
             flushed.flush()
         });
-        falls_asleep("the flush waits", told.recv().unwrap());
+        falls_asleep("the flush sleeps", told.recv().unwrap());
         let flusher = flusher.unwrap();
         let later = queue.spawn(move || flusher.join().unwrap()).unwrap();
         door.open();
@@ -352,8 +353,9 @@ fn a_later_item_may_join_the_flusher() {
     }
 }
 
-/// spec: F1.2 (not for later ones): an item that was cancelled before the flush, and is queued again while that waits, is later,
-/// though its former place has not been reached. However often that is done, it has one more place.
+/// spec: F1.2 (not for later ones): an item that is cancelled before a flush and queued again while the flush waits is
+/// a later item, although its former place has not been reached. However often that is repeated, the item gets only one
+/// more place.
 #[test]
 fn an_item_queued_again_while_a_flush_waits_is_later() {
     let _limit = time_limit();
@@ -411,7 +413,8 @@ fn an_item_queued_again_while_a_flush_waits_is_later() {
     }
 }
 
-/// Queues an item, and cancels that. Returns how it is queued again; then it ends only after the door is open.
+/// Queues an item and cancels it. Returns a closure that queues it again. From then on, the item ends only after the
+/// door is open.
 fn queued_and_cancelled(queue: &WorkQueue, door: &Door) -> impl FnOnce() {
     let (queue, wait, waits) = (queue.clone(), door.clone(), Arc::new(AtomicBool::new(false)));
     let does = Arc::clone(&waits);
@@ -428,8 +431,8 @@ fn queued_and_cancelled(queue: &WorkQueue, door: &Door) -> impl FnOnce() {
     }
 }
 
-/// spec: F1.6: many flushes at once, each with items that were queued right after it, one of them again, and end only after
-/// it.
+/// spec: F1.6: many flushes overlap. Right after each one, items are queued that end only after it; one of them was
+/// queued before and is queued again.
 #[test]
 fn no_flush_hangs_among_later_items_that_wait_for_it() {
     let _limit = time_limit();
@@ -503,7 +506,7 @@ fn a_flush_does_not_wait_for_a_later_batch() {
     }
 }
 
-/// spec: F1.3, F6: time-outs of some flushers expire while others wait; the flush that they began goes on for these.
+/// spec: F1.3, F6: some flushers time out while others wait. The flush that they have begun goes on for the others.
 #[test]
 fn a_flush_that_runs_out_of_time_does_not_hold_others_up() {
     let _limit = time_limit();
@@ -537,13 +540,13 @@ fn a_flush_that_runs_out_of_time_does_not_hold_others_up() {
             door.open();
             assert!(patient.into_iter().all(|flush| flush.join().unwrap() == 1));
         });
-        assert_eq!(queue.flush_timeout(Duration::from_secs(20)), Ok(()), "the turn is free again");
+        assert_eq!(queue.flush_timeout(Duration::from_secs(20)), Ok(()), "a new flush can begin");
         item.unwrap().join().unwrap();
     }
 }
 
-/// spec: F1.3, F7, F8: flushes under load, by several threads, some without patience, while the limit changes and the
-/// queue is frozen and thawed: each that returns has seen what was queued before it.
+/// spec: F1.3, F7, F8: several threads flush under load, some with short time-outs, while the limit changes and the
+/// queue freezes and thaws. Each flush that returns has waited for all earlier items.
 #[test]
 fn flushes_hold_while_limits_change_and_queues_freeze() {
     let _limit = time_limit();

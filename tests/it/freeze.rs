@@ -29,7 +29,7 @@ fn a_frozen_queue_starts_nothing_until_it_thaws() {
                 move || bump(&runs)
             };
             queue.spawn(item()).unwrap().join().unwrap();
-            eventually("it has given its slot up", || queue.is_empty());
+            eventually("the item has given its slot up", || queue.is_empty());
             executor.freeze_begin();
             let handles: Vec<_> = (0..10).map(|_| queue.spawn(item()).unwrap()).collect();
             let work = Work::new(item());
@@ -44,7 +44,7 @@ fn a_frozen_queue_starts_nothing_until_it_thaws() {
     });
 }
 
-/// spec: F7.1: what is active goes on, and `freeze_busy` tells of it.
+/// spec: F7.1: active items run to their end, and `freeze_busy` reports them.
 #[test]
 fn active_items_finish_while_their_queue_freezes() {
     let _limit = time_limit();
@@ -67,7 +67,7 @@ fn active_items_finish_while_their_queue_freezes() {
     executor.thaw();
 }
 
-/// spec: F7.2 (thaw restores order): of an ordered queue, also for what is queued while it thaws.
+/// spec: F7.2 (thaw restores order): an ordered queue keeps its order, also for items queued while it thaws.
 #[test]
 fn a_thaw_keeps_the_order() {
     let _limit = time_limit();
@@ -90,9 +90,10 @@ fn a_thaw_keeps_the_order() {
     }
 }
 
-/// spec: F7.2 (thaw restores limits), F8: a limit that is set meanwhile holds from the thaw on, and starts nothing.
+/// spec: F7.2 (thaw restores limits), F8: a limit that is set while frozen applies from the thaw on, and starts no item
+/// before.
 #[test]
-fn a_limit_that_is_set_while_frozen_counts_from_the_thaw_on() {
+fn a_limit_that_is_set_while_frozen_applies_from_the_thaw_on() {
     let _limit = time_limit();
     let executor = one_cpu();
     let queue = WorkQueue::unbound("q").max_active(5).freezable().build_on(&executor).unwrap();
@@ -120,7 +121,7 @@ fn a_limit_that_is_set_while_frozen_counts_from_the_thaw_on() {
     assert_eq!(crowd.peak(), 2);
 }
 
-/// spec: F7.3: it may be asked for any number of times, with and without queues.
+/// spec: F7.3: freezing and thawing may be requested any number of times, with and without queues.
 #[test]
 fn freezing_and_thawing_twice_is_the_same_as_once() {
     let _limit = time_limit();
@@ -136,9 +137,9 @@ fn freezing_and_thawing_twice_is_the_same_as_once() {
     queue.spawn(|| ()).unwrap().join().unwrap();
 }
 
-/// spec: F7.1: queues that are built while frozen, and parts of a queue that are made meanwhile, are frozen.
+/// spec: F7.1: queues that are built while frozen, and shards that are made while frozen, are frozen too.
 #[test]
-fn what_is_made_while_frozen_is_frozen() {
+fn queues_and_shards_made_while_frozen_are_frozen() {
     let _limit = time_limit();
     let (builder, _) = builder("l3:1 core:8 pu:1");
     let executor = builder.random_placement(5).build().unwrap();
@@ -158,7 +159,7 @@ fn what_is_made_while_frozen_is_frozen() {
     assert_eq!(runs.load(Ordering::SeqCst), 40);
 }
 
-/// spec: F7.3 (cancelled and disabled items): a pending item may be cancelled while frozen; its place is passed over.
+/// spec: F7.3 (cancelled and disabled items): a pending item may be cancelled while frozen. Its place is passed over.
 #[test]
 fn pending_items_may_be_cancelled_while_frozen() {
     let _limit = time_limit();
@@ -175,10 +176,10 @@ fn pending_items_may_be_cancelled_while_frozen() {
     work.enable().unwrap();
 }
 
-/// spec: F7.3 (pending, disabled and delayed items), F3, W5, F6: while frozen, a timer that fires queues its item, a flush
-/// waits and a cancellation does not; thawed, items run in the order in which they were queued.
+/// spec: F7.3 (pending, disabled and delayed items), F3, W5, F6: while frozen, a timer that fires queues its item, a
+/// flush waits, and a cancellation returns at once. After the thaw, items run in the order in which they were queued.
 #[test]
-fn pending_disabled_and_delayed_items_keep_while_frozen() {
+fn pending_disabled_and_delayed_items_stay_so_while_frozen() {
     let _limit = time_limit();
     let executor = one_cpu();
     let queue = WorkQueue::ordered("q").freezable().build_on(&executor).unwrap();
@@ -196,14 +197,14 @@ fn pending_disabled_and_delayed_items_keep_while_frozen() {
     assert_eq!(queue.queue_delayed(&delayed, Duration::from_millis(1)), Ok(true));
     eventually("the timer has fired", || queue.len() == 5);
 
-    assert!(disabled.disable(), "it was pending");
+    assert!(disabled.disable(), "the item was pending");
     assert_eq!(queue.queue(&disabled), Err(QueueError::Disabled));
-    assert_eq!(queue.mod_delayed(&moved, Duration::from_millis(1)), Ok(true), "it comes last now");
-    assert_eq!(cancelled.cancel_sync(), Ok(true), "nothing runs, so there is nothing to wait for");
+    assert_eq!(queue.mod_delayed(&moved, Duration::from_millis(1)), Ok(true), "the item comes last now");
+    assert_eq!(cancelled.cancel_sync(), Ok(true), "no item runs, so the call does not wait");
     assert_eq!(pending.flush_timeout(Duration::from_millis(5)), Err(WaitError::TimedOut));
     assert_eq!(queue.flush_timeout(Duration::from_millis(5)), Err(WaitError::TimedOut));
     assert!(order.lock().unwrap().is_empty() && !executor.freeze_busy());
-    // Who was taken back keeps the place.
+    // A cancelled item keeps its place, so it counts.
     eventually("the other timer has fired, too", || queue.len() == 6);
 
     executor.thaw();
@@ -214,10 +215,10 @@ fn pending_disabled_and_delayed_items_keep_while_frozen() {
     assert_eq!(order.lock().unwrap().last(), Some(&"disabled"));
 }
 
-/// spec: F7.3, E5.4 (dropping loses no accepted work): a frozen queue whose handles are gone is thawed like any other; the
-/// last handle of the executor thaws it.
+/// spec: F7.3, E5.4 (dropping loses no accepted work): a frozen queue without handles still thaws; dropping the last
+/// handle of the executor thaws it as well.
 #[test]
-fn what_a_frozen_queue_has_accepted_runs_after_every_handle_is_gone() {
+fn items_of_a_frozen_queue_run_after_every_handle_is_gone() {
     let _limit = time_limit();
     for kind in KINDS {
         let (builder, prefix) = builder("l3:2 core:2 pu:1");
@@ -242,7 +243,7 @@ fn what_a_frozen_queue_has_accepted_runs_after_every_handle_is_gone() {
     }
 }
 
-/// spec: F7.3: under load from several threads, while queues come and go, and limits change.
+/// spec: F7.3: several threads queue while queues come and go, and limits change.
 #[test]
 fn freezing_under_load_loses_nothing() {
     let _limit = time_limit();
@@ -268,7 +269,7 @@ fn freezing_under_load_loses_nothing() {
         executor.freeze_begin();
         eventually("nothing is active", || !executor.freeze_busy());
         let before = runs.load(Ordering::SeqCst);
-        assert!(!executor.freeze_busy(), "nothing has begun since");
+        assert!(!executor.freeze_busy(), "no item has begun since");
         assert_eq!(runs.load(Ordering::SeqCst), before);
         executor.thaw();
     }

@@ -1,4 +1,4 @@
-//! Items that go on without a pause, and how far a pool grows for whoever holds it up.
+//! Items that compute or sleep without a guard, and how far a pool grows because of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use cmwq::{Detection, Executor, WorkQueue, blocking, may_block};
 use crate::detection::{check_count, comes_to_rest};
 use crate::support::{Crowd, SOON, builder, bump, burn, eventually, is_portable, pool, time_limit};
 
-/// An executor of one CPU, and how many workers it has made.
+/// An executor of one CPU, and the number of workers that it has made.
 fn counted(max_threads: Option<usize>) -> (Executor, Arc<AtomicUsize>) {
     let made = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&made);
@@ -22,16 +22,16 @@ fn counted(max_threads: Option<usize>) -> (Executor, Arc<AtomicUsize>) {
     (builder.build().unwrap(), made)
 }
 
-/// Spins until the flag is up.
+/// Spins until the flag is set.
 fn spin(flag: &AtomicBool) {
     let begin = Instant::now();
     while !flag.load(Ordering::Relaxed) {
         std::hint::spin_loop();
-        assert!(begin.elapsed() < 6 * SOON, "nobody raised the flag");
+        assert!(begin.elapsed() < 6 * SOON, "the flag was not set");
     }
 }
 
-/// spec: S2, S5.1: an item that spins until the next one of its CPU has run does not spin for ever.
+/// spec: S2, S5.1: an item spins until the next item of its CPU has run. The next item starts, so the spinning ends.
 #[test]
 fn a_hog_lets_the_next_item_start() {
     let _limit = time_limit();
@@ -47,7 +47,7 @@ fn a_hog_lets_the_next_item_start() {
                 let raised = Arc::clone(&flag);
                 let hog = queue.spawn(move || {
                     spin(&raised);
-                    // What it does from now on changes no count.
+                    // From here on, guards of this item change no count.
                     if guarded {
                         blocking(|| may_block(|| std::thread::sleep(Duration::from_millis(2))));
                     }
@@ -62,8 +62,8 @@ fn a_hog_lets_the_next_item_start() {
     }
 }
 
-/// spec: S2 (without blocking), S1.7: who sleeps now and then is no hog, however long it goes on. It is a sleeper, each
-/// time.
+/// spec: S2 (without blocking), S1.7: an item that sleeps now and then is not taken for a hog, however long it runs. It
+/// is taken for a sleeper, each time it sleeps.
 #[test]
 fn items_that_compute_and_sleep_by_turns_end_in_the_right_count() {
     let _limit = time_limit();
@@ -84,8 +84,8 @@ fn items_that_compute_and_sleep_by_turns_end_in_the_right_count() {
     check_count(&executor, &queue);
 }
 
-/// spec: S5.1: the case. Four at a time spin on one flag, and its setter is queued behind two hundred on the same
-/// CPU: it runs, and they make no crowd.
+/// spec: S5.1: up to four items at a time spin on one flag. The item that sets it is queued behind two hundred others
+/// on the same CPU. It runs, and the pool stays small.
 #[test]
 fn spinning_items_make_no_crowd() {
     let _limit = time_limit();
@@ -110,7 +110,7 @@ fn spinning_items_make_no_crowd() {
     check_count(&executor, &others);
 }
 
-/// Two hundred items that sleep without a word. How many slept at once.
+/// Runs two hundred items that sleep without a guard. Returns how many slept at once at most.
 fn sleep_together(executor: &Executor) -> usize {
     let queue = WorkQueue::per_cpu("q").max_active(64).build_on(executor).unwrap();
     let (crowd, runs) = (Arc::new(Crowd::default()), Arc::new(AtomicUsize::new(0)));
@@ -132,7 +132,7 @@ fn sleep_together(executor: &Executor) -> usize {
     crowd.peak()
 }
 
-/// spec: S5.2 (capped by max_active): all run, several at a time, and never more than may be active.
+/// spec: S5.2 (capped by max_active): all items run, several at a time, and never more than `max_active`.
 #[test]
 fn sleeping_items_grow_a_pool_up_to_max_active() {
     let _limit = time_limit();
@@ -140,7 +140,7 @@ fn sleeping_items_grow_a_pool_up_to_max_active() {
     let peak = sleep_together(&executor);
     let least = if is_portable(&executor) { 1 } else { 2 };
     assert!((least..=64).contains(&peak), "{peak} at once");
-    // One that keeps order, and one in reserve.
+    // Besides the 64 sleepers there may be one running worker and one spare.
     let made = made.load(Ordering::SeqCst);
     assert!(made <= 66, "{made} workers");
 }
@@ -155,6 +155,6 @@ fn at_the_cap_sleeping_items_degrade_to_waiting() {
     let threads = executor.dump().threads;
     assert!(threads <= 3, "{threads} threads");
     assert!(made.load(Ordering::SeqCst) <= 3);
-    eventually("nobody is being made", || executor.dump().pools.iter().all(|pool| !pool.creating));
+    eventually("no worker is being made", || executor.dump().pools.iter().all(|pool| !pool.creating));
     comes_to_rest(&executor);
 }

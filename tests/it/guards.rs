@@ -1,5 +1,5 @@
-//! Blocking guards: nested, crossed, forgotten, kept, unwound, and where there is no worker. Undeclared blocking is not
-//! looked for, so that nothing but the guards lets others start.
+//! Blocking guards: nested, crossed, forgotten, kept, unwound, and outside of workers. Detection is off, so that only
+//! guards let other items start.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +17,8 @@ thread_local! {
     static KEPT: RefCell<Vec<BlockingGuard>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The count of running workers is right: one at a time while it does not block, and none when there is nothing.
+/// Asserts that the count of running workers is right: items that do not block run one at a time, and the count is zero
+/// at rest.
 fn check_count(executor: &Executor, queue: &WorkQueue) {
     let crowd = Arc::new(Crowd::default());
     let handles: Vec<_> = (0..20)
@@ -33,7 +34,7 @@ fn check_count(executor: &Executor, queue: &WorkQueue) {
         .collect();
     handles.into_iter().for_each(|handle| handle.join().unwrap());
     assert_eq!(crowd.peak(), 1, "one runs at a time");
-    eventually("nobody counts as running", || {
+    eventually("no worker counts as running", || {
         let pool = pool(executor, "0");
         pool.running == 0 && pool.waking == 0 && pool.idle == pool.workers
     });
@@ -54,7 +55,7 @@ fn a_guard_lets_another_item_start() {
     check_count(&executor, &queue);
 }
 
-/// spec: C1.1, S1.2 (`Detection::Off`): without a guard, the CPU's other items wait.
+/// spec: C1.1, S1.2 (`Detection::Off`): without a guard, the other items of the CPU wait.
 #[test]
 fn without_a_guard_the_next_item_waits() {
     let _limit = time_limit();
@@ -88,7 +89,7 @@ fn guards_may_be_nested_and_left_in_any_order() {
     };
     (0..10).for_each(|_| queue.spawn(nested).unwrap().join().unwrap());
     check_count(&executor, &queue);
-    // Until the last one is gone, the worker does not count.
+    // Until the last guard is dropped, the worker does not count as running.
     let (behind, door) = (queue.clone(), Door::default());
     let opens = door.clone();
     let outer = queue.spawn(move || {
@@ -118,7 +119,8 @@ fn a_forgotten_guard_ends_with_its_item() {
     }
 }
 
-/// spec: C2.2: a guard that outlives its item does nothing when it goes, in a later item or at the end of the thread.
+/// spec: C2.2: a guard that outlives its item does nothing when it is dropped, in a later item or at the end of the
+/// thread.
 #[test]
 fn a_guard_that_outlives_its_item_does_nothing() {
     let _limit = time_limit();
@@ -130,7 +132,7 @@ fn a_guard_that_outlives_its_item_does_nothing() {
     for _ in 0..5 {
         queue.spawn(keep).unwrap().join().unwrap();
         queue.spawn(keep).unwrap().join().unwrap();
-        // Inside another item's own guard, they must not end that one.
+        // They are dropped inside the guard of another item, which they must not end.
         let (behind, door) = (queue.clone(), Door::default());
         let opens = door.clone();
         let item = queue.spawn(move || {
@@ -142,13 +144,13 @@ fn a_guard_that_outlives_its_item_does_nothing() {
         item.unwrap().join().unwrap();
         check_count(&executor, &queue);
     }
-    // Some are left to the end of their threads.
+    // Some are left until their threads end.
     (0..4).for_each(|_| queue.spawn(keep).unwrap().join().unwrap());
     drop((queue, executor));
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: C2.2, W9.1: a panic leaves the guards on its way.
+/// spec: C2.2, W9.1: a panic leaves the guards that it unwinds.
 #[test]
 fn a_panic_under_a_guard_leaves_it() {
     let _limit = time_limit();
@@ -170,14 +172,14 @@ fn a_panic_under_a_guard_leaves_it() {
 
 /// spec: C2.3 (on a thread that is no worker it is a no-op)
 #[test]
-fn elsewhere_a_guard_is_nothing() {
+fn outside_of_workers_a_guard_does_nothing() {
     let _guard = BlockingGuard::enter();
     assert_eq!(blocking(|| blocking(|| 3)), 3);
     std::mem::forget(BlockingGuard::enter());
     std::thread::spawn(|| KEPT.with_borrow_mut(|kept| kept.push(BlockingGuard::enter()))).join().unwrap();
 }
 
-/// spec: C2.3: guards in hooks and handlers, which run on workers but in no item.
+/// spec: C2.3: guards work in hooks and handlers, which run on workers but outside of items.
 #[test]
 fn guards_in_hooks_are_harmless() {
     let _limit = time_limit();
@@ -203,7 +205,8 @@ fn guards_in_hooks_are_harmless() {
     assert!(calls.load(Ordering::SeqCst) >= 5);
 }
 
-/// spec: C2.3: guards in destructors of captures, results and payloads, which run on the worker around the item.
+/// spec: C2.3: guards work in destructors of captures, results and payloads, which run on the worker outside of the
+/// item's function.
 #[test]
 fn guards_in_destructors_are_harmless() {
     struct Guarded;
@@ -232,10 +235,10 @@ fn guards_in_destructors_are_harmless() {
     }
 }
 
-/// spec: C1.2 (another worker starts at once), C5: on the CPU that was left, also if it ran on another one, where the system
-/// would have it wait for whoever runs there now.
+/// spec: C1.2 (another worker starts at once), C5: the replacement starts on the CPU of the blocked worker, even if it
+/// last ran on another CPU, where it might have to wait for the thread that runs there.
 #[test]
-fn who_takes_the_place_of_a_blocked_worker_is_brought_to_its_cpu() {
+fn a_replacement_worker_starts_on_the_cpu_of_the_blocked_one() {
     let _limit = time_limit();
     if has_no_elsewhere(&one_cpu_unseen()) {
         return;
@@ -246,7 +249,7 @@ fn who_takes_the_place_of_a_blocked_worker_is_brought_to_its_cpu() {
         let (left, taken) = (cpus[0], cpus[1]);
         let queue = WorkQueue::new("q").build_on(&executor).unwrap();
 
-        // Three workers that stay there, and are idle last: whoever is not told otherwise begins there.
+        // Three workers run on that CPU and become idle last. Without the binding, the replacement would start there.
         let (door, gathered) = (Door::default(), Arc::new(AtomicUsize::new(0)));
         let gather = || {
             let (door, gathered) = (door.clone(), Arc::clone(&gathered));
@@ -260,7 +263,7 @@ fn who_takes_the_place_of_a_blocked_worker_is_brought_to_its_cpu() {
         let are_settled = |busy: usize| {
             executor.dump().pools.iter().all(|pool| !pool.creating && pool.workers - pool.idle <= busy)
         };
-        eventually("they wait, and spare ones have come", || {
+        eventually("the items wait, and spares have come", || {
             gathered.load(Ordering::SeqCst) == 3 && are_settled(3)
         });
         door.open();
@@ -285,7 +288,7 @@ fn who_takes_the_place_of_a_blocked_worker_is_brought_to_its_cpu() {
         });
         let allowed = blocked.unwrap().join().unwrap();
         over.store(true, Ordering::SeqCst);
-        assert_eq!(allowed, "0-1", "it was bound to where it begins, and let go");
+        assert_eq!(allowed, "0-1", "the worker was bound to the CPU where it begins, and then unbound");
         busy.unwrap().join().unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! How long items wait and run.
+//! Histograms of how long items wait and run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,35 +12,35 @@ use crate::support::{
 
 /// spec: O1.8 (histograms are off by default)
 #[test]
-fn nobody_measures_who_was_not_told_to() {
+fn histograms_are_off_by_default() {
     let executor = cpus(2);
     for queue in all_kinds(&executor) {
         queue.spawn(|| ()).unwrap().join().unwrap();
         assert_eq!(queue.latency(), None);
         queue.set_histograms(true);
-        assert!(queue.latency().unwrap().run.is_empty(), "what ran before was not timed");
+        assert!(queue.latency().unwrap().run.is_empty(), "items that ran before are not included");
         queue.spawn(|| ()).unwrap().join().unwrap();
         assert_eq!(queue.latency().unwrap().run.count(), 1);
         queue.set_histograms(false);
         queue.spawn(|| ()).unwrap().join().unwrap();
         assert_eq!(queue.latency(), None);
         queue.set_histograms(true);
-        assert_eq!(queue.latency().unwrap().run.count(), 1, "what was measured stays");
+        assert_eq!(queue.latency().unwrap().run.count(), 1, "the measured times stay");
     }
 }
 
-/// spec: O1.8: the executor says what holds for queues that do not say it, the system's too.
+/// spec: O1.8: the executor's setting holds for queues that do not set it, including the system queues.
 #[test]
-fn an_executor_has_a_default() {
+fn the_executor_sets_the_default_for_histograms() {
     let executor = builder("core:1 pu:1").0.histograms(true).build().unwrap();
     assert!(executor.events().latency().is_some());
     assert!(WorkQueue::new("q").build_on(&executor).unwrap().latency().is_some());
     assert!(WorkQueue::new("q").histograms(false).build_on(&executor).unwrap().latency().is_none());
 }
 
-/// spec: O1.8 (queue-to-start and run time): of each kind of items and queues, by whatever way they come.
+/// spec: O1.8 (queue-to-start and run time): all kinds of items are measured on all kinds of queues.
 #[test]
-fn what_waits_and_what_runs_is_measured_apart() {
+fn waiting_and_running_are_measured_separately() {
     let _limit = time_limit();
     on_each_executor(|executor| {
         for queue in all_kinds(executor) {
@@ -61,7 +61,7 @@ fn what_waits_and_what_runs_is_measured_apart() {
 
 /// spec: O1.8 (queue-to-start)
 #[test]
-fn waiting_is_from_the_queueing_to_the_beginning() {
+fn waiting_lasts_from_the_submission_to_the_start() {
     let _limit = time_limit();
     let executor = one_cpu_unseen();
     for max_active in [1, 0] {
@@ -75,14 +75,14 @@ fn waiting_is_from_the_queueing_to_the_beginning() {
         item.join().unwrap();
         let latency = queue.latency().unwrap();
         assert!(latency.queue_to_start.max() >= long, "{latency:?}");
-        assert!(latency.run.max() >= long, "the holder's");
+        assert!(latency.run.max() >= long, "the run time of the holder");
         assert!(latency.run.quantile(0.5) < long, "{latency:?}");
     }
 }
 
-/// spec: O1.8: what was cancelled, and what was queued while nobody measured, leaves no time behind.
+/// spec: O1.8: cancelled submissions, and submissions made while histograms were off, add no time.
 #[test]
-fn an_item_is_timed_for_its_own_queueing() {
+fn an_item_is_timed_for_its_own_submission() {
     let _limit = time_limit();
     let executor = one_cpu_unseen();
     let queue = WorkQueue::per_cpu("q").histograms(true).build_on(&executor).unwrap();
@@ -100,13 +100,13 @@ fn an_item_is_timed_for_its_own_queueing() {
     queue.queue(&work).unwrap();
     work.flush().unwrap();
     let waited = queue.latency().unwrap().queue_to_start;
-    assert_eq!(waited.count(), 2, "the holder, and the last one");
+    assert_eq!(waited.count(), 2, "the holder, and the last item");
     assert!(waited.max() < PATIENCE, "{waited:?}");
 }
 
-/// spec: O1.8: nor has it the time of the queueing that was taken back, whose place it has.
+/// spec: O1.8: an item queued again at its old place is timed from the second submission, not from the cancelled one.
 #[test]
-fn who_comes_back_to_a_place_has_not_waited_there() {
+fn an_item_that_returns_to_its_place_is_timed_anew() {
     let _limit = time_limit();
     let executor = one_cpu_unseen();
     let queue = WorkQueue::per_cpu("q").histograms(true).build_on(&executor).unwrap();
@@ -119,13 +119,14 @@ fn who_comes_back_to_a_place_has_not_waited_there() {
     door.open();
     queue.flush().unwrap();
     let waited = queue.latency().unwrap().queue_to_start;
-    assert_eq!(waited.count(), 3, "the holder, and both");
+    assert_eq!(waited.count(), 3, "the holder, and both items");
     assert!(waited.max() < PATIENCE, "{waited:?}");
 }
 
-/// spec: O1.10 (sampled for short items): they stand for all; switched to and fro meanwhile without harm.
+/// spec: O1.10 (sampled for short items): samples represent all items, also if histograms are switched off and on
+/// meanwhile.
 #[test]
-fn samples_stand_for_all() {
+fn samples_represent_all_items() {
     let _limit = time_limit();
     let executor = cpus(2);
     let queue = WorkQueue::new("q").histograms(true).build_on(&executor).unwrap();

@@ -1,4 +1,4 @@
-//! Items that use their CPU for long, and items that block without a guard: who is listed.
+//! The lists of offenders: items that use their CPU for long, and items that block without a guard.
 
 use std::time::Duration;
 
@@ -11,12 +11,13 @@ fn count(offenders: &[Offender], item_type: &str) -> u64 {
     of_type.map(|offender| offender.count).sum()
 }
 
-/// Lists are sorted.
+/// Asserts that the list is sorted.
 fn check(offenders: &[Offender]) {
     assert!(offenders.windows(2).all(|pair| pair[0].count >= pair[1].count), "{offenders:?}");
 }
 
-/// There, the library itself may sleep between the beginning of an item and its closure or its guard, and is found out.
+/// In builds with yields, the library itself may sleep between the start of an item and its closure or guard, which is
+/// detected.
 const YIELDS: bool = cfg!(cmwq_yields);
 
 /// An item that uses more CPU time than it should.
@@ -39,7 +40,7 @@ fn hogs_are_counted_by_type_and_let_others_start() {
         let (door, began) = (door.clone(), began.clone());
         queue.spawn(move || {
             began.open();
-            // It computes until somebody behind it has run.
+            // The item computes until the item behind it has run.
             let end = std::time::Instant::now() + crate::support::SOON;
             while std::time::Instant::now() < end && !door.is_open() {
                 std::hint::spin_loop();
@@ -50,12 +51,12 @@ fn hogs_are_counted_by_type_and_let_others_start() {
     began.wait_unguarded();
     let opens = door.clone();
     queue.spawn(move || opens.open()).unwrap().join().unwrap();
-    assert!(endless.unwrap().join().unwrap(), "the one behind it ran beside it");
-    // The one behind it begins before the manager notes why.
-    eventually("it is counted", || count(&executor.hogs(), "hogs_are_counted") == 1);
+    assert!(endless.unwrap().join().unwrap(), "the next item ran while this one computed");
+    // The next item begins before the manager adds the offender to the list.
+    eventually("the hog is counted", || count(&executor.hogs(), "hogs_are_counted") == 1);
 
     let mut found = 0;
-    eventually("others are found", || {
+    eventually("other hogs are found", || {
         let hogs = queue.spawn(computes).unwrap();
         let waits = queue.spawn(|| ()).unwrap();
         hogs.join().unwrap();
@@ -67,12 +68,12 @@ fn hogs_are_counted_by_type_and_let_others_start() {
     check(&hogs);
     assert!(hogs[0].item_type.ends_with("computes"), "{hogs:?}");
     let blocked = count(&executor.undeclared_blockers(), "computes");
-    assert!(blocked == 0 || YIELDS, "to use the CPU is not to block");
+    assert!(blocked == 0 || YIELDS, "using the CPU is not blocking");
 }
 
 /// spec: S2.3 (0 = off)
 #[test]
-fn without_a_threshold_nobody_is_a_hog() {
+fn without_a_threshold_no_item_is_a_hog() {
     let _limit = time_limit();
     let executor = builder("core:1 pu:1").0.hog_threshold(Duration::ZERO).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
@@ -113,12 +114,12 @@ fn undeclared_blockers_are_counted_by_type() {
     let blockers = executor.undeclared_blockers();
     check(&blockers);
     assert!(count(&blockers, "sleeps_under_a_guard") == 0 || YIELDS, "{blockers:?}");
-    assert_eq!(executor.hogs(), [], "to block is not to use the CPU");
+    assert_eq!(executor.hogs(), [], "blocking is not using the CPU");
 }
 
 /// spec: S3.1
 #[test]
-fn without_detection_nobody_blocks_undeclared() {
+fn without_detection_no_undeclared_blocker_is_found() {
     let _limit = time_limit();
     let executor = builder("core:1 pu:1").0.detection(Detection::Off).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
@@ -126,10 +127,10 @@ fn without_detection_nobody_blocks_undeclared() {
     items.into_iter().for_each(|item| item.join().unwrap());
     assert_eq!(executor.undeclared_blockers(), []);
     assert_eq!(executor.dump().detection, Detection::Off);
-    assert_eq!(executor.dump().detection_fallback, None, "that is what was asked for");
+    assert_eq!(executor.dump().detection_fallback, None, "the mode was requested, so it is no fallback");
 }
 
-/// spec: S3.1: what an item captured may block when it is dropped: that is the item's, too.
+/// spec: S3.1: the destructor of a capture may block. That counts for the item.
 #[test]
 fn destructors_block_undeclared_as_well() {
     let _limit = time_limit();
@@ -147,8 +148,8 @@ fn destructors_block_undeclared_as_well() {
     fn leaves_something(slow: Slow) -> impl FnOnce() -> Slow + Send {
         move || slow
     }
-    eventually("it was found", || {
-        // Its result is dropped by the worker.
+    eventually("the item was found", || {
+        // The worker drops its result.
         drop(queue.spawn(leaves_something(Slow)).unwrap());
         queue.spawn(|| ()).unwrap().join().unwrap();
         count(&executor.undeclared_blockers(), "leaves_something") > 0

@@ -1,5 +1,5 @@
-//! Who is not taken for a sleeper, or not looked at: where detection is off, who waits for a CPU, who keeps nobody
-//! waiting, and workers that do not count.
+//! Workers that the detector must not take for asleep, or does not look at: with detection off, workers that wait for a
+//! CPU, sleepers that delay no item, and workers that do not count.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +10,12 @@ use cmwq::{Detection, WorkQueue, blocking};
 use crate::detection::{MODES, WAYS, check_count, comes_to_rest, looking, sees};
 use crate::support::{Crowd, Door, Spawns, builder, burn, eventually, pool, sleeps_of, time_limit};
 
-/// What looks like no answer at all.
+/// The wait after which a test concludes that an event does not happen.
 const MOMENT: Duration = Duration::from_millis(50);
 
-/// spec: S1.2 (choice on the builder): nobody looks, neither for sleepers nor for hogs.
+/// spec: S1.2 (choice on the builder): with detection off, neither sleepers nor hogs are looked for.
 #[test]
-fn where_nobody_looks_the_next_item_waits() {
+fn without_detection_the_next_item_waits() {
     let _limit = time_limit();
     let executor = builder("core:1 pu:1").0.detection(Detection::Off).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
@@ -42,10 +42,10 @@ fn where_nobody_looks_the_next_item_waits() {
     check_count(&executor, &queue);
 }
 
-/// spec: S1.4 (preemption told apart): who waits for a CPU that others use does not sleep. Most of the time, since what
-/// looks like a computation may wait for a page.
+/// spec: S1.4 (preemption told apart): a worker that waits for a CPU that other threads use does not count as asleep.
+/// Some exceptions are permitted, because a computation may wait for a page.
 #[test]
-fn who_waits_for_a_cpu_is_not_taken_for_a_sleeper() {
+fn a_worker_that_waits_for_a_cpu_is_not_taken_for_asleep() {
     let _limit = time_limit();
     let Some(cpu) = core_affinity::get_core_ids().and_then(|cpus| cpus.into_iter().min_by_key(|cpu| cpu.id))
     else {
@@ -88,9 +88,9 @@ fn who_waits_for_a_cpu_is_not_taken_for_a_sleeper() {
     }
 }
 
-/// spec: S1.5 (only suspect pools are watched): items sleep, and nothing waits for their place.
+/// spec: S1.5 (only suspect pools are watched): items sleep, and no item waits for their place.
 #[test]
-fn nobody_looks_at_a_sleeper_that_keeps_nobody_waiting() {
+fn sleepers_that_delay_no_item_are_not_looked_at() {
     let _limit = time_limit();
     for mode in MODES {
         let (builder, prefix) = builder("core:2 pu:1");
@@ -104,9 +104,9 @@ fn nobody_looks_at_a_sleeper_that_keeps_nobody_waiting() {
                 (door, item)
             })
             .collect();
-        // While anybody works, the manager looks at the process's CPUs two or three times a second.
+        // While a worker is active, the manager looks at the process's CPUs two or three times a second.
         let mut before = sleeps_of(&prefix);
-        eventually(format_args!("{mode}: hardly anybody woke up for a second"), || {
+        eventually(format_args!("{mode}: hardly any thread woke up for a second"), || {
             std::thread::sleep(Duration::from_secs(1));
             let now = sleeps_of(&prefix);
             now.saturating_sub(std::mem::replace(&mut before, now)) <= 5
@@ -118,9 +118,9 @@ fn nobody_looks_at_a_sleeper_that_keeps_nobody_waiting() {
     }
 }
 
-/// spec: S1.6, Q1 (bh: no concurrency management): who sleeps in a context holds it.
+/// spec: S1.6, Q1 (bh: no concurrency management): a sleeper in a bh context keeps the context.
 #[test]
-fn nobody_takes_the_place_of_a_sleeper_in_a_bh_context() {
+fn a_sleeper_in_a_bh_context_is_not_replaced() {
     let _limit = time_limit();
     let Some(executor) = looking(Detection::Auto) else { return };
     let queue = WorkQueue::bh("q").build_on(&executor).unwrap();
@@ -133,7 +133,8 @@ fn nobody_takes_the_place_of_a_sleeper_in_a_bh_context() {
     comes_to_rest(&executor);
 }
 
-/// spec: S1.6, C4, C5: who counts anyway for nobody is left alone: items of plain unbound queues, CPU-intensive ones.
+/// spec: S1.6, C4, C5: workers that do not count are not looked at: those of plain unbound queues, and those with
+/// CPU-intensive items.
 #[test]
 fn sleepers_that_do_not_count_are_left_alone() {
     let _limit = time_limit();
@@ -163,7 +164,7 @@ fn sleepers_that_do_not_count_are_left_alone() {
     }
 }
 
-/// spec: S1.6, P2: what a rescuer runs is one item after the other, sleep they or not, and the pool's count is right
+/// spec: S1.6, P2: a rescuer runs one item after the other, even if they sleep, and the pool's count is right
 /// afterwards.
 #[test]
 fn rescuers_may_sleep() {

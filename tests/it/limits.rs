@@ -1,4 +1,4 @@
-//! `max_active` at run time, and the hints about how much a queue holds.
+//! `max_active` at run time, and the hints about the length of a queue.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -12,7 +12,7 @@ use crate::support::{
     time_limit,
 };
 
-/// Items that wait at a door, counted while they are inside.
+/// Queues items that wait at a door, and are counted while they are inside.
 fn wait_inside(queue: &WorkQueue, crowd: &Arc<Crowd>, door: &Door, items: usize) -> Vec<JoinHandle<()>> {
     let item = || {
         let (crowd, door) = (Arc::clone(crowd), door.clone());
@@ -29,7 +29,7 @@ fn join_all(handles: Vec<JoinHandle<()>>) {
     handles.into_iter().for_each(|handle| handle.join().unwrap());
 }
 
-/// spec: F8.1 (raising starts waiting items): at once, and as many as there are new slots.
+/// spec: F8.1 (raising starts waiting items): as many items start at once as there are new slots.
 #[test]
 fn raising_the_limit_starts_waiting_items() {
     let _limit = time_limit();
@@ -56,11 +56,11 @@ fn raising_the_limit_starts_waiting_items() {
     }
 }
 
-/// spec: F8.1 (raising starts waiting items): in the order in which they were queued.
+/// spec: F8.1 (raising starts waiting items): the items start in the order in which they were queued.
 #[test]
 fn raising_the_limit_keeps_the_order() {
     let _limit = time_limit();
-    // One worker at a time, so that starts follow the worklist.
+    // One worker runs at a time, so that the items start in the order of the worklist.
     let queue = WorkQueue::per_cpu("q").max_active(1).build_on(&one_cpu_unseen()).unwrap();
     let (door, order) = (Door::default(), Arc::new(Mutex::new(Vec::new())));
     let wait = door.clone();
@@ -80,7 +80,7 @@ fn raising_the_limit_keeps_the_order() {
     assert_eq!(*order.lock().unwrap(), (0..30).collect::<Vec<_>>());
 }
 
-/// spec: F8.2 (lowering lets running ones finish): nothing starts until fewer than the new limit are active.
+/// spec: F8.2 (lowering lets running ones finish): no item starts until fewer items are active than the new limit.
 #[test]
 fn lowering_the_limit_lets_running_items_finish() {
     let _limit = time_limit();
@@ -91,7 +91,7 @@ fn lowering_the_limit_lets_running_items_finish() {
     eventually("three run", || before.inside() == 3);
     queue.set_max_active(1).unwrap();
     handles.extend(wait_inside(&queue, &after, &second, 4));
-    assert_eq!(before.inside(), 3, "they go on");
+    assert_eq!(before.inside(), 3, "the running items go on");
     first.open();
     eventually("one of the waiting ones runs", || after.inside() == 1);
     second.open();
@@ -99,7 +99,8 @@ fn lowering_the_limit_lets_running_items_finish() {
     assert_eq!(after.peak(), 1);
 }
 
-/// spec: F8.5 (the refusals): an ordered queue, and what is no limit. Nothing is changed.
+/// spec: F8.5 (the refusals): an ordered queue refuses a limit, and other queues refuse an invalid one. Nothing
+/// changes.
 #[test]
 fn a_limit_that_has_no_meaning_is_refused() {
     let executor = one_cpu();
@@ -117,9 +118,9 @@ fn a_limit_that_has_no_meaning_is_refused() {
     queue.set_max_active(512).unwrap();
 }
 
-/// spec: F8.4 (per CPU): parts of the queue that are used later have the new limit, too.
+/// spec: F8.4 (per CPU): shards of the queue that are made after the change have the new limit.
 #[test]
-fn parts_of_the_queue_that_are_made_later_have_the_new_limit() {
+fn shards_that_are_made_later_have_the_new_limit() {
     let _limit = time_limit();
     let (builder, _) = builder("l3:1 core:8 pu:1");
     let executor = builder.random_placement(3).build().unwrap();
@@ -133,8 +134,8 @@ fn parts_of_the_queue_that_are_made_later_have_the_new_limit() {
     assert_eq!(crowd.peak(), 8);
 }
 
-/// spec: F8.4, Q3: under load, while the limit changes all the time, it is never exceeded by what begins after it was
-/// lowered, and no item is lost.
+/// spec: F8.4, Q3: the limit changes all the time under load. Items that begin after it was lowered never exceed it,
+/// and no item is lost.
 #[test]
 fn limits_hold_while_they_change_under_load() {
     let _limit = time_limit();
@@ -182,7 +183,7 @@ fn counter() -> Arc<AtomicUsize> {
     Arc::default()
 }
 
-/// spec: F8, F5: whether an item holds the only slot is asked when it waits, not when it began.
+/// spec: F8, F5: whether an item holds the only slot is decided when it waits, not when it begins.
 #[test]
 fn an_item_may_join_another_one_once_the_limit_was_raised() {
     let _limit = time_limit();
@@ -199,7 +200,7 @@ fn an_item_may_join_another_one_once_the_limit_was_raised() {
     assert_eq!(outer.unwrap().join().unwrap().unwrap(), 7);
 }
 
-/// spec: F0.1 (len): items that wait or run; a cancelled one until its place is reached.
+/// spec: F0.1 (len): `len` counts items that wait or run, and a cancelled item until its place is reached.
 #[test]
 fn the_length_counts_what_waits_and_runs() {
     let _limit = time_limit();
@@ -213,7 +214,7 @@ fn the_length_counts_what_waits_and_runs() {
         assert_eq!(queue.len(), 5);
         eventually("the first one runs", || crowd.inside() > 0);
         let last = queue.spawn(|| ()).unwrap();
-        assert!(last.cancel(), "it waits for a slot");
+        assert!(last.cancel(), "the item waits for a slot");
         assert_eq!(queue.len(), 6);
         door.open();
         join_all(handles);
@@ -222,7 +223,7 @@ fn the_length_counts_what_waits_and_runs() {
     }
 }
 
-/// spec: F0.2 (is_congested): whether items of that CPU's part wait for a slot.
+/// spec: F0.2 (is_congested): `is_congested` says whether items wait for a slot in the shard of that CPU.
 #[test]
 fn a_queue_is_congested_where_its_limit_is_reached() {
     let _limit = time_limit();
@@ -232,21 +233,21 @@ fn a_queue_is_congested_where_its_limit_is_reached() {
     let queue = WorkQueue::unbound("q").max_active(2).build_on(&executor).unwrap();
     let (crowd, door) = (Arc::new(Crowd::default()), Door::default());
     let mut handles = wait_inside(&queue, &crowd, &door, 2);
-    assert!(!congested(&queue, 0), "two are active, none waits");
+    assert!(!congested(&queue, 0), "two items are active and none waits");
     handles.extend(wait_inside(&queue, &crowd, &door, 1));
     assert!(congested(&queue, 0));
     assert_eq!(queue.is_congested(1), Err(QueueError::UnknownCpu { cpu: 1 }));
 
     let whole = WorkQueue::ordered("whole").build_on(&two).unwrap();
     handles.extend(wait_inside(&whole, &crowd, &door, 2));
-    assert!(congested(&whole, 0) && congested(&whole, 1), "it is one for all CPUs");
+    assert!(congested(&whole, 0) && congested(&whole, 1), "the limit is shared by all CPUs");
     door.open();
     join_all(handles);
     queue.flush().unwrap();
     assert!(!congested(&queue, 0));
 }
 
-/// spec: F0.1: looks neither make anything nor need anything.
+/// spec: F0.1: reading the length creates no shard and no pool.
 #[test]
 fn looking_at_an_unused_queue_makes_nothing() {
     let executor: Executor = cpus(2);

@@ -1,7 +1,7 @@
 //! Non-strict scopes: items start in their issuer's pod as long as it can take them, and elsewhere if it cannot.
 //!
-//! The machine has two pods of one CPU each. What holds the home pod waits for an item that only the other pod can take. So
-//! an item that does not move never starts, and [`joined`] says so.
+//! The machine has two pods of one CPU each. The home pod is held by an item that waits for an item which only the
+//! other pod can run. If the waiting item cannot start in the other pod, the test fails in [`joined`].
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -25,7 +25,7 @@ fn queue(executor: &Executor, strict: bool) -> WorkQueue {
     WorkQueue::new("q").attrs(Attrs::new().strict(strict)).build_on(executor).unwrap()
 }
 
-/// Runs this on a thread that stays on the CPU of the first pod.
+/// Runs the closure on a thread that stays on the CPU of the first pod.
 fn at_home<R: Send>(issuer: impl FnOnce() -> R + Send) -> R {
     let mut issuer = Some(issuer);
     loop {
@@ -36,8 +36,8 @@ fn at_home<R: Send>(issuer: impl FnOnce() -> R + Send) -> R {
     }
 }
 
-/// Binds the calling thread to the CPU of the first pod. Where that cannot be, threads have homes that nobody chooses:
-/// is it this one?
+/// Binds the calling thread to the CPU of the first pod, and returns whether that worked. On systems where threads
+/// cannot be bound, returns whether the thread's home is the first pod.
 fn is_at_home() -> bool {
     let (probe, _) = two_pods();
     if probe.dump().portable {
@@ -54,16 +54,16 @@ fn here(executor: &Executor) -> String {
     pool(executor, &current_pool()).cpus.to_string()
 }
 
-/// The result of an item that has to end soon.
+/// Returns the result of an item that has to end soon.
 #[track_caller]
 fn joined<T>(item: JoinHandle<T>) -> T {
     match item.join_timeout(SOON) {
         Ok(result) => result.unwrap(),
-        Err(_) => panic!("the item does not end: it, or one that it waits for, stays where it cannot start"),
+        Err(_) => panic!("the item does not end: it, or an item that it waits for, stays in a pod that cannot run it"),
     }
 }
 
-/// Something that holds its pod until the door opens, and has begun.
+/// Begins something that holds its pod until the door opens, and waits until it has begun.
 fn hold(begin: impl FnOnce(Box<dyn FnOnce() + Send>) -> JoinHandle<()>) -> (Door, JoinHandle<()>) {
     let (door, (began, begun)) = (Door::default(), mpsc::channel());
     let wait = door.clone();
@@ -76,7 +76,7 @@ fn hold(begin: impl FnOnce(Box<dyn FnOnce() + Send>) -> JoinHandle<()>) -> (Door
 }
 
 /// spec: A2.2 (starts in c's pod when that pod has a CPU free for it): if the system does not run the pod's worker in
-/// time, it had none.
+/// time, the pod had no CPU free, and the item may start elsewhere.
 #[test]
 fn an_item_starts_at_home_while_its_pod_is_free() {
     let _limit = time_limit();
@@ -86,7 +86,7 @@ fn an_item_starts_at_home_while_its_pod_is_free() {
         let elsewhere = at_home(|| {
             let round = |_| {
                 let rests = |pool: &PoolSnapshot| pool.waking == 0 && pool.idle == pool.workers;
-                eventually("nobody is about to look for work", || executor.dump().pools.iter().all(rests));
+                eventually("no worker is about to look for work", || executor.dump().pools.iter().all(rests));
                 let executor = executor.clone();
                 let queued = Instant::now();
                 let item = queue.spawn(move || (queued.elapsed(), here(&executor))).unwrap();
@@ -121,7 +121,7 @@ fn an_item_behind_one_that_waits_for_it_starts_in_the_other_pod() {
         });
         let second = joined(second);
         joined(first);
-        assert!(second == "1" || queue.counters().stolen >= round, "it could not start in the full pod 0");
+        assert!(second == "1" || queue.counters().stolen >= round, "the item could not start in the full pod 0");
     }
 }
 
@@ -143,7 +143,7 @@ fn a_strict_item_waits_for_its_pod() {
     assert_eq!((queue.counters().home(), queue.counters().stolen), (2, 0));
 }
 
-/// spec: A3.1: both pods are full when the item comes, and then one of them has room: since its item ends, or blocks.
+/// spec: A3.1: both pods are full when the item comes. Then one pod gets room, because its item ends or blocks.
 #[test]
 fn a_pod_that_gets_room_takes_what_waits_elsewhere() {
     let _limit = time_limit();
@@ -185,15 +185,15 @@ fn a_pod_that_gets_room_takes_what_waits_elsewhere() {
     assert!(queue.counters().stolen >= 2);
 }
 
-/// spec: A3.1: a worker was woken for the item, and finds the pod full of what has returned from a block.
+/// spec: A3.1: a worker was woken for the item, but by then workers that returned from a block fill the pod.
 #[test]
-fn what_a_pod_filled_by_returning_items_cannot_take_goes_elsewhere() {
+fn items_of_a_pod_filled_by_returning_workers_start_elsewhere() {
     let _limit = time_limit();
     let (executor, _) = two_pods();
     let queue = queue(&executor, false);
     for _ in 0..20 {
         at_home(|| {
-            // Blocks first, and then holds its pod until the item that was queued meanwhile has run.
+            // The item blocks first. Then it holds its pod until the item that was queued meanwhile has run.
             let (sleep, hold) = (Door::default(), Door::default());
             let (its_sleep, its_hold) = (sleep.clone(), hold.clone());
             let (went, begun) = mpsc::channel();
@@ -216,9 +216,10 @@ fn what_a_pod_filled_by_returning_items_cannot_take_goes_elsewhere() {
     }
 }
 
-/// spec: A3.3 (queue_on items live on lists that nobody steals from): those behind them are taken all the same.
+/// spec: A3.3 (queue_on items live on lists that nobody steals from): a placed item stays in its pod, but items behind
+/// it on the list may leave.
 #[test]
-fn a_placed_item_stays_in_its_pod_and_keeps_nobody_else_there() {
+fn a_placed_item_stays_in_its_pod_and_holds_no_other_item_there() {
     let _limit = time_limit();
     let (executor, _) = two_pods();
     let queue = queue(&executor, false);
@@ -237,7 +238,7 @@ fn a_placed_item_stays_in_its_pod_and_keeps_nobody_else_there() {
         let its_executor = executor.clone();
         let leaves = queue.spawn(move || here(&its_executor)).unwrap();
         let last = placed(3);
-        assert_eq!(joined(leaves), "1", "only there was room");
+        assert_eq!(joined(leaves), "1", "only pod 1 had room");
         assert!(stay.iter().all(|item| !item.is_finished()) && !last.is_finished());
         door.open();
         first.join().unwrap();
@@ -248,7 +249,8 @@ fn a_placed_item_stays_in_its_pod_and_keeps_nobody_else_there() {
     });
 }
 
-/// spec: A3.8 (elsewhere only when its own pod cannot take it): items that must stay in a full pod wake no worker elsewhere.
+/// spec: A3.8 (elsewhere only when its own pod cannot take it): items that must stay in a full pod wake no worker of
+/// another pod.
 #[test]
 fn placed_items_wake_no_worker_of_another_pod() {
     let _limit = time_limit();
@@ -264,7 +266,7 @@ fn placed_items_wake_no_worker_of_another_pod() {
         });
         let before = executor.dump().threads;
         let stay: Vec<_> = (0..8).map(|_| queue.spawn_on(0, || ()).unwrap()).collect();
-        // The manager does what it is asked in turn, and has done this after what came before.
+        // The manager handles requests in order. When it has made the rescuer, it has handled all earlier requests.
         let _built = WorkQueue::new("rescued").rescuer().build_on(&executor).unwrap();
         assert_eq!(executor.dump().threads, before, "{}", executor.dump());
         door.open();
@@ -273,7 +275,7 @@ fn placed_items_wake_no_worker_of_another_pod() {
     });
 }
 
-/// spec: A3.3 (displacement): a pod that a long item from elsewhere holds gives its own items away in turn.
+/// spec: A3.3 (displacement): while a long item from elsewhere holds a pod, the pod's own items start in other pods.
 #[test]
 fn an_item_whose_pod_was_given_to_a_stolen_one_goes_elsewhere_in_turn() {
     let _limit = time_limit();
@@ -281,7 +283,8 @@ fn an_item_whose_pod_was_given_to_a_stolen_one_goes_elsewhere_in_turn() {
     let queue = queue(&executor, false);
     at_home(|| {
         let (door, home) = hold(|item| queue.spawn_on(0, item).unwrap());
-        // It can only start in pod 1, and stays there. What it queues comes to pod 1, too, which is full.
+        // The item can only start in pod 1, and stays there. The item that it queues also comes to pod 1, which is
+        // full.
         let (its_queue, its_executor, (tell, told)) = (queue.clone(), executor.clone(), mpsc::channel());
         let (long_door, long) = hold(|wait| {
             let item = move || {
@@ -293,19 +296,19 @@ fn an_item_whose_pod_was_given_to_a_stolen_one_goes_elsewhere_in_turn() {
         let displaced = told.recv_timeout(SOON).unwrap();
         door.open();
         home.join().unwrap();
-        assert_eq!(joined(displaced), "0", "only there was room, once the first one had ended");
+        assert_eq!(joined(displaced), "0", "only pod 0 had room, after the first item had ended");
         long_door.open();
         long.join().unwrap();
     });
 }
 
-/// spec: A3 (elsewhere after the bound): whatever keeps the worker that was woken for an item from coming.
+/// spec: A3 (elsewhere after the bound): the item starts elsewhere whatever delays the worker that was woken for it.
 #[test]
 fn an_item_whose_worker_does_not_come_starts_elsewhere() {
     let _limit = time_limit();
     let (builder, _) = builder("l3:2 core:1 pu:1");
     let (door, first) = (Door::default(), Arc::new(OnceLock::new()));
-    // The first worker that is asked for is that of the home pod. It gets stuck on its way.
+    // The first worker to be made is the worker of the home pod. The hook delays it.
     let (wait, asked_for) = (door.clone(), Arc::clone(&first));
     let asks = move |name: &str| {
         if !name.ends_with("/manager") {
@@ -327,7 +330,7 @@ fn an_item_whose_worker_does_not_come_starts_elsewhere() {
     door.open();
 }
 
-/// Raises the flag when dropped, also by a panic.
+/// Sets the flag when it is dropped, also by a panic.
 struct Raised<'a>(&'a AtomicBool);
 
 impl Drop for Raised<'_> {
@@ -336,18 +339,18 @@ impl Drop for Raised<'_> {
     }
 }
 
-/// A queue whose workers run after everybody else: where another thread keeps their CPU, they do not get it for long.
+/// A queue whose workers have the lowest priority: while another thread uses their CPU, they get it rarely.
 fn queue_of_patient_workers(executor: &Executor) -> WorkQueue {
     let queue = WorkQueue::new("q").attrs(Attrs::new().nice(19)).build_on(executor).unwrap();
-    // Both pools have their workers.
+    // This makes the workers of both pools.
     for cpu in [0, 1] {
         queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
     }
     queue
 }
 
-/// Queues one item after the other, until one was stolen. Others got a CPU at home before that: another process may keep the
-/// sibling's CPU as well. `round`: how long an item waited.
+/// Queues one item after the other until one was stolen. Items may find a CPU at home before that, because another
+/// process may also use the CPU of the sibling pod. `round` runs one item and returns how long it waited.
 fn until_one_is_stolen(executor: &Executor, queue: &WorkQueue, mut round: impl FnMut() -> Duration) {
     let (begin, mut waited) = (Instant::now(), Vec::new());
     let is_stolen = || queue.counters().stolen > 0 || executor.dump().portable;
@@ -381,7 +384,7 @@ fn an_item_of_an_issuer_that_goes_on_spinning_starts_elsewhere() {
     at_home(|| until_one_is_stolen(&executor, &queue, round));
 }
 
-/// spec: A3 (another process): another thread burns the home pod's CPU.
+/// spec: A3 (another process): another thread uses the CPU of the home pod.
 #[test]
 fn an_item_whose_cpu_is_taken_by_others_starts_elsewhere() {
     let _limit = time_limit();
@@ -407,7 +410,7 @@ fn an_item_whose_cpu_is_taken_by_others_starts_elsewhere() {
     });
 }
 
-/// spec: A3.1, W8: a batch wakes who it needs, one after the other.
+/// spec: A3.1, W8: a batch wakes the workers that it needs, one after the other.
 #[test]
 fn a_batch_queued_from_one_pod_is_run_by_all() {
     let _limit = time_limit();
@@ -415,7 +418,7 @@ fn a_batch_queued_from_one_pod_is_run_by_all() {
     let executor = builder.build().unwrap();
     let queue = queue(&executor, false);
     for _ in 0..20 {
-        // Eight CPUs: eight items that wait for each other.
+        // There are eight CPUs, and eight items that wait for each other.
         let inside = Arc::new(AtomicUsize::new(0));
         let item = |_| {
             let inside = Arc::clone(&inside);
@@ -429,7 +432,8 @@ fn a_batch_queued_from_one_pod_is_run_by_all() {
     }
 }
 
-/// spec: A2.4, A3 (plain unbound: threads move), O1.6: one that was put elsewhere is brought home when it is woken.
+/// spec: A2.4, A3 (plain unbound: threads move), O1.6: a worker that the system has moved is brought home when it is
+/// woken.
 #[test]
 fn a_worker_that_the_system_has_moved_begins_at_home() {
     let _limit = time_limit();
@@ -441,17 +445,17 @@ fn a_worker_that_the_system_has_moved_begins_at_home() {
     at_home(|| {
         let allowed = || own_status("Cpus_allowed_list");
         let both = queue.spawn(allowed).unwrap().join().unwrap();
-        assert_eq!(both, "0-1", "its workers may go anywhere");
+        assert_eq!(both, "0-1", "the workers may run on both CPUs");
         for _ in 0..5 {
-            // As if the system had moved it, and it could not help it.
+            // This stands for a move by the system.
             let elsewhere = queue.spawn(|| {
                 let there = core_affinity::get_core_ids().unwrap().into_iter().max_by_key(|cpu| cpu.id);
                 core_affinity::set_for_current(there.unwrap())
             });
             assert!(elsewhere.unwrap().join().unwrap());
-            eventually("it rests", || executor.dump().pools.iter().all(|pool| pool.idle == pool.workers));
+            eventually("the pool rests", || executor.dump().pools.iter().all(|pool| pool.idle == pool.workers));
             let now = queue.spawn(allowed).unwrap().join().unwrap();
-            assert_eq!(now, "0-1", "it was let go again");
+            assert_eq!(now, "0-1", "the worker is unbound again");
         }
     });
     let counters = queue.counters();
@@ -459,7 +463,7 @@ fn a_worker_that_the_system_has_moved_begins_at_home() {
     assert_eq!(counters.started, 11);
 }
 
-/// spec: S1 (an idle executor makes no wake-ups): not for siblings either.
+/// spec: S1 (an idle executor makes no wake-ups): idle pods cause no wake-ups for their siblings either.
 #[test]
 fn pods_that_share_work_fall_asleep() {
     let _limit = time_limit();
@@ -473,10 +477,10 @@ fn pods_that_share_work_fall_asleep() {
     falls_quiet(&prefix);
 }
 
-/// spec: A3, A4: items that are held back by a change of attributes wait until what was before them has left its pool; not
-/// for a worker of that pool, which may have to wait for them.
+/// spec: A3, A4: items that an attribute change holds back wait until the earlier items have left their pool. They do
+/// not wait for a worker of that pool, because that worker may have to wait for them.
 #[test]
-fn a_full_pod_does_not_hold_back_what_comes_after_a_change() {
+fn a_full_pod_does_not_hold_back_items_queued_after_a_change() {
     let _limit = time_limit();
     let (executor, _) = two_pods();
     let queue = queue(&executor, false);
@@ -491,7 +495,7 @@ fn a_full_pod_does_not_hold_back_what_comes_after_a_change() {
             [there, home, waits, held]
         });
         for item in items {
-            item.join_timeout(SOON).expect("it ran").unwrap();
+            item.join_timeout(SOON).expect("the item ran").unwrap();
         }
     }
 }

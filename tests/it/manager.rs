@@ -8,13 +8,13 @@ use cmwq::{Attrs, CpuSet, Executor, WorkQueue};
 
 use crate::support::{Door, SOON, builder, eventually, time_limit};
 
-/// A queue with a pool of its own, for this CPU.
+/// A queue that has a pool of its own, for this CPU.
 fn queue_of(executor: &Executor, cpu: usize) -> WorkQueue {
     let attrs = Attrs::new().cpus(CpuSet::single(cpu));
     WorkQueue::unbound(format!("of {cpu}")).attrs(attrs).build_on(executor).unwrap()
 }
 
-/// spec: E2.5 (max threads): a pool that only wants a spare does not stand before one with work.
+/// spec: E2.5 (max threads): a pool with work gets a thread before a pool that only needs a spare.
 #[test]
 fn at_the_cap_work_comes_before_spares() {
     let _limit = time_limit();
@@ -25,15 +25,15 @@ fn at_the_cap_work_comes_before_spares() {
     let door = Door::default();
     let inside = door.clone();
     let held = busy.spawn(move || inside.wait()).unwrap();
-    // The rich pool's idle workers make room, though the busy one would like to have a spare.
+    // The rich pool's idle workers give their threads up for the needy pool, although the busy pool lacks a spare.
     let served = needy.spawn(|| ()).unwrap().join_timeout(SOON);
-    assert!(served.is_ok(), "it waited behind a spare: {}", executor.dump());
+    assert!(served.is_ok(), "the item waited behind a spare: {}", executor.dump());
     assert!(!held.is_finished());
     door.open();
     held.join().unwrap();
 }
 
-/// spec: E2.5 (max threads): room that is made is used at once; a failed creation would cost a second each time.
+/// spec: E2.5 (max threads): a freed place is used at once. A failed creation would cost a second each time.
 #[test]
 fn at_the_cap_pools_take_turns_without_a_pause() {
     let _limit = time_limit();
@@ -46,7 +46,8 @@ fn at_the_cap_pools_take_turns_without_a_pause() {
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?} for 20 turns", begin.elapsed());
 }
 
-/// Hooks run on the manager's thread, and waiting there uses up wake-ups that are meant for it.
+/// Hooks run on the manager's thread. A hook that waits consumes wake-ups that are meant for the manager, and no
+/// request may get lost by that.
 #[test]
 fn a_hook_that_waits_loses_no_request() {
     let _limit = time_limit();

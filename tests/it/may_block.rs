@@ -1,4 +1,4 @@
-//! `may_block`: whoever is inside for long is replaced, whether or not undeclared blocking is looked for.
+//! `may_block`: a worker that stays inside for long is replaced, with and without detection.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,12 +26,12 @@ impl Guard {
     }
 }
 
-/// Executors of one CPU, with and without a look at what is not declared.
+/// Executors of one CPU, with detection off and on.
 fn executors() -> [Executor; 2] {
     [Detection::Off, Detection::Auto].map(|mode| builder("core:1 pu:1").0.detection(mode).build().unwrap())
 }
 
-/// Waits until an item that is queued now has begun: somebody has taken this one's place.
+/// Waits until an item that is queued now has begun, which shows that this worker was replaced.
 #[track_caller]
 fn wait_for_the_next(queue: &WorkQueue) {
     let door = Door::default();
@@ -44,12 +44,12 @@ fn wait_for_the_next(queue: &WorkQueue) {
 #[track_caller]
 fn run(executor: &Executor, queue: &WorkQueue, item: impl FnOnce() + Send + 'static) {
     let ended = queue.spawn(item).unwrap().join_timeout(SOON);
-    assert!(matches!(ended, Ok(Ok(()))), "it waits for ever: {}", executor.dump());
+    assert!(matches!(ended, Ok(Ok(()))), "the item waits for ever: {}", executor.dump());
 }
 
-/// spec: C2.4 (`may_block`): who stays inside is replaced, with whatever detection.
+/// spec: C2.4 (`may_block`): a worker that stays inside is replaced in every detection mode.
 #[test]
-fn who_is_inside_for_long_is_replaced() {
+fn a_worker_that_is_inside_for_long_is_replaced() {
     let _limit = time_limit();
     for executor in executors() {
         for kind in [WorkQueue::per_cpu("p"), WorkQueue::new("n"), WorkQueue::new("h").high_priority()] {
@@ -63,9 +63,9 @@ fn who_is_inside_for_long_is_replaced() {
     }
 }
 
-/// spec: C2.4 (`may_block`): a guard may go on to compute: it is replaced as well, and counts again afterwards.
+/// spec: C2.4 (`may_block`): a worker that computes inside the guard is also replaced, and counts again afterwards.
 #[test]
-fn who_spins_inside_is_replaced_too() {
+fn a_worker_that_spins_inside_is_replaced() {
     let _limit = time_limit();
     let executor = one_cpu_unseen();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
@@ -81,7 +81,7 @@ fn who_spins_inside_is_replaced_too() {
     check_count(&executor, &queue);
 }
 
-/// spec: C2.5 (nesting is free): in each other, in any order, with a wait at each step.
+/// spec: C2.5 (nesting is free): guards are nested and dropped in any order, with a wait at each step.
 #[test]
 fn guards_of_both_strengths_may_be_nested_and_crossed() {
     let _limit = time_limit();
@@ -102,7 +102,7 @@ fn guards_of_both_strengths_may_be_nested_and_crossed() {
                 wait(bit(3));
                 let (first, second) = if bit(1) { (outer, inner) } else { (inner, outer) };
                 drop(first);
-                // Under the one that is left.
+                // The wait happens under the remaining guard.
                 wait(true);
                 drop(second);
             });
@@ -137,7 +137,8 @@ fn a_forgotten_guard_ends_with_its_item() {
     }
 }
 
-/// spec: C2.5: a guard that is kept beyond the end of its item does nothing there, not even in the next item.
+/// spec: C2.5: a guard that is kept beyond the end of its item does nothing, not even when it is dropped in the next
+/// item.
 #[test]
 fn a_guard_that_outlives_its_item_does_nothing() {
     let _limit = time_limit();
@@ -160,14 +161,14 @@ fn a_guard_that_outlives_its_item_does_nothing() {
             });
         }
         check_count(&executor, &queue);
-        // Some are left to the end of their threads.
+        // Some are left until their threads end.
         (0..4).for_each(|_| run(&executor, &queue, keep));
         drop((queue, executor));
         eventually("all threads ended", || no_thread_of(&prefix));
     }
 }
 
-/// spec: C2.5, W9: a panic leaves the guards on its way.
+/// spec: C2.5, W9: a panic leaves the guards that it unwinds.
 #[test]
 fn a_panic_under_a_guard_leaves_it() {
     let _limit = time_limit();
@@ -196,7 +197,7 @@ fn a_panic_under_a_guard_leaves_it() {
 
 /// spec: C2.3 (on a thread that is no worker it is a no-op)
 #[test]
-fn elsewhere_a_guard_is_nothing() {
+fn outside_of_workers_a_guard_does_nothing() {
     let _guard = MayBlockGuard::enter();
     assert_eq!(may_block(|| blocking(|| may_block(|| 3))), 3);
     std::mem::forget(MayBlockGuard::enter());
@@ -204,10 +205,10 @@ fn elsewhere_a_guard_is_nothing() {
     std::thread::spawn(kept).join().unwrap();
 }
 
-/// spec: C2.5, S1 (one truth): guards of both strengths, entered, left, forgotten and put aside at random, with waits under
-/// guards and, where it is looked for, without. The count is right in the end.
+/// spec: C2.5, S1 (one truth): guards of both strengths are entered, left, forgotten and kept at random, with waits
+/// under guards and, where detection is on, without. The count is right in the end.
 #[test]
-fn no_use_of_guards_puts_the_count_wrong() {
+fn the_count_is_right_after_any_use_of_guards() {
     let _limit = time_limit();
     for (seed, executor) in executors().into_iter().enumerate() {
         let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();

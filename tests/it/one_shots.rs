@@ -1,4 +1,4 @@
-//! One-shots: results, panics, cancelling, and who drops what.
+//! One-shots: results, panics, cancelling, and the threads that drop closures and results.
 
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::support::{
     stress, time_limit,
 };
 
-/// An ordered queue on one CPU whose slot is taken until the door opens.
+/// An ordered queue on one CPU, whose only slot is taken until the door opens.
 fn held() -> (WorkQueue, Door) {
     let queue = WorkQueue::ordered("held").build_on(&one_cpu()).unwrap();
     let (door, begun) = (Door::default(), Door::default());
@@ -52,7 +52,7 @@ fn a_join_returns_the_result_and_shows_all_that_the_run_did() {
 
 /// spec: W1.1 (Err holding the panic payload), W9.3 (the panic handler sees queue, item type and payload), E2.7
 #[test]
-fn a_panic_reaches_the_handler_and_then_whoever_joins() {
+fn a_panic_reaches_the_handler_and_then_the_joiner() {
     let reports = Arc::new(Mutex::new(Vec::new()));
     let list = Arc::clone(&reports);
     let handler = move |report: &cmwq::PanicReport<'_>| {
@@ -69,7 +69,7 @@ fn a_panic_reaches_the_handler_and_then_whoever_joins() {
     assert_eq!(*payload.into_inner().downcast::<u64>().unwrap(), 17);
     queue.queue(&Work::new(|| panic!("reusable"))).unwrap();
     queue.flush().unwrap();
-    // The worker lives on.
+    // The worker survives the panic.
     assert_eq!(queue.spawn(|| 4).unwrap().join().unwrap(), 4);
     let reports = reports.lock().unwrap();
     let payloads: Vec<_> = reports.iter().map(|(_, _, payload)| payload.as_str()).collect();
@@ -97,7 +97,7 @@ fn a_cancelled_item_never_runs_and_its_closure_is_dropped_at_once() {
 
 /// spec: W1.3 (cancel of what has begun or ended)
 #[test]
-fn what_has_begun_is_not_cancelled() {
+fn an_item_that_has_begun_is_not_cancelled() {
     let queue = WorkQueue::per_cpu("q").build_on(&one_cpu()).unwrap();
     let (door, begun) = (Door::default(), Door::default());
     let (wait, tell) = (door.clone(), begun.clone());
@@ -110,7 +110,7 @@ fn what_has_begun_is_not_cancelled() {
     begun.wait();
     assert!(!handle.cancel());
     door.open();
-    eventually("it ended", || handle.is_finished());
+    eventually("the item ended", || handle.is_finished());
     assert!(!handle.cancel());
     assert_eq!(handle.join().unwrap(), 5);
 }
@@ -126,7 +126,7 @@ fn a_join_that_times_out_gives_the_handle_back() {
     assert_eq!(handle.join_timeout(SOON).unwrap().unwrap(), 8);
     let handle = queue.spawn(|| 9).unwrap();
     assert_eq!(handle.join_timeout(Duration::MAX).unwrap().unwrap(), 9);
-    // Cancelled while it is waited for by nobody: known at once.
+    // The item is cancelled while no thread waits for it. The cancellation is visible at once.
     let (queue, door) = held();
     let handle = queue.spawn(|| 9).unwrap();
     assert!(handle.cancel());
@@ -150,7 +150,7 @@ fn a_detached_item_runs_and_its_result_is_dropped_by_the_worker() {
     assert!(told.recv_timeout(SOON).unwrap().starts_with('u'));
 }
 
-/// spec: W1.4, W9: closure and result are dropped exactly once, whatever happens in whatever order.
+/// spec: W1.4, W9: the closure and the result are each dropped exactly once, whatever happens in whatever order.
 #[test]
 fn closure_and_result_are_dropped_exactly_once_on_every_path() {
     on_each_executor(|executor| {
@@ -196,7 +196,7 @@ fn closure_and_result_are_dropped_exactly_once_on_every_path() {
 
 /// spec: W9.2 (the worker lives on, accounting completes): a panic in a destructor of a closure, a result or a payload.
 #[test]
-fn panicking_destructors_harm_nobody() {
+fn panicking_destructors_do_no_harm() {
     let _limit = time_limit();
     let executor = one_cpu_unseen();
     for queue in [WorkQueue::per_cpu("q"), WorkQueue::ordered("q"), WorkQueue::new("q")] {
@@ -205,7 +205,7 @@ fn panicking_destructors_harm_nobody() {
             let capture = Bomb;
             let error = queue.spawn(move || drop(capture)).unwrap().join().unwrap_err();
             assert_eq!(error.to_string(), "the item panicked: a bomb went off");
-            // Let go before they run, so that it is the worker who drops what they leave.
+            // The handles are dropped before the items run, so the worker drops what the items leave.
             let door = Door::default();
             let wait = door.clone();
             drop(queue.spawn(move || wait.wait_unguarded()).unwrap());
@@ -227,9 +227,9 @@ fn panicking_destructors_harm_nobody() {
     assert_eq!(pool.running.min(1), pool.running, "{pool}");
 }
 
-/// spec: W9.2: the payload's destructor panics, and then the one of the last handle's function.
+/// spec: W9.2: the payload's destructor panics, and then the destructor of the function, which the last handle drops.
 #[test]
-fn two_panicking_destructors_in_a_row_harm_nobody() {
+fn two_panicking_destructors_in_a_row_do_no_harm() {
     struct Relentless;
     impl Drop for Relentless {
         fn drop(&mut self) {
@@ -246,14 +246,14 @@ fn two_panicking_destructors_in_a_row_harm_nobody() {
     let wait = door.clone();
     drop(queue.spawn(move || wait.wait_unguarded()).unwrap());
     queue.queue(&work).unwrap();
-    // So that it is the worker who drops the function.
+    // The test's handle is dropped here, so the worker drops the function.
     drop(work);
     door.open();
     queue.flush().unwrap();
     assert_eq!(queue.spawn(|| 6).unwrap().join().unwrap(), 6);
 }
 
-/// spec: W1.3: a cancel races with the run; exactly one of them happens.
+/// spec: W1.3: a cancel races with the run, and exactly one of them happens.
 #[test]
 fn a_cancel_that_races_with_the_run_wins_or_loses() {
     on_each_executor(|executor| {

@@ -1,4 +1,4 @@
-//! Functions that are called by the clock.
+//! Functions that are called periodically.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
@@ -13,7 +13,7 @@ use crate::support::{
 
 const MILLI: Duration = Duration::from_millis(1);
 
-/// spec: W5.5 (spawn_every): no call before its tick.
+/// spec: W5.5 (spawn_every): no call comes before its tick.
 #[test]
 fn a_function_is_called_every_period() {
     on_each_executor(|executor| {
@@ -45,17 +45,18 @@ fn ticks_that_pass_during_a_call_are_missed_and_counted() {
             enter.fetch_sub(1, Ordering::SeqCst);
         })
         .unwrap();
-    eventually("it was called", || every.runs() == 1);
+    eventually("the function was called", || every.runs() == 1);
     assert!(every.is_running());
     std::thread::sleep(20 * MILLI);
-    assert_eq!((every.runs(), every.missed()), (1, 0), "counted when the call ends");
+    assert_eq!((every.runs(), every.missed()), (1, 0), "missed ticks are counted when the call ends");
     door.open();
-    eventually("it goes on", || every.runs() > 2);
+    eventually("the calls go on", || every.runs() > 2);
     assert!(every.missed() >= 19, "{}", every.missed());
     every.cancel_sync().unwrap();
 }
 
-/// spec: W5.5 (cancelled by its handle): explicitly, by dropping it, and not if it is detached.
+/// spec: W5.5 (cancelled by its handle): `cancel`, `cancel_sync` and the drop of the handle end the calls; `detach`
+/// does not.
 #[test]
 fn calls_end_with_the_handle() {
     let _limit = time_limit();
@@ -68,14 +69,14 @@ fn calls_end_with_the_handle() {
         let (count, owned) = (Arc::clone(&calls), Counted(Arc::clone(&dropped)));
         let every = queue
             .spawn_every(MILLI, move || {
-                assert_eq!(owned.0.load(Ordering::SeqCst), 0, "called after it was dropped");
+                assert_eq!(owned.0.load(Ordering::SeqCst), 0, "the function was called after it was dropped");
                 bump(&count);
             })
             .unwrap();
-        eventually("it was called", || calls.load(Ordering::SeqCst) > 1);
+        eventually("the function was called", || calls.load(Ordering::SeqCst) > 1);
         end(every);
         drop((queue, executor));
-        // Neither the function, nor its queue, nor the executor is kept by it.
+        // The ended timer keeps neither the function, nor its queue, nor the executor.
         eventually("the executor ends", || no_thread_of(&prefix));
         assert_eq!(dropped.load(Ordering::SeqCst), 1);
     }
@@ -85,16 +86,16 @@ fn calls_end_with_the_handle() {
     (0..3).for_each(|_| told.recv_timeout(SOON).unwrap());
 }
 
-/// spec: W5.5, W9: a call that panics is one call.
+/// spec: W5.5, W9: a call that panics counts as a call.
 #[test]
 fn calls_go_on_after_a_panic() {
     let _limit = time_limit();
     let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
     let every = queue.spawn_every(MILLI, || panic!("on purpose")).unwrap();
-    eventually("it is called again", || every.runs() > 2);
+    eventually("the function is called again", || every.runs() > 2);
 }
 
-/// spec: W5.5, F5: from inside, the calls can be ended, and not waited for.
+/// spec: W5.5, F5: the function may cancel its own calls, but not wait for their end.
 #[test]
 fn a_periodic_function_may_end_itself() {
     let _limit = time_limit();
@@ -111,12 +112,12 @@ fn a_periodic_function_may_end_itself() {
         .unwrap();
     own.set(every).unwrap();
     told.recv_timeout(SOON).unwrap();
-    eventually("it ended", || !own.wait().is_running());
+    eventually("the calls ended", || !own.wait().is_running());
     std::thread::sleep(5 * MILLI);
     assert_eq!(own.wait().runs(), 1);
 }
 
-/// spec: W5.5: a period of nothing is refused, and the function comes back.
+/// spec: W5.5: a period of zero is refused, and the closure comes back.
 #[test]
 fn a_period_is_not_zero() {
     let _limit = time_limit();

@@ -1,4 +1,4 @@
-//! Items on a CPU or node that the caller names.
+//! Items that are queued to a CPU or node chosen by the caller.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::support::{
 
 const TWO_NODES: &str = "numa:2 l3:2 core:2 pu:2";
 
-/// spec: W6.1 (queue_on): every CPU is reached, from anywhere, whatever the placement of other items is.
+/// spec: W6.1 (queue_on): items reach every CPU from any thread, whatever the placement of other items is.
 #[test]
 fn an_item_runs_on_the_cpu_that_was_named() {
     on_each_executor(|executor| {
@@ -33,7 +33,8 @@ fn an_item_runs_on_the_cpu_that_was_named() {
     });
 }
 
-/// spec: W6 (on a CPU that was named), W5.6: later, now, moved from another CPU, and refused as anywhere.
+/// spec: W6 (on a CPU that was named), W5.6: the timer may be armed with a delay, with zero, or moved from another CPU.
+/// Refusals are as for other submissions.
 #[test]
 fn a_timer_queues_its_item_to_the_cpu_that_was_named() {
     on_each_executor(|executor| {
@@ -46,12 +47,12 @@ fn a_timer_queues_its_item_to_the_cpu_that_was_named() {
         for cpu in executor.cpus().iter() {
             for delay in [Duration::ZERO, Duration::from_micros(200)] {
                 assert_eq!(queue.queue_delayed_on(cpu, &work, delay), Ok(true));
-                eventually("it ran", || !work.is_pending());
+                eventually("the item ran", || !work.is_pending());
                 queue.flush().unwrap();
                 assert_eq!(ran_on(), cpu.to_string());
             }
             assert_eq!(queue.queue_delayed_on(0, &work, long), Ok(true));
-            assert_eq!(queue.queue_delayed_on(cpu, &work, Duration::ZERO), Ok(false), "it is armed");
+            assert_eq!(queue.queue_delayed_on(cpu, &work, Duration::ZERO), Ok(false), "the item is armed");
             assert_eq!(queue.mod_delayed_on(cpu, &work, long), Ok(true));
             work.flush().unwrap();
             assert_eq!(ran_on(), cpu.to_string());
@@ -63,15 +64,15 @@ fn a_timer_queues_its_item_to_the_cpu_that_was_named() {
         assert_eq!(queue.queue_delayed_on(4096, &work, long), Err(nowhere));
         assert_eq!(queue.queue_delayed(&work, long), Ok(true));
         assert_eq!(queue.mod_delayed_on(4096, &work, long), Err(nowhere));
-        assert!(work.cancel(), "it stayed armed");
+        assert!(work.cancel(), "the item stayed armed");
     });
 }
 
-/// spec: W6.1 (queue_on): items for one CPU keep their order, whoever issues them.
+/// spec: W6.1 (queue_on): items for one CPU keep their order, whichever thread issues them.
 #[test]
 fn items_for_one_cpu_run_in_the_order_of_their_queueing() {
     let _limit = time_limit();
-    // One after the other: who is found asleep lets another worker in.
+    // Detection is off, so the items run one after the other.
     let executor = unseen(builder("core:4 pu:1").0.random_placement(3)).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
@@ -83,7 +84,7 @@ fn items_for_one_cpu_run_in_the_order_of_their_queueing() {
     assert!(order.lock().unwrap().iter().copied().eq(0..1000));
 }
 
-/// spec: W6.1: of an unbound queue, an item runs in the CPU's pod.
+/// spec: W6.1: an item of an unbound queue runs in the pod of the CPU.
 #[test]
 fn an_unbound_item_runs_in_the_pod_of_the_cpu_that_was_named() {
     let _limit = time_limit();
@@ -97,7 +98,7 @@ fn an_unbound_item_runs_in_the_pod_of_the_cpu_that_was_named() {
     }
 }
 
-/// spec: W6.3 (an unknown CPU or node is an error): the closure comes back, the item is as it was.
+/// spec: W6.3 (an unknown CPU or node is an error): the closure comes back, and a reusable item is unchanged.
 #[test]
 fn a_cpu_or_node_that_does_not_exist_is_an_error() {
     let executor = builder(TWO_NODES).0.build().unwrap();
@@ -121,7 +122,7 @@ fn a_cpu_or_node_that_does_not_exist_is_an_error() {
     queue.flush().unwrap();
 }
 
-/// spec: W6.3 (one outside of the allowed set runs elsewhere): near, and always at the same place.
+/// spec: W6.3 (one outside of the allowed set runs elsewhere): it runs on a nearby CPU, and always on the same one.
 #[test]
 fn a_cpu_that_the_executor_does_not_use_is_served_nearby() {
     let _limit = time_limit();
@@ -136,13 +137,14 @@ fn a_cpu_that_the_executor_does_not_use_is_served_nearby() {
     }
 }
 
-/// spec: W6.2 (queue_on_node): the issuer's CPU if it is there, all of the node's in turn if not.
+/// spec: W6.2 (queue_on_node): the issuer's CPU is used if it is on the node; otherwise the CPUs of the node take
+/// turns.
 #[test]
 fn an_item_runs_on_the_node_that_was_named() {
     let _limit = time_limit();
     let executor = builder("numa:2 core:4 pu:1").0.build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-    // Made-up CPUs: workers issue on their own CPU.
+    // The CPUs are made up: workers issue on their own made-up CPU.
     let issue = |from, node| {
         let queue = queue.clone();
         let handle = executor.run_on_cpu(from, move || queue.spawn_on_node(node, current_pool).unwrap());
@@ -159,7 +161,7 @@ fn an_item_runs_on_the_node_that_was_named() {
     assert_eq!(seen, each_in_turn);
 }
 
-/// spec: W6.2: a node of which the executor uses no CPU is not unknown; its items run near their issuer.
+/// spec: W6.2: a node whose CPUs the executor does not use is no error. Its items run near their issuer.
 #[test]
 fn a_node_that_the_executor_does_not_use_is_served_elsewhere() {
     let _limit = time_limit();
@@ -172,7 +174,8 @@ fn a_node_that_the_executor_does_not_use_is_served_elsewhere() {
     assert_eq!(handle.unwrap().join().unwrap(), "2");
 }
 
-/// spec: W6.4 (schedule_on_each_cpu): once on every CPU, all done when it returns, from a thread and from items.
+/// spec: W6.4 (schedule_on_each_cpu): the function runs once on every CPU, and all runs have ended when the call
+/// returns, for callers in items and outside.
 #[test]
 fn something_runs_once_on_each_cpu() {
     on_each_executor(|executor| {
@@ -194,7 +197,8 @@ fn something_runs_once_on_each_cpu() {
     });
 }
 
-/// spec: W6.4 (schedule_on_each_cpu): a panic on one CPU is the caller's to see, and keeps it from no other CPU.
+/// spec: W6.4 (schedule_on_each_cpu): the caller gets the panic of one CPU, and the function still runs on every other
+/// CPU.
 #[test]
 fn a_panic_on_one_cpu_is_returned_when_all_are_done() {
     let _limit = time_limit();
@@ -212,8 +216,8 @@ fn a_panic_on_one_cpu_is_returned_when_all_are_done() {
     assert!(matches!(result, Err(RunOnCpuError::Failed(JoinError::Panicked(_)))));
 }
 
-/// spec: W6.4 (run_on_cpu): items of a CPU may wait for the same CPU, however many, one inside the other and beside each
-/// other: a hundred more than any queue has slots.
+/// spec: W6.4 (run_on_cpu): items of a CPU may call `run_on_cpu` for the same CPU, nested and in parallel, for more
+/// calls than any queue has slots.
 #[test]
 fn calls_for_the_own_cpu_never_wait_for_each_others_slots() {
     let _limit = time_limit();
@@ -224,7 +228,7 @@ fn calls_for_the_own_cpu_never_wait_for_each_others_slots() {
         }
         executor.run_on_cpu(0, move || 1 + nest(&inside, depth - 1)).unwrap()
     }
-    // Each of them keeps a thread until the innermost has run. The hundred below need two each.
+    // Each nested call keeps a thread until the innermost one has run. The hundred calls below need two threads each.
     let executor = builder("core:1 pu:1").0.max_threads(stress(1000).max(300)).build().unwrap();
     assert_eq!(nest(&executor, stress(612)), stress(612));
 
@@ -246,7 +250,7 @@ fn calls_for_the_own_cpu_never_wait_for_each_others_slots() {
     handles.into_iter().for_each(|handle| handle.join().unwrap());
 }
 
-/// spec: W6.3: a refused item can be queued elsewhere; the numbers are those of the executor's own topology.
+/// spec: W6.3: a refused item can be queued elsewhere. CPU numbers are those of the executor's own topology.
 #[test]
 fn each_executor_counts_its_own_cpus() {
     let _limit = time_limit();
@@ -259,7 +263,7 @@ fn each_executor_counts_its_own_cpus() {
     assert!(large.spawn_on(5, refused.closure).unwrap().join().is_ok());
 }
 
-/// spec: F6.4 (run_on_cpu, schedule_on_each_cpu): what was not waited for to its end goes on.
+/// spec: F6.4 (run_on_cpu, schedule_on_each_cpu): a call goes on after the wait for it has timed out.
 #[test]
 fn calls_on_cpus_may_be_waited_for_with_a_timeout() {
     let _limit = time_limit();

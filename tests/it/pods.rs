@@ -1,4 +1,4 @@
-//! Affinity scopes: which pod an unbound queue's items run in.
+//! Affinity scopes: the pods in which the items of an unbound queue run.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::support::{
     PATIENCE, builder, current_pool, eventually, has_no_elsewhere, own_status, pool, time_limit,
 };
 
-/// The CPUs of the pools that serve a queue, once it was used from every CPU.
+/// Returns the CPUs of each pool that serves a queue, after items from every CPU.
 fn pods_of(shape: &str, attrs: Attrs) -> String {
     let executor = builder(shape).0.random_placement(9).build().unwrap();
     let queue = WorkQueue::unbound("q").attrs(attrs).build_on(&executor).unwrap();
-    // Enough to reach each of 8 CPUs, by any seed that is not out to get us.
+    // 400 items reach each of 8 CPUs for practically every seed.
     let handles: Vec<_> = (0..400).map(|_| queue.spawn(current_pool).unwrap()).collect();
     let names: BTreeSet<String> = handles.into_iter().map(|handle| handle.join().unwrap()).collect();
     let mut pods: Vec<CpuSet> = names.iter().map(|name| pool(&executor, name).cpus).collect();
@@ -41,7 +41,7 @@ fn items_run_in_the_pod_of_their_scope() {
     assert_eq!(pods_of("core:3 pu:1", Attrs::new()), "0-2", "without an L3");
 }
 
-/// spec: A1.2 (restricted to allowed CPUs): items from elsewhere run on any of the allowed ones.
+/// spec: A1.2 (restricted to allowed CPUs): items from other CPUs run on any of the allowed CPUs.
 #[test]
 fn pods_are_restricted_to_the_allowed_cpus() {
     let attrs = Attrs::new().cpus("1,3,6".parse().unwrap()).scope(AffinityScope::Numa);
@@ -52,7 +52,7 @@ fn pods_are_restricted_to_the_allowed_cpus() {
 
 /// spec: A1, E2.3 (default affinity scope)
 #[test]
-fn the_executors_default_scope_counts_where_a_queue_names_none() {
+fn the_executors_default_scope_applies_to_queues_that_name_none() {
     let (builder, _) = builder("l3:4 core:2 pu:1");
     let executor = builder.default_scope(AffinityScope::System).build().unwrap();
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
@@ -61,8 +61,8 @@ fn the_executors_default_scope_counts_where_a_queue_names_none() {
     assert_eq!(pool(&executor, &name).target, Some(8));
 }
 
-/// spec: A1.3, E3: the workers of a pod may run on its CPUs and on no other, and a managed pod's target is their
-/// number.
+/// spec: A1.3, E3: the workers of a pod may run only on its CPUs. The target of a managed pod is the number of its
+/// CPUs.
 #[test]
 fn workers_of_a_pod_are_bound_to_its_cpus() {
     let executor = cmwq::Executor::builder().random_placement(4).build().unwrap();
@@ -84,10 +84,10 @@ fn workers_of_a_pod_are_bound_to_its_cpus() {
     }
 }
 
-/// spec: A5.7: the system lets go of a thread whose CPU goes, and a CPU that is back soon is all that anybody sees. A worker
-/// that is bound to something else is bound again while items go on.
+/// spec: A5.7: when a CPU goes, the system unbinds its threads. If the CPU soon returns, the manager sees no change of
+/// the CPUs. It still binds the worker again while items run.
 #[test]
-fn workers_that_the_system_has_let_go_are_bound_again() {
+fn workers_that_the_system_has_unbound_are_bound_again() {
     let _limit = time_limit();
     let executor = cmwq::Executor::builder().build().unwrap();
     let cpus = executor.cpus().clone();
@@ -105,7 +105,7 @@ fn workers_that_the_system_has_let_go_are_bound_again() {
             gettid()
         };
         let worker = queue.spawn_on(cpu, let_go).unwrap().join().unwrap();
-        eventually("bound again, while items go on", || {
+        eventually("the worker is bound again while items go on", || {
             queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
             let bound = sched_getaffinity(Some(worker)).unwrap();
             bound.count() == 1 && bound.is_set(cpu)
@@ -113,8 +113,8 @@ fn workers_that_the_system_has_let_go_are_bound_again() {
     }
 }
 
-/// spec: A2.3 (what happens while a CPU is lost is bounded): strict items begin where the system has put their worker, until
-/// the manager's next look, and in their pod from then on.
+/// spec: A2.3 (what happens while a CPU is lost is bounded): strict items begin where the system has put their worker
+/// until the manager's next look, and in their pod from then on.
 #[test]
 fn strict_items_return_to_their_pod_after_the_system_has_moved_their_worker() {
     let _limit = time_limit();
@@ -128,7 +128,7 @@ fn strict_items_return_to_their_pod_after_the_system_has_moved_their_worker() {
     let strict = Attrs::new().scope(AffinityScope::Cpu).strict(true);
     let queue = WorkQueue::new("q").attrs(strict).build_on(&executor).unwrap();
     for _ in 0..3 {
-        // As a cpuset that is changed overwrites what threads are bound to.
+        // A changed cpuset overwrites the bindings of threads in the same way.
         let moved = move || {
             sched_setaffinity(None, &other).unwrap();
             gettid()
@@ -142,7 +142,7 @@ fn strict_items_return_to_their_pod_after_the_system_has_moved_their_worker() {
         let mut strays = 0;
         while !is_bound() {
             strays += usize::from(queue.spawn_on(home, sched_getcpu).unwrap().join().unwrap() != home);
-            // The manager looks every 400 ms. This machine may be busy.
+            // The manager looks every 400 ms, but this machine may be busy.
             assert!(begin.elapsed() < 10 * PATIENCE, "after {strays} items outside of their pod");
         }
         println!("{strays} items began outside of their pod, for {:?}", begin.elapsed());

@@ -1,4 +1,4 @@
-//! What items start: programs and threads, their signal mask and how they are scheduled; and signal handlers on workers.
+//! Programs and threads that items start: their signal mask and their scheduling. Also, signal handlers on workers.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "signals, and how a process is scheduled, are libc's")]
 
@@ -22,14 +22,14 @@ use crate::support::{
     one_cpu, own_nice, own_status, statuses_of, stress, thread_id, time_limit,
 };
 
-/// Goes on for longer than any test.
+/// A program that runs for longer than any test.
 fn sleeper() -> Command {
     let mut command = Command::new("sleep");
     command.arg("600");
     command
 }
 
-/// A program, ended and waited for when this is dropped.
+/// A program that is killed and waited for when this is dropped.
 struct Program(Child);
 
 impl Program {
@@ -38,11 +38,11 @@ impl Program {
     }
 
     fn terminate(&self) {
-        // SAFETY: the number is that of a child that was not waited for.
+        // SAFETY: the number is that of a child that was not waited for, so it is not in use again.
         assert_eq!(unsafe { libc::kill(self.0.id() as libc::pid_t, libc::SIGTERM) }, 0);
     }
 
-    /// Has SIGTERM ended it?
+    /// Returns whether SIGTERM has ended the program.
     fn is_terminated(&mut self) -> bool {
         self.0.try_wait().unwrap().is_some_and(|status| status.signal() == Some(libc::SIGTERM))
     }
@@ -55,7 +55,7 @@ impl Drop for Program {
     }
 }
 
-/// An executor whose one CPU has no worker: its rescuers run everything.
+/// An executor of one CPU that can make no worker, so its rescuers run everything.
 fn without_workers() -> Executor {
     builder("core:1 pu:1").0.before_spawn(Spawns::failing(..).hook()).build().unwrap()
 }
@@ -88,8 +88,8 @@ fn programs_that_items_start_are_ended_by_sigterm() {
     assert!(rescued && holds_within(SOON, || program.is_terminated()));
 }
 
-/// spec: E2.10 (programs and threads that an item starts get the main thread's signal mask): in a process whose main thread
-/// blocks a signal, and an executor that is made by a thread which blocks another one.
+/// spec: E2.10 (programs and threads that an item starts get the main thread's signal mask): the main thread of the
+/// process blocks one signal, and the thread that makes the executor blocks another one.
 #[test]
 fn what_items_start_has_the_signal_mask_of_the_main_thread() {
     const CHILD: &str = "CMWQ_TEST_MASK";
@@ -135,7 +135,7 @@ fn what_items_start_has_the_signal_mask_of_the_main_thread() {
     assert_eq!(queue.spawn(masks).unwrap().join().unwrap(), [usr1.as_str(); 3]);
 }
 
-/// How a thread, or the main thread of a process, is scheduled: its CPUs, its nice level and its time slice.
+/// The scheduling of a thread, or of the main thread of a process: its CPUs, its nice level and its time slice.
 #[derive(PartialEq, Eq, Debug)]
 struct Scheduling {
     cpus: String,
@@ -159,7 +159,8 @@ impl Scheduling {
     }
 }
 
-/// spec: E2.10 (nice, CPUs and time slice of their worker are inherited, as documented), and what undoes that.
+/// spec: E2.10 (nice, CPUs and time slice of their worker are inherited, as documented): the program inherits them, and
+/// can be reset to the main thread's.
 #[test]
 fn a_program_is_scheduled_like_its_worker_or_like_the_main_thread() {
     let _limit = time_limit();
@@ -181,7 +182,7 @@ fn a_program_is_scheduled_like_its_worker_or_like_the_main_thread() {
     assert!(executor.dump().nice_denied || own.nice == -20);
 }
 
-/// spec: E2.10: without the privilege, a nice level does not go down again, and the program runs.
+/// spec: E2.10: without the privilege, the nice level cannot be lowered again, but the program runs.
 #[test]
 fn what_cannot_be_reset_stays_as_the_worker_has_it() {
     let _limit = time_limit();
@@ -200,7 +201,7 @@ fn what_cannot_be_reset_stays_as_the_worker_has_it() {
 // Handlers. -------------------------------------------------------------------------------------------------------
 
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
-/// Where the stack of the handler was last.
+/// The address of the handler's stack frame in the last call.
 static HANDLED_AT: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn handle(_signal: c_int) {
@@ -209,7 +210,7 @@ extern "C" fn handle(_signal: c_int) {
     HANDLED.fetch_add(1, Ordering::SeqCst);
 }
 
-/// System calls are interrupted by it, and not begun again by themselves.
+/// Installs a handler that interrupts system calls; the system does not restart them.
 fn install_handler() {
     // SAFETY: an action of zeros has no flags and an empty mask. The handler stores into statics. A null pointer asks for
     // no old action.
@@ -226,8 +227,8 @@ fn send_to(thread: i32) -> io::Result<()> {
     if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// spec: E2.10 (a handler may run on a worker): on its stack, and inside of the item.
-/// No wait ends early or never because of it: idle workers, guarded waits, and those for items.
+/// spec: E2.10 (a handler may run on a worker): a handler runs on the worker's stack, inside of the item. It makes no
+/// wait end early and leaves none hanging: idle workers, guarded waits, and waits for items.
 #[test]
 fn signal_handlers_on_workers_disturb_no_wait() {
     const STACK: usize = 512 << 10;
@@ -268,7 +269,7 @@ fn signal_handlers_on_workers_disturb_no_wait() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
-/// Sets the flag when it is dropped, after a failure too.
+/// Sets the flag when it is dropped, also by a panic.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -277,7 +278,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Waits of every kind, in items.
+/// Runs items that wait in every way.
 fn in_a_storm(queue: &WorkQueue, nap: Duration) {
     let takes_its_time = |wait: fn(Duration)| {
         move || {

@@ -40,9 +40,9 @@ fn clones_are_the_same_queue() {
         flag.store(true, Ordering::SeqCst);
         behind.wait();
     });
-    eventually("it began", || begun.load(Ordering::SeqCst));
+    eventually("the item began", || begun.load(Ordering::SeqCst));
     drop(clone.spawn(|| ()).unwrap());
-    assert_eq!(queue.spawn(|| ()).unwrap_err().error, QueueError::Full, "they share one bound");
+    assert_eq!(queue.spawn(|| ()).unwrap_err().error, QueueError::Full, "the handles share one bound");
     drop(queue);
     door.open();
     held.unwrap().join().unwrap();
@@ -93,7 +93,7 @@ fn power_efficient_queues_become_unbound_if_the_executor_says_so() {
     }
 }
 
-/// Fills the queue with waiting items and returns the peak of those that were inside, in all and by pool.
+/// Fills the queue with waiting items. Returns the most items that were active at once, in total and for each pool.
 fn peak_of(queue: &WorkQueue, items: usize, expected: usize) -> (usize, HashMap<String, usize>) {
     let (door, crowd) = (Door::default(), Arc::new(Crowd::default()));
     let inside = Arc::new(Mutex::new(HashMap::<String, usize>::new()));
@@ -102,7 +102,7 @@ fn peak_of(queue: &WorkQueue, items: usize, expected: usize) -> (usize, HashMap<
             let (door, crowd, inside) = (door.clone(), Arc::clone(&crowd), Arc::clone(&inside));
             let item = move || {
                 *inside.lock().unwrap().entry(current_pool()).or_default() += 1;
-                // Last: who sees so many inside sees where they are, too.
+                // The item enters the crowd last, so that its pool is already counted when the test sees it inside.
                 crowd.enter();
                 door.wait();
                 crowd.leave();
@@ -110,14 +110,14 @@ fn peak_of(queue: &WorkQueue, items: usize, expected: usize) -> (usize, HashMap<
             queue.spawn(item).unwrap()
         })
         .collect();
-    eventually("so many begin", || crowd.inside() >= expected);
+    eventually("the expected number of items begins", || crowd.inside() >= expected);
     let by_pool = inside.lock().unwrap().clone();
     door.open();
     handles.into_iter().for_each(|handle| handle.join().unwrap());
     (crowd.peak(), by_pool)
 }
 
-/// spec: Q3.2 (max_active, per CPU): blocked items count, the limit is reached and never passed.
+/// spec: Q3.2 (max_active, per CPU): blocked items count. The limit is reached and never exceeded.
 #[test]
 fn max_active_limits_each_cpu() {
     let _limit = time_limit();
@@ -129,7 +129,7 @@ fn max_active_limits_each_cpu() {
         assert_eq!(by_pool.len(), 4);
         assert!(by_pool.values().all(|peak| *peak == limit), "{by_pool:?}");
     }
-    // For unbound queues too: as many as that for each CPU that issues, all in the pool of their pod.
+    // The limit also applies to unbound queues: that many items for each issuing CPU, all in the pool of their pod.
     for queue in [WorkQueue::unbound("q"), WorkQueue::new("q")] {
         let queue = queue.max_active(2).build_on(&executor).unwrap();
         let (peak, by_pool) = peak_of(&queue, 120, 8);
@@ -189,14 +189,14 @@ fn a_full_queue_hands_the_closure_back() {
     assert_eq!(refused.error, QueueError::Full);
     let text = (refused.closure)();
     assert_eq!(text.as_ptr() as usize, address, "the closure is untouched");
-    // A cancelled item counts until its place is reached.
+    // A cancelled item takes room until its place is reached.
     assert!(handles[2].cancel());
     assert!(queue.spawn(|| ()).is_err());
     door.open();
     let ends: Vec<_> = handles.into_iter().map(cmwq::JoinHandle::join).collect();
     assert!(matches!(ends[..], [Ok(()), Err(JoinError::Panicked(_)), Err(JoinError::Cancelled)]), "{ends:?}");
     queue.flush().unwrap();
-    // Run, panicked and cancelled: all have given their room back, exactly.
+    // Completed, panicked and cancelled items have all given their room back.
     let (queue, door) = (queue.clone(), held_again(&queue));
     for _ in 0..3 {
         drop(queue.spawn(|| ()).unwrap());
@@ -216,7 +216,7 @@ fn held_again(queue: &WorkQueue) -> Door {
     door
 }
 
-/// spec: Q3.4, W2: a refused item stays usable, and one that is pending needs no room.
+/// spec: Q3.4, W2: a refused item stays usable. An item that is already pending needs no room.
 #[test]
 fn a_full_queue_refuses_new_items_and_coalesces_pending_ones() {
     let _limit = time_limit();
@@ -229,12 +229,12 @@ fn a_full_queue_refuses_new_items_and_coalesces_pending_ones() {
     };
     let (pending, other) = (count(), count());
     assert_eq!(queue.queue(&pending), Ok(true));
-    assert_eq!(queue.queue(&pending), Ok(false), "it has its place");
+    assert_eq!(queue.queue(&pending), Ok(false), "the pending item needs no place");
     assert_eq!(queue.queue(&other), Err(QueueError::Full));
     assert!(!other.is_pending());
     assert!(pending.cancel());
-    assert_eq!(queue.queue(&other), Err(QueueError::Full), "the place is still taken");
-    assert_eq!(queue.queue(&pending), Ok(true), "by this one, which comes back to it");
+    assert_eq!(queue.queue(&other), Err(QueueError::Full), "the place of the cancelled item is still taken");
+    assert_eq!(queue.queue(&pending), Ok(true), "the cancelled item returns to its place");
     door.open();
     queue.flush().unwrap();
     assert_eq!(queue.queue(&other), Ok(true));
@@ -242,7 +242,7 @@ fn a_full_queue_refuses_new_items_and_coalesces_pending_ones() {
     assert_eq!(runs.load(Ordering::SeqCst), 2);
 }
 
-/// spec: Q3.4: the bound is exact whoever races for it.
+/// spec: Q3.4: the bound is exact when issuers race.
 #[test]
 fn max_pending_is_exact_among_racing_issuers() {
     let _limit = time_limit();
@@ -293,7 +293,7 @@ fn an_ordered_queue_runs_one_at_a_time_in_queueing_order() {
     });
 }
 
-/// spec: Q4.1: the order of each issuer, among many.
+/// spec: Q4.1: the items of each of many issuers keep their order.
 #[test]
 fn an_ordered_queue_keeps_the_order_of_every_issuer() {
     on_each_executor(|executor| {

@@ -1,4 +1,4 @@
-//! Rescuers: a queue's own thread, for when no worker can be made.
+//! Rescuers: the thread of a queue that runs its items while no worker can be made.
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,11 +12,11 @@ use crate::support::{
     own_status, pool, sleeps_of, stress, thread_id, threads_of, time_limit, unseen,
 };
 
-/// An executor that makes no worker, ever; its prefix; and who decides that.
+/// An executor that can make no worker, its prefix, and the hook that decides which workers can be made.
 fn without_workers(shape: &str) -> (Executor, String, Spawns) {
     let spawns = Spawns::failing(..);
     let (builder, prefix) = builder(shape);
-    // Who is found asleep lets another worker in, and with it another order.
+    // Detection is off: it would let another worker run beside a sleeping item and change the order.
     (unseen(builder).before_spawn(spawns.hook()).build().unwrap(), prefix, spawns)
 }
 
@@ -59,16 +59,17 @@ fn when_no_worker_can_be_made_the_rescuer_runs_every_item() {
         assert_eq!(crowd.peak(), 1, "one at a time");
         assert_eq!(queue.counters().rescued, 50, "{}", queue.name());
         assert!(queue.counters().maydays >= 1);
-        assert!(!is_rescuer(), "this thread is none");
+        assert!(!is_rescuer(), "the test's thread is no rescuer");
     }
 }
 
-/// spec: P2.4: a slot that the rescuer's item hands on is used at once, and not at the next call.
+/// spec: P2.4: when an item of the rescuer passes its slot on, the rescuer runs the next item at once, without another
+/// call.
 #[test]
-fn items_that_wait_for_a_slot_are_rescued_without_being_called_for() {
+fn items_that_wait_for_a_slot_are_rescued_without_another_call() {
     let _limit = time_limit();
     for kind in [WorkQueue::ordered("q"), WorkQueue::per_cpu("q").max_active(1)] {
-        // Ordered items of two CPUs are in two pools, whose items take the slot from each other.
+        // Ordered items of two CPUs are in two pools. The items pass the slot from pool to pool.
         let spawns = Spawns::failing(..);
         let builder = builder("l3:2 core:1 pu:1").0.random_placement(2).before_spawn(spawns.hook());
         let executor = builder.build().unwrap();
@@ -97,11 +98,12 @@ fn work_that_comes_later_is_rescued_too() {
         assert_eq!(queue.counters().rescued, n + 1);
         assert!(queue.counters().maydays >= 1);
     }
-    // It may still be there, after the item before; and it is called again while it is on its way.
+    // A call may be missing, because the rescuer is still there after the item before. Calls may be repeated while the
+    // rescuer is on its way.
     assert!(queue.counters().maydays < 20, "{} calls", queue.counters().maydays);
 }
 
-/// spec: P2.8 (if its pool cannot make one): where workers can be made, nobody calls.
+/// spec: P2.8 (if its pool cannot make one): while workers can be made, the rescuer is not called.
 #[test]
 fn a_rescuer_sleeps_while_workers_can_be_made() {
     let _limit = time_limit();
@@ -112,7 +114,7 @@ fn a_rescuer_sleeps_while_workers_can_be_made() {
         assert!(!queue.spawn(is_rescuer).unwrap().join().unwrap());
     }
     assert_eq!((queue.counters().maydays, queue.counters().rescued), (0, 0));
-    // It gives itself its name.
+    // The rescuer's thread sets its own name.
     eventually("the rescuer is there", || threads_of(&prefix).contains(&format!("{prefix}/R-q")));
 }
 
@@ -126,11 +128,11 @@ fn the_thread_is_made_with_the_queue_and_ends_with_it() {
     let queue = WorkQueue::new("a-rather-long-name").rescuer().build_on(&executor).unwrap();
     let name: String = format!("{prefix}/R-a-rather-long-name").chars().take(15).collect();
     eventually("the rescuer has its name", || threads_of(&prefix).contains(&name));
-    assert_eq!(threads_of(&prefix).len(), 2, "that and the manager: {:?}", threads_of(&prefix));
-    assert_eq!(executor.dump().threads, 0, "workers are counted there");
+    assert_eq!(threads_of(&prefix).len(), 2, "there are two threads: the rescuer and the manager: {:?}", threads_of(&prefix));
+    assert_eq!(executor.dump().threads, 0, "only workers are counted");
     let clone = queue.clone();
     drop(queue);
-    assert!(threads_of(&prefix).contains(&name), "a handle is left");
+    assert!(threads_of(&prefix).contains(&name), "the queue still has a handle");
     drop(clone);
     eventually("the rescuer ended", || !threads_of(&prefix).contains(&name));
     drop(WorkQueue::ordered("with \0 in it").rescuer().build_on(&executor).unwrap());
@@ -168,13 +170,13 @@ fn a_queue_whose_rescuer_cannot_be_made_is_an_error() {
     let BuildQueueError::Rescuer { kind: ErrorKind::OutOfMemory, .. } = &error else { panic!("{error:?}") };
     assert_eq!(error.to_string(), "the queue's rescuer cannot be made: out of memory");
     assert_eq!(error.clone(), error);
-    assert_eq!(threads_of(&prefix), [format!("{prefix}/manager")], "nothing was made");
-    // It is no failed worker: nobody waits for a second because of it.
+    assert_eq!(threads_of(&prefix), [format!("{prefix}/manager")], "no thread was made");
+    // The failure does not count as a failed worker, so the next item does not wait for a second.
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
 }
 
-/// spec: P2.2, F5 (never a hang): the manager would wait for itself.
+/// spec: P2.2, F5 (never a hang): the call is refused, because the manager would wait for itself.
 #[test]
 fn a_hook_on_the_managers_thread_cannot_have_a_rescuer_made() {
     let _limit = time_limit();
@@ -188,20 +190,20 @@ fn a_hook_on_the_managers_thread_cannot_have_a_rescuer_made() {
         }
         Ok(())
     };
-    // The hook keeps its executor alive, for ever: this test costs a few threads.
+    // The hook holds its executor for ever, so this test leaks a few threads.
     let made = builder("core:1 pu:1").0.before_spawn(hook).build().unwrap();
     let executor = executor.get_or_init(|| made);
     let queue = WorkQueue::per_cpu("q").build_on(executor).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
     let answer = answer.lock().unwrap().take().expect("the hook was called");
     assert!(matches!(answer, Err(BuildQueueError::Rescuer { kind: ErrorKind::Deadlock, .. })), "{answer:?}");
-    // From an item it can: the manager is free.
+    // An item can make a rescuer, because the manager is free.
     let inner = executor.clone();
     let build = move || WorkQueue::new("q").rescuer().build_on(&inner).map(drop);
     queue.spawn(build).unwrap().join().unwrap().unwrap();
 }
 
-/// spec: P2.5 (that queue's items): others wait, in their order, and run when a worker can be made.
+/// spec: P2.5 (that queue's items): items of other queues wait, in their order, and run when a worker can be made.
 #[test]
 fn items_of_other_queues_wait_until_a_worker_can_be_made() {
     let _limit = time_limit();
@@ -243,7 +245,7 @@ fn a_rescuer_takes_turns_among_pools_in_distress() {
     for _ in 0..200 {
         let (served, called, all_queued) = (Arc::clone(&served), queue.clone(), Arc::clone(&all_queued));
         let item = move || {
-            // The first one waits until both pools have called, and will not run out of items.
+            // The first item waits until both pools have called, so that the rescuer has enough items in each.
             eventually("both pools call", || {
                 all_queued.load(Ordering::SeqCst) && called.counters().maydays >= 2
             });
@@ -254,19 +256,21 @@ fn a_rescuer_takes_turns_among_pools_in_distress() {
     all_queued.store(true, Ordering::SeqCst);
     queue.flush_timeout(SOON).unwrap();
     let served = served.lock().unwrap();
-    // Otherwise the place does not tell the pool.
+    // On one CPU, the CPU does not identify the pool.
     if has_no_elsewhere(&executor) {
         return;
     }
-    // The rescuer is bound to the pool's CPU, so each place tells the pool.
+    // The rescuer is bound to the pool's CPU, so the CPU identifies the pool.
     let turns: Vec<usize> = served.chunk_by(|one, next| one == next).map(<[_]>::len).collect();
     assert!(turns.len() >= 8, "turns of {turns:?} items");
-    // Nobody waited before the second pool called, and after one had no items left.
+    // The first turns, before the second pool called, and the last ones, when a pool has no items left, may have
+    // another length.
     let middle = &turns[1..turns.len() - 2];
     assert!(middle.iter().all(|items| *items == 16), "turns of {turns:?} items");
 }
 
-/// spec: P2.4: at the cap of threads, too, which rescuers do not count in; and what it leaves, a worker does.
+/// spec: P2.4: a rescuer also helps at the cap on threads, which does not count rescuers. Workers run the items that it
+/// leaves.
 #[test]
 fn at_the_cap_on_threads_a_rescuer_helps() {
     let _limit = time_limit();
@@ -274,23 +278,23 @@ fn at_the_cap_on_threads_a_rescuer_helps() {
     let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
     let door = Door::default();
     let inside = door.clone();
-    // The only worker waits for items that need another one.
+    // The only worker waits for items that need another worker.
     let held = queue.spawn(move || inside.wait()).unwrap();
-    eventually("it holds the only thread", || {
+    eventually("the item holds the only thread", || {
         executor.dump().pools.iter().any(|pool| (pool.workers, pool.idle) == (1, 0))
     });
     for _ in 0..5 {
         assert!(queue.spawn(is_rescuer).unwrap().join().unwrap());
     }
     assert_eq!(executor.dump().threads, 1);
-    eventually("nobody is called for", || pool(&executor, "0").waking == 0);
+    eventually("no worker is being woken", || pool(&executor, "0").waking == 0);
     door.open();
     held.join().unwrap();
     assert!(!queue.spawn(is_rescuer).unwrap().join().unwrap(), "the worker is back");
     assert_eq!(queue.counters().rescued, 5);
 }
 
-/// spec: P2.7, W9 (a panic is contained), C2 (guards), C4: what a rescuer runs, it runs as a worker does.
+/// spec: P2.7, W9 (a panic is contained), C2 (guards), C4: a rescuer runs items as a worker does.
 #[test]
 fn panics_guards_and_counts_are_as_on_a_worker() {
     let _limit = time_limit();
@@ -313,7 +317,7 @@ fn panics_guards_and_counts_are_as_on_a_worker() {
     }
     assert_eq!(panics.load(Ordering::SeqCst), 2);
     spawns.recover();
-    // No count is off: the pool rests, and its workers regulate as ever.
+    // The counts are right: the pool comes to rest, and its workers run one item at a time.
     plain.spawn(|| ()).unwrap().join().unwrap();
     eventually("a worker is there", || pool(&executor, "0").workers > 0);
     eventually("the pool rests", || (pool(&executor, "0").running, pool(&executor, "0").waking) == (0, 0));
@@ -326,11 +330,11 @@ fn panics_guards_and_counts_are_as_on_a_worker() {
     behind.join().unwrap();
 }
 
-/// spec: P2.7, W3 (one worker at a time, whoever it is)
+/// spec: P2.7, W3 (one worker at a time, whoever it is): an item runs on one worker or rescuer at a time.
 #[test]
 fn an_item_is_never_entered_twice_by_worker_and_rescuer() {
     let _limit = time_limit();
-    // Every other attempt fails.
+    // Every second attempt fails.
     let spawns = Spawns::failing_if(|attempt| attempt % 2 == 0);
     let builder = builder("l3:2 core:2 pu:1").0.random_placement(8).before_spawn(spawns.hook());
     let executor = builder.build().unwrap();
@@ -358,8 +362,8 @@ fn an_item_is_never_entered_twice_by_worker_and_rescuer() {
     assert_eq!((crowd.peak(), runs.load(Ordering::SeqCst)), (1, accepted));
 }
 
-/// spec: P2.1 (ends with the queue), E5 (dropping never blocks and loses nothing): the rescuer runs what was accepted,
-/// and the last of it frees the queue.
+/// spec: P2.1 (ends with the queue), E5 (dropping never blocks and loses nothing): the rescuer runs the accepted items,
+/// and the end of the last one frees the queue.
 #[test]
 fn items_left_by_the_last_handle_are_rescued() {
     let _limit = time_limit();
@@ -383,14 +387,15 @@ fn items_left_by_the_last_handle_are_rescued() {
     }
 }
 
-/// spec: P2.8, E3 (an idle executor makes no wake-ups), also when no thread can be made.
+/// spec: P2.8, E3 (an idle executor makes no wake-ups): an idle executor makes no wake-ups even if it could make no
+/// thread.
 #[test]
-fn after_the_rescue_everybody_sleeps() {
+fn after_the_rescue_all_threads_sleep() {
     let _limit = time_limit();
     let (executor, prefix, spawns) = without_workers("core:1 pu:1");
     let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
-    // The worker that was asked for is tried once more, after a second, and then wanted by nobody.
+    // The manager tries to make the requested worker once more, after a second. Then no worker is needed any more.
     eventually("the last attempt", || spawns.counts().0 == 2);
     falls_quiet(&prefix);
     let before = sleeps_of(&prefix);

@@ -1,4 +1,4 @@
-//! Scopes: items that borrow, and when their scope ends. What must not compile is in `src/queue/scope.rs`.
+//! Scopes: items that borrow, and the end of their scope. Code that must not compile is in `src/queue/scope.rs`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,12 +11,12 @@ use crate::support::{
     Bomb, Counted, Door, SOON, builder, bump, cpus, eventually, on_each_executor, one_cpu, stress, time_limit,
 };
 
-/// The payload of a panic that passes through `code`.
+/// Runs `code`, which must panic, and returns the text of the payload.
 fn panic_of<R>(code: impl FnOnce() -> R) -> String {
     let payload = catch_unwind(AssertUnwindSafe(code)).err().expect("it panics");
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-    // It may be a bomb.
+    // The payload may be a `Bomb`, whose drop panics.
     std::mem::forget(payload);
     text.unwrap_or_else(|| "no text".to_owned())
 }
@@ -49,7 +49,7 @@ fn items_borrow_and_are_done_when_the_scope_returns() {
     });
 }
 
-/// spec: W7.1: a result may borrow from outside of the scope, and go out of it.
+/// spec: W7.1: a result may borrow from outside of the scope, and may leave the scope.
 #[test]
 fn a_result_may_borrow_what_outlives_the_scope() {
     let queue = WorkQueue::new("q").build_on(&cpus(2)).unwrap();
@@ -60,7 +60,7 @@ fn a_result_may_borrow_what_outlives_the_scope() {
     assert_eq!(queue.scope(|_| ()), Ok(()), "without items");
 }
 
-/// spec: W7.1: items spawn items, of the same scope and of scopes of their own, on queues with a slot to spare.
+/// spec: W7.1: on queues with more than one slot, items spawn items into the same scope and into scopes of their own.
 #[test]
 fn scopes_may_be_nested_and_items_may_spawn() {
     on_each_executor(|executor| {
@@ -91,7 +91,8 @@ fn scopes_may_be_nested_and_items_may_spawn() {
     });
 }
 
-/// spec: W7.5 (waiting), C2: the opener's worker counts as blocked, and another one runs the items.
+/// spec: W7.5 (waiting), C2: the worker of the item that opened the scope counts as blocked, and another worker runs
+/// the items.
 #[test]
 fn a_scope_inside_an_item_waits_under_a_guard() {
     let _limit = time_limit();
@@ -138,9 +139,10 @@ fn a_body_that_panics_waits_for_its_items() {
     });
 }
 
-/// spec: W7.2 (propagates panics): of an item that nobody joined, whatever became of its handle.
+/// spec: W7.2 (propagates panics): the panic of an item that is not joined surfaces at the end of the scope, however
+/// its handle was dropped.
 #[test]
-fn a_panic_that_nobody_joined_surfaces_at_the_end() {
+fn a_panic_of_an_item_that_is_not_joined_surfaces_at_the_end() {
     let _limit = time_limit();
     let queue = WorkQueue::new("q").build_on(&cpus(2)).unwrap();
     let others = AtomicUsize::new(0);
@@ -151,21 +153,21 @@ fn a_panic_that_nobody_joined_surfaces_at_the_end() {
         })
     });
     assert_eq!((text.as_str(), others.into_inner()), ("alone", 1));
-    // The handle goes when the item has ended.
+    // The handle is dropped after the item has ended.
     let text = panic_of(|| {
         queue.scope(|s| {
             let handle = s.spawn(|| panic!("dropped late")).unwrap();
-            eventually("it ended", || handle.is_finished());
+            eventually("the item ended", || handle.is_finished());
             drop(handle);
         })
     });
     assert_eq!(text, "dropped late");
-    // The payload goes with its handle; that there was a panic does not.
+    // The payload is leaked with its handle, but the scope still reports the panic.
     let text = panic_of(|| queue.scope(|s| std::mem::forget(s.spawn(|| panic!("leaked")).unwrap())));
     assert_eq!(text, "an item of the scope panicked");
     let text = panic_of(|| queue.scope(|s| drop(s.spawn(|| panic_any(17)).unwrap())));
     assert_eq!(text, "no text");
-    // Several, some with a destructor that panics: one of them, and nobody is harmed.
+    // Several items panic, some with a payload whose destructor panics. The scope rethrows one of the payloads.
     let text = panic_of(|| {
         queue.scope(|s| {
             for _ in 0..20 {
@@ -177,9 +179,9 @@ fn a_panic_that_nobody_joined_surfaces_at_the_end() {
     assert_eq!(queue.spawn(|| 4).unwrap().join().unwrap(), 4);
 }
 
-/// spec: W7.2 (propagates panics): a joiner gets the panic, and it is over.
+/// spec: W7.2 (propagates panics): a joiner gets the panic, and the scope does not rethrow it.
 #[test]
-fn a_panic_that_was_joined_is_the_joiners() {
+fn a_panic_that_was_joined_goes_to_the_joiner_only() {
     on_each_executor(|executor| {
         let queue = WorkQueue::new("q").build_on(executor).unwrap();
         for _ in 0..stress(20) {
@@ -197,7 +199,7 @@ fn a_panic_that_was_joined_is_the_joiners() {
     });
 }
 
-/// spec: W7.2, W9: destructors that panic, of closures, results and payloads.
+/// spec: W7.2, W9: destructors of closures, results and payloads panic.
 #[test]
 fn panicking_destructors_do_not_keep_a_scope_from_ending() {
     let _limit = time_limit();
@@ -205,12 +207,12 @@ fn panicking_destructors_do_not_keep_a_scope_from_ending() {
     let door = Door::default();
     let ended = queue.scope(|s| {
         s.spawn(|| door.wait()).unwrap();
-        // Let go before it runs, so that the worker drops the result.
+        // The handle is dropped before the item runs, so the worker drops the result.
         drop(s.spawn(|| Bomb).unwrap());
         std::mem::forget(s.spawn(|| Bomb).unwrap());
         door.open();
     });
-    assert_eq!(ended, Ok(()), "a result's destructor is nobody's panic");
+    assert_eq!(ended, Ok(()), "the panic of a result's destructor is not reported");
     let text = panic_of(|| queue.scope(|s| drop(s.spawn(|| panic_any(Bomb)).unwrap())).map_err(|_| ()));
     assert_eq!(text, "no text");
     let door = Door::default();
@@ -221,14 +223,14 @@ fn panicking_destructors_do_not_keep_a_scope_from_ending() {
             let handle = s.spawn(move || drop(bomb)).unwrap();
             let cancelled = catch_unwind(AssertUnwindSafe(|| handle.cancel()));
             door.open();
-            assert!(cancelled.is_err(), "what the caller drops panics there");
+            assert!(cancelled.is_err(), "a closure that the caller drops panics in the caller");
             panic!("after the cancel");
         })
     });
     assert_eq!(text, "after the cancel");
 }
 
-/// spec: W7.3 (sound when leaked): forgetting handles neither hangs the scope nor ends it early.
+/// spec: W7.3 (sound when leaked): forgotten handles neither hang the scope nor end it early.
 #[test]
 fn a_scope_whose_handles_are_leaked_ends_when_its_items_do() {
     on_each_executor(|executor| {
@@ -267,7 +269,7 @@ fn results_are_dropped_before_the_scope_ends() {
                 match n % 4 {
                     0 => drop(handle),
                     1 => drop(handle.join()),
-                    // Goes with another item.
+                    // Another item drops the handle.
                     2 => drop(s.spawn(move || drop(handle)).unwrap()),
                     _ => {
                         let _kept_to_the_end_of_the_body = handle;
@@ -281,9 +283,9 @@ fn results_are_dropped_before_the_scope_ends() {
     });
 }
 
-/// spec: W7.6: an item that its handle cancelled is over, and not reported.
+/// spec: W7.6: a cancelled item counts as done, and is not reported.
 #[test]
-fn a_cancelled_item_is_over() {
+fn a_cancelled_item_counts_as_done() {
     on_each_executor(|executor| {
         let queue = WorkQueue::ordered("q").build_on(executor).unwrap();
         let (drops, door) = (Arc::new(AtomicUsize::new(0)), Door::default());
@@ -291,7 +293,7 @@ fn a_cancelled_item_is_over() {
             s.spawn(|| door.wait()).unwrap();
             let capture = Counted(Arc::clone(&drops));
             let handle = s.spawn(move || drop(capture)).unwrap();
-            assert!(s.spawn(|| ()).unwrap().join_timeout(Duration::ZERO).is_err(), "it is not its turn");
+            assert!(s.spawn(|| ()).unwrap().join_timeout(Duration::ZERO).is_err(), "the slot is taken");
             assert!(handle.cancel() && handle.is_finished() && !handle.cancel());
             assert_eq!(drops.load(Ordering::SeqCst), 1);
             door.open();
@@ -301,7 +303,7 @@ fn a_cancelled_item_is_over() {
     });
 }
 
-/// spec: W7.6, W1: cancelling races with the run; the scope's account is right in the end.
+/// spec: W7.6, W1: cancelling races with the run. The scope counts each item once.
 #[test]
 fn cancelling_races_with_the_run() {
     on_each_executor(|executor| {
@@ -317,7 +319,7 @@ fn cancelling_races_with_the_run() {
     });
 }
 
-/// spec: W7, F5.10: the item that holds the only slot cannot wait for an item that needs it.
+/// spec: W7, F5.10: the item that holds the only slot cannot wait for an item that needs that slot.
 #[test]
 fn the_holder_of_the_only_slot_cannot_spawn_into_its_own_scope() {
     let _limit = time_limit();
@@ -331,7 +333,7 @@ fn the_holder_of_the_only_slot_cannot_spawn_into_its_own_scope() {
                 let refused = s.spawn(|| ran += 1).unwrap_err();
                 assert_eq!(refused.error, QueueError::WouldDeadlock);
                 (refused.closure)();
-                // Nor can others do so for it; but an item elsewhere is fine.
+                // Other threads cannot spawn into the scope either, but items of other queues can wait for it.
                 std::thread::scope(|threads| {
                     let spawn = || s.spawn(|| ()).unwrap_err().error;
                     assert_eq!(threads.spawn(spawn).join().unwrap(), QueueError::WouldDeadlock);
@@ -342,7 +344,7 @@ fn the_holder_of_the_only_slot_cannot_spawn_into_its_own_scope() {
             ran
         });
         assert_eq!(outer.unwrap().join().unwrap(), 2);
-        // From outside, an ordered queue runs a scope's items one by one, in order.
+        // A thread outside of the queue may open a scope: an ordered queue runs its items one at a time, in order.
         let (tell, told) = mpsc::channel();
         let ended = queue.scope(|s| {
             for n in 0..5 {
@@ -355,7 +357,7 @@ fn the_holder_of_the_only_slot_cannot_spawn_into_its_own_scope() {
     }
 }
 
-/// spec: W7.6, Q3: a refusal hands the closure back and the scope does not wait for it.
+/// spec: W7.6, Q3: a refusal hands the closure back, and the scope does not wait for it.
 #[test]
 fn a_refused_item_does_not_count() {
     let _limit = time_limit();
@@ -379,7 +381,7 @@ fn a_refused_item_does_not_count() {
     assert_eq!((ended, count), (Ok(()), 1));
 }
 
-/// spec: W7.3, E5: the scope keeps its queue, and a queue whose handles are gone its executor.
+/// spec: W7.3, E5: an open scope keeps its queue alive, and the queue keeps its executor.
 #[test]
 fn a_queue_may_go_while_its_scope_is_open() {
     let _limit = time_limit();
@@ -400,7 +402,7 @@ fn a_queue_may_go_while_its_scope_is_open() {
     eventually("its threads end", || crate::support::no_thread_of(&prefix));
 }
 
-/// spec: W7.1: many scopes at once, of threads that are no workers.
+/// spec: W7.1: many threads that are no workers have scopes at once.
 #[test]
 fn scopes_of_many_threads_do_not_disturb_each_other() {
     on_each_executor(|executor| {

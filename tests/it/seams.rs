@@ -1,4 +1,4 @@
-//! Where the parts of an executor meet: what one of them does in the middle of another.
+//! Interactions: operations of one part of an executor in the middle of operations of another part.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,10 +12,10 @@ use crate::support::{Door, SOON, builder, cpus, eventually, no_thread_of, one_cp
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// spec: E5.1 (runs what was accepted), Q5: an item uses a system queue for the first time while its executor is shut
-/// down, and the first worker of that queue's pool cannot be made at once.
+/// spec: E5.1 (runs what was accepted), Q5: during a shutdown, an item uses a system queue for the first time. The
+/// first worker of that queue's pool cannot be made at once.
 #[test]
-fn what_an_item_queues_to_a_new_queue_during_a_shutdown_runs() {
+fn an_item_queued_to_a_new_queue_during_a_shutdown_runs() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:1 pu:1");
     let refused = AtomicBool::new(false);
@@ -40,13 +40,13 @@ fn what_an_item_queues_to_a_new_queue_during_a_shutdown_runs() {
     });
     let accepted = item.unwrap().join().unwrap().unwrap();
     assert!(report.is_complete(), "{report}");
-    assert!(matches!(accepted.join_timeout(Duration::from_secs(5)), Ok(Ok(()))), "it was accepted, and lost");
+    assert!(matches!(accepted.join_timeout(Duration::from_secs(5)), Ok(Ok(()))), "the item was accepted and lost");
     assert!(ran.load(Ordering::SeqCst));
     drop((executor, queue));
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: F5.9: no false reports. A running item that a timer is armed for is pending nowhere.
+/// spec: F5.9: a running item with an armed timer is pending on no queue.
 #[test]
 fn an_armed_item_may_flush_the_queue_it_was_on_before() {
     let _limit = time_limit();
@@ -67,8 +67,8 @@ fn an_armed_item_may_flush_the_queue_it_was_on_before() {
     here.flush().unwrap();
 }
 
-/// spec: F5.4 (waiting, from the item that holds the only slot, for an item that needs that slot), W5 (flush of an armed
-/// item): the timer is left alone.
+/// spec: F5.4 (waiting, from the item that holds the only slot, for an item that needs that slot), W5 (flush of an
+/// armed item): the wait is refused, and the timer stays armed.
 #[test]
 fn the_holder_of_the_only_slot_cannot_flush_an_item_armed_for_it() {
     let _limit = time_limit();
@@ -84,13 +84,14 @@ fn the_holder_of_the_only_slot_cannot_flush_an_item_armed_for_it() {
         });
         assert_eq!(item.unwrap().join().unwrap(), Err(WaitError::WouldDeadlock));
         queue.flush().unwrap();
-        assert!(work.cancel(), "it is armed as before");
+        assert!(work.cancel(), "the item is still armed");
     }
 }
 
-/// spec: E5.3, F4.3 (cancels its armed timers): who arms one in the last moment is told, too.
+/// spec: E5.3, F4.3 (cancels its armed timers): a timer that is armed at the last moment is cancelled and reported like
+/// the others.
 #[test]
-fn a_timer_that_is_armed_while_its_queue_ends_comes_to_nothing() {
+fn a_timer_that_is_armed_while_its_queue_ends_does_not_fire() {
     let _limit = time_limit();
     for round in 0..stress(60) {
         let executor = one_cpu();
@@ -123,7 +124,8 @@ fn a_timer_that_is_armed_while_its_queue_ends_comes_to_nothing() {
     }
 }
 
-/// spec: E5.2 (runs what was accepted): an item of another executor that is pending here would wait for itself.
+/// spec: E5.2 (runs what was accepted): the item runs on another executor and is pending on this one, so it would wait
+/// for its own next run.
 #[test]
 fn an_item_cannot_shut_down_an_executor_on_which_it_is_pending() {
     let _limit = time_limit();
@@ -140,22 +142,22 @@ fn an_item_cannot_shut_down_an_executor_on_which_it_is_pending() {
     queue.queue(&work).unwrap();
     assert_eq!(told.recv_timeout(SOON).unwrap(), Err(ShutdownError::WouldDeadlock));
     queue.flush().unwrap();
-    assert_eq!(target.spawn(|| 1).unwrap().join().unwrap(), 1, "nothing was changed");
+    assert_eq!(target.spawn(|| 1).unwrap().join().unwrap(), 1, "the executor still accepts items");
     assert!(there.shutdown(SOON).unwrap().is_complete());
 }
 
-/// Tells on which thread it was dropped.
+/// Sends the name of the thread that drops it.
 struct Where(mpsc::Sender<String>);
 
 impl Drop for Where {
     fn drop(&mut self) {
         let name = std::thread::current().name().unwrap_or_default().to_owned();
-        let _nobody_asks = self.0.send(name);
+        let _unless_the_test_is_over = self.0.send(name);
     }
 }
 
-/// spec: W5.3, W9: what an item has captured is dropped by the worker that ran it, although a timer had its last handle: on
-/// the manager's thread, a destructor that waits for work would wait for ever.
+/// spec: W5.3, W9: the worker that ran the item drops its captures, even if a timer had the last handle. On the
+/// manager's thread, a destructor that waits for work would hang.
 #[test]
 fn the_last_handle_of_an_item_is_not_left_to_the_manager() {
     let _limit = time_limit();
@@ -174,10 +176,10 @@ fn the_last_handle_of_an_item_is_not_left_to_the_manager() {
     }
 }
 
-/// spec: Q3.4 (max_pending): whatever becomes of items, each is counted once and given back once. Afterwards there is room
-/// for exactly as many as before.
+/// spec: Q3.4 (max_pending): each item takes room once and gives it back once, on every path. Afterwards the queue has
+/// as much room as before.
 #[test]
-fn the_room_of_a_bounded_queue_is_given_back_on_every_way() {
+fn the_room_of_a_bounded_queue_is_given_back_on_every_path() {
     let _limit = time_limit();
     const ROOM: usize = 16;
     for round in 0..stress(12) {
@@ -219,7 +221,8 @@ fn the_room_of_a_bounded_queue_is_given_back_on_every_way() {
         for work in &works {
             work.cancel_sync().unwrap();
         }
-        // What is armed still, and what it leaves on lists: the manager fires one timer after the other.
+        // Some timers are still armed, and cancelled entries lie on lists. The manager fires one timer after the other,
+        // so this one fires last.
         queue.spawn_after(Duration::from_millis(1), || ()).unwrap().join().unwrap();
         eventually("the queue is empty", || queue.is_empty());
         executor.freeze_begin();

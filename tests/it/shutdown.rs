@@ -1,4 +1,4 @@
-//! Shutting an executor down: what was accepted runs in time, or its owner is told.
+//! Shutting an executor down: every accepted item runs in time, or its owner is told.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,7 +25,8 @@ fn refusal(queue: &WorkQueue) -> Option<QueueError> {
     queue.spawn(|| ()).err().map(|refused| refused.error)
 }
 
-/// spec: E5.1 (runs what was accepted, stops the threads): what items queue meanwhile, to any queue, is accepted.
+/// spec: E5.1 (runs what was accepted, stops the threads): items that are queued by items during the shutdown, to any
+/// queue, are accepted.
 #[test]
 fn a_shutdown_runs_everything_and_ends_all_threads() {
     on_each_executor(|executor| {
@@ -49,8 +50,8 @@ fn a_shutdown_runs_everything_and_ends_all_threads() {
     });
 }
 
-/// spec: E5.3 (accepted items have run, were cancelled, or are in the report): timers that are armed while the doors shut.
-/// They are given up and counted, or refused; none is left armed with nobody to fire it.
+/// spec: E5.3 (accepted items have run, were cancelled, or are in the report): timers are armed while the shutdown
+/// closes the queues. Each timer is given up and counted, or refused. None stays armed with no manager to fire it.
 #[test]
 fn a_timer_armed_at_the_last_moment_is_counted_or_refused() {
     let _limit = time_limit();
@@ -70,7 +71,7 @@ fn a_timer_armed_at_the_last_moment_is_counted_or_refused() {
             loop {
                 let work = Work::new(|| ());
                 if queue.queue_delayed(&work, Duration::from_secs(3600)).is_err() {
-                    assert!(!work.is_pending(), "a refused item is as it was");
+                    assert!(!work.is_pending(), "a refused item is unchanged");
                     return works;
                 }
                 works.push(work);
@@ -87,14 +88,14 @@ fn a_timer_armed_at_the_last_moment_is_counted_or_refused() {
             (report, one_shots.join().unwrap(), items.join().unwrap())
         });
         for handle in &handles {
-            assert!(handle.is_finished(), "a timer is left armed, and nobody is told");
+            assert!(handle.is_finished(), "a timer stays armed, and its owner is not told");
         }
         assert!(works.iter().all(|work| !work.is_pending()));
         assert_eq!(report, handles.len() + works.len());
     }
 }
 
-/// spec: E5.2 (refuses new work): closures and items come back untouched, and no queue is built any more.
+/// spec: E5.2 (refuses new work): closures and items come back untouched, and no queue can be built any more.
 #[test]
 fn a_shut_down_executor_refuses_everything() {
     let _limit = time_limit();
@@ -117,17 +118,17 @@ fn a_shut_down_executor_refuses_everything() {
     }
     assert_eq!(WorkQueue::new("late").build_on(&executor).unwrap_err(), BuildQueueError::ShutDown);
     let again = executor.shutdown(SOON).unwrap();
-    assert!(again.is_complete() && again.queues.is_empty(), "a second one finds nothing to do");
+    assert!(again.is_complete() && again.queues.is_empty(), "a second shutdown has nothing to do");
     executor.freeze_begin();
     assert!(!executor.freeze_busy());
     assert_eq!(
         refusal(executor.events()),
         Some(QueueError::ShutDown),
-        "the system's queues are there, and over"
+        "the system queues exist and refuse items"
     );
 }
 
-/// spec: E5.1: an executor that was never used.
+/// spec: E5.1: the executor was never used.
 #[test]
 fn an_unused_executor_is_shut_down_at_once() {
     let _limit = time_limit();
@@ -137,18 +138,18 @@ fn an_unused_executor_is_shut_down_at_once() {
     eventually("the manager ended", || no_thread_of(&prefix));
 }
 
-/// spec: E5.3 (returns what did not finish in time: queue names and counts), F6.2: what runs goes on, what has not begun is
-/// dropped, and its owners are told.
+/// spec: E5.3 (returns what did not finish in time: queue names and counts), F6.2: running items go on. Items that have
+/// not begun are dropped, and their owners are told.
 #[test]
 fn a_shutdown_that_runs_out_of_time_drops_what_has_not_begun() {
     let _limit = time_limit();
-    // What has not begun waits for a slot, or on the worklist behind an item that holds the CPU.
+    // Items that have not begun wait for a slot, or on the worklist behind an item that holds the CPU.
     for limit in [1, 256] {
         for (n, kind) in KINDS.into_iter().enumerate() {
             let (builder, prefix) = builder("core:1 pu:1");
             let executor = unseen(builder).build().unwrap();
             let queue = kind("stuck").max_pending(100).build_on(&executor).unwrap();
-            // An unbound queue starts as many as there are slots.
+            // An unbound queue would start as many items as it has slots.
             let _unless_ordered = queue.set_max_active(if n == 2 { 1 } else { limit });
             let (door, began) = (Door::default(), Arc::new(AtomicBool::new(false)));
             let (wait, begins) = (door.clone(), Arc::clone(&began));
@@ -191,8 +192,8 @@ fn a_shutdown_that_runs_out_of_time_drops_what_has_not_begun() {
     }
 }
 
-/// spec: W7.7 (items that a timed-out shutdown drops count as done, and the scope reports it), E5: a scope returns when what
-/// has begun is over, and says how many of its items never ran; what these borrowed is whole.
+/// spec: W7.7 (items that a timed-out shutdown drops count as done, and the scope reports it), E5: the scope returns
+/// when its running items have ended, and reports how many of its items never ran. Their borrows are over.
 #[test]
 fn a_scope_reports_items_that_a_shutdown_dropped() {
     let _limit = time_limit();
@@ -223,7 +224,7 @@ fn a_scope_reports_items_that_a_shutdown_dropped() {
     }
 }
 
-/// spec: E5.3: an item that is pending once more while it runs: the runner comes back to nothing.
+/// spec: E5.3: the item is pending again while it runs. When the run ends, the runner drops the pending run.
 #[test]
 fn an_item_that_is_queued_again_while_it_runs_is_dropped_when_it_returns() {
     let _limit = time_limit();
@@ -238,9 +239,9 @@ fn an_item_that_is_queued_again_while_it_runs_is_dropped_when_it_returns() {
             wait.wait();
         });
         assert!(queue.queue(&work).unwrap());
-        eventually("it runs", || began.load(Ordering::SeqCst) == 1);
+        eventually("the item runs", || began.load(Ordering::SeqCst) == 1);
         assert!(other.queue(&work).unwrap());
-        eventually("a worker has popped this entry, and left it with the runner", || {
+        eventually("a worker has popped the entry, and left it to the runner", || {
             let pools = executor.dump().pools;
             let busy: usize = pools.iter().map(|pool| pool.workers - pool.idle).sum();
             busy == 1 && pools.iter().all(|pool| pool.pending == 0 && pool.waking == 0)
@@ -248,13 +249,13 @@ fn an_item_that_is_queued_again_while_it_runs_is_dropped_when_it_returns() {
         let report = executor.shutdown(MOMENT).unwrap();
         assert!(!report.is_complete());
         door.open();
-        eventually("nothing is left", || queue.is_empty() && other.is_empty());
+        eventually("the queues are empty", || queue.is_empty() && other.is_empty());
         assert_eq!(began.load(Ordering::SeqCst), 1);
         assert!(!work.is_pending());
     }
 }
 
-/// spec: E5.2, F5: waiting for oneself.
+/// spec: E5.2, F5: the item would wait for itself.
 #[test]
 fn an_item_cannot_shut_its_own_executor_down() {
     let _limit = time_limit();
@@ -269,7 +270,7 @@ fn an_item_cannot_shut_its_own_executor_down() {
     assert!(report.is_complete());
 }
 
-/// spec: E5.1, F7: frozen queues thaw and run.
+/// spec: E5.1, F7: frozen queues thaw and run their items.
 #[test]
 fn a_shutdown_thaws_frozen_queues() {
     let _limit = time_limit();
@@ -288,9 +289,9 @@ fn a_shutdown_thaws_frozen_queues() {
     }
 }
 
-/// spec: E5.1, W5: armed timers come to nothing and are counted; periodic items end.
+/// spec: E5.1, W5: armed timers are dropped and counted, and periodic items end.
 #[test]
-fn armed_timers_come_to_nothing() {
+fn armed_timers_are_given_up_and_counted() {
     let _limit = time_limit();
     let executor: Executor = cpus(2);
     let queue = WorkQueue::new("timed").build_on(&executor).unwrap();
@@ -298,7 +299,7 @@ fn armed_timers_come_to_nothing() {
     assert!(queue.queue_delayed(&work, Duration::from_secs(3600)).unwrap());
     let later = queue.spawn_after(Duration::from_secs(3600), || ()).unwrap();
     let every = queue.spawn_every(Duration::from_micros(50), || ()).unwrap();
-    eventually("it beats", || every.runs() > 3);
+    eventually("the periodic function is called", || every.runs() > 3);
     let report = executor.shutdown(SOON).unwrap();
     assert!(report.is_complete(), "{report}");
     assert!((2..=4).contains(&report.queues[0].timers), "{report}");
@@ -309,7 +310,7 @@ fn armed_timers_come_to_nothing() {
     assert_eq!(every.runs(), runs);
 }
 
-/// spec: E5.3, W9: what is dropped may panic, and drop the last handles of everything.
+/// spec: E5.3, W9: destructors of dropped items may panic, and may drop the last handles of the queue and the executor.
 #[test]
 fn destructors_of_dropped_items_may_panic() {
     let _limit = time_limit();
@@ -336,8 +337,8 @@ fn destructors_of_dropped_items_may_panic() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: E5.3 (accounting): from several threads, while items run, block and queue others, some of them stuck: accepted =
-/// run + cancelled + dropped, in time and out of it.
+/// spec: E5.3 (accounting): several threads queue while items run, block and queue others, and some are stuck. Accepted
+/// = run + cancelled + dropped, whether or not the shutdown ends in time.
 #[test]
 fn a_shutdown_under_load_accounts_for_everything() {
     let _limit = time_limit();
@@ -422,7 +423,7 @@ fn a_shutdown_under_load_accounts_for_everything() {
             issuers.into_iter().for_each(|issuer| issuer.join().unwrap());
             report
         });
-        eventually("nothing is left", || queues.iter().all(WorkQueue::is_empty));
+        eventually("the queues are empty", || queues.iter().all(WorkQueue::is_empty));
         eventually("all threads ended", || no_thread_of(&prefix));
         let (runs, accepted) = (runs.load(Ordering::SeqCst), accepted.load(Ordering::SeqCst));
         let (cancelled, lost) = (cancelled.load(Ordering::SeqCst), lost.load(Ordering::SeqCst));

@@ -1,5 +1,5 @@
-//! Many of everything at once: producers, queue kinds, placements, panics, guards, cancels, failing threads, ends.
-//! Accounting is exact.
+//! Stress: many producers, queue kinds, placements, panics, guards, cancels, failed thread creations and ends of
+//! executors at once. The accounts are exact.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -46,7 +46,7 @@ fn all_queues(executor: &Executor) -> Vec<WorkQueue> {
     .into()
 }
 
-/// What an item does, by its number.
+/// Runs one of the behaviours of an item, chosen by `kind`.
 fn behave(books: &Books, kind: u64) {
     Books::count(&books.run);
     match kind {
@@ -62,7 +62,7 @@ fn behave(books: &Books, kind: u64) {
     }
 }
 
-/// One producer: one-shots, reusable items, cancels, joins and flushes, drawn from its seed.
+/// One producer. It draws one-shots, reusable items, cancels, joins and flushes from its seed.
 fn produce(
     issuer: usize,
     items: usize,
@@ -117,7 +117,7 @@ fn produce(
     }
 }
 
-/// Runs producers on an executor, and checks the books when all is done.
+/// Runs producers on an executor, and checks the books when all items have ended.
 fn stress_on(executor: &Executor, producers: usize, items: usize) {
     let books = Arc::new(Books { ordered: Mutex::new(vec![0; producers]), ..Books::default() });
     let queues = all_queues(executor);
@@ -144,7 +144,7 @@ fn stress_on(executor: &Executor, producers: usize, items: usize) {
     assert_eq!(counters.in_flight(), 0);
     assert_eq!(counters.started, books.run.load(Ordering::SeqCst) as u64);
     assert_eq!(counters.cancelled, books.cancelled.load(Ordering::SeqCst) as u64);
-    assert_eq!(counters.panicked, books.panicked.load(Ordering::SeqCst) as u64, "and nobody else");
+    assert_eq!(counters.panicked, books.panicked.load(Ordering::SeqCst) as u64, "only the counted items panicked");
     assert_eq!(*books.ordered.lock().unwrap(), vec![items; producers]);
 }
 
@@ -154,7 +154,7 @@ fn mixed_work_on_all_queues_balances() {
     on_each_executor(|executor| stress_on(executor, 3, stress(600)));
 }
 
-/// spec: E2.6 (a failed thread creation): fails for a while, every k-th time, or always but for a few.
+/// spec: E2.6 (a failed thread creation): creations fail for a while, every k-th time, or always with a few exceptions.
 #[test]
 fn mixed_work_balances_while_threads_cannot_be_made() {
     let _limit = time_limit();
@@ -176,16 +176,16 @@ fn mixed_work_balances_while_threads_cannot_be_made() {
     }
 }
 
-/// spec: E3.1, E5, Q1: queues are cheap to make and to drop, also with work in them.
+/// spec: E3.1, E5, Q1: queues are made and dropped in large numbers, with work in them.
 #[test]
 fn ten_thousand_queues_come_and_go_with_work_in_them() {
     let _limit = time_limit();
-    // Who is found asleep lets another worker in.
+    // Detection is off: it would make more workers beside sleeping items.
     let executor = unseen(builder("l3:1 core:2 pu:1").0).random_placement(2).build().unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     let count = stress(10_000);
     let kinds = [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
-    // One stays, so that the pools need not be made anew for each.
+    // One queue of each kind stays, so that the pools are not made anew for each queue.
     let _stay = kinds.map(|kind| kind("stays").build_on(&executor).unwrap()).map(|queue| {
         queue.spawn(|| ()).unwrap().join().unwrap();
         queue
@@ -198,13 +198,13 @@ fn ten_thousand_queues_come_and_go_with_work_in_them() {
         }
     }
     eventually("all ran", || runs.load(Ordering::Relaxed) == 3 * count);
-    // Items of unmanaged queues start as soon as possible, each on a thread of its own.
+    // Items of unmanaged queues start as soon as possible, each on its own thread, so their pools have no such limit.
     for pool in executor.dump().pools {
         assert!(pool.target.is_none_or(|target| pool.workers <= target + 2), "{pool}");
     }
 }
 
-/// spec: E5, W9: executors and queues are dropped in flight, by their own items, too.
+/// spec: E5, W9: executors and queues are dropped while items are in flight, also by their own items.
 #[test]
 fn everything_may_be_dropped_in_flight() {
     let _limit = time_limit();

@@ -1,4 +1,4 @@
-//! What the tests share: executors of many shapes, ways to wait for an event, and facts about threads.
+//! Helpers of the integration tests: executors of many shapes, ways to wait for an event, and facts about threads.
 #![allow(unsafe_code, reason = "clocks, nice levels and signal masks of threads are read through libc")]
 
 use std::collections::BTreeSet;
@@ -15,11 +15,11 @@ use cmwq::{Detection, Executor, ExecutorBuilder, JoinHandle, TopologySource, Wor
 use crate::common::skip;
 pub(crate) use crate::common::{SOON, eventually, holds_within};
 
-/// Longer than any thread is kept waiting between two steps, on a machine that has much else to do, too. What is lost is
-/// lost for ever.
+/// The patience of the progress check. It is longer than a thread waits between two steps, even on a busy machine. A
+/// lost wake-up never ends, so it is still found.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The shapes that tests are run on: 1, 2 and 8 CPUs' worth of pools, and several pods.
+/// The machines that tests run on: 1, 2 and 8 CPUs, and several pods.
 const SHAPES: [&str; 5] = [
     "l3:1 core:1 pu:1",
     "l3:1 core:2 pu:1",
@@ -28,7 +28,8 @@ const SHAPES: [&str; 5] = [
     "numa:2 l3:2 core:2 pu:2",
 ];
 
-/// An executor builder as all tests use it: a made-up machine, a prefix of its own, and the progress check armed.
+/// The executor builder that all tests use: a made-up machine, a unique prefix, and the progress check armed. Returns
+/// it with the prefix.
 pub(crate) fn builder(shape: &str) -> (ExecutorBuilder, String) {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let prefix = format!("t{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -49,18 +50,18 @@ pub(crate) fn cpus(cpus: usize) -> Executor {
     builder(&format!("l3:1 core:{cpus} pu:1")).0.random_placement(cpus as u64).build().unwrap()
 }
 
-/// Undeclared blocking and spinning stay unseen: for tests that hold a worker on purpose, that prove what a guard does, or
-/// that count who runs on each CPU to the last one.
+/// Switches the detection of undeclared blocking and of hogs off. For tests that hold a worker on purpose, that test a
+/// guard, or that count the workers on each CPU exactly.
 pub(crate) fn unseen(builder: ExecutorBuilder) -> ExecutorBuilder {
     builder.detection(Detection::Off).hog_threshold(Duration::ZERO)
 }
 
-/// An executor of one CPU where an item has it until it ends or says that it blocks.
+/// An executor of one CPU, which an item keeps until it ends or enters a guard.
 pub(crate) fn one_cpu_unseen() -> Executor {
     unseen(builder("core:1 pu:1").0).build().unwrap()
 }
 
-/// An item that blocks under a guard waits for one that it has queued behind itself.
+/// Runs an item that blocks under a guard and waits for an item that it has queued behind itself.
 pub(crate) fn a_blocked_item_lets_another_one_in(queue: &WorkQueue) {
     let (door, behind) = (Door::default(), queue.clone());
     let opens = door.clone();
@@ -71,22 +72,22 @@ pub(crate) fn a_blocked_item_lets_another_one_in(queue: &WorkQueue) {
     outer.unwrap().join().unwrap();
 }
 
-/// Does this build see and bind threads? If not, the test says that it proves nothing.
+/// Returns whether this build can neither observe nor bind threads. If so, the test is reported as skipped.
 #[track_caller]
 pub(crate) fn is_portable(executor: &Executor) -> bool {
     let portable = executor.dump().portable;
     if portable {
-        skip("portable", "threads are neither looked at nor bound, and their CPU time is not known");
+        skip("portable", "this build neither observes nor binds threads, and cannot read their CPU time");
     }
     portable
 }
 
-/// Has this test a second CPU to bind threads to? If not, it says so.
+/// Returns whether the test lacks a second CPU to bind threads to. If so, the test is reported as skipped.
 #[track_caller]
 pub(crate) fn has_no_elsewhere(executor: &Executor) -> bool {
     let one = core_affinity::get_core_ids().is_none_or(|cpus| cpus.len() < 2);
     if one {
-        skip("one-cpu", "a process with one CPU has no elsewhere");
+        skip("one-cpu", "the process has one CPU only");
     }
     one || is_portable(executor)
 }
@@ -97,7 +98,7 @@ pub(crate) fn on_each_executor(test: impl Fn(&Executor)) {
     on_each(|builder| builder, test);
 }
 
-/// The same, where undeclared blocking stays [`unseen`].
+/// As [`on_each_executor`], with detection off ([`unseen`]).
 #[track_caller]
 pub(crate) fn on_each_executor_unseen(test: impl Fn(&Executor)) {
     on_each(unseen, test);
@@ -122,7 +123,7 @@ fn on_each(settings: fn(ExecutorBuilder) -> ExecutorBuilder, test: impl Fn(&Exec
     }
 }
 
-/// Says on which executor a test failed.
+/// Prints the executor on which a test failed.
 struct OnFailure(String);
 
 impl Drop for OnFailure {
@@ -133,13 +134,13 @@ impl Drop for OnFailure {
     }
 }
 
-/// A count for stress tests, scaled by `CMWQ_STRESS`.
+/// Scales a count of a stress test by `CMWQ_STRESS`.
 pub(crate) fn stress(count: usize) -> usize {
     let factor = std::env::var("CMWQ_STRESS").ok().and_then(|factor| factor.parse::<f64>().ok());
     ((count as f64 * factor.unwrap_or(1.0)) as usize).max(1)
 }
 
-/// Aborts the process if the test has not dropped this within minutes: a lost wake-up must not hang a run.
+/// Aborts the process unless it is dropped within three minutes: a lost wake-up must not hang a run.
 #[must_use]
 pub(crate) struct TimeLimit(#[allow(dead_code, reason = "its drop ends the wait")] mpsc::Sender<()>);
 
@@ -149,7 +150,7 @@ pub(crate) fn time_limit() -> TimeLimit {
     let (over, wait) = mpsc::channel::<()>();
     std::thread::spawn(move || {
         if wait.recv_timeout(Duration::from_secs(180)) == Err(mpsc::RecvTimeoutError::Timeout) {
-            // Not by `eprintln!`, which the test harness would capture and lose.
+            // `eprintln!` would not do: the test harness would capture its output and lose it.
             let _best_effort = writeln!(std::io::stderr(), "the test at {test} hangs");
             std::process::abort();
         }
@@ -163,7 +164,7 @@ pub(crate) fn counting(runs: &Arc<AtomicUsize>) -> Work {
     Work::new(move || bump(&runs))
 }
 
-/// An item that waits at a door, and has begun.
+/// Queues an item that waits at a door, and returns when it has begun. The last value counts its runs.
 pub(crate) fn begun_on(queue: &WorkQueue) -> (Work, Door, Arc<AtomicUsize>) {
     let (door, runs) = (Door::default(), Arc::new(AtomicUsize::new(0)));
     let (wait, count) = (door.clone(), Arc::clone(&runs));
@@ -172,12 +173,12 @@ pub(crate) fn begun_on(queue: &WorkQueue) -> (Work, Door, Arc<AtomicUsize>) {
         wait.wait();
     });
     assert_eq!(queue.queue(&work), Ok(true));
-    eventually("it began", || runs.load(Ordering::SeqCst) == 1);
+    eventually("the item began", || runs.load(Ordering::SeqCst) == 1);
     (work, door, runs)
 }
 
-/// An item that has begun, and keeps its worker and its place in the pool until the door is opened, where undeclared
-/// blocking stays [`unseen`].
+/// Queues an item that keeps its worker and its place in the pool until the door is opened, and returns when it has
+/// begun. Detection must be off ([`unseen`]).
 pub(crate) fn held(queue: &WorkQueue) -> (JoinHandle<()>, Door) {
     let (door, (begin, begun)) = (Door::default(), mpsc::channel());
     let wait = door.clone();
@@ -195,7 +196,7 @@ pub(crate) fn all_kinds(executor: &Executor) -> [WorkQueue; 4] {
         .map(|queue| queue.build_on(executor).unwrap())
 }
 
-/// A door that items wait at, under a guard unless told otherwise.
+/// A door at which items wait, with a guard or without.
 #[derive(Clone, Default)]
 pub(crate) struct Door(Arc<(Mutex<bool>, Condvar)>);
 
@@ -213,18 +214,18 @@ impl Door {
         cmwq::blocking(|| self.wait_unguarded());
     }
 
-    /// Waits without telling the executor.
+    /// Waits without a guard, so the executor is not told.
     pub(crate) fn wait_unguarded(&self) {
         let mut open = self.0.0.lock().unwrap();
         while !*open {
             let (guard, timeout) = self.0.1.wait_timeout(open, 3 * SOON).unwrap();
-            assert!(!timeout.timed_out(), "nobody opened the door");
+            assert!(!timeout.timed_out(), "the door was not opened");
             open = guard;
         }
     }
 }
 
-/// Counts how many are inside at once, and the most there ever were.
+/// Counts how many items are inside at once, and the most that ever were.
 #[derive(Default)]
 pub(crate) struct Crowd {
     inside: AtomicUsize,
@@ -270,7 +271,7 @@ impl Drop for Bomb {
     }
 }
 
-/// Uses so much CPU time, whatever else runs on the machine.
+/// Uses this much CPU time, whatever else runs on the machine.
 pub(crate) fn burn(time: Duration) {
     let end = cpu_time() + time;
     while cpu_time() < end {
@@ -286,7 +287,7 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The pool of the worker that this is called on: `0`, `0H`, `bh0`, `u4`.
+/// Returns the name of the calling worker's pool: `0`, `0H`, `bh0`, `u4`.
 pub(crate) fn current_pool() -> String {
     let thread = std::thread::current();
     let name = thread.name().expect("workers have names");
@@ -304,7 +305,7 @@ pub(crate) fn pool(executor: &Executor, name: &str) -> PoolSnapshot {
     pools.into_iter().find(|pool| pool.name == name).unwrap_or_else(|| panic!("there is no pool {name}"))
 }
 
-/// The names of the process's threads that begin with this prefix and a slash, as the system shows them.
+/// Returns the names of the process's threads that begin with this prefix and a slash, as the system shows them.
 pub(crate) fn threads_of(prefix: &str) -> Vec<String> {
     let prefix = format!("{prefix}/");
     tasks()
@@ -314,38 +315,38 @@ pub(crate) fn threads_of(prefix: &str) -> Vec<String> {
         .collect()
 }
 
-/// Has every thread of this prefix ended? Asked twice: while the first answer is put together, a manager may make one
-/// more worker and end; after that nobody makes any.
+/// Returns whether every thread of this prefix has ended. Asks twice: while the first list is read, a manager may make
+/// one more worker and end. After that no thread is made any more.
 pub(crate) fn no_thread_of(prefix: &str) -> bool {
     threads_of(prefix).is_empty() && threads_of(prefix).is_empty()
 }
 
-/// How often threads of this prefix went to sleep by themselves.
+/// Returns how often threads of this prefix went to sleep voluntarily.
 pub(crate) fn sleeps_of(prefix: &str) -> u64 {
     let prefix = format!("{prefix}/");
     let of_ours = tasks().into_iter().filter(|task| read_task(task, "comm").starts_with(&prefix));
     of_ours.map(|task| status_of(&task, "voluntary_ctxt_switches").parse::<u64>().unwrap_or(0)).sum()
 }
 
-/// Waits until no thread of this prefix has woken up for a second: longer than the manager waits between two looks at a
-/// pool that it watches, or at its CPUs, however late it comes; and looks end after a few quiet ones.
+/// Waits until no thread of this prefix has woken up for a second. That is longer than the manager's pause between two
+/// looks at a watched pool or at the CPUs, even if it is late. The looks end after a few quiet ones.
 #[track_caller]
 pub(crate) fn falls_quiet(prefix: &str) {
     let mut before = sleeps_of(prefix);
-    eventually("for a second, nobody woke up", || {
+    eventually("for a second, no thread woke up", || {
         std::thread::sleep(PATIENCE);
         let now = sleeps_of(prefix);
         std::mem::replace(&mut before, now) == now
     });
 }
 
-/// Does the thread sleep?
+/// Returns whether the thread sleeps.
 pub(crate) fn is_asleep(thread: u32) -> bool {
     status_of(&thread.to_string(), "State").starts_with('S')
 }
 
-/// Waits until the thread sleeps for good: not for a lock that somebody is about to leave, and not in one of the naps that
-/// builds with yields put everywhere.
+/// Waits until the thread sleeps in its final wait: not for a lock that is about to be released, and not in one of the
+/// short sleeps that builds with yields insert.
 #[track_caller]
 pub(crate) fn falls_asleep(what: &str, thread: u32) {
     eventually(what, || {
@@ -356,17 +357,17 @@ pub(crate) fn falls_asleep(what: &str, thread: u32) {
     });
 }
 
-/// A line of the calling thread's status.
+/// Returns a field of the calling thread's status.
 pub(crate) fn own_status(field: &str) -> String {
     status_of(&thread_id().to_string(), field)
 }
 
-/// A line of the main thread's status.
+/// Returns a field of the main thread's status.
 pub(crate) fn main_status(field: &str) -> String {
     status_of(&std::process::id().to_string(), field)
 }
 
-/// Such a line of each thread of this prefix, with the thread's number and name.
+/// Returns this field of each thread of this prefix, with the thread's number and name.
 pub(crate) fn statuses_of(prefix: &str, field: &str) -> Vec<(i32, String, String)> {
     let prefix = format!("{prefix}/");
     let number = |task: &String| task.parse().expect("a task has a number");
@@ -375,14 +376,14 @@ pub(crate) fn statuses_of(prefix: &str, field: &str) -> Vec<(i32, String, String
     tasks.filter(|(_, name, _)| name.starts_with(&prefix)).collect()
 }
 
-/// Listed twice: while threads end, Linux may leave one out that goes on.
+/// Reads the list twice: while threads end, Linux may leave out a running one.
 fn tasks() -> BTreeSet<String> {
     let list = || std::fs::read_dir("/proc/self/task").unwrap();
     let tasks = list().chain(list());
     tasks.filter_map(|task| Some(task.ok()?.file_name().to_str()?.to_owned())).collect()
 }
 
-/// Empty if the thread has ended.
+/// Returns an empty string if the thread has ended.
 fn read_task(task: &str, file: &str) -> String {
     std::fs::read_to_string(format!("/proc/self/task/{task}/{file}"))
         .unwrap_or_default()
@@ -429,7 +430,8 @@ pub(crate) fn block_only(signal: libc::c_int) {
     assert_eq!(result, 0);
 }
 
-/// Decides which workers cannot be made, by the number of the attempt, from 0. The manager and rescuers can.
+/// A hook that decides which workers cannot be made, by the number of the attempt, from 0. The manager and rescuers can
+/// always be made.
 #[derive(Clone)]
 pub(crate) struct Spawns(Arc<Attempts>);
 
@@ -441,7 +443,7 @@ struct Attempts {
 }
 
 impl Spawns {
-    /// The attempts of this range fail: `3..=3` is the fourth alone, `..` is every one.
+    /// Lets the attempts of this range fail: `3..=3` is the fourth alone, `..` is every one.
     pub(crate) fn failing(range: impl RangeBounds<usize> + Send + Sync + 'static) -> Self {
         Self::failing_if(move |attempt| range.contains(&attempt))
     }
@@ -451,12 +453,12 @@ impl Spawns {
         Self(Arc::new(Attempts { fails, over: AtomicBool::new(false), made: Mutex::new(Vec::new()) }))
     }
 
-    /// From now on all threads can be made.
+    /// Lets all later attempts succeed.
     pub(crate) fn recover(&self) {
         self.0.over.store(true, Ordering::SeqCst);
     }
 
-    /// A hook for `before_spawn`.
+    /// Returns the hook for `before_spawn`.
     pub(crate) fn hook(&self) -> impl Fn(&str) -> io::Result<()> + Send + Sync + 'static {
         let attempts = Arc::clone(&self.0);
         move |name: &str| {
@@ -466,18 +468,18 @@ impl Spawns {
             let mut made = attempts.made.lock().unwrap();
             let fails = !attempts.over.load(Ordering::SeqCst) && (attempts.fails)(made.len());
             made.push((Instant::now(), fails));
-            // As the system says it at its limit.
+            // The system reports its limit with this error.
             if fails { Err(io::Error::from_raw_os_error(libc::EAGAIN)) } else { Ok(()) }
         }
     }
 
-    /// Attempts so far, and how many of them failed.
+    /// Returns the number of attempts so far, and how many of them failed.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let made = self.0.made.lock().unwrap();
         (made.len(), made.iter().filter(|(_, failed)| *failed).count())
     }
 
-    /// The shortest time from a failure to the next attempt.
+    /// Returns the shortest time from a failure to the next attempt.
     pub(crate) fn shortest_pause(&self) -> Option<Duration> {
         let made = self.0.made.lock().unwrap();
         let after_failures = made.windows(2).filter(|pair| pair[0].1);
@@ -485,7 +487,7 @@ impl Spawns {
     }
 }
 
-/// Adds one.
+/// Adds one to the counter.
 pub(crate) fn bump(counter: &AtomicUsize) {
     counter.fetch_add(1, Ordering::SeqCst);
 }

@@ -1,4 +1,4 @@
-//! The queues that every executor has.
+//! The system queues that every executor has.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,8 +11,8 @@ use crate::support::{
 
 type Choice = fn(&Executor) -> &WorkQueue;
 
-/// Each queue, its name, and the pool on which an executor of one CPU runs its items: normally, and if it is power
-/// efficient.
+/// Each queue, its name, and the pool that runs its items on an executor of one CPU: first by default, then on a
+/// power-efficient executor.
 const QUEUES: [(Choice, &str, [&str; 2]); 9] = [
     (Executor::events, "events", ["0", "0"]),
     (Executor::events_highpri, "events_highpri", ["0H", "0H"]),
@@ -25,7 +25,7 @@ const QUEUES: [(Choice, &str, [&str; 2]); 9] = [
     (Executor::events_bh_highpri, "events_bh_highpri", ["bh0H", "bh0H"]),
 ];
 
-/// spec: Q5.1: their names, and where their items run.
+/// spec: Q5.1: the names of the queues, and the pools that run their items.
 #[test]
 fn every_executor_has_the_system_queues() {
     let _limit = time_limit();
@@ -42,7 +42,8 @@ fn every_executor_has_the_system_queues() {
     }
 }
 
-/// spec: Q5.2 (made lazily): once, by whoever asks first, the same for every clone, and apart from those of others.
+/// spec: Q5.2 (made lazily): each is made once, by the first caller, is the same for every clone of the executor, and
+/// differs from those of other executors.
 #[test]
 fn a_system_queue_is_made_once_for_each_executor() {
     let _limit = time_limit();
@@ -59,9 +60,9 @@ fn a_system_queue_is_made_once_for_each_executor() {
     assert!(executor.dump().pools.is_empty(), "a queue without items costs no pool");
 }
 
-/// spec: Q5.1: a flush of one does not wait for the items of another.
+/// spec: Q5.1: a flush of one queue does not wait for the items of another.
 #[test]
-fn system_queues_are_flushed_apart() {
+fn system_queues_are_flushed_separately() {
     let _limit = time_limit();
     let executor = one_cpu();
     let door = Door::default();
@@ -74,7 +75,7 @@ fn system_queues_are_flushed_apart() {
     executor.events_long().flush().unwrap();
 }
 
-/// spec: Q5.2, E1: they do not keep their executor alive, and what they have accepted runs when it is gone.
+/// spec: Q5.2, E1: system queues do not keep their executor alive, and their accepted items still run.
 #[test]
 fn an_executor_ends_with_its_system_queues() {
     let _limit = time_limit();
@@ -111,7 +112,7 @@ fn an_item_of_a_system_queue_may_hold_the_last_executor() {
     });
 }
 
-/// spec: Q5.1: those of the global executor.
+/// spec: Q5.1: the functions of `cmwq::system` return the queues of the global executor.
 #[test]
 fn the_global_system_queues_are_those_of_the_global_executor() {
     let _limit = time_limit();

@@ -1,4 +1,4 @@
-//! The end of queues and executors: threads go, accepted work does not.
+//! The end of queues and executors: the threads end, and accepted items run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ fn executor() -> (Executor, String) {
     (builder.random_placement(11).build().unwrap(), prefix)
 }
 
-/// spec: E1, E5.4 (dropping the last handle never blocks): every thread ends, the manager too.
+/// spec: E1, E5.4 (dropping the last handle never blocks): every thread ends, including the manager.
 #[test]
 fn dropping_the_last_handle_ends_all_threads() {
     let _limit = time_limit();
@@ -54,7 +54,7 @@ fn work_that_was_accepted_runs_after_every_handle_is_gone() {
             }
         }
         drop((queue, executor));
-        assert_eq!(runs.load(Ordering::SeqCst), 0, "dropping did not wait");
+        assert_eq!(runs.load(Ordering::SeqCst), 0, "the drop did not wait for the items");
         door.open();
         eventually("all ran", || runs.load(Ordering::SeqCst) == 100);
         eventually("all threads ended", || no_thread_of(&prefix));
@@ -73,7 +73,7 @@ fn an_item_may_drop_the_last_handles_of_everything() {
         let item = move || {
             let (executor, queue) = take.recv().unwrap();
             drop(executor);
-            // Queued by an item of a queue whose last handle goes now.
+            // An item queues this one to its own queue, whose last handle is dropped next.
             drop(queue.spawn(move || done.send(()).unwrap()).unwrap());
             drop(queue);
         };
@@ -84,7 +84,7 @@ fn an_item_may_drop_the_last_handles_of_everything() {
     }
 }
 
-/// spec: E5, W9.4: the last handle of a queue lives in its own item, in a reusable one and in a result.
+/// spec: E5, W9.4: the last handle of a queue is in the captures of its own item, in a reusable item, and in a result.
 #[test]
 fn the_last_handle_of_a_queue_may_live_inside_its_item() {
     let _limit = time_limit();
@@ -100,7 +100,7 @@ fn the_last_handle_of_a_queue_may_live_inside_its_item() {
     }
 }
 
-/// spec: E5.4: handles are dropped while items come, run and end.
+/// spec: E5.4: handles are dropped while items arrive, run and end.
 #[test]
 fn queues_and_executors_may_end_at_any_moment() {
     let _limit = time_limit();
@@ -129,11 +129,11 @@ fn queues_and_executors_may_end_at_any_moment() {
     eventually("all threads ended", || prefixes.iter().all(|prefix| no_thread_of(prefix)));
 }
 
-/// spec: E5 (drops what does not fit into the time), A3: a pool that runs nothing any more takes nothing from a sibling
-/// either, which has too much until its turn to be given up comes.
+/// spec: E5 (drops what does not fit into the time), A3: a pool that a shutdown has given up takes no items from a
+/// sibling pool, which has surplus work until it is given up in turn.
 #[test]
 fn a_pool_that_is_given_up_takes_no_work_of_siblings() {
-    /// Its drop lets the item that holds its pod block, and waits until that does.
+    /// When this is dropped, the item that holds its pod may block, and the drop waits until it does.
     struct Halfway(Door, Arc<AtomicBool>);
     impl Drop for Halfway {
         fn drop(&mut self) {
@@ -178,7 +178,8 @@ fn a_pool_that_is_given_up_takes_no_work_of_siblings() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: E3 (unbound pools are dropped with their last user), A3: also those that have taken items from each other.
+/// spec: E3 (unbound pools are dropped with their last user), A3: pools that have taken items from each other end as
+/// well.
 #[test]
 fn pools_that_share_work_end_with_their_last_user() {
     let _limit = time_limit();
@@ -191,10 +192,10 @@ fn pools_that_share_work_end_with_their_last_user() {
             let inside = Arc::clone(&inside);
             move || {
                 inside.fetch_add(1, Ordering::SeqCst);
-                eventually("each pod has one", || inside.load(Ordering::SeqCst) == 4);
+                eventually("each pod runs an item", || inside.load(Ordering::SeqCst) == 4);
             }
         };
-        // The last handle goes while they are on their way.
+        // The last handle is dropped while workers are on their way.
         drop(queue.spawn_batch((0..4).map(item)).unwrap());
         drop(queue);
         eventually("the pools are gone", || executor.dump().pools.is_empty());

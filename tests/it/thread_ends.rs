@@ -1,4 +1,4 @@
-//! The end of threads: their thread-local destructors are user code, and a shutdown is complete when that is over.
+//! The end of threads: thread-local destructors are user code, and a shutdown is complete when they have ended.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,14 +11,14 @@ use crate::support::{
     Door, SOON, builder, bump, cpus, eventually, holds_within, is_portable, no_thread_of, one_cpu, time_limit,
 };
 
-/// Longer than a shutdown takes that waits for nothing.
+/// Longer than a shutdown takes that has nothing to wait for.
 const WHILE: Duration = Duration::from_millis(50);
 
 thread_local! {
     static AT_THE_END: RefCell<Vec<Acts>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Acts when it is dropped.
+/// Calls its closure when it is dropped.
 struct Acts(Option<Box<dyn FnOnce()>>);
 
 impl Drop for Acts {
@@ -29,7 +29,7 @@ impl Drop for Acts {
     }
 }
 
-/// The calling thread does this in a thread-local destructor.
+/// Makes the calling thread call this in a thread-local destructor.
 fn at_the_end(act: impl FnOnce() + 'static) {
     AT_THE_END.with_borrow_mut(|acts| acts.push(Acts(Some(Box::new(act)))));
 }
@@ -47,7 +47,7 @@ struct Counts {
 }
 
 impl Ends {
-    /// The calling thread has such a destructor.
+    /// Gives the calling thread such a destructor.
     fn wait_at_the_end(&self) {
         bump(&self.0.expected);
         let counts = Arc::clone(&self.0);
@@ -65,7 +65,7 @@ impl Ends {
         });
     }
 
-    /// Shuts the executor down. The destructors go on when that has not returned for a while.
+    /// Shuts the executor down. Lets the destructors go on after the shutdown has waited for a while.
     fn shut_down(&self, executor: &Executor) -> ShutdownReport {
         std::thread::scope(|scope| {
             let shutdown = scope.spawn(|| {
@@ -77,13 +77,13 @@ impl Ends {
             self.all_have_begun();
             let too_early = holds_within(WHILE, || shutdown.is_finished());
             self.0.door.open();
-            assert!(!too_early, "it is complete while destructors run");
+            assert!(!too_early, "the shutdown returned while destructors ran");
             shutdown.join().unwrap()
         })
     }
 }
 
-/// spec: E5.5: workers, rescuers and the manager.
+/// spec: E5.5: this holds for workers, rescuers and the manager.
 #[test]
 fn a_shutdown_is_complete_when_the_last_destructor_has_run() {
     let _limit = time_limit();
@@ -93,7 +93,7 @@ fn a_shutdown_is_complete_when_the_last_destructor_has_run() {
         .0
         .on_thread_start(move || started.wait_at_the_end())
         .before_spawn(move |name| {
-            // The first worker. On the manager's thread.
+            // This is called for the first worker, on the manager's thread.
             if name.contains("/0:") && first.swap(false, Ordering::SeqCst) {
                 asked.wait_at_the_end();
             }
@@ -107,12 +107,12 @@ fn a_shutdown_is_complete_when_the_last_destructor_has_run() {
     queues.iter().for_each(|queue| queue.spawn_on(0, || ()).unwrap().join().unwrap());
     let report = ends.shut_down(&executor);
     assert!(report.is_complete(), "{report}");
-    // Three pools with a worker and a spare each, the rescuer and the manager.
+    // There are three pools with a worker and a spare each, the rescuer and the manager.
     assert!(ends.0.finished.load(Ordering::SeqCst) >= 5);
     drop(rescued);
 }
 
-/// spec: E5.5: also of threads that left on their own, before.
+/// spec: E5.5: a shutdown also waits for threads that have left before.
 #[test]
 fn a_shutdown_waits_for_destructors_of_threads_that_left_before() {
     let _limit = time_limit();
@@ -120,10 +120,10 @@ fn a_shutdown_waits_for_destructors_of_threads_that_left_before() {
     let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
     let its = ends.clone();
     queue.spawn(move || its.wait_at_the_end()).unwrap().join().unwrap();
-    // Its pool goes with the queue, and its worker with the pool.
+    // The pool ends with the queue, and its worker with the pool.
     drop(queue);
     ends.all_have_begun();
-    eventually("it takes no place any more, and neither does the spare", || executor.dump().threads == 0);
+    eventually("neither the worker nor the spare counts as a thread any more", || executor.dump().threads == 0);
     let report = ends.shut_down(&executor);
     assert!(report.is_complete(), "{report}");
 }
@@ -154,7 +154,7 @@ fn a_destructor_that_does_not_end_in_time_is_reported() {
     }
 }
 
-/// spec: E5.3 (returns what did not finish in time): a C library's destructors run after those of thread-locals.
+/// spec: E5.3 (returns what did not finish in time): destructors of a C library run after those of thread-locals.
 #[test]
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "keys with destructors are libc's")]
@@ -186,14 +186,14 @@ fn a_destructor_of_a_c_library_that_does_not_end_in_time_is_reported() {
     queue.spawn(item).unwrap().join().unwrap();
     drop(queue);
     ends.all_have_begun();
-    // Threads that end meanwhile do not wait for it.
+    // Threads that end meanwhile do not wait for that destructor.
     let other = WorkQueue::unbound("other").build_on(&executor).unwrap();
     let others = Ends::default();
     others.0.door.open();
     let its = others.clone();
     other.spawn(move || its.wait_at_the_end()).unwrap().join().unwrap();
     drop(other);
-    eventually("its destructor has run", || others.0.finished.load(Ordering::SeqCst) == 1);
+    eventually("the destructor of the other thread has run", || others.0.finished.load(Ordering::SeqCst) == 1);
     let report = executor.shutdown(WHILE).unwrap();
     assert!(!report.is_complete() && report.threads >= 1, "{report}");
     assert_eq!(ends.0.finished.load(Ordering::SeqCst), 0);
@@ -246,7 +246,7 @@ fn a_thread_cannot_shut_its_own_executor_down() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
-/// spec: E5, F5: that is the end of another executor's thread.
+/// spec: E5, F5: a destructor may shut down an executor to which its thread does not belong.
 #[test]
 fn a_destructor_may_shut_another_executor_down() {
     let _limit = time_limit();
@@ -262,7 +262,8 @@ fn a_destructor_may_shut_another_executor_down() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
-/// spec: X3 (thread-local destructors may use queues), E2 (max threads): a thread gives up its place before.
+/// spec: X3 (thread-local destructors may use queues), E2 (max threads): a thread gives up its place under the cap
+/// before its destructors run.
 #[test]
 fn at_the_cap_a_destructor_may_wait_for_an_item() {
     let _limit = time_limit();

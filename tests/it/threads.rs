@@ -18,14 +18,14 @@ fn own_name() -> String {
     std::thread::current().name().unwrap_or_default().to_owned()
 }
 
-/// The items' thread name, inside and as the system shows it.
+/// Returns the name of the worker's thread, as the standard library and as the system shows it.
 fn name_and_comm(queue: &WorkQueue) -> (String, String) {
     queue.spawn(|| (own_name(), own_status("Name"))).unwrap().join().unwrap()
 }
 
 /// spec: E4.1 (names: `cmwq/0:1`, `cmwq/0:1H`, `cmwq/u8:2`)
 #[test]
-fn workers_are_named_as_the_kernels() {
+fn workers_have_names_like_those_of_the_kernel() {
     let (builder, prefix) = builder("l3:1 core:2 pu:1");
     let executor = builder.cpus(cmwq::CpuSet::single(1)).build().unwrap();
     let per_cpu = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
@@ -34,15 +34,15 @@ fn workers_are_named_as_the_kernels() {
     let (name, comm) = name_and_comm(&high);
     assert_eq!(name, format!("{prefix}/1:0H"));
     assert_eq!(comm, name);
-    // Unbound pools are numbered after the two of each CPU. Which of their workers comes first is open: the spare may
-    // look for work, too, before the first has taken it.
+    // Unbound pools are numbered after the two pools of each CPU. Which of their workers takes the item is open: the
+    // spare may be faster than the first worker.
     let unbound = WorkQueue::unbound("q").build_on(&executor).unwrap();
     let (name, _) = name_and_comm(&unbound);
     assert!(is_worker_of(&format!("{prefix}/u2:"), "", &name), "{name}");
     let managed = WorkQueue::new("q").build_on(&executor).unwrap();
     let (name, _) = name_and_comm(&managed);
     assert!(is_worker_of(&format!("{prefix}/u3:"), "", &name), "{name}");
-    // Every thread of the executor, as the system shows it; spares are there or on their way.
+    // Every thread of the executor is checked, as the system shows it. Spares are there or on their way.
     let pools = [("1:", ""), ("1:", "H"), ("u2:", ""), ("u3:", "")]
         .map(|(pool, end)| (format!("{prefix}/{pool}"), end));
     eventually("each pool has a worker and a spare, and every thread is named", || {
@@ -56,7 +56,7 @@ fn workers_are_named_as_the_kernels() {
     });
 }
 
-/// `name` is what comes before the number of a worker, that number, and what comes behind it.
+/// Returns whether `name` is `pool`, then the number of a worker, then `end`.
 fn is_worker_of(pool: &str, end: &str, name: &str) -> bool {
     name.strip_prefix(pool)
         .and_then(|rest| rest.strip_suffix(end))
@@ -65,7 +65,7 @@ fn is_worker_of(pool: &str, end: &str, name: &str) -> bool {
 
 /// spec: E4.1 (15 bytes; the full name through the API), E2.4 (prefix)
 #[test]
-fn a_long_prefix_is_cut_by_the_system_only() {
+fn only_the_system_shortens_a_long_prefix() {
     let (builder, _) = builder("core:1 pu:1");
     let executor = builder.thread_name_prefix("a-rather-long-prefix-ß").build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
@@ -113,7 +113,7 @@ fn without_the_privilege_high_priority_workers_run_at_the_normal_level() {
         }
         assert_eq!(level, own_nice());
         if snapshot.portable {
-            assert!(!snapshot.nice_denied, "nobody was asked");
+            assert!(!snapshot.nice_denied, "the system was not asked");
             return;
         }
         assert!(snapshot.nice_denied);
@@ -122,7 +122,7 @@ fn without_the_privilege_high_priority_workers_run_at_the_normal_level() {
     }
     let test = "threads::without_the_privilege_high_priority_workers_run_at_the_normal_level";
     let mut child = itself();
-    // A program that another user starts has no capabilities.
+    // A program that runs as another user has no capabilities.
     child.args([test, "--exact", "--nocapture"]).env(CHILD, "1").uid(65534).gid(65534).current_dir("/");
     match output(&mut child) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -159,7 +159,7 @@ fn workers_inherit_nothing_from_their_creator_or_issuer() {
             assert_eq!(cpu, allowed, "a worker of a per-CPU pool is bound to its CPU");
             let denied = executor.dump().nice_denied;
             assert_eq!(nice, if denied { own } else { process });
-            // It blocks everything for a moment whenever it makes another test's thread.
+            // The main thread blocks all signals for a moment whenever it makes the thread of another test.
             eventually("the mask is the main thread's", || mask == main_status("SigBlk"));
         }
         let unbound = WorkQueue::unbound("q").attrs(cmwq::Attrs::new().scope(cmwq::AffinityScope::System));
@@ -204,7 +204,7 @@ fn hooks_run_on_every_worker_once_and_their_panics_are_contained() {
 
 /// spec: E2.4 (stack size)
 #[test]
-fn workers_have_the_stack_that_was_asked_for() {
+fn workers_have_the_requested_stack_size() {
     fn deep(kilobytes: usize) -> u64 {
         let page = std::hint::black_box([kilobytes as u8; 1024]);
         if kilobytes == 0 { 0 } else { u64::from(std::hint::black_box(&page)[17] & 1) + deep(kilobytes - 1) }
@@ -212,11 +212,11 @@ fn workers_have_the_stack_that_was_asked_for() {
     let (builder, _) = builder("core:1 pu:1");
     let executor = builder.stack_size(32 << 20).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-    // More than the default of 2 MiB could hold.
+    // Deeper than the default stack of 2 MiB permits.
     assert_eq!(queue.spawn(|| deep(5000)).unwrap().join().unwrap(), 2500);
 }
 
-/// spec: E2.5 (max threads in all), S5-free part: at the cap items wait, and nothing is lost.
+/// spec: E2.5 (max threads in all), S5: at the cap items wait, and none is lost.
 #[test]
 fn there_are_never_more_threads_than_permitted() {
     let _limit = time_limit();
@@ -266,7 +266,7 @@ fn there_are_never_more_threads_than_permitted() {
     }
 }
 
-/// spec: E2.5 (hitting the cap is like a failed thread creation): pools take turns with the one thread there is.
+/// spec: E2.5 (hitting the cap is like a failed thread creation): the pools take turns with the only thread.
 #[test]
 fn under_the_cap_idle_threads_of_other_pools_make_room() {
     let _limit = time_limit();
@@ -276,7 +276,7 @@ fn under_the_cap_idle_threads_of_other_pools_make_room() {
     let handles: Vec<_> = (0..12).map(|_| queue.spawn(current_pool).unwrap()).collect();
     let join = |handle: cmwq::JoinHandle<String>| match handle.join_timeout(SOON) {
         Ok(result) => result.unwrap(),
-        Err(_) => panic!("it never ran: {}", executor.dump()),
+        Err(_) => panic!("the item never ran: {}", executor.dump()),
     };
     let mut pools: Vec<String> = handles.into_iter().map(join).collect();
     pools.sort();
@@ -285,8 +285,8 @@ fn under_the_cap_idle_threads_of_other_pools_make_room() {
     assert_eq!(executor.dump().threads, 1);
 }
 
-/// spec: E2.5: at the cap, waiting under a guard for an item that needs one more thread degrades to waiting until
-/// somebody else lets go.
+/// spec: E2.5: an item waits under a guard for another item that needs one more thread. At the cap that item waits
+/// until another thread becomes free.
 #[test]
 fn at_the_cap_blocked_items_degrade_to_waiting() {
     let _limit = time_limit();
@@ -313,7 +313,7 @@ fn at_the_cap_blocked_items_degrade_to_waiting() {
     waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
 }
 
-/// spec: E2.6 (before_spawn), E3, P1.2: a worker that cannot be made is tried again, the work waits.
+/// spec: E2.6 (before_spawn), E3, P1.2: a worker that cannot be made is tried again, and the work waits.
 #[test]
 fn a_thread_that_cannot_be_made_is_tried_again() {
     let _limit = time_limit();
@@ -322,7 +322,7 @@ fn a_thread_that_cannot_be_made_is_tried_again() {
     let left = Arc::clone(&refusals);
     let hook = move |name: &str| match name.ends_with("/manager") {
         false if left.load(Ordering::SeqCst) > 0 => {
-            // Once as an error, once as a panic.
+            // One refusal is an error, the other one a panic.
             assert_ne!(left.fetch_sub(1, Ordering::SeqCst), 1, "a panic on purpose");
             Err(std::io::Error::other("no thread today"))
         }

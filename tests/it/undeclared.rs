@@ -1,5 +1,5 @@
-//! Items that block without a word beside everything else: guards of both strengths, used well and badly, hogs, panics,
-//! changes of attributes, and ends of queues and executors. Nothing is lost, and the counts are right in the end.
+//! Undeclared blocking together with everything else: guards of both strengths, used well and badly, hogs, panics,
+//! attribute changes, and ends of queues and executors. No item is lost, and the counts are right in the end.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use crate::support::{
     SOON, builder, bump, burn, eventually, no_thread_of, on_each_executor, stress, time_limit,
 };
 
-/// What is put aside by an item, and taken by another one of the same worker, or by nobody.
+/// A guard that an item keeps, and that a later item of the same worker may take.
 enum Kept {
     Blocks(#[allow(dead_code, reason = "its drop matters")] BlockingGuard),
     May(#[allow(dead_code, reason = "its drop matters")] MayBlockGuard),
@@ -40,7 +40,7 @@ fn queues(executor: &Executor) -> Vec<WorkQueue> {
     kinds.map(|queue| queue.build_on(executor).unwrap()).into()
 }
 
-/// Something that an item does, by its number, for some microseconds.
+/// Runs one of the behaviours of an item, chosen by `kind`, for some microseconds.
 fn behave(kind: u64, time: u64, lock: &Mutex<u64>) {
     let nap = || std::thread::sleep(Duration::from_micros(time));
     match kind {
@@ -87,7 +87,7 @@ fn behave(kind: u64, time: u64, lock: &Mutex<u64>) {
     }
 }
 
-/// Two issuers queue such items, of which some queue more, until all have run.
+/// Lets two issuers queue such items, some of which queue more, until all have run.
 fn mix(executor: &Executor, seed: u64, items: usize) {
     let queues = queues(executor);
     let (runs, lock) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(0)));
@@ -125,14 +125,14 @@ fn mix(executor: &Executor, seed: u64, items: usize) {
     comes_to_rest(executor);
 }
 
-/// spec: S1.7, S2, C1, C2: on all shapes.
+/// spec: S1.7, S2, C1, C2: on executors of all shapes.
 #[test]
 fn mixed_declared_and_undeclared_blocking_balances() {
     let seed = AtomicUsize::new(1);
     on_each_executor(|executor| mix(executor, seed.fetch_add(1, Ordering::SeqCst) as u64, stress(150)));
 }
 
-/// spec: S1.7, S2, C1, C2: in each mode, with hogs that are found early, and on one CPU, where a count that is off shows.
+/// spec: S1.7, S2, C1, C2: in each mode, on one CPU, where a wrong count shows, and with a low threshold for hogs.
 #[test]
 fn mixed_blocking_leaves_every_count_right() {
     let _limit = time_limit();
@@ -146,7 +146,7 @@ fn mixed_blocking_leaves_every_count_right() {
     }
 }
 
-/// spec: S1.7, S5, E2 (max threads): at a cap that is reached all the time.
+/// spec: S1.7, S5, E2 (max threads): under a cap on threads that is reached all the time.
 #[test]
 fn mixed_blocking_balances_at_the_cap_of_threads() {
     let _limit = time_limit();
@@ -155,9 +155,9 @@ fn mixed_blocking_balances_at_the_cap_of_threads() {
     assert!(executor.dump().threads <= 6);
 }
 
-/// spec: S1.7, E5: a shutdown waits for what sleeps, or goes on without it; threads that are looked at end.
+/// spec: S1.7, E5: a shutdown waits for sleeping items or times out, and threads end while the detector looks at them.
 #[test]
-fn an_executor_may_end_while_it_is_looked_at() {
+fn an_executor_may_end_while_its_threads_are_looked_at() {
     let _limit = time_limit();
     for round in 0..stress(12) {
         let (builder, prefix) = builder("l3:2 core:2 pu:1");
@@ -179,14 +179,14 @@ fn an_executor_may_end_while_it_is_looked_at() {
             0 => assert!(executor.shutdown(SOON).unwrap().is_complete()),
             1 => {
                 let report = executor.shutdown(Duration::from_millis(2)).unwrap();
-                eventually("nothing is left", || queues.iter().all(WorkQueue::is_empty));
+                eventually("the queues are empty", || queues.iter().all(WorkQueue::is_empty));
                 let sum = |count: fn(&QueueReport) -> usize| report.queues.iter().map(count).sum::<usize>();
                 let (dropped, running) = (sum(|queue| queue.dropped), sum(|queue| queue.running));
                 let gone = 60 - runs.load(Ordering::SeqCst);
-                // What a worker gives up afterwards was about to run.
+                // Items that a worker gives up after the report were counted as running.
                 assert!((dropped..=dropped + running).contains(&gone), "{gone} did not run: {report}");
             }
-            // The handles go, and the work does not.
+            // The handles are dropped, and the items still run.
             _ => {
                 drop((queues, executor));
                 eventually("all ran", || runs.load(Ordering::SeqCst) == 60);

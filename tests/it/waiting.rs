@@ -1,4 +1,4 @@
-//! Waiting for oneself is an error, never a hang.
+//! A wait that could never end is an error, not a hang.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -63,7 +63,7 @@ fn the_holder_of_the_only_slot_cannot_join_an_item_that_needs_it() {
             let waiting = inner.spawn(|| ()).unwrap();
             let answer = waiting.join_timeout(Duration::ZERO).unwrap();
             assert!(matches!(answer, Err(JoinError::WouldDeadlock)), "{answer:?}");
-            // One that is over can be joined.
+            // An item that has ended can be joined.
             let cancelled = inner.spawn(|| ()).unwrap();
             assert!(cancelled.cancel());
             assert!(matches!(cancelled.join(), Err(JoinError::Cancelled)));
@@ -121,7 +121,7 @@ fn an_item_cannot_flush_its_own_queue_but_any_other() {
     });
 }
 
-/// spec: C2.1, F5.9: deep chains of items that wait under guards for items queued after them.
+/// spec: C2.1, F5.9: deep chains of items wait under guards for items queued after them.
 #[test]
 fn chains_of_waiting_items_resolve() {
     fn chain(queue: &WorkQueue, depth: usize) -> usize {
@@ -141,7 +141,7 @@ fn chains_of_waiting_items_resolve() {
     }
 }
 
-/// spec: F5.3 (flush): it runs on the other queue only when it has returned from here.
+/// spec: F5.3 (flush): the item runs on the other queue only after this run has ended.
 #[test]
 fn an_item_cannot_flush_a_queue_on_which_it_is_pending() {
     on_each_executor(|executor| {
@@ -150,7 +150,8 @@ fn an_item_cannot_flush_a_queue_on_which_it_is_pending() {
         let (tell, told) = mpsc::channel();
         let target = there.clone();
         let work = Work::with_handle(move |this| {
-            // The first run queues itself there and asks; the second one, there, ends it.
+            // The first run queues the item to the other queue and flushes that. The second run, on the other queue,
+            // ends the chain.
             if target.queue(this) == Ok(true) {
                 tell.send((target.flush(), this.cancel())).unwrap();
             }
@@ -158,21 +159,21 @@ fn an_item_cannot_flush_a_queue_on_which_it_is_pending() {
         assert_eq!(here.queue(&work), Ok(true));
         let (answer, cancelled) = told.recv_timeout(SOON).unwrap();
         assert_eq!(answer, Err(WaitError::WouldDeadlock));
-        assert!(cancelled, "it was pending there");
+        assert!(cancelled, "the item was pending on the other queue");
         here.flush().unwrap();
         assert_eq!(there.flush(), Ok(()));
     });
 }
 
-// What closes a cycle of several items is found in debug builds. ---------------------------------------------------
+// Cycles of several waiting items are found in debug builds. --------------------------------------------------------
 
-/// Sends handles to the items that are to wait for them.
+/// A channel that passes a handle to the item that is to wait for it.
 fn hand_over<T: Send + 'static>() -> (mpsc::Sender<T>, impl FnOnce() -> T + Send) {
     let (give, take) = mpsc::channel();
-    (give, move || cmwq::blocking(|| take.recv_timeout(SOON)).expect("it is handed over"))
+    (give, move || cmwq::blocking(|| take.recv_timeout(SOON)).expect("the handle is passed on"))
 }
 
-/// Of the answers of items that wait for each other, exactly one says so: that of the last to wait.
+/// Asserts that exactly one of several items that wait for each other was refused: the last one to wait.
 #[track_caller]
 fn assert_one_was_refused(answers: impl IntoIterator<Item = bool>) {
     let refused = answers.into_iter().filter(|refused| *refused).count();
@@ -183,10 +184,10 @@ fn is_refused<T>(answer: &Result<T, JoinError>) -> bool {
     matches!(answer, Err(JoinError::WouldDeadlock))
 }
 
-/// spec: F5.7 (a wait that closes a cycle is reported instead of hanging): joins.
+/// spec: F5.7 (a wait that closes a cycle is reported instead of hanging): the waits are joins.
 #[test]
 #[cfg(debug_assertions)]
-fn items_that_join_each_other_are_told() {
+fn items_that_join_each_other_learn_of_the_deadlock() {
     on_each_executor(|executor| {
         let queue = WorkQueue::new("q").build_on(executor).unwrap();
         for length in [2, 3, 5] {
@@ -197,7 +198,7 @@ fn items_that_join_each_other_are_told() {
                 queue.spawn(move || tell.send(is_refused(&take().join())).unwrap()).unwrap()
             };
             let mut handles: Vec<_> = takes.into_iter().map(|take| spawn(Box::new(take))).collect();
-            // Each joins the one before, and the first one the last.
+            // Each item joins the one before it, and the first one joins the last.
             handles.rotate_right(1);
             gives.iter().zip(handles).for_each(|(give, handle)| give.send(handle).unwrap());
             assert_one_was_refused((0..length).map(|_| told.recv_timeout(SOON).unwrap()));
@@ -205,10 +206,10 @@ fn items_that_join_each_other_are_told() {
     });
 }
 
-/// spec: F5.7 (a wait that closes a cycle): flushes of each other's queues, of kinds with and without slots to spare.
+/// spec: F5.7 (a wait that closes a cycle): items flush each other's queues, of kinds with one and with several slots.
 #[test]
 #[cfg(debug_assertions)]
-fn items_that_flush_each_others_queues_are_told() {
+fn items_that_flush_each_others_queues_learn_of_the_deadlock() {
     on_each_executor(|executor| {
         for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::ordered] {
             let (one, other) =
@@ -228,10 +229,10 @@ fn items_that_flush_each_others_queues_are_told() {
     });
 }
 
-/// spec: F5.7: an item waits for one that is pending behind slots whose holders wait for the first.
+/// spec: F5.7: an item waits for an item that is pending behind slots, whose holders wait for the first item.
 #[test]
 #[cfg(debug_assertions)]
-fn waiting_for_an_item_behind_ones_that_wait_for_the_caller_is_told() {
+fn waiting_for_an_item_behind_ones_that_wait_for_the_caller_is_refused() {
     let _limit = time_limit();
     let executor = cpus(2);
     for slots in [1, 2] {
@@ -242,7 +243,7 @@ fn waiting_for_an_item_behind_ones_that_wait_for_the_caller_is_told() {
         let (give_first, take_first) = hand_over::<JoinHandle<bool>>();
         let (give_holder, take_holder) = hand_over::<JoinHandle<bool>>();
         let holder = there.spawn(move || is_refused(&take_first().join())).unwrap();
-        // The other slot, if there is one, belongs to an item that waits for the holder.
+        // If there is a second slot, an item holds it that waits for the first holder.
         let second = (slots == 2).then(|| there.spawn(move || is_refused(&take_holder().join())).unwrap());
         give_pending.send(there.spawn(|| ()).unwrap()).unwrap();
         give_first.send(first).unwrap();
@@ -253,11 +254,11 @@ fn waiting_for_an_item_behind_ones_that_wait_for_the_caller_is_told() {
                 second.join().unwrap();
             }
         }
-        assert_eq!((here.flush(), there.flush()), (Ok(()), Ok(())), "everything went on");
+        assert_eq!((here.flush(), there.flush()), (Ok(()), Ok(())), "all items ended");
     }
 }
 
-/// spec: F5.9: as long as one slot may become free, it is no deadlock.
+/// spec: F5.9: while one slot may become free, the wait is no deadlock.
 #[test]
 fn waiting_behind_an_item_that_will_end_is_no_deadlock() {
     let _limit = time_limit();
@@ -295,7 +296,7 @@ fn an_item_of_a_scope_cannot_wait_for_the_one_that_opened_it() {
     give.send(opener).unwrap();
     queue.flush().unwrap();
 
-    // Nor can it have one that needs the slot of an item which waits for it.
+    // Nor can the scope have an item that needs the slot of an item which waits for the opener.
     let there = WorkQueue::ordered("there").build_on(&executor).unwrap();
     let (give, take) = hand_over::<JoinHandle<cmwq::QueueError>>();
     let ((tell, told), (tell_id, id)) = (mpsc::channel(), mpsc::channel());
@@ -317,10 +318,10 @@ fn an_item_of_a_scope_cannot_wait_for_the_one_that_opened_it() {
     holder.join().unwrap();
 }
 
-/// spec: F5.7, F3: two items that cancel each other and wait for it.
+/// spec: F5.7, F3: two items cancel each other and wait for it.
 #[test]
 #[cfg(debug_assertions)]
-fn reusable_items_that_wait_for_each_other_are_told() {
+fn reusable_items_that_wait_for_each_other_learn_of_the_deadlock() {
     on_each_executor(|executor| {
         let queue = WorkQueue::new("q").build_on(executor).unwrap();
         for flushes in [true, false] {
@@ -347,7 +348,7 @@ fn reusable_items_that_wait_for_each_other_are_told() {
     });
 }
 
-/// spec: F5.6: the running item's next run was given the only slot of another queue, which the awaited item needs.
+/// spec: F5.6: the running item's next run has the only slot of another queue, which the awaited item needs.
 #[test]
 fn an_item_cannot_wait_behind_its_own_next_run() {
     let _limit = time_limit();
@@ -358,10 +359,10 @@ fn an_item_cannot_wait_behind_its_own_next_run() {
     let target = there.clone();
     let work = Work::with_handle(move |this| {
         if target.queue(this) == Ok(true) && !this.is_pending() {
-            unreachable!("it is pending until this run has ended");
+            unreachable!("the next run cannot start before this run has ended");
         }
         let mut behind = target.spawn(|| ()).unwrap();
-        // Until a worker has come for the next run, and left it, the wait just takes its time.
+        // The wait just times out until a worker has taken the next run and left it to the runner.
         let answer = loop {
             match behind.join_timeout(Duration::from_millis(1)) {
                 Ok(answer) => break answer,
@@ -378,7 +379,7 @@ fn an_item_cannot_wait_behind_its_own_next_run() {
     there.flush().unwrap();
 }
 
-/// spec: F5.9: a wait with a timeout ends by itself, and is in nobody's way.
+/// spec: F5.9: a wait with a timeout ends by itself, so it closes no cycle.
 #[test]
 fn waits_with_a_timeout_are_not_refused_for_a_cycle() {
     let _limit = time_limit();
@@ -388,7 +389,7 @@ fn waits_with_a_timeout_are_not_refused_for_a_cycle() {
     let one = queue.spawn(move || {
         let other = take_other();
         let answer = other.join_timeout(Duration::from_millis(20));
-        assert!(answer.is_err(), "it waits for this one");
+        assert!(answer.is_err(), "the other item waits for this one");
         1
     });
     let other = queue.spawn(move || take_one().join().unwrap() + 1).unwrap();
@@ -397,7 +398,7 @@ fn waits_with_a_timeout_are_not_refused_for_a_cycle() {
     queue.flush().unwrap();
 }
 
-/// spec: F5.9: no false reports. Items wait for earlier ones in every way at once, so there is never a cycle.
+/// spec: F5.9: items wait for earlier ones in every way, so there is never a cycle.
 #[test]
 fn waits_without_a_cycle_are_never_refused() {
     on_each_executor(|executor| {
@@ -410,7 +411,7 @@ fn waits_without_a_cycle_are_never_refused() {
         ]
         .map(|queue| queue.build_on(executor).unwrap())
         .into();
-        // An item of one queue waits for items of later ones only.
+        // An item of one queue waits only for items of later queues.
         fn item(queues: &[WorkQueue], seed: u64) -> usize {
             let mut random = Rng::with_seed(seed);
             let Some((_, later)) = queues.split_first().filter(|(_, later)| !later.is_empty()) else {

@@ -1,4 +1,4 @@
-//! The watchdog: pools that have work and start none of it.
+//! The watchdog: it reports pools that have work and start none of it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -8,17 +8,17 @@ use cmwq::{Detection, Executor, ExecutorBuilder, JoinHandle, StallReport, WorkQu
 
 use crate::support::{Door, PATIENCE, SOON, builder, eventually, falls_quiet, time_limit};
 
-/// Long for a worker that is to be woken, short for who waits for a report.
+/// Long compared with the wake-up of a worker, and short for a test that waits for a report.
 const THRESHOLD: Duration = Duration::from_millis(150);
 
-/// Nobody but the watchdog notices who blocks.
+/// A builder with detection off, so that only the watchdog notices blocked items.
 fn watched(shape: &str) -> (ExecutorBuilder, String) {
     let (builder, prefix) = builder(shape);
     let builder = builder.detection(Detection::Off).hog_threshold(Duration::ZERO);
     (builder.watchdog_threshold(THRESHOLD), prefix)
 }
 
-/// What is kept of a report.
+/// The parts of a report that the tests check.
 #[derive(Debug)]
 struct Told {
     pool: String,
@@ -31,7 +31,7 @@ struct Told {
     text: String,
 }
 
-/// A handler, and what it is told.
+/// A handler, and the channel on which it sends the reports.
 fn told() -> (impl Fn(&StallReport<'_>) + Send + Sync + 'static, mpsc::Receiver<Told>) {
     let (tell, told) = mpsc::channel();
     let tell = Mutex::new(tell);
@@ -51,7 +51,7 @@ fn told() -> (impl Fn(&StallReport<'_>) + Send + Sync + 'static, mpsc::Receiver<
     (handler, told)
 }
 
-/// An item that waits at a door, and has begun.
+/// Queues an item that waits at a door, and returns when it has begun.
 fn waits_at_a_door(queue: &WorkQueue, door: &Door, guarded: bool) -> JoinHandle<()> {
     let begun = Arc::new(AtomicBool::new(false));
     let (begins, door) = (Arc::clone(&begun), door.clone());
@@ -60,13 +60,13 @@ fn waits_at_a_door(queue: &WorkQueue, door: &Door, guarded: bool) -> JoinHandle<
         begins.store(true, Ordering::SeqCst);
         if guarded { door.wait() } else { door.wait_unguarded() }
     });
-    eventually("it began", || begun.load(Ordering::SeqCst));
+    eventually("the item began", || begun.load(Ordering::SeqCst));
     item.unwrap()
 }
 
 /// spec: S4.1 (reported once, with item, queue, how long, thread state and wait channel; again after progress)
 #[test]
-fn a_stall_is_told_once_with_all_that_is_known() {
+fn a_stall_is_reported_once_with_its_details() {
     let _limit = time_limit();
     let (handler, told) = told();
     let (builder, prefix) = watched("core:1 pu:1");
@@ -88,14 +88,14 @@ fn a_stall_is_told_once_with_all_that_is_known() {
         assert!(worker.busy_for >= THRESHOLD && !worker.in_guard, "{worker:?}");
         if !executor.dump().portable {
             assert_eq!(worker.state, Some('S'), "{worker:?}");
-            // The system may keep the wait channel to itself.
+            // The system may hide the wait channel.
             let channel = worker.wait_channel.as_deref().unwrap_or("futex");
             assert!(channel.contains("futex"), "{worker:?}");
         }
         for part in ["pending=3", &worker.thread, worker.item_type, "\"thumbnails\"", "the cat"] {
             assert!(report.text.contains(part), "{part}: {}", report.text);
         }
-        assert!(told.recv_timeout(4 * THRESHOLD).is_err(), "each stall is told once");
+        assert!(told.recv_timeout(4 * THRESHOLD).is_err(), "each stall is reported once");
         door.open();
         blocks.join().unwrap();
         waits.into_iter().for_each(|item| item.join().unwrap());
@@ -103,9 +103,9 @@ fn a_stall_is_told_once_with_all_that_is_known() {
     drop(executor);
 }
 
-/// spec: S4.4 (0 = off), and what makes progress is no stall
+/// spec: S4.4 (0 = off): with the threshold 0 no stall is reported; a pool that makes progress has not stalled.
 #[test]
-fn nothing_is_told_without_a_threshold_nor_of_a_pool_that_goes_on() {
+fn no_stall_is_reported_without_a_threshold_or_while_the_pool_progresses() {
     let _limit = time_limit();
     let (handler, told_of_blocked) = told();
     let unwatched = watched("core:1 pu:1").0.watchdog_threshold(Duration::ZERO);
@@ -117,7 +117,7 @@ fn nothing_is_told_without_a_threshold_nor_of_a_pool_that_goes_on() {
     let queue = WorkQueue::per_cpu("unwatched").build_on(&unwatched).unwrap();
     let blocks = waits_at_a_door(&queue, &door, false);
     let waits = queue.spawn(|| ()).unwrap();
-    // Meanwhile there is always work on the other one, and some of it is started.
+    // Meanwhile the other executor always has work, and starts some of it.
     let queue = WorkQueue::per_cpu("busy").build_on(&busy).unwrap();
     let nap = || std::thread::sleep(PATIENCE / 30);
     let items: Vec<_> = (0..60).map(|_| queue.spawn(nap).unwrap()).collect();
@@ -129,9 +129,9 @@ fn nothing_is_told_without_a_threshold_nor_of_a_pool_that_goes_on() {
     waits.join().unwrap();
 }
 
-/// spec: S4.2: the cap on threads may be what holds a pool up, also if nobody pushes a second time.
+/// spec: S4.2: the cap on threads may delay a pool, also if no item is queued after the first.
 #[test]
-fn a_pool_that_gets_no_thread_is_told_of() {
+fn a_pool_that_gets_no_thread_is_reported() {
     let _limit = time_limit();
     for kind in [WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::new] {
         let (handler, told) = told();
@@ -152,9 +152,9 @@ fn a_pool_that_gets_no_thread_is_told_of() {
     }
 }
 
-/// spec: S4.2: a pool whose first thread cannot be made has no worker to name.
+/// spec: S4.2: the first thread of a pool cannot be made, so the report names no worker.
 #[test]
-fn a_pool_without_any_worker_is_told_of() {
+fn a_pool_without_any_worker_is_reported() {
     let _limit = time_limit();
     let (handler, told) = told();
     let may = Arc::new(AtomicBool::new(false));
@@ -173,9 +173,9 @@ fn a_pool_without_any_worker_is_told_of() {
     item.join().unwrap();
 }
 
-/// spec: S4.2: the pools of unbound queues and bh contexts as well.
+/// spec: S4.2: the pools of unbound queues and bh contexts are watched as well.
 #[test]
-fn pools_that_count_nobody_are_watched() {
+fn pools_without_a_running_count_are_watched() {
     let _limit = time_limit();
     let (handler, told) = told();
     let executor = watched("core:1 pu:1").0.stall_handler(handler).build().unwrap();
@@ -191,7 +191,7 @@ fn pools_that_count_nobody_are_watched() {
     waits.join().unwrap();
 }
 
-/// spec: S4.3 (through a hook): it runs with no lock held, and a panic in it is contained.
+/// spec: S4.3 (through a hook): no lock is held while the hook runs, and a panic in it is contained.
 #[test]
 fn the_hook_may_use_the_executor_and_panic() {
     let _limit = time_limit();
@@ -216,7 +216,7 @@ fn the_hook_may_use_the_executor_and_panic() {
         let blocks = waits_at_a_door(&queue, &door, false);
         let waits = queue.spawn(|| ()).unwrap();
         eventually("the hook was called", || CALLS.load(Ordering::SeqCst) == stalls);
-        eventually("what it queued ran", || HELPED.load(Ordering::SeqCst) == stalls);
+        eventually("the items that the hook queued ran", || HELPED.load(Ordering::SeqCst) == stalls);
         door.open();
         blocks.join().unwrap();
         waits.join().unwrap();
@@ -224,7 +224,7 @@ fn the_hook_may_use_the_executor_and_panic() {
     falls_quiet(&prefix);
 }
 
-/// spec: S4.4: what a rescuer takes is progress.
+/// spec: S4.4: an item that a rescuer takes counts as progress.
 #[test]
 fn a_pool_that_rescuers_serve_has_not_stalled() {
     let _limit = time_limit();

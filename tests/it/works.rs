@@ -18,15 +18,15 @@ fn queueing_coalesces_while_pending_and_not_while_running() {
     for queue in all_kinds(&one_cpu()) {
         let (work, door, runs) = begun_on(&queue);
         assert!(work.is_running() && !work.is_pending());
-        assert_eq!(queue.queue(&work), Ok(true), "it runs, so it is not pending");
+        assert_eq!(queue.queue(&work), Ok(true), "the item runs, so it is not pending");
         assert_eq!(queue.queue(&work), Ok(false));
         assert_eq!(queue.queue(&work.clone()), Ok(false), "clones are the same item");
         assert!(work.is_running() && work.is_pending());
-        assert_eq!(runs.load(Ordering::SeqCst), 1, "it is not entered twice");
+        assert_eq!(runs.load(Ordering::SeqCst), 1, "the item was entered twice");
         door.open();
         queue.flush().unwrap();
         assert_eq!(runs.load(Ordering::SeqCst), 2);
-        eventually("it is idle", || !work.is_running() && !work.is_pending());
+        eventually("the item is idle", || !work.is_running() && !work.is_pending());
         assert_eq!(queue.queue(&work), Ok(true));
         queue.flush().unwrap();
         assert_eq!(runs.load(Ordering::SeqCst), 3);
@@ -36,7 +36,7 @@ fn queueing_coalesces_while_pending_and_not_while_running() {
 /// spec: W2.2 (the last queueing always gets a run that sees everything written before it), W4.1 (a queueing that
 /// returned false is seen, too)
 #[test]
-fn the_last_queueing_gets_a_run_that_sees_everything() {
+fn the_last_submission_gets_a_run_that_sees_everything() {
     on_each_executor(|executor| {
         let queues = all_kinds(executor);
         let count = stress(1500);
@@ -59,14 +59,14 @@ fn the_last_queueing_gets_a_run_that_sees_everything() {
                 });
             }
         });
-        // The item may be pending on one of them while it runs in another.
-        eventually("it is idle", || !work.is_pending() && !work.is_running());
+        // The item may be pending on one queue while it runs on another.
+        eventually("the item is idle", || !work.is_pending() && !work.is_running());
         queues.iter().for_each(|queue| queue.flush().unwrap());
         assert!(seen.iter().all(|seen| seen.load(Ordering::Relaxed) == count), "{seen:?}");
     });
 }
 
-/// spec: W3.1 (at most one worker in the process), W2: every queueing that returned true has its run.
+/// spec: W3.1 (at most one worker in the process), W2: each submission that returned true has its run.
 #[test]
 fn an_item_is_never_entered_twice_however_it_is_queued() {
     on_each_executor(|executor| {
@@ -95,9 +95,9 @@ fn an_item_is_never_entered_twice_however_it_is_queued() {
                 });
             }
         });
-        eventually("it is idle", || !work.is_pending() && !work.is_running());
+        eventually("the item is idle", || !work.is_pending() && !work.is_running());
         assert_eq!(runs.load(Ordering::SeqCst), accepted.load(Ordering::SeqCst));
-        assert!(!inside.load(Ordering::SeqCst), "no run ended in a panic");
+        assert!(!inside.load(Ordering::SeqCst), "a run ended in a panic");
     });
 }
 
@@ -114,13 +114,13 @@ fn an_item_may_queue_itself_again_anywhere() {
             let run = count.fetch_add(1, Ordering::SeqCst) + 1;
             if run < rounds {
                 assert_eq!(targets[run % 4].queue(this), Ok(true));
-                assert_eq!(targets[(run + 1) % 4].queue(this), Ok(false), "it is pending");
+                assert_eq!(targets[(run + 1) % 4].queue(this), Ok(false), "the item is pending");
             }
             flag.store(false, Ordering::SeqCst);
         });
         assert_eq!(queues[0].queue(&work), Ok(true));
         eventually("all rounds are run", || runs.load(Ordering::SeqCst) == rounds);
-        eventually("it is idle", || !work.is_pending() && !work.is_running());
+        eventually("the item is idle", || !work.is_pending() && !work.is_running());
         assert!(!inside.load(Ordering::SeqCst));
     });
 }
@@ -140,7 +140,7 @@ fn an_item_queued_elsewhere_while_it_runs_takes_that_queues_slot_and_place() {
             wait.wait();
         });
         assert_eq!(first.queue(&work), Ok(true));
-        eventually("it began", || log.lock().unwrap().len() == 1);
+        eventually("the item began", || log.lock().unwrap().len() == 1);
         let note = |text| {
             let log = Arc::clone(&log);
             move || log.lock().unwrap().push(text)
@@ -149,7 +149,7 @@ fn an_item_queued_elsewhere_while_it_runs_takes_that_queues_slot_and_place() {
         assert_eq!(second.queue(&work), Ok(true));
         let after = second.spawn(note("after")).unwrap();
         before.join().unwrap();
-        // The slot is the item's, which cannot use it before its present run ends.
+        // The item holds the slot, but cannot use it before its present run ends.
         let after = after.join_timeout(std::time::Duration::from_millis(20)).unwrap_err();
         assert_eq!(*log.lock().unwrap(), ["item", "before"]);
         door.open();
@@ -176,7 +176,8 @@ fn an_item_whose_handles_are_gone_still_runs_and_is_dropped_once() {
             assert_eq!(queue.queue(&work), Ok(true));
             drop(work);
             queue.flush().unwrap();
-            // A flush waits for the run; the entry's reference goes before that, the handle's in the run.
+            // The flush waits for the run. The entry's reference is dropped before the run is reported, and the handle
+            // was dropped during the run.
             assert_eq!((runs.load(Ordering::SeqCst), drops.load(Ordering::SeqCst)), (1, 1));
         }
     });
@@ -195,7 +196,7 @@ fn an_item_that_panicked_can_be_queued_again() {
                 assert_eq!(queue.queue(&work), Ok(true));
                 queue.flush().unwrap();
                 assert_eq!(runs.load(Ordering::SeqCst), n);
-                eventually("it is idle", || !work.is_running());
+                eventually("the item is idle", || !work.is_running());
             }
         }
     });
@@ -207,7 +208,7 @@ fn a_cancelled_item_does_not_run_unless_queued_again() {
     let _limit = time_limit();
     for queue in all_kinds(&one_cpu()) {
         let (work, door, runs) = begun_on(&queue);
-        assert!(!work.cancel(), "it runs, and is not pending");
+        assert!(!work.cancel(), "the item runs, and is not pending");
         assert_eq!(queue.queue(&work), Ok(true));
         assert!(work.cancel());
         assert!(!work.cancel(), "once");
@@ -223,7 +224,7 @@ fn a_cancelled_item_does_not_run_unless_queued_again() {
     }
 }
 
-/// spec: W3.2, F3: an item that is kept for its runner is cancelled there, and its slot is free.
+/// spec: W3.2, F3: a worker left the item to its runner. Cancelling it there frees its slot.
 #[test]
 fn an_item_cancelled_while_it_waits_for_its_own_run_gives_the_slot_back() {
     let _limit = time_limit();
@@ -244,9 +245,9 @@ fn an_item_cancelled_while_it_waits_for_its_own_run_gives_the_slot_back() {
     }
 }
 
-/// spec: W2.1, F3: accepted = run + cancelled, whoever races.
+/// spec: W2.1, F3: accepted = run + cancelled, however threads race.
 #[test]
-fn every_accepted_queueing_is_run_or_cancelled() {
+fn every_accepted_submission_is_run_or_cancelled() {
     on_each_executor(|executor| {
         let queues = all_kinds(executor);
         let runs = Arc::new(AtomicUsize::new(0));

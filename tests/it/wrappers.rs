@@ -1,4 +1,4 @@
-//! Wrappers that bring their own guard: on one CPU, whoever waits by them lets the next item start.
+//! Wrappers that enter a guard by themselves: on one CPU, an item that waits in them lets the next item start.
 
 mod channels;
 mod io;
@@ -17,7 +17,7 @@ use cmwq::{Executor, WorkQueue};
 use crate::common::{emulator, skip};
 use crate::support::{Door, SOON, eventually, one_cpu_unseen, pool, time_limit};
 
-/// On one CPU, two items one behind the other, the first of which waits for what the second one does.
+/// Queues two items on one CPU. The first one waits for an action of the second one. Returns the first one's result.
 #[track_caller]
 fn waits_for_the_next<R: Send + 'static>(
     waits: impl FnOnce() -> R + Send + 'static,
@@ -33,16 +33,16 @@ fn waits_for_the_next<R: Send + 'static>(
     result.unwrap()
 }
 
-/// Nobody counts as running: each guard was left as often as it was entered.
+/// Asserts that no worker counts as running: each guard was left as often as it was entered.
 #[track_caller]
 fn at_rest(executor: &Executor) {
-    eventually("nobody counts as running", || {
+    eventually("no worker counts as running", || {
         let pool = pool(executor, "0");
         pool.running == 0 && pool.waking == 0 && pool.idle == pool.workers
     });
 }
 
-/// On one CPU, runs `items` while another item is queued behind, which must not start before it ends.
+/// On one CPU, runs the item while another one is queued behind it. The other one must not start before it ends.
 #[track_caller]
 fn keeps_the_next_waiting(item: impl FnOnce() + Send + 'static) {
     let executor = one_cpu_unseen();
@@ -52,7 +52,7 @@ fn keeps_the_next_waiting(item: impl FnOnce() + Send + 'static) {
     let item = move || {
         let next = next.spawn(move || starts.store(true, Ordering::SeqCst)).unwrap();
         item();
-        assert!(!started.load(Ordering::SeqCst), "there was a guard");
+        assert!(!started.load(Ordering::SeqCst), "the item entered a guard");
         next
     };
     queue.spawn(item).unwrap().join().unwrap().join().unwrap();
@@ -104,7 +104,7 @@ fn joining_a_thread_lets_another_item_start() {
     assert_eq!(joined, 7);
 }
 
-/// spec: C7.1: outside of items, and what threads panic with.
+/// spec: C7.1: joining outside of items, and the payload of a panicked thread.
 #[test]
 fn threads_are_joined_anywhere() {
     let handle = thread::spawn(|| panic!("on purpose"));
@@ -130,7 +130,7 @@ fn waiting_for_a_program_lets_another_item_start() {
     );
     assert_eq!(status.code(), Some(3));
 
-    // The whole life of a program, which echoes what the next item says.
+    // The whole life of a program, which echoes the text that the next item writes.
     type Run = fn(&mut Command) -> Vec<u8>;
     let runs: [Run; 3] = [
         |command| process::output(command).unwrap().stdout,
@@ -150,16 +150,16 @@ fn waiting_for_a_program_lets_another_item_start() {
     }
 }
 
-/// spec: C7.6: programs are waited for outside of items, end by themselves or by force, or cannot be started.
+/// spec: C7.6: waiting outside of items, for programs that end by themselves, are killed, or cannot be started.
 #[test]
 fn programs_are_waited_for_anywhere() {
     let mut sleeper = process::spawn(Command::new("sleep").arg("1000")).unwrap();
     assert!(sleeper.id() > 0 && sleeper.try_wait().unwrap().is_none());
     sleeper.kill().unwrap();
-    assert_eq!(sleeper.wait().unwrap().code(), None, "it was killed");
-    assert_eq!(Some(sleeper.wait().unwrap()), sleeper.try_wait().unwrap(), "told again");
+    assert_eq!(sleeper.wait().unwrap().code(), None, "the program was killed");
+    assert_eq!(Some(sleeper.wait().unwrap()), sleeper.try_wait().unwrap(), "the status can be read again");
 
-    // Its input ends when it is waited for.
+    // Waiting for the program closes its input.
     let mut cat = process::spawn(Command::new("cat").stdin(Stdio::piped())).unwrap();
     assert!(cat.wait().unwrap().success() && cat.stdin.is_none());
 
@@ -185,7 +185,7 @@ fn programs_are_waited_for_anywhere() {
     assert!(nothing.is_err());
 }
 
-/// The function and the module of the same name are imported by one line.
+/// One line imports both the function and the module of the same name.
 #[test]
 fn the_function_and_the_module_share_a_name() {
     assert_eq!(blocking(|| *blocking::sync::Mutex::new(3).lock()), 3);

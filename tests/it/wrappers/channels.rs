@@ -35,7 +35,7 @@ fn receiving_lets_another_item_start() {
             let received = waits_for_the_next(move || way(receiver), move || sender.send(7).unwrap());
             assert_eq!(received, Some(7));
         }
-        // The end is told as well.
+        // A receiver also learns that the channel was closed.
         for (sender, receiver) in [unbounded(), bounded(0), bounded(1)] {
             assert_eq!(waits_for_the_next(move || way(receiver), move || drop(sender)), None);
         }
@@ -66,7 +66,7 @@ fn sending_lets_another_item_start() {
                 move || way(sender, 2),
                 move || assert!(receiver.iter().any(|message| message == 2)),
             );
-            assert_eq!(left, None, "it was sent");
+            assert_eq!(left, None, "the message was sent");
         }
         for (sender, receiver) in [full(), bounded(0)] {
             assert_eq!(waits_for_the_next(move || way(sender, 2), move || drop(receiver)), Some(2));
@@ -74,9 +74,9 @@ fn sending_lets_another_item_start() {
     }
 }
 
-/// spec: C7.4: no guard where nobody has to wait.
+/// spec: C7.4: no guard is entered if there is no need to wait.
 #[test]
-fn what_needs_no_wait_enters_no_guard() {
+fn a_call_that_need_not_wait_enters_no_guard() {
     let _limit = time_limit();
     keeps_the_next_waiting(|| {
         let (sender, receiver) = bounded(4);
@@ -100,9 +100,9 @@ fn what_needs_no_wait_enters_no_guard() {
     });
 }
 
-/// spec: C7.4: timeouts and disconnects are told, with the message, inside of items and outside.
+/// spec: C7.4: time-outs and disconnects are reported, with the message, inside of items and outside.
 #[test]
-fn timeouts_and_disconnects_are_told() {
+fn timeouts_and_disconnects_are_reported() {
     let _limit = time_limit();
     let check = || {
         let shortly = Duration::from_millis(5);
@@ -116,7 +116,7 @@ fn timeouts_and_disconnects_are_told() {
         assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [1]);
         other.send(4).unwrap();
         drop(other);
-        assert_eq!(receiver.recv(), Ok(4), "what was sent before the end is received");
+        assert_eq!(receiver.recv(), Ok(4), "a message sent before the end is received");
         assert_eq!(receiver.recv(), Err(RecvError));
         assert_eq!(receiver.recv_timeout(shortly), Err(RecvTimeoutError::Disconnected));
         assert_eq!(receiver.recv_deadline(Instant::now()), Err(RecvTimeoutError::Disconnected));
@@ -131,9 +131,9 @@ fn timeouts_and_disconnects_are_told() {
     waits_for_the_next(check, || ());
 }
 
-/// What wraps a channel can be taken off, and put on a channel of crossbeam's.
+/// Converts wrappers to and from crossbeam's channels.
 #[test]
-fn wrappers_come_off_and_on() {
+fn wrappers_are_converted_to_and_from_channels() {
     let (sender, receiver) = crossbeam_channel::bounded::<u32>(2);
     let (sender, receiver) = (Sender::from(sender), Receiver::from(receiver));
     assert_eq!(

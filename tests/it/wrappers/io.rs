@@ -1,4 +1,4 @@
-//! `Blocking` around what reads and writes.
+//! `Blocking` around values that read and write.
 
 use std::io::{self, BufRead, BufReader, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use cmwq::{Executor, WorkQueue};
 use super::waits_for_the_next;
 use crate::support::{one_cpu_unseen, pool, time_limit};
 
-/// What is written to the second can be read from the first.
+/// A pair of streams: bytes written to the second can be read from the first.
 pub(super) fn pipe() -> (OwnedFd, UnixStream) {
     let (read, write) = UnixStream::pair().unwrap();
     (read.into(), write)
@@ -78,7 +78,7 @@ fn writing_lets_another_item_start() {
     assert!(receive.recv().unwrap().iter().all(|byte| *byte == 7));
 }
 
-/// spec: C7.5: anything else that the inner value does.
+/// spec: C7.5: any other operation of the inner value.
 #[test]
 fn accepting_a_connection_lets_another_item_start() {
     let _limit = time_limit();
@@ -91,7 +91,7 @@ fn accepting_a_connection_lets_another_item_start() {
     assert!(client.ip().is_loopback());
 }
 
-/// Notes of each call whether it is under a guard.
+/// Records for each call whether it is made under a guard.
 struct Probe {
     executor: Executor,
     calls: Vec<(&'static str, bool)>,
@@ -172,7 +172,8 @@ impl Seek for Probe {
     }
 }
 
-/// spec: C7.5: every call goes to the same call of the inner value, under a guard, but for what touches memory alone.
+/// spec: C7.5: every call is passed to the same call of the inner value, under a guard, except calls that only touch
+/// memory.
 #[test]
 fn each_call_goes_through_under_a_guard() {
     let _limit = time_limit();

@@ -15,7 +15,7 @@ use cmwq::blocking::sync::{
 use super::{keeps_the_next_waiting, waits_for_the_next};
 use crate::support::{Door, SOON, bump, cpus, stress, time_limit};
 
-/// `locks` waits for what a thread holds, which lets go when the next item says so.
+/// A thread holds the lock until the next item tells it to release it. `locks` waits for the lock.
 #[track_caller]
 fn waits_for_the_holder<L: Send + Sync + 'static, R: Send + 'static>(
     lock: L,
@@ -68,7 +68,7 @@ fn a_contended_mutex_lets_another_item_start() {
     }
 }
 
-/// spec: C7.2: every way to wait for a lock of readers and writers.
+/// spec: C7.2: every way to wait for a reader-writer lock.
 #[test]
 fn a_contended_rwlock_lets_another_item_start() {
     let _limit = time_limit();
@@ -151,7 +151,7 @@ fn waiting_for_a_notification_lets_another_item_start() {
             waits_for_the_next(
                 move || {
                     way(&pair);
-                    assert!(pair.0.try_lock().is_some(), "it is unlocked again");
+                    assert!(pair.0.try_lock().is_some(), "the wait has unlocked the mutex");
                 },
                 move || {
                     *other.0.lock() = true;
@@ -204,9 +204,9 @@ fn an_uncontended_lock_enters_no_guard() {
     });
 }
 
-/// spec: C7.2: time is over, inside of items and outside.
+/// spec: C7.2: time-outs, inside of items and outside.
 #[test]
-fn timeouts_are_told() {
+fn timeouts_are_reported() {
     let _limit = time_limit();
     let check = || {
         let shortly = Duration::from_millis(5);
@@ -218,7 +218,7 @@ fn timeouts_are_told() {
         assert!(condvar.wait_while_for(&mut held, |_| true, shortly).timed_out());
         assert!(condvar.wait_while_until(&mut held, |_| true, Instant::now() + shortly).timed_out());
         assert!(!condvar.wait_while_until(&mut held, |_| false, Instant::now()).timed_out());
-        assert!(mutex.try_lock().is_none(), "it is locked after each wait");
+        assert!(mutex.try_lock().is_none(), "the mutex is locked after each wait");
         assert!(!condvar.notify_one() && condvar.notify_all() == 0);
 
         let (upgradable, read) = (lock.upgradable_read(), lock.read());
@@ -243,7 +243,7 @@ fn timeouts_are_told() {
     waits_for_the_next(check, || ());
 }
 
-/// spec: C7.3: one condition variable goes with one mutex at a time; another one is refused, and stays whole.
+/// spec: C7.3: a condition variable goes with one mutex at a time. A second one is refused, and is not damaged.
 #[test]
 fn a_condition_variable_refuses_a_second_mutex() {
     let _limit = time_limit();
@@ -254,7 +254,7 @@ fn a_condition_variable_refuses_a_second_mutex() {
         move || {
             let (first, second, condvar) = &*shared;
             let wait = || condvar.wait_for(&mut second.lock(), Duration::from_micros(1));
-            // The first holds its mutex until it waits.
+            // The first item holds its mutex until it waits.
             drop(first.lock());
             assert!(std::panic::catch_unwind(AssertUnwindSafe(wait)).is_err());
             assert_eq!(*second.try_lock().expect("its guard has unlocked it"), 3);
@@ -265,7 +265,7 @@ fn a_condition_variable_refuses_a_second_mutex() {
     );
 }
 
-/// spec: C7.2: a panic unlocks, and poisons nothing.
+/// spec: C7.2: a panic unlocks the lock and poisons nothing.
 #[test]
 fn a_panic_poisons_nothing() {
     let _limit = time_limit();
@@ -291,7 +291,7 @@ fn a_panic_poisons_nothing() {
 /// Two numbers that differ while a writer is inside.
 type Pair = (usize, usize);
 
-/// spec: C7.2: a lock excludes, on workers and on other threads alike.
+/// spec: C7.2: a lock excludes workers and other threads alike.
 #[test]
 fn locks_exclude() {
     let _limit = time_limit();
@@ -341,9 +341,9 @@ fn locks_exclude() {
     assert_eq!(shared.1.read().1, shared.2.load(Ordering::SeqCst));
 }
 
-/// spec: C7.3: many wait for one notification, which moves them from the condition to the mutex.
+/// spec: C7.3: many threads wait for one notification, which moves them from the condition variable to the mutex.
 #[test]
-fn all_who_wait_are_woken() {
+fn all_waiters_are_woken() {
     let _limit = time_limit();
     let executor = cpus(2);
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
@@ -372,7 +372,7 @@ fn all_who_wait_are_woken() {
     assert_eq!(state.lock().0, 0);
 }
 
-/// Guards of parts of the data, by the names of this crate.
+/// Guards of parts of the data, with this crate's names.
 #[test]
 fn guards_can_be_mapped() {
     let (mutex, lock) = (Mutex::new((1, 2)), RwLock::new((1, 2)));
