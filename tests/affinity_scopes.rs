@@ -1,5 +1,5 @@
-//! The parts of `benches/affinity_scopes` that can be wrong without anybody noticing: its statistics, its plan, its
-//! command line, its tables.
+//! Tests of the parts of `benches/affinity_scopes` whose errors would go unnoticed: its statistics, plan, command line
+//! and tables.
 #![allow(dead_code, reason = "the bench uses the rest")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests stand in for a user")]
 
@@ -50,12 +50,12 @@ fn a_spread_is_mean_and_sample_deviation() {
 
 #[test]
 fn a_ratio_is_that_of_pairs_whatever_both_drift() {
-    // The machine becomes five times as fast meanwhile; each pair differs by 2 %.
+    // The machine becomes five times as fast meanwhile. Each pair differs by 2 %.
     let to: Vec<f64> = (0..50).map(|slice| 100.0 + 8.0 * f64::from(slice)).collect();
     let of: Vec<f64> = to.iter().map(|value| 0.98 * value).collect();
     let ratio = Ratio::of_pairs(&of, &to);
     assert!((ratio.estimate - 0.98).abs() < 1e-9 && ratio.half_width() < 1e-9, "{ratio:?}");
-    // Whoever is compared with whom: the geometric mean takes no side.
+    // The geometric mean of the ratios does not depend on which side is the reference.
     let (one, other) = (Ratio::of_pairs(&[1.0, 4.0], &[2.0, 1.0]), Ratio::of_pairs(&[2.0, 1.0], &[1.0, 4.0]));
     assert!((one.estimate * other.estimate - 1.0).abs() < 1e-12);
 }
@@ -63,7 +63,7 @@ fn a_ratio_is_that_of_pairs_whatever_both_drift() {
 #[test]
 fn an_interval_holds_the_truth_nineteen_times_in_twenty() {
     let mut random = Rng::with_seed(1);
-    // Nearly normal, with a deviation of 5 %: 12 numbers between 0 and 1 have a variance of 1.
+    // The noise is nearly normal, with a deviation of 5 %: the sum of 12 numbers between 0 and 1 has a variance of 1.
     let mut noisy = |mean: f64| {
         let sum: f64 = (0..12).map(|_| random.f64()).sum();
         mean * (1.0 + 0.05 * (sum - 6.0))
@@ -77,17 +77,18 @@ fn an_interval_holds_the_truth_nineteen_times_in_twenty() {
         width += ratio.half_width() / 60.0;
     }
     assert!((52..=60).contains(&held), "{held} of 60");
-    // 1.96 x 5 % x sqrt 2 / sqrt 40, and a little more, as half of the pairs only say where the middle is.
+    // 1.96 × 5 % × √2 / √40, and a little more, because half of the pairs serve only to find the middle.
     assert!((0.018..0.028).contains(&width), "{width}");
 }
 
 #[test]
-fn a_mishap_is_not_held_against_a_row() {
+fn a_single_mishap_does_not_change_a_ratio() {
     let to = vec![100.0; 20];
     let of: Vec<f64> = (0..20).map(|slice| if slice % 5 == 0 { 30.0 } else { 101.0 }).collect();
     let ratio = Ratio::of_pairs(&of, &to);
     assert!((ratio.estimate - 1.01).abs() < 1e-9, "{ratio:?}");
-    // By hand: of three, the middle one and a quarter of each other, over one and a half.
+    // By hand: of three sorted values, the middle one counts fully and the others a quarter each, so the sum is divided
+    // by 1.5.
     let ratio = Ratio::of_pairs(&[1.0, 2.0, 8.0], &[1.0, 1.0, 1.0]);
     assert!((ratio.estimate.log2() - (0.25 * 0.0 + 1.0 + 0.25 * 3.0) / 1.5).abs() < 1e-9, "{ratio:?}");
 }
@@ -97,19 +98,19 @@ fn a_mishap_is_not_held_against_a_row() {
 #[test]
 fn scenarios_keep_their_meaning_on_any_number_of_cpus() {
     let load = |cpus| plan::scenarios(cpus).map(|scenario| (scenario.issuers, scenario.window));
-    assert_eq!(load(24), [(24, 64), (8, 64), (4, 6)], "the documents' machine");
+    assert_eq!(load(24), [(24, 64), (8, 64), (4, 6)], "the machine of the kernel's documentation");
     assert_eq!(load(2), [(2, 64), (1, 64), (1, 2)]);
     assert_eq!(load(1), [(1, 64), (1, 64), (1, 1)]);
     for cpus in 1..300 {
         let [all, third, sixth] = plan::scenarios(cpus);
         assert_eq!(all.issuers, cpus);
         assert!(third.issuers <= cpus && third.issuers * third.window >= 12 * cpus, "{cpus} CPUs: saturated");
-        assert!(sixth.issuers * sixth.window <= cpus, "{cpus} CPUs: not saturated");
+        assert!(sixth.issuers * sixth.window <= cpus, "{cpus} CPUs: the CPUs are not saturated");
     }
 }
 
 #[test]
-fn each_cpu_has_its_turn_to_be_an_issuers() {
+fn each_cpu_takes_its_turn_as_an_issuers_cpu() {
     for cpus in [1, 2, 6, 24] {
         for scenario in plan::scenarios(cpus) {
             let cycle = cpus / scenario.issuers;
@@ -131,7 +132,7 @@ fn the_smallest_divided_scope_stands_in_for_a_cache_that_is_one_pod() {
     };
     let usual = ["system", "cache", "cache (strict)", "system, again", "static partition"];
     assert_eq!(names(|scope| if scope == AffinityScope::System { 1 } else { 4 }), usual);
-    assert_eq!(names(|_| 1), usual, "a single CPU: nothing to divide");
+    assert_eq!(names(|_| 1), usual, "a single CPU cannot be divided");
     let one_cache = names(|scope| match scope {
         AffinityScope::Cpu => 8,
         AffinityScope::Smt => 4,
@@ -159,18 +160,18 @@ fn a_block_that_was_not_hashed_is_noticed() {
 #[cfg(target_os = "linux")]
 #[test]
 fn placement_counts_items_whose_pod_had_room() {
-    // Everything starts here, in pod 0; pod 1 is somewhere else.
+    // All items start in pod 0, because the table says so for every CPU; pod 1 is another one.
     let cpus: Vec<usize> = (0..4096).collect();
     let pods = Pods::new(&[cpus, vec![5000]]);
     assert_eq!(pods.here(), 0);
     let at_home = pods.started(pods.queued(0));
     assert_eq!(at_home.placed, Placed { home: 1, away: 0, crowded_out: 0 });
     let (away, crowded) = (pods.queued(1), pods.queued(1));
-    assert_eq!(pods.started(crowded).placed, Placed::default(), "no room when it was queued");
-    assert_eq!(pods.started(away).placed, Placed { home: 0, away: 1, crowded_out: 0 }, "nobody was there");
+    assert_eq!(pods.started(crowded).placed, Placed::default(), "the pod had no room when the item was queued");
+    assert_eq!(pods.started(away).placed, Placed { home: 0, away: 1, crowded_out: 0 }, "the pod was empty");
     let away = pods.queued(1);
     pods.wakes(1);
-    assert_eq!(pods.started(away).placed, Placed { home: 0, away: 0, crowded_out: 1 }, "the issuer was");
+    assert_eq!(pods.started(away).placed, Placed { home: 0, away: 0, crowded_out: 1 }, "the issuer was in the pod");
     pods.sleeps(1);
     pods.ended(&at_home);
 }
@@ -186,7 +187,7 @@ fn parse(line: &[&str]) -> Result<Args, String> {
 }
 
 #[test]
-fn the_command_line_is_understood_and_can_be_typed_again() {
+fn the_command_line_is_parsed_and_can_be_typed_again() {
     let args =
         parse(&["--quick", "--topology=l3:2 core:1 pu:1", "--scenario", "3", "--slice", "50", "--bench"]);
     let args = args.unwrap();
@@ -198,11 +199,11 @@ fn the_command_line_is_understood_and_can_be_typed_again() {
     assert_eq!((plain.rounds, plain.scenarios, plain.csv), (60, vec![1, 2, 3], false));
     assert_eq!(plain.line, "cargo bench --bench affinity_scopes");
     let smoke = parse(&[]).unwrap();
-    assert!(smoke.smoke && smoke.runs == 1, "`cargo test --benches` only wants to see it work");
+    assert!(smoke.smoke && smoke.runs == 1, "`cargo test --benches` runs each bench once");
 }
 
 #[test]
-fn wrong_arguments_are_told_what_would_be_right() {
+fn errors_of_wrong_arguments_say_what_is_permitted() {
     for (line, says) in [
         (&["--runs", "0"][..], "--runs is a number from 1 to 1000, not '0'"),
         (&["--scenario", "4"], "--scenario is a number from 1 to 3, not '4'"),
@@ -216,9 +217,9 @@ fn wrong_arguments_are_told_what_would_be_right() {
     assert!(parse(&["--help"]).unwrap_err().starts_with("Usage: "));
 }
 
-// What is shown.
+// Output.
 
-/// Two runs of three rounds on two CPUs; a row is as much slower as it comes later.
+/// Two runs of three rounds on two CPUs. Each row is slower than the one before it.
 fn measured(number: usize) -> Measured {
     let scenario = plan::scenarios(2)[number - 1].clone();
     let rows = plan::rows(|scope| if scope == AffinityScope::Cpu { 2 } else { 1 });
@@ -251,7 +252,7 @@ fn tables_show_runs_ratios_and_noise() {
 }
 
 #[test]
-fn figures_say_what_was_missed() {
+fn figures_mark_missed_aims() {
     let tables: Vec<Table> = (1..=3).map(|number| Table::new(&measured(number))).collect();
     let text = figures::text(&tables);
     let line =
@@ -280,7 +281,7 @@ fn csv_has_as_many_fields_in_every_line() {
 fn the_picture_has_a_bar_for_each_row() {
     let tables: Vec<Table> = (1..=3).map(|number| Table::new(&measured(number))).collect();
     let picture = svg::picture(&tables);
-    assert_eq!(picture.matches("<rect class=\"orange\"").count(), 3 * 2 + 1, "and one in the legend");
+    assert_eq!(picture.matches("<rect class=\"orange\"").count(), 3 * 2 + 1, "each bar, and one entry of the legend");
     assert_eq!(picture.matches("<rect class=\"grey\"").count(), 3 * 2 + 1);
     assert_eq!(picture.matches("class=\"mark\"").count(), 3 * 7 * 3);
     assert!(!picture.contains("NaN") && picture.ends_with("</svg>\n"));

@@ -1,4 +1,4 @@
-//! `examples/checksum` against the `sha512sum` of the system, on a tree of odd names.
+//! Compares `examples/checksum` with the system's `sha512sum`, on a tree of unusual names.
 //!
 //! `cargo test` builds the examples; `cargo test --test checksum` alone does not.
 #![cfg(target_os = "linux")]
@@ -18,7 +18,7 @@ use common::{output, skip};
 const EMPTY: &str = "cf83e1357eefb8bdf1542850d66d8007d620e4050b5715dc83f4a921d36ce9ce\
                      47d0d13c5d85f2b0ff8318d2877eec2f63b931bd47417a81a538327af927da3e";
 
-/// The example, in a directory.
+/// Returns a command for the example in this directory.
 fn checksum(directory: &Path) -> Command {
     let test = std::env::current_exe().expect("a test knows where it is");
     let built = test.ancestors().nth(2).expect("a test lies two levels deep");
@@ -29,7 +29,8 @@ fn checksum(directory: &Path) -> Command {
     command
 }
 
-/// The reference, in a directory; `None`, said aloud, where there is none that writes names as the example does.
+/// Returns a command for the reference in this directory. If the system has none that writes names as the example does,
+/// reports the test as skipped and returns `None`.
 fn sha512sum(directory: &Path) -> Option<Command> {
     let version = Command::new("sha512sum").arg("--version").output();
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
@@ -47,11 +48,11 @@ fn sha512sum(directory: &Path) -> Option<Command> {
     Some(command)
 }
 
-/// An empty directory of this test's own.
+/// Makes an empty directory for this test.
 fn scratch(test: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("checksum-{test}"));
     if directory.exists() {
-        fs::remove_dir_all(&directory).expect("what an earlier run left can be removed");
+        fs::remove_dir_all(&directory).expect("the remains of an earlier run can be removed");
     }
     fs::create_dir_all(&directory).expect("the build's scratch directory can be written");
     directory
@@ -61,7 +62,7 @@ fn write(path: PathBuf, content: impl AsRef<[u8]>) {
     fs::write(&path, content).unwrap_or_else(|error| panic!("{path:?} is written: {error}"));
 }
 
-/// Makes `tree` in a directory. Returns its regular files, in order.
+/// Makes `tree` in a directory. Returns the names of its regular files, in order.
 fn odd_tree(directory: &Path) -> Vec<OsString> {
     let big: Vec<u8> = (0..3_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let files: &[(&[u8], &[u8])] = &[
@@ -78,7 +79,7 @@ fn odd_tree(directory: &Path) -> Vec<OsString> {
         (b"big", &big),
         (b"one chunk", &big[..256 * 1024]),
         (b"and a byte", &big[..256 * 1024 + 1]),
-        // Around the place of a directory in the order.
+        // These names sort just before and after the directory `sub/`.
         (b"sub ", b"10"),
         (b"sub.x", b"11"),
         (b"sub0", b"12"),
@@ -183,7 +184,7 @@ fn a_good_tree_verifies() {
     assert!(verified.status.success() && verified.stderr.is_empty(), "{verified:?}");
     assert_eq!(text(&verified.stdout).matches(": OK\n").count(), names.len());
 
-    // Improper lines alone fail only if that was asked for.
+    // Improperly formatted lines alone are an error only with `--strict`.
     listing.write_all(b"no checksum\n").expect("memory can be written");
     write(directory.join("listing"), &listing);
     assert!(run(checksum(&directory).args(["-c", "listing"])).status.success());
@@ -191,10 +192,10 @@ fn a_good_tree_verifies() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_told_and_the_others_go_on() {
+fn a_file_that_cannot_be_read_is_reported_and_the_others_go_on() {
     let directory = scratch("unreadable");
     write(directory.join("good"), "");
-    // A regular file whose beginning cannot be read, not even by root.
+    // The beginning of this regular file cannot be read, not even by root.
     let ours = run(checksum(&directory).args(["/proc/self/mem", "good", "it's missing"]));
     assert_eq!(text(&ours.stdout), format!("{EMPTY}  good\n"));
     assert_eq!(
@@ -215,7 +216,7 @@ fn a_file_that_cannot_be_read_is_told_and_the_others_go_on() {
 }
 
 #[test]
-fn a_link_that_is_named_is_not_silently_passed_over() {
+fn a_link_given_as_a_path_is_not_silently_skipped() {
     let directory = scratch("link");
     symlink("nowhere", directory.join("link")).expect("a link is made");
     let ours = run(checksum(&directory).arg("link"));
@@ -224,7 +225,7 @@ fn a_link_that_is_named_is_not_silently_passed_over() {
 }
 
 #[test]
-fn what_makes_no_sense_is_a_usage_error() {
+fn invalid_arguments_are_usage_errors() {
     let directory = scratch("usage");
     for (arguments, says) in [
         (&[][..], "no path given"),
@@ -255,7 +256,7 @@ fn the_report_goes_to_standard_error() {
     }
 }
 
-/// As under `| head -1`.
+/// The reader leaves early, as with `| head -1`.
 #[test]
 fn a_reader_that_leaves_ends_it_quietly() {
     let directory = scratch("pipe");

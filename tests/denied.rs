@@ -1,9 +1,8 @@
-//! What happens when the system itself refuses what undeclared blocking is found with: descriptors, files of `/proc`,
-//! records of context switches.
-//!
-//! Calls are refused by seccomp filters, which hold for a thread and those that it makes; where there are none, standard
-//! error says so. Descriptors are a limit of the process, and the logger is the process's, so each of these tests runs a process of its
-//! own, which is this very program.
+//! Tests in which the system refuses the means that detect undeclared blocking: descriptors, files of `/proc`, records
+//! of context switches.
+//! Calls are refused by seccomp filters, which hold for a thread and the threads that it makes. Without filters, tests
+//! are reported as skipped. The limit of descriptors and the logger belong to the process, so the tests that need them
+//! start this program again.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "filters are given to the system through libc")]
 #![allow(
@@ -27,7 +26,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use common::{output, skip};
 
-/// Tells the process that it is the limited one.
+/// The environment variable that tells this program, started again, that it is the limited process.
 const CHILD: &str = "CMWQ_TEST_DENIED";
 
 const SOON: Duration = Duration::from_secs(20);
@@ -37,7 +36,7 @@ fn builder(asked: Detection) -> ExecutorBuilder {
     Executor::builder().topology(topology).progress_check(Duration::from_secs(1)).detection(asked)
 }
 
-/// The text of the system's error of this number.
+/// Returns the text of the system's error of this number.
 fn text(number: i32) -> String {
     io::Error::from_raw_os_error(number).to_string()
 }
@@ -46,7 +45,7 @@ fn fallback(executor: &Executor) -> String {
     executor.dump().detection_fallback.unwrap_or_default()
 }
 
-/// Of several items of one CPU, each waits without a guard until the last one has begun.
+/// Asserts that blocking is found: several items of one CPU each wait without a guard until the last one has begun.
 #[track_caller]
 fn blocks_are_found(executor: &Executor) {
     let found = || executor.undeclared_blockers().iter().map(|offender| offender.count).sum::<u64>();
@@ -63,7 +62,7 @@ fn blocks_are_found(executor: &Executor) {
         assert!(opens.join_timeout(SOON).is_ok(), "{}", executor.dump());
         items.into_iter().for_each(|item| item.join().unwrap());
     }
-    // They are counted afterwards.
+    // The blocks are counted some time after the next item has begun.
     let end = Instant::now() + SOON;
     while found() < before + 8 {
         assert!(Instant::now() < end, "{:?}", executor.undeclared_blockers());
@@ -71,10 +70,10 @@ fn blocks_are_found(executor: &Executor) {
     }
 }
 
-/// From now on, the system refuses this call of this thread, and of those that it makes, with this error.
+/// From now on, the system refuses this call with this error to the calling thread and to the threads that it makes.
 fn refuse(call: libc::c_long, number: i32) -> io::Result<()> {
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
-    // The number of the call is what the system's description of it begins with.
+    // The first field of the system's description of a call is the number of the call.
     let mut filter = [
         statement(BPF_LD | BPF_W | BPF_ABS, 0),
         libc::sock_filter { jf: 1, ..statement(BPF_JMP | BPF_JEQ | BPF_K, call as u32) },
@@ -82,7 +81,7 @@ fn refuse(call: libc::c_long, number: i32) -> io::Result<()> {
         statement(BPF_RET | BPF_K, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: `program` describes `filter`, and both outlive the calls, which take numbers otherwise.
+    // SAFETY: `program` describes `filter`, and both outlive the calls; all other arguments are numbers.
     let refused = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1_u64, 0_u64, 0_u64, 0_u64) != 0
             || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER as u64, &raw const program) != 0
@@ -90,7 +89,7 @@ fn refuse(call: libc::c_long, number: i32) -> io::Result<()> {
     if refused { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Are there filters? Asked on a thread of its own.
+/// Returns whether filters can be set, which is tried on another thread. If not, the test is reported as skipped.
 fn can_refuse() -> bool {
     match thread::spawn(|| refuse(libc::SYS_perf_event_open, libc::EPERM)).join().unwrap() {
         Ok(()) => true,
@@ -122,18 +121,18 @@ fn refused_later(asked: Detection, call: libc::c_long, number: i32) -> Executor 
     builder(asked).before_spawn(hook).build().unwrap()
 }
 
-/// Are threads looked at here? If not, this says so.
+/// Returns whether this build observes threads. If not, the test is reported as skipped.
 fn sees(executor: &Executor) -> bool {
     let sees = !executor.dump().portable;
     if !sees {
-        skip("portable", "no thread is looked at");
+        skip("portable", "this build does not observe threads");
     }
     sees
 }
 
 /// spec: S1.3 (EACCES, EPERM, ENOSYS, EMFILE fall back to sampling, told in the dump)
 #[test]
-fn whoever_may_not_record_switches_samples() {
+fn without_permission_for_switch_records_the_detector_samples() {
     if !can_refuse() {
         return;
     }
@@ -152,7 +151,7 @@ fn whoever_may_not_record_switches_samples() {
             }
             assert_eq!(executor.dump().detection, Detection::Sampling);
             let told = fallback(&executor);
-            // Where records are not permitted anyway, nobody gets as far as to the other call.
+            // Where records are not permitted anyway, the other call is never reached.
             assert!(told.contains(&text(number)) || call != perf && !told.is_empty(), "{told}");
             assert!(executor.dump().to_string().contains(&told), "{}", executor.dump());
             blocks_are_found(&executor);
@@ -160,9 +159,9 @@ fn whoever_may_not_record_switches_samples() {
     }
 }
 
-/// spec: S1.3: what was permitted at the start may be refused afterwards.
+/// spec: S1.3: a call may be permitted at the start and refused afterwards.
 #[test]
-fn whose_switches_cannot_be_recorded_any_more_are_sampled() {
+fn when_switch_records_fail_later_the_detector_samples() {
     if !can_refuse() {
         return;
     }
@@ -178,9 +177,10 @@ fn whose_switches_cannot_be_recorded_any_more_are_sampled() {
     }
 }
 
-/// spec: S1.3 (a missing /proc, hidepid, EMFILE): no file can be opened, so CPU clocks tell who makes no progress.
+/// spec: S1.3 (a missing /proc, hidepid, EMFILE): no file can be opened, so CPU clocks show which threads make no
+/// progress.
 #[test]
-fn where_proc_cannot_be_read_clocks_tell() {
+fn where_proc_cannot_be_read_cpu_clocks_are_used() {
     if !can_refuse() {
         return;
     }
@@ -198,7 +198,8 @@ fn where_proc_cannot_be_read_clocks_tell() {
     }
 }
 
-/// Is this the process that was made for the test? If not, makes that, and waits until it has passed there.
+/// Returns whether this is the process that was started for the test. If not, starts that process and waits until the
+/// test has passed there.
 fn runs_in_a_process_of_its_own(test: &str) -> bool {
     if std::env::var_os(CHILD).is_some() {
         return true;
@@ -211,16 +212,16 @@ fn runs_in_a_process_of_its_own(test: &str) -> bool {
     false
 }
 
-/// How many descriptors the process may have; what it has stays.
+/// Sets the limit of descriptors. Open descriptors stay open.
 fn limit_descriptors(soft: Option<u64>) {
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: soft.or(maximum), maximum }).unwrap();
 }
 
-/// spec: S1.3 (tolerates EMFILE), P3: executors that were made before the descriptors ran out, and after.
+/// spec: S1.3 (tolerates EMFILE), P3: with executors that were made before the descriptors ran out, and after.
 #[test]
-fn without_descriptors_all_goes_on() {
-    if !runs_in_a_process_of_its_own("without_descriptors_all_goes_on") {
+fn without_descriptors_everything_still_works() {
+    if !runs_in_a_process_of_its_own("without_descriptors_everything_still_works") {
         return;
     }
     for asked in [Detection::Sampling, Detection::Switches, Detection::Auto] {
@@ -229,7 +230,7 @@ fn without_descriptors_all_goes_on() {
             return;
         }
         let in_use = builder(asked).build().unwrap();
-        // What it keeps open stays open.
+        // Descriptors that the executor keeps open stay open.
         blocks_are_found(&in_use);
         limit_descriptors(Some(3));
         let within = builder(asked).build().unwrap();
@@ -247,16 +248,16 @@ fn without_descriptors_all_goes_on() {
     }
 }
 
-/// A payload that panics when it is dropped, too.
+/// A payload that also panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
     fn drop(&mut self) {
-        std::panic::panic_any("and its payload does");
+        std::panic::panic_any("a panic of the payload's destructor");
     }
 }
 
-/// Each line that it is given kills the thread that has given it, unless that is contained.
+/// A logger that panics on each line, which kills the calling thread unless the panic is contained.
 struct Panics;
 
 static TOLD: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
@@ -277,13 +278,13 @@ impl log::Log for Panics {
     fn flush(&self) {}
 }
 
-/// Was a line with these words logged by a thread whose name ends like this?
+/// Returns whether a thread whose name ends like this has logged a line with these words.
 fn told(by: &str, words: &str) -> bool {
     TOLD.lock().unwrap().iter().any(|(thread, line)| thread.ends_with(by) && line.contains(words))
 }
 
-/// spec: W9.5 (user code ends no thread, wherever it is called): the logger of a process panics each time, on workers
-/// before their first item, and on the manager.
+/// spec: W9.5 (user code ends no thread, wherever it is called): the logger panics on each line, on workers before
+/// their first item and on the manager.
 #[test]
 fn a_logger_that_panics_ends_no_thread() {
     if !can_refuse() || !runs_in_a_process_of_its_own("a_logger_that_panics_ends_no_thread") {
@@ -310,18 +311,18 @@ fn a_logger_that_panics_ends_no_thread() {
         builder(Detection::Off).before_spawn(fails_twice).watchdog_threshold(watchdog).build().unwrap()
     };
     let executor = thread::spawn(build).join().unwrap();
-    // Its worker cannot be made twice, and then has no high priority.
+    // The creation of this worker fails twice, and then the high nice level is denied.
     runs(&WorkQueue::per_cpu("urgent").high_priority().build_on(&executor).unwrap());
     assert!(told("/manager", "a worker cannot be made"));
     assert!(!sees(&executor) || told(":0H", "cannot have nice level"));
 
-    // A stall that no hook is told of.
+    // This stall has no hook, so it is logged.
     let queue = WorkQueue::bh("slow").build_on(&executor).unwrap();
     let sleeps = queue.spawn_on(0, || thread::sleep(Duration::from_millis(300))).unwrap();
     runs(&queue);
     sleeps.join().unwrap();
     assert!(told("/manager", "has started nothing"));
-    // The manager makes workers still, and fires timers.
+    // The manager still makes workers and fires timers.
     runs(&WorkQueue::unbound("after all").build_on(&executor).unwrap());
     let later = queue.spawn_after(Duration::from_millis(1), || ()).unwrap();
     assert!(later.join_timeout(SOON).is_ok());
@@ -329,7 +330,7 @@ fn a_logger_that_panics_ends_no_thread() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
-/// An error of a hook's that panics when it is dropped.
+/// An error of a hook that panics when it is dropped.
 #[derive(Debug)]
 struct BadError;
 

@@ -1,8 +1,7 @@
-//! What happens when the CPUs of the process, or their quota, change while an executor runs: by `sched_setaffinity`, by a
+//! Tests in which the CPUs or the quota of the process change while an executor runs: by `sched_setaffinity`, by a
 //! cpuset, by a cgroup's CPU quota.
-//!
-//! Each test runs a process of its own, which is this very program: once told so by the environment, the test of the
-//! same name changes its own CPUs. Where that is not permitted, standard error says so and why.
+//! Each test starts this program again as a process of its own. In that process, the test of the same name changes the
+//! CPUs. If that is not permitted, the test is reported as skipped.
 #![cfg(all(target_os = "linux", not(cmwq_portable)))]
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
@@ -23,18 +22,19 @@ use rustix::process::{Pid, getpid};
 
 use common::{output, skip};
 
-/// Tells the process that it is the one whose CPUs change; with a cgroup, also which.
+/// The environment variable that tells this program, started again, that its CPUs change. In tests with a cgroup, its
+/// value is the path.
 const CHILD: &str = "CMWQ_TEST_ENVIRONMENT";
 
 const PREFIX: &str = "moved";
 
-/// A change is to be noticed within one second. The machine that runs the test may be busy.
+/// The bound for noticing a change is one second, but the machine that runs the test may be busy.
 const NOTICED: Duration = Duration::from_secs(5);
 
 /// Longer than the manager waits between two looks.
 const A_WHILE: Duration = Duration::from_millis(1200);
 
-/// What the test's own process was told, if this is it. It does not live long.
+/// Returns the value of the variable in the process that a test has started. That process ends after a time limit.
 fn told() -> Option<PathBuf> {
     let told = std::env::var_os(CHILD)?;
     std::thread::spawn(|| {
@@ -53,7 +53,7 @@ fn passes_in_a_process(test: &str, told: &Path) {
     assert!(output.status.success() && passed, "{}{}", text(&output.stdout), text(&output.stderr));
 }
 
-/// Says so, if the process has one CPU only.
+/// Returns whether the process has only one CPU. If so, the test is reported as skipped.
 fn has_one_cpu() -> bool {
     let one = own_cpus().len() < 2;
     if one {
@@ -72,14 +72,14 @@ fn soon(what: impl fmt::Display, executor: &Executor, mut condition: impl FnMut(
     }
 }
 
-/// The lines of a thread's status.
+/// Returns a field of a thread's status.
 fn status(task: &str, field: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/self/task/{task}/status")).ok()?;
     let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
     Some(value.trim().to_owned())
 }
 
-/// The executor's threads that there are, and what `field` of their status says.
+/// Returns the executor's threads with this field of their status.
 fn of_threads(field: &str) -> BTreeMap<String, String> {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
     let tasks = tasks.filter_map(|task| task.ok()?.file_name().into_string().ok());
@@ -95,7 +95,7 @@ fn allowed_of_threads() -> BTreeMap<String, CpuSet> {
     allowed.into_iter().map(|(name, list)| (name, list.parse().unwrap())).collect()
 }
 
-/// The CPU that a worker of a per-CPU pool serves, by its name: `3:0`, `3:1H`, `bh3`.
+/// Returns the CPU that a worker of a per-CPU pool serves, by its name: `3:0`, `3:1H`, `bh3`.
 fn cpu_of(worker: &str) -> Option<usize> {
     worker.strip_prefix("bh").unwrap_or(worker.split(':').next()?).parse().ok()
 }
@@ -113,7 +113,7 @@ fn set_own_cpus(cpus: &CpuSet) {
 
 // Under load. -----------------------------------------------------------------------------------------------------
 
-/// Queues of several kinds that always have items, each of them counted.
+/// Queues of several kinds that always have items, and the number of items that ran.
 struct Load {
     over: Arc<AtomicBool>,
     ran: Arc<AtomicUsize>,
@@ -161,7 +161,7 @@ impl Load {
         Self { over, ran, queues: queues.into(), issuer }
     }
 
-    /// Everything that is queued from now on runs.
+    /// Asserts that items queued from now on run.
     fn goes_on(&self, executor: &Executor) {
         let before = self.ran.load(Ordering::Relaxed);
         soon("items run", executor, || self.ran.load(Ordering::Relaxed) > before + 500);
@@ -175,13 +175,13 @@ impl Load {
     }
 }
 
-/// The targets of managed pools with so many CPUs.
+/// Returns the targets of managed pools with this many CPUs.
 fn targets(executor: &Executor, cpus: usize) -> Vec<usize> {
     let pools = executor.dump().pools.into_iter().filter(|pool| pool.cpus.len() == cpus);
     pools.filter_map(|pool| pool.target).collect()
 }
 
-/// The process has all of its CPUs; `set` takes some away under load, and gives them back.
+/// The process starts with all of its CPUs. `set` takes some away under load, and gives them back.
 fn workers_follow(topology: TopologySource, set: impl Fn(&CpuSet)) {
     let all = own_cpus();
     let executor = Executor::builder()
@@ -191,7 +191,7 @@ fn workers_follow(topology: TopologySource, set: impl Fn(&CpuSet)) {
         .build()
         .unwrap();
     let cpus: Vec<usize> = executor.cpus().iter().collect();
-    // With a topology that was made up, the process's CPUs serve it in turn.
+    // With a made-up topology, the process's CPUs serve the made-up ones in turn.
     let real: BTreeMap<usize, usize> = cpus.iter().copied().zip(all.iter().cycle()).collect();
     let load = Load::on(&executor);
     let (first, others): (CpuSet, CpuSet) = all.iter().partition(|cpu| Some(*cpu) == all.first());
@@ -210,7 +210,7 @@ fn workers_follow(topology: TopologySource, set: impl Fn(&CpuSet)) {
             let is_of_cpu = cpu_of(worker).is_some();
             if is_of_cpu { *bound == binding(worker) } else { bound.is_subset(allowed) }
         };
-        soon("workers are where they belong", &executor, || allowed_of_threads().iter().all(is_in_place));
+        soon("workers are bound to the right CPUs", &executor, || allowed_of_threads().iter().all(is_in_place));
         let left = cpus.len() - lost.len();
         soon("targets follow", &executor, || targets(&executor, cpus.len()) == [left]);
         load.goes_on(&executor);
@@ -232,7 +232,7 @@ fn workers_follow_the_affinity_of_the_process() {
     workers_follow(TopologySource::Probe, set_own_cpus);
 }
 
-/// spec: A5.3: the same for CPUs that stand for several.
+/// spec: A5.3: the same holds for a made-up topology, where a CPU stands for several.
 #[test]
 fn workers_of_a_made_up_topology_follow_the_affinity_of_the_process() {
     let test = "workers_of_a_made_up_topology_follow_the_affinity_of_the_process";
@@ -267,7 +267,7 @@ fn workers_follow_the_cpuset_of_the_process() {
     });
 }
 
-/// spec: A5.3, P2: a rescuer that is in the middle of an item is no worker, and goes with them.
+/// spec: A5.3, P2: a rescuer that runs an item is no worker, but follows the affinity as well.
 #[test]
 fn rescuers_follow_the_affinity_of_the_process() {
     let test = "rescuers_follow_the_affinity_of_the_process";
@@ -290,17 +290,17 @@ fn rescuers_follow_the_affinity_of_the_process() {
     soon("the rescuer serves the CPU", &executor, || place() == Some(CpuSet::single(last)));
     for (allowed, serves) in [(CpuSet::single(first), first), (all, last)] {
         set_own_cpus(&allowed);
-        soon("it goes along", &executor, || place() == Some(CpuSet::single(serves)));
+        soon("the rescuer follows", &executor, || place() == Some(CpuSet::single(serves)));
     }
     end.send(()).unwrap();
     assert_eq!(item.join().unwrap(), Ok(()));
     assert_eq!(queue.counters().rescued, 1);
 }
 
-/// spec: A5, A2 (plain unbound: threads move): workers are brought home to CPUs that there are, and to no others.
+/// spec: A5, A2 (plain unbound: threads move): workers are brought home only to CPUs that the process still has.
 #[test]
-fn nobody_is_brought_home_to_a_lost_cpu() {
-    let test = "nobody_is_brought_home_to_a_lost_cpu";
+fn no_worker_is_brought_home_to_a_lost_cpu() {
+    let test = "no_worker_is_brought_home_to_a_lost_cpu";
     if has_one_cpu() {
         return;
     }
@@ -315,14 +315,14 @@ fn nobody_is_brought_home_to_a_lost_cpu() {
     set_own_cpus(&left);
     let is_left = |name: &str, cpus: &CpuSet| !name.starts_with('u') || *cpus == left;
     let follow = || {
-        // The manager looks while somebody works.
+        // The manager looks while a worker is active.
         queue.spawn_on(first, || ()).unwrap().join().unwrap();
         allowed_of_threads().iter().all(|(name, cpus)| is_left(name, cpus))
     };
-    soon("they follow", &executor, follow);
+    soon("the workers follow", &executor, follow);
     let brought = queue.counters().repatriated;
     for _ in 0..10 {
-        soon("it rests", &executor, || executor.dump().pools.iter().all(|pool| pool.idle == pool.workers));
+        soon("the pools rest", &executor, || executor.dump().pools.iter().all(|pool| pool.idle == pool.workers));
         queue.spawn_on(first, || ()).unwrap().join().unwrap();
     }
     assert_eq!(queue.counters().repatriated, brought, "{:?}", queue.counters());
@@ -334,7 +334,7 @@ fn sleeps() -> BTreeMap<String, String> {
     of_threads("voluntary_ctxt_switches")
 }
 
-/// How often each thread has slept, once none of them wakes up any more.
+/// Returns how often each thread has slept, once none of them wakes up any more.
 fn at_rest() -> BTreeMap<String, String> {
     let end = Instant::now() + NOTICED;
     loop {
@@ -343,12 +343,12 @@ fn at_rest() -> BTreeMap<String, String> {
         if sleeps() == before {
             return before;
         }
-        assert!(Instant::now() < end, "somebody wakes up all the time");
+        assert!(Instant::now() < end, "threads wake up all the time");
     }
 }
 
-/// spec: A5.2, E3: nobody wakes up to look at the CPUs of an executor that has nothing to do, or whose only item waits; the
-/// first item after that finds them changed.
+/// spec: A5.2, E3: no thread wakes up to look at the CPUs while the executor has nothing to do or its only item waits.
+/// The first active item after that leads to a look, which finds the change.
 #[test]
 fn an_idle_executor_does_not_look_at_its_cpus() {
     let test = "an_idle_executor_does_not_look_at_its_cpus";
@@ -368,7 +368,7 @@ fn an_idle_executor_does_not_look_at_its_cpus() {
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(sleeps(), before);
 
-    // The item that has waited is active again: that is enough.
+    // The waiting item is active again, which is enough for a look.
     let lost: CpuSet = all.iter().filter(|cpu| !changed.contains(*cpu)).collect();
     assert_eq!(executor.dump().lost_cpus, CpuSet::new());
     go.send(()).unwrap();
@@ -385,7 +385,7 @@ fn an_idle_executor_does_not_look_at_its_cpus() {
 
 // Quotas. ---------------------------------------------------------------------------------------------------------
 
-/// Hundredths of a CPU, or no limit.
+/// Sets the quota in hundredths of a CPU, or removes it.
 fn set_quota(group: &Path, percent: Option<usize>) -> io::Result<()> {
     let two = group.join("cpu.max");
     if two.exists() {
@@ -421,9 +421,9 @@ fn managed_pools_follow_the_quota_of_the_process() {
     let per_cpu = WorkQueue::per_cpu("per_cpu").build_on(&executor).unwrap();
     per_cpu.spawn(|| ()).unwrap().join().unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
-    assert_eq!(targets(&executor, 8), [1], "from the start");
+    assert_eq!(targets(&executor, 8), [1], "the quota applies from the start");
 
-    // Two items that wait for each other without a word: for the second, there is room only under the next quota.
+    // Two items wait for each other without a guard. The second one can start only under the next quota.
     let begun = Arc::new(AtomicUsize::new(0));
     let items: Vec<_> = (0..2)
         .map(|_| {
@@ -443,7 +443,7 @@ fn managed_pools_follow_the_quota_of_the_process() {
     items.into_iter().for_each(|item| item.join().unwrap());
     assert_eq!((targets(&executor, 8), executor.dump().cpu_quota), (vec![4], Some(4.0)));
 
-    // Too many run when it is lowered: they are shed.
+    // When the quota is lowered, too many workers run, and the pool sheds them.
     let (over, running, most) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
     let shared = Arc::new((over, running, most));
     let items: Vec<_> = (0..8)
@@ -465,22 +465,22 @@ fn managed_pools_follow_the_quota_of_the_process() {
     assert_eq!(shared.2.load(Ordering::SeqCst), 4);
     shared.0.store(true, Ordering::SeqCst);
     items.into_iter().for_each(|item| item.unwrap().join().unwrap());
-    soon("it is quiet", &executor, || executor.dump().pools.iter().all(|pool| pool.running == 0));
+    soon("the executor is quiet", &executor, || executor.dump().pools.iter().all(|pool| pool.running == 0));
     assert_eq!(targets(&executor, 1), [1], "per-CPU pools run one item each");
 
     set_quota(&group, None).unwrap();
-    soon("no quota is noticed, by whoever works", &executor, || {
+    soon("the end of the quota is noticed", &executor, || {
         queue.spawn(|| ()).unwrap().join().unwrap();
         targets(&executor, 8) == [8]
     });
     assert_eq!(executor.dump().cpu_quota, None);
 }
 
-/// A cgroup of this test's own.
+/// A cgroup that this test has made.
 struct Group(PathBuf);
 
 impl Group {
-    /// `controller`: its name under version 1. `prepare` may use the group above.
+    /// `controller` is the name under version 1. `prepare` may also write to the group above.
     fn make(controller: &str, prepare: impl Fn(&Path, &Path) -> io::Result<()>) -> io::Result<Self> {
         let name = format!("cmwq-test-{}-{controller}", std::process::id());
         let mut last = io::Error::new(ErrorKind::NotFound, format!("no {controller} controller is mounted"));
@@ -488,7 +488,7 @@ impl Group {
             let group = Self(above.join(&name));
             let made = fs::create_dir(&group.0)
                 .and_then(|()| prepare(&group.0, &above))
-                // It must be permitted to enter, too; whoever does so leaves with the attempt.
+                // The test must also be permitted to enter the group. This opens the file without entering.
                 .and_then(|()| fs::OpenOptions::new().write(true).open(group.0.join("cgroup.procs")));
             match made {
                 Ok(_) => return Ok(group),
@@ -501,7 +501,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The system may still be counting off the last thread that was in it.
+        // The system may still count the last thread of the group.
         let end = Instant::now() + Duration::from_secs(1);
         while self.0.exists() && fs::remove_dir(&self.0).is_err() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
@@ -513,7 +513,7 @@ fn enter(group: &Path) {
     fs::write(group.join("cgroup.procs"), std::process::id().to_string()).unwrap();
 }
 
-/// The folders of the process's cgroups that may have the controller: of version 1, of version 2.
+/// Returns the folders of the process's cgroups that may have the controller: first of version 1, then of version 2.
 fn own_groups(controller: &str) -> io::Result<Vec<PathBuf>> {
     let groups = fs::read_to_string("/proc/self/cgroup")?;
     let mut found = Vec::new();

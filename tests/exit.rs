@@ -1,5 +1,5 @@
-//! The end of the process, in processes of their own: each scenario below is run by this program calling itself, several
-//! times, and must end in time, with the status and the output that are expected of it.
+//! The end of the process. This program starts itself again for each scenario below, several times. The process must
+//! end in time, with the expected status and output.
 //!
 //! `cargo test --test exit -- NAME` runs those whose names contain NAME.
 #![cfg_attr(not(target_os = "linux"), allow(unused))]
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use cmwq::{BlockingGuard, Executor, QueueError, TopologySource, WaitError, Work, WorkQueue};
 
-/// Names the scenario to be played by this process.
+/// The environment variable that names the scenario of this process.
 const SCENARIO: &str = "CMWQ_EXIT_SCENARIO";
 const PATIENCE: Duration = Duration::from_secs(30);
 const ROUNDS: usize = 8;
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if !cfg!(target_os = "linux") {
-        common::skip("portable", "what happens to threads at exit is known of Linux only");
+        common::skip("portable", "the fate of threads at exit is known for Linux only");
         return ExitCode::SUCCESS;
     }
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
@@ -88,7 +88,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(failed > 0))
 }
 
-/// Plays a scenario in a process of its own, and compares.
+/// Runs a scenario in a process of its own, and compares status and output with the expected ones.
 fn check(scenario: &Scenario) -> Result<(), String> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .env(SCENARIO, scenario.name)
@@ -124,15 +124,15 @@ fn ends_in_time(child: &mut Child) -> bool {
     true
 }
 
-// What happens meanwhile. -----------------------------------------------------------------------------------------
+// Background activity. -----------------------------------------------------------------------------------------------
 
-/// Writes past all buffers: the standard library's may have been torn down.
+/// Writes to standard output without buffers, because those of the standard library may have been torn down.
 fn say(word: &str) {
     // SAFETY: the pointer and length are of one slice.
     unsafe { libc::write(1, word.as_ptr().cast(), word.len()) };
 }
 
-/// The global executor, with the progress check armed.
+/// Returns the global executor, with the progress check armed.
 fn global() -> &'static Executor {
     static GLOBAL: OnceLock<&'static Executor> = OnceLock::new();
     let builder = || Executor::builder().progress_check(Duration::from_secs(1));
@@ -144,8 +144,8 @@ fn queue() -> WorkQueue {
     WorkQueue::new("q").build().unwrap()
 }
 
-/// On every kind of queue: items that run, that sleep with and without telling, that queue themselves again, and idle
-/// workers; threads that queue and flush without end.
+/// Keeps the executor busy on every kind of queue: with items that run, that sleep with and without a guard, and that
+/// queue themselves again; with idle workers; and with threads that queue and flush without end.
 fn be_busy() {
     global();
     for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
@@ -187,7 +187,7 @@ fn be_busy() {
     std::thread::sleep(Duration::from_millis(5));
 }
 
-/// One of everything that a user may do at any moment.
+/// Uses every operation that a user may call at any moment.
 fn use_queues() {
     let old = queue();
     assert_eq!(old.spawn(|| 6 * 7).unwrap().join().unwrap(), 42);
@@ -204,7 +204,7 @@ fn use_queues() {
     drop(queue.spawn(|| ()).unwrap());
 }
 
-/// Acts when it is destroyed.
+/// Calls its function when it is dropped.
 struct Acts(fn());
 
 impl Drop for Acts {
@@ -213,7 +213,7 @@ impl Drop for Acts {
     }
 }
 
-/// Uses queues when it is destroyed.
+/// Uses queues when it is dropped.
 struct UsesQueues;
 
 impl Drop for UsesQueues {
@@ -229,7 +229,7 @@ thread_local! {
     static ACTS_AT_THE_END: RefCell<Option<Acts>> = const { RefCell::new(None) };
 }
 
-/// The calling thread uses queues when it ends.
+/// Makes the calling thread use queues when it ends.
 fn use_queues_at_the_end() {
     AT_THE_END.set(Some(UsesQueues));
 }
@@ -244,7 +244,7 @@ fn register_exit_handler() {
     assert_eq!(unsafe { libc::atexit(exit_handler) }, 0);
 }
 
-/// Whether the destructor of the program, which runs after all exit handlers, has something to do.
+/// Nonzero if the destructor of the program, which runs after all exit handlers, has to use queues.
 static FINISH: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn finish() {
@@ -256,7 +256,7 @@ extern "C" fn finish() {
 
 #[cfg(target_os = "linux")]
 #[used]
-// SAFETY: the section holds pointers to functions without arguments, which the system's library calls at exit.
+// SAFETY: the section holds pointers to functions without arguments, which the C library calls at exit.
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = finish;
 
@@ -321,15 +321,15 @@ fn many_exit_at_once() {
     std::process::exit(6);
 }
 
-/// spec: X3.2 (static destructors): in exit handlers, and in the program's own destructors, queues still work.
+/// spec: X3.2 (static destructors): queues still work in exit handlers and in the program's own destructors.
 fn exit_handlers_use_queues() {
     FINISH.store(1, Ordering::Relaxed);
     register_exit_handler();
     use_queues();
-    // Its workers are parked.
+    // The workers are parked.
 }
 
-/// spec: X3.2: the handlers run on a worker, whose item will never end.
+/// spec: X3.2: the exit handlers run on a worker, whose item never ends.
 fn exit_handlers_use_queues_after_an_item_exits() {
     register_exit_handler();
     global();
@@ -342,7 +342,7 @@ fn destructors_of_the_main_thread_use_queues() {
     use_queues_at_the_end();
 }
 
-/// spec: X3.2 (thread-local destructors): a worker's run when it has left its pool.
+/// spec: X3.2 (thread-local destructors): the thread-local destructors of a worker run after it has left its pool.
 fn destructors_of_workers_use_queues() {
     let topology = TopologySource::Synthetic("core:1 pu:1".into());
     let executor = Executor::builder().topology(topology).thread_name_prefix("brief").build().unwrap();
@@ -375,7 +375,7 @@ fn destructors_of_threads_use_queues() {
     std::thread::spawn(use_queues_at_the_end).join().unwrap();
 }
 
-/// spec: X2, X3.1: a child of a busy parent exits with its handlers, which learn that they are in a child.
+/// spec: X2, X3.1: the child of a busy parent exits with its handlers, which learn that they run in a child.
 fn a_forked_child_exits() {
     static PARENTS: OnceLock<WorkQueue> = OnceLock::new();
     extern "C" fn handler() {
@@ -390,12 +390,12 @@ fn a_forked_child_exits() {
     // SAFETY: the handler is a function of this program.
     assert_eq!(unsafe { libc::atexit(handler) }, 0);
     for _ in 0..2 {
-        // SAFETY: the child does nothing but exit; the handlers use what is promised for a child.
+        // SAFETY: the child only exits, and the handlers use only operations that are promised for a child.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // Not the standard library's: it takes a lock of its own that a thread of the parent, just being made or just
-            // ending, may have held at the fork. This one runs the exit handlers, which is what matters here.
-            // SAFETY: the child has this one thread, and nothing of its is in use by another.
+            // The standard library's `exit` takes a lock, which a thread of the parent may have held at the fork while
+            // it was made or ended. `libc::exit` runs the exit handlers as well, which is the point of this test.
+            // SAFETY: the child has only this thread, so no other thread uses its data.
             unsafe { libc::exit(8) };
         }
         let mut status = 0;
@@ -405,10 +405,10 @@ fn a_forked_child_exits() {
     }
 }
 
-/// spec: X2, X3, E5: a worker's thread-local destructor forks. The child has one thread, and nothing to end but itself.
+/// spec: X2, X3, E5: a worker's thread-local destructor forks. The child has one thread, and ends.
 fn a_child_that_a_destructor_forks_exits() {
     fn fork() {
-        // SAFETY: the child writes and exits; the thread-local destructors that are left run in it.
+        // SAFETY: the child writes and exits; the remaining thread-local destructors run in it.
         let child = unsafe { libc::fork() };
         if child == 0 {
             say("child ");
@@ -428,8 +428,8 @@ fn a_child_that_a_destructor_forks_exits() {
     assert!(executor.shutdown(PATIENCE).unwrap().is_complete());
 }
 
-/// spec: E2.10 (the main thread's signal mask): that of the moment in which a worker is made. When the main thread has ended,
-/// it is that of the moment in which the executor was built.
+/// spec: E2.10 (the main thread's signal mask): a worker gets the mask that the main thread has when the worker is
+/// made. After the main thread has ended, workers get the mask that it had when the executor was built.
 fn the_main_thread_ends_first() {
     let only = |signal: libc::c_int| 1_u64 << (signal - 1);
     block_only(libc::SIGUSR1);
@@ -440,7 +440,7 @@ fn the_main_thread_ends_first() {
         say("same changed kept ");
         std::process::exit(9);
     }
-    // Each on a worker that is made for it.
+    // Each item runs on a worker that is made for it.
     let mask_on = move |cpu| queue.spawn_on(cpu, || own_status("SigBlk:")).unwrap().join().unwrap();
     let mask_on = move |cpu| u64::from_str_radix(&mask_on(cpu), 16).unwrap();
     assert_eq!(mask_on(0), only(libc::SIGUSR1));
@@ -456,7 +456,7 @@ fn the_main_thread_ends_first() {
         say("kept ");
         std::process::exit(9);
     });
-    // SAFETY: the call ends this thread and nothing else. What is on its stack stays there.
+    // SAFETY: the call ends this thread and nothing else, so its stack stays valid.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
 }
 
@@ -464,7 +464,7 @@ fn own_status(field: &str) -> String {
     status_of("thread-self", field)
 }
 
-/// A line of the status of a thread below `/proc`; a process stands for its main thread.
+/// Returns a field of the status of a thread below `/proc`. A process's number stands for its main thread.
 fn status_of(thread: &str, field: &str) -> String {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
     status.lines().find_map(|line| line.strip_prefix(field)).unwrap().trim().to_owned()

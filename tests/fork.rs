@@ -1,7 +1,7 @@
-//! Forked processes: what the parent had answers at once there, and the parent is not disturbed.
+//! Forked processes: in the child, operations on the parent's objects return at once, and the parent is not disturbed.
 //!
-//! A child reports by its exit status; one that hangs is killed, and fails the test. Tests take turns, since a child may
-//! have executors of its own only if the parent was quiet.
+//! A child reports by its exit status. A child that hangs is killed, and the test fails. The tests run one at a time,
+//! because a child may have executors of its own only if the parent was quiet.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "fork, and waiting for a child in particular, are libc's")]
 #![allow(
@@ -45,8 +45,8 @@ fn executor() -> Executor {
 
 /// Forks, runs `child` there, and returns the child's process id.
 fn fork(child: impl FnOnce()) -> libc::pid_t {
-    // SAFETY: the child uses what this crate promises for a child, and the allocator, which glibc keeps usable. It
-    // ends without exit handlers.
+    // SAFETY: the child uses only operations that this crate promises for a child, and the allocator, which glibc keeps
+    // usable. It ends without exit handlers.
     let id = unsafe { libc::fork() };
     assert!(id >= 0, "fork: {}", std::io::Error::last_os_error());
     if id == 0 {
@@ -54,7 +54,7 @@ fn fork(child: impl FnOnce()) -> libc::pid_t {
             |payload| {
                 let text = payload.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-                // Past the harness, which captures in vain in a child.
+                // Writes to standard error directly, because the harness's capture does not work in a child.
                 drop(writeln!(std::io::stderr(), "in the child: {}", text.unwrap_or_default()));
                 101
             },
@@ -66,7 +66,7 @@ fn fork(child: impl FnOnce()) -> libc::pid_t {
     id
 }
 
-/// The exit status of a child. One that hangs is killed, and fails the test.
+/// Returns the exit status of a child. If it hangs, kills it and fails the test.
 fn status_of(child: libc::pid_t) -> i32 {
     let end = Instant::now() + PATIENCE;
     let mut status = 0;
@@ -93,7 +93,7 @@ fn in_a_child(child: impl FnOnce()) {
     assert_eq!(status_of(fork(child)), 0, "the child failed");
 }
 
-/// Waits until no worker does anything, so that none holds a lock.
+/// Waits until no worker has an item, so that none holds a lock.
 fn wait_until_quiet(executor: &Executor) {
     let quiet = || {
         let pools = executor.dump().pools;
@@ -104,11 +104,11 @@ fn wait_until_quiet(executor: &Executor) {
         assert!(Instant::now() < end, "it never became quiet: {}", executor.dump());
         std::thread::sleep(Duration::from_millis(1));
     }
-    // They are parked when they have counted themselves idle, and a little later.
+    // Workers count as idle a moment before they are parked.
     std::thread::sleep(Duration::from_millis(20));
 }
 
-/// An item that waits for what the sender sends.
+/// Queues an item that waits for a value from the sender.
 fn held(queue: &WorkQueue) -> (Sender<u32>, cmwq::JoinHandle<u32>) {
     let (release, wait) = mpsc::channel();
     let item = move || cmwq::blocking(|| wait.recv().unwrap());
@@ -117,7 +117,7 @@ fn held(queue: &WorkQueue) -> (Sender<u32>, cmwq::JoinHandle<u32>) {
 
 /// spec: X2.1 (the child's queues answer `Err(Forked)` at once; the parent is not disturbed)
 #[test]
-fn in_a_child_everything_of_the_parents_answers_at_once() {
+fn in_a_child_the_parents_queues_and_handles_answer_at_once() {
     let _turn = my_turn();
     for kind in KINDS {
         let executor = executor();
@@ -135,7 +135,7 @@ fn in_a_child_everything_of_the_parents_answers_at_once() {
         let (release, joined) = held(&queue);
         let (release_too, timed) = held(&queue);
         let (release_three, dropped) = held(&queue);
-        // On an ordered queue it waits behind the others; elsewhere it may have run.
+        // On an ordered queue the item waits behind the others; on other queues it may have run.
         assert!(queue.queue(&work).unwrap());
         let handles = Mutex::new(Some((ended, joined, timed, dropped)));
         let id = fork(|| {
@@ -188,7 +188,7 @@ fn in_a_child_everything_of_the_parents_answers_at_once() {
     }
 }
 
-/// spec: X2.1: so do batches, CPUs of choice and the system queues of the parent's executor.
+/// spec: X2.1: the same holds for batches, items placed on CPUs, and the system queues of the parent's executor.
 #[test]
 fn in_a_child_every_way_to_queue_answers_at_once() {
     let _turn = my_turn();
@@ -218,7 +218,7 @@ fn in_a_child_every_way_to_queue_answers_at_once() {
     assert_eq!(executor.events_unbound().spawn(|| 3).unwrap().join().unwrap(), 3);
 }
 
-/// spec: X2.1: so do timers, armed before and to be armed.
+/// spec: X2.1: the same holds for timers, both those armed before the fork and new ones.
 #[test]
 fn in_a_child_timers_answer_at_once() {
     let _turn = my_turn();
@@ -238,19 +238,19 @@ fn in_a_child_timers_answer_at_once() {
         assert_eq!(queue.spawn_every(soon, || ()).unwrap_err().error, QueueError::Forked);
         assert_eq!(work.flush_timeout(PATIENCE), Err(WaitError::Forked));
         assert_eq!(beats.cancel_sync(), Err(WaitError::Forked));
-        assert!(later.cancel(), "it had not begun");
+        assert!(later.cancel(), "the item had not begun");
         drop((later, beats));
     });
     let (later, beats) = belongings.into_inner().unwrap().unwrap();
-    assert!(later.cancel(), "the parent's is armed");
+    assert!(later.cancel(), "the parent's timer is still armed");
     assert_eq!(work.flush(), Ok(true));
     beats.cancel_sync().unwrap();
     assert_eq!(queue.spawn_after(Duration::from_millis(1), || 1).unwrap().join().unwrap(), 1);
 }
 
-/// spec: X2.1: a wait that is in vain is answered on items, too, and on new queues.
+/// spec: X2.1: waits for such items return an error, also for new queues.
 #[test]
-fn an_item_of_the_parents_cannot_be_queued_in_a_child() {
+fn an_item_of_the_parent_cannot_be_queued_in_a_child() {
     let _turn = my_turn();
     let executor = executor();
     let (work, queue) = (Work::new(|| ()), WorkQueue::new("q").build_on(&executor).unwrap());
@@ -267,7 +267,7 @@ fn an_item_of_the_parents_cannot_be_queued_in_a_child() {
     });
 }
 
-/// spec: X2.2 (instead of hanging): handles are dropped, and waits answered, whatever the parent's threads were about.
+/// spec: X2.2 (instead of hanging): handles are dropped and waits return, whatever the parent's threads were doing.
 #[test]
 fn nothing_hangs_in_a_child_of_a_busy_parent() {
     let _turn = my_turn();
@@ -317,14 +317,15 @@ fn nothing_hangs_in_a_child_of_a_busy_parent() {
     });
 }
 
-/// spec: X2.2 (instead of hanging): what a queue tells of itself, while the parent changes it.
+/// spec: X2.2 (instead of hanging): a queue's properties can be read in the child, even if the parent was changing
+/// them.
 #[test]
-fn a_queue_tells_of_itself_in_a_child_of_a_parent_that_changes_it() {
+fn a_child_can_read_a_queue_that_the_parent_was_changing() {
     let _turn = my_turn();
     let executor = executor();
     let queue = WorkQueue::new("q").max_active(7).build_on(&executor).unwrap();
     let stop = AtomicBool::new(false);
-    // Also if a child hangs.
+    // Stops the parent's thread, also if a child hangs.
     struct Stop<'a>(&'a AtomicBool);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {
@@ -352,8 +353,8 @@ fn a_queue_tells_of_itself_in_a_child_of_a_parent_that_changes_it() {
     });
 }
 
-/// spec: X2 (a new executor can be made in the child of a quiet parent), X2.3 (the default one, too): and in its child. E5 (ends
-/// its own, and not the parent's).
+/// spec: X2 (a new executor can be made in the child of a quiet parent), X2.3 (the default one, too): also in a child
+/// of the child. E5 (a child can end its own executor, and not the parent's).
 #[test]
 fn a_child_of_a_quiet_parent_has_executors_of_its_own() {
     let _turn = my_turn();
@@ -380,7 +381,7 @@ fn a_child_of_a_quiet_parent_has_executors_of_its_own() {
             let name = || std::thread::current().name().unwrap().to_owned();
             let name = WorkQueue::new("q").build().unwrap().spawn(name).unwrap().join().unwrap();
             assert!(name.starts_with("third/"), "{name}");
-            // The parent's is none of this process's.
+            // The parent's global executor does not belong to this process.
             assert_eq!(global.shutdown(Duration::ZERO), Err(ShutdownError::Forked));
             assert_eq!(third.executor().shutdown(Duration::ZERO), Err(ShutdownError::Global));
             assert!(third.shutdown(Duration::from_secs(10)).unwrap().is_complete());
@@ -391,17 +392,17 @@ fn a_child_of_a_quiet_parent_has_executors_of_its_own() {
     assert_eq!(parents.spawn(|| 5).unwrap().join().unwrap(), 5);
 }
 
-/// The bytes that came until every writer has gone.
+/// Returns the bytes that arrive until every writer has closed the pipe.
 fn everything_from(mut pipe: UnixStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     pipe.read_to_end(&mut bytes).unwrap();
     bytes
 }
 
-/// spec: X2.2: an item forks. In the child its thread is a worker no more, and ends the process when it comes back;
-/// nothing runs twice.
+/// spec: X2.2: an item forks. In the child, its thread is a worker no more, and ends the process when the item returns.
+/// No item runs twice.
 #[test]
-fn a_child_that_comes_back_from_its_item_ends_there() {
+fn a_child_that_returns_from_its_item_ends_there() {
     let _turn = my_turn();
     for (panics, expected) in [(false, 0), (true, 101)] {
         let executor = executor();
@@ -411,7 +412,7 @@ fn a_child_that_comes_back_from_its_item_ends_there() {
         let inner = queue.clone();
         let forking = queue.spawn(move || {
             let guard = cmwq::BlockingGuard::enter();
-            // SAFETY: the child uses what this crate promises for a child, and is ended by it.
+            // SAFETY: the child uses only operations that this crate promises for a child, which ends it.
             match unsafe { libc::fork() } {
                 0 => {
                     drop(guard);
@@ -436,9 +437,9 @@ fn a_child_that_comes_back_from_its_item_ends_there() {
     }
 }
 
-/// spec: X2.1: programs are started as ever, which forks on the way.
+/// spec: X2.1: starting a program works as usual, although it forks.
 #[test]
-fn other_programs_are_started_as_ever() {
+fn other_programs_are_started_as_usual() {
     let _turn = my_turn();
     let executor = executor();
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
@@ -451,7 +452,7 @@ fn other_programs_are_started_as_ever() {
     assert_eq!(is_done.recv_timeout(PATIENCE), Ok(true));
 }
 
-/// spec: X2, W7.4: forked from inside of a scope's body.
+/// spec: X2, W7.4: the fork happens inside of a scope's body.
 #[test]
 fn a_scope_ends_in_the_child_without_its_items() {
     let _turn = my_turn();
@@ -470,7 +471,7 @@ fn a_scope_ends_in_the_child_without_its_items() {
         let handle = s.spawn(item).unwrap();
         has_begun.recv().unwrap();
         wait_until_blocked(&executor);
-        // SAFETY: as in `fork`; the child leaves below.
+        // SAFETY: as in `fork`; the child ends below.
         child = unsafe { libc::fork() };
         if std::process::id() == parent {
             go.send(()).unwrap();
@@ -486,8 +487,8 @@ fn a_scope_ends_in_the_child_without_its_items() {
     assert_eq!((ended, ran, status_of(child)), (Ok(()), true, 0));
 }
 
-/// Forks inside of a scope, deep enough on the stack that few other calls come there. Returns as `fork` does in the parent,
-/// and the scope's error in the child.
+/// Forks inside of a scope, at a depth of the stack that few other calls reach. Returns the child's number in the
+/// parent, as `fork` does, and the scope's error in the child.
 #[inline(never)]
 fn fork_in_a_scope(queue: &WorkQueue) -> Result<libc::pid_t, cmwq::ScopeError> {
     let _depth = std::hint::black_box([0_u8; 64 << 10]);
@@ -501,15 +502,15 @@ fn overwrite_the_stack() {
     std::hint::black_box(&mut [0xFF_u8; 256 << 10]);
 }
 
-/// spec: X2, W7: an item forks inside of a scope's body. When the scope has ended in the child, that leaves nothing behind
-/// for the waits of the child's own items.
+/// spec: X2, W7: an item forks inside of a scope's body. After the scope has ended in the child, it has no effect on
+/// the waits of the child's own items.
 #[test]
 fn a_scope_that_ended_in_a_child_is_forgotten_there() {
     let _turn = my_turn();
     let executor = executor();
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
     let (scoped, parents) = (queue.clone(), executor.clone());
-    // No thread of a quiet parent waits for an item.
+    // In a quiet parent no thread waits for an item.
     let (tell, told) = mpsc::channel();
     let item = queue.spawn(move || {
         let parent = std::process::id();
@@ -539,14 +540,14 @@ fn a_scope_that_ended_in_a_child_is_forgotten_there() {
     assert_eq!(status_of(told.recv_timeout(PATIENCE).unwrap()), 0, "the child failed");
 }
 
-/// spec: X2, S1: forked while an item sleeps that the manager has found, and while it looks for others: the child is not
-/// disturbed by what it has inherited, nor the parent's manager by the child.
+/// spec: X2, S1: the fork happens while an item sleeps that the manager has found, and while it looks for others. The
+/// inherited state does not disturb the child, nor does the child disturb the parent's manager.
 #[test]
-fn whoever_sleeps_is_found_before_and_after_a_fork() {
+fn sleepers_are_found_before_and_after_a_fork() {
     let _turn = my_turn();
     let executor = executor();
     if executor.dump().portable {
-        return common::skip("portable", "no thread is looked at");
+        return common::skip("portable", "this build does not observe threads");
     }
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let cpu = executor.cpus().iter().next().unwrap();

@@ -1,17 +1,17 @@
-//! The process-wide executor: one per process, hence a binary of its own, with one test.
+//! The process-wide executor. There is one for each process, so this is a test program with one test.
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
 use std::time::Duration;
 
 use cmwq::{BuildExecutorError, Executor, QueueError, ShutdownError, WorkQueue};
 
-/// spec: E1.3, E1.4 (one process-wide default, configured once before its first use, and what queues use), E5 (the code that has
-/// configured it ends it, and no other)
+/// spec: E1.3, E1.4 (one process-wide default, configured once before its first use, and what queues use), E5 (only the
+/// code that has configured it can end it)
 #[test]
 fn the_global_executor_is_configured_once_and_used_by_default() {
     let bad = Executor::builder().max_threads(0).build_global();
-    assert!(matches!(bad, Err(BuildExecutorError::NoThreads)), "a failure does not use the chance up");
-    // Many at once: one of them wins.
+    assert!(matches!(bad, Err(BuildExecutorError::NoThreads)), "a failed attempt does not count as the configuration");
+    // Several threads configure it at once, and one of them wins.
     let mut results: Vec<_> = std::thread::scope(|scope| {
         let build = || {
             let builder = Executor::builder().thread_name_prefix("glob");

@@ -1,4 +1,4 @@
-//! The process-wide executor when nobody configures it: a binary of its own, with one test.
+//! The process-wide executor without any configuration: a test program with one test.
 
 use std::time::Duration;
 

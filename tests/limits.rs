@@ -1,7 +1,6 @@
-//! What happens when the system itself refuses threads: under RLIMIT_NPROC, and in a pids cgroup.
-//!
-//! Each test runs a process of its own, which is this very program: once told so by the environment, the test of the
-//! same name lowers its own limit. Where a limit cannot be had, standard error says so and why.
+//! Tests in which the system refuses threads: under RLIMIT_NPROC, and in a pids cgroup.
+//! Each test starts this program again as a process of its own. In that process, the test of the same name lowers the
+//! limit. If no limit can be set, the test is reported as skipped.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
@@ -21,10 +20,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use common::{output, skip};
 
-/// Tells the process that it is the limited one; in a cgroup, also which.
+/// The environment variable that tells this program, started again, that it is the limited process. In a cgroup, its
+/// value is the path.
 const CHILD: &str = "CMWQ_TEST_LIMITED";
 
-/// A user whom nobody else is: RLIMIT_NPROC counts all threads of a user.
+/// A user that runs no other process, because RLIMIT_NPROC counts all threads of a user.
 const NOBODY_ELSE: u32 = 3_141_592;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -62,7 +62,7 @@ fn under_a_limit_on_the_users_threads() {
     if rustix::process::geteuid().is_root() {
         child.uid(NOBODY_ELSE).gid(NOBODY_ELSE);
     } else {
-        return skip("user", "RLIMIT_NPROC: only root can become a user whom nobody else is");
+        return skip("user", "RLIMIT_NPROC: only root can become a user without other processes");
     }
     match output(child.current_dir("/")) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -93,7 +93,7 @@ fn in_a_cgroup_that_limits_threads() {
     assert_passed(&output(&mut child("in_a_cgroup_that_limits_threads", &path)).unwrap());
 }
 
-/// A cgroup of this test's own.
+/// A cgroup that this test has made.
 struct Group(PathBuf);
 
 impl Group {
@@ -104,7 +104,7 @@ impl Group {
             let group = Self(parent.join(&name));
             let made = fs::create_dir(&group.0)
                 .and_then(|()| fs::write(group.0.join("pids.max"), "max"))
-                // It must be permitted to enter, too; whoever does so leaves with the attempt.
+                // The test must also be permitted to enter the group. This opens the file without entering.
                 .and_then(|()| fs::OpenOptions::new().write(true).open(group.0.join("cgroup.procs")));
             match made {
                 Ok(_) => return Ok(group),
@@ -117,7 +117,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The system may still be counting off the last thread that was in it.
+        // The system may still count the last thread of the group.
         let end = Instant::now() + Duration::from_secs(1);
         while self.0.exists() && fs::remove_dir(&self.0).is_err() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
@@ -125,7 +125,8 @@ impl Drop for Group {
     }
 }
 
-/// The folders of the process's cgroups that may have the pids controller: of version 1, of version 2.
+/// Returns the folders of the process's cgroups that may have the pids controller: first of version 1, then of version
+/// 2.
 fn own_groups() -> io::Result<Vec<PathBuf>> {
     let groups = fs::read_to_string("/proc/self/cgroup")?;
     let mut found = Vec::new();
@@ -142,14 +143,14 @@ fn own_groups() -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The limited process. `limit`: so many threads more than there are now, or no limit.
+/// Runs in the limited process. `limit` permits this many threads more than there are now, or removes the limit.
 fn work_goes_on(limit: impl Fn(Option<usize>)) {
     let executor = Executor::builder().progress_check(Duration::from_secs(1)).build().unwrap();
     let plain = WorkQueue::new("plain").build_on(&executor).unwrap();
     let rescued = WorkQueue::new("rescued").rescuer().build_on(&executor).unwrap();
     limit(Some(0));
 
-    // Rescuers run what is theirs, the rest waits.
+    // Rescuers run the items of their queues, and other items wait.
     let waiting: Vec<_> = (0..50).map(|n| plain.spawn(move || (n, is_rescuer())).unwrap()).collect();
     let items: Vec<_> = (0..50).map(|n| rescued.spawn(move || (n, is_rescuer())).unwrap()).collect();
     for (n, item) in items.into_iter().enumerate() {
@@ -159,15 +160,15 @@ fn work_goes_on(limit: impl Fn(Option<usize>)) {
     assert_eq!(plain.flush_timeout(Duration::from_millis(50)), Err(WaitError::TimedOut));
     assert_eq!(executor.dump().threads, 0);
 
-    // What needs a thread at once is told.
+    // A call that needs a thread at once returns an error.
     let error = WorkQueue::new("late").rescuer().build_on(&executor).unwrap_err();
     assert!(matches!(error, BuildQueueError::Rescuer { kind: ErrorKind::WouldBlock, .. }), "{error:?}");
-    // Reading the machine takes a thread of hwloc's.
+    // Reading the machine makes a thread in hwloc, so this uses a description.
     let described = TopologySource::Synthetic("pu:1".into());
     let error = Executor::builder().topology(described).build().unwrap_err();
     assert!(matches!(error, BuildExecutorError::Thread(_)), "{error:?}");
 
-    // Room for one worker, which then has no spare.
+    // The limit permits one worker, which then has no spare.
     limit(Some(1));
     for (n, item) in waiting.into_iter().enumerate() {
         match item.join_timeout(SOON) {
@@ -176,8 +177,8 @@ fn work_goes_on(limit: impl Fn(Option<usize>)) {
         }
     }
     let behind = WorkQueue::new("behind").rescuer().build_on(&executor);
-    assert!(behind.is_err(), "the room was for one");
-    // The global executor has to do without its manager, for now.
+    assert!(behind.is_err(), "the limit permits one thread only");
+    // The global executor works without its manager for now.
     let early = WorkQueue::per_cpu("early").build().unwrap().spawn(|| "early").unwrap();
     let error = WorkQueue::new("late").rescuer().build().unwrap_err();
     assert!(matches!(error, BuildQueueError::Rescuer { .. }), "{error:?}");
@@ -185,9 +186,9 @@ fn work_goes_on(limit: impl Fn(Option<usize>)) {
     let waits = plain.spawn(move || blocking(|| inner.spawn(is_rescuer).unwrap().join().unwrap()));
     assert!(waits.unwrap().join().unwrap(), "the only worker waited for the rescuer");
 
-    // Everything is as ever when the limit is gone.
+    // Everything works again when the limit is gone.
     limit(None);
     WorkQueue::new("late").rescuer().build_on(&executor).unwrap().spawn(|| ()).unwrap().join().unwrap();
-    // And waiting for it brings the global executor's manager about.
+    // Waiting for the item makes the global executor's manager.
     assert_eq!(early.join_timeout(SOON).unwrap().unwrap(), "early");
 }

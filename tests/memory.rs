@@ -1,5 +1,5 @@
-//! How much memory stays allocated, and how often some is, counted by the allocator of this process. So one test at a time
-//! runs here.
+//! Measures how much memory stays allocated, and how many allocations operations make, by the allocator of this
+//! process. So only one test runs at a time.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
@@ -11,21 +11,21 @@ use std::time::Duration;
 
 use cmwq::{Detection, Executor, JoinHandle, TopologySource, WaitError, Work, WorkQueue};
 
-/// Bytes that are allocated at the moment.
+/// The number of bytes that are allocated at present.
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
-/// How often issuers and workers allocated memory. What the manager takes does not depend on how many items there are.
+/// The number of allocations by issuers and workers. Those of the manager do not depend on the number of items.
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-/// Held by the test that runs.
+/// Held by the running test.
 static ALONE: Mutex<()> = Mutex::new(());
 
 thread_local! {
-    /// Do this thread's allocations count?
+    /// Whether the allocations of this thread count.
     static COUNTS: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Counting;
 
-// SAFETY: each call is passed on to the system's allocator as it is.
+// SAFETY: each call is passed on unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed);
@@ -48,15 +48,15 @@ static ALLOCATOR: Counting = Counting;
 
 const QUEUES: usize = 20_000;
 const THREADS: usize = 100;
-/// Of so many queues, one has an item on each thread.
+/// One of this many queues has an item on each thread.
 const STRIDE: usize = 20;
-/// What may stay. In bytes.
+/// The most bytes that may stay allocated.
 const MOST: usize = 5_000_000;
 
-/// Items of which the allocations are counted.
+/// The number of items whose allocations are counted.
 const ITEMS: usize = 10_000;
-/// What lists of pending items may allocate for them: an entry passes through two lists at most, and 63 entries share a block.
-/// The rest is for workers that come meanwhile.
+/// The allocations that lists of pending items may make: an entry passes through two lists at most, and 63 entries
+/// share a block. The rest is for workers that are made meanwhile.
 const FOR_LISTS: usize = ITEMS / 25;
 const SOON: Duration = Duration::from_secs(60);
 
@@ -70,11 +70,11 @@ fn executor() -> Executor {
     Executor::builder().topology(topology).build().unwrap()
 }
 
-/// Makes all queues, has some of them meet so many threads each, and drops them.
+/// Makes all queues, lets some of them run items on this many threads each, and drops them.
 fn queues_come_and_go(executor: &Executor, threads: usize) {
     let queues: Vec<_> =
         (0..QUEUES).map(|_| WorkQueue::unbound("brief").build_on(executor).unwrap()).collect();
-    // An item ends when all threads have one.
+    // An item ends when every thread has an item.
     let all = Arc::new(Barrier::new(threads));
     let works: Vec<_> = (0..threads)
         .map(|_| {
@@ -98,13 +98,13 @@ fn queues_come_and_go(executor: &Executor, threads: usize) {
     }
 }
 
-/// spec: O1.11 (counters' memory): what counters took is given back, though the threads stay. What one thread and as many
-/// queues leave is no memory of counters, and is left out.
+/// spec: O1.11 (counters' memory): counters give their memory back although the threads stay. The memory that stays
+/// after the same number of queues on one thread does not belong to counters, and is subtracted.
 #[test]
 fn counters_give_their_memory_back() {
     let _alone = alone();
     let executor = executor();
-    // The pool, and its threads, stay as long as it has a user.
+    // The pool and its threads stay as long as the pool has a user.
     let user = WorkQueue::unbound("user").build_on(&executor).unwrap();
     user.spawn(|| ()).unwrap().join().unwrap();
     queues_come_and_go(&executor, 1);
@@ -112,11 +112,11 @@ fn counters_give_their_memory_back() {
     queues_come_and_go(&executor, THREADS);
     let stays = ALLOCATED.load(Ordering::Relaxed).saturating_sub(before);
     let threads = executor.dump().threads;
-    assert!(threads >= THREADS, "the threads stay, not {threads}");
+    assert!(threads >= THREADS, "too few threads stay: {threads}");
     assert!(stays <= MOST, "{stays} bytes stay");
 }
 
-/// A queue with one CPU, where an item has the CPU until it ends or enters a guard.
+/// A queue on one CPU, where an item keeps the CPU until it ends or enters a guard.
 fn queue() -> WorkQueue {
     let topology = TopologySource::Synthetic("core:1 pu:1".into());
     let builder =
@@ -125,7 +125,7 @@ fn queue() -> WorkQueue {
     WorkQueue::per_cpu("q").build_on(&executor).unwrap()
 }
 
-/// How often this thread and the workers allocate meanwhile.
+/// Returns how often this thread and the workers allocate while `act` runs.
 fn allocations_of(act: impl FnOnce()) -> usize {
     COUNTS.set(true);
     let before = ALLOCATIONS.load(Ordering::Relaxed);
@@ -133,7 +133,7 @@ fn allocations_of(act: impl FnOnce()) -> usize {
     ALLOCATIONS.load(Ordering::Relaxed) - before
 }
 
-/// An item that has begun, and waits until it is told to end.
+/// Queues an item that waits until it is told to end, and returns when it has begun.
 fn held(queue: &WorkQueue, wait: fn(mpsc::Receiver<()>)) -> (JoinHandle<()>, mpsc::Sender<()>) {
     let ((begin, begun), (end, ends)) = (mpsc::channel(), mpsc::channel());
     let item = queue.spawn(move || {
@@ -149,7 +149,7 @@ fn spawn(queue: &WorkQueue, number: usize) -> JoinHandle<usize> {
     queue.spawn(move || captured.iter().sum()).unwrap()
 }
 
-/// Runs the item so often, one run after the other.
+/// Runs the item [`ITEMS`] times, one run after the other.
 fn run_again_and_again(queue: &WorkQueue, work: &Work, runs: &AtomicUsize) {
     for _ in 0..ITEMS {
         let before = runs.load(Ordering::Acquire);
@@ -160,7 +160,7 @@ fn run_again_and_again(queue: &WorkQueue, work: &Work, runs: &AtomicUsize) {
     }
 }
 
-/// spec: W1.7 (one allocation at most): though no worker gives a cell back while the issuer goes on.
+/// spec: W1.7 (one allocation at most): this holds even while no worker returns a cell because the issuer goes on.
 #[test]
 fn a_spawn_takes_one_allocation_at_most() {
     let _alone = alone();
@@ -186,7 +186,8 @@ fn items_in_turn_take_no_allocation_each() {
     assert!(allocations <= FOR_LISTS, "{allocations} for {ITEMS} items");
 }
 
-/// spec: W2.4 (no allocation for a queueing, on average), F1: one more for each while a flush waits for what was queued before.
+/// spec: W2.4 (no allocation for a queueing, on average), F1: one more allocation for each submission while a flush
+/// waits for an earlier item.
 #[test]
 fn a_reusable_item_takes_no_allocation_when_it_is_queued_again() {
     let _alone = alone();
@@ -202,7 +203,7 @@ fn a_reusable_item_takes_no_allocation_when_it_is_queued_again() {
     assert!(allocations <= FOR_LISTS, "{allocations} for {ITEMS} queueings");
 
     let (item, end) = held(&queue, |ends| cmwq::blocking(|| ends.recv_timeout(SOON).unwrap()));
-    // It goes on counting what it waits for, though no thread waits for it any more.
+    // The flush goes on counting its items although no thread waits for it any more.
     assert_eq!(queue.flush_timeout(Duration::ZERO), Err(WaitError::TimedOut));
     let allocations = allocations_of(|| run_again_and_again(&queue, &work, &runs));
     assert!((ITEMS..=ITEMS + FOR_LISTS).contains(&allocations), "{allocations} for {ITEMS} queueings");
@@ -210,5 +211,5 @@ fn a_reusable_item_takes_no_allocation_when_it_is_queued_again() {
     item.join().unwrap();
     queue.flush().unwrap();
     let allocations = allocations_of(|| run_again_and_again(&queue, &work, &runs));
-    assert!(allocations <= FOR_LISTS, "{allocations} for {ITEMS} queueings after the flush");
+    assert!(allocations <= FOR_LISTS, "{allocations} for {ITEMS} submissions after the flush");
 }

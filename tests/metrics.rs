@@ -1,4 +1,4 @@
-//! What a scrape of Prometheus gets, over loopback, against what ran.
+//! Scrapes metrics as Prometheus does, over loopback, and compares them with the items that ran.
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, U
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use tiny_http::{Response, Server};
 
-/// Long enough for anything that happens at all, on a busy machine.
+/// A generous limit for any event, on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 
 fn executor(prefix: &str) -> Executor {
@@ -24,7 +24,7 @@ fn executor(prefix: &str) -> Executor {
     Executor::builder().topology(topology).thread_name_prefix(prefix).build().unwrap()
 }
 
-/// A recorder of the test's own, an exporter, and a collector.
+/// A recorder for one test, an exporter, and a collector.
 struct Scraped {
     recorder: PrometheusRecorder,
     exporter: PrometheusHandle,
@@ -47,7 +47,7 @@ impl Scraped {
     }
 }
 
-/// The samples of a text, by name and labels as they stand there.
+/// The samples of a text, by name and labels.
 struct Samples(BTreeMap<String, f64>);
 
 impl Samples {
@@ -67,7 +67,7 @@ impl Samples {
     }
 }
 
-/// One GET to this server, answered by `answer`.
+/// Sends one GET request to a server, which answers with the result of `answer`.
 fn scrape(answer: impl FnOnce() -> String) -> String {
     let server = Server::http("127.0.0.1:0").unwrap();
     let address = server.server_addr().to_ip().expect("an address");
@@ -80,16 +80,16 @@ fn scrape(answer: impl FnOnce() -> String) -> String {
             connection.read_to_string(&mut text).unwrap();
             text
         });
-        let request = server.recv_timeout(SOON).unwrap().expect("it has come");
+        let request = server.recv_timeout(SOON).unwrap().expect("the request has come");
         assert_eq!(request.url(), "/metrics");
         request.respond(Response::from_string(answer())).unwrap();
         client.join().unwrap()
     })
 }
 
-/// spec: O4.1: what an exporter of Prometheus tells is what ran.
+/// spec: O4.1: an exporter of Prometheus reports what ran.
 #[test]
-fn the_numbers_that_are_scraped_are_those_of_what_ran() {
+fn scraped_numbers_are_those_of_the_items_that_ran() {
     let executor = executor("scraped");
     let mail = WorkQueue::per_cpu("mail").max_active(7).build_on(&executor).unwrap();
     let news = WorkQueue::new("the \"news\"").build_on(&executor).unwrap();
@@ -139,7 +139,7 @@ fn the_numbers_that_are_scraped_are_those_of_what_ran() {
     assert_eq!(samples.of("cmwq_queue_items", labels), 1.0);
     assert_eq!(samples.of("cmwq_queue_active_items", labels), 1.0);
     assert_eq!(samples.of("cmwq_queue_inactive_items", labels), 0.0);
-    // A spare worker may come between two looks.
+    // A spare worker may arrive between the two snapshots.
     let crews =
         |dump: &Snapshot| (dump.threads, dump.pools.iter().map(|pool| pool.workers).collect::<Vec<_>>());
     let (dump, samples) = loop {
@@ -162,7 +162,7 @@ fn the_numbers_that_are_scraped_are_those_of_what_ran() {
     held.join().unwrap();
 }
 
-/// spec: O4.1: what is gone stops, and nothing that was counted is lost or counted twice.
+/// spec: O4.1: the levels of an ended queue go, and no count is lost or added twice.
 #[test]
 fn counters_go_on_while_queues_of_one_name_come_and_go() {
     let executor = executor("gone");
@@ -179,16 +179,16 @@ fn counters_go_on_while_queues_of_one_name_come_and_go() {
     let two = run(3);
     let samples = scraped.samples();
     assert_eq!(samples.of("cmwq_items_started_total", labels), 8.0);
-    assert_eq!(samples.of("cmwq_queue_max_active", labels), 512.0, "levels are added up");
+    assert_eq!(samples.of("cmwq_queue_max_active", labels), 512.0, "the levels of queues with one name are added");
     drop((one, two));
-    // A flush is told before the last slot is given up.
+    // A flush may return before the last slot is given up.
     let end = std::time::Instant::now() + SOON;
     let samples = loop {
         let samples = scraped.samples();
         if samples.of("cmwq_queue_max_active", labels) == 0.0 {
             break samples;
         }
-        assert!(std::time::Instant::now() < end, "the queues are gone, and their levels are not");
+        assert!(std::time::Instant::now() < end, "the levels of ended queues are still reported");
         std::thread::sleep(Duration::from_millis(1));
     };
     assert_eq!(samples.of("cmwq_items_started_total", labels), 8.0);
@@ -199,18 +199,18 @@ fn counters_go_on_while_queues_of_one_name_come_and_go() {
 
     drop(three);
     drop(executor);
-    // Its threads may look at it for a moment.
+    // The executor's threads may use it for a moment.
     let end = std::time::Instant::now() + SOON;
     while scraped.samples().of("cmwq_threads", "executor=\"gone\"") != 0.0 {
-        assert!(std::time::Instant::now() < end, "the executor is gone, and its threads are not");
+        assert!(std::time::Instant::now() < end, "the threads of an ended executor are still reported");
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(scraped.samples().of("cmwq_items_started_total", labels), 10.0);
 }
 
-/// spec: O4.1: durations are recorded once, each time those that have come since.
+/// spec: O4.1: each duration is recorded once, in the first collection after it.
 #[test]
-fn histograms_are_told_by_what_has_come_since() {
+fn each_collection_records_only_new_durations() {
     let executor = executor("timed");
     let queue = WorkQueue::per_cpu("slow").histograms(true).build_on(&executor).unwrap();
     let mut scraped = Scraped::new(&executor);
@@ -230,7 +230,7 @@ fn histograms_are_told_by_what_has_come_since() {
             let mean = samples.of("cmwq_item_run_seconds_sum", labels)
                 / samples.of("cmwq_item_run_seconds_count", labels);
             assert!((0.0015..20.0).contains(&mean), "{mean} s");
-            // Somebody who looks may switch them off for a while: then they are there again, and not new.
+            // Histograms may be switched off for a while. Afterwards the old times do not count as new.
             queue.set_histograms(false);
             scraped.text();
             queue.set_histograms(true);
@@ -238,9 +238,9 @@ fn histograms_are_told_by_what_has_come_since() {
     }
 }
 
-/// spec: O4.1: whoever asks late is told everything.
+/// spec: O4.1: a collector that starts late reports everything.
 #[test]
-fn a_second_collector_tells_the_same() {
+fn a_second_collector_reports_the_same() {
     let executor = executor("twice");
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
     let mut scraped = Scraped::new(&executor);
@@ -252,7 +252,7 @@ fn a_second_collector_tells_the_same() {
     }
 }
 
-/// Passes on what it is told, but panics at one of the metrics.
+/// Passes on what it receives, but panics at one of the metrics.
 struct Panics<'a> {
     recorder: &'a PrometheusRecorder,
     left: AtomicUsize,
@@ -287,9 +287,9 @@ impl metrics::Recorder for Panics<'_> {
     }
 }
 
-/// spec: O4, W9.5: wherever a recorder panics, its caller learns of it, and the numbers are right the next time.
+/// spec: O4, W9.5: wherever a recorder panics, its caller gets the panic, and the next collection is right.
 #[test]
-fn a_recorder_that_panics_breaks_no_account() {
+fn a_recorder_that_panics_corrupts_no_count() {
     let executor = executor("panics");
     let queue = WorkQueue::new("q").histograms(true).build_on(&executor).unwrap();
     let mut scraped = Scraped::new(&executor);
@@ -300,8 +300,8 @@ fn a_recorder_that_panics_breaks_no_account() {
         let Scraped { recorder, collector, .. } = &mut scraped;
         let panics = Panics { recorder, left: AtomicUsize::new(at) };
         let collect = AssertUnwindSafe(|| metrics::with_local_recorder(&panics, || collector.collect()));
-        assert!(catch_unwind(collect).is_err(), "the caller learns of it");
-        // Some are told for the first time, and are gone the next time.
+        assert!(catch_unwind(collect).is_err(), "the caller gets the panic");
+        // Some metrics are registered for the first time here, and their queue is gone at the next collection.
         drop(short);
         let samples = scraped.samples();
         let labels = "executor=\"panics\",queue=\"q\"";

@@ -1,5 +1,5 @@
-//! What is logged of nice levels that the system denies. In a process of its own, which has one logger and gives the
-//! privilege up.
+//! The log line about a nice level that the system denies. This is a test program of its own, because a process has one
+//! logger, and the test gives a privilege up.
 #![cfg(all(target_os = "linux", not(cmwq_portable)))]
 #![allow(
     clippy::disallowed_methods,
@@ -15,7 +15,7 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 use common::LINES;
 
-/// This thread, and threads that it makes, may not lower their nice levels any more.
+/// From now on, this thread and the threads that it makes cannot lower their nice levels.
 fn give_the_privilege_up() {
     let limit = getrlimit(Resource::Nice);
     setrlimit(Resource::Nice, Rlimit { current: Some(0), ..limit }).unwrap();
@@ -24,7 +24,7 @@ fn give_the_privilege_up() {
     set_capabilities(None, sets).unwrap();
 }
 
-/// spec: E4.4 (told once): of eight pools' workers and a rescuer, each is denied the high level.
+/// spec: E4.4 (told once): the workers of eight pools and a rescuer are each denied the high level.
 #[test]
 fn a_nice_level_that_is_denied_is_logged_once() {
     LINES.keep(log::LevelFilter::Warn);

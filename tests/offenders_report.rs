@@ -1,5 +1,5 @@
-//! What is logged of hogs, of those who block without a guard, and of stalls that no hook is told of. In a process of
-//! its own, which has one logger.
+//! The log lines about hogs, undeclared blockers, and stalls without a hook. This is a test program of its own, because
+//! a process has one logger.
 #![cfg(all(target_os = "linux", not(cmwq_portable)))]
 #![allow(
     clippy::disallowed_methods,
@@ -26,11 +26,11 @@ fn sleeps() {
     std::thread::sleep(Duration::from_millis(30));
 }
 
-/// Runs this item, with another one behind it, until the count is 7; then a few of them.
+/// Runs this item with another one behind it until the count is 7, and a few more times.
 fn until_seven(queue: &WorkQueue, item: fn(), count: impl Fn() -> u64) {
     let end = Instant::now() + Duration::from_secs(120);
     while count() < 7 {
-        assert!(Instant::now() < end, "it is not found");
+        assert!(Instant::now() < end, "the item is not found");
         let item = queue.spawn(item).unwrap();
         let waits = queue.spawn(|| ()).unwrap();
         item.join().unwrap();
@@ -44,7 +44,7 @@ fn offenders_and_stalls_are_logged() {
     LINES.keep(log::LevelFilter::Debug);
     let executor = Executor::builder().build().unwrap();
     let queue = WorkQueue::per_cpu("compute").build_on(&executor).unwrap();
-    // A function has a type of its own, and a pointer to it has not.
+    // A function item has a type of its own; a pointer to it does not.
     let of = |list: Vec<cmwq::Offender>| list.first().map_or(0, |offender| offender.count);
     until_seven(&queue, computes, || of(executor.hogs()));
     let told = LINES.with(log::Level::Warn, &["fn()", "queue \"compute\"", "10ms", "cpu_intensive"]);

@@ -1,5 +1,5 @@
-//! `examples/service`, spoken to over HTTP: it answers, sheds load past its bound, and on SIGTERM finishes what it
-//! accepted.
+//! Tests `examples/service` over HTTP: it answers, sheds load beyond its bound, and on SIGTERM finishes the accepted
+//! jobs.
 //!
 //! `cargo test` builds the examples; `cargo test --test service` alone does not.
 #![cfg(target_os = "linux")]
@@ -18,10 +18,10 @@ use common::output;
 use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha512};
 
-/// Longer than any of these tests takes, on a busy machine.
+/// Longer than any of these tests takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The running example. Killed when the test ends, or takes too long, so that its output ends.
+/// The running example. It is killed when the test ends or takes too long, so that its output ends.
 struct Service {
     process: Child,
     _watch: Sender<()>,
@@ -40,7 +40,7 @@ impl Service {
             .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
-            .expect("it runs");
+            .expect("the example starts");
         let pid = Pid::from_child(&process);
         let (watch, over) = mpsc::channel::<()>();
         std::thread::spawn(move || {
@@ -55,7 +55,7 @@ impl Service {
         Self { process, _watch: watch, output, address }
     }
 
-    /// Connects to its control socket. To be called once.
+    /// Connects to the control socket of the example. May be called once.
     #[cfg(feature = "control")]
     fn control(&mut self) -> cmwq::control::Client {
         loop {
@@ -71,7 +71,7 @@ impl Service {
         kill_process(Pid::from_child(&self.process), Signal::TERM).expect("it is there");
     }
 
-    /// Waits for the end. Returns the final account: accepted and finished.
+    /// Waits for the end of the example. Returns the numbers of the last line: accepted and finished jobs.
     fn account(mut self) -> (usize, usize) {
         let mut text = String::new();
         self.output.read_to_string(&mut text).expect("its output ends with it");
@@ -92,7 +92,7 @@ impl Drop for Service {
     }
 }
 
-/// Sends a request on a connection of its own. Returns status, header fields and body.
+/// Sends a request on its own connection. Returns status, header fields and body.
 fn request(address: &str, line: &str, body: &str) -> io::Result<(u16, String, String)> {
     let mut connection = TcpStream::connect(address)?;
     connection.set_read_timeout(Some(Duration::from_secs(60)))?;
@@ -118,7 +118,7 @@ fn sum_of(body: &str, rounds: usize) -> String {
 }
 
 #[test]
-fn it_answers() {
+fn the_service_answers_requests() {
     let service = Service::start(&[]);
     let ask = |line: &str, body: &str| request(&service.address, line, body).expect("an answer");
     assert!(ask("GET /", "").2.contains("POST /jobs"));
@@ -135,7 +135,7 @@ fn it_answers() {
 }
 
 #[test]
-fn it_sheds_load_past_its_bound_and_finishes_what_it_accepted() {
+fn the_service_sheds_load_beyond_its_bound_and_finishes_accepted_jobs() {
     const ROUNDS: usize = 2_000;
     let service = Service::start(&["--active", "2", "--pending", "3"]);
     let (answered, shed, gone) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
@@ -143,7 +143,7 @@ fn it_sheds_load_past_its_bound_and_finishes_what_it_accepted() {
     let ending = AtomicBool::new(false);
     let expected = sum_of("work", ROUNDS);
     let client = || {
-        // Until the service is gone.
+        // The loop ends when the service is gone.
         loop {
             match request(&service.address, &format!("POST /jobs?rounds={ROUNDS}"), "work") {
                 Ok((200, _, body)) => {
@@ -155,7 +155,7 @@ fn it_sheds_load_past_its_bound_and_finishes_what_it_accepted() {
                     bump(&shed);
                     std::thread::sleep(Duration::from_millis(2));
                 }
-                // Came while the server ended, and was taken on by nobody.
+                // The request came while the service ended, so the service did not accept it.
                 Ok((500, ..)) if ending.load(Ordering::SeqCst) => break bump(&gone),
                 Ok(other) => panic!("{other:?}"),
                 Err(_) => break bump(&gone),
@@ -172,7 +172,7 @@ fn it_sheds_load_past_its_bound_and_finishes_what_it_accepted() {
             std::thread::sleep(Duration::from_millis(10));
         }
         assert!(enough(), "{answered:?} answered, {shed:?} shed");
-        // Under load.
+        // The signal comes under load.
         ending.store(true, Ordering::SeqCst);
         service.terminate();
         for client in clients {
@@ -184,10 +184,10 @@ fn it_sheds_load_past_its_bound_and_finishes_what_it_accepted() {
     assert_eq!(accepted, answered.into_inner(), "every accepted job was answered");
 }
 
-/// One job waits for its client, and another one for that: the service has no time for either. It says so, and so does
-/// the answer to the one that had not begun.
+/// One job waits for its client, and another one for the first. The service has no time for either. It reports that,
+/// and so does the answer to the job that had not begun.
 #[test]
-fn what_does_not_end_in_time_is_reported() {
+fn jobs_that_do_not_end_in_time_are_reported() {
     let mut service = Service::start(&["--active", "1", "--grace", "0"]);
     let mut slow = TcpStream::connect(&service.address).expect("it listens");
     write!(slow, "POST /jobs HTTP/1.1\r\nHost: test\r\nContent-Length: 5000\r\n\r\nto be continued")
@@ -213,7 +213,7 @@ fn what_does_not_end_in_time_is_reported() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_arguments_are_refused() {
     for arguments in [
         &["--pending", "0"][..],
         &["--active", "513"],
@@ -231,10 +231,10 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
-/// spec: O4: the example's metrics, and its load.
+/// spec: O4: the metrics of the example, under its own load.
 #[cfg(feature = "metrics")]
 #[test]
-fn its_metrics_tell_what_it_did() {
+fn the_metrics_of_the_service_count_its_jobs() {
     let service = Service::start(&["--load", "500"]);
     for _ in 0..7 {
         assert_eq!(request(&service.address, "POST /jobs", "abc").expect("an answer").0, 200);
@@ -258,10 +258,10 @@ fn its_metrics_tell_what_it_did() {
     assert_eq!(service.account(), (7, 7));
 }
 
-/// spec: O5: the example is found, and its queues are changed.
+/// spec: O5: the client finds the example and changes its queues.
 #[cfg(feature = "control")]
 #[test]
-fn it_can_be_controlled() {
+fn the_service_can_be_controlled() {
     use cmwq::control::Attribute;
 
     let mut service = Service::start(&["--load", "100"]);
@@ -274,14 +274,14 @@ fn it_can_be_controlled() {
     assert_eq!(service.account(), (0, 0));
 }
 
-/// spec: S2.2, S3.1: the items that its load is at fault for are listed by the names of their functions.
+/// spec: S2.2, S3.1: the offenders in the example's load are listed by the names of their functions.
 #[cfg(feature = "control")]
 #[test]
-fn its_offenders_have_names() {
+fn the_offenders_of_the_service_have_names() {
     let mut service = Service::start(&["--load", "500"]);
     let mut client = service.control();
     if client.dump().expect("an answer").portable {
-        return common::skip("portable", "no thread is looked at");
+        return common::skip("portable", "this build does not observe threads");
     }
     let found = (0..6000).find_map(|_| {
         std::thread::sleep(Duration::from_millis(10));

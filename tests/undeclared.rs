@@ -1,6 +1,7 @@
-//! `examples/undeclared`: it measures what it is asked to, tells what the system denies, and lists whose items block.
+//! Tests `examples/undeclared`: it measures the requested figures, reports what the system denies, and lists the items
+//! that block.
 //!
-//! How fast anything is depends on the machine, so nothing is asserted of that.
+//! All speeds depend on the machine, so none is asserted.
 //!
 //! `cargo test` builds the examples; `cargo test --test undeclared` alone does not.
 #![cfg(all(target_os = "linux", not(cmwq_portable)))]
@@ -38,9 +39,9 @@ fn names<'a>(json: &'a Value, field: &str) -> Vec<&'a str> {
     list(json).iter().map(|entry| entry[field].as_str().expect("a name")).collect()
 }
 
-/// Every figure has values in each mode where it means something, and each value is complete.
+/// Each figure has values in each mode where it is meaningful, and each value is complete.
 #[test]
-fn it_measures_each_figure_in_each_mode() {
+fn the_example_measures_each_figure_in_each_mode() {
     let report = measured(&[]);
     assert!(report["cpus"].as_u64().is_some_and(|cpus| cpus > 0) && report["quick"] == true, "{report}");
     assert_eq!(names(&report["modes"], "mode"), ["off", "sampling", "switches", "guards"]);
@@ -67,9 +68,9 @@ fn it_measures_each_figure_in_each_mode() {
     assert_eq!(list(&report["missed"]).len(), missed.count(), "{report}");
 }
 
-/// spec: S3 (as a user sees it): the service's item types that sleep are listed by their names, and its hog.
+/// spec: S3 (as a user sees it): the service's item types that sleep are listed by their names, and so is its hog.
 #[test]
-fn it_lists_whose_items_block() {
+fn the_example_lists_the_item_types_that_block() {
     let report = measured(&["--only", "service", "--mode", "off", "--mode", "sampling"]);
     let [off, sampling] = list(&report["offenders"]) else { panic!("two lists: {report}") };
     assert_eq!((off["mode"].as_str(), sampling["mode"].as_str()), (Some("off"), Some("sampling")));
@@ -84,7 +85,7 @@ fn it_lists_whose_items_block() {
     assert!(count(&sampling["undeclared_blockers"], "ask_remote") > 0, "{sampling}");
     assert!(count(&sampling["hogs"], "write_report") > 0, "{sampling}");
     assert_eq!(count(&sampling["hogs"], "ask_remote"), 0, "{sampling}");
-    // Most frequent first.
+    // The most frequent offenders come first.
     for offenders in [&sampling["undeclared_blockers"], &sampling["hogs"]] {
         let counts: Vec<_> = list(offenders).iter().map(|offender| offender["count"].as_u64()).collect();
         assert!(counts.is_sorted_by(|one, next| one >= next), "{offenders}");
@@ -105,7 +106,7 @@ fn the_table_names_what_was_measured() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_arguments_are_refused() {
     for arguments in
         [&["--mode", "auto"][..], &["--only", "nothing"], &["--mode"], &["extra"], &["--quick=3"]]
     {

@@ -1,4 +1,4 @@
-//! What is logged of a wait that would never end. In a process of its own, which has one logger.
+//! The log line about a wait that would never end. This is a test program of its own, because a process has one logger.
 #![cfg(debug_assertions)]
 #![allow(
     clippy::disallowed_methods,
@@ -14,7 +14,7 @@ use cmwq::{JoinError, JoinHandle, WorkQueue};
 
 use common::LINES;
 
-/// Joins what it is sent: refused or not?
+/// Queues an item that joins the handle it receives, and returns whether the join was refused.
 fn joins_what_it_gets(queue: &WorkQueue) -> (mpsc::Sender<JoinHandle<bool>>, JoinHandle<bool>) {
     let (give, take) = mpsc::channel::<JoinHandle<bool>>();
     let item =

@@ -1,4 +1,4 @@
-//! What is asked and answered.
+//! Requests and their answers.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{SOON, Served, eventually, refused_as};
 
 /// spec: O5.3
 #[test]
-fn hello_tells_who_is_there() {
+fn hello_describes_the_process() {
     let served = Served::new("core:2 pu:1");
     let hello = served.client().hello().unwrap();
     assert_eq!((hello.protocol, hello.pid), (PROTOCOL, std::process::id()));
@@ -18,7 +18,7 @@ fn hello_tells_who_is_there() {
     assert_eq!((hello.prefix.as_str(), hello.crate_version.as_str()), ("served", env!("CARGO_PKG_VERSION")));
 }
 
-/// spec: O5.3: as the documentation has it, letter by letter.
+/// spec: O5.3: the lines are the ones in the documentation, letter by letter.
 #[test]
 fn lines_are_as_documented() {
     let served = Served::new("core:2 pu:1");
@@ -49,7 +49,7 @@ fn lines_are_as_documented() {
             r#"{"ok":{"threshold_ns":30000000000,"stalls":0,"stalled":[],"hogs":[],"undeclared_blockers":[]}}"#,
         ),
     ] {
-        // Workers have the level of whoever made the executor.
+        // The workers have the nice level of the thread that made the executor.
         let nice = served.client().get("events", Attribute::Nice).unwrap();
         let answer = answer.replace(r#""nice","value":"0""#, &format!(r#""nice","value":"{nice}""#));
         assert_eq!(raw.ask(request), answer, "{request}");
@@ -65,7 +65,7 @@ fn a_dump_is_that_of_the_executor() {
             .map(|queue| queue.build_on(&served.executor).unwrap());
     queues.iter().for_each(|queue| queue.spawn(|| ()).unwrap().join().unwrap());
     let mut client = served.client();
-    // Ages and CPU times go on, so both are taken at rest.
+    // Ages and CPU times change, so both dumps are taken at rest.
     eventually("two dumps of an executor at rest are equal", || {
         let (here, there) = (served.executor.dump(), client.dump().unwrap());
         let controlled: Vec<bool> = there.queues.iter().map(|queue| queue.control).collect();
@@ -79,7 +79,7 @@ fn a_dump_is_that_of_the_executor() {
 
 /// spec: O5.3, S4
 #[test]
-fn the_watchdog_tells_of_stalls_while_they_last() {
+fn the_watchdog_reports_stalls_while_they_last() {
     let builder = Executor::builder().topology(TopologySource::Synthetic("core:1 pu:1".into()));
     let builder = builder.detection(cmwq::Detection::Off).hog_threshold(Duration::ZERO);
     let executor =
@@ -97,11 +97,11 @@ fn the_watchdog_tells_of_stalls_while_they_last() {
     });
     let first = first.unwrap();
     begun.recv().unwrap();
-    // A worker that comes is progress.
-    eventually("its spare has come", || executor.dump().pools[0].workers == 2);
+    // A worker that arrives counts as progress, so the test waits for the spare first.
+    eventually("the spare has come", || executor.dump().pools[0].workers == 2);
     let second = queue.spawn(|| ()).unwrap();
     let mut during = before;
-    eventually("the stall is told", || {
+    eventually("the stall is reported", || {
         during = client.watchdog().unwrap();
         during.stalls == 1 && during.stalled.len() == 1
     });
@@ -110,11 +110,11 @@ fn the_watchdog_tells_of_stalls_while_they_last() {
     open.send(()).unwrap();
     first.join().unwrap().unwrap();
     second.join().unwrap();
-    eventually("it is over", || client.watchdog().unwrap().stalled.is_empty());
+    eventually("the stall is over", || client.watchdog().unwrap().stalled.is_empty());
     assert_eq!(client.watchdog().unwrap().stalls, 1);
 }
 
-/// spec: O5.4: names that several queues have, that look like a number, that are very long, or that are a secret.
+/// spec: O5.4: names that several queues share, that look like a number, that are very long, or that are a secret.
 #[test]
 fn queues_are_found_by_name_and_number() {
     let served = Served::new("core:2 pu:1");
@@ -129,7 +129,7 @@ fn queues_are_found_by_name_and_number() {
     assert!(message.starts_with(r#"3 queues are named "twin"; choose one of: twin#"#), "{message}");
     let limits: Vec<String> = numbers.iter().map(|name| limit(name).unwrap()).collect();
     assert_eq!(limits, ["1", "2", "5"]);
-    assert_eq!(limit("odd#2").unwrap(), "3", "a name is a name first");
+    assert_eq!(limit("odd#2").unwrap(), "3", "a name is looked up before a number");
     assert_eq!(limit(&"x".repeat(5000)).unwrap(), "4");
     refused_as(ErrorKind::UnknownQueue, limit("twin#99"));
     refused_as(ErrorKind::UnknownQueue, limit("odd#1"));
@@ -144,9 +144,9 @@ fn queues_are_found_by_name_and_number() {
     drop(many);
 }
 
-/// spec: O5.9: a queue that only finishes what it has can still be seen, and helped.
+/// spec: O5.9: a queue that only finishes its items can still be seen and changed.
 #[test]
-fn a_queue_without_handles_is_there_until_its_work_is_done() {
+fn a_queue_without_handles_is_listed_until_its_work_is_done() {
     let served = Served::new("core:1 pu:1");
     let queue = WorkQueue::unbound("last").max_active(1).control().build_on(&served.executor).unwrap();
     let (open, door) = mpsc::channel::<()>();
@@ -158,14 +158,14 @@ fn a_queue_without_handles_is_there_until_its_work_is_done() {
     second.join().unwrap();
     open.send(()).unwrap();
     first.join().unwrap().unwrap();
-    eventually("it is gone", || client.get("last", Attribute::MaxActive).is_err());
+    eventually("the queue is gone", || client.get("last", Attribute::MaxActive).is_err());
     let message = refused_as(ErrorKind::UnknownQueue, client.get("last", Attribute::MaxActive));
     assert_eq!(message, r#"no queue is named "last"; there are no queues"#);
 }
 
 /// spec: O5.9, E5
 #[test]
-fn after_a_shutdown_it_is_read_and_after_the_end_it_says_so() {
+fn an_executor_is_readable_after_a_shutdown_and_reported_gone_after_its_end() {
     let Served { server, executor, folder } = Served::new("core:2 pu:1");
     let queue = WorkQueue::new("mail").control().build_on(&executor).unwrap();
     executor.shutdown(SOON).unwrap();
@@ -185,7 +185,7 @@ fn after_a_shutdown_it_is_read_and_after_the_end_it_says_so() {
     drop(folder);
 }
 
-/// spec: O5.9: a server keeps nobody alive.
+/// spec: O5.9: a server does not keep its executor alive.
 #[test]
 fn an_executor_ends_although_it_is_served() {
     let Served { server, executor, folder } = Served::new("core:2 pu:1");
@@ -193,6 +193,6 @@ fn an_executor_ends_although_it_is_served() {
     let queue = WorkQueue::new("mail").build_on(&executor).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
     drop((executor, queue));
-    eventually("it has ended", || cmwq::control::Client::connect(server.path()).unwrap().dump().is_err());
+    eventually("the executor has ended", || cmwq::control::Client::connect(server.path()).unwrap().dump().is_err());
     drop((server, folder));
 }

@@ -1,4 +1,4 @@
-//! Attributes that are changed, and those that are not.
+//! Attributes that can be changed from outside, and attributes that cannot.
 
 use cmwq::control::{Attribute, Client, ErrorKind};
 use cmwq::{AffinityScope, Attrs, CpuSet, WorkQueue};
@@ -11,7 +11,7 @@ fn text(cpus: &CpuSet) -> String {
 
 /// spec: O5.1 (affinity_scope, affinity_strict, cpumask, nice, max_active), Q2.4 (`control`)
 #[test]
-fn each_attribute_is_changed_by_itself() {
+fn each_attribute_is_changed_independently() {
     let served = Served::new("numa:2 l3:2 core:2 pu:1");
     let attrs = Attrs::new().nice(3).cpus("0-6".parse().unwrap());
     let queue = WorkQueue::new("mail").attrs(attrs).control().build_on(&served.executor).unwrap();
@@ -51,9 +51,10 @@ fn each_attribute_is_changed_by_itself() {
     queue.spawn(|| ()).unwrap().join().unwrap();
 }
 
-/// spec: O5.1, A1, A4: what nobody asked for follows the executor, also after it was asked for and taken back.
+/// spec: O5.1, A1, A4: an attribute that was not set follows the executor, also after it was set and reset to its
+/// default.
 #[test]
-fn defaults_are_those_of_the_executor_and_can_be_had_back() {
+fn defaults_follow_the_executor_and_can_be_restored() {
     let served = Served::new("numa:2 l3:2 core:2 pu:1");
     let queue = WorkQueue::new("mail").control().build_on(&served.executor).unwrap();
     let mut client = served.client();
@@ -65,7 +66,7 @@ fn defaults_are_those_of_the_executor_and_can_be_had_back() {
     assert_eq!(client.get("mail", Attribute::CpuMask).unwrap(), "1-5");
 
     assert_eq!(client.set("mail", Attribute::AffinityScope, "cpu").unwrap(), "cpu");
-    assert_eq!(client.set("mail", Attribute::CpuMask, "0-2").unwrap(), "1-2", "what holds now");
+    assert_eq!(client.set("mail", Attribute::CpuMask, "0-2").unwrap(), "1-2", "the answer is the mask in force");
     assert_eq!(client.set("mail", Attribute::Nice, "7").unwrap(), "7");
     assert_eq!(client.set("mail", Attribute::AffinityScope, "default").unwrap(), "default (system)");
     assert_eq!(client.set("mail", Attribute::CpuMask, "default").unwrap(), "1-5");
@@ -74,7 +75,7 @@ fn defaults_are_those_of_the_executor_and_can_be_had_back() {
 
 /// spec: O5.4 (bad names or values get a clear error and change nothing)
 #[test]
-fn bad_values_change_nothing_and_are_told() {
+fn bad_values_change_nothing_and_are_reported() {
     let served = Served::new("core:4 pu:1");
     let queue = WorkQueue::new("mail").control().build_on(&served.executor).unwrap();
     let before = (queue.attrs(), queue.max_active());
@@ -116,7 +117,7 @@ fn bad_values_change_nothing_and_are_told() {
 
 /// spec: Q2.4 (`control`), O5.2 (only queues marked `control` can be changed)
 #[test]
-fn queues_that_are_not_marked_are_only_read() {
+fn queues_that_are_not_marked_can_only_be_read() {
     let served = Served::new("core:4 pu:1");
     let queue = WorkQueue::new("mail").build_on(&served.executor).unwrap();
     let before = (queue.attrs(), queue.max_active());

@@ -1,4 +1,4 @@
-//! Whatever comes from the other end, the executor and the other connections go on.
+//! Hostile or slow peers: the executor and the other connections go on.
 
 use std::fs;
 use std::io::{BufRead as _, Read, Write};
@@ -16,13 +16,13 @@ use super::{SOON, Served, eventually, refused_as};
 
 const HELLO: &str = r#"{"request":"hello"}"#;
 
-/// Descriptors of this process.
+/// Returns the number of descriptors of this process.
 #[cfg(target_os = "linux")]
 fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// spec: O5.4 (what is no request is answered, and the connection goes on)
+/// spec: O5.4 (an invalid request is answered, and the connection goes on)
 #[test]
 fn garbage_is_answered_and_the_connection_goes_on() {
     let served = Served::new("core:1 pu:1");
@@ -44,16 +44,16 @@ fn a_request_without_end_is_refused() {
     let served = Served::new("core:1 pu:1");
     let mut raw = served.raw();
     let sent = raw.0.get_mut().write_all(&vec![b' '; 10 * MAX_REQUEST]);
-    assert!(sent.is_err(), "nobody reads on");
+    assert!(sent.is_err(), "the server has stopped reading");
     let answer = raw.hear();
     assert!(answer.starts_with(r#"{"error":{"kind":"too_long""#), "{answer}");
     served.is_well();
 
     let line = format!("{}{HELLO}", " ".repeat(MAX_REQUEST - HELLO.len()));
-    assert!(served.raw().ask(&line).starts_with(r#"{"ok""#), "the longest that is read");
+    assert!(served.raw().ask(&line).starts_with(r#"{"ok""#), "the longest permitted request is answered");
 }
 
-/// spec: O5.7 (slow clients): one byte after the other, while others are served.
+/// spec: O5.7 (slow clients): the request arrives byte by byte while other clients are served.
 #[test]
 fn requests_may_come_byte_by_byte_and_many_at_once() {
     let served = Served::new("core:1 pu:1");
@@ -77,7 +77,7 @@ fn requests_may_come_byte_by_byte_and_many_at_once() {
 
 /// spec: O5.7 (half-closed)
 #[test]
-fn who_has_said_everything_gets_all_answers() {
+fn a_half_closed_client_gets_all_answers() {
     let served = Served::new("core:1 pu:1");
     let mut raw = served.raw();
     raw.say(format!("{HELLO}\n{HELLO}\nhalf a requ").as_bytes());
@@ -87,7 +87,7 @@ fn who_has_said_everything_gets_all_answers() {
     assert_eq!(all.lines().filter(|line| line.starts_with(r#"{"ok""#)).count(), 2, "{all}");
     assert_eq!(all.lines().count(), 2, "{all}");
 
-    // Who does not read answers cannot make the server wait.
+    // A client that does not read answers cannot make the server wait.
     let raw = served.raw();
     raw.stream().shutdown(Shutdown::Both).unwrap();
     served.is_well();
@@ -95,7 +95,7 @@ fn who_has_said_everything_gets_all_answers() {
 
 /// spec: O5.7 (clients that do not read, or leave in the middle of an answer)
 #[test]
-fn large_answers_that_nobody_takes_hold_nobody_up() {
+fn large_answers_that_are_not_read_delay_no_other_client() {
     let served = Served::new("core:2 pu:1");
     let _queues: Vec<_> =
         (0..500).map(|n| WorkQueue::new(format!("q{n}")).build_on(&served.executor).unwrap()).collect();
@@ -138,7 +138,7 @@ fn a_thousand_abandoned_connections_have_no_effect() {
         });
         for n in 0..1000 {
             let mut stream = UnixStream::connect(&path).unwrap();
-            // Whether it is served or not; some leave at once, some in the middle of a request, some before the answer.
+            // Served or not, some clients leave at once, some in the middle of a request, some before the answer.
             let said =
                 [&b""[..], b"{\"requ", b"{\"request\":\"hello\"}\n", b"{\"request\":\"dump\"}\nx"][n % 4];
             let _broken_pipe = stream.write_all(said);
@@ -147,7 +147,7 @@ fn a_thousand_abandoned_connections_have_no_effect() {
         worker.join().unwrap()
     });
     assert!(run > 0);
-    eventually("all are gone", || {
+    eventually("all connections are gone", || {
         let mut client = Client::connect(&path).unwrap();
         client.hello().is_ok() && descriptors() <= before + 40
     });
@@ -157,7 +157,7 @@ fn a_thousand_abandoned_connections_have_no_effect() {
 /// spec: O5.7 (connection cap)
 #[cfg(target_os = "linux")]
 #[test]
-fn one_connection_too_many_is_told_so() {
+fn one_connection_too_many_is_refused_with_a_reason() {
     let served = Served::new("core:1 pu:1");
     let mut held: Vec<_> = (0..MAX_CONNECTIONS).map(|_| served.client()).collect();
     held.iter_mut().for_each(|client| drop(client.hello().unwrap()));
@@ -170,17 +170,17 @@ fn one_connection_too_many_is_told_so() {
     held.iter_mut().for_each(|client| drop(client.hello().unwrap()));
 }
 
-/// spec: O5: nor is a client's memory filled by whom it asks.
+/// spec: O5: a server cannot fill a client's memory either.
 #[test]
-fn an_answer_without_end_is_not_kept() {
+fn a_client_gives_up_on_an_endless_answer() {
     let folder = super::Folder::new();
     let listener = UnixListener::bind(folder.join("socket")).unwrap();
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        // What comes before it has asked makes a client leave.
+        // The server waits for the request, because an answer before it would make the client leave.
         stream.read_exact(&mut [0]).unwrap();
         let mut sent = 0_usize;
-        // Until the client has enough.
+        // The server sends until the client closes the connection.
         while let Ok(bytes) = stream.write(&[b'x'; 1 << 16]) {
             sent += bytes;
         }
@@ -192,7 +192,7 @@ fn an_answer_without_end_is_not_kept() {
     assert!(server.join().unwrap() < 1 << 25);
 }
 
-/// How often this thread has gone to sleep.
+/// Returns how often this thread has gone to sleep.
 #[cfg(target_os = "linux")]
 fn sleeps(thread: &str) -> Option<String> {
     let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
@@ -212,28 +212,29 @@ fn a_server_without_clients_sleeps() {
     served.is_well();
     let mut last = sleeps("quiet/control");
     assert!(last.is_some());
-    eventually("it sleeps", || {
+    eventually("the server sleeps", || {
         std::thread::sleep(Duration::from_millis(300));
         let now = sleeps("quiet/control");
         std::mem::replace(&mut last, now.clone()) == now
     });
 }
 
-/// CPU time of this process.
+/// Returns the CPU time of this process.
 #[cfg(target_os = "linux")]
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// spec: O5.7 (no descriptors left): it neither spins nor ends, and goes on when there are some.
+/// spec: O5.7 (no descriptors left): without descriptors the server neither spins nor ends, and accepts again when
+/// there are some.
 #[cfg(target_os = "linux")]
 #[test]
-fn without_descriptors_it_waits_for_better_times() {
+fn without_descriptors_the_server_waits() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     if super::told().is_none() {
-        let test = "hostile::without_descriptors_it_waits_for_better_times";
+        let test = "hostile::without_descriptors_the_server_waits";
         return super::assert_passed(&output(&mut super::child(test, "yes")).unwrap());
     }
     let served = Served::new("core:1 pu:1");
@@ -242,7 +243,7 @@ fn without_descriptors_it_waits_for_better_times() {
     let maximum = getrlimit(Resource::Nofile).maximum;
     let few = descriptors() as u64 + 8;
     setrlimit(Resource::Nofile, Rlimit { current: Some(few), maximum }).unwrap();
-    // One stays for the connection that nobody accepts.
+    // One descriptor stays free for the client's side of the connection that the server cannot accept.
     let mut files: Vec<_> = (0..).map_while(|_| fs::File::open("/dev/null").ok()).collect();
     files.pop();
     let mut waits = UnixStream::connect(path).unwrap();
@@ -258,12 +259,13 @@ fn without_descriptors_it_waits_for_better_times() {
     assert_eq!(&answer, b"{\"ok\":");
     served.is_well();
 
-    // Not even waiting is permitted: it still ends.
+    // The server cannot even make the descriptors it needs for waiting, and still ends.
     let mut raw = served.raw();
     raw.ask(HELLO);
     let Served { server, executor, folder } = served;
     setrlimit(Resource::Nofile, Rlimit { current: Some(1), maximum }).unwrap();
-    // The server answers, or leaves: the connection may have ended before the request is sent, or be reset before it is read.
+    // The server answers or ends: the connection may end before the request is sent, or be reset before the answer is
+    // read.
     let _sent_or_error = raw.stream().write_all(format!("{HELLO}\n").as_bytes());
     let _answer_or_error = raw.0.read_line(&mut String::new());
     let (ended, ends) = std::sync::mpsc::channel();
@@ -271,7 +273,7 @@ fn without_descriptors_it_waits_for_better_times() {
         drop(server);
         ended.send(()).unwrap();
     });
-    assert_eq!(ends.recv_timeout(SOON), Ok(()), "it hangs");
+    assert_eq!(ends.recv_timeout(SOON), Ok(()), "the server hangs");
     setrlimit(Resource::Nofile, Rlimit { current: Some(few), maximum }).unwrap();
     drop((executor, folder));
 }

@@ -8,7 +8,7 @@ use cmwq::{Work, WorkQueue};
 
 use super::{Served, eventually};
 
-/// What becomes of items.
+/// Counts of items.
 #[derive(Default)]
 struct Books {
     accepted: AtomicUsize,
@@ -20,7 +20,7 @@ fn stress(count: usize) -> usize {
     ((count as f64 * factor.unwrap_or(1.0)) as usize).max(1)
 }
 
-/// One item, of one sort or the other.
+/// Queues one item, a one-shot or a reusable one.
 fn issue(queue: &WorkQueue, books: &Arc<Books>, n: usize) {
     let of_item = Arc::clone(books);
     let item = move || {
@@ -92,16 +92,16 @@ fn nothing_is_lost_while_attributes_change_through_the_socket() {
     });
     queues.iter().for_each(|queue| queue.drain().unwrap());
     let counts = || [&books.accepted, &books.ran].map(|count| count.load(Ordering::SeqCst));
-    eventually("all that was accepted has run", || counts()[0] == counts()[1]);
+    eventually("all accepted items have run", || counts()[0] == counts()[1]);
     assert!(counts()[0] > 0 && out_of_order.load(Ordering::SeqCst) == 0, "{counts:?}", counts = counts());
     assert_eq!(queues.iter().map(WorkQueue::len).sum::<usize>(), 0);
     let before = runs.load(Ordering::SeqCst);
-    assert_eq!(queues[0].queue(&work), Ok(true), "it is pending nowhere");
+    assert_eq!(queues[0].queue(&work), Ok(true), "the item is pending nowhere");
     queues[0].flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), before + 1);
 }
 
-/// One change, and what must hold then, whoever else makes changes.
+/// Makes one change, and checks the result, which holds whatever other threads change.
 fn change(client: &mut cmwq::control::Client, n: usize) {
     let queue = ["n", "u", "o"][n % 3];
     match n % 5 {

@@ -1,8 +1,7 @@
-//! The control socket: what is asked and answered, where it is, who is served, and that nobody at the other end disturbs
-//! anything.
-//!
-//! A binary of its own: the environment, descriptors and children belong to the process. Tests that need others run this
-//! very program, told so by its environment.
+//! The control socket: requests and answers, the place of the socket, the users that are served, and peers that
+//! misbehave.
+//! This is a test program of its own, because environment, descriptors and children belong to the process. Tests that
+//! need another process start this program again, with an environment variable that says so.
 #![cfg(all(unix, feature = "control"))]
 #![allow(
     clippy::disallowed_methods,
@@ -34,10 +33,10 @@ use cmwq::{Executor, TopologySource};
 
 use common::{SOON, eventually};
 
-/// Tells this program, started again, what it is to be.
+/// The environment variable that tells this program, started again, which part to play.
 const CHILD: &str = "CMWQ_TEST_CONTROL";
 
-/// A directory of its own, removed in the end.
+/// A temporary directory, removed when it is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -62,7 +61,7 @@ impl Drop for Folder {
     }
 }
 
-/// An executor with a socket.
+/// An executor with a control socket.
 struct Served {
     server: Server,
     executor: Executor,
@@ -70,7 +69,7 @@ struct Served {
 }
 
 impl Served {
-    /// On a made-up machine.
+    /// The executor has a made-up machine of this shape.
     fn new(shape: &str) -> Self {
         let topology = TopologySource::Synthetic(shape.to_owned());
         let builder = Executor::builder().topology(topology).thread_name_prefix("served");
@@ -91,14 +90,14 @@ impl Served {
         Raw::connect(self.server.path())
     }
 
-    /// It answers, to whoever comes next.
+    /// Asserts that the server answers a new client.
     fn is_well(&self) {
         let pid = self.client().hello().unwrap().pid;
         assert_eq!(pid, std::process::id());
     }
 }
 
-/// A connection without any manners.
+/// A connection that sends any bytes.
 struct Raw(BufReader<UnixStream>);
 
 impl Raw {
@@ -118,7 +117,7 @@ impl Raw {
         self
     }
 
-    /// The next line, without its end; empty at the end of the connection.
+    /// Returns the next line without its end, or an empty string at the end of the connection.
     fn hear(&mut self) -> String {
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();
@@ -130,7 +129,7 @@ impl Raw {
     }
 }
 
-/// What a server has answered instead of doing it.
+/// Returns the error with which the server has refused a request.
 #[track_caller]
 fn refused<T: fmt::Debug>(answer: Result<T, ClientError>) -> RequestError {
     match answer {
@@ -146,7 +145,8 @@ fn refused_as<T: fmt::Debug>(kind: ErrorKind, answer: Result<T, ClientError>) ->
     error.message
 }
 
-/// This program again, in which the test of this name alone is run, as what `value` says.
+/// A command that starts this program again, to run only the test of this name, with `value` in the environment
+/// variable.
 fn child(test: &str, value: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args([test, "--exact", "--nocapture"]).env(CHILD, value);
@@ -160,7 +160,7 @@ fn assert_passed(output: &Output) {
     assert!(output.status.success() && told.contains("1 passed"), "{told}{complained}");
 }
 
-/// Who told this program to be something else.
+/// Returns the part that this program is to play, if it was started again.
 fn told() -> Option<String> {
     std::env::var(CHILD).ok()
 }

@@ -1,4 +1,4 @@
-//! Where sockets are, and what becomes of them.
+//! The places of sockets, and the removal of stale ones.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -34,7 +34,7 @@ fn the_default_place_is_private_and_found_by_number() {
     assert_eq!(servers[0].path(), directory.join(pid.to_string()));
     assert_eq!(servers[1].path(), directory.join(format!("{pid}-2")));
     assert_eq!((mode(&directory), mode(servers[0].path())), (0o700, 0o600));
-    fs::write(directory.join("notes"), "of somebody").unwrap();
+    fs::write(directory.join("notes"), "of another program").unwrap();
 
     let found = processes().unwrap();
     let of_ours: Vec<_> = found.iter().filter(|process| process.pid == pid).collect();
@@ -46,14 +46,14 @@ fn the_default_place_is_private_and_found_by_number() {
     drop(first);
     assert_eq!(Client::to_process(pid).unwrap().hello().unwrap().prefix, "two");
     let again = Server::start(&executors[0]).unwrap();
-    assert_eq!(again.path(), directory.join(pid.to_string()), "its place is free again");
+    assert_eq!(again.path(), directory.join(pid.to_string()), "the default place is free again");
     drop((again, second));
     let left: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["notes"]);
     assert!(matches!(Client::to_process(pid), Err(ClientError::NoProcess { .. })));
 }
 
-/// spec: O5.5: a directory that others could use is refused, and left as it is.
+/// spec: O5.5: a directory that other users could use is refused and not changed.
 #[test]
 fn a_directory_that_is_not_private_is_refused() {
     if told().is_none() {
@@ -92,7 +92,7 @@ impl Serving {
         let mut command = child(test, "serve");
         let process = command.env("XDG_RUNTIME_DIR", &folder.0).stdout(Stdio::null()).spawn().unwrap();
         let serving = Self(process);
-        eventually("it serves", || UnixStream::connect(serving.socket(folder)).is_ok());
+        eventually("the process serves its socket", || UnixStream::connect(serving.socket(folder)).is_ok());
         serving
     }
 
@@ -103,7 +103,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have been killed already.
+        // The process may have been killed already.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -111,8 +111,8 @@ impl Drop for Serving {
 
 /// spec: O5.5 (stale sockets are removed, others never)
 #[test]
-fn what_a_killed_process_has_left_is_removed_and_nothing_else() {
-    const TEST: &str = "places::what_a_killed_process_has_left_is_removed_and_nothing_else";
+fn only_sockets_of_killed_processes_are_removed() {
+    const TEST: &str = "places::only_sockets_of_killed_processes_are_removed";
     match told().as_deref() {
         None => return in_a_process(TEST, &Folder::new()),
         Some("serve") => {
@@ -136,17 +136,18 @@ fn what_a_killed_process_has_left_is_removed_and_nothing_else() {
     assert_eq!(left.iter().map(|process| process.pid).collect::<Vec<_>>(), [lives.0.id()]);
     assert!(!stale.exists() && lives.socket(&folder).exists());
 
-    // Nobody listens on this one, either, but its process is there: it may be about to.
+    // No thread listens on this socket either, but its process exists and may be about to listen.
     let parent = folder.join("cmwq").join("1");
     drop(UnixListener::bind(&parent).unwrap());
     processes().unwrap();
     assert!(parent.exists());
 }
 
-/// spec: O5: what others have put where sockets are looked for does not hide one's own, and nothing is removed there.
+/// spec: O5: files of other users in the places where sockets are searched do not hide one's own sockets, and are not
+/// removed.
 #[test]
-fn a_directory_that_is_not_ones_own_is_passed_over() {
-    const TEST: &str = "places::a_directory_that_is_not_ones_own_is_passed_over";
+fn a_directory_of_another_user_is_skipped() {
+    const TEST: &str = "places::a_directory_of_another_user_is_skipped";
     if told().is_none() {
         let folder = Folder::new();
         let mut child = child(TEST, "yes");
@@ -164,7 +165,7 @@ fn a_directory_that_is_not_ones_own_is_passed_over() {
 
     std::os::unix::fs::symlink(&elsewhere, &place).unwrap();
     processes().unwrap();
-    assert!(stale(), "behind a link");
+    assert!(stale(), "a socket behind a link stays");
     fs::remove_file(&place).unwrap();
     fs::write(&place, "a file").unwrap();
     processes().unwrap();
@@ -173,16 +174,16 @@ fn a_directory_that_is_not_ones_own_is_passed_over() {
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(&place, Some(3_141_592), None).unwrap();
         processes().unwrap();
-        assert!(place.join(&number).exists(), "of another user");
+        assert!(place.join(&number).exists(), "a socket of another user stays");
         std::os::unix::fs::chown(&place, Some(0), None).unwrap();
     }
     processes().unwrap();
-    assert!(!place.join(&number).exists(), "one's own");
+    assert!(!place.join(&number).exists(), "one's own stale socket is removed");
 }
 
 /// spec: O5.5
 #[test]
-fn a_place_that_is_taken_is_left_alone_and_a_stale_one_replaced() {
+fn a_socket_in_use_is_left_alone_and_a_stale_one_replaced() {
     let served = Served::new("core:1 pu:1");
     let path = served.server.path();
     assert!(matches!(Server::start_at(&served.executor, path), Err(ServeError::InUse { .. })));
@@ -199,7 +200,7 @@ fn a_place_that_is_taken_is_left_alone_and_a_stale_one_replaced() {
     Client::connect(&stale).unwrap().hello().unwrap();
     assert_eq!(mode(&stale), 0o600);
 
-    // Somebody has put another one there: it is not this server's to remove.
+    // Another program has put its socket there, and the server must not remove that.
     fs::remove_file(&stale).unwrap();
     let others = UnixListener::bind(&stale).unwrap();
     drop(server);
@@ -214,7 +215,7 @@ fn a_place_that_is_taken_is_left_alone_and_a_stale_one_replaced() {
     assert!(matches!(Server::start_at(&served.executor, nowhere), Err(ServeError::Io { .. })));
 }
 
-/// spec: O5.9, X2: in a forked process a server is nobody's, and removes nothing.
+/// spec: O5.9, X2: in a forked process, dropping the server removes nothing.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "fork is libc's")]
 #[test]
@@ -222,7 +223,7 @@ fn a_forked_process_has_no_server() {
     let Served { server, executor, folder } = Served::new("core:1 pu:1");
     let path = server.path().to_owned();
     let other = folder.join("other");
-    // SAFETY: the child uses what this crate promises for a child, and ends without exit handlers.
+    // SAFETY: the child uses only operations that this crate promises for a child, and ends without exit handlers.
     let id = unsafe { libc::fork() };
     if id == 0 {
         drop(server);
@@ -240,7 +241,7 @@ fn a_forked_process_has_no_server() {
     assert!(!path.exists());
 }
 
-/// spec: O5.9: other programs get none of its descriptors.
+/// spec: O5.9: other programs inherit none of the server's descriptors.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_program_that_is_started_inherits_nothing() {
@@ -252,7 +253,7 @@ fn a_program_that_is_started_inherits_nothing() {
     assert!(listing.contains("-> ") && !listing.contains("socket:"), "{listing}");
 }
 
-/// spec: O5.9: also from an item of the executor, which blocks under a guard meanwhile.
+/// spec: O5.9: an item of the executor may start and drop a server. It blocks under a guard meanwhile.
 #[test]
 fn a_server_may_be_started_and_dropped_by_an_item() {
     let executor = Executor::builder().build().unwrap();

@@ -1,4 +1,4 @@
-//! Who is served.
+//! The users that a server accepts.
 
 use std::fs;
 use std::io::{BufRead as _, Write};
@@ -14,10 +14,10 @@ use crate::common::{output, skip};
 
 use super::{Raw, Served, assert_passed, child, eventually, refused_as, told};
 
-/// Users whom nobody else is.
+/// Users that own nothing and run no other process.
 const STRANGERS: [u32; 2] = [3_141_592, 2_718_281];
 
-/// Can this test be another user, who can start this program? If not, it says so.
+/// Returns whether this test can run this program as another user. If not, the test is reported as skipped.
 fn can_be_another() -> bool {
     if !rustix::process::geteuid().is_root() {
         skip("user", "only root can be another user");
@@ -31,7 +31,7 @@ fn can_be_another() -> bool {
     starts
 }
 
-/// Lets everybody reach a socket, as nobody should.
+/// Lets every user reach a socket, against all advice.
 fn open_to_all(path: &Path) {
     fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
@@ -39,8 +39,8 @@ fn open_to_all(path: &Path) {
 
 /// spec: O5.6 (another user's connection is refused)
 #[test]
-fn another_user_is_refused_even_if_he_reaches_the_socket() {
-    const TEST: &str = "users::another_user_is_refused_even_if_he_reaches_the_socket";
+fn another_user_is_refused_even_with_access_to_the_socket() {
+    const TEST: &str = "users::another_user_is_refused_even_with_access_to_the_socket";
     if let Some(path) = told() {
         let mut client = Client::connect(&path).unwrap();
         let message = refused_as(ErrorKind::Forbidden, client.dump());
@@ -51,7 +51,7 @@ fn another_user_is_refused_even_if_he_reaches_the_socket() {
         assert!(answer.contains("forbidden") && !answer.contains("queues"), "{said:?} {answer}");
         let mut rest = String::new();
         let _closed_or_reset = raw.0.read_line(&mut rest);
-        assert_eq!(rest, "", "and nothing comes after it");
+        assert_eq!(rest, "", "nothing comes after the refusal");
         return;
     }
     if !can_be_another() {
@@ -66,16 +66,16 @@ fn another_user_is_refused_even_if_he_reaches_the_socket() {
     served.is_well();
 }
 
-/// spec: O5.6: root may look at everybody's; others do not trust a socket of somebody else.
+/// spec: O5.6: root is served by every user's process. Other users do not trust a socket that is not theirs.
 #[test]
-fn root_is_served_and_strangers_are_not_trusted() {
-    const TEST: &str = "users::root_is_served_and_strangers_are_not_trusted";
+fn root_is_served_and_sockets_of_other_users_are_not_trusted() {
+    const TEST: &str = "users::root_is_served_and_sockets_of_other_users_are_not_trusted";
     if let Some(path) = told() {
         if let Some(path) = path.strip_prefix("serve ") {
             let executor = Executor::builder().build().unwrap();
             let server = Server::start_at(&executor, path).unwrap();
             open_to_all(server.path());
-            // Until its parent kills it.
+            // The parent process kills this one.
             loop {
                 std::thread::park();
             }
@@ -93,7 +93,7 @@ fn root_is_served_and_strangers_are_not_trusted() {
     let path = folder.join("socket");
     let serve = format!("serve {}", path.display());
     let mut server = child(TEST, serve).uid(STRANGERS[0]).stdout(Stdio::null()).spawn().unwrap();
-    eventually("it serves", || Client::connect(&path).is_ok_and(|mut client| client.hello().is_ok()));
+    eventually("the server answers", || Client::connect(&path).is_ok_and(|mut client| client.hello().is_ok()));
     assert_eq!(Client::connect(&path).unwrap().hello().unwrap().pid, server.id(), "root is served");
     assert!(Client::connect(&path).unwrap().dump().is_ok());
     let output = output(child(TEST, &path).uid(STRANGERS[1])).unwrap();

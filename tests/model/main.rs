@@ -1,9 +1,8 @@
-//! Items against a plain reference model: queues and items are lists and flags there, and runs begin and end only
-//! when the test says so.
-//!
+//! Compares items with a plain reference model. In the model, queues and items are lists and flags, and runs begin and
+//! end only when the test says so.
 //! Every item waits inside its function until it is told how to go on, and every queue has one slot. After each step
-//! the test waits until the executor is quiet (nothing on a worklist, nobody waking, as many workers busy as the
-//! model has runs); then both must agree on everything that can be seen.
+//! the test waits until the executor is quiet: all worklists are empty, no worker is waking, and as many workers are
+//! busy as the model has runs. Then both must agree on everything that can be observed.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests stand in for a user")]
 
 mod reference;
@@ -23,7 +22,7 @@ enum Step {
         item: usize,
         queue: usize,
     },
-    /// From several threads at once, while the item cannot begin.
+    /// Queues the item from several threads at once, while it cannot begin.
     QueueByMany {
         item: usize,
         queue: usize,
@@ -31,7 +30,7 @@ enum Step {
     Cancel {
         item: usize,
     },
-    /// An hour from now.
+    /// Arms the item for an hour from now.
     QueueDelayed {
         item: usize,
         queue: usize,
@@ -41,7 +40,7 @@ enum Step {
         queue: usize,
         now: bool,
     },
-    /// Waits for nothing: for no time.
+    /// Uses a timeout of zero.
     CancelSync {
         item: usize,
     },
@@ -55,7 +54,7 @@ enum Step {
     Enable {
         item: usize,
     },
-    /// Drops the last handle.
+    /// Drops the last handle of the test.
     Forget {
         item: usize,
     },
@@ -71,7 +70,7 @@ enum Step {
     JoinShot {
         shot: usize,
     },
-    /// The item that runs on this queue goes on.
+    /// Lets the item that runs on this queue go on.
     Finish {
         queue: usize,
         how: How,
@@ -82,9 +81,9 @@ enum Step {
 enum How {
     Return,
     Panic,
-    /// Queues itself first; its queueing is answered.
+    /// Queues itself first, and returns the answer to the test.
     Requeue(usize),
-    /// Drops the test's handle from inside.
+    /// Drops the test's handle from inside the item.
     ForgetItself,
 }
 
@@ -117,7 +116,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-// The real thing. -------------------------------------------------------------------------------------------------
+// The executor. ----------------------------------------------------------------------------------------------------
 
 #[derive(Default)]
 struct Counters {
@@ -189,11 +188,11 @@ impl Real {
         true
     }
 
-    /// Waits until nothing moves any more.
+    /// Waits until no state changes any more.
     fn settle(&self, model: &Model) -> Result<(), TestCaseError> {
         let end = Instant::now() + Duration::from_secs(10);
         while !self.is_quiet(model) {
-            prop_assert!(Instant::now() < end, "the executor does not get to where the model is: {model:#?}");
+            prop_assert!(Instant::now() < end, "the executor does not reach the state of the model: {model:#?}");
             std::thread::yield_now();
         }
         Ok(())
@@ -214,7 +213,7 @@ impl Real {
         pools.iter().all(still) && busy == model.running()
     }
 
-    /// Everything that can be seen is as the model has it.
+    /// Checks that everything that can be observed is as in the model.
     fn check(&self, model: &Model) -> Result<(), TestCaseError> {
         for (n, (real, item)) in self.items.iter().zip(&model.items).enumerate() {
             if let Some(work) = &*real.handle.lock().unwrap() {
@@ -246,7 +245,7 @@ impl RealItem {
         let (own, queues) = (Arc::clone(&handle), queues.to_vec());
         let work = Work::with_handle(move |this| {
             drops.0.begun.fetch_add(1, SeqCst);
-            // Not waited for with the lock held while it panics, so that nothing is poisoned.
+            // The lock is released before the item panics, so that it is not poisoned.
             let how = wait.lock().unwrap().recv().unwrap_or(How::Return);
             let answer = match how {
                 How::Requeue(queue) => Some(queues[queue].queue(this)),
@@ -255,7 +254,7 @@ impl RealItem {
             if how == How::ForgetItself {
                 drop(own.lock().unwrap().take());
             }
-            // Nobody listens any more if the test has failed.
+            // The test does not listen any more if it has failed.
             let _heard = tell.send(answer);
             assert_ne!(how, How::Panic, "on purpose");
         });
@@ -268,7 +267,7 @@ impl RealItem {
     }
 }
 
-// Both, step by step. ---------------------------------------------------------------------------------------------
+// The executor and the model, step by step. -------------------------------------------------------------------------
 
 fn take(step: Step, model: &mut Model, real: &mut Real) -> Result<(), TestCaseError> {
     match step {
@@ -279,7 +278,7 @@ fn take(step: Step, model: &mut Model, real: &mut Real) -> Result<(), TestCaseEr
             }
         }
         Step::QueueByMany { item, queue } => {
-            // Where it could begin in between, how many are accepted is anybody's guess.
+            // If the item could begin in between, the number of accepted submissions would not be determined.
             let held = model.queues[queue].slot.is_some() || model.items[item].running_on.is_some();
             if let Some(work) = real.items[item].work().filter(|_| held) {
                 let barrier = Barrier::new(3);
@@ -326,7 +325,7 @@ fn take(step: Step, model: &mut Model, real: &mut Real) -> Result<(), TestCaseEr
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The steps about timers, waits and disabling.
+/// Takes the steps about timers, waits and disabling.
 fn take_later(step: Step, model: &mut Model, real: &Real) -> Result<(), TestCaseError> {
     let work = |item: usize| real.items[item].work();
     match step {
@@ -350,7 +349,7 @@ fn take_later(step: Step, model: &mut Model, real: &Real) -> Result<(), TestCase
         Step::Flush { item } => {
             let Some(work) = work(item) else { return Ok(()) };
             let state = &model.items[item];
-            // Whatever runs, runs until the test says so.
+            // A running item goes on until the test tells it to end.
             let waits = state.is_pending() || state.running_on.is_some();
             model.fire(item);
             let expected = if waits { Err(WaitError::TimedOut) } else { Ok(false) };
@@ -429,7 +428,7 @@ fn agree(executor: &Executor, steps: &[Step]) -> Result<(), TestCaseError> {
         real.settle(&model).map_err(context)?;
         real.check(&model).map_err(context)?;
     }
-    // Everything ends, and nothing is left.
+    // At the end all items end, and nothing is left.
     while let Some(queue) = (0..QUEUES).find(|queue| matches!(model.queues[*queue].slot, Some(Slot::Runs(_))))
     {
         finish(queue, How::Return, &mut model, &mut real)?;
@@ -443,9 +442,9 @@ fn agree(executor: &Executor, steps: &[Step]) -> Result<(), TestCaseError> {
     real.check(&model)
 }
 
-/// spec: W1.4, W2.3, W3.2, W5, W9.1, F2, F3, Q3.4, Q4: one item queued from many threads, requeueing itself, panicking,
-/// dropped while pending, cancelled, armed, moved, disabled, waited for, on three queues of one slot each; and one-shots
-/// among them.
+/// spec: W1.4, W2.3, W3.2, W5, W9.1, F2, F3, Q3.4, Q4: one item is queued from many threads, queues itself, panics, is
+/// dropped while pending, cancelled, armed, moved, disabled and waited for, on three queues of one slot each. One-shots
+/// run among them.
 #[test]
 fn items_do_what_the_model_does() {
     let executor = Executor::builder()
@@ -458,7 +457,7 @@ fn items_do_what_the_model_does() {
             eprintln!("{report}");
         }
     }));
-    // The default of 256 cases, or PROPTEST_CASES.
+    // The number of cases is 256, or PROPTEST_CASES.
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(steps in steps())| agree(&executor, &steps)?);
 }

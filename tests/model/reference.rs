@@ -1,4 +1,4 @@
-//! What queues and items do, in lists and flags.
+//! The reference model: queues and items as lists and flags.
 
 use std::collections::VecDeque;
 
@@ -6,9 +6,9 @@ use cmwq::{EnableError, QueueError};
 
 pub(super) const ITEMS: usize = 3;
 pub(super) const QUEUES: usize = 3;
-/// The queue that is not ordered.
+/// The queue that is not ordered: a cancelled entry is used again at its place.
 const REVIVES: usize = 1;
-/// The last queue is bounded.
+/// The bound of the last queue.
 pub(super) const BOUND: usize = 3;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,30 +19,30 @@ pub(super) enum Id {
 
 #[derive(Default, Debug)]
 pub(super) struct ModelQueue {
-    /// Waiting entries, cancelled ones included.
+    /// Waiting entries, including cancelled ones.
     pub(super) entries: VecDeque<Id>,
     pub(super) slot: Option<Slot>,
-    /// Accepted and not begun.
+    /// The number of items that were accepted and have not begun.
     pub(super) pending: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Slot {
     Runs(Id),
-    /// The item runs elsewhere, and has this queue's slot for its next run.
+    /// The item runs on another queue, and has this queue's slot for its next run.
     KeptFor(usize),
 }
 
 #[derive(Default, Debug)]
 pub(super) struct ModelItem {
     pub(super) pending_on: Option<usize>,
-    /// Pending by a timer, which queues it there.
+    /// The queue to which the armed timer will queue the item.
     pub(super) armed_on: Option<usize>,
     pub(super) disabled: usize,
     pub(super) running_on: Option<usize>,
     pub(super) runs: usize,
     pub(super) handle: bool,
-    /// Where it was queued last.
+    /// The queue to which the item was queued last.
     pub(super) home: Option<usize>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct ModelItem {
 pub(super) struct ModelShot {
     pub(super) cancelled: bool,
     pub(super) begun: bool,
-    /// `Some(panicked)`.
+    /// `Some(panicked)` if the one-shot has ended.
     pub(super) ended: Option<bool>,
 }
 
@@ -79,8 +79,8 @@ impl Model {
         if self.items[item].is_pending() {
             return Ok(false);
         }
-        // A cancelled entry there is revived, at its place; where there is no room, only if it is the last one made. In
-        // an ordered queue the item gets a new place at the end.
+        // A cancelled entry on this queue is revived at its place. If the queue has no room, that is possible only if
+        // it is the item's last entry. In an ordered queue the item gets a new place at the end.
         let listed = queue == REVIVES && self.queues[queue].entries.contains(&Id::Item(item));
         let at_home = listed && self.items[item].home == Some(queue);
         if !(self.has_room(queue) || at_home) {
@@ -90,7 +90,7 @@ impl Model {
         Ok(true)
     }
 
-    /// It is pending there now, whether there is room or not.
+    /// Makes the item pending on this queue, whether or not there is room.
     fn put(&mut self, item: usize, queue: usize) {
         if !(queue == REVIVES && self.is_listed(item, queue)) {
             self.queues[queue].pending += 1;
@@ -100,15 +100,15 @@ impl Model {
         self.settle();
     }
 
-    /// Is there room for what arming adds? A place for what is queued at once; and where an ordered queue has not reached a
-    /// former place of the item, one that is left.
+    /// Returns whether there is room for the places that arming adds: one if the item is queued at once, and on an
+    /// ordered queue one if a former place of the item is still there.
     fn may_arm(&self, item: usize, queue: usize, at_once: bool) -> bool {
         let lies_there = self.is_listed(item, queue);
         let needs_room = if queue == REVIVES { at_once && !lies_there } else { at_once || lies_there };
         !needs_room || self.has_room(queue)
     }
 
-    /// Far in the future: it does not fire by itself.
+    /// Arms the item far in the future, so that the timer does not fire by itself.
     pub(super) fn queue_delayed(&mut self, item: usize, queue: usize) -> Result<bool, QueueError> {
         let may_arm = self.may_arm(item, queue, false);
         match &mut self.items[item] {
@@ -122,7 +122,7 @@ impl Model {
         }
     }
 
-    /// To later, or to now.
+    /// Moves the item to a later time, or to now.
     pub(super) fn mod_delayed(&mut self, item: usize, queue: usize, now: bool) -> Result<bool, QueueError> {
         if self.items[item].disabled > 0 {
             return Err(QueueError::Disabled);
@@ -138,7 +138,7 @@ impl Model {
         Ok(was_pending)
     }
 
-    /// What is armed is queued.
+    /// Queues the armed item.
     pub(super) fn fire(&mut self, item: usize) {
         if let Some(queue) = self.items[item].armed_on.take() {
             self.put(item, queue);
@@ -184,7 +184,7 @@ impl Model {
         match self.queues[queue].slot.take() {
             Some(Slot::Runs(Id::Item(item))) => {
                 self.items[item].running_on = None;
-                // Its next run begins in the slot that was kept for it.
+                // The next run of the item begins in the slot that was kept for it.
                 let kept = self.queues.iter().position(|queue| queue.slot == Some(Slot::KeptFor(item)));
                 if let Some(other) = kept {
                     self.begin(item, other);
@@ -204,7 +204,7 @@ impl Model {
         item.runs += 1;
     }
 
-    /// Free slots take what comes next.
+    /// Gives free slots to the next entries.
     pub(super) fn settle(&mut self) {
         for queue in 0..QUEUES {
             while self.queues[queue].slot.is_none() {
@@ -231,7 +231,7 @@ impl Model {
         }
     }
 
-    /// Is there an entry of it? Of several, the last one is meant.
+    /// Returns whether the queue has an entry of the item. If there are several, the last one is meant.
     fn is_listed(&self, item: usize, queue: usize) -> bool {
         self.queues[queue].entries.contains(&Id::Item(item))
     }
@@ -240,7 +240,7 @@ impl Model {
         self.queues.iter().filter(|queue| matches!(queue.slot, Some(Slot::Runs(_)))).count()
     }
 
-    /// Nothing refers to the item any more.
+    /// Returns whether nothing refers to the item any more.
     pub(super) fn is_gone(&self, item: usize) -> bool {
         let state = &self.items[item];
         let listed = self.queues.iter().any(|queue| queue.entries.contains(&Id::Item(item)));
@@ -249,7 +249,7 @@ impl Model {
 }
 
 #[test]
-fn the_model_tells_a_cancelled_entry_from_a_pending_one() {
+fn the_model_distinguishes_a_cancelled_entry_from_a_pending_one() {
     let mut model = Model::default();
     assert_eq!((model.queue(0, 0), model.queue(1, 0)), (Ok(true), Ok(true)));
     assert!(model.cancel(1) && !model.cancel(1));

@@ -21,16 +21,16 @@ Exit status: 0 if all is well, 1 if something was lost, run twice, or grew, 2 fo
 is what the progress check reports, aborts. If all is well, the last line says so with the accounts.
 ";
 
-/// What the user wants.
+/// The parsed command line.
 pub(crate) enum Command {
     Run(Args),
     Print(String),
     Race,
-    /// The name of another test was given, or a listing was asked for, as `cargo test` does to all test programs.
+    /// The command line names another test, or asks for a listing, as `cargo test` does to all test programs.
     Nothing,
 }
 
-/// How to go about it.
+/// The settings of a run.
 pub(crate) struct Args {
     pub(crate) duration: Duration,
     pub(crate) seed: u64,
@@ -53,7 +53,7 @@ impl Command {
                 Long("json") => args.json = true,
                 Long("any-memory") => args.memory = false,
                 Long("race") => return Ok(Self::Race),
-                // What is said to all test programs.
+                // `cargo test` passes filters to all test programs.
                 Value(filter) if "soak".contains(&*filter.to_string_lossy()) => {}
                 Value(_) | Long("list") => return Ok(Self::Nothing),
                 Long("test-threads" | "skip" | "color" | "format") => drop(parser.value()?),

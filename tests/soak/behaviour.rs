@@ -1,4 +1,4 @@
-//! What items do: what a user's may, in every mixture.
+//! The behaviour of items: everything that a user's item may do, in every mixture.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::operations;
 use crate::random::Random;
 use crate::world::{Queue, World};
 
-/// A closure that runs once, for this queue. What is drawn, is drawn now.
+/// A closure that runs once, for this queue. Its behaviour is drawn now.
 pub(crate) fn one_shot(
     world: &Arc<World>,
     queue: &Queue,
@@ -28,7 +28,7 @@ pub(crate) fn one_shot(
     }
 }
 
-/// A reusable item. It is in no world's way: it keeps its world only while it runs.
+/// A reusable item. It holds its world only while it runs, so it does not keep the world alive.
 pub(crate) fn reusable(world: &Arc<World>, seed: u64) -> Work {
     let exists = Exists::new(&world.books);
     let (world, cell, runs) = (Arc::downgrade(world), Cell::default(), AtomicU64::new(seed));
@@ -39,7 +39,7 @@ pub(crate) fn reusable(world: &Arc<World>, seed: u64) -> Work {
         Books::add(&world.books.run);
         let mut random = Random::new(runs.fetch_add(1, SeqCst));
         if !world.is_closing() && random.once_in(4) {
-            // Itself, again, on any queue.
+            // The item queues itself again, on any queue.
             if let Some(queue) = world.queue(&mut random) {
                 match random.below(4) {
                     0 => operations::timers::queue_later(&world, &queue, this, &mut random),
@@ -49,7 +49,7 @@ pub(crate) fn reusable(world: &Arc<World>, seed: u64) -> Work {
             }
         }
         if random.once_in(50) {
-            // Takes itself back, if it has just queued itself.
+            // The item cancels itself, if it has just queued itself.
             operations::works::cancel(&world, this);
         }
         behave(&world, &mut random);
@@ -60,7 +60,7 @@ pub(crate) fn behave(world: &Arc<World>, random: &mut Random) {
     match random.below(28) {
         0 => {
             Books::add(&world.books.panicked);
-            // As a panic, but nobody prints it.
+            // This ends the item as a panic does, but prints nothing.
             resume_unwind(Box::new("on purpose"));
         }
         1 => burn(random.micros(300)),
@@ -81,7 +81,7 @@ pub(crate) fn behave(world: &Arc<World>, random: &mut Random) {
     }
 }
 
-/// Guards that overlap, some of which are left to the end of the item.
+/// Enters guards that overlap. Some of them stay until the end of the item.
 fn cross_guards(random: &mut Random) {
     let (may, blocks) = (MayBlockGuard::enter(), BlockingGuard::enter());
     std::thread::sleep(random.micros(1000));
@@ -97,7 +97,7 @@ fn cross_guards(random: &mut Random) {
     std::thread::sleep(random.micros(1000));
 }
 
-/// An item knows itself and its queue, as long as there are handles.
+/// Checks the current item and queue, which are known as long as there are handles.
 fn say_who_it_is(world: &World, random: &mut Random) {
     cmwq::set_description(format_args!("{:#x}", random.next()));
     let (queue, name) = (cmwq::current_queue(), cmwq::current_queue_name());
@@ -116,7 +116,8 @@ fn burn(time: Duration) {
     }
 }
 
-/// Spawns another item somewhere, and perhaps waits for it: not for ever, since that one may need this one's slot.
+/// Spawns another item on some queue, and may wait for it. The wait has a timeout, because the other item may need this
+/// one's slot.
 fn spawn_child(world: &Arc<World>, random: &mut Random, waits: bool) {
     if world.is_closing() {
         return;
@@ -130,12 +131,12 @@ fn spawn_child(world: &Arc<World>, random: &mut Random, waits: bool) {
 
 fn flush_another(world: &Arc<World>, random: &mut Random) {
     if let Some(queue) = world.queue(random) {
-        // Or its own, which is refused.
+        // The drawn queue may be the item's own, which refuses the flush.
         let _ended_or_not = queue.queue.flush_timeout(random.micros(1000));
     }
 }
 
-/// The last handles of a queue, an item or an executor may go inside of an item.
+/// Drops handles inside of an item. They may be the last ones of a queue, an item or an executor.
 fn drop_what_it_can(world: &Arc<World>, random: &mut Random) {
     if !world.is_closing() {
         match random.below(8) {

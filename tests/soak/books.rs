@@ -1,9 +1,9 @@
-//! The accounts of a round: what was accepted, and what became of it.
+//! The accounts of a round: accepted submissions, and their outcomes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-/// Counts of a round. Every count is of queueings that were accepted, but for `refused`.
+/// The counts of a round. Every count is of accepted submissions, except `refused`.
 #[derive(Default)]
 pub(crate) struct Books {
     pub(crate) accepted: AtomicU64,
@@ -12,19 +12,19 @@ pub(crate) struct Books {
     pub(crate) cancelled: AtomicU64,
     /// Given back by a shutdown that ran out of time.
     pub(crate) returned: AtomicU64,
-    /// Of what was accepted, how much the end of a queue may have given up without counting it: it was just being
-    /// queued, or a timer that was just firing.
+    /// The number of accepted submissions that the end of a queue may have given up without counting them: an item that
+    /// was just being queued, or a timer that was just firing.
     pub(crate) unsure: AtomicU64,
     pub(crate) panicked: AtomicU64,
-    /// Ticks of periodic items that ran. Nobody queues these, so they are in no balance.
+    /// Runs of periodic items. They are not submissions, so they are in no balance.
     pub(crate) ticks: AtomicU64,
-    /// Closures of items that exist.
+    /// The number of existing closures of items.
     pub(crate) tickets: AtomicU64,
-    /// Reusable items that exist: one that is freed is on no list, and nobody waits for it.
+    /// The number of existing reusable items: a freed item is on no list, and no thread waits for it.
     pub(crate) works: AtomicU64,
-    /// Runs that overlapped where they must not.
+    /// Runs that overlapped although they must not.
     pub(crate) overlaps: AtomicU64,
-    /// Answers that must not be given.
+    /// Wrong answers.
     pub(crate) wrong: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ impl Books {
         counter.fetch_add(1, SeqCst);
     }
 
-    /// What was accepted and is still to come.
+    /// Accepted submissions that still have no outcome.
     pub(crate) fn outstanding(&self) -> i64 {
         let [accepted, run, cancelled, returned] =
             [&self.accepted, &self.run, &self.cancelled, &self.returned].map(|count| count.load(SeqCst));
@@ -44,12 +44,12 @@ impl Books {
         (0..=self.unsure.load(SeqCst) as i64).contains(&self.outstanding()) && self.tickets.load(SeqCst) == 0
     }
 
-    /// Given up without being counted by a report. To be asked for when the books are closed.
+    /// Submissions that were given up without being counted by a report. Valid only when the books are closed.
     pub(crate) fn uncounted(&self) -> u64 {
         self.outstanding().max(0) as u64
     }
 
-    /// Nothing that could be wrong is.
+    /// Returns an error if a count is wrong.
     pub(crate) fn verdict(&self) -> Result<(), String> {
         let (overlaps, wrong) = (self.overlaps.load(SeqCst), self.wrong.load(SeqCst));
         if self.balance() && overlaps == 0 && wrong == 0 {
@@ -69,7 +69,7 @@ impl Books {
     }
 }
 
-/// What a one-shot carries: counted while it exists, and when it runs.
+/// Part of each one-shot's closure. It is counted while it exists, and when it runs.
 pub(crate) struct Ticket {
     books: Arc<Books>,
     used: bool,
@@ -81,7 +81,7 @@ impl Ticket {
         Self { books: Arc::clone(books), used: false }
     }
 
-    /// The item runs.
+    /// Records that the item runs.
     pub(crate) fn run(&mut self) {
         if self.used {
             Books::add(&self.books.overlaps);
@@ -97,7 +97,7 @@ impl Drop for Ticket {
     }
 }
 
-/// What a reusable item carries.
+/// Part of each reusable item, counted while it exists.
 pub(crate) struct Exists(Arc<Books>);
 
 impl Exists {
@@ -113,11 +113,11 @@ impl Drop for Exists {
     }
 }
 
-/// Where only one may be at a time.
+/// A section that at most one run may be in at a time.
 #[derive(Default)]
 pub(crate) struct Cell(AtomicBool);
 
-/// Inside a cell.
+/// Marks a run as inside of a cell.
 pub(crate) struct Inside<'a>(&'a Cell);
 
 impl Cell {

@@ -1,21 +1,21 @@
-//! A soak test: every public operation at random from many threads, for as long as one likes, with exact accounting.
+//! A soak test: every public operation at random from many threads, for any length of time, with exact accounts.
 //!
 //! ```text
 //! cargo test --release --test soak -- --seconds 600
 //! ```
 //!
-//! It goes in *rounds*. Each makes executors, queues and items of its own, lets driver threads loose on them, stops, and
-//! waits until all that was accepted has run, or was cancelled or returned; then everything is dropped, and the threads
-//! must be gone. What is drawn derives from the seed; what the threads make of it does not.
+//! The test consists of *rounds*. Each one makes executors, queues and items of its own, starts driver threads that use
+//! them, stops the drivers, and waits until every accepted item has run, or was cancelled or returned. Then everything
+//! is dropped, and the threads must have ended. The draws derive from the seed; their interleaving does not.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `args` | the command line |
 //! | `world` | the executors, queues and items of a round |
-//! | `books` | the accounts, and who writes them |
-//! | `behaviour` | what items do |
-//! | `operations` | what drivers do: a table, to which each group adds its part |
-//! | `round` | a round from its making to its end |
+//! | `books` | the accounts |
+//! | `behaviour` | the behaviour of items |
+//! | `operations` | the operations of drivers: a table, to which each group adds its part |
+//! | `round` | a round from its beginning to its end |
 //! | `report` | the progress line, and the summary |
 //! | `process` | memory and threads of the process |
 #![allow(unsafe_code, reason = "unused memory is given back by a call of libc's")]
@@ -44,7 +44,7 @@ use crate::process::Usage;
 use crate::random::Random;
 use crate::report::Report;
 
-/// How long drivers are let loose in one round.
+/// How long drivers work in one round.
 const ROUND: Duration = Duration::from_millis(1000);
 
 fn main() -> ExitCode {
@@ -63,8 +63,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Shows that a build sees races: an item and the thread that spawned it write the same word, one after the other, and nothing
-/// orders that.
+/// Shows that a build detects races: an item and the thread that spawned it write the same word, and no synchronization
+/// orders the writes.
 fn race() -> ExitCode {
     static WRITTEN: AtomicBool = AtomicBool::new(false);
     static mut WORD: u32 = 0;
@@ -72,7 +72,7 @@ fn race() -> ExitCode {
         eprintln!("soak: --race is for builds with ThreadSanitizer");
         return ExitCode::from(2);
     }
-    // SAFETY: the pointer is to a static. That nothing orders the two writes is what this is for, in builds that report it.
+    // SAFETY: the pointer is to a static. The writes race on purpose, in builds that report it.
     let write = |value| unsafe { (&raw mut WORD).write_volatile(value) };
     let item = cmwq::system::events().spawn(move || {
         write(1);
@@ -91,8 +91,8 @@ fn soak(args: &Args) -> ExitCode {
     let begun = Instant::now();
     let end = begun + args.duration;
     let report = Report::new(args, begun);
-    // Executors of this process come and go; what is there already is not theirs. A sanitizer has a thread, too, and
-    // makes it with the first one.
+    // Existing threads do not belong to the test's executors. A sanitizer makes a thread of its own with the first
+    // thread of the program.
     std::thread::spawn(|| ()).join().expect("the thread does nothing");
     let threads_before = Usage::now().threads;
     let mut warm = None;
@@ -102,7 +102,7 @@ fn soak(args: &Args) -> ExitCode {
         failure = round::play(&mut random, args.drivers, time, threads_before, &report).err();
         let usage = Usage::at_rest();
         report.round_ended();
-        // Allocators and thread stacks settle in the first part.
+        // Allocators and thread stacks settle during the first part.
         if begun.elapsed() < args.duration / 5 || warm.is_none() {
             warm = Some(usage);
         }

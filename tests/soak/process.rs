@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// What the process uses. Zero where the system does not tell.
+/// The resources of the process. Zero if the system does not report them.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) resident_kib: u64,
@@ -20,7 +20,7 @@ impl Usage {
         Self { resident_kib: field("VmRSS"), threads: field("Threads") as usize }
     }
 
-    /// When the allocator has given back what it does not need.
+    /// Reads the usage after the allocator has returned unused memory.
     pub(crate) fn at_rest() -> Self {
         #[cfg(all(target_os = "linux", target_env = "gnu"))]
         // SAFETY: the call returns unused memory to the system, and takes the allocator's own locks.
@@ -30,7 +30,7 @@ impl Usage {
         Self::now()
     }
 
-    /// By more than what fragments: an eighth and 16 MiB.
+    /// Returns whether the memory has grown by more than fragmentation explains: an eighth and 16 MiB.
     pub(crate) fn has_grown_since(self, before: Self) -> bool {
         self.resident_kib > before.resident_kib + before.resident_kib / 8 + (16 << 10)
     }
@@ -42,7 +42,7 @@ impl fmt::Display for Usage {
     }
 }
 
-/// Polls until it holds. False if it does not within `patience`.
+/// Polls until the condition holds. Returns false if it does not within `patience`.
 pub(crate) fn holds_within(patience: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + patience;
     while !condition() {

@@ -1,10 +1,10 @@
-//! What may happen, drawn at random.
+//! Random draws.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 
-/// Always the same from one seed.
+/// The same sequence for the same seed.
 pub(crate) struct Random(Rng);
 
 impl Random {
@@ -20,7 +20,7 @@ impl Random {
         self.0.usize(..end)
     }
 
-    /// True once in so many times.
+    /// Returns true with a probability of 1 in `times`.
     pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

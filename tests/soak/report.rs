@@ -1,4 +1,4 @@
-//! What is told: the seed at the start, a line now and then, a table at the end.
+//! The output: the seed at the start, a line now and then, a table at the end.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
@@ -94,7 +94,7 @@ impl Report {
         self.rounds.fetch_add(1, Relaxed);
     }
 
-    /// The books of a round are closed.
+    /// Adds the books of a round when they are closed.
     pub(crate) fn add(&self, books: &Books) {
         self.sums.iter().zip(values(books)).for_each(|(sum, value)| {
             sum.fetch_add(value, Relaxed);
@@ -121,7 +121,7 @@ impl Report {
         drop(write!(std::io::stderr(), "{before}{line}{after}"));
     }
 
-    /// Something hangs: nothing can be waited for any more.
+    /// Ends the process because a thread hangs, so no thread can be waited for.
     pub(crate) fn give_up(&self, why: &str) -> ! {
         eprintln!("\nsoak: FAILED: {why}\nto repeat: --seed {}", self.seed);
         std::process::exit(1)
@@ -148,7 +148,7 @@ impl Report {
         }
     }
 
-    /// All that matters of a run that went well, in one line.
+    /// Sums up a successful run in one line.
     fn line(&self, warm: Usage, now: Usage) -> String {
         let [accepted, run, cancelled, returned, uncounted, ..] =
             self.sums.each_ref().map(|sum| sum.load(Relaxed));

@@ -1,4 +1,4 @@
-//! A round: a world is made, drivers are let loose on it, the accounts are balanced, and everything ends.
+//! A round: a world is made, drivers use it, the accounts are balanced, and everything ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -10,13 +10,13 @@ use crate::random::Random;
 use crate::report::Report;
 use crate::world::World;
 
-/// Whatever takes longer than this, hangs.
+/// An operation that takes longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Drivers pause while more than this is outstanding: it is to be done before the round ends.
+/// Drivers pause while more items than this are outstanding, because all must be done before the round ends.
 const BACKLOG: i64 = 3000;
 
-/// Plays a round of so much time. An error says what went wrong.
+/// Runs a round of this length. An error says what went wrong.
 pub(crate) fn play(
     random: &mut Random,
     drivers: usize,
@@ -35,7 +35,7 @@ pub(crate) fn play(
         let threads: Vec<_> = (0..drivers).map(drive_one).collect();
         oversee(&world, time, &stop, report);
         {
-            // All of them, also after one that failed.
+            // All threads are joined, also after one that failed.
             let failed = threads.into_iter().filter_map(|thread| thread.join().err()).count();
             failed == 0
         }
@@ -66,7 +66,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Lets the drivers work for their time, and sees to it that they stop.
+/// Lets the drivers work for this time, and waits until they have stopped.
 fn oversee(world: &World, time: Duration, stop: &AtomicBool, report: &Report) {
     let end = Instant::now() + time;
     let ended_before = report.drivers_ended();
@@ -75,17 +75,17 @@ fn oversee(world: &World, time: Duration, stop: &AtomicBool, report: &Report) {
         report.progress(world.books.as_ref());
     }
     stop.store(true, SeqCst);
-    // Every operation of a driver ends, at the latest when what was accepted has run.
+    // Every operation of a driver ends, at the latest when the accepted items have run.
     let ended = holds_within(PATIENCE, || report.drivers_ended() - ended_before >= report.drivers());
     if !ended {
         report.give_up(&format!("a driver hangs\n{}", world.describe()));
     }
 }
 
-/// Balances the accounts, and takes everything down.
+/// Balances the accounts, and drops everything.
 fn end(world: Arc<World>, threads_before: usize, report: &Report) -> Result<(), String> {
     world.close();
-    // A report may have left things uncounted, so balanced books are not enough.
+    // Balanced books are not enough: a report may have left items uncounted.
     holds_within(PATIENCE, || world.books.balance() && !world.has_restless_item());
     let verdict = world.books.verdict().map_err(|complaint| format!("{complaint}\n{}", world.describe()));
     report.add(&world.books);
@@ -103,6 +103,6 @@ fn end(world: Arc<World>, threads_before: usize, report: &Report) -> Result<(), 
     if works > 0 {
         return Err(format!("{works} reusable items are left, though nobody has a handle"));
     }
-    // What the last destructors did is in the books, too.
+    // The effects of the last destructors are in the books, too.
     books.verdict()
 }

@@ -1,5 +1,5 @@
-//! The executors, queues and items of a round. Each is replaced by another one now and then, so that all of them also
-//! end in the midst of things.
+//! The executors, queues and items of a round. Each one is replaced now and then, so that all of them also end while
+//! they are used.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -18,9 +18,9 @@ use crate::random::Random;
 const EXECUTORS: usize = 2;
 const QUEUES: usize = 12;
 const ITEMS: usize = 12;
-/// The name of the queues that have nothing but periodic items.
+/// The name of the queues that have only periodic items.
 pub(crate) const BEATS: &str = "beats";
-/// Longer than any thread is kept from going on, on a busy machine.
+/// Longer than any thread is delayed on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) const SCOPES: [AffinityScope; 4] =
@@ -29,10 +29,10 @@ pub(crate) const SCOPES: [AffinityScope; 4] =
 const SHAPES: [&str; 5] =
     ["core:1 pu:1", "core:2 pu:1", "l3:1 core:8 pu:1", "l3:2 core:2 pu:1", "numa:2 core:2 pu:2"];
 
-/// How undeclared blocking is noticed.
+/// The modes of detection.
 const DETECTION: [Detection; 4] = [Detection::Off, Detection::Sampling, Detection::Switches, Detection::Auto];
 
-/// The queues that every executor has, the bh ones at the end.
+/// The system queues that every executor has, with the bh ones at the end.
 const SYSTEM: [fn(&Executor) -> &WorkQueue; 9] = [
     Executor::events,
     Executor::events_highpri,
@@ -46,31 +46,31 @@ const SYSTEM: [fn(&Executor) -> &WorkQueue; 9] = [
 ];
 const SYSTEM_BH: usize = 7;
 
-/// See the module.
+/// All objects of a round. See the module.
 pub(crate) struct World {
     pub(crate) books: Arc<Books>,
     executors: Vec<Mutex<Option<Executor>>>,
     queues: Vec<Mutex<Option<Queue>>>,
     items: Vec<Mutex<Option<Item>>>,
-    /// A queue for periodic items alone: when it ends, what it gives back is in no book.
+    /// A queue only for periodic items: the items that its end gives back are in no book.
     beats: Mutex<Option<WorkQueue>>,
-    /// What threads are named: those of a round can be told from others.
+    /// The prefix of thread names, which distinguishes the threads of a round from others.
     prefix: String,
-    /// Items spawn and queue nothing any more.
+    /// Set when items must spawn and queue nothing any more.
     closing: AtomicBool,
-    /// Queues are destroyed, and executors shut down, while others use them.
+    /// Whether queues are destroyed and executors shut down while other threads use them.
     pub(crate) has_ends: bool,
-    /// One of so many threads cannot be made; 0: all can.
+    /// One thread in this many cannot be made; 0 means that all can.
     creation_fails: Arc<AtomicUsize>,
 }
 
-/// A queue, and what is known of it.
+/// A queue, and the properties that the tests check.
 #[derive(Clone)]
 pub(crate) struct Queue {
     pub(crate) queue: WorkQueue,
-    /// If one item at a time runs on it: the place for that item.
+    /// If the queue runs one item at a time, the cell that each of its runs enters.
     pub(crate) alone: Option<Arc<Cell>>,
-    /// What is answered to whoever changes its limit.
+    /// The expected result of changing the queue's limit.
     pub(crate) limit: Result<(), SetMaxActiveError>,
 }
 
@@ -91,7 +91,7 @@ impl World {
             prefix: format!("s{round}"),
             closing: AtomicBool::new(false),
             has_ends: random.once_in(2),
-            // A failure holds all creations back for a second, so such a round does little else than wait.
+            // A failure delays all creations for a second, so such a round mostly waits.
             creation_fails: Arc::new(AtomicUsize::new(if round % 6 == 2 { 12 } else { 0 })),
         });
         (0..EXECUTORS).for_each(|at| world.new_executor(at, random));
@@ -105,7 +105,7 @@ impl World {
         random.pick(&self.executors).lock().unwrap().clone()
     }
 
-    /// Another one takes its place.
+    /// Takes an executor out, and puts a new one in its place.
     pub(crate) fn take_executor(&self, random: &mut Random) -> Option<Executor> {
         let at = random.below(EXECUTORS);
         let executor = self.executors[at].lock().unwrap().clone();
@@ -139,7 +139,7 @@ impl World {
         self.closing.load(SeqCst)
     }
 
-    /// Items bring forth no others from now on, and threads can be made.
+    /// From now on, items spawn no others, and threads can be made.
     pub(crate) fn close(&self) {
         self.closing.store(true, SeqCst);
         self.creation_fails.store(0, SeqCst);
@@ -147,7 +147,7 @@ impl World {
 
     /// Drops every handle.
     pub(crate) fn clear(&self) {
-        // Outside of the locks: destructors may look for others.
+        // The handles are dropped outside of the locks, because destructors may take them.
         let beats = self.beats.lock().unwrap().take();
         let items: Vec<_> = self.items.iter().map(|item| item.lock().unwrap().take()).collect();
         let queues: Vec<_> = self.queues.iter().map(|queue| queue.lock().unwrap().take()).collect();
@@ -156,13 +156,13 @@ impl World {
         drop((beats, items, queues, executors));
     }
 
-    /// Is one of the items not at rest?
+    /// Returns whether one of the items is not at rest.
     pub(crate) fn has_restless_item(&self) -> bool {
         let items = self.items.iter().filter_map(|item| item.lock().unwrap().clone());
         items.map(|item| item.work).any(|work| work.is_pending() || work.is_running() || work.is_disabled())
     }
 
-    /// What the executors look like, for whoever finds out what went wrong.
+    /// Returns dumps of the executors, to find out what went wrong.
     pub(crate) fn describe(&self) -> String {
         let executors = self.executors.iter().filter_map(|executor| executor.lock().unwrap().clone());
         executors.map(|executor| executor.dump().to_string()).collect()
@@ -229,7 +229,7 @@ impl World {
         let queue = match builder.build_on(&executor) {
             Ok(queue) => queue,
             Err(BuildQueueError::Rescuer { .. }) if self.creation_fails.load(SeqCst) > 0 => return,
-            // Somebody shuts the executor down at this moment.
+            // Another driver shuts the executor down at this moment.
             Err(BuildQueueError::ShutDown) if self.has_ends => return,
             Err(error) => panic!("a queue cannot be made: {error}"),
         };
@@ -245,10 +245,10 @@ impl World {
     }
 }
 
-/// A queue of any kind, and whether its limit may be changed.
+/// A queue of any kind, and the expected result of changing its limit.
 fn any_kind(random: &mut Random) -> (WorkQueueBuilder, Result<(), SetMaxActiveError>) {
     let (builder, limit) = any_unfrozen(random);
-    // The items of a bh queue go to their thread at once, so it cannot be frozen.
+    // A bh queue passes its items to their thread at once, so it cannot be frozen.
     let freezes = limit != Err(SetMaxActiveError::Bh) && random.once_in(3);
     (if freezes { builder.freezable() } else { builder }, limit)
 }

@@ -1,5 +1,5 @@
-//! The house is tidy: imports go downward, files and functions are short, unsafe code says why, and the table of
-//! proofs names tests that exist.
+//! Rules for the sources: imports go downward, files and functions are short, unsafe code gives reasons, and the table
+//! of proofs names existing tests.
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
 #[path = "../common/mod.rs"]
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const FILE_LINES: usize = 450;
 const FUNCTION_LINES: usize = 70;
 
-/// A file, by its path from the root of the package, and its text.
+/// A file: its path from the root of the package, and its text.
 struct Source {
     path: String,
     text: String,
@@ -46,7 +46,7 @@ fn sources_of(folder: &str) -> Vec<Source> {
     found
 }
 
-/// Sources of the library without those that are compiled for tests only.
+/// Returns the sources of the library, without those that are compiled for tests only.
 fn shipped() -> impl Iterator<Item = Source> {
     let test_only =
         |path: &str| path.starts_with("src/sim/") || path.contains("/models") || path.contains("/tests");
@@ -58,7 +58,7 @@ fn shipped() -> impl Iterator<Item = Source> {
 
 // The scanner. ----------------------------------------------------------------------------------------------------
 
-/// Everything before the module of tests at the end of a file. Modules in files of their own end nothing.
+/// Returns the text before the module of tests at the end of a file. Test modules in files of their own do not count.
 fn without_test_module(text: &str) -> &str {
     let starts = text.match_indices("#[cfg(").filter(|(at, _)| {
         let mut lines = text[*at..].lines();
@@ -68,7 +68,7 @@ fn without_test_module(text: &str) -> &str {
     starts.map(|(at, _)| &text[..at]).next().unwrap_or(text)
 }
 
-/// The text with comments and the contents of literals blanked out, lines kept.
+/// Returns the text with comments and the contents of literals blanked out. Lines are kept.
 fn code_of(text: &str) -> String {
     let characters: Vec<char> = text.chars().collect();
     let mut code = String::with_capacity(text.len());
@@ -86,7 +86,7 @@ fn code_of(text: &str) -> String {
     code
 }
 
-/// Where the literal or comment that begins here ends; here, if none does.
+/// Returns the end of the literal or comment that begins here, or `at` if none does.
 fn literal_or_comment(text: &[char], at: usize) -> usize {
     let rest = &text[at..];
     let find = |from: usize, end: &[char]| {
@@ -111,7 +111,7 @@ fn literal_or_comment(text: &[char], at: usize) -> usize {
     }
 }
 
-/// The first names after `crate::` in every path of a file, also inside braces and by way of `super`.
+/// Returns the first names after `crate::` in every path of a file, also inside of braces and through `super`.
 fn crate_paths(path: &str, text: &str) -> BTreeSet<String> {
     let code: String = code_of(text).split_whitespace().collect::<Vec<_>>().join(" ");
     let depth = depth_of(path);
@@ -121,7 +121,7 @@ fn crate_paths(path: &str, text: &str) -> BTreeSet<String> {
             names.extend(first_names(&code[at + "crate::".len()..]));
         }
     }
-    // As many `super` as the module is deep lead to the root of the crate.
+    // A module at depth n reaches the root of the crate by n times `super`.
     let to_the_root = "super::".repeat(depth);
     for (at, _) in code.match_indices(&to_the_root) {
         let beyond = code[..at].ends_with("super::") || code[at + to_the_root.len()..].starts_with("super::");
@@ -132,13 +132,13 @@ fn crate_paths(path: &str, text: &str) -> BTreeSet<String> {
     names
 }
 
-/// How many modules a file's code is inside of.
+/// Returns how many modules enclose the code of a file.
 fn depth_of(path: &str) -> usize {
     let module = path.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
     if module == "lib" { 0 } else { module.split('/').count() }
 }
 
-/// The name at the beginning of a path's rest, or those at the beginning of each part of its braces.
+/// Returns the name at the beginning of a path's rest, or the names at the beginning of each part of its braces.
 fn first_names(rest: &str) -> Vec<String> {
     let name = |part: &str| -> String {
         part.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
@@ -159,7 +159,7 @@ fn first_names(rest: &str) -> Vec<String> {
     parts.iter().map(|part| name(part)).filter(|name| !name.is_empty()).collect()
 }
 
-/// The name and length of every function.
+/// Returns the name and length of every function.
 fn functions(text: &str) -> Vec<(String, usize)> {
     let code = code_of(text);
     let mut found = Vec::new();
@@ -181,7 +181,7 @@ fn functions(text: &str) -> Vec<(String, usize)> {
 
 // The rules. ------------------------------------------------------------------------------------------------------
 
-/// The layer of a module right below the root; the facade is everything that has no layer of its own.
+/// Returns the layer of a module right below the root. Modules without a layer of their own belong to the facade.
 fn layer_of(name: &str) -> &str {
     match name {
         "policy" | "protocol" | "sys" | "engine" | "observe" | "sim" => name,
@@ -195,7 +195,7 @@ fn may_import(layer: &str, other: &str) -> bool {
             "policy" => false,
             "sys" => other == "policy",
             "protocol" => ["policy", "sys"].contains(&other),
-            // It drives the product's own cells where it can.
+            // The simulator drives the product's own cells where it can.
             "sim" => ["protocol", "policy"].contains(&other),
             "engine" => ["protocol", "policy", "sys"].contains(&other),
             "observe" => ["engine", "protocol", "policy", "sys"].contains(&other),
@@ -203,7 +203,7 @@ fn may_import(layer: &str, other: &str) -> bool {
         }
 }
 
-/// Imports that go the wrong way, as `file → name`.
+/// Returns imports that go the wrong way, as `file → name`.
 fn wrong_imports(path: &str, text: &str) -> Vec<String> {
     let module = path.trim_start_matches("src/").split(['/', '.']).next().unwrap();
     let layer = if module == "lib" { return Vec::new() } else { layer_of(module) };
@@ -272,7 +272,7 @@ fn files_and_functions_are_short() {
 }
 
 #[test]
-fn nothing_unfinished_stays() {
+fn no_unfinished_code_stays() {
     let unfinished = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("to", "do!("), concat!("db", "g!(")];
     let elsewhere =
         [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/tm", "p/"), concat!("/Us", "ers/")];
@@ -286,12 +286,12 @@ fn nothing_unfinished_stays() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// User code is called through one door, which contains its panics. Each name, and the files that may have it.
+/// User code is called in few places, which contain its panics. Each entry is a name, and the files that may use it.
 const DOORS: [(&str, &[&str]); 4] = [
     ("log::", &["src/engine/user_code.rs"]),
     ("tracing::", &["src/engine/trace.rs"]),
     ("::metrics::", &["src/observe/metrics.rs"]),
-    // Beside the door: an item, the body of a scope, and the manager's own code.
+    // Besides `user_code`, these contain panics: an item, the body of a scope, and the manager's own code.
     (
         "catch_unwind(",
         &[
@@ -305,7 +305,7 @@ const DOORS: [(&str, &[&str]); 4] = [
 
 /// spec: W9.5 (user code ends no thread, wherever it is called)
 #[test]
-fn user_code_is_called_through_its_door() {
+fn user_code_is_called_only_where_panics_are_contained() {
     let mut beside = Vec::new();
     for source in shipped() {
         let code = code_of(&source.text);
@@ -320,14 +320,14 @@ fn user_code_is_called_through_its_door() {
     assert!(beside.is_empty(), "{beside:#?}");
 }
 
-/// What comes after a pre-release need not be compatible with it, and a caret admits it.
+/// A version after a pre-release need not be compatible with it, but a caret requirement admits it.
 #[test]
 fn pre_releases_are_pinned_exactly() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let loose = |line: &&str| line.contains("-alpha") || line.contains("-beta") || line.contains("-rc");
     let pre_releases: Vec<&str> =
         manifest.lines().filter(|line| !line.starts_with('#')).filter(loose).collect();
-    assert!(!pre_releases.is_empty(), "this one has none any more: the test may go");
+    assert!(!pre_releases.is_empty(), "no pre-release is used any more, so this test may be deleted");
     assert!(pre_releases.iter().all(|line| line.contains("\"=")), "{pre_releases:#?}");
 }
 
@@ -343,7 +343,7 @@ fn policy_forbids_unsafe_code() {
 }
 
 #[test]
-fn unsafe_code_says_why() {
+fn unsafe_code_gives_reasons() {
     let mut silent = Vec::new();
     for source in ["src", "instructions/src"].into_iter().flat_map(sources_of) {
         let code = code_of(&source.text);
@@ -355,9 +355,9 @@ fn unsafe_code_says_why() {
                 attribute.contains("unsafe_code") && attribute.contains("reason =")
             });
             if !opened {
-                silent.push(format!("{}: does not open unsafe code with a reason", source.path));
+                silent.push(format!("{}: allows unsafe code without a reason", source.path));
             }
-            // Of a function, the documentation says what its caller owes.
+            // The documentation of an unsafe function says what its caller must ensure.
             let is_function = code[n].contains("unsafe fn")
                 || (code[n].contains("unsafe extern") && code[n].contains(" fn "));
             let word = if is_function { "# Safety" } else { "SAFETY: " };
@@ -380,14 +380,14 @@ fn is_unsafe(line: &str) -> bool {
 
 // The table of proofs. --------------------------------------------------------------------------------------------
 
-/// The tests that a text names, as `path::to::test` between backquotes.
+/// Returns the tests that a text names, as `path::to::test` between backquotes.
 fn named_tests(text: &str) -> Vec<&str> {
     let words = text.split('`').skip(1).step_by(2);
     words.filter(|word| word.contains("::") && !word.contains([' ', '(', '<'])).collect()
 }
 
-/// The files in which a test of this path may be: `it::flush::a` in `tests/it/flush.rs`, `policy::crew::tests::a` in
-/// `src/policy/crew.rs` or next to it, `cmwqctl::cli::a` in `cmwqctl/tests/cli.rs`.
+/// Returns the files that may contain a test of this path: `it::flush::a` is in `tests/it/flush.rs`,
+/// `policy::crew::tests::a` in `src/policy/crew.rs` or next to it, `cmwqctl::cli::a` in `cmwqctl/tests/cli.rs`.
 fn files_of(test: &str) -> Vec<String> {
     let mut modules: Vec<&str> = test.split("::").collect();
     modules.pop();

@@ -1,5 +1,5 @@
-//! The mutants are kept: each patch in `tests/mutants` applies to the tree, and is named by the models, or by the parts of
-//! the simulator, that must turn red under it. That they do is shown by `make loom-mutants`, which takes longer.
+//! Checks the mutants: each patch in `tests/mutants` applies to the tree. The models, or the parts of the simulator,
+//! that must fail with a patch name it. `make loom-mutants` shows that they fail, which takes longer.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::root;
 
-/// What a patch says before its diff, and the diff.
+/// The head of a patch, and its diff.
 struct Mutant {
     name: String,
     models: Vec<PathBuf>,
@@ -51,7 +51,7 @@ fn file_of(model: &str) -> PathBuf {
     root().join("src").join(model.replace("::", "/")).with_extension("rs")
 }
 
-/// The names that a model's file says it is red under.
+/// Returns the names after "Red under:" in a model's file.
 fn red_under(model: &Path) -> BTreeSet<String> {
     let text = read(model);
     let lines = text.lines().map_while(|line| line.strip_prefix("//!"));
@@ -70,7 +70,7 @@ fn each_mutant_is_named_by_its_models_and_by_no_other() {
         let named = red_under(&model);
         let meant = mutants.iter().filter(|mutant| mutant.models.contains(&model));
         let meant: BTreeSet<_> = meant.map(|mutant| mutant.name.clone()).collect();
-        assert_eq!(named, meant, "{}: what it names, and what the patches do", model.display());
+        assert_eq!(named, meant, "{}: the mutants that it names differ from those that name it", model.display());
     }
     for mutant in mutants {
         assert!(!mutant.models.is_empty(), "{} names no model", mutant.name);
@@ -78,7 +78,7 @@ fn each_mutant_is_named_by_its_models_and_by_no_other() {
     }
 }
 
-/// What each hunk expects to find is there.
+/// The lines that each hunk expects are in its file.
 #[test]
 fn each_mutant_applies() {
     for mutant in mutants() {
@@ -96,11 +96,11 @@ fn each_mutant_applies() {
     }
 }
 
-/// A line of a hunk, if it is to be there before.
+/// Returns a line of a hunk, if the file must contain it before the patch.
 fn expected(line: &str) -> Option<&str> {
     match line.as_bytes().first() {
         Some(b' ' | b'-') => Some(&line[1..]),
-        // Some editors strip the blank that an empty line begins with.
+        // Some editors strip the blank at the beginning of an empty line.
         None => Some(line),
         _ => None,
     }

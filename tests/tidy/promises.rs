@@ -1,4 +1,4 @@
-//! What the crate promises of its packages and documents.
+//! The promises of the crate about its packages and documents.
 
 use std::fs;
 use std::process::Command;
@@ -10,19 +10,19 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The lines of a table of a manifest.
+/// Returns the lines of a table of a manifest.
 fn table_of<'a>(manifest: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     let head = format!("[{name}]");
     let lines = manifest.lines().skip_while(move |line| *line != head).skip(1);
     lines.take_while(|line| !line.starts_with('[')).filter(|line| !line.starts_with('#') && !line.is_empty())
 }
 
-/// The names before the equals signs.
+/// Returns the names of a table's entries.
 fn names_of(manifest: &str, table: &str) -> Vec<String> {
     table_of(manifest, table).filter_map(|line| Some(line.split_once(" = ")?.0.to_owned())).collect()
 }
 
-/// spec: D.1: each one that the contract lists is on the front page.
+/// spec: D.1: the front page mentions each departure that the contract lists.
 #[test]
 fn departures_from_the_kernel_are_documented() {
     let page = read("src/lib.rs");
@@ -43,7 +43,7 @@ fn departures_from_the_kernel_are_documented() {
     }
 }
 
-/// spec: X4.1, X4.4 (with all features): what `Cargo.toml` says is what the front page says, and what the CI builds with.
+/// spec: X4.1, X4.4 (with all features): `Cargo.toml`, the front page and the CI agree on the minimum version.
 #[test]
 fn the_minimum_rust_version_is_stated_and_built_with() {
     let manifest = read("Cargo.toml");
@@ -56,7 +56,7 @@ fn the_minimum_rust_version_is_stated_and_built_with() {
     }
 }
 
-/// spec: X4.2: whatever is not optional is named by what is shipped.
+/// spec: X4.2: the sources name each dependency that is not optional.
 #[test]
 fn a_default_build_uses_each_of_its_dependencies() {
     let manifest = read("Cargo.toml");
@@ -68,14 +68,14 @@ fn a_default_build_uses_each_of_its_dependencies() {
     }
 }
 
-/// spec: X4.3: `make check` has each feature built by itself, none, and all of them.
+/// spec: X4.3: `make check` builds with each feature alone, with none, and with all of them.
 #[test]
 fn every_feature_is_built_by_itself() {
     let makefile = read("Makefile");
     let built = makefile.lines().find_map(|line| line.strip_prefix("FEATURES = ")).expect("a list");
     let mut built: Vec<&str> = built.split(' ').collect();
     let features = names_of(&read("Cargo.toml"), "features");
-    // That one is what the default build adds to none.
+    // `hwloc` is the feature that the default build enables.
     let mut features: Vec<&str> =
         features.iter().map(String::as_str).filter(|name| !["default", "hwloc"].contains(name)).collect();
     built.sort_unstable();
@@ -88,7 +88,7 @@ fn every_feature_is_built_by_itself() {
     }
 }
 
-/// spec: X4.4 (every pair of features): a night checks the pairs of what `Cargo.toml` lists.
+/// spec: X4.4 (every pair of features): `make nightly` checks each pair of the features in `Cargo.toml`.
 #[test]
 fn every_pair_of_features_is_built_at_night() {
     let makefile = read("Makefile");
@@ -106,7 +106,8 @@ fn every_pair_of_features_is_built_at_night() {
     assert_eq!(listed.lines().collect::<Vec<_>>(), expected);
 }
 
-/// The tables of a page: where each begins, its lines, and the text up to the next empty line after it.
+/// Returns the tables of a page: where each begins, its lines, and the text from its end to the next empty line after
+/// it.
 fn tables_of(page: &str) -> Vec<(usize, Vec<&str>, String)> {
     let lines: Vec<&str> = page.lines().collect();
     let begins = (0..lines.len()).filter(|at| lines[*at].starts_with('|'));
@@ -119,7 +120,7 @@ fn tables_of(page: &str) -> Vec<(usize, Vec<&str>, String)> {
     begins.map(table).collect()
 }
 
-/// Is something in these rows that has been measured?
+/// Returns whether these rows contain a measured value.
 fn has_figures(rows: &[&str]) -> bool {
     let units = [" ns ", " \u{b5}s ", " ms ", " s ", " % ", " %,", " %)", " million/s"];
     let numbered = |text: &str, unit: &str| {
@@ -128,9 +129,9 @@ fn has_figures(rows: &[&str]) -> bool {
     rows.iter().any(|row| units.iter().any(|unit| numbered(row, unit)))
 }
 
-/// The gate looks at these words, and tells when the figures are old.
+/// `tests/gate/run` looks for these words, and reports old figures.
 #[test]
-fn published_figures_say_of_which_commit_they_are_and_by_which_command() {
+fn published_figures_name_their_commit_and_command() {
     let page = read("README.md");
     let tables: Vec<_> = tables_of(&page).into_iter().filter(|(_, rows, _)| has_figures(rows)).collect();
     assert!(tables.len() >= 5, "{tables:?}");

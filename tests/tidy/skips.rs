@@ -1,4 +1,4 @@
-//! A test that this machine cannot run says so aloud, is counted, and is on the list of those that may.
+//! Checks the skips: a test that this machine cannot run says so, is counted, and is on the list of permitted skips.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::common::{output, skip, wait};
 use super::{exists, root, sources_of};
 
-/// Tells this program, started again, that it is the one that is skipped.
+/// The environment variable that tells this program, started again, to skip the test.
 const CHILD: &str = "CMWQ_TEST_SKIPPED";
 
-/// The lines of `.ci/skips`: what is lacking, and which tests that excuses.
+/// Returns the lines of `.ci/skips`: a lack, and the tests that may be skipped for it.
 fn permitted() -> Vec<(String, String)> {
     let text = fs::read_to_string(root().join(".ci/skips")).unwrap();
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -24,11 +24,11 @@ fn permitted() -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_skip_is_said_past_the_test_harness_and_written_down() {
+fn a_skip_is_printed_in_spite_of_the_test_harness_and_recorded() {
     if std::env::var_os(CHILD).is_some() {
         return skip("nothing", "this line\nand that");
     }
-    let test = "skips::a_skip_is_said_past_the_test_harness_and_written_down";
+    let test = "skips::a_skip_is_printed_in_spite_of_the_test_harness_and_recorded";
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skips");
     let _of_an_earlier_run = fs::remove_file(&file);
     let mut child = Command::new(std::env::current_exe().unwrap());
@@ -56,9 +56,10 @@ fn tests_that_may_be_skipped_exist() {
     }
 }
 
-/// `.ci/machine` looks for it, or `.ci/test` says it of a build or an emulator.
+/// `.ci/machine` or `.ci/test` reports each lack: the former those of the machine, the latter those of a build or an
+/// emulator.
 #[test]
-fn every_lack_is_one_that_is_looked_for() {
+fn every_lack_is_one_that_the_scripts_report() {
     let machine = fs::read_to_string(root().join(".ci/machine")).unwrap();
     let parts = fs::read_to_string(root().join(".ci/test")).unwrap();
     let of_builds: Vec<&str> = parts

@@ -1,7 +1,8 @@
-//! What proves what: `tests/SPEC.md` is `tests/contract.md` with the tests of each clause, which name it in their comments.
+//! The table of proofs: `tests/SPEC.md` is `tests/contract.md` with the tests of each clause. The comments of tests
+//! name the clauses.
 //!
-//! `spec: F1.2` in a test's comment is the second clause of row F1, `spec: F1` the row as a whole; several are separated by
-//! commas, and each may have a remark in parentheses. `make spec` writes the table anew.
+//! `spec: F1.2` in a test's comment means the second clause of row F1, and `spec: F1` the row as a whole. Several are
+//! separated by commas, and each may have a remark in parentheses. `make spec` writes the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,14 +26,14 @@ const ROWS: &[(&str, std::ops::RangeInclusive<u32>)] = &[
     ("T", 1..=3),
 ];
 
-/// Departures from the kernel: a row without a number.
+/// The row of departures from the kernel, which has no number.
 const DEPARTURES: &str = "D";
 
-/// The head of the contract's table, and of the one with tests.
+/// The heads of the contract's table and of the table with tests.
 const HEADS: [&str; 2] =
     ["| clause | what is promised |\n|---|---|\n", "| clause | what is promised | tests |\n|---|---|---|\n"];
 
-/// What the text of a clause begins with that nothing proves yet.
+/// The prefix of a clause that no test proves yet.
 const NOT_YET: &str = "*not yet*";
 
 /// The tests of each clause or row.
@@ -45,12 +46,12 @@ fn rows() -> BTreeSet<String> {
     ROWS.iter().flat_map(of_letter).chain([DEPARTURES.to_owned()]).collect()
 }
 
-/// The row of a clause, `F1` of `F1.2`.
+/// Returns the row of a clause, `F1` of `F1.2`.
 fn row_of(clause: &str) -> &str {
     clause.split('.').next().unwrap_or(clause)
 }
 
-/// Sorts by letter as the contract does, then by number.
+/// Returns a sort key: by letter in the order of the contract, then by number.
 fn place(clause: &str) -> (usize, u32, u32) {
     let (row, number) = clause.split_once('.').unwrap_or((clause, "0"));
     let (letter, of_letter) = row.split_at(1);
@@ -58,7 +59,7 @@ fn place(clause: &str) -> (usize, u32, u32) {
     (letter, of_letter.parse().unwrap_or(0), number.parse().unwrap_or(u32::MAX))
 }
 
-/// The clauses and rows that a comment names.
+/// Returns the clauses and rows that a comment names.
 fn named_in(comment: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, mark) in comment.match_indices("spec: ") {
@@ -80,7 +81,7 @@ fn named_in(comment: &str) -> Vec<String> {
     found
 }
 
-/// What comes after a remark in parentheses, if there is one.
+/// Returns the text after a remark in parentheses, if there is one.
 fn after_remark(text: &str) -> &str {
     let mut depth = 0;
     let Some(remark) = text.strip_prefix(" (") else { return text };
@@ -91,8 +92,8 @@ fn after_remark(text: &str) -> &str {
     end.map_or("", |(end, _)| &remark[end + 1..])
 }
 
-/// The module of a file, as tests are named by it: `it::flush` of `tests/it/flush.rs`, `policy::crew` of `src/policy/crew.rs`,
-/// `cmwqctl::cli` of `cmwqctl/tests/cli.rs`.
+/// Returns the module of a file, as in the paths of tests: `it::flush` of `tests/it/flush.rs`, `policy::crew` of
+/// `src/policy/crew.rs`, `cmwqctl::cli` of `cmwqctl/tests/cli.rs`.
 fn module_of(path: &str) -> String {
     let (package, path) = path.strip_prefix("cmwqctl/").map_or(("", path), |path| ("cmwqctl/", path));
     let path = path.trim_start_matches("src/").trim_start_matches("tests/").trim_end_matches(".rs");
@@ -100,7 +101,8 @@ fn module_of(path: &str) -> String {
     format!("{package}{path}").replace('/', "::")
 }
 
-/// Functions of a source with the comments above them. A function is in those modules of its file that are indented less.
+/// Returns the functions of a source with the comments above them. A function belongs to the modules of its file that
+/// are indented less.
 fn commented(source: &Source) -> Vec<(String, String)> {
     let (mut modules, mut found): (Vec<(usize, String)>, Vec<_>) = (Vec::new(), Vec::new());
     let mut comment = String::new();
@@ -141,13 +143,13 @@ fn proofs() -> Proofs {
     proofs
 }
 
-/// A line of the contract's table: its clause and its words.
+/// Parses a line of the contract's table into its clause and its words.
 fn clause_of(line: &str) -> Option<(&str, &str)> {
     let (clause, words) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
     rows().contains(row_of(clause)).then_some((clause, words))
 }
 
-/// The table with its tests, and what is wrong with it.
+/// Returns the table with its tests, and a list of errors.
 fn joined(contract: &str, proofs: &Proofs) -> (String, Vec<String>) {
     let (mut table, mut wrong) = (String::new(), Vec::new());
     let clauses: Vec<(&str, &str)> = contract.lines().filter_map(clause_of).collect();
@@ -158,12 +160,12 @@ fn joined(contract: &str, proofs: &Proofs) -> (String, Vec<String>) {
         };
         let tests = proofs.get(clause);
         match (words.starts_with(NOT_YET), tests) {
-            (true, Some(_)) => wrong.push(format!("{clause} is proven, and called {NOT_YET}")),
+            (true, Some(_)) => wrong.push(format!("{clause} has a test, but is marked {NOT_YET}")),
             (false, None) => wrong.push(format!("no test says `spec: {clause}` ({words})")),
             _ => {}
         }
         table.push_str(&line_of(clause, words, tests));
-        // Behind the last clause of its row.
+        // The line of the row as a whole follows its last clause.
         let row = row_of(clause);
         if clauses.iter().rfind(|(other, _)| row_of(other) == row).is_some_and(|(last, _)| *last == clause) {
             let whole = proofs.get(row).filter(|_| row != clause);
@@ -176,13 +178,13 @@ fn joined(contract: &str, proofs: &Proofs) -> (String, Vec<String>) {
     }
     let listed: BTreeSet<&str> = clauses.iter().map(|(clause, _)| row_of(clause)).collect();
     wrong.extend(
-        rows().iter().filter(|row| !listed.contains(row.as_str())).map(|row| format!("{row} is not there")),
+        rows().iter().filter(|row| !listed.contains(row.as_str())).map(|row| format!("{row} is missing")),
     );
     let known: BTreeSet<&str> = clauses.iter().map(|(clause, _)| *clause).collect();
     for (clause, tests) in
         proofs.iter().filter(|(clause, _)| clause.contains('.') && !known.contains(clause.as_str()))
     {
-        wrong.push(format!("there is no clause {clause}, of which {tests:?} speak"));
+        wrong.push(format!("there is no clause {clause}, which {tests:?} name"));
     }
     (table.replacen(HEADS[0], HEADS[1], 1), wrong)
 }
@@ -216,22 +218,22 @@ fn comments_are_read() {
 }
 
 #[test]
-fn what_is_wrong_with_a_table_is_told() {
+fn errors_of_a_table_are_reported() {
     let contract = "Words.\n| E1.1 | a |\n| E1.2 | *not yet*: b |\n| E2.1 | c |\n";
     let proof = |clause: &str| (clause.to_owned(), BTreeSet::from(["t::x".to_owned()]));
     let (table, wrong) = joined(contract, &[proof("E1.1"), proof("E1"), proof("E2.1")].into());
     let lines = "| E1.1 | a | `t::x` |\n| E1.2 | *not yet*: b |  |\n| E1 | the row | `t::x` |\n| E2.1 | c | `t::x` |\n";
     assert_eq!(table, format!("Words.\n{lines}"));
-    assert_eq!(wrong.len(), rows().len() - 2, "no more than the rows that are not there: {wrong:?}");
+    assert_eq!(wrong.len(), rows().len() - 2, "only errors about missing rows: {wrong:?}");
 
     let told = |contract: &str, proofs: &[&str]| {
         let (_, wrong) = joined(contract, &proofs.iter().map(|clause| proof(clause)).collect());
         wrong.len() - (rows().len() - 2)
     };
-    assert_eq!(told(contract, &["E1.1", "E2.1", "E1.2"]), 1, "proven, and not yet");
+    assert_eq!(told(contract, &["E1.1", "E2.1", "E1.2"]), 1, "a clause with a test that is marked as not yet");
     assert_eq!(told(contract, &["E1.1"]), 1, "a clause without a test");
-    assert_eq!(told(contract, &["E1.1", "E2.1", "E2.7"]), 1, "a clause that is not there");
-    assert_eq!(told("| E2.1 | c |\n| E1.1 | a |\n", &["E1.1", "E2.1"]), 1, "no order");
+    assert_eq!(told(contract, &["E1.1", "E2.1", "E2.7"]), 1, "a clause that does not exist");
+    assert_eq!(told("| E2.1 | c |\n| E1.1 | a |\n", &["E1.1", "E2.1"]), 1, "clauses out of order");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! An issuer that its subscriber stops on the way: its item is admitted, and not on the waiting list.
+//! An issuer that its subscriber stops halfway: its item is admitted, but is not on the waiting list yet.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -10,7 +10,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use super::{SOON, one_cpu};
 
-/// Stops the thread that queues an item, once.
+/// A subscriber that stops the thread that queues an item, once.
 struct Stops {
     stopped: mpsc::Sender<()>,
     goes_on: Mutex<mpsc::Receiver<()>>,
@@ -25,7 +25,8 @@ impl<S: Subscriber> Layer<S> for Stops {
     }
 }
 
-/// A queue of one slot, whose active item waits for the sender, and an issuer that is stopped on its way with another item.
+/// A queue of one slot, an active item that waits for the sender, and an issuer that was stopped while it queues
+/// another item.
 struct OnTheWay {
     queue: WorkQueue,
     active: JoinHandle<()>,
@@ -34,7 +35,7 @@ struct OnTheWay {
     issuer: thread::JoinHandle<JoinHandle<()>>,
 }
 
-/// `earlier`: the item that is on its way. A flush has found it.
+/// Makes this state, and then flushes, so that the flush has counted the item on its way. `earlier` is that item.
 fn on_the_way(executor: &Executor, earlier: impl FnOnce() + Send + 'static) -> OnTheWay {
     let queue = WorkQueue::ordered("arrivals").build_on(executor).unwrap();
     let (open, door) = mpsc::channel();
@@ -53,13 +54,13 @@ fn on_the_way(executor: &Executor, earlier: impl FnOnce() + Send + 'static) -> O
         tracing::subscriber::with_default(subscriber, || its_queue.spawn(earlier).unwrap())
     });
     is_stopped.recv_timeout(SOON).expect("the issuer queues");
-    // The flush is given up. Its count goes on.
+    // The flush times out, but goes on counting.
     assert_eq!(queue.flush_timeout(Duration::ZERO), Err(WaitError::TimedOut));
     OnTheWay { queue, active: active.unwrap(), open, go_on, issuer }
 }
 
-/// spec: F1.6: an item is on its way to the list when a flush begins. Later ones do not take the only slot before it, so the
-/// flush cannot wait for them; nor are they refused, however many.
+/// spec: F1.6: an item is on its way to the list when a flush begins. Later items do not take the only slot before it,
+/// so the flush cannot wait for them. They are not refused either, however many they are.
 #[test]
 fn later_items_do_not_overtake_one_that_a_flush_found_on_its_way() {
     let executor = one_cpu().build().unwrap();
@@ -86,8 +87,8 @@ fn later_items_do_not_overtake_one_that_a_flush_found_on_its_way() {
     assert_eq!(*order.lock().unwrap(), (0..6000).collect::<Vec<_>>());
 }
 
-/// spec: E5.3 (owners are told), F1.6: more items are held back than one gate counts when a shutdown runs out of time. Each
-/// is given up, and counted.
+/// spec: E5.3 (owners are told), F1.6: a shutdown runs out of time while more items are held back than one step admits.
+/// Each of them is given up and counted.
 #[test]
 fn held_items_are_given_up_by_a_shutdown_that_runs_out_of_time() {
     const LATER: usize = 3000;

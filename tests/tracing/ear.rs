@@ -1,4 +1,4 @@
-//! The subscriber of these tests: keeps everything that it is told.
+//! The subscriber of these tests: it keeps everything that it receives.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -11,12 +11,12 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Long enough for anything that happens at all, on a busy machine.
+/// A generous limit for any event, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
-/// A queue of this name makes the subscriber panic.
+/// The subscriber panics at events of a queue with this name.
 pub(crate) const PANICS: &str = "panics";
-/// On each queueing to this one, the hook is called.
+/// Each submission to a queue with this name calls the hook.
 pub(crate) const ECHOES: &str = "echoes";
 
 /// One event.
@@ -26,7 +26,7 @@ pub(crate) struct Told {
     pub(crate) target: String,
     pub(crate) level: Level,
     pub(crate) fields: BTreeMap<&'static str, String>,
-    /// The spans that it lies in, with their fields.
+    /// The spans around the event, with their fields.
     pub(crate) within: Vec<String>,
     pub(crate) thread: String,
     pub(crate) at: Instant,
@@ -59,7 +59,7 @@ impl Visit for Fields {
 
 struct Ear;
 
-/// What is kept of a span.
+/// The recorded part of a span.
 struct Written {
     text: String,
     panics: bool,
@@ -144,7 +144,7 @@ pub(crate) fn forget_hook() {
     drop(hook);
 }
 
-/// What was told of this queue so far.
+/// Returns the events of this queue so far.
 pub(crate) fn told_of(queue: &str) -> Vec<Told> {
     let all = lock(&ALL);
     let of_queue = |told: &&Told| told.fields.get("workqueue").is_some_and(|name| name == queue);
@@ -155,7 +155,8 @@ pub(crate) fn of_target(target: &str) -> Vec<Told> {
     lock(&ALL).iter().filter(|told| told.target == target).cloned().collect()
 }
 
-/// The same once an event of this name was told so often: a joiner may be faster than the worker that tells.
+/// Returns the events of this queue once there are this many with this name. A joiner may be faster than the worker
+/// that sends them.
 #[track_caller]
 pub(crate) fn until_told(queue: &str, name: &str, times: usize) -> Vec<Told> {
     let end = Instant::now() + SOON;

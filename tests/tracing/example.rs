@@ -1,4 +1,4 @@
-//! `examples/trace`: the file that it writes.
+//! Checks the file that `examples/trace` writes.
 //!
 //! `cargo test --features tracing` builds the examples; `cargo test --test tracing` alone does not.
 
@@ -50,7 +50,7 @@ fn the_trace_of_a_run_shows_items_as_slices_of_workers() {
             "{slice} is on {thread}"
         );
     }
-    // Each begins and ends on one thread, with what is inside of it in between.
+    // Each slice begins and ends on one thread, and encloses the slices inside of it.
     let mut open: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for event in &trace {
         let on_thread = open.entry(event["tid"].as_u64().unwrap_or_default()).or_default();

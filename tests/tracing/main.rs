@@ -1,4 +1,5 @@
-//! What a subscriber of `tracing` is told. In a process of its own, which has one subscriber.
+//! The events that a subscriber of `tracing` receives. This is a test program of its own, because a process has one
+//! subscriber.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -26,7 +27,7 @@ fn one_cpu() -> ExecutorBuilder {
 
 const WAY: [&str; 4] = ["queue_work", "activate_work", "execute_start", "execute_end"];
 
-/// Those that tell of the same item as the first one of this name.
+/// Returns the events of the same item as the first one of this function.
 fn way_of<'a>(told: &'a [Told], function: &str) -> Vec<&'a Told> {
     let first = told.iter().find(|told| told.field("function").contains(function)).expect("it was told of");
     told.iter().filter(|told| told.fields.get("work") == first.fields.get("work")).collect()
@@ -38,7 +39,7 @@ fn fine() {
 
 /// spec: O3.1 (the kernel's four events, with their fields; the span around an item)
 #[test]
-fn an_item_is_told_of_from_its_queueing_to_its_end() {
+fn an_item_sends_events_from_its_submission_to_its_end() {
     listen();
     let executor = one_cpu().build().unwrap();
     let queue = WorkQueue::per_cpu("simple").high_priority().build_on(&executor).unwrap();
@@ -70,7 +71,7 @@ fn an_item_is_told_of_from_its_queueing_to_its_end() {
 
 /// spec: O3.1 (req_cpu, cpu)
 #[test]
-fn an_item_whose_cpu_was_named_says_which() {
+fn events_of_a_placed_item_name_its_cpu() {
     listen();
     let topology = TopologySource::Synthetic("l3:1 core:4 pu:1".to_owned());
     let executor = Executor::builder().topology(topology).build().unwrap();
@@ -80,7 +81,7 @@ fn an_item_whose_cpu_was_named_says_which() {
     assert_eq!(told[0].field("req_cpu"), "2");
     assert!(told.iter().all(|told| told.field("cpu") == "2" && told.field("pool") == "2"), "{told:?}");
 
-    // A pool of several CPUs has no one of its own.
+    // A pool of several CPUs names none of them.
     let unbound = WorkQueue::unbound("loose").build_on(&executor).unwrap();
     unbound.spawn_on(3, fine).unwrap().join().unwrap();
     let told = until_told("loose", "execute_end", 1);
@@ -120,7 +121,7 @@ fn an_item_beyond_max_active_is_activated_when_it_gets_a_slot() {
     assert!(at("closure", "execute_end") < at("second", "activate_work"), "{told:#?}");
 }
 
-/// spec: O3.1: a delayed item is told of when its timer fires.
+/// spec: O3.1: the events of a delayed item begin when its timer fires.
 #[test]
 fn a_delayed_item_is_queued_when_its_time_has_come() {
     listen();
@@ -132,16 +133,16 @@ fn a_delayed_item_is_queued_when_its_time_has_come() {
     let told = until_told("later", "execute_end", 1);
     assert_eq!(names(&told), WAY);
     assert!(told[0].at - armed >= Duration::from_millis(50));
-    assert_ne!(told[0].thread, std::thread::current().name().unwrap(), "another thread's timers fire");
+    assert_ne!(told[0].thread, std::thread::current().name().unwrap(), "the timer fires on another thread");
     assert_eq!(
         told.iter().map(|told| told.field("work")).filter(|work| *work == told[0].field("work")).count(),
         4
     );
 }
 
-/// spec: O3.1: what is pending already is not queued again, and what was cancelled is.
+/// spec: O3.1: a submission of a pending item sends no event, and a submission of a cancelled item does.
 #[test]
-fn a_queueing_that_changes_nothing_is_not_told() {
+fn a_submission_that_changes_nothing_sends_no_event() {
     listen();
     let executor = one_cpu().build().unwrap();
     let queue = WorkQueue::per_cpu("again").max_active(1).build_on(&executor).unwrap();
@@ -151,7 +152,7 @@ fn a_queueing_that_changes_nothing_is_not_told() {
     let answers = [queue.queue(&work), queue.queue(&work)].map(Result::unwrap);
     assert_eq!(answers, [true, false]);
     assert!(work.cancel());
-    assert!(queue.queue(&work).unwrap(), "its entry serves again");
+    assert!(queue.queue(&work).unwrap(), "the cancelled entry is used again");
     open.send(()).unwrap();
     queue.flush().unwrap();
     let told = until_told("again", "execute_end", 2);
@@ -163,9 +164,9 @@ fn fails() {
     panic!("on purpose");
 }
 
-/// spec: O3.1: a panic ends an item, and its span.
+/// spec: O3.1: a panic ends an item and its span.
 #[test]
-fn an_item_that_panics_is_told_of_to_its_end() {
+fn an_item_that_panics_sends_events_to_its_end() {
     listen();
     let executor = one_cpu().build().unwrap();
     let queue = WorkQueue::per_cpu("unlucky").build_on(&executor).unwrap();
@@ -177,9 +178,9 @@ fn an_item_that_panics_is_told_of_to_its_end() {
     assert!(told.iter().all(|told| told.within.is_empty()), "the span of the first one was left: {told:#?}");
 }
 
-/// spec: O3.1: an item of a batch is told of like any other.
+/// spec: O3.1: an item of a batch sends the same events as any other.
 #[test]
-fn a_batch_is_told_of_item_by_item() {
+fn each_item_of_a_batch_sends_its_events() {
     listen();
     let executor = one_cpu().build().unwrap();
     let queue = WorkQueue::ordered("batch").build_on(&executor).unwrap();
@@ -202,7 +203,7 @@ fn sleeps() {
     std::thread::sleep(Duration::from_millis(60));
 }
 
-/// Runs the item, with another one behind it, until an event of this name was told.
+/// Runs the item with another one behind it, until an event of this name was sent.
 fn provoke(queue: &WorkQueue, item: fn(), name: &str) -> Told {
     let end = Instant::now() + SOON;
     loop {
@@ -218,7 +219,7 @@ fn provoke(queue: &WorkQueue, item: fn(), name: &str) -> Told {
 /// spec: O3.2 (cpu_intensive, blocked)
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 #[test]
-fn what_the_detector_finds_is_told() {
+fn findings_of_the_detector_send_events() {
     listen();
     let executor = one_cpu().build().unwrap();
     let queue = WorkQueue::per_cpu("found").build_on(&executor).unwrap();
@@ -240,7 +241,7 @@ fn what_the_detector_finds_is_told() {
 
 /// spec: O3.2 (mayday, rescued)
 #[test]
-fn a_call_for_help_and_a_rescue_are_told() {
+fn a_call_for_a_rescuer_and_a_rescue_send_events() {
     listen();
     let refuse = |name: &str| match name.contains("/R-") || !name.contains(':') {
         true => Ok(()),
@@ -263,9 +264,9 @@ fn a_call_for_help_and_a_rescue_are_told() {
     assert!(rescued.thread.ends_with("/R-drowning"), "{rescued:?}");
 }
 
-/// spec: O3.3: a subscriber is user code: what it panics with concerns nobody.
+/// spec: O3.3: a subscriber is user code: its panics have no effect on the executor.
 #[test]
-fn a_subscriber_that_panics_breaks_no_account() {
+fn a_subscriber_that_panics_corrupts_no_count() {
     listen();
     let executor = one_cpu().build().unwrap();
     let queue = WorkQueue::per_cpu(ear::PANICS).max_active(2).build_on(&executor).unwrap();
@@ -282,7 +283,7 @@ fn a_subscriber_that_panics_breaks_no_account() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
-/// spec: O3.3: what a subscriber queues is done, and not told of by the thread that tells it.
+/// spec: O3.3: items that a subscriber queues run, and the subscriber's own thread sends no events for them.
 #[test]
 fn a_subscriber_may_queue_items() {
     listen();
@@ -295,7 +296,7 @@ fn a_subscriber_may_queue_items() {
         drop(echo.spawn(move || tell.send(()).unwrap()).unwrap());
     });
     queue.spawn(fine).unwrap().join().unwrap();
-    told.recv_timeout(SOON).expect("what the subscriber has queued has run");
+    told.recv_timeout(SOON).expect("the item that the subscriber has queued has run");
     queue.flush().unwrap();
     let told = until_told(ear::ECHOES, "execute_end", 2);
     assert_eq!(told.iter().filter(|told| told.name == "queue_work").count(), 1, "{told:#?}");

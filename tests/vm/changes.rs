@@ -1,7 +1,6 @@
 //! CPUs that go and return while items are pending for them.
-//!
-//! The kernel moves the threads of a CPU that goes, and forgets what they were bound to; a cpuset overwrites what
-//! they were bound to. So it is for the executor to bind them again.
+//! When a CPU goes, the kernel moves its threads and forgets their bindings. A cpuset also overwrites bindings. So the
+//! executor has to bind the threads again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,11 +13,11 @@ use crate::machines::Machine;
 use crate::support::{eventually, executor, look, spin, strict};
 use crate::sys;
 
-/// Of the four CPUs in two caches, the one that goes, and its companion.
+/// The CPU that goes. Of the four CPUs in two caches, it shares its cache with `COMPANION`.
 const LOST: usize = 3;
 const COMPANION: usize = 2;
 
-/// A CPU that is offline until this is dropped.
+/// Keeps a CPU offline until it is dropped.
 struct Offline(usize);
 
 impl Offline {
@@ -34,7 +33,7 @@ impl Drop for Offline {
     }
 }
 
-/// One queue of each kind that has to do with CPUs; the last one's items may go anywhere.
+/// One queue of each kind that depends on CPUs. The items of the last one may run anywhere.
 fn queues(executor: &Executor) -> [WorkQueue; 4] {
     [
         WorkQueue::per_cpu("per_cpu").build_on(executor).unwrap(),
@@ -44,7 +43,7 @@ fn queues(executor: &Executor) -> [WorkQueue; 4] {
     ]
 }
 
-/// Items of `queue` for `cpu` run on these CPUs, and their workers are bound to exactly these.
+/// Returns whether items of `queue` for `cpu` run on the CPUs of `pod`, and their workers are bound to exactly these.
 fn is_bound(queue: &WorkQueue, cpu: usize, pod: &CpuSet) -> bool {
     (0..20).all(|_| {
         let seen = queue.spawn_on(cpu, look).unwrap().join().unwrap();
@@ -52,7 +51,7 @@ fn is_bound(queue: &WorkQueue, cpu: usize, pod: &CpuSet) -> bool {
     })
 }
 
-/// spec: A5 (CPUs that return): bound again, soon.
+/// spec: A5 (CPUs that return): soon after a CPU has returned, its workers are bound to it again.
 fn are_bound_again([per_cpu, cpu, cache, _]: &[WorkQueue; 4]) {
     let pod: CpuSet = [COMPANION, LOST].into_iter().collect();
     for (queue, pod) in [(per_cpu, CpuSet::single(LOST)), (cpu, CpuSet::single(LOST)), (cache, pod)] {
@@ -60,7 +59,7 @@ fn are_bound_again([per_cpu, cpu, cache, _]: &[WorkQueue; 4]) {
     }
 }
 
-/// Items that take a millisecond, on each queue, for the CPU that will go: more than it does until then.
+/// Items that take a millisecond, on each queue, for the CPU that will go: more than it can run until then.
 struct Backlog {
     queued: usize,
     ran: Arc<AtomicUsize>,
@@ -68,7 +67,7 @@ struct Backlog {
 }
 
 impl Backlog {
-    /// Items of the strict queue of the cache must stay in `home`.
+    /// Items of the cache's strict queue must stay in `home`.
     fn queue(queues: &[WorkQueue; 4], home: CpuSet) -> Self {
         let backlog = Self { queued: 4 * 400, ran: Arc::default(), strays: Arc::default() };
         for _ in 0..backlog.queued / 4 {
@@ -95,24 +94,24 @@ impl Backlog {
 
     fn runs(&self) {
         eventually("every pending item ran", || self.pending() == 0);
-        // With a CPU that goes, the system may overwrite what threads are bound to, until the manager's next look.
+        // When a CPU goes, the system may overwrite the bindings of threads until the manager's next look.
         let strays = self.strays.load(Ordering::Relaxed);
         assert!(
             strays <= self.queued / 16,
-            "{strays} strict items outside of their pod: nobody was bound again"
+            "{strays} strict items outside of their pod: no worker was bound again"
         );
     }
 }
 
-/// spec: A5.6 (pending items of a lost CPU), W6.5 (offline CPUs): nothing is lost, new items run elsewhere, strict ones on
-/// what is left of their pod.
-pub(crate) fn pending_items_of_a_lost_cpu_run(_: &Machine) {
+/// spec: A5.6 (pending items of a lost CPU), W6.5 (offline CPUs): no item is lost. New items run on other CPUs, strict
+/// ones on the remaining CPU of their pod.
+pub(crate) fn pending_items_of_a_lost_cpu_still_run(_: &Machine) {
     let executor = executor();
     let queues = queues(&executor);
     let backlog = Backlog::queue(&queues, [COMPANION, LOST].into_iter().collect());
     let offline = Offline::take(LOST);
     let pending = backlog.pending();
-    assert!(pending > 0, "the CPU went too late to lose anything");
+    assert!(pending > 0, "the CPU went too late: no item was pending");
     for queue in &queues {
         let seen = queue.spawn_on(LOST, look).unwrap().join().unwrap();
         assert_ne!(seen.cpu, LOST);
@@ -144,7 +143,8 @@ pub(crate) fn a_cpu_that_returns_is_used_again(_: &Machine) {
     }
 }
 
-/// spec: A5.6, A2: strict items run although nothing of their pod is left, and at home again after that.
+/// spec: A5.6, A2: strict items run although all CPUs of their pod are gone, and run at home again after the CPUs
+/// return.
 pub(crate) fn a_pod_that_lost_all_of_its_cpus_is_served_elsewhere(_: &Machine) {
     let executor = executor();
     let queues = queues(&executor);
@@ -160,7 +160,7 @@ pub(crate) fn a_pod_that_lost_all_of_its_cpus_is_served_elsewhere(_: &Machine) {
     are_bound_again(&queues);
 }
 
-/// spec: A5.6, A2.1: what was accepted has run, and strict items never left their pod, of which one CPU stays.
+/// spec: A5.6, A2.1: all accepted items run, and strict items never leave their pod, of which one CPU stays.
 pub(crate) fn nothing_is_lost_while_a_cpu_comes_and_goes_under_load(machine: &Machine) {
     let executor = executor();
     let queues = queues(&executor);
@@ -220,7 +220,7 @@ pub(crate) fn items_for_a_cpu_that_was_offline_from_the_start_run(_: &Machine) {
     }
 }
 
-/// A control group that this process is in, until it is dropped.
+/// A control group that this process is in until it is dropped.
 struct Group;
 
 impl Group {
@@ -250,15 +250,15 @@ impl Drop for Group {
     }
 }
 
-/// spec: A5.8 (cpuset): pending items of CPUs that were taken away run on the others, strict ones on what is left of their
-/// pod once the executor has noticed; with the whole set, everything is as before.
+/// spec: A5.8 (cpuset): pending items of CPUs that were taken away run on the others. Strict ones run on the remaining
+/// CPUs of their pod once the executor has noticed. With the whole set, everything is as before.
 pub(crate) fn a_narrowed_cpuset_is_obeyed_and_a_widened_one_used(_: &Machine) {
     let group = Group::join();
     let executor = executor();
     let queues = queues(&executor);
     let backlog = Backlog::queue(&queues, sys::online());
     group.narrow("0-2");
-    assert!(backlog.pending() > 0, "the set was narrowed too late to lose anything");
+    assert!(backlog.pending() > 0, "the set was narrowed too late: no item was pending");
     for queue in &queues {
         assert_ne!(queue.spawn_on(LOST, sched_getcpu).unwrap().join().unwrap(), LOST);
     }

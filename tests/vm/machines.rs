@@ -1,13 +1,13 @@
-//! What the machines are meant to be: `run` asks qemu for each, and hardware that turns out different is a failure.
+//! The expected machines. `run` asks qemu for each of them; a machine that turns out different is a failure.
 
-/// Pods are CPU lists, separated by blanks.
+/// The expected pods, as CPU lists separated by blanks.
 pub(crate) struct Machine {
     pub(crate) name: &'static str,
     pub(crate) smt: &'static str,
     pub(crate) cache: &'static str,
     pub(crate) cache_shard: &'static str,
     pub(crate) numa: &'static str,
-    /// Are CPUs to come and go?
+    /// Whether CPUs of the machine come and go.
     pub(crate) changes: bool,
 }
 
@@ -22,7 +22,7 @@ pub(crate) const MACHINES: &[Machine] = &[
         numa: "0-23",
         changes: false,
     },
-    // A cache of so many cores that it is divided, siblings together.
+    // The cache has so many cores that it is divided into shards. Siblings stay together.
     Machine {
         name: "siblings",
         smt: PAIRS_OF_24,
@@ -39,7 +39,7 @@ pub(crate) const MACHINES: &[Machine] = &[
         numa: "0-3 4-7",
         changes: false,
     },
-    // The last cache is the second, and each core has its own.
+    // The last cache is the L2, and each core has its own.
     Machine {
         name: "no-l3",
         smt: "0-1 2-3",

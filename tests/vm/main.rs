@@ -1,19 +1,18 @@
-//! Checks on machines that are not at hand: 24 CPUs in four caches, two NUMA nodes, SMT siblings, CPUs that come and go.
+//! Checks on emulated machines: 24 CPUs in four caches, two NUMA nodes, SMT siblings, CPUs that come and go.
 //!
-//! `make test-vm` boots a Linux kernel on each of these machines under emulation, with this program inside
-//! (`tests/vm/run` does it). It runs the checks of the machine that `CMWQ_VM` names, against what the kernel there says in
-//! `/sys`. Everywhere else it does nothing.
+//! `make test-vm` boots a Linux kernel on each of these machines, with this program inside (by `tests/vm/run`). The
+//! program runs the checks of the machine that `CMWQ_VM` names, and compares with the kernel's files in `/sys`. Without
+//! that variable it does nothing.
 //!
-//! Emulated CPUs are slow and stop at any time: nothing here asserts how long something took, and patience is measured in
-//! tens of seconds.
+//! Emulated CPUs are slow and stop at any time. So no check asserts a duration, and waits last up to tens of seconds.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `run` | builds, boots the machines, tells the results |
-//! | `init` | what is run in a machine |
-//! | `machines` | what the machines are meant to be |
-//! | `sys` | what the kernel says of them |
-//! | `pods` | pods of every scope against that |
+//! | `run` | builds, boots the machines, reports the results |
+//! | `init` | the first program of a machine |
+//! | `machines` | the expected machines |
+//! | `sys` | the kernel's description of the machine |
+//! | `pods` | pods of every scope, compared with that description |
 //! | `places` | where items run |
 //! | `changes` | CPUs that go and return |
 #![allow(
@@ -36,9 +35,9 @@ use std::time::Instant;
 use crate::machines::{MACHINES, Machine};
 use crate::support::TimeLimit;
 
-/// Names the machine that this is running on.
+/// The environment variable that names the emulated machine.
 const MACHINE: &str = "CMWQ_VM";
-/// Only checks whose names contain this.
+/// The environment variable that restricts the checks to those whose names contain its value.
 const ONLY: &str = "CMWQ_VM_ONLY";
 
 struct Check {
@@ -52,19 +51,19 @@ macro_rules! checks {
     };
 }
 
-/// On every machine.
+/// The checks for every machine.
 const CHECKS: &[Check] = checks![
-    pods::the_machine_is_what_it_was_meant_to_be,
-    pods::pods_are_those_that_the_kernel_tells,
+    pods::the_machine_is_the_expected_one,
+    pods::pods_are_those_that_the_kernel_reports,
     places::strict_items_stay_in_the_pod_of_their_issuer,
     places::items_stay_within_the_mask_of_their_queue,
     places::items_of_a_cpu_run_on_it,
     places::items_of_a_node_run_on_it,
 ];
 
-/// Where the set of CPUs may change.
+/// The checks for machines whose set of CPUs changes.
 const CHECKS_OF_CHANGES: &[Check] = checks![
-    changes::pending_items_of_a_lost_cpu_run,
+    changes::pending_items_of_a_lost_cpu_still_run,
     changes::a_cpu_that_returns_is_used_again,
     changes::a_pod_that_lost_all_of_its_cpus_is_served_elsewhere,
     changes::nothing_is_lost_while_a_cpu_comes_and_goes_under_load,
@@ -88,7 +87,7 @@ fn main() -> ExitCode {
     for check in checks {
         let begun = Instant::now();
         let limit = TimeLimit::of(check.name);
-        // A check that fails leaves nothing to the next one but its CPUs, which it brings back.
+        // A failed check affects the next one at most by its CPUs, which it brings back.
         let outcome = catch_unwind(AssertUnwindSafe(|| (check.run)(machine)));
         drop(limit);
         let seconds = begun.elapsed().as_secs_f64();

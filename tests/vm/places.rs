@@ -1,4 +1,4 @@
-//! Where items run.
+//! The CPUs on which items run.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,10 +11,10 @@ use crate::machines::Machine;
 use crate::support::{SCOPES, executor, look, on, pin, spin, strict};
 use crate::sys;
 
-/// So many items go through each queue, whatever the machine.
+/// The number of items that go through each queue, on every machine.
 const ITEMS: usize = 1500;
 
-/// Counts items, and keeps what went wrong with them.
+/// Counts items, and records errors.
 #[derive(Default)]
 struct Watch {
     ran: AtomicUsize,
@@ -22,7 +22,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// The body of the n-th item, which must not leave `place`: some block, with or without telling.
+    /// The body of the n-th item, which must not leave `place`. Some items block, with or without a guard.
     fn item(&self, n: usize, place: &CpuSet) {
         let nap = || std::thread::sleep(Duration::from_micros(100));
         for step in 0..2 {
@@ -42,7 +42,7 @@ impl Watch {
     }
 }
 
-/// Queues items from every CPU at once; `place` says where those from a CPU belong.
+/// Queues items from every CPU at once. `place` returns where the items from a CPU must run.
 fn flood(executor: &Executor, queue: &WorkQueue, place: impl Fn(usize) -> CpuSet) {
     let watch = Arc::new(Watch::default());
     let each = ITEMS / executor.cpus().len();
@@ -64,7 +64,7 @@ fn flood(executor: &Executor, queue: &WorkQueue, place: impl Fn(usize) -> CpuSet
     assert_eq!(watch.ran.load(Ordering::Relaxed), each * executor.cpus().len());
 }
 
-/// spec: A2.1 (strict): from every CPU at once, with items that block, spin and yield.
+/// spec: A2.1 (strict): items that block, spin and yield are queued from every CPU at once.
 pub(crate) fn strict_items_stay_in_the_pod_of_their_issuer(machine: &Machine) {
     let executor = executor();
     let shards: Vec<CpuSet> = machine.cache_shard.split(' ').map(|pod| pod.parse().unwrap()).collect();
@@ -75,8 +75,7 @@ pub(crate) fn strict_items_stay_in_the_pod_of_their_issuer(machine: &Machine) {
     }
 }
 
-/// spec: A1.6 (restricted to the allowed CPUs): items of a queue that is not strict may go anywhere, but not beyond its
-/// mask.
+/// spec: A1.6 (restricted to the allowed CPUs): items of a queue that is not strict may run anywhere within its mask.
 pub(crate) fn items_stay_within_the_mask_of_their_queue(_: &Machine) {
     let executor = executor();
     let odd: CpuSet = executor.cpus().iter().filter(|cpu| cpu % 2 == 1).collect();
@@ -87,7 +86,7 @@ pub(crate) fn items_stay_within_the_mask_of_their_queue(_: &Machine) {
     }
 }
 
-/// spec: W6.5, E3: items of a per-CPU queue run on the CPU of their issuer, or on the one that was named.
+/// spec: W6.5, E3: items of a per-CPU queue run on the CPU of their issuer, or on the named one.
 pub(crate) fn items_of_a_cpu_run_on_it(_: &Machine) {
     let executor = executor();
     let queue = WorkQueue::per_cpu("per_cpu").build_on(&executor).unwrap();
@@ -116,7 +115,8 @@ pub(crate) fn items_of_a_cpu_run_on_it(_: &Machine) {
     assert!(elsewhere.lock().unwrap().is_empty(), "elsewhere than on CPUs {elsewhere:?}");
 }
 
-/// spec: W6.5 (queue_on_node): on the issuer's CPU if it is of that node, on any of the node's if not.
+/// spec: W6.5 (queue_on_node): an item runs on the issuer's CPU if that is on the node, and otherwise on any CPU of the
+/// node.
 pub(crate) fn items_of_a_node_run_on_it(_: &Machine) {
     let executor = executor();
     let queue = WorkQueue::per_cpu("node").build_on(&executor).unwrap();

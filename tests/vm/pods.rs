@@ -1,4 +1,4 @@
-//! Pods of every scope, against what the kernel says.
+//! Compares the pods of every scope with the kernel's description.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::sys;
 /// The pod of each CPU.
 type Pods = BTreeMap<usize, CpuSet>;
 
-/// By what the executor does: a strict queue is used from every CPU.
+/// Determines the pods by the executor's behaviour: a strict queue is used from every CPU.
 fn pods_of(executor: &Executor, scope: AffinityScope) -> Pods {
     let queue = strict(executor, scope);
     let pod_of = |cpu| {
@@ -32,8 +32,8 @@ fn to_text(pods: &Pods) -> String {
     each.into_iter().map(CpuSet::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// Not a property of ours, but without it the others show nothing.
-pub(crate) fn the_machine_is_what_it_was_meant_to_be(machine: &Machine) {
+/// This checks the emulator and not the crate, but the other checks depend on it.
+pub(crate) fn the_machine_is_the_expected_one(machine: &Machine) {
     for (scope, meant) in [
         (AffinityScope::Smt, machine.smt),
         (AffinityScope::Cache, machine.cache),
@@ -44,9 +44,9 @@ pub(crate) fn the_machine_is_what_it_was_meant_to_be(machine: &Machine) {
     }
 }
 
-/// spec: A1.6, A6.4: pods of every scope are those of `/sys`, and workers are bound to them. `run` compares the lines that
-/// this prints between a build with hwloc and one without.
-pub(crate) fn pods_are_those_that_the_kernel_tells(machine: &Machine) {
+/// spec: A1.6, A6.4: the pods of every scope are those of `/sys`, and workers are bound to them. `run` compares the
+/// lines that this prints between a build with hwloc and one without.
+pub(crate) fn pods_are_those_that_the_kernel_reports(machine: &Machine) {
     let executor = executor();
     assert_eq!(*executor.cpus(), sys::online());
     for scope in SCOPES {

@@ -1,4 +1,4 @@
-//! What the checks share.
+//! Helpers of the checks.
 
 use std::fmt;
 use std::sync::{Mutex, mpsc};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cmwq::{AffinityScope, Attrs, CpuSet, Executor, WorkQueue};
 use rustix::thread::{sched_getcpu, sched_setaffinity};
 
-/// Long enough for anything that happens at all, on CPUs that are emulated by few real ones.
+/// A generous limit for any event, on CPUs that are emulated by few real ones.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) const SCOPES: [AffinityScope; 6] = [
@@ -19,10 +19,10 @@ pub(crate) const SCOPES: [AffinityScope; 6] = [
     AffinityScope::System,
 ];
 
-/// Of the present check, to be shown if it hangs.
+/// The executor of the present check, whose dump is printed if the check hangs.
 static EXECUTOR: Mutex<Option<Executor>> = Mutex::new(None);
 
-/// On all CPUs of the machine, with the progress check armed: lost wake-ups abort.
+/// An executor on all CPUs of the machine, with the progress check armed: lost wake-ups abort.
 pub(crate) fn executor() -> Executor {
     let builder = Executor::builder().thread_name_prefix("vm").progress_check(Duration::from_secs(10));
     let executor = builder.build().unwrap();
@@ -35,18 +35,18 @@ pub(crate) fn strict(executor: &Executor, scope: AffinityScope) -> WorkQueue {
     WorkQueue::unbound(scope.to_string()).attrs(attrs).build_on(executor).unwrap()
 }
 
-/// Where a piece of code ran.
+/// The place where a piece of code ran.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
     /// The CPU.
     pub(crate) cpu: usize,
-    /// Where the kernel lets this thread run.
+    /// The CPUs on which the kernel lets this thread run.
     pub(crate) allowed: CpuSet,
     /// The pool of the worker.
     pub(crate) pool: String,
 }
 
-/// To be called in an item.
+/// Returns the place of the calling item.
 pub(crate) fn look() -> Seen {
     Seen { cpu: sched_getcpu(), allowed: allowed(), pool: current_pool() }
 }
@@ -57,21 +57,21 @@ fn allowed() -> CpuSet {
     list.trim().parse().unwrap()
 }
 
-/// `vm/3:1` is a worker of pool `3`.
+/// Returns the pool of the calling worker: `vm/3:1` is a worker of pool `3`.
 fn current_pool() -> String {
     let thread = std::thread::current();
     let name = thread.name().expect("workers have names");
     name.trim_start_matches("vm/").split(':').next().expect("a worker's name has a pool").to_owned()
 }
 
-/// Keeps the calling thread on one CPU.
+/// Binds the calling thread to one CPU.
 pub(crate) fn pin(cpu: usize) {
     let mut cpus = rustix::thread::CpuSet::new();
     cpus.set(cpu);
     sched_setaffinity(None, &cpus).unwrap();
 }
 
-/// On a thread that stays on a CPU.
+/// Runs `f` on a thread that is bound to a CPU.
 pub(crate) fn on<T: Send>(cpu: usize, f: impl FnOnce() -> T + Send) -> T {
     let pinned = || {
         pin(cpu);

@@ -1,4 +1,4 @@
-//! What the kernel says of the machine, read here once more and in the simplest way.
+//! Reads the kernel's description of the machine in the simplest way, independently of the crate.
 
 use std::fs;
 
@@ -11,13 +11,13 @@ pub(crate) fn online() -> CpuSet {
     list(&format!("{CPUS}/online")).expect("the kernel tells the CPUs that are online")
 }
 
-/// The kernel answers when the CPU is gone, or has returned.
+/// Takes a CPU offline or online. The write returns when the change is complete.
 pub(crate) fn set_online(cpu: usize, online: bool) {
     let file = format!("{CPUS}/cpu{cpu}/online");
     fs::write(&file, if online { "1" } else { "0" }).unwrap_or_else(|error| panic!("{file}: {error}"));
 }
 
-/// The pod of a CPU, by the kernel's words alone; `None` for a scope that it has no word for.
+/// Returns the pod of a CPU by the kernel's description alone, or `None` for a scope that the kernel does not know.
 pub(crate) fn pod(scope: AffinityScope, cpu: usize) -> Option<CpuSet> {
     let topology = |file: &str| list(&format!("{CPUS}/cpu{cpu}/topology/{file}"));
     Some(match scope {
@@ -30,7 +30,7 @@ pub(crate) fn pod(scope: AffinityScope, cpu: usize) -> Option<CpuSet> {
     })
 }
 
-/// The CPUs that share the outermost cache of data of a CPU.
+/// Returns the CPUs that share a CPU's outermost data cache.
 fn last_cache(cpu: usize) -> Option<CpuSet> {
     let caches = (0..).map_while(|index| {
         let cache = format!("{CPUS}/cpu{cpu}/cache/index{index}");
@@ -42,14 +42,14 @@ fn last_cache(cpu: usize) -> Option<CpuSet> {
     Some(caches.max_by_key(|(level, ..)| *level)?.2)
 }
 
-/// Every node with its CPUs; all CPUs are node 0 where the kernel knows of none.
+/// Returns every node with its CPUs. All CPUs are node 0 if the kernel reports no nodes.
 pub(crate) fn nodes() -> Vec<(usize, CpuSet)> {
     let Some(nodes) = list(&format!("{NODES}/online")) else { return vec![(0, online())] };
     let cpus = |node| list(&format!("{NODES}/node{node}/cpulist")).expect("a list of the node's CPUs");
     nodes.iter().map(|node| (node, cpus(node))).collect()
 }
 
-/// A list of numbers such as `0-3,8`, if there is such a file.
+/// Reads a list of numbers such as `0-3,8`, if the file exists.
 fn list(file: &str) -> Option<CpuSet> {
     let text = fs::read_to_string(file).ok()?;
     let text = text.trim();

@@ -1,4 +1,4 @@
-//! What is done to queues and executors as a whole while they are used: limits, freezing, and their ends.
+//! Operations on whole queues and executors while they are used: limits, freezing, and their ends.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -9,7 +9,7 @@ use crate::world::{BEATS, SCOPES};
 
 use super::{Driver, Operation};
 
-/// The queues of what is in no book.
+/// The queues whose items are in no book.
 const UNBOOKED: [&str; 2] = [BEATS, "schedule_on_each_cpu"];
 
 pub(crate) const TABLE: &[Operation] = &[
@@ -70,7 +70,7 @@ fn look(driver: &mut Driver) {
     }
 }
 
-/// For a moment: frozen work waits, and so does whoever waits for it.
+/// Freezes for a moment: frozen items wait, and threads that wait for them.
 fn freeze(driver: &mut Driver) {
     let Some(executor) = driver.world.executor(&mut driver.random) else { return };
     executor.freeze_begin();
@@ -79,7 +79,7 @@ fn freeze(driver: &mut Driver) {
     executor.thaw();
 }
 
-/// A driver is no item: its waits end.
+/// A driver is no item, so its drain ends.
 fn drain(driver: &mut Driver) {
     let Some(queue) = driver.world.queue(&mut driver.random) else { return };
     if queue.queue.drain().is_err() {
@@ -95,8 +95,8 @@ fn drain_timeout(driver: &mut Driver) {
     }
 }
 
-/// Timers that come to nothing are given back. One may be in the hands of a thread that fires it, and find the queue
-/// gone a little later, which nobody counts.
+/// Timers that are given up are counted as given back. A thread that fires a timer may find the queue gone a little
+/// later, which is counted nowhere.
 fn destroy(driver: &mut Driver) {
     if !driver.world.has_ends {
         return;
@@ -114,7 +114,7 @@ fn destroy(driver: &mut Driver) {
     }
 }
 
-/// Ticks come to nothing, and are in no book.
+/// The ticks that are given up are in no book.
 fn destroy_beats(driver: &mut Driver) {
     let Some(queue) = driver.world.beats() else { return };
     if !matches!(queue.destroy_timeout(driver.random.micros(500)), Ok(_) | Err(WaitError::TimedOut)) {
@@ -123,7 +123,8 @@ fn destroy_beats(driver: &mut Driver) {
     driver.world.replace_beats(&mut driver.random);
 }
 
-/// What does not end in time is given back; what had begun may be given up a little later, which nobody counts.
+/// Items that do not end in time are given back. An item that had begun may be given up a little later, which is
+/// counted nowhere.
 fn shutdown(driver: &mut Driver) {
     if !driver.world.has_ends {
         return;

@@ -1,7 +1,7 @@
-//! What drivers do: one table, to which each group adds its operations.
+//! The operations of drivers: one table, to which each group adds its operations.
 //!
-//! To add one: a function of a [`Driver`] in the file of its group, and a line in that group's table. It keeps the books:
-//! what the queue accepted, refused, or gave back.
+//! To add an operation, write a function of a [`Driver`] in the file of its group, and add a line to that group's
+//! table. The function keeps the books: submissions that the queue accepted, refused, or gave back.
 
 pub(crate) mod control;
 pub(crate) mod one_shots;
@@ -20,10 +20,10 @@ use cmwq::{JoinHandle, PeriodicHandle, Work};
 use crate::random::Random;
 use crate::world::World;
 
-/// Something that a user may do at any moment.
+/// An operation that a user may call at any moment.
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
-    /// How often, compared with others.
+    /// The frequency, relative to other operations.
     pub(crate) weight: usize,
     pub(crate) perform: fn(&mut Driver),
 }
@@ -32,17 +32,17 @@ pub(crate) struct Operation {
 pub(crate) struct Driver {
     pub(crate) world: Arc<World>,
     pub(crate) random: Random,
-    /// Items that it may still wait for.
+    /// Handles of items that the driver may still wait for.
     pub(crate) handles: VecDeque<JoinHandle<u64>>,
-    /// Items that it disabled, and will enable.
+    /// Items that the driver has disabled, and will enable.
     pub(crate) disabled: Vec<Work>,
     pub(crate) periodic: VecDeque<PeriodicHandle>,
 }
 
-/// A driver keeps so many handles; more are detached.
+/// The most handles that a driver keeps. Further items are detached.
 const HANDLES: usize = 32;
 
-/// All of them.
+/// All operations.
 pub(crate) fn table() -> impl Iterator<Item = &'static Operation> {
     [
         one_shots::TABLE,
@@ -57,7 +57,7 @@ pub(crate) fn table() -> impl Iterator<Item = &'static Operation> {
     .flatten()
 }
 
-/// How often each was performed, in the order of the table.
+/// The number of calls of each operation, in the order of the table.
 pub(crate) struct Counts(Vec<AtomicU64>);
 
 impl Counts {
@@ -88,7 +88,7 @@ impl Driver {
         }
     }
 
-    /// Draws an operation, and performs it.
+    /// Draws an operation and performs it.
     pub(crate) fn step(&mut self, counts: &Counts) {
         let all: usize = table().map(|operation| operation.weight).sum();
         let mut drawn = self.random.below(all);
@@ -104,7 +104,7 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// What it disabled is enabled, so that nobody else finds it disabled.
+    /// Enables the items that the driver has disabled, so that other drivers do not find them disabled.
     fn drop(&mut self) {
         while !self.disabled.is_empty() {
             works::enable(self);

@@ -19,10 +19,10 @@ pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "detach", weight: 40, perform: |driver| drop(driver.handles.pop_back()) },
 ];
 
-/// Spawns something onto this queue.
+/// Spawns a one-shot on this queue.
 pub(crate) fn spawn(world: &Arc<World>, queue: &Queue, random: &mut Random) -> Option<JoinHandle<u64>> {
     let closure = behaviour::one_shot(world, queue, random);
-    // Before it can run, so that the accounts are never ahead of what was accepted.
+    // The item is counted before it can run, so that the accounts are never ahead of the accepted items.
     Books::add(&world.books.accepted);
     match queue.queue.spawn(closure) {
         Ok(handle) => Some(handle),
@@ -42,7 +42,7 @@ fn spawn_one(driver: &mut Driver) {
     }
 }
 
-/// A driver is no item: only a panic, or the end of its queue, is a reason for a join that has no result.
+/// A driver is no item, so a join fails only because of a panic or the end of its queue.
 fn check(driver: &Driver, result: Result<u64, JoinError>) {
     let ended = driver.world.has_ends && matches!(result, Err(JoinError::Cancelled));
     if !ended && !matches!(result, Ok(_) | Err(JoinError::Panicked(_))) {

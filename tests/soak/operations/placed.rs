@@ -1,4 +1,4 @@
-//! Queueing on a CPU or node of choice, and many at once.
+//! Items placed on a CPU or node, and batches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -10,7 +10,7 @@ use crate::books::{Books, Ticket};
 
 use super::{Driver, Operation};
 
-/// More CPUs than any of the machines has: some of the numbers are wrong.
+/// More CPUs than any of the machines has, so some of the numbers are invalid.
 pub(super) const CPUS: usize = 9;
 const BATCH: usize = 24;
 
@@ -109,7 +109,7 @@ fn run_on_cpu(driver: &mut Driver) {
     let mut ticket = Ticket::new(books);
     Books::add(&books.accepted);
     let answer = executor.run_on_cpu(cpu, move || ticket.run());
-    // Refused where there is no such CPU.
+    // The call is refused if there is no such CPU.
     if matches!(answer, Err(RunOnCpuError::Refused(_))) {
         Books::add(&books.refused);
         books.accepted.fetch_sub(1, SeqCst);

@@ -1,4 +1,4 @@
-//! Scopes: items that borrow from the stack of whoever waits for them.
+//! Scopes: items that borrow from the stack of the waiting thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use crate::world::{Queue, World};
 
 use super::{Driver, Operation};
 
-/// A body spawns fewer items than this, and these a few more.
+/// A scope's body spawns fewer items than this, and the items spawn a few more.
 const ITEMS: usize = 12;
 
 pub(crate) const TABLE: &[Operation] = &[Operation { name: "scope", weight: 12, perform: scope }];
 
-/// What all items of a scope borrow.
+/// The data that all items of a scope borrow.
 #[derive(Clone, Copy)]
 struct Host<'env> {
     world: &'env Arc<World>,
     queue: &'env Queue,
-    /// Items that are not over.
+    /// The number of closures of the scope's items that still exist.
     present: &'env AtomicU64,
 }
 
@@ -36,13 +36,13 @@ impl Drop for Guest<'_> {
     }
 }
 
-/// A driver is no item: its scope ends. Then all items are over, run or not.
+/// A driver is no item, so its scope ends. Then all items have ended, whether they ran or not.
 fn scope(driver: &mut Driver) {
     let Some(queue) = driver.world.queue(&mut driver.random) else { return };
     let (world, random, present) = (&driver.world, &mut driver.random, AtomicU64::new(0));
     let host = Host { world, queue: &queue, present: &present };
     let count = random.below(ITEMS);
-    // An item that panics, and is not joined, has the scope panic.
+    // An item that panics and is not joined makes the scope panic.
     let end = catch_unwind(AssertUnwindSafe(|| {
         queue.queue.scope(|scope| {
             for _ in 0..count {

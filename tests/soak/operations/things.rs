@@ -1,4 +1,4 @@
-//! Queues and executors as a whole: flush, make, drop, look at.
+//! Queues and executors as a whole: flushes, replacements and snapshots.
 
 use std::thread::yield_now;
 
@@ -20,7 +20,7 @@ pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "yield", weight: 30, perform: |_| yield_now() },
 ];
 
-/// A driver is no item: its flushes end.
+/// A driver is no item, so its flushes end.
 fn flush(driver: &mut Driver) {
     let Some(queue) = driver.world.queue(&mut driver.random) else { return };
     if queue.queue.flush().is_err() {

@@ -1,4 +1,4 @@
-//! Queueing later: once, again, by the clock.
+//! Delayed, moved and periodic items.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -14,7 +14,7 @@ use crate::world::{Queue, World};
 use super::placed::CPUS;
 use super::{Driver, Operation};
 
-/// A driver keeps no more of these.
+/// The most periodic items that a driver keeps.
 const PERIODIC: usize = 2;
 
 pub(crate) const TABLE: &[Operation] = &[
@@ -25,7 +25,7 @@ pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "end a periodic item", weight: 2, perform: end_periodic },
 ];
 
-/// Mostly soon, often at once, seldom later than most of a round.
+/// Draws a delay: mostly short, often zero, rarely longer than most of a round.
 fn delay(random: &mut Random) -> Duration {
     match random.below(20) {
         0..5 => Duration::ZERO,
@@ -36,7 +36,7 @@ fn delay(random: &mut Random) -> Duration {
 
 /// Queues an item later, if it is not pending.
 pub(crate) fn queue_later(world: &World, queue: &Queue, work: &Work, random: &mut Random) {
-    // Before it can run, so that the accounts are never ahead of what was accepted.
+    // The item is counted before it can run, so that the accounts are never ahead of the accepted items.
     Books::add(&world.books.accepted);
     let delay = delay(random);
     let answer = match random.once_in(4) {
@@ -51,7 +51,7 @@ pub(crate) fn queue_later(world: &World, queue: &Queue, work: &Work, random: &mu
     }
 }
 
-/// Queues an item later, in place of what was pending.
+/// Queues an item later, and replaces a pending run.
 pub(crate) fn queue_later_again(world: &World, queue: &Queue, work: &Work, random: &mut Random) {
     Books::add(&world.books.accepted);
     let delay = delay(random);
@@ -97,7 +97,7 @@ fn spawn_after(driver: &mut Driver) {
 }
 
 fn spawn_every(driver: &mut Driver) {
-    // The end of a queue counts ticks among the timers that it gives back, and nobody has queued those.
+    // The report of an ended queue counts ticks among the timers that it gives back, but they are not submissions.
     let on = if driver.world.has_ends {
         driver.world.beats()
     } else {
@@ -119,7 +119,7 @@ fn spawn_every(driver: &mut Driver) {
     }
 }
 
-/// By waiting for its end, or by letting it go.
+/// Waits for the end of the periodic item, or drops the handle.
 fn end_periodic(driver: &mut Driver) {
     let Some(handle) = driver.periodic.pop_front() else { return };
     if driver.random.once_in(2) {
@@ -127,7 +127,7 @@ fn end_periodic(driver: &mut Driver) {
     }
 }
 
-/// After the end nothing runs any more.
+/// After the synchronous cancel, no call may run any more.
 fn end_and_check(world: &World, handle: &PeriodicHandle) {
     let ended = handle.cancel_sync();
     let runs = handle.runs();

@@ -28,7 +28,7 @@ pub(crate) const TABLE: &[Operation] = &[
 
 /// Queues an item.
 pub(crate) fn queue(world: &World, queue: &Queue, work: &Work) {
-    // Before it can run, so that the accounts are never ahead of what was accepted.
+    // The item is counted before it can run, so that the accounts are never ahead of the accepted items.
     Books::add(&world.books.accepted);
     let answer = queue.queue.queue(work);
     if answer != Ok(true) {
@@ -39,7 +39,7 @@ pub(crate) fn queue(world: &World, queue: &Queue, work: &Work) {
     }
 }
 
-/// Takes an item back.
+/// Cancels an item.
 pub(crate) fn cancel(world: &World, work: &Work) {
     if work.cancel() {
         Books::add(&world.books.cancelled);
@@ -53,7 +53,7 @@ fn queue_one(driver: &mut Driver) {
     }
 }
 
-/// One item from queue to queue, while it is pending or runs.
+/// Queues one item to one queue after the other, while it is pending or runs.
 fn queue_everywhere(driver: &mut Driver) {
     let Some(item) = driver.world.item(&mut driver.random) else { return };
     for _ in 0..8 {
@@ -77,16 +77,16 @@ fn cancel_sync(driver: &mut Driver) {
     match item.work.cancel_sync() {
         Ok(true) => Books::add(&driver.world.books.cancelled),
         Ok(false) => {}
-        // A driver is no item: the wait ends.
+        // A driver is no item, so the wait ends.
         Err(_) => Books::add(&driver.world.books.wrong),
     }
 }
 
-/// An answer in time says whether it was pending. If the time runs out, it was taken back all the same, and nobody
-/// knows: so the item is taken back before.
+/// An answer in time says whether the item was pending. After a timeout that is unknown, although the item was
+/// cancelled. So the item is disabled before, which cancels it with an answer.
 fn cancel_sync_timeout(driver: &mut Driver) {
     let Some(item) = driver.world.item(&mut driver.random) else { return };
-    // Nobody can queue it between the two.
+    // No thread can queue the item between the two calls.
     if item.work.disable() {
         Books::add(&driver.world.books.cancelled);
     }
@@ -123,7 +123,8 @@ pub(crate) fn enable(driver: &mut Driver) {
     }
 }
 
-/// An item that nobody else knows: others could queue it between the two, and the answer would be the same.
+/// Uses a new item that no other thread knows. Otherwise another thread could queue the item between the two calls, and
+/// the answer would be ambiguous.
 fn enable_and_queue(driver: &mut Driver) {
     let Some(on) = driver.world.queue(&mut driver.random) else { return };
     let work = behaviour::reusable(&driver.world, driver.random.next());
