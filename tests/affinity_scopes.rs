@@ -160,7 +160,7 @@ fn a_block_that_was_not_hashed_is_noticed() {
 #[cfg(target_os = "linux")]
 #[test]
 fn placement_counts_items_whose_pod_had_room() {
-    // All items start in pod 0, because the table says so for every CPU; pod 1 is another one.
+    // This thread runs in pod 0, which has the CPUs 0 to 4095. Pod 1 has CPU 5000 only.
     let cpus: Vec<usize> = (0..4096).collect();
     let pods = Pods::new(&[cpus, vec![5000]]);
     assert_eq!(pods.here(), 0);

@@ -1,10 +1,11 @@
-// Debian's libgcc asks glibc where the unwind tables of an address are. A program that is linked with musl asks its program headers.
+// Debian's libgcc calls this function of glibc to find the unwind tables of an address. In a program that is linked
+// with musl, this version searches the program headers.
 #define _GNU_SOURCE
 #include <link.h>
 #include <pthread.h>
 #include <stddef.h>
 
-// As <dlfcn.h> of glibc 2.35 has it on x86-64.
+// As in <dlfcn.h> of glibc 2.35 on x86-64.
 struct dl_find_object {
     unsigned long long flags;
     void *map_start;
@@ -44,7 +45,8 @@ int _dl_find_object(void *address, struct dl_find_object *found) {
     return dl_iterate_phdr(look, &search) && found->eh_frame ? 0 : -1;
 }
 
-// libgcc's references are weak: they take nothing from an archive, and it calls what is not there.
+// libgcc's references to these functions are weak, so they link nothing from an archive, and libgcc would call null.
+// This table links the functions.
 void *const wanted[] = {
     (void *)pthread_once,        (void *)pthread_mutex_lock,  (void *)pthread_mutex_unlock,
     (void *)pthread_getspecific, (void *)pthread_setspecific, (void *)pthread_key_create,
