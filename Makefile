@@ -1,25 +1,24 @@
-# Everything there is to do with this repository. `make demo` and `make test` need nothing but Rust: they install
-# what is missing first.
+# All tasks of this repository. `make demo` and `make test` need nothing but Rust: they first install missing packages.
 
 CARGO ?= cargo
 LOOM = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/cfg/cmwq_loom
 PORTABLE = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/cfg/cmwq_portable
 
-# What is not on by default. With all of them, one build serves all tests.
+# Features that are off by default. With all of them, one build serves all tests.
 FEATURES = serde tracing metrics control
 APART = --exclude rivals --exclude instructions --exclude cmwq-models
 BENCHES = -p rivals -p instructions
 EVERYTHING = --workspace $(APART) --all-features
 
-# How long `make soak` goes on, and from which seed (the clock's, if none is given).
+# The length of `make soak`, and its seed (by default taken from the clock).
 SECONDS = 600
 SOAK_ARGS = --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
-# AddressSanitizer keeps freed memory. Nightly's standard library is not instrumented, which it would refuse without the flag.
-# Memory is not used again there, so that a thread that touches an item that is gone is seen.
+# AddressSanitizer keeps freed memory. Nightly's standard library is not instrumented, and the sanitizer would refuse
+# that without the flag. `cmwq_uncached` switches the reuse of cells off, so that accesses to freed items are found.
 ASAN = RUSTFLAGS="--cfg cmwq_uncached -Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/address
 
-# How many seeds `make yields` goes through.
+# The number of seeds of `make yields`.
 SEEDS ?= 3
 
 .PHONY: help setup demo test flaky gate spec test-vm portable check features loom loom-mutants yields soak soak-asan \
@@ -27,38 +26,38 @@ SEEDS ?= 3
 	check-benches package screenshot
 
 help:
-	@echo "make demo          run the main job: checksums of /usr/share/doc, and the four timelines"
+	@echo "make demo          run the demo: checksums of /usr/share/doc, and the four timelines"
 	@echo "make test          the whole test suite: unit, integration, model, documentation and loom tests"
-	@echo "make flaky         the suite again and again, RUNS=20 times alone, beside a load, and on one CPU: what ever failed"
-	@echo "make gate          what takes too long for the CI and must hold all the same, a line for each; resumes"
-	@echo "make spec          write tests/SPEC.md, what proves what, from the comments of tests"
-	@echo "make test-vm       what depends on the machine, on emulated ones: caches, NUMA nodes, CPUs that come and go"
-	@echo "make portable      cargo test on what systems other than Linux get: no pinning, no nice levels"
-	@echo "make check         format, lints and documentation, all warnings being errors"
-	@echo "make features      the library with each pair of features, and by the minimum Rust version, where that is installed"
-	@echo "make loom          every loom model, each as deep as it says; ONLY=gate takes those of one file"
+	@echo "make flaky         run the suite RUNS=20 times alone, beside a load, and on one CPU; list the tests that failed"
+	@echo "make gate          run the checks that take too long for the CI, a line for each; continues after an interruption"
+	@echo "make spec          write tests/SPEC.md, the table of promises and their tests"
+	@echo "make test-vm       run machine-dependent checks on emulated machines: caches, NUMA nodes, CPUs that come and go"
+	@echo "make portable      cargo test of the build for other systems than Linux: no pinning, no nice levels"
+	@echo "make check         check format, lints and documentation; warnings are errors"
+	@echo "make features      check the library with each pair of features, and with the minimum Rust version if installed"
+	@echo "make loom          run every loom model at its own depth; ONLY=gate runs those of one file"
 	@echo "make loom-mutants  show that the loom models can fail"
-	@echo "make yields        integration tests with yields around every atomic and lock, from SEEDS=3 seeds"
-	@echo "make soak          every operation at random for SECONDS=600 seconds, accounts checked; SEED=n repeats a run"
-	@echo "make soak-asan     the same under AddressSanitizer, with a nightly compiler"
-	@echo "make soak-tsan     the same and the integration tests under ThreadSanitizer, with a standard library of its own"
-	@echo "make timelines-check   the four timelines on real threads, against the documented ones: wants a quiet machine"
-	@echo "make undeclared-check  how soon blocking without a guard is found, against what is aimed at: the same"
-	@echo "make nightly       all of these as deep as a night is long: hours"
-	@echo "make bench         all benchmarks (QUICK=1 for a first look)"
-	@echo "make bench-check   instructions of the hot operations, against those recorded; UPDATE=1 records them,"
-	@echo "                   ONLY=\"run guard\" takes some, PROFILE=1 shows functions, JSON=1 prints JSON"
-	@echo "make bench-counters  what counting costs, against a build without, both in turns for ROUNDS=9 rounds; CHECK=1 fails"
-	@echo "                   if it is more than 5 % of an empty item"
-	@echo "make rivals        cmwq and what would be picked instead on the same work (QUICK=1 for a first look)"
-	@echo "make cross         cross-check, and tests on aarch64 and with musl; TARGETS=... takes some, ONLY=flush some tests"
-	@echo "make cross-check   compile the library for aarch64, musl, Windows and macOS: minutes the first time"
-	@echo "make lab-peers     the tests of published pools, unchanged, over cmwq: RUNS=10 times beside a load"
-	@echo "make check-benches lints and tests of what nothing else compiles: that comparison, bench-check and the lab"
-	@echo "make screenshot    draw the pictures in docs anew, from the tool itself"
-	@echo "make setup         install hwloc's headers and pkg-config, where that can be done"
+	@echo "make yields        run integration tests with yields around every atomic and lock, with SEEDS=3 seeds"
+	@echo "make soak          run every operation at random for SECONDS=600 seconds with exact accounts; SEED=n repeats a run"
+	@echo "make soak-asan     run the soak under AddressSanitizer, with a nightly compiler"
+	@echo "make soak-tsan     run the soak and the integration tests under ThreadSanitizer, with an instrumented standard library"
+	@echo "make timelines-check   compare the four timelines on real threads with the documented ones; needs a quiet machine"
+	@echo "make undeclared-check  compare the delay until undeclared blocking is found with the aims; needs a quiet machine"
+	@echo "make nightly       run the tests with large settings, for hours"
+	@echo "make bench         run all benchmarks (QUICK=1 for a first look)"
+	@echo "make bench-check   count instructions of hot operations, and compare with the record; UPDATE=1 records them,"
+	@echo "                   ONLY=\"run guard\" runs some, PROFILE=1 shows functions, JSON=1 prints JSON"
+	@echo "make bench-counters  measure the cost of counters, against a build without, in turns for ROUNDS=9 rounds;"
+	@echo "                   CHECK=1 fails if it is over 5 % of an empty item"
+	@echo "make rivals        compare cmwq with its alternatives on the same work (QUICK=1 for a first look)"
+	@echo "make cross         cross-check, and run tests on aarch64 and with musl; TARGETS=... and ONLY=flush select some"
+	@echo "make cross-check   compile the library for aarch64, musl, Windows and macOS: takes minutes the first time"
+	@echo "make lab-peers     run the unchanged tests of published pools over cmwq, RUNS=10 times beside a load"
+	@echo "make check-benches lint and test the packages of rivals, bench-check and lab-peers"
+	@echo "make screenshot    draw the pictures in docs, from the tool's own output"
+	@echo "make setup         install hwloc's headers and pkg-config, if possible"
 
-# hwlocality links hwloc statically described, which asks for libudev as well.
+# hwlocality links hwloc by a description for static linking, which also requires libudev.
 setup:
 	@sh .ci/setup
 
@@ -79,18 +78,19 @@ demo: setup
 test: setup
 	@CARGO="$(CARGO)" PACKAGES="$(EVERYTHING)" bash .ci/test suite sysfs yields models
 
-# Hours. What a call finds is added to what others found at the same contents of the tree.
+# Takes hours. Results are added to those of earlier calls for the same contents of the tree.
 flaky: setup
 	@CARGO="$(CARGO)" PACKAGES="$(EVERYTHING)" bash tests/flaky/run $(or $(RUNS),20)
 
-# An hour and a half; what is green at the same contents of the tree is not run again.
+# Takes an hour and a half. Lines that are green for the same contents of the tree are not run again.
 gate: setup
 	@CARGO="$(CARGO)" bash tests/gate/run $(ONLY)
 
 spec: setup
 	CMWQ_BLESS=1 $(CARGO) test $(EVERYTHING) --test tidy the_table_of_proofs
 
-# Kept apart: it emulates whole machines, and has to fetch a kernel once. MACHINES="nodes hotplug" boots only these.
+# Not part of `make test`: it emulates whole machines, and fetches a kernel once. MACHINES="nodes hotplug" boots only
+# these.
 test-vm: setup
 	@sh .ci/setup-vm
 	CARGO="$(CARGO)" bash tests/vm/run $(MACHINES)
@@ -107,7 +107,7 @@ check: setup
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(EVERYTHING) --no-deps
 
-# What `make check` leaves out: it takes each feature by itself, none, and all.
+# `make check` builds with each feature alone, with none, and with all. This adds the pairs.
 features: setup
 	@CARGO="$(CARGO)" bash .ci/features
 
@@ -123,8 +123,8 @@ loom-mutants: setup
 yields: setup
 	CARGO="$(CARGO)" bash tests/yields/run $(SEEDS) it model soak
 
-# 100 000 cases of item states, long random runs and stress (of flushes, 10^6 and 10^4), many seeds of yields, a long soak, and
-# all mutants.
+# 100 000 cases of item states, long random runs and stress tests (10^6 and 10^4 runs of flushes), many seeds of yields,
+# a long soak, and all mutants.
 nightly: setup
 	CMWQ_ITEM_CASES=100000 CMWQ_SIM_RUNS=20000 PROPTEST_CASES=5000 $(CARGO) test --release --lib --test model
 	CMWQ_SIM_RUNS=1000000 $(CARGO) test --release --lib -- sim::flushes
@@ -139,7 +139,7 @@ nightly: setup
 	$(MAKE) lab-peers
 	bash tests/mutants/run
 
-# Times on real threads. Each is a median or a percentile of many, and what does not hold is measured again.
+# Measures times on real threads. Each is a median or a percentile of many. A missed aim is measured again.
 timelines-check: setup
 	$(CARGO) run --release --example timelines -- --check
 
@@ -164,7 +164,7 @@ bench: setup
 	$(CARGO) bench --bench affinity_scopes -- $(if $(QUICK),--quick)
 	$(CARGO) bench --bench dump -- $(if $(QUICK),--quick)
 
-# Some seconds for each operation. A busy machine makes it slower, not different.
+# Takes some seconds for each operation. A busy machine makes it slower, but does not change the counts.
 bench-check: setup
 	@sh .ci/setup-valgrind
 	@$(CARGO) run --release -p instructions -- $(ONLY) $(if $(UPDATE),--update) $(if $(PROFILE),--profile) \
@@ -178,18 +178,18 @@ bench-counters: setup
 	other=$$($(UNCOUNTED) $(CARGO) bench --bench counters --no-run 2>&1 | $(OTHER_BENCH)) && \
 		$(CARGO) bench --bench counters -- --against "$$PWD/$$other" $(if $(CHECK),--check)
 
-# A first look is not written down.
+# The results of QUICK=1 are not written to the page.
 rivals: setup
 	$(CARGO) run --release -p rivals -- $(if $(QUICK),--quick,--write docs/benchmarks.md)
 
-# Without hwloc's headers, so without `setup`.
+# The library is built without hwloc, so this needs no `setup`.
 cross-check:
 	CARGO="$(CARGO)" bash tests/cross/run check $(TARGETS)
 
 cross: cross-check
 	@CARGO="$(CARGO)" ONLY="$(ONLY)" bash .ci/test $(or $(TARGETS),aarch64-unknown-linux-gnu x86_64-unknown-linux-musl)
 
-# Exits with 1 if a test failed that is not expected to; PEERS="threadpool yastl" takes some.
+# Exits with 1 if a test failed unexpectedly. PEERS="threadpool yastl" selects some pools.
 LAB = CARGO_TARGET_DIR=target/peers/target $(CARGO)
 LAB_PEERS = --locked --manifest-path lab/peers/Cargo.toml
 
