@@ -31,7 +31,7 @@ const DEPARTURES: &str = "D";
 
 /// The heads of the contract's table and of the table with tests.
 const HEADS: [&str; 2] =
-    ["| clause | what is promised |\n|---|---|\n", "| clause | what is promised | tests |\n|---|---|---|\n"];
+    ["| clause | promise |\n|---|---|\n", "| clause | promise | tests |\n|---|---|---|\n"];
 
 /// The prefix of a clause that no test proves yet.
 const NOT_YET: &str = "*not yet*";
@@ -169,7 +169,7 @@ fn joined(contract: &str, proofs: &Proofs) -> (String, Vec<String>) {
         let row = row_of(clause);
         if clauses.iter().rfind(|(other, _)| row_of(other) == row).is_some_and(|(last, _)| *last == clause) {
             let whole = proofs.get(row).filter(|_| row != clause);
-            table.push_str(&whole.map_or(String::new(), |tests| line_of(row, "the row", Some(tests))));
+            table.push_str(&whole.map_or(String::new(), |tests| line_of(row, "the row as a whole", Some(tests))));
         }
     }
     let places: Vec<_> = clauses.iter().map(|(clause, _)| place(clause)).collect();
@@ -222,7 +222,7 @@ fn errors_of_a_table_are_reported() {
     let contract = "Words.\n| E1.1 | a |\n| E1.2 | *not yet*: b |\n| E2.1 | c |\n";
     let proof = |clause: &str| (clause.to_owned(), BTreeSet::from(["t::x".to_owned()]));
     let (table, wrong) = joined(contract, &[proof("E1.1"), proof("E1"), proof("E2.1")].into());
-    let lines = "| E1.1 | a | `t::x` |\n| E1.2 | *not yet*: b |  |\n| E1 | the row | `t::x` |\n| E2.1 | c | `t::x` |\n";
+    let lines = "| E1.1 | a | `t::x` |\n| E1.2 | *not yet*: b |  |\n| E1 | the row as a whole | `t::x` |\n| E2.1 | c | `t::x` |\n";
     assert_eq!(table, format!("Words.\n{lines}"));
     assert_eq!(wrong.len(), rows().len() - 2, "only errors about missing rows: {wrong:?}");
 
