@@ -10,30 +10,30 @@ Usage: checksum [--threads-report] PATH...
 
 Print the SHA-512 checksum of every regular file under each PATH, in the bytewise order of
 their names, exactly as sha512sum prints them. Directories are entered; symbolic links are not
-followed; devices, sockets and pipes are passed over. PATH may be '-' for standard input.
+followed; devices, sockets and pipes are skipped. PATH may be '-' for standard input.
 
   -c, --check           read checksums from each FILE ('-' for standard input) and verify them
       --ignore-missing  with -c: don't fail or report status for missing files
       --quiet           with -c: don't print OK for each file that was verified
-      --status          with -c: print nothing, the exit status says it
+      --status          with -c: print nothing; only the exit status tells
       --strict          with -c: fail if a line is improperly formatted
-  -w, --warn            with -c: tell each line that is improperly formatted
+  -w, --warn            with -c: warn about each improperly formatted line
       --threads-report  at the end, on standard error: files, MiB/s, CPU seconds, peak threads
   -h, --help            print this help
   -V, --version         print the version
 
 A progress bar is shown on standard error if that is a terminal.
 
-Exit status: 0 if all is well, 1 if a file could not be read or did not match, 2 for a usage error.
+Exit status: 0 on success, 1 if a file could not be read or did not match, 2 for a usage error.
 ";
 
-/// What the user wants.
+/// The parsed command line.
 pub(crate) enum Command {
     Run(Args),
     Print(String),
 }
 
-/// What to do, and with what.
+/// The settings of a run.
 #[derive(Default)]
 pub(crate) struct Args {
     pub(crate) paths: Vec<PathBuf>,
@@ -49,7 +49,7 @@ pub(crate) struct Args {
 impl Command {
     pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Self, lexopt::Error> {
         let mut args = Args::default();
-        // The first option that means something with `-c` only.
+        // The first option that is valid only with `-c`.
         let mut needs_check = None;
         while let Some(arg) = parser.next()? {
             let (flag, name) = match arg {
@@ -63,7 +63,7 @@ impl Command {
                 }
                 Short('c') | Long("check") => {
                     args.check = true;
-                    // `--check=FILE`; `--check FILE` and `-c FILE` name the first operand.
+                    // `--check=FILE` has a value; `--check FILE` and `-c FILE` name the first operand.
                     args.paths.extend(parser.optional_value().map(PathBuf::from));
                     continue;
                 }

@@ -14,7 +14,7 @@ use crate::names;
 use crate::pipeline;
 use crate::screen::{self, Screen};
 
-/// Verifies every listing. True if all files are as they were.
+/// Verifies every listing. Returns true if no file has changed.
 pub(crate) fn check(
     args: &Args,
     queue: &WorkQueue,
@@ -29,7 +29,7 @@ pub(crate) fn check(
     Ok(good)
 }
 
-/// How a listing fared.
+/// The results of a listing.
 #[derive(Default)]
 struct Tally {
     proper: u64,
@@ -103,7 +103,7 @@ fn check_list(
 }
 
 impl Tally {
-    /// A file has been hashed, or not.
+    /// Adds a file that has been hashed, or could not be read.
     fn take(&mut self, args: &Args, screen: &mut Screen, expected: Digest, hashed: Hashed) {
         self.proper += 1;
         let verdict = match hashed.digest {
@@ -130,7 +130,7 @@ impl Tally {
         }
     }
 
-    /// Sums up, after the last file. True if all is well.
+    /// Sums up after the last file. Returns true on success.
     fn conclude(&self, args: &Args, shown: &str, screen: &Screen) -> bool {
         if self.proper == 0 {
             screen.message(&format!("{shown}: no properly formatted checksum lines found"));
@@ -154,7 +154,7 @@ impl Tally {
     }
 }
 
-/// The lines of a listing that mean something, with their numbers.
+/// The lines of a listing that are neither empty nor comments, with their numbers.
 struct Lines {
     input: Box<dyn BufRead>,
     number: u64,
@@ -186,16 +186,16 @@ impl Lines {
     }
 }
 
-/// A file, and what its checksum should be.
+/// A file, and its expected checksum.
 struct Entry {
     digest: Digest,
     path: PathBuf,
 }
 
-/// How names are set off. The first line decides for all, in all listings, as `sha512sum` has it.
+/// How lines separate digest and name. As in `sha512sum`, the first line decides for all lines of all listings.
 #[derive(Default)]
 struct Format {
-    /// One blank before the name (BSD's `-r`), or a blank and a mark.
+    /// Whether one blank separates them (BSD's `-r`), and not a blank and a mark.
     single_blank: Option<bool>,
 }
 
@@ -220,7 +220,7 @@ impl Format {
         Some(Entry { digest: digest(digits)?, path })
     }
 
-    /// `SHA512 (name) = digits`, after the first word.
+    /// Parses `SHA512 (name) = digits`, after the first word.
     fn tagged(rest: &[u8]) -> Option<(&[u8], &[u8])> {
         let rest = rest.strip_prefix(b" ").unwrap_or(rest).strip_prefix(b"(")?;
         let end = rest.iter().rposition(|byte| *byte == b')')?;
@@ -228,7 +228,7 @@ impl Format {
         Some((digits, &rest[..end]))
     }
 
-    /// `digits  name` or `digits *name`; or `digits name`.
+    /// Parses `digits  name` or `digits *name`; or `digits name`.
     fn plain<'a>(&mut self, line: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         let digits = line.get(..2 * size_of::<Digest>())?;
         digest(digits)?;

@@ -1,4 +1,4 @@
-//! One file: what an item does.
+//! The item that hashes one file.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -12,11 +12,12 @@ use sha2::{Digest as _, Sha512};
 
 use crate::screen::Progress;
 
-/// How many files may wait for the disk while as many as there are CPUs are hashed. Bounds threads and memory: each
-/// has one chunk.
+/// How many files may wait for the disk while one file for each CPU is hashed. This bounds threads and memory: each
+/// file has one chunk.
 pub(crate) const MAX_WAITING_FILES: usize = 16;
 
-/// How much of a file is in memory. Large enough that a guard around each read costs nothing beside the hash of it.
+/// The size of a chunk in bytes. It is so large that a guard around each read costs nothing compared with the hash of
+/// the chunk.
 const CHUNK: usize = 256 * 1024;
 
 pub(crate) type Digest = [u8; 64];
@@ -27,14 +28,14 @@ pub(crate) struct Hashed {
     pub(crate) digest: io::Result<Digest>,
 }
 
-/// Hashes files, and tells the progress bar.
+/// Hashes files and updates the progress bar.
 #[derive(Clone)]
 pub(crate) struct Hasher {
     progress: Arc<Progress>,
 }
 
 thread_local! {
-    /// A worker keeps its chunk from item to item.
+    /// Each worker keeps its chunk from item to item.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -52,7 +53,7 @@ impl Hasher {
     }
 
     fn stream(&self, path: &Path, buffer: &mut [u8]) -> io::Result<Digest> {
-        // One guard for as much as can be done under it: most files end within the first chunk.
+        // One guard covers as much as possible, because most files end within the first chunk.
         let (mut file, mut got) = blocking(|| {
             let mut file = open(path)?;
             let got = fill(&mut file, buffer)?;
@@ -77,7 +78,7 @@ fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Reads until the buffer is full or the file ends.
+/// Reads until the buffer is full or the file ends. Returns the number of bytes.
 fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut got = 0;
     while got < buffer.len() {

@@ -1,4 +1,4 @@
-//! SHA-512 of every regular file under the given paths, line by line what `sha512sum` prints for them in path order.
+//! Prints the SHA-512 of every regular file under the given paths, in path order, exactly as `sha512sum` prints them.
 //!
 //! ```text
 //! cargo run --release --example checksum -- /usr/share/doc > a
@@ -6,18 +6,18 @@
 //! cmp a b
 //! ```
 //!
-//! What it shows of cmwq: reading blocks and hashing computes, and one item does both, written as plainly as for a
-//! thread of its own. Reads stand under [`cmwq::blocking`], so that while one item waits for the disk another one
-//! uses the CPU, and no more items compute than there are CPUs. Nobody chose a number of threads.
+//! This example shows that one item can both block and compute, written as plainly as for a thread of its own. Reads
+//! are under [`cmwq::blocking`]: while one item waits for the disk, another one uses the CPU, and no more items compute
+//! than there are CPUs. The program chooses no number of threads.
 //!
 //! | module | |
 //! |---|---|
 //! | `args` | the command line |
-//! | `walk` | the files, in order, without reading more of the tree than is needed |
-//! | `hash` | one file: the item |
+//! | `walk` | the files in order, reading only the necessary part of the tree |
+//! | `hash` | the item that hashes one file |
 //! | `pipeline` | many items in flight, results in order |
 //! | `check` | `-c` |
-//! | `names` | names in listings and in messages, as GNU's tools write them |
+//! | `names` | names in listings and messages, in the format of GNU's tools |
 //! | `screen` | standard output, messages, the progress bar |
 //! | `report` | `--threads-report` |
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
@@ -42,7 +42,7 @@ use hash::{Hashed, Hasher};
 use report::Sampler;
 use screen::{Progress, Screen};
 
-/// What a shell reports for a program that was ended by SIGPIPE, which Rust programs ignore.
+/// A shell reports this status for a program that was ended by SIGPIPE, which Rust programs ignore.
 const BROKEN_PIPE: u8 = 128 + 13;
 
 fn main() -> ExitCode {
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     match run(&args) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        // Whoever read our output has seen enough.
+        // The reader of the output has closed it.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(BROKEN_PIPE),
         Err(error) => {
             eprintln!("checksum: write error: {}", screen::reason(&error));
@@ -66,15 +66,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// True if all went well. An error is one of standard output; all others are messages.
+/// Returns true on success. An error is one of standard output; all others are printed as messages.
 fn run(args: &Args) -> io::Result<bool> {
     let sampler = args.threads_report.then(Sampler::start);
     let progress = Arc::new(Progress::new());
     let mut screen = Screen::new(Arc::clone(&progress));
     let files = Executor::global().cpus().len() + hash::MAX_WAITING_FILES;
-    // 512 is the most that a queue may have active.
+    // A queue may have at most 512 active items.
     let queue = WorkQueue::new("checksum").max_active_total(files.min(512)).build();
-    let queue = queue.expect("it has a name, and a limit that there is");
+    let queue = queue.expect("the name is not empty, and the limit is valid");
     let hasher = Hasher::new(Arc::clone(&progress));
 
     let good = if args.check {

@@ -1,10 +1,10 @@
-//! Names of files as GNU's tools write them: escaped in listings, quoted for a shell in messages.
+//! Names of files in the format of GNU's tools: escaped in listings, quoted for a shell in messages.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// A line of a listing: digest and name. The names that would break a line are escaped, and the line says so.
+/// Returns a line of a listing: digest and name. A name that would break the line is escaped, and the line is marked.
 pub(crate) fn listing_line(hex: &str, path: &Path) -> Vec<u8> {
     let name = path.as_os_str().as_bytes();
     let odd = name.iter().any(|byte| matches!(byte, b'\\' | b'\n' | b'\r'));
@@ -19,7 +19,7 @@ pub(crate) fn listing_line(hex: &str, path: &Path) -> Vec<u8> {
     line
 }
 
-/// A line of a verification: name and verdict. Escaped only where the name would make two lines.
+/// Returns a line of a verification: name and verdict. The name is escaped only if it contains a line break.
 pub(crate) fn verdict_line(path: &Path, verdict: &str) -> Vec<u8> {
     let name = path.as_os_str().as_bytes();
     let odd = name.contains(&b'\n');
@@ -45,7 +45,7 @@ fn push_name(line: &mut Vec<u8>, name: &[u8], escape: bool) {
     }
 }
 
-/// The name behind an escaped one. `None` if it is not one.
+/// Returns the name behind an escaped one, or `None` if the escapes are invalid.
 pub(crate) fn unescape(name: &[u8]) -> Option<PathBuf> {
     let mut plain = Vec::with_capacity(name.len());
     let mut bytes = name.iter();
@@ -64,7 +64,7 @@ pub(crate) fn unescape(name: &[u8]) -> Option<PathBuf> {
     Some(OsString::from_vec(plain).into())
 }
 
-/// A name within a message: as it is if a shell would read it so, else quoted such that it would.
+/// Returns a name for a message: unchanged if a shell would read it as it is, otherwise quoted for the shell.
 pub(crate) fn quoted(path: &Path) -> String {
     let name = path.as_os_str().as_bytes();
     let mut pieces = Vec::new();
@@ -110,11 +110,11 @@ enum Piece {
     Char(char),
     /// A control character.
     Raw(String),
-    /// A byte that is no part of any character.
+    /// A byte that is not part of a character.
     Byte(u8),
 }
 
-/// Within `$'…'`.
+/// Escapes a byte within `$'…'`.
 fn escape(byte: u8) -> String {
     match byte {
         7 => "\\a".into(),
@@ -132,11 +132,11 @@ fn needs_quotes(name: &str) -> bool {
     name.is_empty()
         || matches!(name, "{" | "}")
         || name.starts_with(['#', '~'])
-        // A colon would read as the end of the name in a message.
+        // In a message, a colon would look like the end of the name.
         || name.contains([' ', '!', '"', '$', '&', '\'', '(', ')', '*', ':', ';', '<', '=', '>', '?', '[', '\\', '^', '`', '|'])
 }
 
-/// Neither a shell nor C gives the character a meaning within double quotes.
+/// Returns whether neither a shell nor C gives the character a meaning within double quotes.
 fn is_same_in_double_quotes(c: char) -> bool {
     c.is_alphanumeric() || !c.is_ascii() || " '#~%+,-./:]_{}@".contains(c)
 }

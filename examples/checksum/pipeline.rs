@@ -1,4 +1,4 @@
-//! Many items in flight, their results in the order in which they were queued.
+//! Runs many items at once, and returns their results in the order in which they were queued.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,11 +7,11 @@ use cmwq::{JoinError, JoinHandle, WorkQueue};
 
 use crate::screen::Screen;
 
-/// How many results may wait for an earlier one. Each is a name and a digest, so a large file at the front does not
-/// stop the others for long, and a tree of a million files does not pile up in memory.
+/// How many results may wait for an earlier one. Each is a name and a digest, so a large file at the front rarely stops
+/// the others, and the results for a million files do not fill the memory.
 const IN_FLIGHT: usize = 4096;
 
-/// Runs the jobs on the queue and gives their results to `each`, in order, while later ones are computed.
+/// Runs the jobs on the queue and passes their results to `each`, in order, while later ones are computed.
 pub(crate) fn in_order<J, T>(
     queue: &WorkQueue,
     jobs: impl Iterator<Item = J>,
@@ -37,16 +37,16 @@ where
     Ok(())
 }
 
-/// Waits for the first result.
+/// Returns the first result, and waits for it if necessary.
 fn first<T>(flight: &mut VecDeque<JoinHandle<T>>, screen: &mut Screen) -> io::Result<Option<T>> {
     let Some(handle) = flight.pop_front() else { return Ok(None) };
     if !handle.is_finished() {
-        // What is known so far is shown before a wait, as long as that may be.
+        // The results so far are written before the wait, because it may be long.
         screen.flush()?;
     }
     match handle.join() {
         Ok(result) => Ok(Some(result)),
         Err(JoinError::Panicked(panic)) => std::panic::resume_unwind(panic.into_inner()),
-        Err(error) => unreachable!("nobody cancels items, and this thread is none: {error}"),
+        Err(error) => unreachable!("no item is cancelled, and this thread runs none: {error}"),
     }
 }

@@ -1,4 +1,4 @@
-//! `--threads-report`: what the run cost.
+//! `--threads-report`: the cost of the run.
 
 use std::fmt;
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Counts the threads of the process until it is told to end.
+/// Counts the threads of the process until it is told to stop.
 pub(crate) struct Sampler {
     began: Instant,
     shared: Arc<Shared>,
@@ -28,7 +28,7 @@ pub(crate) struct Report {
     bytes: u64,
     wall: Duration,
     cpu: Duration,
-    /// `None` where the system does not tell.
+    /// `None` if the system does not report threads.
     peak_threads: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl Sampler {
         self.shared.sample();
         self.shared.end.store(true, Relaxed);
         self.thread.thread().unpark();
-        // It does nothing that could panic; and if it did, the figures up to then are good.
+        // The sampler does not panic, and if it did, the figures until then would be valid.
         self.thread.join().ok();
         let peak = self.shared.peak.load(Relaxed);
         Report {
@@ -59,7 +59,7 @@ impl Sampler {
             bytes,
             wall,
             cpu: Duration::new(cpu.tv_sec.unsigned_abs(), cpu.tv_nsec as u32),
-            // The sampler itself is not counted.
+            // The sampler's own thread is not counted.
             peak_threads: peak.checked_sub(1),
         }
     }
@@ -71,7 +71,7 @@ impl Shared {
     }
 }
 
-/// The threads that the process has at the moment.
+/// Returns the present number of threads of the process.
 fn threads() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("Threads:"))?.trim().parse().ok()

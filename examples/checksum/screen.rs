@@ -1,4 +1,4 @@
-//! What is seen: standard output, messages on standard error, and a progress bar where there is a terminal.
+//! Standard output, messages on standard error, and a progress bar if standard error is a terminal.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -13,17 +13,17 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::names;
 use crate::walk;
 
-/// Output is written in pieces of this size, or when nothing more is known.
+/// Output is written in pieces of this many bytes, or earlier if no further result is ready.
 const PIECE: usize = 64 * 1024;
 
-/// Standard output and standard error, kept apart from the bar.
+/// Writes standard output and standard error around the bar.
 pub(crate) struct Screen {
     pending: Vec<u8>,
     progress: Arc<Progress>,
     output_is_terminal: bool,
 }
 
-/// How far we are. Shared with the items.
+/// The progress of the run, shared with the items.
 pub(crate) struct Progress {
     bar: ProgressBar,
     files: AtomicU64,
@@ -36,18 +36,18 @@ impl Screen {
         Self { pending: Vec::new(), progress, output_is_terminal: io::stdout().is_terminal() }
     }
 
-    /// A line that belongs to the output.
+    /// Adds a line to the output.
     pub(crate) fn print(&mut self, line: &[u8]) {
         self.pending.extend_from_slice(line);
     }
 
-    /// Counts a result; writes what has gathered if that is enough.
+    /// Counts a result, and writes the pending output if it is long enough.
     pub(crate) fn file_done(&mut self) -> io::Result<()> {
         self.progress.file_done();
         if self.pending.len() < PIECE { Ok(()) } else { self.flush() }
     }
 
-    /// Writes what has gathered.
+    /// Writes the pending output.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         if self.pending.is_empty() {
             return Ok(());
@@ -57,15 +57,15 @@ impl Screen {
             output.write_all(&self.pending)?;
             output.flush()
         };
-        // On one terminal, the bar makes room; elsewhere the output is not in its way.
+        // If both are on one terminal, the bar is hidden during the write.
         let written = if self.output_is_terminal { self.progress.bar.suspend(write) } else { write() };
         self.pending.clear();
         written
     }
 
-    /// A message in the form of all tools: program, what, why.
+    /// Prints a message in the usual form of tools: program, subject, reason.
     pub(crate) fn message(&self, text: &str) {
-        // If standard error is gone there is nobody to tell.
+        // If standard error is closed, the message is lost.
         self.progress.bar.suspend(|| writeln!(io::stderr(), "checksum: {text}").ok());
     }
 
@@ -74,7 +74,7 @@ impl Screen {
     }
 }
 
-/// An error as the system words it, without the number that Rust adds.
+/// Returns an error in the words of the system, without the number that Rust adds.
 pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {
@@ -85,7 +85,7 @@ pub(crate) fn reason(error: &io::Error) -> String {
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        // Hidden if standard error is no terminal.
+        // The bar is hidden if standard error is no terminal.
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         bar.set_style(style("{spinner} {msg}, {bytes} at {binary_bytes_per_sec}"));
         if !bar.is_hidden() {
@@ -94,7 +94,7 @@ impl Progress {
         Self { bar, files: AtomicU64::new(0), bytes: AtomicU64::new(0), finished: Arc::default() }
     }
 
-    /// Learns beside the work how much there is to do, where a bar is seen.
+    /// Counts files and bytes in the background, if the bar is visible.
     pub(crate) fn count(&self, paths: &[PathBuf]) {
         if self.bar.is_hidden() {
             return;
@@ -115,7 +115,7 @@ impl Progress {
                 "{wide_bar} {percent}% of {total_bytes}, {msg}, {binary_bytes_per_sec}, {eta} left",
             ));
         };
-        // Without it, the bar shows how much has been done, but not of how much.
+        // Without this item, the bar shows how much is done, but not the total.
         queue.spawn(count).map(drop).ok();
     }
 

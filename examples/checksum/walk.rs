@@ -1,7 +1,8 @@
 //! The regular files under some paths, in the bytewise order of their full names.
 //!
-//! The order comes from the walk itself: a directory's entries are sorted as if the names of directories ended in
-//! `/`, as those of everything below them go on. So memory holds the directories on the way down, not the tree.
+//! The walk itself produces the order: it sorts the entries of a directory as if the names of directories ended in `/`,
+//! because the names of files below continue like that. So memory holds only the directories on the way down, not the
+//! tree.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,12 +13,12 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// A file to hash, or a path that could not be looked at, and why.
+/// A file to hash, or a path that could not be read, and the reason.
 pub(crate) type Found = Result<PathBuf, (PathBuf, io::Error)>;
 
-/// All files under all paths; a file that is reached twice comes twice.
+/// Returns all files under all paths. A file that is reached twice is returned twice.
 pub(crate) fn files(paths: &[PathBuf]) -> impl Iterator<Item = Found> + use<> {
-    // Paths may lie in one another, so their files interleave: always the smallest one of all walks.
+    // Paths may lie in one another, so their files interleave. The next file is always the smallest one of all walks.
     let heads = paths.iter().filter_map(|path| Head::of(Walk::new(path))).map(Reverse).collect();
     Merged { heads }
 }
@@ -26,7 +27,7 @@ struct Merged {
     heads: BinaryHeap<Reverse<Head>>,
 }
 
-/// A walk, and what it found last.
+/// A walk, and the file that it found last.
 struct Head {
     found: Found,
     rest: Walk,
@@ -34,13 +35,13 @@ struct Head {
 
 /// A walk under one path.
 struct Walk {
-    /// What is still to do, last thing first.
+    /// The remaining steps. The last one is next.
     stack: Vec<Step>,
 }
 
 enum Step {
     Give(Found),
-    /// A path with a `/` at its end.
+    /// Enters a directory, whose path ends in `/`.
     Enter(Vec<u8>),
 }
 
@@ -71,11 +72,11 @@ impl Head {
 impl Walk {
     fn new(path: &Path) -> Self {
         let step = match fs::symlink_metadata(path) {
-            // Standard input, as `sha512sum` has it.
+            // `-` means standard input, as in `sha512sum`.
             _ if path.as_os_str() == "-" => Step::Give(Ok(path.into())),
             Ok(about) if about.is_dir() => Step::Enter(with_slash(path.as_os_str().as_bytes().to_vec())),
             Ok(about) if about.is_file() => Step::Give(Ok(path.into())),
-            // Below a path it would be passed over; but this one was asked for by name.
+            // Below a path, such a file is skipped. But this one was named on the command line.
             Ok(about) => {
                 let what = if about.is_symlink() {
                     "Is a symbolic link, which is not followed"
@@ -89,7 +90,7 @@ impl Walk {
         Self { stack: vec![step] }
     }
 
-    /// Puts the entries of a directory onto the stack.
+    /// Pushes the entries of a directory onto the stack.
     fn enter(&mut self, directory: Vec<u8>) {
         let path = path_of(directory.clone());
         let entries = match fs::read_dir(&path) {
@@ -165,7 +166,7 @@ fn with_slash(mut path: Vec<u8>) -> Vec<u8> {
     path
 }
 
-/// As the user or its parent named it, for a message.
+/// Returns the path as the user or its parent named it, for a message.
 fn without_slash(mut path: Vec<u8>) -> PathBuf {
     if path.len() > 1 && path.last() == Some(&b'/') {
         path.pop();

@@ -1,14 +1,14 @@
-//! Debounced saves: a document is written to its file once it has been left alone for a while, not at each change.
+//! Debounced saves: a document is written to its file once it has not changed for a while, and not at each change.
 //!
 //! ```text
 //! cargo run --release --example delayed                           # plays three bursts of typing
-//! cargo run --release --example delayed -- --quiet 200 notes.txt  # as long as it is quiet for 200 ms
+//! cargo run --release --example delayed -- --quiet 200 notes.txt  # saves after 200 ms without a change
 //! some-log | cargo run --release --example delayed -- log.txt     # appends the lines of a pipe
 //! ```
 //!
-//! Each change calls `mod_delayed`, which moves the pending save to later. The last change of a burst is never lost:
-//! the save that runs sees everything written before any of the calls, and at the end `flush` runs it at once.
-//! A periodic item beside it reports what has been going on.
+//! Each change calls `mod_delayed`, which moves the pending save to a later time. The last change of a burst is never
+//! lost: the save sees everything that was written before any of the calls, and at the end `flush` runs it at once. A
+//! periodic item reports the progress.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 use std::error::Error;
@@ -24,8 +24,8 @@ use cmwq::{Work, WorkQueue, blocking};
 
 const HELP: &str = "usage: delayed [--quiet MILLISECONDS] [FILE]
 
-Appends lines to a document and saves it to FILE (notes.txt in a temporary directory, if none is given) once nothing
-has changed for 100 ms, or as many as given. Lines come from standard input; at a terminal, a script is played.";
+Appends lines to a document and saves it to FILE (default: notes.txt in a temporary directory) once it has not
+changed for 100 ms, or as many as given. Lines come from standard input; at a terminal, a script is played.";
 
 struct Args {
     quiet: Duration,
@@ -41,7 +41,8 @@ struct Document {
 }
 
 impl Document {
-    /// Writes a new file and puts it into the old one's place, so that there is a whole one at every moment.
+    /// Writes a new file and renames it over the old one, so that a complete file exists at every moment. Returns the
+    /// number of bytes.
     fn save(&self) -> io::Result<usize> {
         let mut text = self.lines.lock().unwrap().join("\n");
         text.push('\n');
@@ -138,7 +139,7 @@ fn edit(args: &Args) -> Result<(), Box<dyn Error>> {
             change(line?)?;
         }
     }
-    // What is still to be saved is saved now.
+    // A pending save runs now.
     save.flush()?;
     report.cancel_sync()?;
     let (changes, saves) = (document.changes.load(Relaxed), document.saves.load(Relaxed));

@@ -1,13 +1,13 @@
-//! What the kernel's `wq_monitor` shows of its workqueues, of a program's own: a row for each queue, each second.
+//! Shows a program's own queues as the kernel's `wq_monitor` shows its workqueues: a row for each queue, each second.
 //!
 //! ```text
 //! cargo run --release --example monitor                                # until it is interrupted
 //! cargo run --release --example monitor -- -i 0.5 -n 4 mail index      # four times, of two queues
 //! cargo run --release --example monitor --features serde -- --json -n 1 | jq .queues[0]
-//! cargo run --release --example monitor -- -n 1 --dump                 # and at the end all there is
+//! cargo run --release --example monitor -- -n 1 --dump                 # ends with a complete dump
 //! ```
 //!
-//! Five queues have something to do meanwhile: items that block, that compute, that come in bursts and one by one.
+//! Five queues are busy meanwhile, with items that block, that compute, and that come in bursts or one by one.
 #![allow(clippy::disallowed_methods, reason = "stands in for a user of the crate")]
 
 use std::error::Error;
@@ -22,16 +22,16 @@ use cmwq::{Executor, PeriodicHandle, WorkQueue, blocking, set_description};
 const HELP: &str = "\
 Usage: monitor [-i SECONDS] [-n TIMES] [--json] [--dump] [QUEUE]...
 
-Has five queues work, and prints what they have done so far, as the kernel's wq_monitor does.
+Keeps five queues busy, and prints their counters like the kernel's wq_monitor.
 
-  -i, --interval SECONDS  between two tables [default: 1]; 0: print one, and end
-  -n, --times TIMES       end after so many tables
+  -i, --interval SECONDS  the pause between two tables [default: 1]; 0 prints one table
+  -n, --times TIMES       end after this many tables
       --json              print a line of JSON each time (built with --features serde)
-      --dump              at the end, print all there is to see, and what goes on
+      --dump              at the end, print a dump and a report of the busy items
   -h, --help              print this help
-  QUEUE                   show these only: mail, index, fetch, log, acks
+  QUEUE                   show only these queues: mail, index, fetch, log, acks
 
-Exit status: 0 if all is well, 1 if something failed, 2 for a usage error.
+Exit status: 0 on success, 1 if something failed, 2 for a usage error.
 ";
 
 struct Args {
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     };
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads has seen enough.
+        // The reader of the output has closed it.
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("monitor: {error}");
@@ -105,7 +105,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let mut out = io::stdout();
     let mut next = Instant::now();
     for _ in 0..args.times.unwrap_or(u64::MAX) {
-        // One interval after the last, however long that took.
+        // Intervals are counted from the last tick, however long the output took.
         next += args.interval.max(Duration::from_millis(1));
         thread::sleep(next.saturating_duration_since(Instant::now()));
         print(&mut out, &monitor.sample(), args.json)?;
@@ -133,7 +133,7 @@ fn print(out: &mut impl Write, report: &MonitorReport, _json: bool) -> Result<()
     Ok(out.flush()?)
 }
 
-/// Five queues with something to do. It ends when this is dropped.
+/// Keeps five queues busy until it is dropped.
 struct Load {
     _ticks: [PeriodicHandle; 5],
 }
@@ -164,7 +164,7 @@ impl Load {
     }
 }
 
-/// Queues so many items on a queue each time.
+/// Queues this many items in each period.
 fn every(
     queue: &WorkQueue,
     period: Duration,
@@ -174,7 +174,7 @@ fn every(
     let its = queue.clone();
     let ticks = queue.spawn_every(period, move || {
         for n in 0..items {
-            // It is refused only when all of this ends.
+            // The spawn is refused only when the executor ends.
             drop(its.spawn(move || item(n)));
         }
     })?;

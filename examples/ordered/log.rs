@@ -1,9 +1,9 @@
 //! A write-ahead log with one writer.
 //!
-//! Records are gathered in memory; one reusable item writes all that there are, and makes them durable by one fsync.
-//! It is queued with every record, and while it is pending that does nothing: so the records that come during an
-//! fsync share the next one, however many there are. Its queue is ordered, so that whatever else is done with the file,
-//! such as ending it, comes before or after a commit, and never within one.
+//! Records are collected in memory. One reusable item writes all of them, and one fsync makes them durable. The item is
+//! queued with every record, which has no effect while it is pending. So all records that arrive during an fsync share
+//! the next one. The queue is ordered, so any other operation on the file, such as ending the log, comes before or
+//! after a commit and never within one.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ pub(crate) struct Log {
 struct Shared {
     /// Records that are not written yet, one after the other.
     gathered: Mutex<Vec<u8>>,
-    /// Used by one item at a time: the lock is never contended.
+    /// Used by one item at a time, so the lock is never contended.
     file: Mutex<File>,
     commits: AtomicU64,
     failure: Mutex<Option<io::Error>>,
@@ -43,16 +43,16 @@ impl Log {
         Ok(Self { queue: WorkQueue::ordered("log").rescuer().build()?, commit, shared })
     }
 
-    /// Appends a record. When this returns, it is on the disk.
+    /// Appends a record. When this returns, the record is on the disk.
     pub(crate) fn append(&self, record: &str) -> Result<(), Box<dyn std::error::Error>> {
         {
             let mut gathered = self.shared.gathered.lock().unwrap();
             let sum = checksum(record);
             writeln!(gathered, "{sum:016x} {record}")?;
         }
-        // The last queueing always gets a run that sees everything written before it.
+        // After the last submission, a run always follows that sees everything written before.
         self.queue.queue(&self.commit)?;
-        // And this waits for that run.
+        // This waits for that run.
         self.commit.flush()?;
         match &*self.shared.failure.lock().unwrap() {
             None => Ok(()),
@@ -60,7 +60,7 @@ impl Log {
         }
     }
 
-    /// Writes a last line, after all commits. Returns how many there were.
+    /// Writes a last line after all commits. Returns the number of commits.
     pub(crate) fn end(self) -> Result<u64, Box<dyn std::error::Error>> {
         let shared = Arc::clone(&self.shared);
         let last = self.queue.spawn(move || {
@@ -74,14 +74,14 @@ impl Log {
 }
 
 impl Shared {
-    /// The item: writes what has been gathered, and waits for the disk.
+    /// The item: writes the collected records, and waits for the disk.
     fn commit(&self) {
         let batch = std::mem::take(&mut *self.gathered.lock().unwrap());
         if batch.is_empty() {
             return;
         }
         let mut file = self.file.lock().unwrap();
-        // The worker does not count while the disk is busy.
+        // While the disk is busy, the worker does not count.
         if let Err(error) = cmwq::blocking(|| file.write_all(&batch).and_then(|()| file.sync_data())) {
             self.failure.lock().unwrap().get_or_insert(error);
         }
@@ -89,7 +89,7 @@ impl Shared {
     }
 }
 
-/// FNV-1a: tells a torn record from a whole one.
+/// FNV-1a, which distinguishes torn records from complete ones.
 pub(crate) fn checksum(record: &str) -> u64 {
     let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     record.bytes().fold(0xcbf2_9ce4_8422_2325, step)

@@ -1,11 +1,11 @@
 //! A write-ahead log with one writer and many producers: `cargo run --release --example ordered -- [FILE]`.
 //!
-//! Each producer appends records and goes on with the next when the last is on the disk. Then the log is read and
-//! checked: every record is whole and there once, each producer's are in the order in which it wrote them, and the end
-//! comes last.
+//! Each producer appends a record and continues with the next one when it is on the disk. At the end the log is read
+//! and checked: every record is complete and occurs once, those of each producer are in order, and the end line is
+//! last.
 //!
-//! What it shows of cmwq: an ordered queue as the one writer, without a thread of its own; commits that coalesce, so
-//! that the disk decides how many records share an fsync; and `fsync` under a guard.
+//! This example shows an ordered queue as the only writer, without a thread of its own; commits that coalesce, so that
+//! the speed of the disk determines how many records share an fsync; and `fsync` under a guard.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 mod log;
@@ -60,7 +60,7 @@ fn run(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Returns how many records there are, if all is well.
+/// Checks the log. Returns the number of records.
 fn verify(text: &str) -> Result<usize, String> {
     let body = text.strip_suffix("end\n").ok_or("the end is missing")?;
     let mut next = [0; PRODUCERS];
@@ -72,7 +72,7 @@ fn verify(text: &str) -> Result<usize, String> {
         let (producer, number) = record.split_once(' ').ok_or(format!("line {n} names no producer"))?;
         let number: usize = number.parse().map_err(|error| format!("line {n}: {error}"))?;
         let producer: usize = producer.parse().map_err(|error| format!("line {n}: {error}"))?;
-        let expected = next.get_mut(producer).ok_or(format!("line {n}: who is {producer}?"))?;
+        let expected = next.get_mut(producer).ok_or(format!("line {n}: unknown producer {producer}"))?;
         if number != *expected {
             return Err(format!("line {n}: record {number} of producer {producer}, expected {expected}"));
         }

@@ -1,8 +1,8 @@
-//! The checksum of every block of a file that is in memory, computed in parallel from borrowed slices, and again one
-//! after the other: `cargo run --release --example scope -- FILE`.
+//! Computes the checksum of every block of a file in memory, in parallel from borrowed slices, and then sequentially:
+//! `cargo run --release --example scope -- FILE`.
 //!
-//! What it shows of cmwq: items of a [`scope`](cmwq::WorkQueue::scope) borrow the blocks and write to borrowed places.
-//! Nothing is copied, counted by reference or sent through a channel, and when the scope returns, all of it is done.
+//! Items of a [`scope`](cmwq::WorkQueue::scope) borrow the blocks and write to borrowed results. Nothing is copied,
+//! reference-counted or sent through a channel. When the scope returns, all items have ended.
 #![allow(clippy::disallowed_methods, reason = "stands in for a user of the crate")]
 
 use std::path::Path;
@@ -46,13 +46,13 @@ fn run(path: Option<&Path>) -> Result<(), Box<dyn std::error::Error>> {
     let mib = data.len() as f64 / BLOCK as f64;
     let of_all = sum(&parallel.concat());
     let hex: String = of_all[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-    println!("{} blocks, sum of their sums {hex}…", parallel.len());
+    println!("{} blocks, checksum of their checksums {hex}…", parallel.len());
     println!("one by one   {:7.0} MiB/s", mib / one_by_one.as_secs_f64());
     println!("in a scope   {:7.0} MiB/s", mib / in_parallel.as_secs_f64());
     Ok(())
 }
 
-/// One item for each block. The scope returns when all of them are done.
+/// Spawns one item for each block. The scope returns when all of them have ended.
 fn sums_of_blocks(queue: &WorkQueue, data: &[u8]) -> Result<Result<Vec<Sum>, QueueError>, cmwq::ScopeError> {
     let mut sums = vec![[0; 64]; data.len().div_ceil(BLOCK)];
     let spawned = queue.scope(|s| {
@@ -68,7 +68,7 @@ fn sum(block: &[u8]) -> Sum {
     Sha512::digest(block).into()
 }
 
-/// Bytes that look random (xorshift).
+/// Returns bytes that look random (xorshift).
 fn made_up(length: usize) -> Vec<u8> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let next = || {

@@ -9,11 +9,11 @@ Usage: service [--listen ADDRESS] [--active N] [--pending N] [--grace SECONDS] [
 
 An HTTP service that computes SHA-512 sums.
 
-      --listen ADDRESS  where to listen: 127.0.0.1:0 by default, any free port
-      --active N        jobs that are worked at at a time, 1 to 512: 16 by default
-      --pending N       jobs that may wait beyond that; more are shed: 64 by default
-      --grace SECONDS   how long it may take to finish what was accepted: 30 by default
-      --load N          work in the background beside that, so many items a second: 0 by default, up to 100000
+      --listen ADDRESS  the address to listen on (default: 127.0.0.1:0, any free port)
+      --active N        jobs that run at a time, 1 to 512 (default: 16)
+      --pending N       jobs that may wait beyond that; more are shed (default: 64)
+      --grace SECONDS   the time to finish the accepted jobs at the end (default: 30)
+      --load N          items per second of background work, up to 100000 (default: 0)
   -h, --help            print this help
 ";
 
@@ -22,11 +22,11 @@ pub(crate) struct Args {
     pub(crate) active: usize,
     pub(crate) pending: usize,
     pub(crate) grace: Duration,
-    /// Items a second.
+    /// Items per second.
     pub(crate) load: u64,
 }
 
-/// `None`: the help is wanted.
+/// Returns `None` if the help is requested.
 pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Option<Args>, lexopt::Error> {
     let mut args = Args {
         listen: "127.0.0.1:0".into(),
@@ -53,5 +53,5 @@ fn load(text: &str) -> Result<u64, &'static str> {
     text.parse()
         .ok()
         .filter(|items| *items <= 100_000)
-        .ok_or("it is a number of items a second, up to 100000")
+        .ok_or("the load is a number of items per second, up to 100000")
 }

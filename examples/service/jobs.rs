@@ -1,4 +1,4 @@
-//! What the service does: jobs that come by `POST /jobs`, and the account of them.
+//! The jobs of the service, which arrive by `POST /jobs`, and their account.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -11,25 +11,25 @@ use tiny_http::{Header, Request, Response};
 
 use crate::args::Args;
 
-/// The longest body that is accepted.
+/// The longest accepted body, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
 const MOST_ROUNDS: u64 = 10_000_000;
 
 pub(crate) struct Jobs {
-    /// Its bound is what sheds load.
+    /// The bound of this queue sheds load.
     queue: WorkQueue,
-    /// Everything else that is answered: the thread that accepts never waits for a client.
+    /// Sends all other answers, so that the accepting thread never waits for a client.
     answers: WorkQueue,
     account: Arc<Account>,
 }
 
-/// What became of the jobs.
+/// The counts of the jobs.
 #[derive(Default)]
 pub(crate) struct Account {
     pub(crate) accepted: AtomicU64,
     pub(crate) finished: AtomicU64,
     pub(crate) shed: AtomicU64,
-    /// How many were finished in the last second.
+    /// The number of jobs finished in the last second.
     pub(crate) rate: AtomicU64,
 }
 
@@ -47,7 +47,7 @@ impl Jobs {
         &self.account
     }
 
-    /// Takes a job on, or sheds it.
+    /// Accepts a job, or sheds it.
     pub(crate) fn submit(&self, mut request: Request) {
         let shed = Arc::new(AtomicBool::new(false));
         let (is_shed, account) = (Arc::clone(&shed), Arc::clone(&self.account));
@@ -56,11 +56,11 @@ impl Jobs {
                 return busy(request);
             }
             let answer = work(&mut request);
-            // Counted first: who has the answer finds it in the account.
+            // The job is counted before the answer, so a client that has the answer finds it in the account.
             account.finished.fetch_add(1, Relaxed);
             respond(request, answer);
         };
-        // Before it can be finished.
+        // The job is counted before it can be finished.
         self.account.accepted.fetch_add(1, Relaxed);
         if let Err(refused) = self.queue.spawn(job) {
             self.account.accepted.fetch_sub(1, Relaxed);
@@ -75,29 +75,29 @@ impl Jobs {
         self.answer_by(request, move || (status, text));
     }
 
-    /// The same with an answer that takes a moment to make.
+    /// Sends an answer that takes a moment to make.
     pub(crate) fn answer_by(&self, request: Request, make: impl FnOnce() -> (u16, String) + Send + 'static) {
         self.detach(move || respond(request, make()));
     }
 
-    /// Says that the service is busy, or about to end.
+    /// Answers that the service is busy or about to end.
     pub(crate) fn refuse(&self, request: Request) {
         self.detach(move || busy(request));
     }
 
     fn detach(&self, answer: impl FnOnce() + Send + 'static) {
-        // A request that is not even answered here is closed by being dropped.
+        // If this queue refuses the answer, the request is dropped, which closes the connection.
         drop(self.answers.spawn(answer));
     }
 }
 
-/// 200 with the sum in hexadecimal, or what is wrong with the request.
+/// Returns 200 with the sum in hexadecimal, or an error of the request.
 fn work(request: &mut Request) -> (u16, String) {
     let rounds = match rounds(request.url()) {
         Ok(rounds) => rounds,
         Err(message) => return (400, message),
     };
-    // A slow client holds no CPU.
+    // A slow client uses no CPU.
     let body = cmwq::blocking(|| read_body(request));
     match body {
         Err(error) => (400, format!("the body cannot be read: {error}\n")),
@@ -118,13 +118,13 @@ fn read_body(request: &mut Request) -> io::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// How often to hash: `/jobs?rounds=N`, 1 by default.
+/// Returns how often to hash: `/jobs?rounds=N`, 1 by default.
 fn rounds(url: &str) -> Result<u64, String> {
     let Some((_, query)) = url.split_once('?') else { return Ok(1) };
     let number = query.strip_prefix("rounds=").and_then(|number| number.parse().ok());
     number
         .filter(|number| (1..=MOST_ROUNDS).contains(number))
-        .ok_or(format!("{query:?} makes no sense here; rounds=N does, with N from 1 to {MOST_ROUNDS}\n"))
+        .ok_or(format!("{query:?} is not understood; use rounds=N, with N from 1 to {MOST_ROUNDS}\n"))
 }
 
 fn busy(request: Request) {
@@ -138,7 +138,7 @@ fn respond(request: Request, (status, text): (u16, String)) {
 }
 
 fn send(request: Request, response: Response<impl Read>) {
-    // What the client has sent and nobody has read is read now: it may be slow. If it is gone, it does not mind.
+    // Unread input of the client is read first, and the client may be slow. If it is gone, the error does not matter.
     let _ = cmwq::blocking(|| request.respond(response));
 }
 

@@ -1,4 +1,4 @@
-//! Something to look at: the background work of a shop that sells pictures, so many items a second.
+//! Background work to observe: that of a shop that sells pictures, with this many items per second.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::sleep;
@@ -10,26 +10,26 @@ mod burn;
 use burn::burn;
 use cmwq::{BuildQueueError, PeriodicHandle, WorkQueue, WorkQueueBuilder};
 
-/// So often items are queued.
+/// The interval at which items are queued.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What the load consists of. Each kind has a queue.
+/// The parts of the load. Each kind has a queue.
 const KINDS: [Kind; 5] = [
-    // Computes, on the CPU where it was queued.
+    // Computes on the CPU where it was queued.
     Kind {
         queue: || WorkQueue::per_cpu("thumbnails"),
         spawn: |queue| drop(queue.spawn(thumbnail)),
         in_a_thousand: 300,
     },
-    // Waits for others, and says so.
+    // Waits for other services, under a guard.
     Kind { queue: || WorkQueue::new("mail"), spawn: |queue| drop(queue.spawn(mail)), in_a_thousand: 500 },
-    // One after the other.
+    // Runs one item after the other.
     Kind {
         queue: || WorkQueue::ordered("journal"),
         spawn: |queue| drop(queue.spawn(entry)),
         in_a_thousand: 180,
     },
-    // Waits, and does not say so.
+    // Waits without a guard.
     Kind { queue: || WorkQueue::new("legacy"), spawn: |queue| drop(queue.spawn(import)), in_a_thousand: 15 },
     // Computes for long.
     Kind {
@@ -41,7 +41,7 @@ const KINDS: [Kind; 5] = [
 
 struct Kind {
     queue: fn() -> WorkQueueBuilder,
-    /// By its name, not by a pointer to it: items are reported as what was queued is called.
+    /// A closure that names the function itself, not a pointer to it, because reports name the type of the queued item.
     spawn: fn(&WorkQueue),
     in_a_thousand: u64,
 }
@@ -74,7 +74,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// `rate`: items a second.
+    /// `rate` is the number of items per second.
     pub(crate) fn start(rate: u64) -> Result<Self, Box<dyn std::error::Error>> {
         let build = |kind: &Kind| (kind.queue)().control().histograms(true).max_pending(1000).build();
         let queues = KINDS.iter().map(build).collect::<Result<Vec<WorkQueue>, BuildQueueError>>()?;
@@ -82,7 +82,7 @@ impl Load {
         let clock = WorkQueue::new("clock").build()?;
         let tick = move || {
             let due = (begin.elapsed().as_secs_f64() * rate as f64) as u64;
-            // After a pause, not everything at once.
+            // After a pause, at most one second's items are queued at once.
             let queued = queued.swap(due, Relaxed).max(due.saturating_sub(rate));
             (queued..due).for_each(|number| queue_item(&queues, number));
         };
@@ -91,11 +91,11 @@ impl Load {
 }
 
 fn queue_item(queues: &[WorkQueue], number: u64) {
-    // A permutation of each thousand, so that kinds take turns.
+    // This permutes each thousand, so that the kinds take turns.
     let mut place = number * 619 % 1000;
     for (kind, queue) in KINDS.iter().zip(queues) {
         if place < kind.in_a_thousand {
-            // If too many wait, it is refused: one less.
+            // If too many items wait, this one is refused and dropped.
             (kind.spawn)(queue);
             return;
         }

@@ -2,33 +2,33 @@
 //!
 //! ```text
 //! cargo run --release --example service -- --listen 127.0.0.1:8080
-//! curl http://127.0.0.1:8080/                             # what there is
+//! curl http://127.0.0.1:8080/                             # a list of the requests
 //! curl --data-binary @file http://127.0.0.1:8080/jobs     # the file's SHA-512
 //! curl -d secret 'http://127.0.0.1:8080/jobs?rounds=100000'
 //! curl http://127.0.0.1:8080/stats
 //! curl http://127.0.0.1:8080/metrics                      # with --features metrics
-//! kill -TERM ...                                          # finishes what it accepted, and ends
+//! kill -TERM ...                                          # finishes the accepted jobs, and ends
 //! ```
 //!
-//! What it shows of cmwq:
+//! This example shows:
 //!
 //! * **Load shedding.** The queue's `max_pending` is the bound. Beyond it, `spawn` hands the closure back, with the
 //!   request in it, which is answered with 503 and `Retry-After`.
 //! * **Items that compute and block.** One item reads the body, computes and answers, written plainly. While it waits for
-//!   the client it does not count, so slow clients cost no CPU, and the CPUs compute as many jobs as there are of them.
+//!   the client it does not count, so slow clients cost no CPU, and as many jobs compute as there are CPUs.
 //! * **Periodic work** beside it, on a queue of its own that costs no thread.
 //! * **Metrics** (built with `--features metrics`): `GET /metrics`, for Prometheus, by the crates `metrics` and
 //!   `metrics-exporter-prometheus`.
-//! * **Control** (built with `--features control`): the executor is served on a Unix socket, so that it can be looked at, and
-//!   queues marked `control` be changed. There is more to see with `--load 2000`:
+//! * **Control** (built with `--features control`): a Unix socket serves the executor. Clients can observe it, and change
+//!   queues marked `control`. `--load 2000` gives more to observe:
 //!
 //!   ```text
 //!   cargo run --release --example service --features control,metrics -- --load 2000
 //!   cargo run --release -p cmwqctl -- top                   # in another terminal
 //!   cargo run --release -p cmwqctl -- set mail max_active 8
 //!   ```
-//! * **A clean end.** On SIGTERM (or SIGINT) it stops accepting, and `GlobalExecutor::shutdown` finishes what was accepted. What
-//!   takes longer than `--grace` is dropped and reported; a request that is dropped is answered with 500.
+//! * **A clean end.** On SIGTERM (or SIGINT) it stops accepting, and `GlobalExecutor::shutdown` finishes the accepted jobs.
+//!   Jobs that take longer than `--grace` are dropped and reported; a dropped request is answered with 500.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 mod args;
@@ -56,7 +56,7 @@ use crate::observed::Observed;
 
 const ABOUT: &str = "POST /jobs           the SHA-512 of the body, in hexadecimal
 POST /jobs?rounds=N  the SHA-512 of that, and so on: N times
-GET  /stats          what became of the jobs
+GET  /stats          the counts of the jobs
 GET  /metrics        numbers for Prometheus, if built with the feature metrics
 ";
 
@@ -86,7 +86,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         Ok(server) => Arc::new(server),
         Err(error) => return Err(format!("cannot listen on {}: {error}", args.listen).into()),
     };
-    // The right to end the executor that all queues here use.
+    // This value permits the program to end the executor that all its queues use.
     let executor = Executor::builder().build_global()?;
     let jobs = Jobs::new(args)?;
     let account = Arc::clone(jobs.account());
@@ -94,7 +94,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let rate = measure_rate(&housekeeping, &account)?;
     let stopping = stop_on_signal(&server)?;
     println!("listening on http://{}", server.server_addr());
-    // First, so that whoever is told where to look finds its queues.
+    // The load starts before the addresses are printed, so that clients find its queues.
     let load = if args.load > 0 { Some(Load::start(args.load)?) } else { None };
     let observed = Observed::start(&server)?;
 
@@ -107,7 +107,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     };
 
     println!("stopping: {account}");
-    // What has come and was not accepted is told so; connections that come now are closed.
+    // Requests that were not accepted are refused with an answer; connections that arrive now are closed.
     while let Ok(Some(request)) = server.try_recv() {
         jobs.refuse(request);
     }
@@ -136,7 +136,7 @@ fn route(request: Request, jobs: &Jobs, observed: &Observed) {
     }
 }
 
-/// Counts, once a second, what was finished in it.
+/// Counts once a second how many jobs finished in that second.
 fn measure_rate(queue: &WorkQueue, account: &Arc<Account>) -> Result<PeriodicHandle, QueueError> {
     let account = Arc::clone(account);
     let before = AtomicU64::new(0);
@@ -147,7 +147,7 @@ fn measure_rate(queue: &WorkQueue, account: &Arc<Account>) -> Result<PeriodicHan
     Ok(queue.spawn_every(Duration::from_secs(1), measure)?)
 }
 
-/// Has a thread wait for the signal, and then wake the one that accepts.
+/// Starts a thread that waits for the signal and then wakes the accepting thread.
 fn stop_on_signal(server: &Arc<Server>) -> Result<Arc<AtomicBool>, Box<dyn Error>> {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let (server, stopping) = (Arc::downgrade(server), Arc::new(AtomicBool::new(false)));

@@ -20,10 +20,10 @@ impl Numbers {
         })
     }
 
-    /// As they are now.
+    /// Returns the present numbers.
     pub(crate) fn text(&self) -> String {
         self.collector.lock().unwrap_or_else(PoisonError::into_inner).collect();
-        // Nobody else sees to that, since nobody listens for the exporter.
+        // The exporter has no listener that would do this.
         self.exporter.run_upkeep();
         self.exporter.render()
     }

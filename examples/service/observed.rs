@@ -1,4 +1,4 @@
-//! How others see what goes on here, as far as that was built.
+//! The ways to observe the service from outside, as far as they were built.
 
 use std::error::Error;
 #[cfg(feature = "metrics")]
@@ -10,13 +10,13 @@ use crate::numbers::Numbers;
 pub(crate) struct Observed {
     #[cfg(feature = "metrics")]
     numbers: Arc<Numbers>,
-    /// Until it is dropped.
+    /// Serves until it is dropped.
     #[cfg(all(unix, feature = "control"))]
     _control: cmwq::control::Server,
 }
 
 impl Observed {
-    /// Says where to look.
+    /// Starts to serve, and prints the addresses.
     pub(crate) fn start(server: &tiny_http::Server) -> Result<Self, Box<dyn Error>> {
         if cfg!(feature = "metrics") {
             println!("metrics on http://{}/metrics", server.server_addr());
@@ -33,7 +33,7 @@ impl Observed {
         })
     }
 
-    /// What makes the text for Prometheus.
+    /// Returns a function that makes the text for Prometheus.
     #[cfg(feature = "metrics")]
     pub(crate) fn metrics(&self) -> Option<impl FnOnce() -> String + Send + 'static> {
         let numbers = Arc::clone(&self.numbers);

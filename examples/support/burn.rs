@@ -1,10 +1,10 @@
-//! Work that takes a CPU, of examples, benchmarks and `rivals`.
+//! Computation that uses a CPU, for examples, benchmarks and `rivals`.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Keeps a CPU busy for so much of this thread's CPU time: who is preempted has not worked meanwhile.
+/// Uses this much CPU time of this thread. Time while the thread is preempted does not count.
 pub(crate) fn burn(time: Duration) {
     let now = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);

@@ -1,10 +1,10 @@
-//! What all pictures have in common: paper, colours, labels, lines and bars.
+//! The common parts of all pictures: background, colours, labels, lines and bars.
 
 use std::fmt::{Arguments, Write};
 
 pub(crate) const WIDTH: f64 = 820.0;
 
-/// Colours for a light page and for a dark one. The picture paints its own ground, so it can be read on either.
+/// Colours for a light page and for a dark one. The picture paints its own background, so it is readable on both.
 const STYLE: &str = "\
     text { font: 13px system-ui, sans-serif; fill: #1f2328 }
     .title { font-size: 16px; font-weight: 600 }
@@ -31,7 +31,7 @@ const STYLE: &str = "\
     }
 ";
 
-/// A picture that is being drawn. Coordinates are pixels from its upper left; text may contain anything.
+/// A picture that is being drawn. Coordinates are pixels from the upper left corner. Text may contain any characters.
 pub(crate) struct Picture(String);
 
 impl Picture {
@@ -53,7 +53,7 @@ impl Picture {
         self.0
     }
 
-    /// `anchor`: which end of the text lies there: `start`, `middle` or `end`.
+    /// Draws a text. `anchor` is the point of the text that lies at the position: `start`, `middle` or `end`.
     pub(crate) fn label(&mut self, class: &str, (x, y): (f64, f64), anchor: &str, text: &str) {
         let text = escaped(text);
         self.element(format_args!(
@@ -73,7 +73,7 @@ impl Picture {
         ));
     }
 
-    /// From the low to the high end of what was measured, with a cross-stroke at each.
+    /// Draws a line from the low to the high end of the measured values, with a cross-stroke at each end.
     #[allow(dead_code, reason = "not all pictures have spreads")]
     pub(crate) fn range(&mut self, y: f64, low: f64, high: f64) {
         self.line("mark", (low, y), (high, y));
@@ -82,7 +82,7 @@ impl Picture {
         }
     }
 
-    /// What colours stand for: for each its class, the word, and where.
+    /// Draws the legend: for each colour its class, its meaning, and its position.
     pub(crate) fn legend(&mut self, y: f64, colours: &[(&str, &str, f64)]) {
         for (class, text, x) in colours {
             self.bar(class, (*x, y), (12.0, 12.0));

@@ -10,27 +10,27 @@ Usage: timelines [--check] [--runs N] [--svg DIR] [--json]
 Measure the four timelines of the kernel's workqueue documentation on one CPU, and show them
 beside the documented ones. All figures are medians; times are in milliseconds.
 
-      --check     also measure (b) without guards and detection, measure up to three times what does
-                  not hold, and exit with 1 if a timeline does not hold then
-      --runs N    measure each timeline N times (default: 5), after a run that warms up
+            --check     also measure (b) without guards and detection, measure timelines that do not hold
+                        up to three times, and exit with 1 if one still does not hold
+      --runs N    measure each timeline N times (default: 5), after a warm-up run
       --svg DIR   write a picture of each timeline to DIR/timeline-{a,b,c,d}.svg
       --json      print JSON instead of tables
   -h, --help      print this help
   -V, --version   print the version
 
-Workers have the nice level of the process: where others use the machine, and with the privilege,
-'nice -n -20 timelines' keeps most of them away.
+Workers have the nice level of the process. If other programs use the machine and you have the
+privilege, 'nice -n -20 timelines' keeps most of them away.
 
-Exit status: 0 if all is well, 1 if a check failed or nothing could be measured, 2 for a usage error.
+Exit status: 0 on success, 1 if a check failed or nothing could be measured, 2 for a usage error.
 ";
 
-/// What the user wants.
+/// The parsed command line.
 pub(crate) enum Command {
     Run(Args),
     Print(String),
 }
 
-/// What to do.
+/// The settings of a run.
 pub(crate) struct Args {
     pub(crate) check: bool,
     pub(crate) json: bool,

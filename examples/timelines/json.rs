@@ -1,9 +1,9 @@
-//! The same for programs.
+//! The report as JSON.
 
 use crate::Report;
 use crate::scenario::{Event, ITEMS, Times};
 
-/// One object, indented.
+/// Returns one object, indented.
 pub(crate) fn text(report: &Report, objections: &[String]) -> String {
     let timelines = report.timelines.iter().map(|(timeline, measured)| {
         let items = (0..ITEMS.len()).map(|item| {
@@ -47,7 +47,7 @@ fn joined(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join(",\n")
 }
 
-/// Our own texts have nothing else to escape.
+/// The texts of this program contain no other characters to escape.
 fn string(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -1,23 +1,24 @@
-//! Does a measurement agree with the documents?
+//! Decides whether a measurement agrees with the documents.
 //!
-//! The makespan may be 10 % longer. Items start in the documented order, and each one's own events come in order,
-//! with at least the time between them that it burns or sleeps. Every event comes at its documented time, give or
-//! take 1 ms and 10 % for wake-ups, timers and whoever else uses the machine. Two things are right that the documents
-//! do not show: a wake or finish at the very instant at which another item burns may come up to 5 ms late, and the
-//! CPU-intensive items of (d) share the CPU.
+//! The makespan may be 10 % longer. Items start in the documented order. The events of each item come in order, with at
+//! least the time between them that it burns or sleeps. Every event comes at its documented time, with a tolerance of 1
+//! ms and 10 % for wake-ups, timers and other programs. Two deviations from the documents are permitted: a wake or
+//! finish at the very instant at which another item burns may come up to 5 ms late, and the CPU-intensive items of (d)
+//! share the CPU.
 
 use crate::Report;
 use crate::measure::Measured;
 use crate::scenario::{BURN, Event, ITEMS, SLEEP, Timeline};
 
-/// How much longer than documented a timeline may take.
+/// The longest permitted makespan, as a multiple of the documented one.
 const MAKESPAN: f64 = 1.1;
-/// What a wake-up, a timer and rounding may take of an event's time, in milliseconds.
+/// The tolerance for wake-ups, timers and rounding, in milliseconds.
 const SLACK: f64 = 1.0;
-/// At least so long must (b) take without guards and detection, or the guards prove nothing. In milliseconds.
+/// The least time of (b) without guards and detection, in milliseconds. If it were shorter, the guards would prove
+/// nothing.
 pub(crate) const UNGUARDED: f64 = 45.0;
 
-/// What does not agree, in words; empty if all is well.
+/// Returns the deviations in words. The list is empty if the measurement agrees.
 pub(crate) fn judge(report: &Report) -> Vec<String> {
     let mut objections = Vec::new();
     for (timeline, measured) in &report.timelines {
@@ -32,7 +33,7 @@ pub(crate) fn judge(report: &Report) -> Vec<String> {
     objections
 }
 
-/// What does not agree in one timeline.
+/// Returns the deviations of one timeline.
 pub(crate) fn objections(timeline: &Timeline, measured: &Measured) -> Vec<String> {
     let all = makespan(timeline, measured)
         .into_iter()
@@ -63,7 +64,7 @@ fn start_order(timeline: &Timeline, measured: &Measured) -> impl Iterator<Item =
 }
 
 fn own_order(measured: &Measured) -> impl Iterator<Item = String> {
-    // Rounding of the two clocks.
+    // The rounding of the two clocks, in milliseconds.
     const ROUNDING: f64 = 0.1;
     ITEMS.iter().zip(&measured.items).enumerate().flat_map(|(item, (name, times))| {
         let last_burn = if item == 0 { BURN as f64 } else { 0.0 };

@@ -6,17 +6,16 @@
 //! cargo run --release --example timelines -- --svg pictures
 //! ```
 //!
-//! Three items share one CPU: they burn 5 ms, sleep 10 ms, and the first one burns 5 ms more. How long that takes in
-//! all is decided by how well somebody else's burn fills each sleep, which is what a workqueue's concurrency
-//! management is for.
+//! Three items share one CPU: they burn 5 ms and sleep 10 ms, and the first one burns 5 ms more. The total time depends
+//! on how well other items' burns fill each sleep. That is the purpose of a workqueue's concurrency management.
 //!
 //! | module | |
 //! |---|---|
 //! | `args` | the command line |
 //! | `scenario` | the documented timelines |
 //! | `measure` | one run on real threads |
-//! | `judge` | does a measurement agree with the documents? |
-//! | `table`, `json`, `svg` | three ways to show it |
+//! | `judge` | decides whether a measurement agrees with the documents |
+//! | `table`, `json`, `svg` | three formats of the report |
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 mod args;
@@ -37,12 +36,12 @@ use args::{Args, Command};
 use measure::{Bed, Guards, Measured};
 use scenario::{TIMELINES, Timeline};
 
-/// Everything that was measured.
+/// All measurements.
 pub(crate) struct Report {
     pub(crate) cpu: usize,
     pub(crate) runs: usize,
     pub(crate) timelines: Vec<(&'static Timeline, Measured)>,
-    /// The makespan of (b) without guards and without detection, if asked for.
+    /// The makespan of (b) without guards and without detection, if requested.
     pub(crate) unguarded: Option<f64>,
 }
 
@@ -88,7 +87,7 @@ fn measure(args: &Args) -> Result<Report, Box<dyn Error>> {
 }
 
 /// Measures a timeline with guards. For a check, the first measurement that agrees with the documents counts: other
-/// programs can disturb one, and cannot make a wrong one right.
+/// programs can disturb a measurement, but cannot make a wrong one right.
 fn held(timeline: &Timeline, args: &Args) -> Result<Measured, Box<dyn Error>> {
     let bed = Bed::new(timeline, Guards::Held)?;
     let mut measured = bed.measure(args.runs);
@@ -113,7 +112,7 @@ fn write_pictures(directory: &Path, report: &Report) -> io::Result<()> {
 
 fn finish(written: io::Result<()>, verdict: ExitCode) -> ExitCode {
     match written {
-        // A reader that has seen enough does not change what was found.
+        // If the reader closes the output early, the verdict stays the same.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(&error),
         _ => verdict,
     }

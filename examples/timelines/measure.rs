@@ -1,8 +1,8 @@
 //! One run of a timeline on real threads.
 //!
-//! Stamps are taken inside the items; 0 is just before the first one is queued. The executor has one CPU. The issuer
-//! runs on another one if there is any, so that it takes no time from the items; if not, it sleeps until they are
-//! done. A run that is not measured comes first: the workers and the idle one in reserve exist from then on.
+//! The items take the time stamps; 0 is just before the first item is queued. The executor has one CPU. If there is
+//! another CPU, the issuer runs there, so that it takes no time from the items. Otherwise it sleeps until they have
+//! ended. The first run is not measured: it makes the workers and the spare.
 
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,11 @@ use burn::burn;
 
 use crate::scenario::{BURN, ITEMS, SLEEP, Timeline, Times};
 
-/// Do the items tell when they block?
+/// Whether the items enter guards when they block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guards {
     Held,
-    /// The negative control. The executor does not look for blocked threads either, so nothing fills the sleeps.
+    /// The negative control. Detection is off as well, so nothing fills the sleeps.
     LeftOut,
 }
 
@@ -61,7 +61,7 @@ impl Bed {
         Ok(bed)
     }
 
-    /// Runs it so often, and takes the median of each time.
+    /// Runs the timeline this often, and takes the median of each time.
     pub(crate) fn measure(&self, runs: usize) -> Measured {
         let runs: Vec<_> = (0..runs).map(|_| self.run()).collect();
         let items = std::array::from_fn(|item| {
@@ -77,7 +77,7 @@ impl Bed {
         Measured { items, makespan: median(runs.iter().map(makespan).collect()) }
     }
 
-    /// Runs it once. On a thread of its own, whose CPU may be chosen without a trace.
+    /// Runs the timeline once, on another thread, so that the CPU of the caller stays as it is.
     pub(crate) fn run(&self) -> [Times; ITEMS.len()] {
         let guards = self.guards;
         let issue = || {
@@ -93,7 +93,7 @@ impl Bed {
     }
 }
 
-/// When the last item of a run was done.
+/// Returns the time at which the last item of a run ended.
 pub(crate) fn makespan(run: &[Times; ITEMS.len()]) -> f64 {
     run.iter().map(|times| times.finish).fold(0.0, f64::max)
 }
@@ -120,7 +120,7 @@ fn finished(handle: JoinHandle<Stamps>) -> Stamps {
     handle.join().expect("an item neither panics nor is cancelled")
 }
 
-/// What an item does: burn, sleep, and perhaps burn again.
+/// The item: it burns, sleeps, and burns again if `burns` is 2.
 fn item(burns: u32, guards: Guards) -> Stamps {
     let start = Instant::now();
     burn(Duration::from_millis(BURN));
@@ -150,7 +150,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
-/// If the system does not let us, the measurement is only less exact.
+/// If the system refuses, the measurement is only less exact.
 #[cfg(target_os = "linux")]
 fn pin(cpu: usize) {
     let mut cpus = rustix::thread::CpuSet::new();

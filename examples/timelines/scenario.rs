@@ -3,14 +3,14 @@
 //! `w0` burns 5 ms of CPU, sleeps 10 ms, burns 5 ms and finishes; `w1` and `w2` burn 5 ms, sleep 10 ms and finish.
 //! The documents assume simple FIFO scheduling.
 
-/// How long a burn lasts, in milliseconds of CPU time.
+/// The length of a burn, in milliseconds of CPU time.
 pub(crate) const BURN: u64 = 5;
-/// How long a sleep lasts, in milliseconds.
+/// The length of a sleep, in milliseconds.
 pub(crate) const SLEEP: u64 = 10;
 /// The items of every timeline.
 pub(crate) const ITEMS: [&str; 3] = ["w0", "w1", "w2"];
 
-/// When an item did what, in milliseconds since the first one was queued.
+/// The times of an item's events, in milliseconds since the first item was queued.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) start: f64,
@@ -20,7 +20,7 @@ pub(crate) struct Times {
     pub(crate) finish: f64,
 }
 
-/// What happens to an item, in order.
+/// The events of an item, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     Start,
@@ -33,12 +33,12 @@ pub(crate) enum Event {
 pub(crate) struct Timeline {
     pub(crate) key: char,
     pub(crate) title: &'static str,
-    /// Of the queue; `None`: the default.
+    /// The limit of the queue; `None` is the default.
     pub(crate) max_active: Option<usize>,
-    /// `w1` and `w2` are queued on a CPU-intensive queue of their own.
+    /// Whether `w1` and `w2` are queued on a CPU-intensive queue of their own.
     pub(crate) cpu_intensive: bool,
     pub(crate) documented: [Times; 3],
-    /// What differs on a real machine, and why that is right.
+    /// The differences on a real machine, and why they are right.
     pub(crate) note: Option<&'static str>,
 }
 
@@ -46,11 +46,11 @@ const fn times(start: f64, sleep: f64, wake: f64, finish: f64) -> Times {
     Times { start, sleep, wake, finish }
 }
 
-/// All of them, in the documents' order.
+/// All timelines, in the documents' order.
 pub(crate) static TIMELINES: [Timeline; 4] = [
     Timeline {
         key: 'a',
-        title: "max_active = 1: one context, nobody fills the sleeps",
+        title: "max_active = 1: one context, nothing fills the sleeps",
         max_active: Some(1),
         cpu_intensive: false,
         documented: [
@@ -123,7 +123,7 @@ impl Times {
         }
     }
 
-    /// When it burns.
+    /// Returns the times at which the item burns.
     fn burns(&self) -> impl Iterator<Item = (f64, f64)> {
         [(self.start, self.sleep), (self.wake, self.finish)].into_iter().filter(|(from, to)| from < to)
     }
@@ -134,11 +134,11 @@ impl Timeline {
         self.documented.iter().map(|times| times.finish).fold(0.0, f64::max)
     }
 
-    /// Between which times an event may come by the documents, on a scheduler that need not be FIFO.
+    /// Returns the range in which an event may come by the documents, on a scheduler that need not be FIFO.
     pub(crate) fn range(&self, item: usize, event: Event) -> (f64, f64) {
         let at = self.documented[item].at(event);
         if self.cpu_intensive && item > 0 {
-            // They share the CPU: either may be through with its burn from 10 to 15 ms, and sleeps from then.
+            // The items share the CPU: each one may end its burn at any time from 10 to 15 ms, and sleeps from then.
             return match event {
                 Event::Start => (at, at),
                 Event::Sleep => (10.0, 15.0),
@@ -148,8 +148,8 @@ impl Timeline {
         (at, at + self.lateness(item, event))
     }
 
-    /// A wake or finish at which another item burns may wait for the CPU, for that burn at most. So may what
-    /// follows it.
+    /// Returns how late an event may come. A wake or finish at which another item burns may wait for the CPU, at most
+    /// for that burn. So may the events after it.
     fn lateness(&self, item: usize, event: Event) -> f64 {
         let documented = &self.documented[item];
         let others = || self.documented.iter().enumerate().filter(|(other, _)| *other != item);

@@ -14,11 +14,11 @@ const TOP: f64 = 76.0;
 const LANE: f64 = 62.0;
 const DOCUMENTED_HEIGHT: f64 = 12.0;
 const MEASURED_HEIGHT: f64 = 24.0;
-/// The axis reaches as far in every picture, so that they can be compared side by side; farther only if it must.
+/// The axis has the same length in every picture, so that pictures can be compared. It is longer only if necessary.
 const AXIS: f64 = 55.0;
 const STEP: f64 = 5.0;
 
-/// The whole picture.
+/// Returns the whole picture.
 pub(crate) fn picture(timeline: &Timeline, measured: &Measured, runs: usize) -> String {
     let bottom = TOP + LANE * ITEMS.len() as f64;
     let title = format!("({}) {}", timeline.key, timeline.title);
@@ -41,12 +41,12 @@ pub(crate) fn picture(timeline: &Timeline, measured: &Measured, runs: usize) -> 
 }
 
 struct Axis {
-    /// The last time on it.
+    /// The last time on the axis.
     last: f64,
 }
 
 impl Axis {
-    /// Where a time lies.
+    /// Returns the position of a time.
     fn x(&self, time: f64) -> f64 {
         LEFT + (WIDTH - LEFT - RIGHT) * time / self.last
     }
@@ -62,7 +62,7 @@ impl Axis {
         picture.label("small", (middle, bottom + 42.0), "middle", "milliseconds since w0 was queued");
     }
 
-    /// What an item did: waited to start, burned, slept, burned, finished. `shade`: a class besides.
+    /// Draws the phases of an item: wait, burn, sleep, burn. `shade` is an additional class.
     fn lane(&self, picture: &mut Picture, times: &Times, (y, height): (f64, f64), shade: &str) {
         let class = |class: &str| format!("{class}{shade}");
         let middle = y + height / 2.0;

@@ -1,4 +1,4 @@
-//! The tables for people.
+//! The report as tables.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use crate::judge;
 use crate::measure::Measured;
 use crate::scenario::{BURN, Event, ITEMS, Timeline};
 
-/// All timelines, and what does not agree.
+/// Returns all timelines, and the deviations.
 pub(crate) fn text(report: &Report, objections: &[String]) -> String {
     let mut text = format!(
         "Three items on CPU {}, medians of {}, in milliseconds, rounded to 0.1.\n",
@@ -32,7 +32,7 @@ fn write_timeline(text: &mut String, timeline: &Timeline, measured: &Measured) {
         let documented = timeline.documented[item].at(event);
         let at = measured.items[item].at(event);
         let (from, to) = timeline.range(item, event);
-        // Where the documents' FIFO is not the only right answer.
+        // The range is shown where the documents' FIFO order is not the only right one.
         let range = if from < to { format!("  ({from} to {to} is right)") } else { String::new() };
         line(format!(
             "    {documented:>10.1} {at:>10.1} {:>+12.1}   {} {}{range}",
@@ -76,7 +76,7 @@ fn write_summary(text: &mut String, report: &Report, objections: &[String]) {
         let count = objections.len();
         let _ = writeln!(text, "{count} of these times are not as documented; --check lists them.");
     }
-    // Nothing of ours competes with the first burn of (a).
+    // No other item competes with the first burn of (a), so it shows the load of the machine.
     let alone = &report.timelines[0].1.items[0];
     let wall = alone.sleep - alone.start;
     let taken = (1.0 - BURN as f64 / wall) * 100.0;
@@ -88,7 +88,8 @@ fn write_summary(text: &mut String, report: &Report, objections: &[String]) {
     }
 }
 
-/// All events of all items in documented order; of one instant, a finish or sleep before what it makes room for.
+/// Returns all events of all items in documented order. At the same instant, a finish or sleep comes before the event
+/// that it makes room for.
 fn events(timeline: &Timeline) -> Vec<(usize, Event)> {
     let mut events: Vec<_> =
         (0..ITEMS.len()).flat_map(|item| Event::ALL.map(|event| (item, event))).collect();
@@ -99,7 +100,7 @@ fn events(timeline: &Timeline) -> Vec<(usize, Event)> {
     events
 }
 
-/// As it is printed, so that the difference agrees with the two columns before it.
+/// Rounds to the printed precision, so that the difference agrees with the two columns before it.
 fn rounded(time: f64) -> f64 {
     (time * 10.0).round() / 10.0
 }

@@ -11,7 +11,7 @@ mod burn;
 use burn::burn;
 use cmwq::{Executor, Work, WorkQueue};
 
-/// How many items have begun.
+/// The number of items that have begun.
 static ITEMS: AtomicU64 = AtomicU64::new(0);
 
 const fn millis(number: u64) -> Duration {
@@ -45,7 +45,7 @@ fn tick() {
     ITEMS.fetch_add(1, Relaxed);
 }
 
-/// Queues a third of a second of them, and waits for their end. How many were there?
+/// Queues items for a third of a second, and waits for their end. Returns their number.
 pub(crate) fn run(executor: &Executor) -> Result<u64, Box<dyn Error>> {
     let images = WorkQueue::per_cpu("images").build_on(executor)?;
     let web = WorkQueue::new("web").build_on(executor)?;
@@ -53,7 +53,7 @@ pub(crate) fn run(executor: &Executor) -> Result<u64, Box<dyn Error>> {
     let house = WorkQueue::new("housekeeping").build_on(executor)?;
     let every = house.spawn_every(millis(20), tick)?;
 
-    // One of these, queued again and again, is in one place at a time.
+    // A reusable item that is queued repeatedly runs in one place at a time.
     let reports = Work::new(report);
     for round in 0..10 {
         if round % 5 == 1 {

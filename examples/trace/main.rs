@@ -1,4 +1,4 @@
-//! A small load of all kinds, recorded for a look at who ran when, on which CPU.
+//! Records a small load of all kinds, to show which items ran when, on which CPU.
 //!
 //! ```text
 //! cargo run --release --example trace --features tracing -- trace.json
@@ -6,19 +6,19 @@
 //!
 //! Open <https://ui.perfetto.dev> (or `chrome://tracing`) and drop `trace.json` on it. Each worker has a line, named as its
 //! thread: `cmwq/0:1` is worker 1 of CPU 0, `cmwq/u8:0` one of an unbound pool. Each item is a slice with the name of its
-//! function; a click on it shows queue, pool and address. Slices inside of it are the item's own spans. The marks between
-//! slices are the other events: `queue_work` where an item was queued, `cpu_intensive` where one was found to keep its CPU.
+//! function; a click on it shows queue, pool and address. Slices inside of it are the item's own spans. Marks between slices
+//! are the other events: `queue_work` where an item was queued, `cpu_intensive` where an item was found to keep its CPU.
 //!
-//! What there is to see:
+//! The trace shows:
 //!
 //! * `thumbnail` (per CPU, computes 2 ms): one at a time on each CPU;
 //! * `request` (managed, computes 0.5 ms and waits 4 ms under a guard): others run on the CPU while it waits;
-//! * `legacy` (per CPU, sleeps without a guard): is found after a moment, and replaced;
-//! * `report` (per CPU, computes 40 ms): after 10 ms the thumbnails behind it go on beside it;
-//! * `tick`, a delayed item that queues itself again.
+//! * `legacy` (per CPU, sleeps without a guard): is found after a moment, and its worker is replaced;
+//! * `report` (per CPU, computes 40 ms): after 10 ms the thumbnails behind it run beside it;
+//! * `tick` (periodic).
 //!
-//! The same in your own program: the crates `tracing-subscriber` and `tracing-chrome`, this crate's feature `tracing`, and
-//! what `recorder` has.
+//! To do the same in your own program, use the crates `tracing-subscriber` and `tracing-chrome`, this crate's feature
+//! `tracing`, and the code in `recorder`.
 #![allow(clippy::disallowed_methods, reason = "stands in for a user of the crate")]
 
 mod load;
@@ -56,9 +56,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the load. How many items were recorded?
+/// Runs the load. Returns the number of recorded items.
 fn record(file: &OsString) -> Result<u64, Box<dyn Error>> {
-    // What has been recorded is on its way to the file until this is dropped.
+    // Recorded events are still being written until this is dropped.
     let recording = recorder::start(file)?;
     let executor = Executor::builder().build()?;
     let items = load::run(&executor)?;

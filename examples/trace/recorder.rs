@@ -1,4 +1,4 @@
-//! Has everything that `tracing` is told written to a file, with items by their names.
+//! Writes all events of `tracing` to a file, with items under their names.
 
 use std::error::Error;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use tracing_chrome::{ChromeLayerBuilder, EventOrSpan, FlushGuard};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-/// From now on. The file is complete once the guard is dropped.
+/// Starts recording. The file is complete once the guard is dropped.
 pub(crate) fn start(file: &OsStr) -> Result<FlushGuard, Box<dyn Error>> {
     let file = File::create(file)?;
     let (chrome, guard) = ChromeLayerBuilder::new()
@@ -31,10 +31,10 @@ pub(crate) fn start(file: &OsStr) -> Result<FlushGuard, Box<dyn Error>> {
     Ok(guard)
 }
 
-/// What a span of an item is called: the function, without the modules that it is in.
+/// The name of an item's span: the function, without its modules.
 struct ItemName(String);
 
-/// Gives spans of items their names. It comes before the layer that writes them.
+/// Gives the spans of items their names. It comes before the layer that writes them.
 struct NamesItems;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for NamesItems {

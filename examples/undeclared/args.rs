@@ -9,35 +9,35 @@ use crate::mode::Mode;
 const HELP: &str = "\
 Usage: undeclared [--mode MODE]... [--only NAME]... [--quick] [--check] [--json]
 
-Items block, spin and compute for long without a word to the executor. Measure how soon others
-take their places, how many threads that takes and what it costs, and list who did it.
+Items block, spin and compute for long without a guard. Measure how soon other items start, how
+many threads that takes and what it costs, and list the offenders.
 
-      --mode MODE   measure in this mode only; may be repeated. Modes:
-                      off       the executor learns of nothing
-                      sampling  it looks at the states of the threads
-                      switches  it reads the scheduler's records of context switches
-                      guards    items tell by guards; detection is left to the executor
-      --only NAME   measure this only; may be repeated. Names:
+      --mode MODE   measure only in this mode; may be repeated. Modes:
+                      off       the executor does not detect blocking
+                      sampling  the executor samples the states of the threads
+                      switches  the executor reads the scheduler's records of context switches
+                      guards    items enter guards; detection has its default
+      --only NAME   measure only this; may be repeated. Names:
 ";
 
-const HELP_END: &str = "      --quick       measure less: figures are coarse, and nothing is proven
-      --check       measure up to three times what is missed, and exit with 1 if it is missed then
+const HELP_END: &str = "      --quick       measure less: figures are coarse and prove nothing
+      --check       measure missed figures up to three times, and exit with 1 if one is still missed
       --json        print JSON instead of tables
   -h, --help        print this help
   -V, --version     print the version
 
-Figures are those of the machine at this moment: whoever else uses it delays items, too.
+Figures depend on the present load of the machine: other programs delay items, too.
 
-Exit status: 0 if all is well, 1 if a check failed or nothing could be measured, 2 for a usage error.
+Exit status: 0 on success, 1 if a check failed or nothing could be measured, 2 for a usage error.
 ";
 
-/// What the user wants.
+/// The parsed command line.
 pub(crate) enum Command {
     Run(Args),
     Print(String),
 }
 
-/// What to do.
+/// The settings of a run.
 pub(crate) struct Args {
     pub(crate) modes: Vec<Mode>,
     pub(crate) figures: Vec<&'static Figure>,
@@ -70,7 +70,7 @@ impl Command {
                 other => return Err(other.unexpected()),
             }
         }
-        // In our order, each once.
+        // Each mode is measured once, in the order of the table.
         if !modes.is_empty() {
             args.modes.retain(|mode| modes.contains(mode));
         }
@@ -89,7 +89,7 @@ fn help() -> String {
 fn mode(name: &str) -> Result<Mode, lexopt::Error> {
     let names = Mode::ALL.map(Mode::name);
     let found = Mode::ALL.into_iter().find(|mode| mode.name() == name);
-    found.ok_or_else(|| format!("there is no mode {name:?}, but {}", names.join(", ")).into())
+    found.ok_or_else(|| format!("there is no mode {name:?}; choose one of {}", names.join(", ")).into())
 }
 
 fn known(name: String) -> Result<String, lexopt::Error> {
@@ -97,5 +97,5 @@ fn known(name: String) -> Result<String, lexopt::Error> {
         return Ok(name);
     }
     let names: Vec<_> = FIGURES.iter().map(|figure| figure.name).collect();
-    Err(format!("there is no figure {name:?}, but {}", names.join(", ")).into())
+    Err(format!("there is no figure {name:?}; choose one of {}", names.join(", ")).into())
 }

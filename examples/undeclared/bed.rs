@@ -1,4 +1,4 @@
-//! An executor of one mode, and what can be seen of its threads.
+//! An executor of one mode, and facts about its threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -9,7 +9,7 @@ use cmwq::{BuildExecutorError, Executor, WorkQueue, WorkQueueBuilder};
 use crate::mode::Mode;
 use crate::procfs;
 
-/// Longer than anything takes here.
+/// Longer than any operation of this example.
 const LONG: Duration = Duration::from_secs(60);
 
 pub(crate) const UNLIMITED: &str = "the queue has no limit";
@@ -29,10 +29,10 @@ struct Workers {
 }
 
 impl Bed {
-    /// An executor whose threads can be told from those of all others.
+    /// An executor whose threads have a unique prefix.
     pub(crate) fn new(mode: Mode) -> Result<Self, BuildExecutorError> {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        // Short: the system shows 15 characters of a thread's name.
+        // The prefix is short, because the system shows 15 characters of a thread's name.
         let prefix = format!("u{}", NUMBER.fetch_add(1, Relaxed));
         let workers = Arc::new(Workers::default());
         let (starting, stopping) = (Arc::clone(&workers), Arc::clone(&workers));
@@ -46,10 +46,10 @@ impl Bed {
     }
 
     pub(crate) fn queue(&self, queue: WorkQueueBuilder) -> WorkQueue {
-        queue.build_on(&self.executor).expect("the queue has a name and no limits, or good ones")
+        queue.build_on(&self.executor).expect("the queue has a name, and its limits are valid")
     }
 
-    /// How many CPUs it can keep busy.
+    /// Returns how many CPUs the executor can keep busy.
     pub(crate) fn cpus(&self) -> usize {
         self.executor.cpus().len()
     }
@@ -58,23 +58,23 @@ impl Bed {
         self.executor.cpus().first().expect("an executor has a CPU")
     }
 
-    /// How long that much computing takes at least.
+    /// Returns the least time for this much computing.
     pub(crate) fn ideal(&self, work: Duration) -> Duration {
         let cpus = self.cpus() as f64;
         work.div_f64(self.executor.dump().cpu_quota.map_or(cpus, |quota| quota.min(cpus)))
     }
 
-    /// The most threads that there ever were: workers, and the manager.
+    /// Returns the most threads that ever existed: workers, and the manager.
     pub(crate) fn peak_threads(&self) -> usize {
         self.workers.peak.load(Relaxed) + 1
     }
 
-    /// The CPU time of the manager's thread, if the system tells.
+    /// Returns the CPU time of the manager's thread, if the system reports it.
     pub(crate) fn manager_time(&self) -> Option<Duration> {
         procfs::cpu_time(&format!("{}/manager", self.prefix))
     }
 
-    /// How often threads of this executor left a CPU, if the system tells.
+    /// Returns how often threads of this executor left a CPU, if the system reports it.
     pub(crate) fn switches(&self) -> Option<u64> {
         procfs::switches(&format!("{}/", self.prefix))
     }
@@ -82,7 +82,8 @@ impl Bed {
 
 impl Drop for Bed {
     fn drop(&mut self) {
-        // What comes next has the machine for itself. Nothing of ours is left to do, and nobody asks.
+        // The executor ends, so that the next figure has the machine for itself. All its work is done, so the report is
+        // dropped.
         drop(self.executor.shutdown(LONG));
     }
 }

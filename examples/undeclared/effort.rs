@@ -1,14 +1,14 @@
-//! How much is measured.
+//! The amount of measurement.
 
 use std::time::Duration;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
     pub(crate) quick: bool,
-    /// How many blocks, and how many of them first, unmeasured, until all threads are there.
+    /// The number of blocks, and how many of them come first, unmeasured, to make all threads.
     pub(crate) blocks: usize,
     pub(crate) warm_up: usize,
-    /// Items of the mixed load and of the one that only computes.
+    /// The number of items of the mixed load, and of the load that only computes.
     pub(crate) items: usize,
     /// Runs of the mixed load, of which the median counts.
     pub(crate) runs: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Effort {
     /// Crowds of spinning items.
     pub(crate) crowds: usize,
     pub(crate) hogs: usize,
-    /// Requests to the service.
+    /// The number of requests to the service.
     pub(crate) requests: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A measured value, and what is aimed at.
+//! A measured value, and its aim.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use cmwq::{Executor, Offender};
 
 use crate::mode::Mode;
 
-/// What came of a figure in one mode.
+/// The result of a figure in one mode.
 pub(crate) struct Outcome {
     pub(crate) values: Vec<Value>,
-    /// Whom the executor has noticed, where that is shown.
+    /// The offenders that the executor has found, for figures that show them.
     pub(crate) offenders: Option<Offenders>,
 }
 
@@ -37,7 +37,7 @@ impl Outcome {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Unit {
     Milliseconds,
-    /// Of the ideal.
+    /// A multiple of the ideal time.
     Times,
     Percent,
     Count,
@@ -53,7 +53,7 @@ impl Unit {
         }
     }
 
-    /// The number, with as many digits as mean something.
+    /// Formats a number with a suitable number of digits.
     pub(crate) fn text(self, value: f64) -> String {
         match self {
             Self::Count => format!("{value:.0}"),
@@ -69,9 +69,9 @@ impl Unit {
 pub(crate) struct Value {
     pub(crate) what: &'static str,
     pub(crate) unit: Unit,
-    /// `None`: the system does not tell.
+    /// `None` if the system does not report it.
     pub(crate) value: Option<f64>,
-    /// It had not happened when we gave up.
+    /// Whether the event had not happened when the measurement gave up.
     pub(crate) given_up: bool,
     pub(crate) at_most: Option<f64>,
 }
@@ -85,12 +85,12 @@ impl Value {
         Self { what, unit, value: None, given_up: false, at_most: None }
     }
 
-    /// What is aimed at where detection is on and alone.
+    /// Sets the aim for modes with detection and without guards.
     pub(crate) fn aim(self, mode: Mode, at_most: f64) -> Self {
         self.aims(mode, at_most, at_most)
     }
 
-    /// The same, for each way of detection.
+    /// Sets different aims for each way of detection.
     pub(crate) fn aims(mut self, mode: Mode, sampling: f64, switches: f64) -> Self {
         self.at_most = match mode {
             Mode::Off | Mode::Guards => None,
@@ -105,13 +105,13 @@ impl Value {
         self
     }
 
-    /// What is aimed at is not reached. What nobody knows is not missed.
+    /// Returns whether the aim is not reached. An unknown value is not missed.
     pub(crate) fn is_missed(&self) -> bool {
         let aimed = self.at_most.zip(self.value);
         aimed.is_some_and(|(at_most, value)| self.given_up || value > at_most)
     }
 
-    /// As the table shows it.
+    /// Formats the value for the table.
     pub(crate) fn text(&self) -> String {
         let Some(value) = self.value else { return "?".into() };
         format!(
@@ -123,7 +123,7 @@ impl Value {
     }
 }
 
-/// Times, of which percentiles are wanted.
+/// Times, for percentiles.
 pub(crate) struct Times(Vec<Duration>);
 
 impl Times {
@@ -133,7 +133,7 @@ impl Times {
         Self(times)
     }
 
-    /// The least time that so many percent do not exceed, in milliseconds.
+    /// Returns the least time that this percentage does not exceed, in milliseconds.
     pub(crate) fn percentile(&self, percent: usize) -> f64 {
         let rank = (self.0.len() * percent).div_ceil(100).max(1);
         milliseconds(self.0[rank - 1])

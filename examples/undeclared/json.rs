@@ -1,4 +1,4 @@
-//! The same for programs.
+//! The report as JSON.
 
 use cmwq::Offender;
 use serde_json::{Value as Json, json};
@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use crate::Report;
 use crate::figure::Value;
 
-/// One object, indented.
+/// Returns one object, indented.
 pub(crate) fn text(report: &Report) -> String {
     let modes = report.modes.iter().map(|mode| {
         let denied = report.denied.iter().find(|(denied, _)| denied == mode);

@@ -1,4 +1,4 @@
-//! What items do.
+//! The behaviour of items.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ mod burn;
 
 pub(crate) use burn::burn;
 
-/// At most so long.
+/// Returns a random time up to `most`.
 pub(crate) fn some(random: &mut Rng, most: Duration) -> Duration {
     most.mul_f64(random.f64())
 }

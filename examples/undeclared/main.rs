@@ -1,4 +1,4 @@
-//! Items that block, spin and compute for long without a word to the executor, and what becomes of the others.
+//! Items that block, spin and compute for long without a guard, and the delays of other items.
 //!
 //! ```text
 //! cargo run --release --example undeclared
@@ -8,19 +8,19 @@
 //! ```
 //!
 //! Each figure is measured without detection, with each way of detection that the system permits, and with guards. The
-//! last one is a small service, after which the executor's lists tell whose code a guard is missing from.
+//! last figure is a small service. Afterwards the executor's lists show which functions lack a guard.
 //!
 //! | module | |
 //! |---|---|
-//! | `args`, `effort` | the command line, and how much is measured |
+//! | `args`, `effort` | the command line, and the amount of measurement |
 //! | `mode` | off, sampling, switches, guards |
 //! | `bed` | an executor of one mode |
-//! | `figures` | what is measured, one file each |
+//! | `figures` | the figures, one file each |
 //! | `service`, `pages` | the service |
-//! | `load` | what items do |
-//! | `procfs`, `others` | what the system tells of threads, and of who else uses the machine |
-//! | `figure`, `report` | values, and what is aimed at |
-//! | `table`, `json` | two ways to show them |
+//! | `load` | the behaviour of items |
+//! | `procfs`, `others` | facts about threads, and about the load by other programs |
+//! | `figure`, `report` | values and their aims |
+//! | `table`, `json` | two formats of the report |
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 mod args;
@@ -52,7 +52,7 @@ use mode::Mode;
 use others::Others;
 use report::Report;
 
-/// How often a check measures a figure that misses what is aimed at.
+/// How often a check measures a figure that misses its aim.
 const ATTEMPTS: usize = 3;
 
 fn main() -> ExitCode {
@@ -111,8 +111,8 @@ fn measure(args: &Args) -> Result<Report, Box<dyn Error>> {
     Ok(report)
 }
 
-/// Measures a figure. For a check, the first measurement that reaches what is aimed at counts: other programs can delay
-/// items, and cannot make them start sooner.
+/// Measures a figure. For a check, the first measurement that reaches the aim counts: other programs can delay items,
+/// but cannot make them start sooner.
 fn outcome(figure: &Figure, mode: Mode, args: &Args) -> Result<Outcome, Box<dyn Error>> {
     let mut outcome = (figure.measure)(mode, args.effort)?;
     for _ in 1..if args.check { ATTEMPTS } else { 1 } {
@@ -124,7 +124,8 @@ fn outcome(figure: &Figure, mode: Mode, args: &Args) -> Result<Outcome, Box<dyn 
     Ok(outcome)
 }
 
-/// On standard error, if that is a terminal. It moves once a second only: that takes CPU time, too.
+/// A progress bar on standard error, if that is a terminal. It moves only once a second, because drawing takes CPU
+/// time.
 fn progress(steps: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len}: {msg}, {elapsed}");
     let bar = ProgressBar::new(steps).with_style(style.expect("the template is well-formed"));
@@ -136,7 +137,7 @@ fn progress(steps: u64) -> ProgressBar {
 
 fn finish(written: io::Result<()>, verdict: ExitCode) -> ExitCode {
     match written {
-        // A reader that has seen enough does not change what was found.
+        // If the reader closes the output early, the verdict stays the same.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(&error),
         _ => verdict,
     }

@@ -1,20 +1,20 @@
-//! How the executor learns that an item blocks.
+//! The ways in which the executor learns that an item blocks.
 
 use cmwq::{BuildExecutorError, Detection, Executor, ExecutorBuilder};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Not at all.
+    /// Detection is off, and items enter no guards.
     Off,
     Sampling,
     Switches,
-    /// Items tell it; detection is left at what is the default.
+    /// Items enter guards; detection has its default.
     Guards,
 }
 
 impl Mode {
     pub(crate) const ALL: [Self; 4] = [Self::Off, Self::Sampling, Self::Switches, Self::Guards];
-    /// Where no item would tell.
+    /// The modes in which items enter no guards.
     pub(crate) const UNGUARDED: [Self; 3] = [Self::Off, Self::Sampling, Self::Switches];
 
     pub(crate) fn name(self) -> &'static str {
@@ -35,7 +35,7 @@ impl Mode {
         }
     }
 
-    /// Why the system does not let us have it, if so.
+    /// Returns the reason if the system does not permit the mode.
     pub(crate) fn denied(self) -> Result<Option<String>, BuildExecutorError> {
         let snapshot = self.set(Executor::builder()).build()?.dump();
         let denied = match self {
@@ -47,7 +47,7 @@ impl Mode {
         Ok(denied.then(why))
     }
 
-    /// Runs `f`, which may block, and says so if items say so in this mode.
+    /// Runs `f`, which may block, under a guard if items enter guards in this mode.
     pub(crate) fn wait<R>(self, f: impl FnOnce() -> R) -> R {
         if self == Self::Guards { cmwq::blocking(f) } else { f() }
     }

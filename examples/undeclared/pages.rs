@@ -1,4 +1,4 @@
-//! Files to read, of which nothing is in memory, as far as the system does as it is told.
+//! Files that are not in memory, as far as the system follows the request.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,13 +21,13 @@ impl Pages {
         for number in 0..PAGES {
             let path = pages.path(number);
             fs::write(&path, vec![number as u8; BYTES])?;
-            // What is not on the disk yet cannot be dropped.
+            // Only data that is on the disk can be dropped from memory.
             File::open(&path)?.sync_all()?;
         }
         Ok(pages)
     }
 
-    /// A page, of which nothing is in memory.
+    /// Opens a file after dropping it from memory.
     pub(crate) fn open(&self, number: usize) -> io::Result<File> {
         let file = File::open(self.path(number % PAGES))?;
         forget(&file);
@@ -47,7 +47,7 @@ impl Drop for Pages {
     }
 }
 
-/// Best effort: a read from memory does not block, and nobody is to be listed for it.
+/// Best effort: if the file stays in memory, the read does not block, and the item is not listed.
 #[cfg(target_os = "linux")]
 fn forget(file: &File) {
     rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).ok();

@@ -1,18 +1,18 @@
-//! What the system tells of the threads of this process. `None` where it does not.
+//! The system's figures about the threads of this process, or `None` if it does not report them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The CPU time of the thread of this name.
+/// Returns the CPU time of the thread with this name.
 pub(crate) fn cpu_time(name: &str) -> Option<Duration> {
     let thread = threads()?.find(|thread| name_of(thread).as_deref() == Some(name))?;
-    // Nanoseconds on a CPU come first; `stat` counts only in hundredths of a second.
+    // The first field is nanoseconds on a CPU; `stat` counts only in hundredths of a second.
     let statistics = fs::read_to_string(thread.join("schedstat")).ok()?;
     Some(Duration::from_nanos(statistics.split(' ').next()?.parse().ok()?))
 }
 
-/// How often the threads whose names begin so have left a CPU, whether they wanted to or not: as often they were put on one.
+/// Returns how often the threads with this prefix have left a CPU, voluntarily or not.
 pub(crate) fn switches(prefix: &str) -> Option<u64> {
     let ours = threads()?.filter(|thread| name_of(thread).is_some_and(|name| name.starts_with(prefix)));
     ours.map(|thread| {
@@ -25,11 +25,11 @@ pub(crate) fn switches(prefix: &str) -> Option<u64> {
     .sum()
 }
 
-/// How much CPU time all CPUs have had, in seconds, and how much of it nobody used.
+/// Returns the time of all CPUs in seconds, and the idle part.
 pub(crate) fn machine() -> Option<(f64, f64)> {
     let statistics = fs::read_to_string("/proc/stat").ok()?;
     let fields = statistics.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
-    // Guests' time, the last two, is in user time, too. The fourth and fifth are idle.
+    // The last two fields, the time of guests, are included in user time. The fourth and fifth are idle.
     let ticks: Vec<u64> = fields.take(8).map(|field| field.parse().ok()).collect::<Option<_>>()?;
     let seconds = |ticks: u64| ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
     Some((seconds(ticks.iter().sum()), seconds(ticks.get(3)? + ticks.get(4)?)))

@@ -1,4 +1,4 @@
-//! Everything that was measured.
+//! All measurements.
 
 use crate::figure::{Offenders, Outcome, Value};
 use crate::figures::Figure;
@@ -7,18 +7,18 @@ use crate::mode::Mode;
 pub(crate) struct Report {
     pub(crate) cpus: usize,
     pub(crate) quick: bool,
-    /// Those asked for, also where the system does not permit them.
+    /// The requested modes, including those that the system does not permit.
     pub(crate) modes: Vec<Mode>,
     pub(crate) denied: Vec<(Mode, String)>,
-    /// How much of all CPUs' time others used meanwhile, in percent, if the system tells.
+    /// The part of other programs in all CPU time, in percent, if the system reports it.
     pub(crate) others: Option<f64>,
     pub(crate) figures: Vec<&'static Figure>,
-    /// By figure and mode.
+    /// The outcomes by figure and mode.
     pub(crate) outcomes: Vec<(&'static str, Mode, Outcome)>,
 }
 
 impl Report {
-    /// The values of a figure in a mode; none where it was not measured.
+    /// Returns the values of a figure in a mode; none if it was not measured.
     pub(crate) fn values(&self, figure: &Figure, mode: Mode) -> &[Value] {
         let found = self.outcomes.iter().find(|(name, of, _)| *name == figure.name && *of == mode);
         found.map_or(&[], |(_, _, outcome)| &outcome.values)
@@ -28,7 +28,7 @@ impl Report {
         self.outcomes.iter().filter_map(|(_, mode, outcome)| Some((*mode, outcome.offenders.as_ref()?)))
     }
 
-    /// What is aimed at and not reached, in words.
+    /// Returns the missed aims, in words.
     pub(crate) fn missed(&self) -> Vec<String> {
         let missed = self.outcomes.iter().flat_map(|(figure, mode, outcome)| {
             let values = outcome.values.iter().filter(|value| value.is_missed());

@@ -1,8 +1,8 @@
-//! A small service, as somebody writes it who has not heard of guards: its items call `std::thread::sleep`,
-//! `Mutex::lock` and `File::read` like any code.
+//! A small service, written without any guards: its items call `std::thread::sleep`, `Mutex::lock` and `File::read`
+//! like any code.
 //!
-//! Each kind of item comes from a function of its own, by whose name the executor knows it. Guards are entered in one mode
-//! only, to compare with.
+//! Each kind of item comes from a function of its own, so the executor's lists show the function's name. Guards are
+//! entered only in one mode, for comparison.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,14 +15,14 @@ use crate::load::burn;
 use crate::mode::Mode;
 use crate::pages::Pages;
 
-/// What a request computes.
+/// The CPU time of a request.
 const REQUEST: Duration = Duration::from_micros(400);
-/// How long another service takes to answer.
+/// The time that another service takes to answer.
 const REMOTE: Duration = Duration::from_millis(6);
-/// How long it takes to make an entry durable.
+/// The time that it takes to make an entry durable.
 const COMMIT: Duration = Duration::from_micros(2500);
 const NOTE: Duration = Duration::from_micros(20);
-/// What somebody should have divided, or given to a CPU-intensive queue.
+/// The CPU time of a report. It should have been divided, or given to a CPU-intensive queue.
 const REPORT: Duration = Duration::from_millis(40);
 
 pub(crate) struct Service {
@@ -40,7 +40,7 @@ impl Service {
     }
 }
 
-/// Asks another service, for which a sleep stands here.
+/// Asks another service; a sleep stands for the request.
 pub(crate) fn ask_remote(service: &Arc<Service>) -> impl FnOnce() + Send + 'static {
     let mode = service.mode;
     move || {
@@ -81,7 +81,7 @@ fn read(file: &mut File) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Computes, and nothing else. Returns how long that took since it was asked for.
+/// Only computes. Returns the time since the request.
 pub(crate) fn shrink_image(asked: Instant) -> impl FnOnce() -> Duration + Send + 'static {
     move || {
         burn(REQUEST);
@@ -89,7 +89,7 @@ pub(crate) fn shrink_image(asked: Instant) -> impl FnOnce() -> Duration + Send +
     }
 }
 
-/// The same, of what is short.
+/// Computes for a short time. Returns the time since the request.
 pub(crate) fn take_note(asked: Instant) -> impl FnOnce() -> Duration + Send + 'static {
     move || {
         burn(NOTE);

@@ -1,4 +1,4 @@
-//! The tables for people.
+//! The report as tables.
 
 use std::fmt::Write;
 
@@ -7,11 +7,11 @@ use crate::figure::{Offenders, Value};
 use crate::figures::Figure;
 use crate::mode::Mode;
 
-/// Of the name of a line, and of each column after it.
+/// The widths of the first column and of the others.
 const FIRST: usize = 30;
 const COLUMN: usize = 10;
 
-/// All that was measured. Writing to a string cannot fail, so nothing is made of it.
+/// Returns all measurements. Writing to a string cannot fail, so its result is ignored.
 pub(crate) fn text(report: &Report) -> String {
     let mut text =
         format!("{} CPUs{}.\n", report.cpus, if report.quick { ", measured coarsely" } else { "" });

@@ -1,6 +1,6 @@
-//! How long the next item waits once the only running one, or one of as many as there are CPUs, sleeps.
+//! How long the next item waits after the only running item sleeps, or one of as many as there are CPUs.
 //!
-//! Each block begins at another moment of the manager's rounds: before it, the item computes for a random while.
+//! Each block begins at another phase of the manager's rounds, because the item computes for a random time before.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use crate::figure::{Outcome, Times, Unit, Value};
 use crate::load::{burn, some};
 use crate::mode::Mode;
 
-/// Longer than two rounds.
+/// Longer than two rounds of the manager.
 const PHASE: Duration = Duration::from_millis(4);
-/// Who has not been missed by then has slept in peace.
+/// If the sleep is not found in this time, it ends unnoticed.
 const SLEEP: Duration = Duration::from_millis(12);
 
 pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
@@ -40,7 +40,7 @@ pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Err
     ]))
 }
 
-/// From the first block to the start of the item that waits behind.
+/// Returns the time from the first block to the start of the item that waits behind.
 fn trial(mode: Mode, queue: &WorkQueue, cpu: Option<usize>, phases: Vec<Duration>) -> Duration {
     let blockers: Vec<_> = phases
         .into_iter()
@@ -58,7 +58,7 @@ fn trial(mode: Mode, queue: &WorkQueue, cpu: Option<usize>, phases: Vec<Duration
     let queued = Instant::now();
     let next = next.join().expect(NO_PANIC);
     let blocked = blockers.into_iter().map(|blocker| blocker.join().expect(NO_PANIC)).min();
-    next.saturating_duration_since(blocked.expect("somebody blocks").max(queued))
+    next.saturating_duration_since(blocked.expect("an item blocks").max(queued))
 }
 
 fn spawn<T: Send + 'static>(

@@ -1,7 +1,7 @@
-//! What it costs to watch items that only compute.
+//! The cost of watching items that only compute.
 //!
-//! Both when all are queued at once, so that a pool is suspect until the last one begins, and when each one queues the
-//! next, so that pushes go on all the time.
+//! Two loads: all items are queued at once, so a pool is suspect until the last one begins; or each item queues the
+//! next, so pushes go on all the time.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::load::burn;
 use crate::mode::Mode;
 
 const BURN: Duration = Duration::from_micros(500);
-/// How many wait at a time where each one queues the next.
+/// How many items wait at a time where each one queues the next.
 const WAITING: usize = 64;
 
 pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
     let bed = Bed::new(mode)?;
     let queue = bed.queue(WorkQueue::new("compute"));
-    // The threads are made before.
+    // The threads are made before the measurement.
     at_once(&queue, WAITING);
     let items = effort.items;
     Ok(Outcome::of(vec![
@@ -34,7 +34,7 @@ pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Err
     ]))
 }
 
-/// How much CPU time the manager uses meanwhile, in percent of the items'.
+/// Measures the CPU time that the manager uses, in percent of that of the items.
 fn share(bed: &Bed, what: &'static str, items: usize, work: impl FnOnce()) -> Value {
     let before = bed.manager_time();
     work();
@@ -47,7 +47,7 @@ fn share(bed: &Bed, what: &'static str, items: usize, work: impl FnOnce()) -> Va
     }
 }
 
-/// How often an item was, none of which blocks: unless a page of its code has to be read.
+/// Returns how often an item was taken for blocked. None of them blocks, unless a page of its code has to be read.
 fn taken_for_blocked(bed: &Bed) -> f64 {
     bed.executor.undeclared_blockers().iter().map(|offender| offender.count).sum::<u64>() as f64
 }

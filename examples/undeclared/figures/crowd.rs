@@ -1,5 +1,5 @@
-//! Items of a per-CPU queue spin until one behind them runs, on another queue of the same CPU. Not one thread for each
-//! of them helps: only as many as the queue lets be active.
+//! Items of a per-CPU queue spin until an item behind them runs, which is on another queue of the same CPU. A thread
+//! for each of them would not help more than one for each item that the queue lets be active.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::mode::Mode;
 
 const SPINNERS: usize = 200;
 const MAX_ACTIVE: usize = 4;
-/// Nobody is going to notice any more.
+/// After this time, the executor is not expected to notice.
 const NEVER: Duration = Duration::from_secs(1);
 
 pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
     let (mut times, mut threads, mut given_up) = (Vec::new(), 0, false);
     for _ in 0..effort.crowds {
-        // Each with a pool that has no thread yet.
+        // Each crowd has a pool without threads.
         let bed = Bed::new(mode)?;
         match crowd(&bed) {
             Some(time) => times.push(time),
@@ -39,7 +39,8 @@ pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Err
     ]))
 }
 
-/// From queueing the item that all wait for until it runs. `None`: it had to be helped.
+/// Returns the time from the submission of the item that all others wait for until it runs, or `None` if the
+/// measurement had to end the wait.
 fn crowd(bed: &Bed) -> Option<Duration> {
     let cpu = bed.first_cpu();
     let spinners = bed.queue(WorkQueue::per_cpu("spinners").max_active(MAX_ACTIVE));
@@ -65,7 +66,7 @@ fn crowd(bed: &Bed) -> Option<Duration> {
     Some(ran.ok()?.expect(NO_PANIC) - begin)
 }
 
-/// Workers stay for minutes: those that there were are still there.
+/// Returns the workers of the pool. Idle workers stay for minutes, so this includes all that were made.
 fn pool_threads(bed: &Bed) -> usize {
     let name = bed.first_cpu().to_string();
     bed.executor.dump().pools.iter().find(|pool| pool.name == name).map_or(0, |pool| pool.workers)

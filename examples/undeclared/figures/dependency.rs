@@ -1,4 +1,5 @@
-//! Every CPU has an item that waits for a later one, which a pool of as many threads as CPUs never begins.
+//! Every CPU has an item that waits for a later item. A pool with as many threads as CPUs would never begin the later
+//! one.
 
 use std::error::Error;
 use std::sync::mpsc::{Sender, channel};
@@ -12,7 +13,7 @@ use crate::effort::Effort;
 use crate::figure::{Outcome, Times, Unit, Value, milliseconds};
 use crate::mode::Mode;
 
-/// Nobody is going to notice any more.
+/// After this time, the executor is not expected to notice.
 const NEVER: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -35,7 +36,8 @@ pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Err
     ]))
 }
 
-/// From queueing the later item until all have ended. `None`: it had to be helped.
+/// Returns the time from the submission of the later item until all have ended, or `None` if the measurement had to end
+/// the wait.
 fn resolve(bed: &Bed, queue: &WorkQueue) -> Option<Duration> {
     let (event, mode) = (Arc::new(Event::default()), bed.mode);
     let (arrive, arrived) = channel();
@@ -50,7 +52,7 @@ fn resolve(bed: &Bed, queue: &WorkQueue) -> Option<Duration> {
         })
         .collect();
     waiting.iter().for_each(|_| arrived.recv().expect("the items hold the other side"));
-    // The last one falls asleep.
+    // The last item needs a moment to fall asleep.
     std::thread::sleep(Duration::from_millis(1));
 
     let begin = Instant::now();

@@ -16,14 +16,14 @@ const LONG: Duration = Duration::from_millis(100);
 pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
     let bed = Bed::new(mode)?;
     let queue = bed.queue(WorkQueue::per_cpu("hogs"));
-    // The first one has the threads made.
+    // The first trial makes the threads.
     let trials = (0..=effort.hogs).map(|_| trial(&queue, bed.first_cpu())).skip(1);
     let delays = Times::new(trials.collect());
     let value = |what, percent| Value::new(what, Unit::Milliseconds, delays.percentile(percent));
     Ok(Outcome::of(vec![value("p50", 50).aim(mode, 15.0), value("p90", 90).aim(mode, 15.0)]))
 }
 
-/// From the start of the long item to that of the next one.
+/// Returns the time from the start of the long item to that of the next one.
 fn trial(queue: &WorkQueue, cpu: usize) -> Duration {
     let hog = || {
         let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! An executor that has worked, and has nothing to do.
+//! An executor that has worked, and now has no work.
 
 use std::error::Error;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::figure::{Outcome, Unit, Value};
 use crate::load::burn;
 use crate::mode::Mode;
 
-/// Longer than anybody goes on looking after the last item.
+/// Longer than the manager goes on looking after the last item.
 const SETTLE: Duration = Duration::from_millis(2500);
 
 pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
     let bed = Bed::new(mode)?;
-    // Whoever is to be watched has been.
+    // The items make the workers that the manager could watch.
     for queue in [WorkQueue::new("default"), WorkQueue::per_cpu("per-cpu")] {
         let queue = bed.queue(queue);
         for _ in 0..20 * bed.cpus() {

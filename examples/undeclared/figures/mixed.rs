@@ -1,4 +1,5 @@
-//! Items that compute, of which every fourth also sleeps: do others fill its sleep, and how many threads does that take?
+//! Items that compute, of which every fourth also sleeps. Measures whether other items fill the sleeps, and the number
+//! of threads.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

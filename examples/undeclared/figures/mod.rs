@@ -1,4 +1,4 @@
-//! Everything that is measured, in the order of the table.
+//! All figures, in the order of the table.
 
 mod block;
 mod compute;
@@ -16,10 +16,10 @@ use crate::figure::Outcome;
 use crate::mode::Mode;
 
 pub(crate) struct Figure {
-    /// For `--only`.
+    /// The name for `--only`.
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
-    /// Where it means something.
+    /// The modes in which the figure is meaningful.
     pub(crate) modes: &'static [Mode],
     pub(crate) measure: fn(Mode, Effort) -> Result<Outcome, Box<dyn Error>>,
 }

@@ -1,4 +1,4 @@
-//! A service for a few seconds: how long requests take that have nothing to wait for, and whom the executor lists.
+//! A service for a few seconds: the latency of requests that wait for nothing, and the executor's lists of offenders.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use crate::figure::{Outcome, Times, Unit, Value};
 use crate::mode::Mode;
 use crate::service::{self, Service};
 
-/// How often a request comes, on a machine of two CPUs.
+/// The interval between requests, on a machine of two CPUs.
 const EVERY: Duration = Duration::from_millis(1);
-/// With so many of them, the CPU of the housekeeping has something to do, and much.
+/// The number of requests for each note, and for each report. Both run on the CPU of the housekeeping.
 const NOTE: usize = 8;
 const REPORT: usize = 240;
 
-/// What is asked of the service, and what came of it.
+/// The requests to the service, and their results.
 struct Desk {
     service: Arc<Service>,
     requests: WorkQueue,
-    /// Of one CPU.
+    /// The queue whose items all go to one CPU.
     housekeeping: WorkQueue,
     cpu: usize,
     images: Vec<JoinHandle<Duration>>,
