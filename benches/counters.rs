@@ -1,12 +1,12 @@
-//! What counting costs: no-op items with the counters on, with histograms on, and in a build without any.
+//! The cost of counting: no-op items with the counters on, with histograms on, and in a build without counters.
 //!
 //! ```text
 //! cargo bench --bench counters -- --quick
 //! make bench-counters
 //! ```
 //!
-//! An iteration is one no-op item, queued and run. An item queues a batch of them on its own CPU, and the worker that ran it
-//! runs the batch: one thread does all of it, and nobody is woken meanwhile.
+//! An iteration is one no-op item, queued and run. An item queues a batch of them on its own CPU, and the worker that
+//! ran it runs the batch. So one thread does everything, and none is woken meanwhile.
 //!
 //! | group | items |
 //! |---|---|
@@ -14,12 +14,12 @@
 //! | `one-shot, per-CPU queue`, `one-shot, default queue` | closures that capture 32 bytes, their handles dropped |
 //! | `two queues in turn` | as the first one, but each item is of another queue than the one before |
 //!
-//! In each group, `counters` is how the library is, and `histograms` what it costs to time items as well.
+//! In each group, `counters` is the library as it is, and `histograms` also times the items.
 //!
-//! `make bench-counters` compares with a build with `--cfg cmwq_uncounted`. Both run in turns, since the machine is not
-//! the same from one minute to the next; the table tells the medians. `-- --against PROGRAM` does that with any other build
-//! of this bench, `ROUNDS=n` so often. With `--check` as well, it exits with 1 if counting costs more than it may, which is
-//! measured up to three times.
+//! `make bench-counters` compares with a build with `--cfg cmwq_uncounted`. The two builds run in turns, because the
+//! machine changes from minute to minute; the table shows medians. `-- --against PROGRAM` compares with any other build
+//! of this bench, in `ROUNDS=n` rounds. With `--check` as well, the bench exits with 1 if counting costs more than
+//! permitted in each of up to three measurements.
 #![allow(missing_docs, reason = "a bench has no documentation but its header")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
@@ -34,14 +34,15 @@ use std::time::{Duration, Instant};
 use cmwq::{CpuSet, Executor, Work, WorkQueue, WorkQueueBuilder};
 use criterion::Throughput;
 
-/// Items of a batch: below the queue's `max_active`, so that all of them go to the worklist.
+/// The items of a batch. They are fewer than the queue's `max_active`, so all of them go to the worklist.
 const BATCH: usize = 500;
 const MAX_ACTIVE: usize = 512;
-/// What counting may cost, as a part of an item; and with histograms. Items of two queues in turn are shown only.
+/// The permitted cost of counting, as a part of an item's time: of counters, and of counters with histograms. The cases
+/// with two queues in turn have no limit.
 const MOST: [f64; 2] = [0.05, 0.15];
-/// So often what is too dear is measured again.
+/// How often a cost above the limit is measured.
 const TRIES: usize = 3;
-/// For so long each case is measured when builds are compared, in each of so many rounds.
+/// The time for each case in each round when builds are compared, and the number of rounds.
 const SLICE: Duration = Duration::from_millis(250);
 const ROUNDS: usize = 9;
 
@@ -61,11 +62,11 @@ const SETTINGS: [(&str, bool); 2] = [("counters", false), ("histograms", true)];
 enum Items {
     Reusable,
     OneShot,
-    /// Reusable, of two queues.
+    /// Reusable items, of two queues in turn.
     InTurn,
 }
 
-/// An executor of one CPU, and what is queued there.
+/// An executor of one CPU, and the queues and items of a case.
 struct Bench {
     items: Items,
     queues: [WorkQueue; 2],
@@ -88,7 +89,7 @@ impl Bench {
         Self { items, queues, works }
     }
 
-    /// How long a batch takes, from before its first item is queued until its last one has run.
+    /// Returns the time of a batch, from before its first item is queued until its last one has run.
     fn batch(&self) -> Duration {
         let (tell, told) = channel();
         let (queues, items, works) = (self.queues.clone(), self.items, self.works.clone());
@@ -108,7 +109,7 @@ impl Bench {
                     }
                 }
             }
-            // It comes last, and lets everybody else go on only then.
+            // The last item lets the main thread go on.
             let last = move || {
                 let _heard = tell.send(begin.elapsed());
             };
@@ -118,7 +119,7 @@ impl Bench {
         told.recv().expect("the last item tells")
     }
 
-    /// Nanoseconds of an item: the median of batches.
+    /// Returns nanoseconds per item: the median of batches.
     fn nanos(&self, time: Duration) -> f64 {
         let begin = Instant::now();
         let mut batches = Vec::new();
@@ -141,7 +142,7 @@ fn main() {
         let tries = if after("--check").is_some() { TRIES } else { 1 };
         let holds = (0..tries).any(|_| compare(&arguments[0], other));
         if !holds && tries > 1 {
-            println!("Counting costs more than it may: {TRIES} times of {TRIES}");
+            println!("Counting costs more than permitted: {TRIES} times of {TRIES}");
             std::process::exit(1);
         }
     } else {
@@ -169,10 +170,10 @@ fn bench() {
     criterion.final_summary();
 }
 
-/// Measures all cases, for whoever compares.
+/// Measures all cases once, for a comparison.
 fn once() {
     for (name, items, kind) in CASES {
-        // Slices of both in turn.
+        // The slices of both settings alternate.
         let benches = SETTINGS.map(|(_, histograms)| Bench::new(items, kind, histograms));
         benches.iter().for_each(|bench| {
             bench.nanos(SLICE / 10);
@@ -189,7 +190,7 @@ fn once() {
     }
 }
 
-/// Runs this build and another one in turns. Does counting cost no more than it may?
+/// Runs this build and another one in turns. Returns whether counting costs no more than permitted.
 fn compare(own: &str, other: &str) -> bool {
     let rounds = std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(ROUNDS);
     let mut found: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
@@ -205,7 +206,7 @@ fn compare(own: &str, other: &str) -> bool {
     }
     let [counters, histograms] = MOST.map(|most| 100.0 * most);
     println!(
-        "ns per no-op item, medians of {rounds} rounds (aimed at: counters {counters} %, histograms {histograms} %)"
+        "ns per no-op item, medians of {rounds} rounds (aims: counters {counters} %, histograms {histograms} %)"
     );
     println!("{:<26}{:>9}{:>10}{:>8}{:>12}{:>8}", "", "without", "counters", "", "histograms", "");
     let mut holds = true;

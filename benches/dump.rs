@@ -1,14 +1,14 @@
-//! What it costs to look at an executor with a thousand queues, while all of them work; ends with a table of the figures
-//! aimed at.
+//! The cost of snapshots of an executor with a thousand busy queues; ends with a table of figures and their aims.
 //!
 //! ```text
 //! cargo bench --bench dump -- --quick
 //! ```
 //!
-//! Items of a few microseconds come to all queues in turn, as fast as they run, so that every CPU is busy: whoever looks
-//! has its share of the CPUs like everybody. The medians are of looks at the loaded executor.
+//! Items of a few microseconds are queued to all queues in turn, as fast as they run, so every CPU is busy. The thread
+//! that takes snapshots gets its share of the CPUs like the others. The medians are of snapshots of the loaded
+//! executor.
 //!
-//! | group | what one iteration is |
+//! | group | one iteration |
 //! |---|---|
 //! | `dump` | `Executor::dump`; the same and its text; its busy report |
 //! | `monitor` | `Monitor::sample`, and its text |
@@ -64,7 +64,7 @@ fn kind(n: usize) -> WorkQueueBuilder {
     }
 }
 
-/// Queues one item on each queue, again and again, as soon as it is not pending any more.
+/// Queues one item to each queue, again as soon as it is not pending any more.
 fn load(queues: &[WorkQueue], stop: &AtomicBool) {
     let works: Vec<Work> = queues.iter().map(|_| Work::new(|| spin(Duration::from_micros(5)))).collect();
     while !stop.load(Ordering::Relaxed) {

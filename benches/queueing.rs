@@ -1,27 +1,27 @@
-//! What queueing, guarding, waiting and finishing cost; ends with a table of the figures aimed at.
+//! The cost of queueing, guarding, waiting and finishing; ends with a table of figures and their aims.
 //!
 //! ```text
 //! cargo bench --bench queueing -- --quick
 //! cargo bench --bench queueing -- --quick 'guard'
 //! ```
 //!
-//! | group | what one iteration is |
+//! | group | one iteration |
 //! |---|---|
 //! | `queue a reusable item` | one `WorkQueue::queue` that returns true |
 //! | `spawn a one-shot` | one `WorkQueue::spawn` of a closure that captures 32 bytes, its handle dropped |
 //! | `guard` | entering and leaving a blocking guard |
-//! | `lock` | locking and unlocking a lock that is free, of `blocking::sync` and of parking_lot, on a worker |
+//! | `lock` | locking and unlocking a free lock, of `blocking::sync` and of parking_lot, on a worker |
 //! | `round trip` | `spawn` and `join` of a no-op |
 //! | `end to end` | 100 000 no-ops that capture 32 bytes, from one producer, until all have run |
-//! | `batches` | the same, queued one by one and by `WorkQueue::spawn_batch` of so many |
+//! | `batches` | the same, queued one by one and by `WorkQueue::spawn_batch` in batches of several sizes |
 //! | `mixed load` | 4000 items of 0.5 ms CPU, of which every fourth also sleeps 5 ms under a guard |
-//! | `attributes` | one `WorkQueue::apply_attrs` on a queue with no work in it, that was used from every CPU |
-//! | `dependency` | as many items as CPUs wait for one that is queued later: from then until all have ended |
+//! | `attributes` | one `WorkQueue::apply_attrs` on a queue without work that was used from every CPU |
+//! | `dependency` | as many items as CPUs wait for one that is queued later: from its submission until all have ended |
 //!
-//! In the first two groups, the pool is *busy*: an item holds its only worker back, so that nothing else runs
-//! meanwhile. After each batch it is released and everything runs, outside of the measured time. The issuer shares
-//! the pool's CPU, as an issuer of a per-CPU queue does. *Below* `max_active`, items go to the worklist; *above*, to
-//! the waiting list of their queue.
+//! In the first two groups, the pool is *busy*: an item holds its only worker, so that no other item runs. After each
+//! batch the worker is released and all items run, outside of the measured time. The issuer shares the pool's CPU, as
+//! an issuer of a per-CPU queue does. *Below* `max_active`, items go to the worklist; *above*, they go to the waiting
+//! list of their queue.
 #![allow(missing_docs, reason = "a bench has no documentation but its header")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
@@ -42,14 +42,14 @@ use criterion::{Criterion, Throughput};
 
 use figures::{Aim, Figures};
 
-/// Items of a batch that is queued while the pool is busy: two queues full, below their `max_active`.
+/// The items of a batch that is queued while the pool is busy: two queues full, below their `max_active`.
 const BATCH: usize = 1024;
 const MAX_ACTIVE: usize = 512;
-/// No-ops of an end-to-end run.
+/// The no-ops of an end-to-end run.
 const NO_OPS: u64 = 100_000;
-/// Items of the mixed load.
+/// The items of the mixed load.
 const MIXED: u32 = 4000;
-/// What each of them burns.
+/// The CPU time of each of them.
 const BURN: Duration = Duration::from_micros(500);
 
 fn main() {
@@ -73,26 +73,26 @@ fn main() {
 
 /// A pool of one CPU, the queues that share it, and an item that keeps it busy without using its CPU.
 struct BusyPool {
-    /// Above `max_active`, one; below, as many as are needed for a batch.
+    /// One queue above `max_active`; below it, as many as a batch needs.
     queues: Vec<WorkQueue>,
     gatekeeper: WorkQueue,
 }
 
-/// What holds the pool's worker back.
+/// The item that holds the pool's worker.
 struct Gate {
     release: Sender<()>,
     item: JoinHandle<()>,
 }
 
 impl BusyPool {
-    /// With so much room before items have to wait.
+    /// `max_active` is the number of items before others have to wait.
     fn new(kind: fn(&'static str) -> WorkQueueBuilder, max_active: usize) -> Self {
         let executor = Executor::builder().cpus(CpuSet::single(first_cpu())).build();
         let executor = executor.expect("an executor of one CPU can be made");
         let queue =
             |name| kind(name).max_active(max_active).build_on(&executor).expect("a queue can be made");
         let (queues, gatekeeper) = if max_active == 1 {
-            // The gate holds the only slot, so that not even a first item is on the worklist.
+            // The gate holds the only slot, so not even a first item is on the worklist.
             let queue = queue("full");
             (vec![queue.clone()], queue)
         } else {
@@ -101,27 +101,27 @@ impl BusyPool {
         Self { queues, gatekeeper }
     }
 
-    /// Waits until it holds.
+    /// Returns when the gate holds the worker.
     fn close(&self) -> Gate {
         let (release, released) = channel();
         let (begin, begun) = channel();
         let item = self.gatekeeper.spawn(move || {
             begin.send(()).expect("the bench waits for it");
-            // Blocks without a guard: for the pool, this item runs all the time.
+            // The item blocks without a guard, so the pool counts it as running.
             wait_for(&released);
         });
         wait_for(&begun);
         Gate { release, item: item.expect("the queue has no limit") }
     }
 
-    /// Runs what was queued.
+    /// Releases the gate, and runs the queued items.
     fn open(&self, gate: Gate) {
         gate.release.send(()).expect("the gate waits for it");
         gate.item.join().expect("the gate does not panic");
         self.queues.iter().for_each(|queue| queue.flush().expect("the bench is no item"));
     }
 
-    /// The time of `iterations` calls of `enqueue`, in batches. Each is told its number within its batch.
+    /// Returns the time of `iterations` calls of `enqueue`, in batches. Each call gets its number within its batch.
     fn time(&self, iterations: u64, mut enqueue: impl FnMut(&WorkQueue, usize)) -> Duration {
         let mut spent = Duration::ZERO;
         let mut left = iterations as usize;
@@ -191,7 +191,7 @@ fn one_shots(criterion: &mut Criterion, figures: &Figures) {
     group.finish();
 }
 
-/// An item that does nothing with 32 bytes.
+/// An item that captures 32 bytes and does nothing.
 fn no_op(seed: u64) -> impl FnOnce() + Send + 'static {
     let captured = [seed, seed + 1, seed + 2, seed + 3];
     move || {
@@ -273,7 +273,7 @@ fn locks(criterion: &mut Criterion, figures: &Figures) {
     group.finish();
 }
 
-/// How long `step` takes so many times.
+/// Returns the time of this many calls of `step`.
 fn repeated(iterations: u64, step: impl Fn()) -> Duration {
     let begin = Instant::now();
     (0..iterations).for_each(|_| step());
@@ -299,7 +299,7 @@ fn round_trips(criterion: &mut Criterion, figures: &Figures) {
     };
     let figure = figures.add("spawn and join a no-op, idle pool", None);
     group.bench_function("from an idle pool", |bencher| {
-        // Time for the worker to fall asleep.
+        // The pause lets the worker fall asleep.
         bencher.iter_custom(|n| figures.time(figure, round_trip(Duration::from_micros(200), n), n));
     });
     group.bench_function("one after the other", |bencher| {
@@ -367,7 +367,7 @@ fn batches(criterion: &mut Criterion, figures: &Figures) {
 
 fn attributes(criterion: &mut Criterion, figures: &Figures) {
     let mut group = criterion.benchmark_group("attributes");
-    // One queue goes to and fro between pools that are there, the other one to pools that are made.
+    // One queue changes between pools that exist, the other one to pools that are made.
     for (name, other_user) in [("between pools in use", true), ("pools come and go", false)] {
         let levels = [1, 2].map(|nice| Attrs::new().nice(nice));
         let queue = build(WorkQueue::new("changing"));
@@ -394,7 +394,7 @@ fn attributes(criterion: &mut Criterion, figures: &Figures) {
 fn mixed_load(criterion: &mut Criterion, figures: &Figures) {
     let mut group = criterion.benchmark_group("mixed load");
     group.sample_size(10);
-    // An executor of its own, so that all threads are counted.
+    // The executor is not shared, so that all threads are counted.
     let threads = Arc::new(Threads::default());
     let (starting, stopping) = (Arc::clone(&threads), Arc::clone(&threads));
     let executor = Executor::builder()
@@ -467,7 +467,7 @@ fn dependency(criterion: &mut Criterion, figures: &Figures) {
     group.finish();
 }
 
-/// How long it takes from queueing the later item until all have ended.
+/// Returns the time from the submission of the later item until all have ended.
 fn resolve(queue: &WorkQueue, waiters: usize) -> Duration {
     let event = Arc::new((Mutex::new(false), Condvar::new()));
     let (arrive, arrived) = channel();
@@ -484,7 +484,7 @@ fn resolve(queue: &WorkQueue, waiters: usize) -> Duration {
         })
         .collect();
     waiting.iter().for_each(|_| wait_for(&arrived));
-    // Time for the last one to fall asleep.
+    // The pause lets the last item fall asleep.
     std::thread::sleep(Duration::from_millis(1));
 
     let begin = Instant::now();
@@ -497,7 +497,7 @@ fn resolve(queue: &WorkQueue, waiters: usize) -> Duration {
     begin.elapsed()
 }
 
-// What all of them use.
+// Helpers.
 
 const UNLIMITED: &str = "the queue has no limit";
 const NO_PANIC: &str = "no item of this bench panics";
@@ -514,7 +514,8 @@ fn first_cpu() -> usize {
     Executor::global().cpus().first().expect("an executor has a CPU")
 }
 
-/// Runs `measure` on this CPU, as far as the system lets us. In a thread of its own: the executor follows the main one.
+/// Runs `measure` on this CPU, if the system permits it. It runs on another thread, because the executor follows the
+/// CPUs of the main one.
 #[cfg(target_os = "linux")]
 fn on_cpu<R: Send>(cpu: usize, measure: impl FnOnce() -> R + Send) -> R {
     use rustix::thread::{CpuSet, sched_setaffinity};

@@ -4,9 +4,9 @@
 //! cargo bench --bench timelines -- --quick
 //! ```
 //!
-//! Documented: 50, 25, 35 and 25 ms, of which up to 1.1 times is good; without guards, (b) takes 50 ms. The times are
-//! those between the first queueing and the last stamp inside an item, as `examples/timelines` takes them, which
-//! also shows every event.
+//! Documented are 50, 25, 35 and 25 ms; up to 1.1 times as much is good. Without guards, (b) takes 50 ms. The times are
+//! from the first submission to the last stamp inside an item, as in `examples/timelines`, which also shows every
+//! event.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 

@@ -1,17 +1,17 @@
-//! What it costs to queue later, to take back and to wait; ends with a table of the figures aimed at.
+//! The cost of delayed submissions, cancels and waits; ends with a table of figures and their aims.
 //!
 //! ```text
 //! cargo bench --bench timers -- --quick
 //! ```
 //!
-//! | group | what one iteration is |
+//! | group | one iteration |
 //! |---|---|
 //! | `timer` | `queue_delayed`, or `cancel`, of one of 100 000 items that are armed for random times within an hour |
 //! | `move` | `mod_delayed` of an armed item, as for debouncing |
-//! | `lateness` | from the time that was asked for to the run, on an idle machine: p99 of 2000 timers |
+//! | `lateness` | from the requested time to the run, on an idle machine: p99 of 2000 timers |
 //! | `cancel` | one `cancel` of a pending item |
 //! | `flush` | one `flush` of a queue, or of an item, with nothing to wait for |
-//! | `wait` | one `cancel_sync` of an item that is idle |
+//! | `wait` | one `cancel_sync` of an idle item |
 #![allow(missing_docs, reason = "a bench has no documentation but its header")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
@@ -46,7 +46,7 @@ fn build(queue: WorkQueueBuilder) -> WorkQueue {
     queue.build().expect("a queue can be made")
 }
 
-/// Delays that look random, within an hour: a linear congruential generator's high bits.
+/// Delays within an hour that look random: the high bits of a linear congruential generator.
 fn delays() -> impl Iterator<Item = Duration> {
     let mut state = 1_u64;
     std::iter::repeat_with(move || {
@@ -127,7 +127,7 @@ fn lateness(criterion: &mut Criterion, figures: &Figures) {
                 let (tell, told) = channel();
                 let handles: Vec<_> = (0..TIMERS)
                     .map(|n| {
-                        // One every 400 us, none sooner than all are armed.
+                        // One timer fires every 400 µs, and none before all are armed.
                         let delay = Duration::from_millis(20) + n as u32 * Duration::from_micros(400);
                         let (due, tell) = (Instant::now() + delay, tell.clone());
                         let item = move || tell.send(due.elapsed()).expect("the bench listens");

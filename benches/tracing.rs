@@ -1,15 +1,15 @@
-//! What the feature `tracing` costs an item while nobody listens.
+//! The cost of the feature `tracing` for an item while there is no subscriber.
 //!
 //! ```text
-//! cargo bench --bench tracing --no-run                       # says where the program is
-//! cargo bench --bench tracing --no-run --features tracing    # and where the other one is
+//! cargo bench --bench tracing --no-run                       # prints the path of the program
+//! cargo bench --bench tracing --no-run --features tracing    # prints the path of the other one
 //! target/release/deps/tracing-ONE --against target/release/deps/tracing-OTHER
 //! ```
 //!
-//! An item queues the next one, which is the same (`reusable`) or a new closure (`one-shot`), so one worker does everything,
-//! and nobody is woken: the CPU time of the process is that of the items. The two programs run by turns, each as a process
-//! of its own, since two builds of one library do not fit into one. The fastest of all rounds counts: whatever else the
-//! machine does makes them slower.
+//! An item queues the next one, which is the same (`reusable`) or a new closure (`one-shot`). So one worker does
+//! everything and no thread is woken: the CPU time of the process is that of the items. The two programs run in turns,
+//! each as a process of its own, because two builds of one library do not fit into one program. The fastest of all
+//! rounds counts, because other programs only make rounds slower.
 #![allow(missing_docs, reason = "a bench has no documentation but its header")]
 #![allow(clippy::disallowed_methods, reason = "stands in for a user of the crate")]
 
@@ -24,7 +24,7 @@ use cmwq::{Work, WorkQueue};
 use lexopt::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Items of a round.
+/// The items of a round.
 const ITEMS: u64 = 100_000;
 const ROUNDS: usize = 10;
 /// How often each program runs.
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     while let Some(arg) = parser.next()? {
         match arg {
             Long("against") => other = Some(parser.value()?),
-            // Cargo says so.
+            // Cargo passes this option.
             Long("bench") => {}
             other => return Err(other.unexpected().into()),
         }
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// The fastest rounds, in ns for each item.
+/// Returns the fastest rounds, in ns for each item.
 fn measure() -> Result<[f64; 2], Box<dyn Error>> {
     let queue = WorkQueue::per_cpu("chain").build()?;
     let rounds = |round: &dyn Fn()| {
@@ -69,15 +69,15 @@ fn measure() -> Result<[f64; 2], Box<dyn Error>> {
         let again = queue.clone();
         let work = Work::with_handle(move |work| match left.fetch_sub(1, Relaxed) {
             1 => done.send(()).expect("it is waited for"),
-            _ => assert!(again.queue(work).expect("nobody has closed the queue")),
+            _ => assert!(again.queue(work).expect("the queue is open")),
         });
-        queue.queue(&work).expect("nobody has closed the queue");
-        over.recv().expect("the last one says so");
+        queue.queue(&work).expect("the queue is open");
+        over.recv().expect("the last item sends");
     });
     let one_shot = rounds(&|| {
         let (done, over) = channel();
         chain(&queue, ITEMS, done);
-        over.recv().expect("the last one says so");
+        over.recv().expect("the last item sends");
     });
     Ok([reusable, one_shot])
 }
@@ -88,7 +88,7 @@ fn chain(queue: &WorkQueue, left: u64, done: Sender<()>) {
         0 => done.send(()).expect("it is waited for"),
         left => chain(&next, left - 1, done),
     };
-    drop(queue.spawn(item).expect("nobody has closed the queue"));
+    drop(queue.spawn(item).expect("the queue is open"));
 }
 
 fn cpu_time() -> Duration {

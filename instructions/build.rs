@@ -1,4 +1,4 @@
-//! Which compiler makes the code whose instructions are counted, and for what.
+//! Passes on the compiler and the target of the code whose instructions are counted.
 
 use std::env;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The command line. Criterion never sees it: it would refuse what it does not know.
+//! The command line. Criterion never sees it, because it would refuse unknown options.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,13 +9,13 @@ const HELP: &str = "\
 Usage: cargo bench --bench affinity_scopes -- [OPTION]...
 
 Measure the scenarios of the kernel's affinity tables with SHA-512 on this machine: bandwidth and CPU
-utilisation by affinity scope, compared in pairs. A table of the figures aimed at comes last.
+utilisation by affinity scope, compared in pairs. A table of figures and their aims comes last.
 
       --quick              a first look, in a minute or so: 6 rounds a run instead of 60
-      --rounds N           so many rounds a run: each gives every row one slice
-      --runs N             so many runs (default: 5)
+      --rounds N           rounds in each run: each gives every row one slice
+      --runs N             runs (default: 5)
       --slice MS           the length of a slice, 1 to 10000 milliseconds (default: 100)
-      --scenario N         only this scenario, 1 to 3; may be given again
+      --scenario N         only this scenario, 1 to 3; may be repeated
       --topology SHAPE     take the machine's caches from this description in hwloc's synthetic format,
                            such as 'l3:2 core:1 pu:1'; its CPUs are the first ones of this process
       --out DIR            write the tables, the slices and a picture there
@@ -24,30 +24,30 @@ utilisation by affinity scope, compared in pairs. A table of the figures aimed a
   -h, --help               print this help
 
 Progress is shown on standard error if that is a terminal. Without cargo's --bench, as in
-'cargo test --benches', everything is run once, shortly, and nothing is written.
+'cargo test --benches', everything runs once for a short time, and nothing is written.
 ";
 
-/// What the user wants.
+/// The parsed command line.
 #[derive(Debug)]
 pub(crate) enum Command {
     Run(Args),
     Print(String),
 }
 
-/// What to measure, and how to show it.
+/// The settings of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Args {
     pub(crate) rounds: usize,
     pub(crate) runs: usize,
     pub(crate) slice: Duration,
-    /// Numbers from 1.
+    /// The numbers of scenarios, from 1.
     pub(crate) scenarios: Vec<usize>,
     pub(crate) topology: Option<String>,
     pub(crate) out: Option<PathBuf>,
     pub(crate) csv: bool,
-    /// Only to see that it works.
+    /// Whether the run is only a smoke test.
     pub(crate) smoke: bool,
-    /// What was asked for, to be typed again.
+    /// The command line, to be typed again.
     pub(crate) line: String,
 }
 

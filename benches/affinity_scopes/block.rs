@@ -1,13 +1,13 @@
-//! Blocks: generated content, its digest, and whether both are as they should be.
+//! Blocks: generated content, its digest, and the check of both.
 
 use sha2::{Digest, Sha512};
 
 pub(crate) const BYTES: usize = 32 * 1024;
 
-/// So many contents are in use, whose digests are known beforehand.
+/// The number of different contents, whose digests are known beforehand.
 const CONTENTS: usize = 64;
 
-/// A block that is filled, hashed and compared again and again.
+/// A block that is repeatedly filled, hashed and compared.
 pub(crate) struct Block {
     bytes: Box<[u8]>,
     content: usize,
@@ -34,7 +34,7 @@ impl Block {
         Self { bytes: vec![0; BYTES].into(), content: 0, digest: [0; 64] }
     }
 
-    /// With a content that is known by its number.
+    /// Fills the block with the content of this number.
     pub(crate) fn fill(&mut self, number: usize) {
         self.content = number % CONTENTS;
         self.digest = [0; 64];
@@ -47,7 +47,7 @@ impl Block {
         self.digest = Sha512::digest(&self.bytes).into();
     }
 
-    /// Somebody has hashed this very content, and the content is still what it was.
+    /// Checks that this content was hashed correctly, and has not changed.
     pub(crate) fn compare(&self, digests: &Digests) {
         assert!(self.digest == digests.0[self.content], "a digest is wrong");
         let mut words = self.bytes.chunks_exact(8).enumerate();
@@ -55,7 +55,7 @@ impl Block {
     }
 }
 
-/// Cheap to make, and no two words of a block are alike.
+/// Returns a word of a content. It is cheap to make, and no two words of a block are equal.
 #[inline]
 fn word_at(content: usize, place: usize) -> [u8; 8] {
     let mixed = ((content << 32 | place) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -1,11 +1,11 @@
-//! The tables and the slices as CSV. No value needs quoting but the names of rows.
+//! The tables and the slices as CSV. Only the names of rows need quotes.
 
 use std::fmt::Write;
 
 use super::report::{Measured, Table};
 use super::stats::Ratio;
 
-/// A line for each row of each table. Ratios and shares are fractions of 1; what does not exist is empty.
+/// Returns a line for each row of each table. Ratios and shares are fractions of 1; missing values are empty.
 pub(crate) fn summary(tables: &[Table]) -> String {
     let mut text = String::from(
         "scenario,issuers,window,cpus,runs,affinity,mib_per_s,mib_per_s_sd,cpu_percent,cpu_percent_sd,\
@@ -41,7 +41,7 @@ pub(crate) fn summary(tables: &[Table]) -> String {
     text
 }
 
-/// A line for each slice, in the order of rounds.
+/// Returns a line for each slice, in the order of rounds.
 pub(crate) fn slices(measured: &[Measured]) -> String {
     let mut text = String::from("scenario,affinity,run,round,blocks,seconds,mib_per_s,cpu_percent\n");
     for of in measured {

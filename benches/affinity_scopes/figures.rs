@@ -1,15 +1,16 @@
-//! What is aimed at, beside what was measured.
+//! Figures and their aims.
 
 use super::report::{Line, Table};
 use super::table::loss;
 
-/// A non-strict scope reaches so much of the best row, and is sure to have no less than the other.
+/// A non-strict scope must reach this part of the best row, and the lower end of the interval must not be below the
+/// second value.
 const REACHES: f64 = 0.995;
 const SURELY: f64 = 0.98;
 const HALF_WIDTH: f64 = 0.015;
-/// Hashing through a queue, of hashing without one.
+/// The least part of hashing without a queue that hashing through a queue must reach.
 const OF_THE_PARTITION: f64 = 0.98;
-/// Items that start in their pod, of those for which it has room.
+/// The least part of items that must start in their pod, of those for which it has room.
 const AT_HOME: f64 = 0.99;
 
 struct Figure {
@@ -19,13 +20,13 @@ struct Figure {
     good: bool,
 }
 
-/// A table with a line for each figure of the scenarios that were measured.
+/// Returns a table with a line for each figure of the measured scenarios.
 pub(crate) fn text(tables: &[Table]) -> String {
     let figures: Vec<Figure> = tables.iter().flat_map(of_scenario).collect();
     let width =
         |text: fn(&Figure) -> &str| figures.iter().map(|f| text(f).chars().count()).max().unwrap_or(0);
     let (names, aims) = (width(|f| &f.name).max(6), width(|f| &f.aim).max(8));
-    let mut text = format!("{:<names$}  {:<aims$}  measured\n", "figure", "aimed at");
+    let mut text = format!("{:<names$}  {:<aims$}  measured\n", "figure", "aim");
     for figure in &figures {
         let missed = if figure.good { "" } else { "  MISSED" };
         text += &format!("{:<names$}  {:<aims$}  {}{missed}\n", figure.name, figure.aim, figure.measured);
@@ -47,7 +48,7 @@ fn of_scenario(table: &Table) -> Vec<Figure> {
     figures
 }
 
-/// The interval is narrow, contains enough, and ends nowhere too low.
+/// The figure is good if the interval is narrow and high enough.
 fn against_the_best(number: usize, line: &Line) -> Figure {
     let (measured, good) = match &line.to_best {
         None => ("it is the best".to_owned(), true),

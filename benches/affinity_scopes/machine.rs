@@ -1,4 +1,4 @@
-//! The CPUs at hand, the pods into which each scope divides them, and CPU time.
+//! The available CPUs, the pods into which each scope divides them, and CPU time.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -11,17 +11,17 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::plan::SCOPES;
 
-/// What is known of the machine, or of the one that it is to be.
+/// The machine, or the described one.
 pub(crate) struct Machine {
     topology: TopologySource,
-    /// The real CPUs, in the order of the topology's.
+    /// The real CPUs, in the order of the topology's CPUs.
     pub(crate) cpus: Vec<usize>,
-    /// Of each scope, the real CPUs of each pod.
+    /// For each scope, the real CPUs of each pod.
     pods: Vec<(AffinityScope, Vec<Vec<usize>>)>,
 }
 
 impl Machine {
-    /// This machine, or one of this shape.
+    /// Reads this machine, or makes one of this shape.
     pub(crate) fn probe(shape: Option<&str>) -> Result<Self, Box<dyn Error>> {
         let topology =
             shape.map_or(TopologySource::Probe, |shape| TopologySource::Synthetic(shape.to_owned()));
@@ -35,7 +35,7 @@ impl Machine {
             let (shape, have) = (shape.unwrap_or(""), cpus.len());
             return Err(format!(
                 "'{shape}' has {count} CPUs, but this process may use {have}: \
-                 describe {have} at most, so that each has a real one to itself"
+                 describe at most {have}, so that each has a real CPU of its own"
             )
             .into());
         }
@@ -53,7 +53,7 @@ impl Machine {
         Executor::builder().topology(self.topology.clone()).build()
     }
 
-    /// What the numbers belong to.
+    /// Describes the machine on which the numbers were measured.
     pub(crate) fn about(&self, command: &str) -> String {
         let mut text = format!("{}, {} CPUs", model(), self.cpus.len());
         if let TopologySource::Synthetic(shape) = &self.topology {
@@ -70,7 +70,7 @@ impl Machine {
     }
 }
 
-/// Asked of workers that may not leave their pod: the CPUs that they are bound to.
+/// Returns the pods, read from strict workers: the CPUs that they are bound to.
 fn pods_of(executor: &Executor, scope: AffinityScope) -> Result<Vec<Vec<usize>>, Box<dyn Error>> {
     let attrs = Attrs::new().scope(scope).strict(true);
     let queue = WorkQueue::new("pods").attrs(attrs).build_on(executor)?;
@@ -82,12 +82,12 @@ fn pods_of(executor: &Executor, scope: AffinityScope) -> Result<Vec<Vec<usize>>,
         }
     }
     if pods.iter().map(Vec::len).sum::<usize>() > executor.cpus().len() {
-        return Err("the system does not let workers be bound to CPUs: there are no pods to compare".into());
+        return Err("the system does not permit binding workers to CPUs, so there are no pods to compare".into());
     }
     Ok(pods)
 }
 
-/// The CPU time of the process.
+/// Returns the CPU time of the process.
 pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
@@ -104,7 +104,7 @@ pub(crate) fn current_cpu() -> usize {
     rustix::thread::sched_getcpu()
 }
 
-/// Binds the calling thread to a CPU that it may use.
+/// Binds the calling thread to one of the CPUs that it may use.
 #[cfg(target_os = "linux")]
 pub(crate) fn pin(cpu: usize) {
     let mut cpus = rustix::thread::CpuSet::new();

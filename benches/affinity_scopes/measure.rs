@@ -1,4 +1,4 @@
-//! All rows of a scenario, in turn.
+//! Measures all rows of a scenario, in turn.
 
 use std::error::Error;
 use std::thread;
@@ -14,10 +14,10 @@ use super::plan::{self, Row, Scenario};
 use super::report::Measured;
 use super::slice::{Bed, Workload};
 
-/// Between slices: what a row's executor has still to do when its work is done is not the next row's loss.
+/// The pause between slices, so that the remaining work of one row's executor does not slow the next row.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// The scenarios that were asked for.
+/// Measures the requested scenarios.
 pub(crate) fn all(machine: &Machine, args: &Args) -> Result<Vec<Measured>, Box<dyn Error>> {
     let rows = plan::rows(|scope| machine.pods(scope).len());
     let scenarios = plan::scenarios(machine.cpus.len());
@@ -61,7 +61,7 @@ fn measure(
     Ok(Measured { scenario, rounds: args.rounds, rows: rows.iter().cloned().zip(slices).collect() })
 }
 
-/// Hidden if standard error is no terminal. It is drawn between slices only.
+/// A progress bar, hidden if standard error is no terminal. It is drawn only between slices.
 fn progress(slices: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(slices), ProgressDrawTarget::stderr());
     let template = "{msg} {wide_bar} {percent}%, {eta} left";

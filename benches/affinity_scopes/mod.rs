@@ -1,13 +1,13 @@
 //! | module | |
 //! |---|---|
 //! | `args` | the command line |
-//! | `plan` | scenarios, rows, and where issuers are in which round |
+//! | `plan` | scenarios, rows, and the issuers' CPUs in each round |
 //! | `machine` | CPUs, the pods of each scope, CPU time |
-//! | `block`, `window`, `placement` | the workload: contents and digests, blocks in flight, where items start |
-//! | `slice`, `measure` | one row for a while, all rows in turn |
+//! | `block`, `window`, `placement` | the workload: contents and digests, blocks in flight, places where items start |
+//! | `slice`, `measure` | one row for one slice, all rows in turn |
 //! | `stats` | means, paired ratios, bootstrap |
-//! | `report` | what was measured, as numbers |
-//! | `table`, `figures`, `csv`, `svg`, `replay` | ways to show it; the last one is criterion's |
+//! | `report` | the measurements, as numbers |
+//! | `table`, `figures`, `csv`, `svg`, `replay` | output formats; the last one is criterion's |
 
 mod args;
 mod block;
@@ -50,13 +50,13 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Measures, writes the files, and returns what is to be printed.
+/// Measures, writes the files, and returns the text to print.
 fn run(args: &Args) -> Result<String, Box<dyn Error>> {
     let machine = Machine::probe(args.topology.as_deref())?;
     let directory = args.out.clone().unwrap_or_else(|| target().join("affinity_scopes"));
     let writes_files = !args.smoke && !args.csv;
     if writes_files {
-        // Before anything is measured, which takes its time.
+        // The folder is made before the measurement, which takes long.
         fs::create_dir_all(&directory).map_err(|error| cannot("make", &directory, &error))?;
     }
     let measured = measure::all(&machine, args)?;
@@ -84,13 +84,13 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot {what} {}: {error}", relative(path).display()))
 }
 
-/// Where cargo, and so criterion, writes.
+/// Returns the folder to which cargo, and so criterion, writes.
 fn target() -> PathBuf {
     let named = std::env::var_os("CARGO_TARGET_DIR");
     named.map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from)
 }
 
-/// As seen from here, where that is shorter.
+/// Returns the path relative to the current folder, if it is below that.
 fn relative(path: &Path) -> &Path {
     let here = std::env::current_dir().ok();
     here.and_then(|here| path.strip_prefix(here).ok()).unwrap_or(path)
@@ -98,13 +98,13 @@ fn relative(path: &Path) -> &Path {
 
 fn finish(written: io::Result<()>) -> ExitCode {
     match written {
-        // A reader that has seen enough does not change what was measured.
+        // If the reader closes the output early, the exit status stays the same.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(&error),
         _ => ExitCode::SUCCESS,
     }
 }
 
-/// Errors of this crate and of the system say by themselves what caused them.
+/// Prints an error. Errors of this crate and of the system name their causes themselves.
 fn fail(error: &dyn Error) -> ExitCode {
     eprintln!("affinity_scopes: {error}");
     ExitCode::FAILURE

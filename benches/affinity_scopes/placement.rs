@@ -1,10 +1,11 @@
-//! Where items start, and whether their issuer's pod had room: counted by the workload, not by the executor.
+//! The places where items start, and whether their issuer's pod had room, counted by the workload and not by the
+//! executor.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::machine;
 
-/// The pods of a row. An item is known where it was queued until it starts, and then where it runs.
+/// The pods of a row. Until it starts, an item counts in the pod where it was queued; then in the pod where it runs.
 pub(crate) struct Pods {
     pod_of_cpu: Vec<usize>,
     pods: Vec<Pod>,
@@ -17,11 +18,11 @@ struct Pod {
     awake_issuers: AtomicUsize,
 }
 
-/// What is known of an item when it is queued.
+/// Facts about an item at the time of its submission.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket {
     home: usize,
-    /// Did its pod have more CPUs than items?
+    /// Whether its pod had more CPUs than items.
     room: bool,
 }
 
@@ -31,18 +32,18 @@ pub(crate) struct Started {
     pub(crate) placed: Placed,
 }
 
-/// How many items, of those whose pod had room when they were queued, started where.
+/// Counts the items whose pod had room when they were queued, by the place where they started.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Placed {
     pub(crate) home: u64,
-    /// Elsewhere, although a CPU of their pod had neither an item nor an awake issuer at that moment.
+    /// Items that started elsewhere although a CPU of their pod had neither an item nor an awake issuer at that moment.
     pub(crate) away: u64,
-    /// Elsewhere, when every CPU of their pod had got one or the other.
+    /// Items that started elsewhere when every CPU of their pod had an item or an awake issuer.
     pub(crate) crowded_out: u64,
 }
 
 impl Pods {
-    /// Of real CPUs.
+    /// Makes the table of pods from real CPUs.
     pub(crate) fn new(pods: &[Vec<usize>]) -> Self {
         let highest = pods.iter().flatten().max().copied().unwrap_or(0);
         let pod_of = |cpu| pods.iter().position(|pod| pod.contains(&cpu)).unwrap_or(0);
@@ -52,28 +53,28 @@ impl Pods {
         }
     }
 
-    /// The pod of the CPU that this is called on.
+    /// Returns the pod of the calling thread's CPU.
     pub(crate) fn here(&self) -> usize {
         self.pod_of_cpu.get(machine::current_cpu()).copied().unwrap_or(0)
     }
 
-    /// An issuer in this pod wakes up.
+    /// Records that an issuer in this pod wakes up.
     pub(crate) fn wakes(&self, home: usize) {
         self.pods[home].awake_issuers.fetch_add(1, Relaxed);
     }
 
-    /// And goes to sleep.
+    /// Records that an issuer in this pod goes to sleep.
     pub(crate) fn sleeps(&self, home: usize) {
         self.pods[home].awake_issuers.fetch_sub(1, Relaxed);
     }
 
-    /// An item is about to be queued.
+    /// Records that an item is about to be queued.
     pub(crate) fn queued(&self, home: usize) -> Ticket {
         let pod = &self.pods[home];
         Ticket { home, room: pod.items.fetch_add(1, Relaxed) < pod.cpus }
     }
 
-    /// It starts.
+    /// Records that the item starts.
     pub(crate) fn started(&self, ticket: Ticket) -> Started {
         let at = self.here();
         let (mut placed, home) = (Placed::default(), &self.pods[ticket.home]);
@@ -89,7 +90,7 @@ impl Pods {
         Started { at, placed }
     }
 
-    /// It is done.
+    /// Records that the item has ended.
     pub(crate) fn ended(&self, started: &Started) {
         self.pods[started.at].items.fetch_sub(1, Relaxed);
     }

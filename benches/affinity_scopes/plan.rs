@@ -1,12 +1,12 @@
-//! Scenarios and rows for a machine, and where issuers are in which round.
+//! Scenarios and rows for a machine, and the issuers' CPUs in each round.
 
 use cmwq::AffinityScope;
 use fastrand::Rng;
 
-/// Blocks in flight of each issuer, where there is enough work, as in the documentation.
+/// The blocks in flight of each issuer if there is enough work, as in the documentation.
 const ENOUGH: usize = 64;
 
-/// From small pods to large ones.
+/// The scopes, from small pods to large ones.
 pub(crate) const SCOPES: [AffinityScope; 6] = [
     AffinityScope::Cpu,
     AffinityScope::Smt,
@@ -16,10 +16,10 @@ pub(crate) const SCOPES: [AffinityScope; 6] = [
     AffinityScope::System,
 ];
 
-/// So many issuers with so many blocks each.
+/// The number of issuers, and the number of blocks of each.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Scenario {
-    /// From 1, as in the documentation.
+    /// The number of the scenario, from 1, as in the documentation.
     pub(crate) number: usize,
     pub(crate) title: &'static str,
     pub(crate) issuers: usize,
@@ -27,17 +27,17 @@ pub(crate) struct Scenario {
     pub(crate) cpus: usize,
 }
 
-/// What a row is measured for.
+/// The purpose of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     Competes,
-    /// Is the same as another one.
+    /// Repeats another row.
     Again,
-    /// Does without a queue.
+    /// Works without a queue, as the limit.
     Limit,
 }
 
-/// A line of a table.
+/// A row of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Row {
     pub(crate) name: String,
@@ -46,7 +46,7 @@ pub(crate) struct Row {
     pub(crate) strict: bool,
 }
 
-/// The three scenarios, on so many CPUs.
+/// Returns the three scenarios for this number of CPUs.
 pub(crate) fn scenarios(cpus: usize) -> [Scenario; 3] {
     let share = |part: usize| ((cpus + part / 2) / part).max(1);
     let scenario = |number, title, issuers, window| Scenario { number, title, issuers, window, cpus };
@@ -58,7 +58,7 @@ pub(crate) fn scenarios(cpus: usize) -> [Scenario; 3] {
     ]
 }
 
-/// The rows for a machine, on which a scope has `pods(scope)` pods.
+/// Returns the rows for a machine, on which a scope has `pods(scope)` pods.
 pub(crate) fn rows(pods: impl Fn(AffinityScope) -> usize) -> Vec<Row> {
     let row = |scope: AffinityScope, strict| {
         let name = if strict { format!("{scope} (strict)") } else { scope.to_string() };
@@ -76,10 +76,8 @@ pub(crate) fn rows(pods: impl Fn(AffinityScope) -> usize) -> Vec<Row> {
 }
 
 impl Scenario {
-    /// Which CPUs, by their place among all, issuers are bound to in a round: the first of them in order. In a cycle of
-    /// rounds every CPU has its turn, if the number of issuers divides that of CPUs.
-    ///
-    /// Issuers come first, then the other CPUs.
+    /// Returns the indexes of all CPUs in a round: first one for each issuer, then the others. The order is random, but in
+    /// a cycle of rounds every CPU is an issuer's once, if the number of issuers divides that of CPUs.
     pub(crate) fn cpus_of_round(&self, round: usize) -> Vec<usize> {
         let cycle = (self.cpus / self.issuers).max(1);
         let mut cpus: Vec<usize> = (0..self.cpus).collect();
@@ -88,12 +86,12 @@ impl Scenario {
         cpus
     }
 
-    /// After how many finished blocks an issuer wakes up.
+    /// Returns after how many finished blocks an issuer wakes up.
     pub(crate) fn batch(&self) -> usize {
         (self.window / 4).max(1)
     }
 
-    /// In words.
+    /// Describes the load in words.
     pub(crate) fn load(&self) -> String {
         let plural =
             |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });

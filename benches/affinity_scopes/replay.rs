@@ -1,7 +1,7 @@
-//! Criterion's report of what was measured.
+//! Criterion's report of the measurements.
 //!
-//! Criterion measures one function after the other, and rows have to alternate. So it is handed each slice as a sample
-//! when all have been taken: its iteration is one block.
+//! Criterion measures one function after the other, but rows have to alternate. So all slices are taken first, and then
+//! passed to criterion as samples. An iteration is one block.
 
 use std::cell::Cell;
 use std::thread;
@@ -12,11 +12,11 @@ use criterion::{Criterion, SamplingMode, Throughput};
 use super::block::BYTES;
 use super::report::{Measured, Slice};
 
-/// Criterion wants so many samples.
+/// The least number of samples that criterion requires.
 const SAMPLES: usize = 10;
 
-/// From how long a call takes, criterion learns how many iterations make a sample. That needs only the first calls to
-/// take as long as they say.
+/// Criterion determines the iterations of a sample from the duration of calls. For that, only the first calls must
+/// really take the time that they report.
 const TRUE_TO_LIFE: u64 = 64;
 const WARM_UP: Duration = Duration::from_millis(4);
 

@@ -1,17 +1,17 @@
-//! What was measured, and the numbers of the tables.
+//! The measurements, and the numbers of the tables.
 
 use super::block::BYTES;
 use super::placement::Placed;
 use super::plan::{Role, Row, Scenario};
 use super::stats::{Ratio, Spread};
 
-/// One row for a while.
+/// One row for one slice.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Slice {
     pub(crate) blocks: u64,
-    /// From the first queueing until the window was done.
+    /// The time from the first submission until the window was done.
     pub(crate) seconds: f64,
-    /// The share of all CPUs' time that the process used.
+    /// The part of all CPUs' time that the process used.
     pub(crate) utilisation: f64,
     pub(crate) placed: Placed,
 }
@@ -20,7 +20,7 @@ pub(crate) struct Slice {
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) scenario: Scenario,
-    /// Of each run.
+    /// The rounds of each run.
     pub(crate) rounds: usize,
     pub(crate) rows: Vec<(Row, Vec<Slice>)>,
 }
@@ -37,21 +37,21 @@ pub(crate) struct Table {
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) row: Row,
-    /// MiB/s over the runs.
+    /// MiB/s, over the runs.
     pub(crate) bandwidth: Spread,
-    /// Percent over the runs.
+    /// Percent, over the runs.
     pub(crate) utilisation: Spread,
-    /// Against the best row that competes; `None`: it is that one.
+    /// The ratio to the best competing row; `None` for that row.
     pub(crate) to_best: Option<Ratio>,
-    /// Against the first row. Of the row that is the same again, this is the machine's noise.
+    /// The ratio to the first row. For the repeated row, this is the machine's noise.
     pub(crate) to_first: Ratio,
-    /// Against the static partition.
+    /// The ratio to the static partition.
     pub(crate) to_limit: Option<Ratio>,
     pub(crate) placed: Placed,
 }
 
 impl Slice {
-    /// MiB/s.
+    /// Returns MiB/s.
     pub(crate) fn bandwidth(&self) -> f64 {
         self.blocks as f64 * BYTES as f64 / f64::from(1 << 20) / self.seconds
     }
@@ -87,7 +87,8 @@ impl Table {
         Self { scenario: measured.scenario.clone(), runs, lines: rows().map(line).collect() }
     }
 
-    /// The finest scope that divides the machine and lets items leave their pod, and its strict twin: their lines.
+    /// Returns the lines of the finest scope that divides the machine: the one whose items may leave their pod, and its
+    /// strict twin.
     pub(crate) fn divided(&self) -> Option<(&Line, &Line)> {
         let strict = self.lines.iter().rev().find(|line| line.row.strict)?;
         let free = self.lines.iter().find(|line| line.row.scope == strict.row.scope && !line.row.strict)?;
@@ -95,7 +96,7 @@ impl Table {
     }
 }
 
-/// Of a run: all blocks by all time.
+/// Returns the bandwidth of a run: all blocks divided by all time.
 fn bandwidth_of(run: &[Slice]) -> f64 {
     let whole = Slice {
         blocks: run.iter().map(|slice| slice.blocks).sum(),
@@ -105,13 +106,13 @@ fn bandwidth_of(run: &[Slice]) -> f64 {
     whole.bandwidth()
 }
 
-/// Of a run, in percent.
+/// Returns the utilisation of a run, in percent.
 fn utilisation_of(run: &[Slice]) -> f64 {
     100.0 * run.iter().map(|slice| slice.utilisation).sum::<f64>() / run.len() as f64
 }
 
 impl Placed {
-    /// The share of items that started in their pod, of those whose pod had room for them all the time.
+    /// Returns the part of items that started in their pod, of those whose pod had room for them all the time.
     pub(crate) fn share(&self) -> Option<f64> {
         let counted = self.home + self.away;
         (counted > 0).then(|| self.home as f64 / counted as f64)

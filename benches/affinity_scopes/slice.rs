@@ -1,4 +1,4 @@
-//! One row for a while.
+//! Runs one row for one slice.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -19,7 +19,7 @@ pub(crate) enum Bed {
     Partition,
 }
 
-/// What all rows of a scenario share.
+/// The common data of all rows of a scenario.
 pub(crate) struct Workload<'a> {
     scenario: &'a Scenario,
     windows: Vec<Window>,
@@ -46,8 +46,8 @@ impl<'a> Workload<'a> {
         Self { scenario, windows, digests: Digests::new(), length }
     }
 
-    /// One row for the length of a slice, and until everything in flight is done. `cpus` are all of the machine, those of
-    /// the issuers first.
+    /// Runs one row for the length of a slice, and until everything in flight is done. `cpus` are all CPUs of the
+    /// machine, with those of the issuers first.
     pub(crate) fn slice(&mut self, bed: &Bed, cpus: &[usize]) -> Slice {
         let (began, cpu_time) = (Instant::now(), machine::cpu_time());
         let issued = match bed {
@@ -76,7 +76,7 @@ impl<'a> Workload<'a> {
         on_cpus(cpus, issue)
     }
 
-    /// As many threads as there are blocks for, at most one on each CPU.
+    /// Runs as many threads as there are blocks, but at most one on each CPU.
     fn partition(&self, cpus: &[usize]) -> Vec<Issued> {
         let blocks = self.scenario.issuers * self.scenario.window;
         let (batch, digests, length) = (self.scenario.batch(), &self.digests, self.length);
@@ -87,7 +87,8 @@ impl<'a> Workload<'a> {
     }
 }
 
-/// Calls each on a CPU of its own, all at the same moment. Each has a new thread, which is not bound to anything else.
+/// Calls each function on a CPU of its own, all at the same moment. Each has a new thread, which is bound to no other
+/// CPU.
 fn on_cpus<F>(cpus: &[usize], calls: impl ExactSizeIterator<Item = F>) -> Vec<Issued>
 where
     F: FnOnce() -> Issued + Send,
@@ -102,6 +103,6 @@ where
             })
         };
         let threads: Vec<_> = calls.zip(cpus.iter().copied()).map(bound).collect();
-        threads.into_iter().map(|thread| thread.join().expect("blocks come back as they should")).collect()
+        threads.into_iter().map(|thread| thread.join().expect("blocks return unchanged")).collect()
     })
 }

@@ -1,11 +1,11 @@
-//! Means, paired ratios, and how sure they are.
+//! Means, paired ratios, and their confidence.
 
 use fastrand::Rng;
 
-/// Samples drawn from the sample, for an interval.
+/// The number of resamples for an interval.
 const RESAMPLES: usize = 10_000;
 
-/// A mean, and the standard deviation of a sample.
+/// A mean, and the standard deviation of the sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Spread {
     pub(crate) mean: f64,
@@ -13,7 +13,7 @@ pub(crate) struct Spread {
     pub(crate) deviation: f64,
 }
 
-/// How many times as much, with a 95 % interval.
+/// A ratio, with a 95 % interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Ratio {
     pub(crate) estimate: f64,
@@ -22,7 +22,7 @@ pub(crate) struct Ratio {
 }
 
 impl Spread {
-    /// Of at least one value.
+    /// Computes the spread of at least one value.
     pub(crate) fn of(values: &[f64]) -> Self {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
@@ -33,10 +33,9 @@ impl Spread {
 }
 
 impl Ratio {
-    /// Of `of[i] / to[i]`, the geometric mean of the middle half, and its bootstrap percentile interval. At least one
-    /// pair, of positive values.
-    ///
-    /// What happens to a machine now and then, and has nothing to do with the pair, is in the other half.
+    /// Computes the ratios `of[i] / to[i]`: the geometric mean of the middle half, and its bootstrap percentile
+    /// interval. There must be at least one pair of positive values.
+    /// Occasional disturbances of the machine, which are unrelated to the pair, fall into the other half.
     pub(crate) fn of_pairs(of: &[f64], to: &[f64]) -> Self {
         assert_eq!(of.len(), to.len(), "pairs have two sides");
         let mut logarithms: Vec<f64> = of.iter().zip(to).map(|(of, to)| (of / to).ln()).collect();
@@ -61,8 +60,8 @@ impl Ratio {
     }
 }
 
-/// Of ascending values, each of which occurs so many times: the mean without a quarter of them at each end. A value at
-/// the border counts in part.
+/// Returns the mean of ascending values without a quarter of them at each end. Each value occurs this many times; a
+/// value at the border counts in part.
 fn mean_of_middle(ascending: &[f64], times: &[u32]) -> f64 {
     let count: f64 = times.iter().copied().map(f64::from).sum();
     let (from, to) = (count / 4.0, count * 3.0 / 4.0);

@@ -13,12 +13,12 @@ const RIGHT: f64 = 250.0;
 const TOP: f64 = 84.0;
 const ROW: f64 = 26.0;
 const BAR: f64 = 16.0;
-/// Above the bars of each scenario.
+/// The space above the bars of each scenario.
 const TITLE: f64 = 44.0;
-/// Lines of the grid on each scale.
+/// The lines of the grid on each scale.
 const STEPS: u32 = 4;
 
-/// The whole picture.
+/// Returns the whole picture.
 pub(crate) fn picture(tables: &[Table]) -> String {
     let height = TOP + tables.iter().map(height_of).sum::<f64>() + 8.0;
     let mut picture = Picture::begin("Affinity scopes: SHA-512 of 32 KiB blocks", height);
@@ -46,7 +46,7 @@ fn height_of(table: &Table) -> f64 {
     TITLE + ROW * table.lines.len() as f64 + 32.0
 }
 
-/// A round number that no bar exceeds.
+/// Returns a round number that no bar exceeds.
 fn scale(table: &Table) -> f64 {
     let most = table.lines.iter().map(|line| line.bandwidth.mean + line.bandwidth.deviation);
     let most = most.fold(1.0, f64::max);

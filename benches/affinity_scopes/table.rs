@@ -59,7 +59,7 @@ pub(crate) fn spread(spread: Spread) -> String {
     format!("{:.2} ± {:.2}", spread.mean, spread.deviation)
 }
 
-/// How much more or less, with the half-width of its interval.
+/// Formats the deviation from 1 in percent, with the half-width of its interval.
 pub(crate) fn loss(ratio: &Ratio) -> String {
     format!("{:+.2} ± {:.2}", 100.0 * (ratio.estimate - 1.0), 100.0 * ratio.half_width()).replace('-', "−")
 }

@@ -8,13 +8,13 @@ use cmwq::{Work, WorkQueue};
 use super::block::{Block, Digests};
 use super::placement::{Placed, Pods, Ticket};
 
-/// The blocks of an issuer, and where it learns which are done.
+/// The blocks of an issuer, and the desk that reports finished ones.
 pub(crate) struct Window {
     slots: Vec<Slot>,
     desk: Arc<Desk>,
-    /// How many it waits for at a time.
+    /// The number of blocks that the issuer waits for at a time.
     batch: usize,
-    /// The next content.
+    /// The number of the next content.
     next: usize,
 }
 
@@ -23,15 +23,16 @@ struct Slot {
     work: Work,
 }
 
-/// A block and its way. Locked by the issuer while it fills and compares, and by the item: never by both at once.
+/// A block and its placement. The lock is taken by the issuer while it fills and compares, and by the item, never by
+/// both at once.
 struct State {
     block: Block,
-    /// Of the present queueing, with the pods of the queue's row.
+    /// The ticket of the present submission, with the pods of the queue's row.
     way: Option<(Arc<Pods>, Ticket)>,
     placed: Placed,
 }
 
-/// Where items report.
+/// Items report to this when they are done.
 struct Desk {
     done: Mutex<Done>,
     enough: Condvar,
@@ -39,11 +40,11 @@ struct Desk {
 
 struct Done {
     slots: Vec<usize>,
-    /// The issuer sleeps until there are so many.
+    /// The issuer sleeps until this many blocks are done.
     wanted: usize,
 }
 
-/// What an issuer, or a thread of the static partition, has done.
+/// The results of an issuer, or of a thread of the static partition.
 pub(crate) struct Issued {
     pub(crate) begin: Instant,
     pub(crate) end: Instant,
@@ -62,7 +63,7 @@ impl Window {
         Self { slots, desk, batch, next: 0 }
     }
 
-    /// Keeps the window in flight until it is time to stop, and all of it is done.
+    /// Keeps the window in flight until it is time to stop and all blocks are done.
     pub(crate) fn issue(
         &mut self,
         queue: &WorkQueue,
@@ -106,7 +107,7 @@ impl Window {
         assert!(queue.queue(&slot.work).expect("the queue has no limit"), "a block is in flight already");
     }
 
-    /// The blocks of several windows, divided among threads: whole windows, if there are as many.
+    /// Divides the blocks of several windows among threads: whole windows, if there are enough of them.
     pub(crate) fn divide(windows: &[Self], threads: usize) -> Vec<Share<'_>> {
         let slots: Vec<&Slot> = windows.iter().flat_map(|window| &window.slots).collect();
         let from = |thread: usize| slots.len() * thread / threads;
@@ -157,7 +158,7 @@ impl Desk {
         }
     }
 
-    /// Sleeps until so many are done, and takes all that are.
+    /// Sleeps until this many blocks are done, and takes all that are done.
     fn wait(&self, wanted: usize, into: &mut Vec<usize>) {
         let mut done = self.done.lock().expect("nobody panics");
         done.wanted = wanted;
@@ -170,7 +171,7 @@ impl Desk {
 }
 
 impl Share<'_> {
-    /// Fills, hashes and compares in the same order as an issuer and a worker would, without one waiting for the other.
+    /// Fills, hashes and compares in the same order as an issuer and a worker, but without waiting.
     pub(crate) fn hash(&self, batch: usize, digests: &Digests, stop: impl Fn(Instant) -> bool) -> Issued {
         let mut states: Vec<_> = self.0.iter().map(|slot| slot.state()).collect();
         let begin = Instant::now();

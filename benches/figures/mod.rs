@@ -1,4 +1,4 @@
-//! What was measured beside what is aimed at, as a table at the end of a bench.
+//! A table of figures and their aims, at the end of a bench.
 #![allow(dead_code, reason = "each bench uses its part")]
 
 use std::cell::RefCell;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use criterion::Criterion;
 
-/// How long the benches of this crate measure, unless the command line says otherwise.
+/// The default measurement times of this crate's benches, which the command line may change.
 pub(crate) fn criterion() -> Criterion {
     Criterion::default()
         .warm_up_time(Duration::from_millis(500))
@@ -14,17 +14,17 @@ pub(crate) fn criterion() -> Criterion {
         .configure_from_args()
 }
 
-/// What is aimed at, in seconds or items per second.
+/// An aim, in seconds or items per second.
 #[derive(Clone, Copy)]
 pub(crate) enum Aim {
     AtMost(f64),
     AtLeast(f64),
-    /// A rate, with nothing aimed at.
+    /// A rate without an aim.
     Rate,
     Count(usize),
 }
 
-/// The medians of what was measured, beside what is aimed at.
+/// The medians of the measured figures, with their aims.
 #[derive(Default)]
 pub(crate) struct Figures(RefCell<Vec<Figure>>);
 
@@ -42,25 +42,25 @@ impl Figures {
         figures.len() - 1
     }
 
-    /// A sample of so many iterations. Returns the time that criterion is to be told.
+    /// Adds a sample of this many iterations. Returns the time for criterion.
     pub(crate) fn time(&self, figure: usize, spent: Duration, iterations: u64) -> Duration {
         self.0.borrow_mut()[figure].samples.push(spent.as_secs_f64() / iterations as f64);
         spent
     }
 
-    /// The only sample, so far.
+    /// Sets the only sample.
     pub(crate) fn set(&self, figure: usize, value: f64) {
         self.0.borrow_mut()[figure].samples = vec![value];
     }
 
-    /// What was not measured, because it was not asked for, is left out.
+    /// Prints the table. Figures that were not measured, because they were not requested, are left out.
     pub(crate) fn print(&self) {
         let figures = self.0.borrow();
         let measured: Vec<_> = figures.iter().filter(|figure| !figure.samples.is_empty()).collect();
         if measured.is_empty() {
             return;
         }
-        println!("{:<56} {:>15} {:>15}", "figure", "aimed at", "median");
+        println!("{:<56} {:>15} {:>15}", "figure", "aim", "median");
         for figure in measured {
             let (aim, median, good) = figure.columns();
             println!("{:<56} {aim:>15} {median:>15}{}", figure.name, if good { "" } else { "  MISSED" });
@@ -69,7 +69,7 @@ impl Figures {
 }
 
 impl Figure {
-    /// What is aimed at, what is, and whether that is good.
+    /// Returns the aim, the median, and whether the aim is reached.
     fn columns(&self) -> (String, String, bool) {
         let median = self.median();
         let rate = |rate: f64| format!("{:.2} M/s", rate / 1e6);

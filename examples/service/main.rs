@@ -14,21 +14,21 @@
 //!
 //! * **Load shedding.** The queue's `max_pending` is the bound. Beyond it, `spawn` hands the closure back, with the
 //!   request in it, which is answered with 503 and `Retry-After`.
-//! * **Items that compute and block.** One item reads the body, computes and answers, written plainly. While it waits for
-//!   the client it does not count, so slow clients cost no CPU, and as many jobs compute as there are CPUs.
+//! * **Items that compute and block.** One item reads the body, computes and answers, written plainly. While it waits
+//!   for the client it does not count, so slow clients cost no CPU, and as many jobs compute as there are CPUs.
 //! * **Periodic work** beside it, on a queue of its own that costs no thread.
 //! * **Metrics** (built with `--features metrics`): `GET /metrics`, for Prometheus, by the crates `metrics` and
 //!   `metrics-exporter-prometheus`.
-//! * **Control** (built with `--features control`): a Unix socket serves the executor. Clients can observe it, and change
-//!   queues marked `control`. `--load 2000` gives more to observe:
+//! * **Control** (built with `--features control`): a Unix socket serves the executor. Clients can observe it, and
+//!   change queues marked `control`. `--load 2000` gives more to observe:
 //!
 //!   ```text
 //!   cargo run --release --example service --features control,metrics -- --load 2000
 //!   cargo run --release -p cmwqctl -- top                   # in another terminal
 //!   cargo run --release -p cmwqctl -- set mail max_active 8
 //!   ```
-//! * **A clean end.** On SIGTERM (or SIGINT) it stops accepting, and `GlobalExecutor::shutdown` finishes the accepted jobs.
-//!   Jobs that take longer than `--grace` are dropped and reported; a dropped request is answered with 500.
+//! * **A clean end.** On SIGTERM (or SIGINT) it stops accepting, and `GlobalExecutor::shutdown` finishes the accepted
+//!   jobs. Jobs that take longer than `--grace` are dropped and reported; a dropped request is answered with 500.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 mod args;

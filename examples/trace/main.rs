@@ -4,10 +4,11 @@
 //! cargo run --release --example trace --features tracing -- trace.json
 //! ```
 //!
-//! Open <https://ui.perfetto.dev> (or `chrome://tracing`) and drop `trace.json` on it. Each worker has a line, named as its
-//! thread: `cmwq/0:1` is worker 1 of CPU 0, `cmwq/u8:0` one of an unbound pool. Each item is a slice with the name of its
-//! function; a click on it shows queue, pool and address. Slices inside of it are the item's own spans. Marks between slices
-//! are the other events: `queue_work` where an item was queued, `cpu_intensive` where an item was found to keep its CPU.
+//! Open <https://ui.perfetto.dev> (or `chrome://tracing`) and drop `trace.json` on it. Each worker has a line, named as
+//! its thread: `cmwq/0:1` is worker 1 of CPU 0, `cmwq/u8:0` one of an unbound pool. Each item is a slice with the name
+//! of its function; a click on it shows queue, pool and address. Slices inside of it are the item's own spans. Marks
+//! between slices are the other events: `queue_work` where an item was queued, `cpu_intensive` where an item was found
+//! to keep its CPU.
 //!
 //! The trace shows:
 //!

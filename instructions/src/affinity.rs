@@ -1,17 +1,17 @@
-//! The CPUs that the counted threads have.
+//! The CPUs of the counted threads.
 
 use std::error::Error;
 
 use cmwq::CpuSet;
 
-/// The first two CPUs that this process may use.
+/// Returns the first two CPUs that this process may use.
 #[cfg(target_os = "linux")]
 pub(crate) fn first_two() -> Result<CpuSet, Box<dyn Error + Send + Sync>> {
     let allowed = rustix::thread::sched_getaffinity(None)?;
     let cpus: CpuSet =
         (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).take(2).collect();
     if cpus.len() < 2 {
-        return Err("there is one CPU only, and a pod of two is needed".into());
+        return Err("there is only one CPU, but a pod of two is needed".into());
     }
     Ok(cpus)
 }

@@ -23,15 +23,15 @@ OPERATION is a name that --list shows, like 'queue' or 'queue/default'. Without 
   -h, --help          print this help
   -V, --version       print the version
 
-Exit status: 0 if all is well, 1 if an operation takes more instructions than its bound allows, 2 if
-something is wrong with the command line, or could not be counted. Counts of another compiler, target,
-C library or valgrind than the record's are compared only.
+Exit status: 0 on success, 1 if an operation takes more instructions than its bound permits, 2 if the
+command line is wrong or counting failed. If the record is of another compiler, target, C library or
+valgrind, counts are only compared with it.
 ";
 
-/// What the user wants.
+/// The parsed command line.
 pub(crate) enum Command {
     Run(Args),
-    /// What is run under valgrind.
+    /// The task of a process under valgrind.
     Count(Task),
     Print(String),
 }
@@ -78,7 +78,7 @@ impl Command {
         if args.update && args.json {
             return Err("either the record is written or JSON is printed, not both".into());
         }
-        // In our order, each once.
+        // Each case is counted once, in the order of the table.
         if !names.is_empty() {
             args.cases.retain(|case| names.iter().any(|name| case.is_meant_by(name)));
         }
@@ -86,7 +86,7 @@ impl Command {
     }
 }
 
-/// The rest of such a command line is all there is.
+/// The other words of this command line are the task.
 fn count(parser: &mut lexopt::Parser) -> Result<Task, lexopt::Error> {
     let words: Vec<String> = parser.values()?.map(ValueExt::string).collect::<Result<_, _>>()?;
     Task::from_words(&words)
@@ -99,11 +99,11 @@ fn known(name: String) -> Result<String, lexopt::Error> {
     }
     let mut operations: Vec<&str> = CASES.iter().map(|case| case.operation).collect();
     operations.dedup();
-    Err(format!("there is no operation {name:?}, but {}", operations.join(", ")).into())
+    Err(format!("there is no operation {name:?}; choose one of {}", operations.join(", ")).into())
 }
 
 fn at_least_one(rounds: usize) -> Result<usize, lexopt::Error> {
-    if rounds > 0 { Ok(rounds) } else { Err("there is nothing to show of 0 rounds".into()) }
+    if rounds > 0 { Ok(rounds) } else { Err("at least one round is needed".into()) }
 }
 
 fn list() -> String {
@@ -133,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn errors_of_the_command_line_are_reported() {
         let error = |words: &[&str]| parsed(words).err().unwrap_or_default();
-        assert!(error(&["gard"]).starts_with("there is no operation \"gard\", but queue, queue-pending, "));
-        assert_eq!(error(&["--rounds", "0"]), "there is nothing to show of 0 rounds");
+        assert!(error(&["gard"]).starts_with("there is no operation \"gard\"; choose one of queue, queue-pending,  "));
+        assert_eq!(error(&["--rounds", "0"]), "at least one round is needed");
         assert!(error(&["--update", "--json"]).contains("not both"));
         assert!(error(&["--count", "queue/default", "1"]).contains("two numbers"));
     }

@@ -1,7 +1,7 @@
-//! Where operations are counted: queues on two CPUs, and items that hold their workers back.
+//! The setting in which operations are counted: queues on two CPUs, and items that hold their workers.
 //!
-//! Who issues is counted while all workers that could serve the queue are held in an item, and a worker while nobody
-//! issues. So no count has a part that depends on who was faster: no wake-up, no lock that somebody else has.
+//! The issuer is counted while an item holds each worker that could serve the queue. A worker is counted while no
+//! thread issues. So no count depends on the relative speed of threads: there are no wake-ups and no contended locks.
 
 use std::error::Error;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,10 +14,10 @@ use crate::{affinity, request};
 pub(crate) const UNLIMITED: &str = "the queue has no limit";
 pub(crate) const NO_PANIC: &str = "the item does not panic";
 
-/// The most that a queue admits at once: what is counted fits below.
+/// The most items that a queue admits at once. All counted items fit below.
 pub(crate) const MAX_ACTIVE: usize = 512;
 
-/// Which queue.
+/// The kind of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     PerCpu,
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// How many items it takes until its queue's pool begins no other one.
+    /// Returns how many items it takes until the queue's pool starts no further one.
     fn holders(self) -> usize {
         match self {
             Self::PerCpu | Self::Ordered => 1,
@@ -46,20 +46,20 @@ impl Kind {
 
 pub(crate) struct Bed {
     pub(crate) queue: WorkQueue,
-    /// Another queue of the same pools; the same one, if its items take turns.
+    /// Another queue of the same pools; for ordered queues the same one, because its items take turns.
     gate: WorkQueue,
     holders: usize,
 }
 
-/// An item that holds a worker back.
+/// An item that holds a worker.
 struct Gate {
     release: Sender<()>,
     item: JoinHandle<()>,
 }
 
 impl Bed {
-    /// On the first two CPUs that there are, in one pod. Nobody looks for items that block or are long: these do.
-    /// `counts_workers`: all that the workers do is counted.
+    /// Makes an executor on the first two CPUs, in one pod. Detection is off, because the holding items block and run
+    /// for long. `counts_workers`: everything that the workers do is counted.
     pub(crate) fn new(kind: Kind, counts_workers: bool) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let cpus = affinity::first_two()?;
         let mut executor = Executor::builder();
@@ -79,12 +79,12 @@ impl Bed {
         };
         let queue = build("counted")?;
         let gate = if kind == Kind::Ordered { queue.clone() } else { build("gate")? };
-        // The calling thread is not the first one, whose CPUs are those of all workers.
+        // The calling thread is not the main one, whose CPUs all workers get.
         affinity::stay_on(cpus.first().unwrap_or(0))?;
         Ok(Self { queue, gate, holders: kind.holders() })
     }
 
-    /// Counts the issuer, after it has prepared something.
+    /// Counts the issuer, after a preparation.
     pub(crate) fn issue(&self, prepare: impl FnOnce(), issue: impl FnOnce()) {
         let gates = self.hold();
         prepare();
@@ -95,11 +95,12 @@ impl Bed {
         self.settle();
     }
 
-    /// Counts the worker that executes what `issue` queues. The first and the last of it have to call [`request::toggle`].
+    /// Counts the worker that runs the items of `issue`. The first and the last of these have to call
+    /// [`request::toggle`].
     pub(crate) fn run(&self, issue: impl FnOnce()) {
         let mut gates = self.hold();
         issue();
-        // One worker serves; the others are held still.
+        // One worker serves the queue; the others are still held.
         gates.remove(0).open();
         self.settle();
         gates.into_iter().for_each(Gate::open);
@@ -110,7 +111,7 @@ impl Bed {
         self.queue.flush().expect("the caller is no item");
     }
 
-    /// Waits until all workers are held.
+    /// Returns when all workers are held.
     fn hold(&self) -> Vec<Gate> {
         let gates: Vec<(Gate, Receiver<()>)> = (0..self.holders).map(|_| Gate::close(&self.gate)).collect();
         let begun = |(gate, begun): (Gate, Receiver<()>)| {
@@ -126,8 +127,8 @@ impl Gate {
         let (release, released) = channel();
         let (begin, begun) = channel();
         let item = queue.spawn(move || {
-            begin.send(()).expect("somebody waits for it");
-            // Blocks without a guard: for the pool, this item runs all the time.
+            begin.send(()).expect("the bed waits for it");
+            // The item blocks without a guard, so the pool counts it as running.
             wait_for(&released);
         });
         (Self { release, item: item.expect(UNLIMITED) }, begun)

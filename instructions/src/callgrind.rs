@@ -10,25 +10,25 @@ use std::time::Duration;
 use crate::case::{CASES, Case};
 use crate::profile::Profile;
 
-/// A case takes two seconds, or ten if the machine is busy.
+/// The time limit of a case, which takes two seconds, or ten on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The name of what callgrind writes; the number of the round is appended.
+/// The name of callgrind's output files, to which it appends the number of the round.
 const OUTPUT: &str = "counts";
 
-/// What was counted.
+/// The results of a count.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// The instructions of one operation, in each round.
     pub(crate) rounds: Vec<f64>,
-    /// In which functions they were.
+    /// The instructions of each function.
     pub(crate) functions: Vec<(String, f64)>,
 }
 
-/// To count an operation.
+/// The count of an operation.
 pub(crate) struct Task {
     pub(crate) case: &'static Case,
-    /// Rounds that are not counted.
+    /// The number of rounds that are not counted.
     pub(crate) idle: usize,
     pub(crate) rounds: usize,
 }
@@ -44,12 +44,12 @@ impl Task {
         Some(Self { case, idle: idle.parse().ok()?, rounds: rounds.parse().ok()? })
     }
 
-    /// In the counted process. The thread is not the main one, which all others take their CPUs from.
+    /// Runs in the counted process. The operation runs on another thread than the main one, whose CPUs all others get.
     pub(crate) fn run(self) -> Result<(), Box<dyn Error + Send + Sync>> {
         let case = self.case.name();
         thread::spawn(move || {
             thread::sleep(PATIENCE);
-            eprintln!("instructions: {case} has not come to an end in {} s", PATIENCE.as_secs());
+            eprintln!("instructions: {case} has not ended within {} s", PATIENCE.as_secs());
             process::exit(1);
         });
         let issuer = thread::spawn(move || self.case.count(self.idle, self.rounds));
@@ -68,7 +68,7 @@ impl Task {
         for round in 1..=self.rounds {
             let file = folder.path().join(format!("{OUTPUT}.{round}"));
             let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-            let total = total(&text).ok_or_else(|| format!("{case}: callgrind tells no total"))?;
+            let total = total(&text).ok_or_else(|| format!("{case}: callgrind reports no total"))?;
             rounds.push(total as f64 / self.case.times as f64);
             profile.add(&text);
         }
@@ -79,14 +79,14 @@ impl Task {
         let mut output = std::ffi::OsString::from("--callgrind-out-file=");
         output.push(folder.join(OUTPUT));
         let mut command = Command::new("valgrind");
-        // Threads take turns where that can be had, so a round trip goes the same way each time.
+        // Threads take turns where valgrind supports that, so that a round trip always takes the same path.
         command.args(["--quiet", "--tool=callgrind", "--collect-atstart=no", "--fair-sched=try"]).arg(output);
         command.arg(std::env::current_exe()?).arg("--count").args(self.words());
         Ok(command.output().map_err(|error| format!("valgrind cannot be started: {error}"))?)
     }
 }
 
-/// What callgrind has counted: the only event that it counts by default.
+/// Returns callgrind's total, if it counts only instructions, as it does by default.
 fn total(text: &str) -> Option<u64> {
     let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
     (line("events: ")?.trim() == "Ir").then_some(())?;
@@ -105,10 +105,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_count_of_instructions_is_none() {
-        assert_eq!(total("totals: 12\n"), None, "of something");
-        assert_eq!(total("events: Ir Bc\ntotals: 12 3\n"), None, "of more than that");
-        assert_eq!(total("events: Ir\n"), None, "cut short");
+    fn a_total_of_other_events_is_refused() {
+        assert_eq!(total("totals: 12\n"), None, "an unknown event");
+        assert_eq!(total("events: Ir Bc\ntotals: 12 3\n"), None, "more than one event");
+        assert_eq!(total("events: Ir\n"), None, "an incomplete file");
         assert_eq!(total("events: Ir\ntotals: many\n"), None);
     }
 
@@ -116,9 +116,9 @@ mod tests {
     fn a_task_survives_its_command_line() {
         for case in CASES {
             let task = Task { case, idle: 3, rounds: 7 };
-            let again = Task::from_words(&task.words()).expect("it is one");
+            let again = Task::from_words(&task.words()).expect("the words are a task");
             assert_eq!((again.case.name(), again.idle, again.rounds), (case.name(), 3, 7));
         }
-        assert!(Task::from_words(&["queue".into(), "1".into(), "2".into()]).is_none(), "of which queue?");
+        assert!(Task::from_words(&["queue".into(), "1".into(), "2".into()]).is_none(), "the queue is missing");
     }
 }

@@ -1,6 +1,6 @@
-//! What is counted.
+//! The counted operations.
 //!
-//! The few instructions of loops and checks around an operation are counted with it.
+//! The few instructions of loops and checks around an operation are included.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -10,11 +10,13 @@ use cmwq::{BlockingGuard, Work};
 use crate::bed::{Bed, Kind, MAX_ACTIVE, NO_PANIC, UNLIMITED};
 use crate::request;
 
-/// Operations of a round. With the two items that begin and end the count, fewer than are admitted at once.
+/// The operations of a round. With the two items that begin and end the count, they are fewer than a queue admits at
+/// once.
 const TIMES: usize = 500;
-/// From within the first of these items to within the last one.
+/// The count goes from within the first of these items to within the last one.
 const BETWEEN: usize = TIMES + 1;
-/// Each of these waits several times until the system runs another thread: long, on a busy machine.
+/// The round trips of a round. Each waits several times until the system runs another thread, which takes long on a
+/// busy machine.
 const TRIPS: usize = 100;
 
 const _: () = assert!(BETWEEN < MAX_ACTIVE);
@@ -24,7 +26,7 @@ pub(crate) struct Case {
     pub(crate) operation: &'static str,
     kind: Kind,
     pub(crate) definition: &'static str,
-    /// How many of them a round counts.
+    /// The number of operations in a round.
     pub(crate) times: usize,
     /// How far a count may be above its record, in per cent.
     pub(crate) bound: f64,
@@ -46,15 +48,15 @@ macro_rules! cases {
 
 cases! {
     "queue", [PerCpu, Default, Ordered], TIMES, 5.0, queue, "issuer: queue a reusable item";
-    "queue-pending", [PerCpu, Default], TIMES, 5.0, queue_pending, "issuer: queue one that is pending";
+    "queue-pending", [PerCpu, Default], TIMES, 5.0, queue_pending, "issuer: queue a pending item";
     "queue-batch", [PerCpu, Default], TIMES, 5.0, queue_batch, "issuer: each item of a batch of 500";
     "spawn", [PerCpu, Default, Ordered], TIMES, 5.0, spawn, "issuer: spawn 32 bytes, drop the handle";
     "spawn-detached", [PerCpu, Default], TIMES, 5.0, spawn_detached, "issuer: the same, without a handle";
     "spawn-batch", [PerCpu, Default], TIMES, 5.0, spawn_batch, "issuer: each closure of a batch of 500";
     "spawn-batch-detached", [PerCpu, Default], TIMES, 5.0, spawn_batch_detached, "issuer: the same, without handles";
     "run", [PerCpu, Default, Ordered], BETWEEN, 5.0, run, "worker: take, call and complete a reusable item";
-    "run-spawned", [PerCpu, Default, Ordered], BETWEEN, 5.0, run_spawned, "worker: the same of a closure, and free it";
-    "run-detached", [PerCpu, Default], BETWEEN, 5.0, run_detached, "worker: the same of one without a handle";
+    "run-spawned", [PerCpu, Default, Ordered], BETWEEN, 5.0, run_spawned, "worker: the same for a closure, and free it";
+    "run-detached", [PerCpu, Default], BETWEEN, 5.0, run_detached, "worker: the same for a closure without a handle";
     "guard", [PerCpu, Default], TIMES, 5.0, guard, "item: enter and leave a guard, nothing pending";
     "round-trip", [PerCpu, Default], TRIPS, 25.0, round_trip, "both: spawn and join, idle pool";
 }
@@ -64,12 +66,13 @@ impl Case {
         format!("{}/{}", self.operation, self.kind.name())
     }
 
-    /// By its name, or the operation's.
+    /// Returns whether the name is that of this case or of its operation.
     pub(crate) fn is_meant_by(&self, name: &str) -> bool {
         name == self.operation || name == self.name()
     }
 
-    /// So many rounds for nothing, until what is allocated and learned once is, and so many that are written down.
+    /// Runs some rounds without counting, until one-time allocations and measurements are done, and then the counted
+    /// ones.
     pub(crate) fn count(&self, idle: usize, rounds: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
         let bed = Bed::new(self.kind, self.operation == "round-trip")?;
         let works: Vec<Work> = (0..TIMES).map(|_| Work::new(|| ())).collect();
@@ -182,7 +185,7 @@ fn round_trip(bed: &Bed, _: &[Work]) {
     request::toggle();
 }
 
-/// An item that does nothing with 32 bytes.
+/// An item that captures 32 bytes and does nothing.
 fn no_op(seed: usize) -> impl FnOnce() + Send + 'static {
     let captured = [seed, seed + 1, seed + 2, seed + 3];
     move || {

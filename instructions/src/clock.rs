@@ -1,25 +1,27 @@
-//! Clocks that stand while instructions are counted.
+//! Clocks that stand still while instructions are counted.
 //!
-//! A worker reads its CPU clock after a number of items that depends on how long they take, and whenever a tick of the
-//! coarse clock has passed. Under callgrind items take fifty times as long, and more if the machine is busy: of short items
-//! the clock would be read after each twenty instead of each thousand, which is 2 to 5 % of the count of one, and never
-//! the same. With clocks that stand, all items are short, as they are.
+//! A worker reads its CPU clock after a number of items that depends on their duration, and whenever a tick of the
+//! coarse clock has passed. Under callgrind items take fifty times as long, and more if the machine is busy. So the
+//! clock would be read after every twenty short items instead of every thousand, which is 2 to 5 % of an item's count
+//! and varies. With clocks that stand still, all items are short, as they really are.
 //!
-//! Only clocks by which nobody sleeps: the CPU clock of a thread, and the coarse one. The others go on.
+//! Only two clocks stand still, which no thread uses to sleep: the CPU clock of a thread, and the coarse one. The
+//! others go on.
 #![allow(unsafe_code, reason = "takes the place of a function of the C library, for this program alone")]
 
 use std::ffi::c_int;
 
-/// What is linked into the program comes before what is in libraries, so this is the one that cmwq calls.
+/// Replaces the function of the C library: the linker prefers a program's own function to that of a library, so cmwq
+/// calls this one.
 ///
 /// # Safety
 ///
-/// That of the C library's: `time` is null, or points to memory for a time.
+/// The same as for the C library's function: `time` is null, or points to memory for a time.
 #[unsafe(no_mangle)]
 // SAFETY: the symbol is meant to take the place of the C library's, and has its signature and its promises.
 unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
     if matches!(clock, libc::CLOCK_THREAD_CPUTIME_ID | libc::CLOCK_MONOTONIC_COARSE) {
-        // SAFETY: the caller's promise; nobody asks these clocks without wanting to know.
+        // SAFETY: the caller's promise; no caller passes null for these clocks.
         unsafe { time.write(libc::timespec { tv_sec: 1, tv_nsec: 0 }) };
         return 0;
     }
@@ -32,14 +34,14 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn time_goes_on_for_those_who_sleep() {
+    fn the_clocks_for_sleeping_go_on() {
         let before = Instant::now();
         std::thread::sleep(Duration::from_millis(20));
         assert!(before.elapsed() >= Duration::from_millis(20));
     }
 
     #[test]
-    fn the_clocks_of_workers_stand() {
+    fn the_clocks_of_workers_stand_still() {
         let both = || [libc::CLOCK_MONOTONIC_COARSE, libc::CLOCK_THREAD_CPUTIME_ID].map(nanos);
         let before = both();
         std::thread::sleep(Duration::from_millis(20));

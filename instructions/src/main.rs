@@ -1,5 +1,5 @@
-//! How many instructions the hot operations of cmwq take, against a record: what a change costs is seen on machines on
-//! which nothing can be timed.
+//! Counts the instructions of cmwq's hot operations, and compares them with a record. So the cost of a change is
+//! visible even on machines that are too busy for timing.
 //!
 //! ```text
 //! make bench-check
@@ -8,39 +8,40 @@
 //! cargo run --release -p instructions -- run guard/default --json
 //! ```
 //!
-//! Each operation is counted by callgrind in a process of its own, some rounds of 500 (of 100, if they are long), of which
-//! the median is shown.
+//! Callgrind counts each operation in a process of its own, in some rounds of 500 operations (100 if they are long).
+//! The median of the rounds is shown.
 //!
-//! # What is in a count
+//! # The contents of a count
 //!
-//! Instructions of one thread in user space: those of cmwq, and of the standard and the C library on its behalf (so of the
-//! allocator, too). What the kernel does is not in it, and what the processor makes of them neither: an atomic
-//! read-modify-write is one instruction, and costs as much as twenty.
+//! The instructions of one thread in user space: those of cmwq, and those of the standard library and the C library on
+//! its behalf, including the allocator. A count does not include the kernel, and ignores the speed of instructions: an
+//! atomic read-modify-write is one instruction, but costs as much as twenty.
 //!
-//! * The issuer is counted while all workers are held, a worker while nobody issues: nothing depends on who was faster.
-//!   Only `round-trip` counts both sides of a wake-up. Whether the joiner has to sleep is up to the system, in all rounds
-//!   of a run or in none, and makes a fifth of the count: it has a wider bound.
-//! * Two kinds of clock stand, so that workers read them as often as they do outside of valgrind; see `clock`.
-//!   A reading of one is a call of a few instructions, which stands for 30 to 40.
-//! * Valgrind knows neither restartable sequences nor the vDSO. So `sched_getcpu` is a system call: about 16 instructions
-//!   more than elsewhere. There is one in each queueing, and one in each item of a queue whose pods have several CPUs.
-//! * The executor has two CPUs in one pod, whatever the machine has, and nobody looks for items that block undeclared.
+//! * The issuer is counted while all workers are held, and a worker while no thread issues, so no count depends on the
+//!   relative speed of threads. Only `round-trip` counts both sides of a wake-up. Whether the joiner has to sleep
+//!   depends on the system, is the same in all rounds of a run, and makes a fifth of the count. So its bound is wider.
+//! * Two kinds of clock stand still, so that workers read them as often as outside of valgrind; see `clock`.
+//!   A reading of a clock counts a call of a few instructions, in place of 30 to 40.
+//! * Valgrind supports neither restartable sequences nor the vDSO. So `sched_getcpu` is a system call here, which takes
+//!   about 16 instructions more than elsewhere. Each submission has one, and so has each item of a queue whose pods
+//!   have several CPUs.
+//! * The executor has two CPUs in one pod, on every machine, and detection is off.
 //!
 //! # Why not gungraun
 //!
-//! It compares a run with a former one's files, which are too large for a repository, and machine dependent; it has
-//! totals, where what is wanted is a number for each item; and it asks for `cargo install` of exactly its version. To
-//! start and stop counting in the middle of a worker's loop takes client requests there, too, whose crates need libclang.
-//! What is left is to start valgrind, and to read a line of its output.
+//! gungraun compares a run with the files of a former one, which are too large for a repository and depend on the
+//! machine. It reports totals, and not a number for each item. It requires `cargo install` of exactly its version.
+//! Starting and stopping a count in the middle of a worker's loop requires client requests there, too, whose crates
+//! need libclang. So this program starts valgrind itself and reads a line of its output.
 //!
 //! | module | |
 //! |---|---|
 //! | `args` | the command line |
-//! | `case`, `bed`, `affinity` | what is counted, and where |
-//! | `request`, `clock` | what the counted program arranges with valgrind |
-//! | `callgrind`, `profile` | the counting process, and what it has written |
-//! | `toolchain`, `record` | what was counted before, and with what |
-//! | `verdict`, `show` | what came of it |
+//! | `case`, `bed`, `affinity` | the counted operations, and their setting |
+//! | `request`, `clock` | the counted program's requests to valgrind, and its clocks |
+//! | `callgrind`, `profile` | the counting process, and its output |
+//! | `toolchain`, `record` | former counts, and their toolchain |
+//! | `verdict`, `show` | the results |
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 mod affinity;
@@ -67,7 +68,7 @@ use record::Record;
 use toolchain::Toolchain;
 use verdict::Report;
 
-/// Something was wrong with the command line, or could not be counted.
+/// The exit status if the command line is wrong or counting failed.
 const TROUBLE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -90,13 +91,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// True unless something takes more than it may.
+/// Returns true unless an operation takes more instructions than permitted.
 fn run(args: &Args) -> Result<bool, Box<dyn Error + Send + Sync>> {
     if !request::IS_POSSIBLE {
         return Err(request::ELSEWHERE.into());
     }
     if cfg!(debug_assertions) {
-        return Err("this is a debug build, which nobody wants to be fast: cargo run --release".into());
+        return Err("debug builds are not counted: use cargo run --release".into());
     }
     let now = Toolchain::here()?;
     let record = Record::read(&args.record)?;
@@ -121,7 +122,7 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error + Send + Sync>> {
     Ok(report.is_well())
 }
 
-/// On a terminal, what goes on.
+/// Shows the progress, on a terminal.
 fn progress(what: &str) {
     if io::stderr().is_terminal() {
         eprint!("\r{what:<30}\r");
@@ -130,7 +131,7 @@ fn progress(what: &str) {
 
 fn print(text: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
     match io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads has seen enough.
+        // The reader of the output has closed it.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => Ok(done?),
     }

@@ -1,17 +1,18 @@
-//! In which functions the instructions were: what a compiler has not inlined is a function.
+//! The instructions of each function. Inlined code counts for the function that contains it.
 //!
-//! `callgrind_annotate` takes it all for that of a thread's first function, since counting begins in the middle of others.
+//! `callgrind_annotate` would attribute everything to a thread's first function, because counting begins inside of
+//! other functions.
 
 use std::collections::HashMap;
 
-/// The instructions of each function by itself, over some rounds.
+/// The instructions of each function itself, over some rounds.
 #[derive(Debug, Default)]
 pub(crate) struct Profile {
     functions: HashMap<String, u64>,
 }
 
 impl Profile {
-    /// Adds what callgrind has written of a round.
+    /// Adds callgrind's output for a round.
     pub(crate) fn add(&mut self, text: &str) {
         let mut names: HashMap<&str, &str> = HashMap::new();
         let (mut function, mut is_of_callee) = ("", false);
@@ -30,7 +31,7 @@ impl Profile {
         }
     }
 
-    /// Those that matter, the most first, for each of so many operations.
+    /// Returns the functions with the most instructions, in order, for each of this many operations.
     pub(crate) fn most(&self, operations: usize) -> Vec<(String, f64)> {
         let total: u64 = self.functions.values().sum();
         let matters = |(_, own): &(&String, &u64)| **own * 200 >= total && **own > 0;
@@ -41,7 +42,7 @@ impl Profile {
     }
 }
 
-/// A name is written once, with a number, which stands for it from then on.
+/// Returns the name of a function. callgrind writes a name once with a number, and only the number from then on.
 fn known<'t>(names: &mut HashMap<&'t str, &'t str>, text: &'t str) -> &'t str {
     match text.split_once(' ') {
         Some((number, name)) => {
@@ -52,7 +53,7 @@ fn known<'t>(names: &mut HashMap<&'t str, &'t str>, text: &'t str) -> &'t str {
     }
 }
 
-/// Of a line that begins with a position, absolute or relative to the last one.
+/// Returns the cost in a line that begins with a position, absolute or relative to the last one.
 fn cost(line: &str) -> Option<u64> {
     line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)).then_some(())?;
     line.split_once(' ')?.1.trim().parse().ok()
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_callee_has_used_is_its_own() {
+    fn instructions_of_a_callee_are_its_own() {
         let text = "events: Ir\nsummary: 115\n\nfn=(3) push\n0 40\n+3 20\ncfn=(7) alloc\ncalls=2 0\n0 50\n* 5\n\n\
                     fn=(7)\n0 50\n\nfn=(9) idle\n\ntotals: 115\n";
         let mut profile = Profile::default();

@@ -1,4 +1,4 @@
-//! What was counted before: a file in the repository, a line for each operation.
+//! The recorded counts: a file in the repository, with a line for each operation.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -17,19 +17,19 @@ use crate::verdict::median;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Record {
     pub(crate) toolchain: Toolchain,
-    /// Of one operation each.
+    /// The instructions of one operation each.
     pub(crate) instructions: BTreeMap<String, f64>,
 }
 
 impl Record {
-    /// `None` if there is no such file.
+    /// Reads the file. Returns `None` if there is none.
     pub(crate) fn read(file: &Path) -> Result<Option<Self>, Box<dyn Error + Send + Sync>> {
         let text = match fs::read_to_string(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             text => text.map_err(|error| format!("{}: {error}", file.display()))?,
         };
         let record =
-            Self::parse(&text).map_err(|error| format!("{} is no record: {error}", file.display()))?;
+            Self::parse(&text).map_err(|error| format!("{} is not a valid record: {error}", file.display()))?;
         Ok(Some(record))
     }
 
@@ -37,7 +37,8 @@ impl Record {
         serde_json::from_str(text)
     }
 
-    /// The former one with these counts in it. If they are all that there is, nothing of it is left.
+    /// Returns the former record with these counts in it. If the counts are complete, nothing of the former record is
+    /// used.
     pub(crate) fn updated(
         former: Option<Self>,
         toolchain: Toolchain,
@@ -49,12 +50,12 @@ impl Record {
             let differences = toolchain.differences(&former.toolchain);
             if !differences.is_empty() {
                 let told = differences.join("; ");
-                return Err(format!("the record is of something else, so record all of it ({told})").into());
+                return Err(format!("the record is of another toolchain, so record all operations ({told})").into());
             }
             instructions = former.instructions;
         }
         for (case, counts) in counts {
-            // A digit more than matters, so that the file shows what has changed.
+            // One digit more than necessary is kept, so that the file shows changes.
             instructions.insert(case.name(), (median(&counts.rounds) * 10.0).round() / 10.0);
         }
         Ok(Self { toolchain, instructions })
@@ -89,29 +90,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_refused() {
+    fn an_invalid_record_is_refused() {
         assert!(Record::parse("{}").is_err());
         assert!(Record::parse("{\"toolchain\": {}, \"instructions\": {\"guard\": \"many\"}}").is_err());
         let text = record(&[]).text().unwrap();
-        assert!(Record::parse(&text.replace("instructions", "instruction")).is_err(), "a slip of the pen");
+        assert!(Record::parse(&text.replace("instructions", "instruction")).is_err(), "a misspelt key");
     }
 
     #[test]
-    fn the_record_of_the_repository_is_one_of_these_operations() {
+    fn the_record_of_the_repository_has_exactly_these_operations() {
         let record = Record::parse(include_str!("../record.json")).unwrap();
         let mut names: Vec<String> = CASES.iter().map(Case::name).collect();
         names.sort();
-        assert!(record.instructions.keys().eq(&names), "record all anew: make bench-check UPDATE=1");
+        assert!(record.instructions.keys().eq(&names), "record all again: make bench-check UPDATE=1");
         assert!(record.instructions.values().all(|count| *count > 10.0), "{record:?}");
     }
 
     #[test]
-    fn there_may_be_none_yet() {
+    fn the_record_may_be_missing() {
         assert_eq!(Record::read(Path::new("there/is/none.json")).unwrap(), None);
     }
 
     #[test]
-    fn some_counts_leave_the_others_and_all_leave_nothing() {
+    fn some_counts_keep_the_others_and_all_replace_everything() {
         let (first, second) = (&CASES[0], &CASES[1]);
         let former = || Some(record(&[("gone", 1.0), (&second.name(), 2.0)]));
         let counts = [(first, Counts { rounds: vec![10.0, 30.04, 99.0], functions: Vec::new() })];

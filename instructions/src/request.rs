@@ -1,37 +1,38 @@
-//! What the counted program asks of callgrind: to count from here to there, and to write down what it has counted.
+//! The counted program's requests to callgrind: begin and end counting, and write the counts.
 //!
-//! A client request is a sequence of instructions that changes nothing, and that no compiler would write. Valgrind knows
-//! it, and the real processor passes over it. The crates that wrap valgrind's header need libclang to read that.
+//! A client request is a sequence of instructions that changes nothing, and that no compiler generates. Valgrind
+//! recognises it, and a real processor just executes it. The crates that wrap valgrind's header need libclang to read
+//! that header.
 #![allow(unsafe_code, reason = "a client request is a sequence of instructions")]
 
-/// Whether there is somebody to ask.
+/// Whether requests are possible on this target.
 pub(crate) const IS_POSSIBLE: bool =
     cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")));
 pub(crate) const ELSEWHERE: &str = "instructions are counted on Linux only, on x86-64 and AArch64";
 
-/// The numbers of callgrind's requests begin here.
+/// The number of callgrind's first request.
 const CALLGRIND: usize = (b'C' as usize) << 24 | (b'T' as usize) << 16;
 const DUMP_STATS: usize = CALLGRIND;
 const ZERO_STATS: usize = CALLGRIND + 1;
 const TOGGLE_COLLECT: usize = CALLGRIND + 2;
 
-/// Begins to count on the calling thread, and on no other one; or ends it.
+/// Begins or ends counting on the calling thread only.
 #[inline]
 pub(crate) fn toggle() {
     ask(TOGGLE_COLLECT);
 }
 
-/// Forgets what was counted.
+/// Discards the counts.
 pub(crate) fn forget() {
     ask(ZERO_STATS);
 }
 
-/// Writes a file of what was counted, and forgets it.
+/// Writes the counts to a file, and discards them.
 pub(crate) fn write_down() {
     ask(DUMP_STATS);
 }
 
-/// None of the requests used here has an argument.
+/// Sends a request. None of the requests used here has an argument.
 #[inline]
 #[cfg(target_arch = "x86_64")]
 fn ask(request: usize) {
@@ -72,7 +73,7 @@ fn ask(request: usize) {
     }
 }
 
-/// It is compiled wherever the workspace is, and says that it cannot count.
+/// On other targets the program compiles, and reports that it cannot count.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn ask(_request: usize) {}
 

@@ -1,17 +1,17 @@
-//! Reports, for people and for programs.
+//! Reports as tables and as JSON.
 
 use std::fmt::Write;
 
 use crate::verdict::{Report, Row, Verdict};
 
-/// One object, indented.
+/// Returns one object, indented.
 pub(crate) fn json(report: &Report) -> String {
     let mut value = serde_json::json!(report);
     value["is_well"] = report.is_well().into();
     format!("{value:#}\n")
 }
 
-/// A line for each operation, and what is to be done. Writing to a string cannot fail, so nothing is made of it.
+/// Returns a line for each operation, and a conclusion. Writing to a string cannot fail, so its result is ignored.
 pub(crate) fn table(report: &Report) -> String {
     let name = |row: &Row| row.operation.len();
     let width = report.operations.iter().map(name).max().unwrap_or(0);
@@ -51,7 +51,7 @@ fn remark(verdict: Verdict) -> &'static str {
 fn conclusion(report: &Report) -> String {
     let mut text = String::new();
     if !report.differences.is_empty() {
-        text.push_str("Compared only, the record being of something else:\n");
+        text.push_str("Only compared, because the record is of another toolchain:\n");
         for difference in &report.differences {
             let _ = writeln!(text, "    {difference}");
         }
@@ -61,7 +61,7 @@ fn conclusion(report: &Report) -> String {
     let verb = if report.is_well() { "take more" } else { "take more, which FAILS" };
     let _ = writeln!(text, "{many} {verb}, {less} take less, {new} were not recorded.");
     if many + less + new > 0 {
-        text.push_str("What is meant to be so is recorded by: make bench-check UPDATE=1\n");
+        text.push_str("To record intended changes: make bench-check UPDATE=1\n");
     }
     text
 }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_tells_what_to_look_at() {
+    fn a_table_marks_the_changed_operations() {
         let text = table(&report(250.0, toolchain::example()));
         let line = text.lines().find(|line| line.starts_with("queue/per-CPU")).expect("it has a line");
         assert_eq!(
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn another_toolchain_is_told() {
+    fn another_toolchain_is_reported() {
         let other = Toolchain { valgrind: "valgrind-3.24.0".into(), ..toolchain::example() };
         let text = table(&report(250.0, other));
         assert!(text.contains("    valgrind: valgrind-3.24.0, recorded valgrind-3.19.0\n"), "{text}");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_get_all_of_it() {
+    fn json_contains_the_whole_report() {
         let value: serde_json::Value =
             serde_json::from_str(&json(&report(250.0, toolchain::example()))).unwrap();
         assert_eq!(value["is_well"], false);

@@ -1,17 +1,17 @@
-//! What the numbers belong to.
+//! The toolchain of the counts.
 
 use std::error::Error;
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-/// Whatever makes other instructions of the same sources, or counts others.
+/// Everything that changes the instructions of the same sources, or their counting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Toolchain {
     pub(crate) compiler: String,
     pub(crate) target: String,
-    /// Its allocator is part of what is counted.
+    /// The allocator of the C library is included in the counts.
     pub(crate) libc: String,
     pub(crate) valgrind: String,
 }
@@ -22,12 +22,12 @@ impl Toolchain {
         Ok(Self {
             compiler: env!("COMPILER").into(),
             target: env!("TARGET").into(),
-            libc: said_by("getconf", &["GNU_LIBC_VERSION"]).unwrap_or_else(|| "an unknown one".into()),
+            libc: said_by("getconf", &["GNU_LIBC_VERSION"]).unwrap_or_else(|| "unknown".into()),
             valgrind: valgrind.ok_or("there is no valgrind: sh .ci/setup-valgrind installs it")?,
         })
     }
 
-    /// What differs, as words.
+    /// Returns the differences in words.
     pub(crate) fn differences(&self, from: &Self) -> Vec<String> {
         let pairs = [
             ("compiler", &self.compiler, &from.compiler),
@@ -40,7 +40,7 @@ impl Toolchain {
     }
 }
 
-/// What a program prints, if it prints something and is content.
+/// Returns the output of a program, if it succeeds and prints something.
 fn said_by(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();

@@ -1,4 +1,4 @@
-//! What became of the operations since they were recorded.
+//! The changes of operations since they were recorded.
 
 use serde::Serialize;
 
@@ -7,17 +7,17 @@ use crate::case::Case;
 use crate::record::Record;
 use crate::toolchain::Toolchain;
 
-/// What is not worth a word in however short an operation: the compiler has put an instruction elsewhere.
+/// The least difference that is reported for any operation, because the compiler may move an instruction.
 const LEAST: f64 = 2.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
     Same,
-    /// So much less that it should be recorded: otherwise it may get lost again unseen.
+    /// It takes so much less that it should be recorded, because otherwise the gain may get lost again unnoticed.
     Less,
     TooMany,
-    /// Of what was not recorded.
+    /// The operation was not recorded.
     New,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Row {
     pub(crate) bound_percent: f64,
     pub(crate) verdict: Verdict,
     pub(crate) rounds: Vec<f64>,
-    /// In which functions, the most first; if that is wanted.
+    /// The functions with the most instructions, in order, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) functions: Vec<(String, f64)>,
 }
@@ -71,7 +71,7 @@ impl Row {
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) toolchain: Toolchain,
-    /// In what the record is of something else. Then what is too many proves nothing about the sources.
+    /// The differences from the record's toolchain. If there are any, higher counts prove nothing about the sources.
     pub(crate) differences: Vec<String>,
     pub(crate) operations: Vec<Row>,
 }
@@ -95,7 +95,7 @@ impl Report {
     }
 }
 
-/// Of one round at least.
+/// Returns the median of at least one round.
 pub(crate) fn median(rounds: &[f64]) -> f64 {
     let mut rounds = rounds.to_vec();
     rounds.sort_by(f64::total_cmp);
@@ -117,7 +117,7 @@ mod tests {
             (105.1, 100.0, Verdict::TooMany),
             (95.1, 100.0, Verdict::Same),
             (94.9, 100.0, Verdict::Less),
-            // Five per cent of little are no instruction.
+            // Five per cent of a small count are less than an instruction.
             (12.0, 10.0, Verdict::Same),
             (12.1, 10.0, Verdict::TooMany),
         ] {
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn too_many_fail_with_the_same_toolchain_only() {
-        assert!(report(200.0, example()).is_well(), "what is new does not fail");
+        assert!(report(200.0, example()).is_well(), "a new operation does not fail");
         let slow = report(250.0, example());
         assert!(!slow.is_well());
         assert_eq!(slow.operations[0].difference_percent, Some(25.0));

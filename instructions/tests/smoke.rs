@@ -1,4 +1,4 @@
-//! Every operation does what is to be counted, outside of valgrind, where nobody counts.
+//! Every counted operation works outside of valgrind, where nothing is counted.
 
 use std::process::{Command, Output};
 
@@ -10,7 +10,7 @@ fn instructions(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn every_operation_comes_to_its_end() {
+fn every_operation_ends() {
     let is_possible = cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")));
     if !is_possible || std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
         return;
@@ -25,7 +25,7 @@ fn every_operation_comes_to_its_end() {
 }
 
 #[test]
-fn a_wrong_command_line_is_no_regression() {
+fn a_wrong_command_line_is_not_reported_as_a_regression() {
     let output = instructions(&["gard"]);
     assert_eq!(output.status.code(), Some(2));
     let told = String::from_utf8_lossy(&output.stderr);

@@ -8,7 +8,7 @@
 //! them, stops the drivers, and waits until every accepted item has run, or was cancelled or returned. Then everything
 //! is dropped, and the threads must have ended. The draws derive from the seed; their interleaving does not.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | `args` | the command line |
 //! | `world` | the executors, queues and items of a round |

@@ -6,7 +6,7 @@
 //!
 //! Emulated CPUs are slow and stop at any time. So no check asserts a duration, and waits last up to tens of seconds.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | `run` | builds, boots the machines, reports the results |
 //! | `init` | the first program of a machine |
