@@ -1,4 +1,4 @@
-//! What the numbers belong to.
+//! The conditions of the measurements.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::args::Args;
 use crate::effort::Effort;
 use crate::system::{self, MachineTime};
 
-/// The rivals, and what else decides over the numbers.
+/// The rivals, and other crates that affect the numbers.
 const PACKAGES: [&str; 9] = [
     "cmwq",
     "rayon",
@@ -35,14 +35,14 @@ pub(crate) struct About {
     pub(crate) command: String,
     pub(crate) effort: Effort,
     seed: u64,
-    /// What it took, and how much of the CPUs' time somebody else's machine had on the same hardware, in percent.
+    /// The duration of the run, and the percentage of CPU time that other virtual machines on the same hardware used.
     seconds: u64,
     stolen: Option<f64>,
-    /// Root may have nice levels below 0.
+    /// Whether the user is root, who may have nice levels below 0.
     root: bool,
 }
 
-/// When a run began, and of what: sources may be changed meanwhile.
+/// The state at the begin of a run. It is recorded then, because sources may be changed meanwhile.
 pub(crate) struct Begin {
     compiler: Option<String>,
     commit: Option<String>,
@@ -64,7 +64,7 @@ impl Begin {
 }
 
 impl About {
-    /// Of a run that is over.
+    /// Describes a run that has ended.
     pub(crate) fn this_run(args: &Args, begin: Begin) -> Self {
         let arguments = std::env::args().skip(1).map(|argument| format!(" {}", without_folder(&argument)));
         let command = format!("cargo run --release -p rivals --{}", arguments.collect::<String>());
@@ -110,13 +110,13 @@ impl About {
         format!("| | |\n|---|---|\n{}", rows.concat())
     }
 
-    /// In a few words.
+    /// Describes the machine in a few words.
     pub(crate) fn machine(&self) -> String {
         format!("{} CPUs ({}, {})", self.cpus, self.processor, self.system)
     }
 }
 
-/// Where something is on this machine is nobody's business.
+/// Removes folders from a path in an argument, because they are private.
 fn without_folder(argument: &str) -> String {
     let (option, value) = argument.split_once('=').map_or(("", argument), |(name, value)| (name, value));
     let name = Path::new(value).file_name().filter(|_| Path::new(value).is_absolute());
@@ -139,7 +139,7 @@ fn commit() -> Option<String> {
     Some(if changed { format!("{commit}, with changes") } else { commit })
 }
 
-/// What a program prints, if it prints something and is content.
+/// Returns the output of a program, if it succeeds and prints something.
 fn said_by(program: &str, arguments: &[&str]) -> Option<String> {
     let output =
         Command::new(program).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().ok()?;
@@ -147,7 +147,7 @@ fn said_by(program: &str, arguments: &[&str]) -> Option<String> {
     (output.status.success() && !text.is_empty()).then_some(text)
 }
 
-/// What was built with: names and versions out of the lock file.
+/// Returns names and versions from the lock file.
 fn versions(lock: &str) -> Vec<String> {
     let of = |name: &&str| {
         let entry = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?.1;

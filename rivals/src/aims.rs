@@ -1,15 +1,15 @@
-//! What cmwq is to reach on each workload, and against whom.
+//! The aims of cmwq on each workload, and the rows that it is compared with.
 
 use crate::report::{CaseReport, Row};
 use crate::rival::{Entry, Part};
 use crate::stats::Spread;
 use crate::unit::{Better, Measure, Unit};
 
-/// Whose row counts.
+/// The row of cmwq that an aim is about.
 #[derive(Clone, Copy)]
 enum Ours {
     Named(&'static str),
-    /// The best of these.
+    /// The best row of this part.
     Best(Part),
 }
 
@@ -21,30 +21,30 @@ struct Aim {
 }
 
 enum Bound {
-    /// At least so many times as good as the best one that is not cmwq's.
+    /// At least this many times as good as the best row that is not cmwq's.
     Best(f64),
-    /// The same, the channel with threads behind it aside: it manages nothing, and has a bound of its own.
+    /// The same without the channel with threads behind it, which manages nothing and has a bound of its own.
     BestPool(f64),
-    /// The same, of those of which each user has his own.
+    /// The same for rivals of which each user has one of its own.
     OwnPool(f64),
-    /// At least so many times as good as the channel.
+    /// At least this many times as good as the channel.
     Floor(f64),
-    /// No more than this, in the unit of the measure.
+    /// At most this value, in the unit of the measure.
     AtMost(f64),
-    /// No more than so many for each CPU, and these, and one for each item that sleeps.
+    /// At most this many for each CPU, plus `more`, plus one for each sleeping item.
     Threads { per_cpu: f64, more: f64, asleep: bool },
 }
 
-/// An aim, and what became of it.
+/// An aim, and its result.
 pub(crate) struct Verdict {
     pub(crate) case: String,
     pub(crate) measure: &'static str,
     pub(crate) aim: String,
-    /// Whose row, and its value.
+    /// The name of cmwq's row, and its value.
     pub(crate) ours: (&'static str, String),
-    /// The other row, its value, and how many times as good ours is.
+    /// The other row, its value, and how many times as good cmwq's row is.
     pub(crate) other: Option<(&'static str, String, f64)>,
-    /// The same of the default queue, if ours is the best of several: what users have who have chosen none.
+    /// The same for the default queue, if cmwq's row is the best of several. Users who choose no queue get that one.
     pub(crate) default: Option<(String, f64)>,
     pub(crate) standing: Standing,
 }
@@ -52,13 +52,13 @@ pub(crate) struct Verdict {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Standing {
     Reached,
-    /// Missed by less than runs differ: another run may reach it.
+    /// Missed by less than the difference between runs: another run may reach it.
     Close,
     Missed,
 }
 
 impl Standing {
-    /// Of a ratio that is to be so much, and what it would be between good runs of ours and bad ones of others.
+    /// Judges a ratio. `could_be`: whether it would be reached with good runs of cmwq and bad ones of the others.
     fn of(is_reached: bool, could_be: bool) -> Self {
         match (is_reached, could_be) {
             (true, _) => Self::Reached,
@@ -74,7 +74,7 @@ const fn aim(workload: &'static str, ours: Ours, measure: &'static str, bound: B
 
 const DEFAULT: Ours = Ours::Named("cmwq");
 const UNDECLARED: Ours = Ours::Named("cmwq-undeclared");
-/// Of the queues whose items tell what they do.
+/// The queues whose items enter guards and set flags.
 const TELLS: Ours = Ours::Best(Part::Cmwq);
 
 static AIMS: &[Aim] = &[
@@ -97,7 +97,7 @@ static AIMS: &[Aim] = &[
     aim("dep", DEFAULT, "p50", Bound::AtMost(1e-3)),
     aim("dep", UNDECLARED, "p50", Bound::AtMost(5e-3)),
     aim("tenants", DEFAULT, "threads", Bound::Threads { per_cpu: 3.0, more: 0.0, asleep: true }),
-    // Some megabytes are the program's own, whoever runs in it: they are no pool's.
+    // Some megabytes belong to the program itself, whichever rival runs in it.
     aim("tenants", DEFAULT, "memory grown", Bound::OwnPool(3.0)),
     aim("hog", TELLS, "p99", Bound::Best(5.0)),
     aim("priority", TELLS, "p99", Bound::Best(5.0)),
@@ -105,7 +105,7 @@ static AIMS: &[Aim] = &[
     aim("fanout", TELLS, "items", Bound::Best(1.0)),
 ];
 
-/// What can be told from these reports.
+/// Returns the verdicts on these reports.
 pub(crate) fn verdicts(reports: &[CaseReport], cpus: usize) -> Vec<Verdict> {
     let of_case = |report| AIMS.iter().filter_map(move |aim| verdict(report, aim, cpus));
     reports.iter().flat_map(of_case).collect()
@@ -132,7 +132,7 @@ fn verdict(report: &CaseReport, aim: &Aim, cpus: usize) -> Option<Verdict> {
         Bound::Best(times) => against(times, "the best rival", is_rival)?,
         Bound::BestPool(times) => against(times, "the best pool", is_pool)?,
         Bound::OwnPool(times) => {
-            against(times, "the best pool of one's own", |rival| is_pool(rival) && rival.can.tenants)?
+            against(times, "the best pool that users own", |rival| is_pool(rival) && rival.can.tenants)?
         }
         Bound::Floor(times) => against(times, "the channel", |rival| rival.can.part == Part::Floor)?,
         Bound::AtMost(most) => {
@@ -172,8 +172,9 @@ fn bad_end(measure: &Measure, spread: &Spread) -> f64 {
     if measure.better == Better::More { spread.low } else { spread.high }
 }
 
-/// What somebody would use instead. A thread for each item is such a thing, and so is a second pool: the system's scheduler
-/// then shares the CPUs, which is a hard rival where items are not to wait for long ones, and asks for no priority.
+/// Returns whether the row is an alternative to cmwq. A thread for each item and a second pool are alternatives as
+/// well: the system's scheduler then shares the CPUs. Where items must not wait for long ones, that is hard to beat,
+/// and it needs no priorities.
 fn is_rival(rival: &Entry) -> bool {
     !rival.can.part.is_cmwq()
 }
@@ -182,7 +183,7 @@ fn is_pool(rival: &Entry) -> bool {
     is_rival(rival) && rival.can.part != Part::Floor
 }
 
-/// How many items of this row slept at once.
+/// Returns how many items of this row slept at once.
 fn sleepers(report: &CaseReport, row: &Row) -> Option<f64> {
     let column = report.measures().position(|measure| measure.name == "asleep at once")?;
     Some(row.cells.get(column)?.as_ref()?.median)
@@ -199,7 +200,7 @@ mod tests {
     use crate::workload::CASES;
 
     #[test]
-    fn every_aim_is_of_a_case_that_measures_it() {
+    fn every_aim_belongs_to_a_case_that_measures_it() {
         for aim in AIMS {
             let cases: Vec<_> = CASES.iter().filter(|case| case.workload == aim.workload).collect();
             assert!(!cases.is_empty(), "{}", aim.workload);
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_queue_is_held_against_the_best_pool_and_the_floor() {
+    fn the_best_queue_is_compared_with_the_best_pool_and_the_floor() {
         let rows = [
             ("rayon", Some(2e6)),
             ("threadpool", None),
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_needs_no_rival() {
+    fn an_absolute_bound_needs_no_rival() {
         let verdicts =
             verdicts(&[report("dep", &[("cmwq", Some(2e-3)), ("cmwq-undeclared", Some(2e-3))])], 2);
         let told: Vec<_> = verdicts.iter().map(|verdict| (verdict.aim.as_str(), verdict.standing)).collect();

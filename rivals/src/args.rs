@@ -12,17 +12,17 @@ use crate::workload::{CASES, Case};
 const HELP: &str = "\
 Usage: rivals [WORKLOAD]... [OPTION]...
 
-Run cmwq and what would be picked instead on the same work, side by side: each measurement in a
-process of its own, in rounds, each of which takes all rivals in another order. Print Markdown.
+Run cmwq and its alternatives on the same work: each measurement in a process of its own, in rounds,
+each of which takes all rivals in another order. Print Markdown.
 
 WORKLOAD is a name that --list shows, like 'empty' or 'empty/2'. Without one, all are run.
 
       --list          list workloads and rivals
       --only NAME     the same as WORKLOAD; may be repeated
-      --rival NAME    run this rival only; may be repeated. 'cmwq*' stands for all that begin so
+      --rival NAME    run only this rival; may be repeated. 'cmwq*' means all names that begin so
       --rounds N      repeat everything N times (default: 3)
       --quick         a tenth of the work, one round: a first look
-      --tiny          hardly any work: shows that everything runs
+      --tiny          hardly any work: a smoke test
       --seed N        the order of rivals (default: 1)
       --json          print JSON instead of tables
       --svg DIR       draw a chart of each workload into this folder
@@ -30,19 +30,19 @@ WORKLOAD is a name that --list shows, like 'empty' or 'empty/2'. Without one, al
   -h, --help          print this help
   -V, --version       print the version
 
-Exit status: 0 if all is well, 1 if something could not be written, 2 for a usage error. Who is
-stuck or fails is shown as such.
+Exit status: 0 on success, 1 if a file could not be written, 2 for a usage error. Rivals that are
+stuck or fail are marked as such.
 ";
 
-/// What the user wants.
+/// The parsed command line.
 pub(crate) enum Command {
     Run(Args),
-    /// What a child does.
+    /// The task of a child process.
     Child(Task),
     Print(String),
 }
 
-/// What to measure, and how to show it.
+/// The settings of a run.
 pub(crate) struct Args {
     pub(crate) cases: Vec<&'static Case>,
     pub(crate) rivals: Vec<&'static Entry>,
@@ -88,7 +88,7 @@ impl Command {
                 other => return Err(other.unexpected()),
             }
         }
-        // In our order, each once.
+        // Each case is run once, in the order of the list.
         if !names.is_empty() {
             args.cases.retain(|case| names.iter().any(|name| case.is_meant_by(name)));
         }
@@ -99,7 +99,7 @@ impl Command {
     }
 }
 
-/// The rest of a child's command line is all there is.
+/// The other words of a child's command line are its task.
 fn child(parser: &mut lexopt::Parser) -> Result<Task, lexopt::Error> {
     let words: Vec<String> = parser.values()?.map(ValueExt::string).collect::<Result<_, _>>()?;
     let task = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -109,7 +109,7 @@ fn child(parser: &mut lexopt::Parser) -> Result<Task, lexopt::Error> {
         }),
         _ => None,
     };
-    task.ok_or_else(|| format!("a child is told a case, a rival and an effort, not {words:?}").into())
+    task.ok_or_else(|| format!("a child needs a case, a rival and an effort, not {words:?}").into())
 }
 
 fn known_case(name: String) -> Result<String, lexopt::Error> {
@@ -118,7 +118,7 @@ fn known_case(name: String) -> Result<String, lexopt::Error> {
     }
     let mut names: Vec<&str> = CASES.iter().map(|case| case.workload).collect();
     names.dedup();
-    Err(format!("there is no workload {name:?}, but {}", names.join(", ")).into())
+    Err(format!("there is no workload {name:?}; choose one of {}", names.join(", ")).into())
 }
 
 fn known_rival(name: String) -> Result<String, lexopt::Error> {
@@ -126,7 +126,7 @@ fn known_rival(name: String) -> Result<String, lexopt::Error> {
         return Ok(name);
     }
     let names: Vec<&str> = RIVALS.iter().map(|rival| rival.name).collect();
-    Err(format!("there is no rival {name:?}, but {}", names.join(", ")).into())
+    Err(format!("there is no rival {name:?}; choose one of {}", names.join(", ")).into())
 }
 
 fn is_meant(rival: &Entry, name: &str) -> bool {
@@ -134,10 +134,10 @@ fn is_meant(rival: &Entry, name: &str) -> bool {
 }
 
 fn at_least_one(rounds: usize) -> Result<usize, lexopt::Error> {
-    if rounds > 0 { Ok(rounds) } else { Err("there is nothing to show of 0 rounds".into()) }
+    if rounds > 0 { Ok(rounds) } else { Err("at least one round is needed".into()) }
 }
 
-/// The charts go into a folder of the same name without it.
+/// The charts go into a folder with the file's name without its extension.
 fn with_extension(file: PathBuf) -> Result<PathBuf, lexopt::Error> {
     if file.extension().is_some() {
         return Ok(file);
@@ -158,7 +158,7 @@ fn list() -> String {
         format!("{:24} {}\n", rival.name, can.join(", "))
     });
     format!(
-        "{}\nRivals, and what they have beside items:\n\n{}",
+        "{}\nRivals, and their features:\n\n{}",
         cases.collect::<String>(),
         rivals.collect::<String>()
     )
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_exist_is_refused_with_what_does() {
+    fn unknown_names_are_refused_with_the_known_ones() {
         for words in [
             &["fast"][..],
             &["--rival", "goroutines"],

@@ -1,4 +1,4 @@
-//! Where one rival runs one case: a process of its own, which is watched.
+//! The process in which one rival runs one case, and the observation of that process.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -11,7 +11,7 @@ use crate::stats;
 use crate::system::{self, Memory, Usage};
 use crate::unit::{Better, Measure, Unit};
 
-/// What is measured of every case, after what is its own.
+/// The measures of every case, after the case's own ones.
 pub(crate) const COMMON: [Measure; 10] = [
     Measure { name: "threads", unit: Unit::Count, better: Better::Less },
     Measure { name: "after 3 s", unit: Unit::Count, better: Better::Less },
@@ -25,20 +25,21 @@ pub(crate) const COMMON: [Measure; 10] = [
     Measure { name: "sleeper max", unit: Unit::Microseconds, better: Better::Less },
 ];
 
-/// How long the threads of the rival have had nothing to do when they are counted again.
+/// How long the threads of the rival have been idle when they are counted again.
 pub(crate) const SETTLED: Duration = Duration::from_secs(3);
-/// What the sleeper asks for.
+/// The length of the sleeper's naps.
 const NAP: Duration = Duration::from_millis(1);
 
-/// Threads of ours, which are not counted as the rival's. The main thread is one.
+/// The threads of this program, which are not counted as the rival's. The main thread is one.
 static OURS: AtomicUsize = AtomicUsize::new(1);
 
 pub(crate) struct Bed {
     pub(crate) effort: Effort,
-    /// An unrelated thread sleeps and wakes up meanwhile. It would keep the CPUs awake that a latency is measured on.
+    /// Whether an unrelated thread sleeps and wakes up meanwhile. It would keep CPUs awake on which a latency is
+    /// measured.
     sleeper: bool,
     settles: bool,
-    /// Anonymous megabytes before there was anything of the rival's.
+    /// Anonymous memory in megabytes before the rival was made.
     begun_with: Option<f64>,
     seen: Cell<Seen>,
 }
@@ -63,7 +64,7 @@ impl Bed {
         self.effort.of(full)
     }
 
-    /// Watches what is done here, and says how long it took.
+    /// Observes the work, and returns how long it took.
     pub(crate) fn watch(&self, work: impl FnOnce()) -> Duration {
         let sleeper = self.sleeper.then(Sleeper::start);
         let before = Usage::of_process();
@@ -82,7 +83,7 @@ impl Bed {
         time
     }
 
-    /// Watches the same again and again, as often as the effort asks for, and says how many seconds each took.
+    /// Observes the same work repeatedly, as often as the effort requires. Returns the seconds of each repetition.
     pub(crate) fn repeat(&self, mut unit: impl FnMut()) -> Vec<f64> {
         let mut seconds = Vec::with_capacity(1024);
         self.watch(|| {
@@ -96,12 +97,12 @@ impl Bed {
         seconds
     }
 
-    /// Of what was watched.
+    /// Returns the CPU time of the observed work.
     pub(crate) fn cpu_seconds(&self) -> f64 {
         self.seen.get().usage.cpu_seconds
     }
 
-    /// What was seen, in the order of [`COMMON`].
+    /// Returns the observed values, in the order of [`COMMON`].
     pub(crate) fn common(&self) -> Vec<Option<f64>> {
         let seen = self.seen.get();
         let after = self.settles.then(|| {
@@ -123,8 +124,9 @@ impl Bed {
     }
 }
 
-/// Runs the same on so many threads of ours at once, each of which is told its number, and repeats that. Says how many
-/// seconds it took each time from when all of them were there until `over` has returned, too. `prepare` comes before.
+/// Runs `issuer` on this many threads of this program at once, each with its number, and repeats that. Returns the
+/// seconds of each repetition, from the moment when all threads are ready until `over` has returned. `prepare` runs
+/// before.
 pub(crate) fn issue(
     bed: &Bed,
     issuers: usize,
@@ -137,7 +139,7 @@ pub(crate) fn issue(
     let seconds = thread::scope(|scope| {
         for number in 0..issuers {
             let (barrier, stop, issuer) = (&barrier, &stop, &issuer);
-            // None leaves before all is over: it would be taken for one of the rival's who had.
+            // No thread ends before all is over, because its end would be taken for that of a rival's thread.
             scope.spawn(move || {
                 loop {
                     barrier.wait();
@@ -165,7 +167,7 @@ fn rivals_threads() -> Option<usize> {
     Some(system::threads()?.saturating_sub(OURS.load(Relaxed)))
 }
 
-/// A thread that has nothing to do with any of this and sleeps a millisecond at a time. On the way it counts threads.
+/// A thread that is unrelated to the work and sleeps a millisecond at a time. It also counts threads.
 struct Sleeper {
     stop: Arc<AtomicBool>,
     thread: thread::JoinHandle<Slept>,

@@ -15,17 +15,17 @@ const RIGHT: f64 = 150.0;
 const TOP: f64 = 62.0;
 const ROW: f64 = 24.0;
 const BAR: f64 = 15.0;
-/// Lines of the grid on a linear scale.
+/// The lines of the grid on a linear scale.
 const STEPS: u32 = 4;
-/// Where values are further apart than this, the scale is logarithmic.
+/// If values differ by more than this factor, the scale is logarithmic.
 const FAR: f64 = 30.0;
 
-/// How far a value is along the scale, from 0 to 1, and where the lines of the grid are.
+/// The position of values on the scale, from 0 to 1, and the lines of the grid.
 enum Scale {
     Linear {
         most: f64,
     },
-    /// From this power of ten to that one.
+    /// From one power of ten to another.
     Logarithmic {
         from: f64,
         to: f64,
@@ -33,12 +33,12 @@ enum Scale {
 }
 
 impl Scale {
-    /// For positive values.
+    /// Makes the scale for positive values.
     fn of(values: &[f64]) -> Self {
         let most = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
         let least = values.iter().copied().fold(most, f64::min).max(f64::MIN_POSITIVE);
         if most / least > FAR {
-            // The least value has a bar, too.
+            // The scale begins below the least value, so that it has a bar, too.
             return Self::Logarithmic { from: (least / 2.0).log10().floor(), to: most.log10().ceil() };
         }
         let step = 10_f64.powf(most.log10().floor()) / 2.5;
@@ -66,7 +66,7 @@ impl Scale {
     }
 }
 
-/// The whole picture, of the measure by which rows are ranked.
+/// Returns the whole picture, for the measure that ranks the rows.
 pub(crate) fn picture(report: &CaseReport) -> String {
     let measure = &report.case.measures[0];
     let shown = |value: f64| measure.unit.shown(value);
@@ -102,7 +102,7 @@ pub(crate) fn picture(report: &CaseReport) -> String {
     picture.end()
 }
 
-/// What the bars stand for, in a few words.
+/// Returns the meaning of the bars, in a few words.
 pub(crate) fn summary(report: &CaseReport) -> String {
     let measure = &report.case.measures[0];
     let better = match measure.better {
@@ -163,10 +163,10 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_has_a_bar_for_each_row_that_came_to_its_end() {
+    fn a_picture_has_a_bar_for_each_row_that_finished() {
         let picture =
             picture(&report("dep", &[("rayon", None), ("cmwq", Some(0.001)), ("blocking", Some(0.9))]));
-        assert_eq!(picture.matches("class=\"orange\"").count(), 1 + 1, "and one in the legend");
+        assert_eq!(picture.matches("class=\"orange\"").count(), 1 + 1, "one bar, and one entry of the legend");
         assert_eq!(picture.matches("class=\"blue\"").count(), 1 + 1);
         assert!(picture.contains("stuck after 5 s") && picture.contains("logarithmic"));
         assert_eq!(picture.matches("<svg").count(), picture.matches("</svg>").count());

@@ -1,4 +1,4 @@
-//! One rival runs one case: in a process of its own, so that its threads, memory and CPU time are nobody else's.
+//! One rival runs one case in a process of its own, so that threads, memory and CPU time are its own.
 
 use std::io::{self, Read, Write};
 use std::process::{Command, Stdio};
@@ -13,34 +13,34 @@ use crate::effort::Effort;
 use crate::rival::Entry;
 use crate::workload::Case;
 
-/// A measurement that is to be made.
+/// A measurement.
 #[derive(Clone, Copy)]
 pub(crate) struct Task {
     pub(crate) case: &'static Case,
     pub(crate) rival: &'static Entry,
     pub(crate) effort: Effort,
-    /// Threads are counted again when they have had nothing to do for long.
+    /// Whether threads are counted again after they have been idle for long.
     pub(crate) settles: bool,
 }
 
-/// What came of it.
+/// The result of a measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
     /// Values of the case's own measures, and then of [`COMMON`](crate::bed::COMMON) ones.
     Done(Vec<Option<f64>>),
-    /// It had not come to its end after so many seconds.
+    /// The measurement had not ended after this many seconds.
     Stuck(u64),
     Failed(String),
 }
 
-/// What a child tells.
+/// The message of a child.
 #[derive(Serialize, Deserialize)]
 struct Told {
     values: Vec<Option<f64>>,
 }
 
 impl Task {
-    /// Has a child do it, and waits.
+    /// Lets a child do the measurement, and waits.
     pub(crate) fn measure(&self) -> Outcome {
         match self.start() {
             Ok(outcome) => outcome,
@@ -48,7 +48,7 @@ impl Task {
         }
     }
 
-    /// Hardly any work is done sooner.
+    /// Returns the time limit, which is shorter for hardly any work.
     fn limit(&self) -> Duration {
         if self.effort == Effort::Tiny { self.case.limit / 2 } else { self.case.limit }
     }
@@ -63,7 +63,7 @@ impl Task {
             .spawn()?;
         let (told, complained) = (read(child.stdout.take()), read(child.stderr.take()));
         let patience = self.limit() + if self.settles { bed::SETTLED } else { Duration::ZERO };
-        // It has told all when it closes the pipe, which it does at its end.
+        // The child has sent everything when it closes the pipe, which it does at its end.
         let told = match told.recv_timeout(patience) {
             Err(RecvTimeoutError::Timeout) => {
                 child.kill()?;
@@ -78,12 +78,12 @@ impl Task {
             _ => {
                 let complained = complained.recv().unwrap_or_default();
                 let reason = complained.lines().find(|line| !line.trim().is_empty());
-                Outcome::Failed(format!("{status}: {}", reason.unwrap_or("it says nothing")))
+                Outcome::Failed(format!("{status}: {}", reason.unwrap_or("no message")))
             }
         })
     }
 
-    /// Does it here. Does not return to its caller's threads: the rival's are still there.
+    /// Does the measurement in this process, which then ends, because the rival's threads still exist.
     pub(crate) fn run(&self) -> io::Result<()> {
         let bed = Bed::new(self.effort, self.case.sleeper, self.settles);
         let own = (self.rival.run)(self.case, &bed);
@@ -95,14 +95,14 @@ impl Task {
     }
 }
 
-/// All of a pipe, once.
+/// Reads all of a pipe, once.
 fn read(pipe: Option<impl Read + Send + 'static>) -> std::sync::mpsc::Receiver<String> {
     let (send, receive) = channel();
     thread::spawn(move || {
         let mut text = Vec::new();
-        // What cannot be read was not told.
+        // If reading fails, the text so far counts.
         let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut text));
-        // Who asked may have given up on the child, and listens no more.
+        // The receiver may have given up on the child and be gone.
         let _ = send.send(String::from_utf8_lossy(&text).into_owned());
     });
     receive

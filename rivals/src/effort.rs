@@ -1,12 +1,12 @@
-//! How much is measured.
+//! The amount of measurement.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// What is short is repeated for so long: of a few milliseconds, one lost slice of a CPU would be most.
+/// Short work is repeated for this long: in a few milliseconds, one lost time slice would dominate.
 const LONG: Duration = Duration::from_millis(200);
-/// And so often, unless it is slow.
+/// The least number of repetitions, unless the work is slow.
 const OFTEN: usize = 3;
 
 /// Counts are those of the definitions, or a part of them.
@@ -14,9 +14,9 @@ const OFTEN: usize = 3;
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Effort {
     Full,
-    /// A tenth.
+    /// A tenth of the work.
     Quick,
-    /// Hardly anything: shows that it works.
+    /// Hardly any work: a smoke test.
     Tiny,
 }
 
@@ -35,18 +35,18 @@ impl Effort {
         Self::ALL.into_iter().find(|effort| effort.name() == name)
     }
 
-    /// So many of what the definition has this number of; one at least.
+    /// Returns the part of a definition's number for this effort, at least one.
     pub(crate) fn of(self, full: usize) -> usize {
         (full / self.part() as usize).max(1)
     }
 
-    /// Whether a unit that took so long in all has been repeated enough.
+    /// Returns whether work that took this long in total has been repeated often enough.
     pub(crate) fn is_enough(self, time: Duration, times: usize) -> bool {
         let long = LONG / self.part();
         time >= 2 * long || (time >= long && times >= OFTEN)
     }
 
-    /// How much less is done than a definition says, in a sentence.
+    /// Returns the part of a definition's work, in a sentence.
     pub(crate) fn share(self) -> Option<&'static str> {
         match self {
             Self::Full => None,

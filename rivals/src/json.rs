@@ -1,4 +1,4 @@
-//! The same for programs. Times are in seconds, rates in items per second, memory in megabytes.
+//! The results as JSON. Times are in seconds, rates in items per second, memory in megabytes.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::about::About;
 use crate::aims::{Standing, Verdict};
 use crate::report::{CaseReport, Row};
 
-/// One object, indented.
+/// Returns one object, indented.
 pub(crate) fn text(about: &About, reports: &[CaseReport], verdicts: &[Verdict]) -> String {
     let cases: Vec<Value> = reports.iter().map(case).collect();
     let verdicts: Vec<Value> = verdicts.iter().map(verdict).collect();

@@ -1,4 +1,4 @@
-//! What items do, and how the issuer learns that they have.
+//! The behaviour of items, and the signal of their end to the issuer.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,12 +10,13 @@ mod burn;
 
 pub(crate) use burn::burn;
 
-/// A fixed amount of work: so many multiplications, each of which needs the one before, of some nanosecond.
+/// A fixed amount of work: this many multiplications, each of which depends on the one before and takes about a
+/// nanosecond.
 pub(crate) fn work(steps: u32, seed: u64) -> u64 {
     (0..steps).fold(black_box(seed), |value, _| value.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(7))
 }
 
-/// An item that captures 32 bytes and does nothing with them, but that it counts.
+/// An item that captures 32 bytes and only counts itself.
 pub(crate) fn no_op(seed: u64, latch: &'static Latch) -> impl Fn() + Send + Sync + 'static {
     let captured = [seed; 3];
     of_32_bytes(move || {
@@ -24,8 +25,8 @@ pub(crate) fn no_op(seed: u64, latch: &'static Latch) -> impl Fn() + Send + Sync
     })
 }
 
-/// Takes only what captures as much as all items do whose cost is compared: one that captures nothing is not even allocated
-/// by some.
+/// Accepts only items with captures of the same size as all others whose cost is compared. Some rivals do not even
+/// allocate for an item that captures nothing.
 pub(crate) fn of_32_bytes<F>(item: F) -> F {
     const { assert!(size_of::<F>() == 32 || cfg!(not(target_pointer_width = "64"))) };
     item
@@ -44,12 +45,12 @@ impl Latch {
         Box::leak(Box::new(Self { left: AtomicUsize::new(count), waiter: Mutex::new(None) }))
     }
 
-    /// Closes it again. Nobody counts or waits now.
+    /// Closes the latch again. No thread may be counting or waiting.
     pub(crate) fn reset(&self, count: usize) {
         self.left.store(count, Ordering::Release);
     }
 
-    /// It is open only when these have been counted, too. Nobody waits now.
+    /// Adds to the count that has to reach zero. No thread may be waiting.
     pub(crate) fn add(&self, more: usize) {
         self.left.fetch_add(more, Ordering::AcqRel);
     }
@@ -64,8 +65,9 @@ impl Latch {
         }
     }
 
-    /// The waiter leaves its name and then looks at the count, so it was either left in time or is not needed. Whoever is
-    /// late wakes up one who waits for the next time, and leaves its name anew.
+    /// Wakes the waiter. The waiter registers its handle and then looks at the count. So either its handle is found
+    /// here, or it sees the count and needs no wake-up. A late caller may wake a waiter of the next use, which then
+    /// registers again.
     fn wake(&self) {
         let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner).take();
         waiter.inspect(Thread::unpark);
@@ -78,7 +80,7 @@ impl Latch {
     pub(crate) fn wait(&self) {
         while !self.is_open() {
             *self.waiter.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
-            // Again after each wake-up: one who is late may have taken the name.
+            // The loop registers again after each wake-up, because a late caller may have taken the handle.
             if !self.is_open() {
                 thread::park();
             }
@@ -103,9 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn who_wakes_too_late_does_not_take_the_name_from_the_next_one() {
+    fn a_late_wake_up_does_not_lose_the_next_waiter() {
         let latch = Latch::new(1);
-        // The last item of one time is preempted between the two parts of its counting.
+        // The last item of one use is preempted between the two parts of its counting.
         latch.left.fetch_sub(1, Ordering::AcqRel);
         latch.wait();
         latch.reset(1);
@@ -121,7 +123,7 @@ mod tests {
         };
         assert!(await_name());
         latch.wake();
-        assert!(await_name(), "it leaves its name again");
+        assert!(await_name(), "the waiter registers again");
         latch.count_down();
         waiter.join().unwrap();
     }

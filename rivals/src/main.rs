@@ -1,4 +1,4 @@
-//! cmwq and what would be picked instead, on the same work.
+//! Compares cmwq with its alternatives on the same work.
 //!
 //! ```text
 //! cargo run --release -p rivals -- --quick
@@ -9,15 +9,15 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `args`, `effort` | the command line, and how much is measured |
-//! | `rival` | everybody who takes part, behind one trait |
-//! | `workload` | what is to be done, one file each, and its definition |
-//! | `load` | what items do |
-//! | `bed`, `system` | where a rival runs, and what the system tells of it |
+//! | `args`, `effort` | the command line, and the amount of measurement |
+//! | `rival` | all participants, behind one trait |
+//! | `workload` | the workloads, one file each, and their definitions |
+//! | `load` | the behaviour of items |
+//! | `bed`, `system` | the process in which a rival runs, and the system's figures about it |
 //! | `child`, `run` | a process for each measurement, and the rounds of them |
-//! | `unit`, `stats`, `report` | numbers, and what came of all |
-//! | `aims` | what cmwq is to reach |
-//! | `table`, `json`, `chart`, `page`, `about` | ways to show them |
+//! | `unit`, `stats`, `report` | numbers, and all results |
+//! | `aims` | the aims of cmwq |
+//! | `table`, `json`, `chart`, `page`, `about` | output formats |
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of all crates")]
 
 mod about;
@@ -70,10 +70,10 @@ fn run(args: &Args) -> io::Result<()> {
     let begin = Begin::now();
     let reports = run::measure(args);
     let about = About::this_run(args, begin);
-    // Of less work, no aim is set.
+    // The aims hold only for the full amount of work.
     let is_full = args.effort == Effort::Full;
     let verdicts = if is_full { aims::verdicts(&reports, about.cpus) } else { Vec::new() };
-    // What cannot be written is printed all the same.
+    // The results are printed even if a file cannot be written.
     let drawn = args.svg.as_ref().map_or(Ok(()), |folder| page::draw(folder, &reports));
     let written = args.write.as_ref().map_or(Ok(()), |file| page::write(file, &about, &reports, &verdicts));
     print(&if args.json {
@@ -84,7 +84,7 @@ fn run(args: &Args) -> io::Result<()> {
     drawn.and(written)
 }
 
-/// A reader that has seen enough does not change what was found.
+/// Prints the text. If the reader closes the output early, that is no error.
 fn print(text: &str) -> io::Result<()> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

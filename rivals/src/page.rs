@@ -14,35 +14,37 @@ use crate::table;
 const READ: &str = "\
 ## How to read this
 
-Each measurement is a process of its own. Rounds are interleaved: each of them takes every rival once, in another order.
-What is shown is the median of all rounds, and after ± half of the width of their middle half. Rivals are set up by their
-documentation, with their defaults; a pool whose size has to be chosen has a thread per CPU. Items that work do so for an
-amount of CPU time of their thread, or a fixed number of steps, never until a time of the day. Rows are ranked by their
-first number, the best one first; cmwq's are **bold**, and its *undeclared* rows tell nothing of what their items do.
+Each measurement is a process of its own. In each round every rival runs once, in another order. A value is the median
+of all rounds; the number after ± is half of the width of their middle half. Rivals are set up as their documentation
+says, with their defaults. A pool whose size must be chosen has a thread for each CPU. Items work for an amount of CPU
+time of their thread, or for a fixed number of steps, and never until a time of the day. Rows are ranked by their first
+number, with the best one first. cmwq's rows are **bold**. The items of its *undeclared* rows enter no guards and set no
+flags.
 
-*threads* are the most that the rival had, without those of the program itself, where there is a sleeper, who counts them
-every millisecond, and those at the end elsewhere; *after 3 s*, when it has had nothing to do for so long. *CPU time* and *switches* (of context: because a thread had to wait, and because another one took its CPU) are
-those of the process. *RSS* is the most memory that it had, libraries included, and *memory grown* how much more it had in
-the end, without these, than before there was a rival. The *sleeper* is a thread that has nothing to do with any of it and
-sleeps a millisecond at a time: how much too late it wakes up. There is none where a latency is measured, since it would
-keep the CPUs awake.
+*threads* is the most threads that the rival had, without those of the program itself. If there is a sleeper, it counts
+them every millisecond; otherwise they are counted at the end. *after 3 s* is the number after 3 s without work. *CPU
+time* is that of the process. So are the *switches* of context: voluntary, because a thread had to wait, and
+involuntary, because another thread took its CPU. *RSS* is the peak of the process's memory, libraries included. *memory
+grown* is the memory at the end without libraries, minus that from before the rival was made. The *sleeper* is an
+unrelated thread that sleeps a millisecond at a time; the value is how late it wakes up. There is none where a latency
+is measured, because it would keep the CPUs awake.
 
-What is short is repeated in its process for some tenths of a second: rates are those of the median repetition, and CPU
-time per item that of all. The program itself has 4 to 7 MB of *RSS*, the more with hwloc, whoever runs in it: so
-`tenants` compare how much memory has *grown*.
+Short work is repeated in its process for some tenths of a second. Rates are those of the median repetition, and CPU
+time per item is that of all repetitions. The program itself has 4 to 7 MB of *RSS*, more with hwloc, whichever rival
+runs in it. So `tenants` compares how much memory has *grown*.
 
-An aim is *close* if it is missed by less than runs differ: with the good end of cmwq's spread, and the bad end of the
-other's, it would be reached. Ours is the best row of cmwq's queues that tell, and theirs the best of all rivals, each by
-that measure alone, unless the aim says otherwise. Beside such a best row stands what the *default queue* comes to, and how
-many times as good it is as that other row.
+An aim is *close* if it is missed by less than the difference between runs: it would be reached with the good end of
+cmwq's spread and the bad end of the other's. Unless the aim says otherwise, cmwq's row is the best of its queues
+without the *undeclared* ones, and the other row is the best of all rivals, each by this measure alone. Beside such a
+best row stands the value of the *default queue*, and how many times as good it is as the other row.
 
 `channel` is a channel with threads behind it, which manages nothing: the least that a pool can do. `threads` starts a
-thread for each item, where it is asked for a tenth of the items if these are counted per second. `rayon-apart` are two
-pools, one for what is urgent or takes long. In the charts, cmwq's rows are blue, pools orange, `channel` and
+thread for each item; where items per second are measured, it runs a tenth of the items. `rayon-apart` is two pools, one
+of them for items that are urgent or take long. In the charts, cmwq's rows are blue, pools orange, `channel` and
 `threads` grey.
 ";
 
-/// What is printed.
+/// Returns the text to print.
 pub(crate) fn plain(about: &About, reports: &[CaseReport], verdicts: &[Verdict]) -> String {
     let mut parts = vec![about.markdown()];
     if !verdicts.is_empty() {
@@ -55,7 +57,7 @@ pub(crate) fn plain(about: &About, reports: &[CaseReport], verdicts: &[Verdict])
     parts.join("\n")
 }
 
-/// Makes what is to be written into, so that nobody waits for numbers that cannot be.
+/// Makes the files and folders before the measurement, so that an error is found early.
 pub(crate) fn prepare(args: &Args) -> io::Result<()> {
     let told = |path: &Path| {
         let path = path.display().to_string();
@@ -66,7 +68,7 @@ pub(crate) fn prepare(args: &Args) -> io::Result<()> {
     }
     if let Some(file) = &args.write {
         fs::create_dir_all(file.with_extension("")).map_err(told(file))?;
-        // What is in it stays until there is something else.
+        // The present contents stay until there are new ones.
         fs::OpenOptions::new().append(true).create(true).open(file).map_err(told(file))?;
     }
     Ok(())
@@ -95,7 +97,7 @@ pub(crate) fn write(
     fs::write(file, parts.join("\n"))
 }
 
-/// What came of it, before anything else.
+/// Returns the head of the page: the results of the aims.
 fn head(about: &About, verdicts: &[Verdict]) -> String {
     let machine = about.machine();
     let title =
@@ -107,7 +109,7 @@ fn head(about: &About, verdicts: &[Verdict]) -> String {
     format!("{title} {reached}\n\n{table}")
 }
 
-/// A link to each case.
+/// Returns a link to each case.
 fn contents(reports: &[CaseReport]) -> String {
     let links = reports.iter().map(|report| {
         let name = report.case.name();
@@ -116,7 +118,7 @@ fn contents(reports: &[CaseReport]) -> String {
     format!("## Workloads\n\n{}\n", links.collect::<Vec<_>>().join(" · "))
 }
 
-/// A chart of each, into this folder, which is made if it is not there.
+/// Draws a chart of each case into this folder, which is made if necessary.
 pub(crate) fn draw(folder: &Path, reports: &[CaseReport]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     reports.iter().try_for_each(|report| fs::write(folder.join(chart_name(report)), chart::picture(report)))

@@ -1,4 +1,4 @@
-//! What came of all measurements.
+//! The results of all measurements.
 
 use std::cmp::Ordering;
 
@@ -8,19 +8,19 @@ use crate::stats::Spread;
 use crate::unit::{Better, Measure};
 use crate::workload::Case;
 
-/// A case, and its rows, the best one first.
+/// A case, and its rows, with the best one first.
 pub(crate) struct CaseReport {
     pub(crate) case: &'static Case,
     pub(crate) rounds: usize,
     pub(crate) rows: Vec<Row>,
 }
 
-/// What a rival came to.
+/// The results of a rival.
 pub(crate) struct Row {
     pub(crate) rival: &'static Entry,
-    /// In the order of [`CaseReport::measures`]. `None`: it is not known.
+    /// The values in the order of [`CaseReport::measures`]. `None` if a value is unknown.
     pub(crate) cells: Vec<Option<Spread>>,
-    /// It did not come to its end at least once.
+    /// The reason, if the rival did not finish at least once.
     pub(crate) trouble: Option<String>,
 }
 
@@ -31,12 +31,12 @@ impl CaseReport {
         Self { case, rounds, rows }
     }
 
-    /// The case's own, and those of all cases.
+    /// Returns the measures of the case, and those of all cases.
     pub(crate) fn measures(&self) -> impl Iterator<Item = &'static Measure> {
         self.case.measures.iter().chain(&COMMON)
     }
 
-    /// The best row of those that came to their end, by this measure.
+    /// Returns the best row by this measure, of those that finished.
     pub(crate) fn best(&self, measure: &str, of: impl Fn(&Entry) -> bool) -> Option<(&Row, &Spread)> {
         let (column, measure) = self.measures().enumerate().find(|(_, known)| known.name == measure)?;
         let done = self.rows.iter().filter(|row| row.trouble.is_none() && of(row.rival));
@@ -49,7 +49,7 @@ impl CaseReport {
     }
 }
 
-/// Who did not come to an end comes last.
+/// Compares two rows. Rows that did not finish come last.
 fn compare(one: &Row, other: &Row, better: Better) -> Ordering {
     let key = |row: &Row| row.cells.first().and_then(|cell| *cell).map(|spread| spread.median);
     one.trouble.is_some().cmp(&other.trouble.is_some()).then_with(|| match (key(one), key(other)) {
@@ -67,7 +67,7 @@ pub(crate) mod tests {
     use crate::stats::Spread;
     use crate::workload::CASES;
 
-    /// A report of one case, with these rows and these first values. `None`: stuck.
+    /// Makes a report of one case with these rows and first values. `None` means stuck.
     pub(crate) fn report(case: &str, rows: &[(&str, Option<f64>)]) -> CaseReport {
         let case = CASES.iter().find(|known| known.name() == case).unwrap();
         let row = |(name, value): &(&str, Option<f64>)| {
@@ -84,7 +84,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_best_is_first_and_who_is_stuck_last() {
+    fn the_best_row_is_first_and_stuck_rows_are_last() {
         let rates = report("empty/1", &[("threadpool", None), ("rayon", Some(2e6)), ("cmwq", Some(3e6))]);
         assert_eq!(names(&rates), ["cmwq", "rayon", "threadpool"]);
         let times = report("cpu", &[("threadpool", None), ("rayon", Some(2.0)), ("cmwq", Some(3.0))]);
@@ -92,7 +92,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_best_of_some_is_found_by_any_measure() {
+    fn the_best_of_some_rows_is_found_by_any_measure() {
         let report = report("cpu", &[("rayon", Some(2.0)), ("channel", Some(1.0)), ("cmwq", Some(3.0))]);
         let best = |measure: &str| report.best(measure, |rival| rival.name != "channel");
         assert_eq!(best("time").map(|(row, spread)| (row.rival.name, spread.median)), Some(("rayon", 2.0)));

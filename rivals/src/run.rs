@@ -1,4 +1,4 @@
-//! Rounds: in each of them every rival runs once, in an order of its own.
+//! Rounds: in each of them every rival runs once, in another order.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::rival::Entry;
 use crate::stats::Spread;
 use crate::workload::Case;
 
-/// Everything that was asked for.
+/// Measures all requested cases.
 pub(crate) fn measure(args: &Args) -> Vec<CaseReport> {
     let plans: Vec<_> =
         args.cases.iter().map(|case| (*case, rivals_of(case, args), rounds_of(case, args))).collect();
@@ -26,7 +26,7 @@ pub(crate) fn measure(args: &Args) -> Vec<CaseReport> {
         .map(|(case, rivals, rounds)| {
             let begin = Instant::now();
             let report = measure_case(case, &rivals, rounds, args.effort, &mut random, &progress);
-            // Where no bar can be drawn, a line tells how far it is.
+            // If no bar can be drawn, a line reports the progress.
             if progress.is_hidden() {
                 let (done, name, seconds) = (progress.position(), case.name(), begin.elapsed().as_secs());
                 eprintln!("{done}/{steps}: {name}, {} rivals, {rounds} rounds, {seconds} s", rivals.len());
@@ -62,7 +62,7 @@ fn measure_case(
         for number in order {
             let rival = rivals[number];
             progress.set_message(format!("{}, {}", case.name(), rival.name));
-            // Who was stuck once is not waited for again.
+            // A rival that was stuck once is not run again.
             if outcomes[number].iter().all(|outcome| matches!(outcome, Outcome::Done(_))) {
                 let settles = case.settles && round == 0 && effort == Effort::Full;
                 outcomes[number].push(Task { case, rival, effort, settles }.measure());
@@ -91,7 +91,8 @@ fn row(case: &Case, rival: &'static Entry, outcomes: Vec<Outcome>) -> Row {
     Row { rival, cells, trouble }
 }
 
-/// On standard error, if that is a terminal. It moves once a second only: that takes CPU time, too.
+/// A progress bar on standard error, if that is a terminal. It moves only once a second, because drawing takes CPU
+/// time.
 fn progress(steps: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len}: {msg}, {elapsed}");
     let bar = ProgressBar::new(steps).with_style(style.expect("the template is well-formed"));

@@ -1,6 +1,6 @@
 //! Medians, spreads and percentiles.
 
-/// The middle of a sample, and how far its middle half reaches.
+/// The median of a sample, and the ends of its middle half.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -9,7 +9,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of nothing, there is none.
+    /// Returns `None` for an empty sample.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let mut values = values.to_vec();
         values.sort_by(f64::total_cmp);
@@ -21,13 +21,13 @@ impl Spread {
         (!values.is_empty()).then(|| Self { median: at(0.5), low: at(0.25), high: at(0.75) })
     }
 
-    /// Half of the width, in percent of the median.
+    /// Returns half of the width, in percent of the median.
     pub(crate) fn percent(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { 50.0 * (self.high - self.low) / self.median }
     }
 }
 
-/// The least of these ascending values that so many percent of them do not exceed.
+/// Returns the least of these ascending values that this percentage of them does not exceed.
 pub(crate) fn percentile(ascending: &[f64], percent: usize) -> Option<f64> {
     let rank = (ascending.len() * percent).div_ceil(100).max(1);
     ascending.get(rank - 1).copied()

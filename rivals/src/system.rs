@@ -1,15 +1,15 @@
-//! What the system tells of this process. Where it does not, nothing is shown.
+//! The system's figures about this process. Missing ones are not shown.
 
 use std::fs;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-/// What was used up to now.
+/// The resources used so far.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) cpu_seconds: f64,
-    /// Times that a thread left its CPU because it had to wait, and because another one took it.
+    /// How often a thread left its CPU because it had to wait, and because another thread took the CPU.
     pub(crate) voluntary: f64,
     pub(crate) involuntary: f64,
 }
@@ -39,7 +39,7 @@ impl Usage {
         }
     }
 
-    /// What is left without the other. The system counts in steps, so that a part may be more than the whole.
+    /// Subtracts the other usage. The system counts in steps, so a part may exceed the whole.
     pub(crate) fn without(self, other: Self) -> Self {
         Self {
             cpu_seconds: (self.cpu_seconds - other.cpu_seconds).max(0.0),
@@ -49,16 +49,16 @@ impl Usage {
     }
 }
 
-/// Which of this process's memory.
+/// A part of this process's memory.
 #[derive(Clone, Copy)]
 pub(crate) enum Memory {
-    /// All that is in use, at the time when it was most.
+    /// All memory in use, at its peak.
     Peak,
-    /// What is nobody else's now: no files, programs or libraries.
+    /// The present memory that is not shared: no files, programs or libraries.
     Anonymous,
 }
 
-/// In megabytes.
+/// Returns the memory in megabytes.
 pub(crate) fn memory(which: Memory) -> Option<f64> {
     let name = match which {
         Memory::Peak => "VmHWM:",
@@ -69,24 +69,24 @@ pub(crate) fn memory(which: Memory) -> Option<f64> {
     Some(kilobytes.parse::<f64>().ok()? / 1024.0)
 }
 
-/// Of all CPUs since the machine was started, in ticks.
+/// The time of all CPUs since the machine was started, in ticks.
 #[derive(Clone, Copy)]
 pub(crate) struct MachineTime {
     pub(crate) all: u64,
-    /// In which a virtual CPU wanted to run, and its host had something else to do.
+    /// The time in which a virtual CPU was ready to run, but its host ran something else.
     pub(crate) stolen: u64,
 }
 
 pub(crate) fn machine_time() -> Option<MachineTime> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let ticks = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
-    // What follows are guests' parts of what was counted before.
+    // The remaining fields are guests' parts of the former ones.
     let ticks: Vec<u64> = ticks.take(8).map(|ticks| ticks.parse().ok()).collect::<Option<_>>()?;
     Some(MachineTime { all: ticks.iter().sum(), stolen: *ticks.get(7)? })
 }
 
-/// How many threads there are. A folder has a link for each one in it and two more, which is cheap to ask for: the sleeper
-/// asks every time it wakes up.
+/// Returns the number of threads, from the number of links of a folder: one for each thread, and two more. That is
+/// cheap, and the sleeper reads it every time it wakes up.
 #[cfg(target_os = "linux")]
 pub(crate) fn threads() -> Option<usize> {
     use std::os::unix::fs::MetadataExt;
@@ -109,7 +109,7 @@ pub(crate) fn pin(number: usize) {
     let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
     let mut one = CpuSet::new();
     one.set(cpus[number % cpus.len()]);
-    // Where that is forbidden, it goes unpinned, as it does where it cannot be asked for.
+    // If binding is not permitted, the thread stays unbound, as on other systems.
     let _ = sched_setaffinity(None, &one);
 }
 

@@ -1,4 +1,4 @@
-//! Markdown, for people.
+//! The results as Markdown.
 
 use crate::aims::{Standing, Verdict};
 use crate::bed::COMMON;
@@ -7,10 +7,10 @@ use crate::report::{CaseReport, Row};
 use crate::stats::Spread;
 use crate::unit::Measure;
 
-/// Of the measures that all cases have, those that stand beside the case's own. The rest has a table of its own.
+/// The measures of all cases that stand beside the case's own. The others have a table of their own.
 const FRONT: [&str; 4] = ["threads", "CPU time", "RSS", "sleeper p99"];
 
-/// The case's name, what is done, and how often.
+/// Returns the case's name, its definition, and the number of runs.
 pub(crate) fn heading(report: &CaseReport, effort: Effort) -> String {
     let rounds = match report.rounds {
         1 => "One run.".to_owned(),
@@ -21,14 +21,14 @@ pub(crate) fn heading(report: &CaseReport, effort: Effort) -> String {
     format!("## {}\n\n{}\n", report.case.name(), said.join(" "))
 }
 
-/// A row for each rival, the best one first: what is measured of this case, and what it took.
+/// Returns a row for each rival, with the best one first: the case's own measures and its cost.
 pub(crate) fn front(report: &CaseReport) -> String {
     let own = report.case.measures.len();
     let trouble = |row: &Row| row.trouble.as_ref().map(|trouble| trouble.replace('|', "/"));
     rows(report, |column, measure| column < own || FRONT.contains(&measure.name), trouble)
 }
 
-/// The same rows, and what else was seen. `None`: nothing.
+/// Returns the same rows with the other measures, or `None` if there are none.
 pub(crate) fn rest(report: &CaseReport) -> Option<String> {
     let own = report.case.measures.len();
     let is_rest = |column, measure: &Measure| column >= own && !FRONT.contains(&measure.name);
@@ -39,7 +39,7 @@ pub(crate) fn rest(report: &CaseReport) -> Option<String> {
     is_known.then(|| rows(report, is_rest, |_| None))
 }
 
-/// What nobody knows has no column.
+/// Makes the rows. Unknown measures have no column.
 fn rows(
     report: &CaseReport,
     shows: impl Fn(usize, &Measure) -> bool,
@@ -75,12 +75,12 @@ fn head(measure: &Measure) -> String {
     }
 }
 
-/// cmwq's own stand out.
+/// Returns the name of a row; cmwq's rows are bold.
 fn name(row: &Row) -> String {
     if row.rival.can.part.is_cmwq() { format!("**{}**", row.rival.name) } else { row.rival.name.to_owned() }
 }
 
-/// With how far runs differ, if that is asked for and they do.
+/// Formats a value, with the spread of the runs if requested.
 fn text(measure: &Measure, spread: &Spread, differ: bool) -> String {
     let value = measure.unit.text(spread.median);
     if differ && spread.low < spread.high { format!("{value} ± {:.0} %", spread.percent()) } else { value }
@@ -90,18 +90,18 @@ fn cell(row: &Row, column: usize) -> Option<&Spread> {
     row.cells.get(column)?.as_ref()
 }
 
-/// How many aims are reached, in a sentence.
+/// Returns the number of reached aims, in a sentence.
 pub(crate) fn reached(verdicts: &[Verdict]) -> String {
     let count = |standing| verdicts.iter().filter(|verdict| verdict.standing == standing).count();
     let (reached, close) = (count(Standing::Reached), count(Standing::Close));
     let close = match close {
         0 => String::new(),
-        close => format!("; {close} missed by less than runs differ"),
+        close => format!("; {close} missed by less than the difference between runs"),
     };
     format!("{reached} of {} aims are reached{close}.", verdicts.len())
 }
 
-/// What is aimed at, and what came of it.
+/// Returns the table of aims and their results.
 pub(crate) fn verdicts(verdicts: &[Verdict]) -> String {
     let heads = ["workload", "measure", "", "cmwq", "best other", "times as good", "default queue", "aim"];
     let mut lines: Vec<Vec<String>> = vec![heads.map(str::to_owned).to_vec()];
@@ -129,8 +129,8 @@ pub(crate) fn verdicts(verdicts: &[Verdict]) -> String {
     aligned(&lines, heads.len())
 }
 
-/// Lines as a table, the first one being its head. From this column on, text is at the right. Columns are as wide as what is
-/// in them, so that the source can be read as well.
+/// Formats lines as a table, whose head is the first one. Text is right-aligned from this column on. Columns are
+/// padded, so that the source is readable as well.
 fn aligned(lines: &[Vec<String>], right_from: usize) -> String {
     let count = lines.first().map_or(0, Vec::len);
     let width =
@@ -162,14 +162,14 @@ mod tests {
     use crate::effort::Effort;
     use crate::report::tests::report;
 
-    /// Without what makes columns as wide as each other.
+    /// Returns the lines without padding.
     fn lines(table: &str) -> Vec<String> {
         let line = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         table.lines().map(line).collect()
     }
 
     #[test]
-    fn a_table_ranks_rows_and_says_who_was_stuck() {
+    fn a_table_ranks_rows_and_marks_stuck_ones() {
         let report = report("dep", &[("rayon", None), ("cmwq", Some(0.001)), ("blocking", Some(0.002))]);
         let (text, rest) = (front(&report), rest(&report).unwrap());
         let rows = lines(&text);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missed_stands_out() {
+    fn missed_aims_stand_out() {
         let reports = [report("chain", &[("rayon", Some(2e6)), ("cmwq", Some(1e6))])];
         let verdicts_of = |reports| aims::verdicts(reports, 2);
         assert_eq!(
@@ -196,10 +196,10 @@ mod tests {
             "| chain | items | **missed** | 1000 k/s (cmwq) | 2000 k/s (rayon) | 0.50 | 1000 k/s: 0.50 | no worse than the best rival |"
         );
         assert_eq!(reached(&verdicts_of(&reports)), "0 of 1 aims are reached.");
-        // Of the one, runs went up to 1.1 times as much; of the other, down to 0.9 times.
+        // The runs of one reached up to 1.1 times as much; those of the other came down to 0.9 times.
         let reports = [report("chain", &[("rayon", Some(1e6)), ("cmwq", Some(0.9e6))])];
         assert!(verdicts(&verdicts_of(&reports)).contains("*close*"));
         let told = reached(&verdicts_of(&reports));
-        assert_eq!(told, "0 of 1 aims are reached; 1 missed by less than runs differ.");
+        assert_eq!(told, "0 of 1 aims are reached; 1 missed by less than the difference between runs.");
     }
 }

@@ -1,6 +1,6 @@
-//! What a number is a number of.
+//! Measures and their units.
 
-/// What a case measures.
+/// A measure of a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measure {
     pub(crate) name: &'static str,
@@ -15,7 +15,7 @@ pub(crate) enum Better {
 }
 
 impl Better {
-    /// How many times as good the first number is as the second.
+    /// Returns how many times as good the first number is as the second.
     pub(crate) fn ratio(self, of: f64, to: f64) -> f64 {
         match self {
             Self::More => of / to,
@@ -24,7 +24,7 @@ impl Better {
     }
 }
 
-/// Numbers are kept in seconds, items per second, megabytes, and counts; they are shown in these.
+/// Numbers are stored in seconds, items per second, megabytes, and counts, and are shown in these units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Unit {
     ItemsPerSecond,
@@ -33,7 +33,7 @@ pub(crate) enum Unit {
     Microseconds,
     Nanoseconds,
     Megabytes,
-    /// As many times as something else.
+    /// A multiple of another value.
     Times,
     Count,
 }
@@ -52,7 +52,7 @@ impl Unit {
         }
     }
 
-    /// The number as it is shown.
+    /// Converts the number to the shown unit.
     pub(crate) fn shown(self, value: f64) -> f64 {
         match self {
             Self::ItemsPerSecond => value / 1e3,
@@ -63,7 +63,7 @@ impl Unit {
         }
     }
 
-    /// With as many digits as mean something.
+    /// Formats the number with a suitable number of digits.
     pub(crate) fn text(self, value: f64) -> String {
         let value = self.shown(value);
         match self {
@@ -75,7 +75,7 @@ impl Unit {
         }
     }
 
-    /// With its name.
+    /// Formats the number with its unit.
     pub(crate) fn full(self, value: f64) -> String {
         format!("{} {}", self.text(value), self.name()).trim_end().to_owned()
     }
@@ -86,7 +86,7 @@ mod tests {
     use super::{Better, Unit};
 
     #[test]
-    fn numbers_have_as_many_digits_as_mean_something() {
+    fn numbers_have_a_suitable_number_of_digits() {
         let texts =
             [0.000_012_34, 0.001_234, 0.012_34, 0.123_4].map(|seconds| Unit::Milliseconds.text(seconds));
         assert_eq!(texts, ["0.012", "1.23", "12.3", "123"]);

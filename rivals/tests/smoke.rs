@@ -1,12 +1,11 @@
-//! Every rival runs every workload that it takes part in, hardly any of it.
-//!
-//! Who is stuck is so by its nature: pools of a fixed size, where items wait for a later one.
+//! Every rival runs every workload that it takes part in, with hardly any work.
+//! Rivals are stuck only by their nature: pools of a fixed size, when items wait for a later one.
 
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Threads that are used up do not come back.
+/// Pools of a fixed size: when all threads wait, they are stuck.
 const FIXED: [&str; 7] =
     ["rayon", "rayon-fifo", "threadpool", "affinitypool", "vicinal", "vicinal-system", "channel"];
 
@@ -20,7 +19,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("it prints JSON")
 }
 
-/// Percentiles are what their names say.
+/// Returns whether percentiles are in ascending order.
 fn ascend(values: &Value) -> bool {
     let of = |name: &str| values[name]["median"].as_f64();
     let percentiles: Vec<f64> = ["p50", "p99", "max"].into_iter().filter_map(of).collect();
@@ -28,7 +27,7 @@ fn ascend(values: &Value) -> bool {
 }
 
 #[test]
-fn every_rival_comes_to_the_end_of_every_workload_or_is_stuck_by_nature() {
+fn every_rival_finishes_every_workload_or_is_stuck_by_nature() {
     let report = json(&[]);
     let cases = report["cases"].as_array().expect("there are cases");
     assert!(cases.len() >= 19, "{} cases", cases.len());
@@ -48,11 +47,11 @@ fn every_rival_comes_to_the_end_of_every_workload_or_is_stuck_by_nature() {
             assert!(ascend(&row["values"]), "{name}, {rival}: {}", row["values"]);
         }
     }
-    assert!(report["aims"].as_array().expect("there is a list").is_empty(), "hardly any work has no aim");
+    assert!(report["aims"].as_array().expect("there is a list").is_empty(), "there are no aims for hardly any work");
 }
 
 #[test]
-fn who_waits_for_more_than_its_threads_is_stuck_and_said_to_be() {
+fn a_rival_that_waits_with_all_threads_is_marked_as_stuck() {
     let report = json(&["dep", "--rival", "threadpool"]);
     assert_eq!(report["cases"][0]["rows"][0]["trouble"], "stuck after 2 s");
 }
@@ -83,8 +82,8 @@ fn a_page_is_written_with_its_charts() {
 }
 
 #[test]
-fn what_does_not_exist_is_a_usage_error() {
+fn unknown_names_are_usage_errors() {
     let output = rivals(&["--only", "nothing"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no workload \"nothing\", but empty"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no workload \"nothing\"; choose one of empty"));
 }

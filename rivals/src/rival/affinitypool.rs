@@ -5,11 +5,11 @@ use std::task::{Context, Waker};
 
 use super::{Can, Rival, cpus};
 
-/// Dropping the future of an item cancels it, and there is no other way to leave it alone. So whoever queues keeps the
-/// futures, as its documentation has it, and from time to time drops those of items that have ended.
+/// Dropping the future of an item cancels the item, and there is no way to detach it. So the issuer keeps the futures,
+/// as the documentation recommends, and from time to time drops those of items that have ended.
 pub(crate) struct Affinitypool(affinitypool::Threadpool);
 
-/// After so many more items, it is looked which have ended.
+/// After this many items, futures of items that have ended are dropped.
 const TIME: usize = 256;
 
 thread_local! {

@@ -27,6 +27,6 @@ impl Rival for Channel {
     }
 
     fn join<F: FnOnce() -> u64 + Send + 'static>(&self, item: F) -> u64 {
-        join_by_channel(|send| self.spawn(move || send.send(item()).expect("somebody waits for it")))
+        join_by_channel(|send| self.spawn(move || send.send(item()).expect("the caller waits for it")))
     }
 }

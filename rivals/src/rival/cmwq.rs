@@ -7,7 +7,7 @@ use super::{Can, Part, Rival};
 
 const UNLIMITED: &str = "the queue has no limit";
 
-/// A queue of this kind, and those of urgent and of long items beside it as soon as there is such an item.
+/// A queue of this kind. The queues of urgent and of long items are made with the first such item.
 pub(crate) struct Cmwq<K> {
     executor: Executor,
     queue: WorkQueue,
@@ -16,7 +16,7 @@ pub(crate) struct Cmwq<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// Which queue, and how it is used.
+/// A kind of queue, and its use.
 pub(crate) trait Kind: 'static {
     const NAME: &'static str;
     const PART: Part;
@@ -24,7 +24,7 @@ pub(crate) trait Kind: 'static {
     fn queue(name: &str) -> WorkQueueBuilder;
 }
 
-/// A row for each: its type, its name, what it is there for, and its queue.
+/// One row for each kind: its type, its name, its part in comparisons, and its queue.
 macro_rules! kinds {
     ($($kind:ident, $name:literal, $part:ident, $queue:expr;)*) => {$(
         pub(crate) struct $kind;
@@ -58,7 +58,7 @@ kinds! {
     ScopeSystem, "cmwq-scope-system", Scope, scoped(AffinityScope::System);
 }
 
-/// As the kernel's test has it: unbound.
+/// The queues are unbound, as in the kernel's test.
 fn scoped(scope: AffinityScope) -> impl Fn(&str) -> WorkQueueBuilder {
     move |name| WorkQueue::unbound(name).attrs(Attrs::new().scope(scope))
 }
@@ -111,7 +111,7 @@ impl<K: Kind> Rival for Cmwq<K> {
     }
 
     fn spawn_urgent<F: FnOnce() + Send + 'static>(&self, item: F) {
-        // An ordered queue has no priority. It is in no workload that asks for one.
+        // An ordered queue has no priority, and takes part in no workload that requires one.
         let urgent = || build(K::queue("urgent").high_priority(), &self.executor);
         self.urgent.get_or_init(urgent).spawn_detached(item).expect(UNLIMITED);
     }

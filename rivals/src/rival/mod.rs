@@ -1,4 +1,4 @@
-//! Who takes part: one trait, and everybody who implements it.
+//! All participants, and the trait that they implement.
 
 mod affinitypool;
 mod blocking;
@@ -16,88 +16,87 @@ use ::cmwq::WorkQueue;
 use crate::bed::Bed;
 use crate::workload::Case;
 
-/// An executor, as its user would set it up who knows its documentation.
-///
-/// Everything is generic, so that each rival is called as directly as in a program of its own. A process ends with its
-/// rival in it: none is shut down.
+/// An executor, set up as a user would who follows its documentation.
+/// Everything is generic, so that each rival is called as directly as in a program of its own. A process ends without
+/// shutting its rival down.
 pub(crate) trait Rival: Send + Sync + Sized + 'static {
     const NAME: &'static str;
     const CAN: Can;
 
-    /// With the limit on items at a time that it has by default, or with this one.
+    /// Makes the rival with its default limit on items at a time, or with this one.
     fn new(limit: Option<usize>) -> Self;
 
-    /// One for each of so many users who know nothing of each other.
+    /// Makes one rival for each of this many independent users.
     fn tenants(count: usize) -> Vec<Self> {
         (0..count).map(|_| Self::new(None)).collect()
     }
 
-    /// Runs it once, and tells nobody.
+    /// Runs the item once, without a result.
     fn spawn<F: FnOnce() + Send + 'static>(&self, item: F);
 
-    /// Runs it and waits for what it returns, in the way that the rival has for this.
+    /// Runs the item and waits for its value, by the rival's own means.
     fn join<F: FnOnce() -> u64 + Send + 'static>(&self, item: F) -> u64;
 
-    /// Many at once.
+    /// Runs many items.
     fn batch<F: FnOnce() + Send + 'static>(&self, items: impl Iterator<Item = F>) {
         items.for_each(|item| self.spawn(item));
     }
 
-    /// Before others, if there is a way.
+    /// Runs the item before others, if the rival has a way.
     fn spawn_urgent<F: FnOnce() + Send + 'static>(&self, item: F) {
         self.spawn(item);
     }
 
-    /// One that keeps a CPU busy for long, if there is a way to say so.
+    /// Runs an item that keeps a CPU busy for long, and says so if the rival has a way.
     fn spawn_long<F: FnOnce() + Send + 'static>(&self, item: F) {
         self.spawn(item);
     }
 
-    /// What an item does around something that sleeps.
+    /// Runs the sleep of an item, and says so if the rival has a way.
     fn block(sleep: impl FnOnce()) {
         sleep();
     }
 
-    /// Where reusable items are queued. Only cmwq has such.
+    /// Returns the queue for reusable items, which only cmwq has.
     fn queue(&self) -> Option<&WorkQueue> {
         None
     }
 }
 
-/// What a rival can do, and what it is there for.
+/// The abilities of a rival, and its part in comparisons.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Can {
     pub(crate) part: Part,
-    /// It can be told how many items to run at a time, hundreds if need be.
+    /// The number of items at a time can be limited, also to hundreds.
     pub(crate) limits: bool,
-    /// There is a call that queues many items.
+    /// One call can queue many items.
     pub(crate) batches: bool,
     /// Some items can overtake others.
     pub(crate) priorities: bool,
-    /// Waiting for a value is not another one's, called the same.
+    /// Waiting for a value differs from the other variants of the same rival.
     pub(crate) joins: bool,
-    /// Each user can have one of his own.
+    /// Each user can have one of its own.
     pub(crate) tenants: bool,
 }
 
-/// Which comparisons it is there for.
+/// The comparisons in which a rival takes part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Part {
-    /// A pool that somebody would use.
+    /// A pool that programs use.
     Pool,
-    /// A channel with threads behind it, which manages nothing: what no pool can do without.
+    /// A channel with threads behind it, which manages nothing: the least cost of a pool.
     Floor,
     /// A thread for each item.
     Threads,
-    /// Pools beside each other, one for what is urgent or takes long: only where there is such.
+    /// Separate pools, one for items that are urgent or take long. Takes part only if there are such items.
     Apart,
-    /// A queue of cmwq whose items tell what they do.
+    /// A queue of cmwq whose items enter guards and set flags.
     Cmwq,
-    /// The same, and they tell nothing.
+    /// The same without guards and flags.
     Undeclared,
-    /// One item after the other.
+    /// A queue that runs one item after the other.
     Ordered,
-    /// The same items again and again.
+    /// A queue with reusable items.
     Reusable,
     /// Reusable items, and pods of one affinity scope.
     Scope,
@@ -108,7 +107,7 @@ impl Part {
         !matches!(self, Self::Pool | Self::Floor | Self::Threads | Self::Apart)
     }
 
-    /// Takes part where items are independent of each other and tell nothing of themselves.
+    /// Returns whether the rival takes part if items are independent of each other and have no special properties.
     pub(crate) fn is_general(self) -> bool {
         matches!(self, Self::Pool | Self::Floor | Self::Threads | Self::Cmwq)
     }
@@ -125,7 +124,7 @@ impl Can {
     };
 }
 
-/// What is known of a rival without making one.
+/// The facts about a rival that are known without making one.
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) can: Can,
@@ -137,7 +136,7 @@ const fn entry<R: Rival>() -> Entry {
     Entry { name: R::NAME, can: R::CAN, run: Case::run_on::<R> }
 }
 
-/// All, in the order of tables whose rows tie.
+/// All rivals, in the order in which tables show rows that tie.
 pub(crate) static RIVALS: &[Entry] = &[
     entry::<rayon::Rayon>(),
     entry::<rayon::RayonFifo>(),
@@ -173,12 +172,12 @@ pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     RIVALS.iter().find(|entry| entry.name == name)
 }
 
-/// The CPUs that this process may use: as many threads are in a pool whose size somebody has to choose.
+/// Returns the number of CPUs of this process. It is the number of threads in pools whose size must be chosen.
 fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// For rivals that return nothing: the item sends its value.
+/// Waits for an item's value through a channel, for rivals that return nothing.
 fn join_by_channel(spawn: impl FnOnce(std::sync::mpsc::SyncSender<u64>)) -> u64 {
     let (send, receive) = std::sync::mpsc::sync_channel(1);
     spawn(send);

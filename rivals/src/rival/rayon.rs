@@ -1,13 +1,13 @@
 use super::{Can, Part, Rival, cpus};
 
-/// Last in, first out on the worker that spawns; from outside, in order.
+/// Last in, first out for items that a worker spawns; in order for items from outside.
 pub(crate) struct Rayon(rayon::ThreadPool);
 
 /// First in, first out, for each thread that spawns.
 pub(crate) struct RayonFifo(Rayon);
 
-/// What is urgent has a pool of its own, and so has what takes long: the system's scheduler shares the CPUs among their
-/// threads. This is what one does with any pool that knows no priorities.
+/// Urgent items have a pool of their own, and so have long ones: the system's scheduler shares the CPUs among their
+/// threads. That is a common solution for any pool without priorities.
 pub(crate) struct RayonApart {
     items: Rayon,
     apart: Rayon,

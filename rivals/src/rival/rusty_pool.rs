@@ -4,7 +4,7 @@ use rusty_pool::ThreadPool;
 
 use super::{Can, Rival};
 
-/// A thread for each CPU, and as many again while nobody is idle.
+/// A thread for each CPU, and as many more while none is idle.
 pub(crate) struct RustyPool(ThreadPool);
 
 impl Rival for RustyPool {

@@ -5,14 +5,14 @@ use vicinal::{Pool, Scheduler, WorkerPolicy};
 
 use super::{Can, Rival, cpus};
 
-/// Its workers stay on the CPU from which an item came, unless a limit is given: then all CPUs share them.
+/// The workers stay on the CPU from which an item came. With a limit, all CPUs share the workers.
 pub(crate) struct Vicinal {
     scheduler: Scheduler,
     /// Dropping it ends the workers.
     _pool: Pool,
 }
 
-/// One producer's items run on all CPUs, by a worker for each.
+/// The items of one producer run on all CPUs, which have a worker each.
 pub(crate) struct VicinalSystem(Vicinal);
 
 impl Vicinal {
@@ -20,7 +20,7 @@ impl Vicinal {
         Self { scheduler: pool.scheduler(), _pool: pool }
     }
 
-    /// Eager, for otherwise workers keep to the CPUs that items have come from.
+    /// The pool is eager; otherwise workers stay on the CPUs from which items have come.
     fn shared(workers: usize) -> Self {
         let workers = u32::try_from(workers).ok().and_then(NonZeroU32::new).expect("a number of threads");
         let policy = WorkerPolicy::per_system(workers);
@@ -54,7 +54,7 @@ impl Rival for Vicinal {
 
 impl Rival for VicinalSystem {
     const NAME: &'static str = "vicinal-system";
-    // With a limit, there is no difference.
+    // With a limit, the two variants are the same.
     const CAN: Can = Can { limits: false, ..Vicinal::CAN };
 
     fn new(_limit: Option<usize>) -> Self {

@@ -8,12 +8,12 @@ use crate::rival::Rival;
 
 const ITEMS: usize = 2000;
 const SLEEP: Duration = Duration::from_millis(10);
-/// The first one still sleeps when the last thread has been made.
+/// So long that the first item still sleeps when the last thread has been made.
 const WARM_UP: Duration = Duration::from_millis(50);
 
 pub(super) fn run<R: Rival>(bed: &Bed, limit: usize) -> Vec<f64> {
     let rival = forever::<R>(Some(limit));
-    // Fewer would not reach the limit.
+    // With fewer items, the limit would not be reached.
     let count = bed.count(10 * ITEMS).min(ITEMS);
     sleep(rival, limit.min(count), WARM_UP);
     let time = bed.watch(|| sleep(rival, count, SLEEP));

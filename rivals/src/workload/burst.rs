@@ -10,7 +10,7 @@ use crate::rival::Rival;
 const BURSTS: usize = 10;
 const ITEMS: usize = 10_000;
 const PERIOD: Duration = Duration::from_millis(100);
-/// Of about a microsecond.
+/// Steps of about a microsecond in all.
 const STEPS: u32 = 700;
 
 pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {

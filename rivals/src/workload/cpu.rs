@@ -17,7 +17,8 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
     })
 }
 
-/// How long it takes from the first item to the last, and how many times as long as all their CPU time on all CPUs.
+/// Returns the time from the first item to the last, and its ratio to the CPU time of all items divided by the number
+/// of CPUs.
 pub(super) fn of_items<R: Rival>(
     bed: &Bed,
     full: usize,

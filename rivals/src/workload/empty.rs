@@ -15,12 +15,13 @@ pub(super) fn run<R: Rival>(bed: &Bed, producers: usize) -> Vec<f64> {
     of_each(bed, each * producers, &seconds)
 }
 
-/// Threads are there, and memory has been asked for.
+/// Runs items before the measurement, so that threads and memory exist.
 pub(super) fn warm_up<R: Rival>(rival: &R, count: usize) {
     warm_up_by(count, |seed, latch| rival.spawn(no_op(seed, latch)));
 }
 
-/// The same, for items that are queued in another way. It is told the number of each, and the latch that they count.
+/// The same for items that are queued in another way. `spawn` gets the number of each item, and the latch that it
+/// counts down.
 pub(super) fn warm_up_by(count: usize, spawn: impl Fn(u64, &'static Latch)) {
     let latch = Latch::new(count);
     (0..count as u64).for_each(|seed| spawn(seed, latch));

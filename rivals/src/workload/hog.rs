@@ -35,7 +35,7 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
     percentiles(starts.lateness(), &[99, 50, 100])
 }
 
-/// There is always another one.
+/// An item that keeps a CPU busy and then spawns its successor.
 fn hog<R: Rival>(rival: &'static R, stop: &'static AtomicBool, all: &'static Latch) {
     burn(HOG);
     if stop.load(Relaxed) {

@@ -7,7 +7,7 @@ use crate::load::{Latch, of_32_bytes};
 use crate::rival::Rival;
 
 const ITEMS: usize = 700;
-/// All threads are asleep after that.
+/// After this pause, all threads sleep.
 const PAUSE: Duration = Duration::from_millis(1);
 
 pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {

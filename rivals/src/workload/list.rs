@@ -1,4 +1,4 @@
-//! The definitions.
+//! The definitions of the workloads.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::unit::{Measure, Unit};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What most have in common.
+/// The defaults of the cases.
 const CASE: Case = Case {
     workload: "",
     variant: None,
@@ -45,30 +45,30 @@ pub(crate) static CASES: &[Case] = &[
     empty(4),
     Case {
         workload: "reuse",
-        definition: "5 000 items that do nothing are queued 20 times over, each time after all of them have ended. \
-                     Reusable items are the same ones each time, none of which is pending; other rows queue closures \
-                     that capture 32 bytes.",
+        definition: "5 000 no-op items are queued 20 times, each time after all of them have ended. The \
+                     reusable rows queue the same items each time, none of which is pending; other rows queue \
+                     closures that capture 32 bytes.",
         takes: |can| general_or_ordered(can) || can.part == Part::Reusable,
         ..CASE
     },
     Case {
         workload: "batch",
-        definition: "100 000 items as in `empty`, by one producer, 1000 at a time, with one call where there is one \
-                     (cmwq's `spawn_batch_detached`).",
+        definition: "100 000 items as in `empty`, by one producer, 1000 at a time, with one call if the rival \
+                     has one (cmwq's `spawn_batch_detached`).",
         ..CASE
     },
     Case {
         workload: "latency",
-        definition: "700 times, a millisecond after the last time, one item is queued. From before the call to the \
-                     item's first instruction.",
+        definition: "One item is queued, 700 times with pauses of a millisecond. Measured is the time from \
+                     before the call to the item's first instruction.",
         measures: LATENESS,
         sleeper: false,
         ..CASE
     },
     Case {
         workload: "roundtrip",
-        definition: "10 000 times, one item is queued, and its value waited for: by what the rival returns, or where \
-                     it returns nothing, by a channel of one place.",
+        definition: "One item is queued and its value awaited, 10 000 times. If the rival returns no value, \
+                     the item sends it through a channel of one place.",
         measures: LATENESS,
         takes: |can| general_or_ordered(can) && can.joins,
         sleeper: false,
@@ -76,8 +76,8 @@ pub(crate) static CASES: &[Case] = &[
     },
     Case {
         workload: "cpu",
-        definition: "4000 items, each of which takes 0.5 ms of its thread's CPU time. The ideal is that time divided \
-                     by the number of CPUs.",
+        definition: "4000 items that use 0.5 ms of CPU time each. The ideal is that time divided by the \
+                     number of CPUs.",
         measures: MAKESPAN,
         takes: general,
         settles: true,
@@ -85,8 +85,9 @@ pub(crate) static CASES: &[Case] = &[
     },
     Case {
         workload: "mixed",
-        definition: "The same, and every fourth item then sleeps 5 ms. Where a rival has a word for that, it is told: \
-                     cmwq's guard, tokio's `block_in_place` in tasks. The undeclared rows tell nothing.",
+        definition: "As in `cpu`, and every fourth item then sleeps 5 ms. If a rival can be told of the \
+                     sleep, it is: by cmwq's guard, or by `block_in_place` in tokio's tasks. Items of the \
+                     undeclared rows sleep without a guard.",
         measures: MAKESPAN,
         takes: general_or_undeclared,
         ..CASE
@@ -95,8 +96,9 @@ pub(crate) static CASES: &[Case] = &[
     block(512),
     Case {
         workload: "dep",
-        definition: "100 times, as many items as there are CPUs have begun to wait for one that is queued after that: \
-                     from then until all have ended. A pool whose threads are used up by then is stuck for ever.",
+        definition: "As many items as there are CPUs wait for one that is queued after they have begun, 100 \
+                     times. Measured is the time from that submission until all have ended. If all threads of \
+                     a pool wait by then, it is stuck for ever.",
         measures: LONGEST,
         takes: general_or_undeclared,
         sleeper: false,
@@ -105,19 +107,19 @@ pub(crate) static CASES: &[Case] = &[
     },
     Case {
         workload: "burst",
-        definition: "10 times, 100 ms after the last time, 10 000 items are queued as fast as can be, which is a matter \
-                     of about 5 ms. Each does some microsecond of fixed work. From the first call to the end of the \
-                     last item.",
+        definition: "10 000 items are queued as fast as possible, which takes about 5 ms, 10 times with \
+                     pauses of 100 ms. Each item does a microsecond of fixed work. Measured is the time from \
+                     the first call to the end of the last item.",
         measures: LONGEST,
         takes: |can| general_or_ordered(can) && can.part != Part::Threads,
         ..CASE
     },
     Case {
         workload: "tenants",
-        definition: "100 libraries that know nothing of each other have a queue or pool each, of the size it has by \
-                     default. 20 times over, they queue 10 items each in turn, and all are waited for. An item takes 50 µs \
-                     of CPU time, and every twentieth then sleeps 5 ms (told as in `mixed`), at another time in each \
-                     library. `blocking` has one pool for all.",
+        definition: "100 independent libraries have a queue or pool each, of its default size. 20 times, they \
+                     queue 10 items each in turn, and wait for all. An item uses 50 µs of CPU time, and every \
+                     twentieth then sleeps 5 ms (declared as in `mixed`), at different times in different \
+                     libraries. `blocking` has one pool for all.",
         measures: TENANTS,
         takes: |can| general(can) && can.part != Part::Threads,
         settles: true,
@@ -125,9 +127,10 @@ pub(crate) static CASES: &[Case] = &[
     },
     Case {
         workload: "hog",
-        definition: "Twice as many items as CPUs take 50 ms of CPU time each, and begin anew. They tell what they are \
-                     where there is a word for it (cmwq's `cpu_intensive`, `spawn_blocking` in `tokio-spawn`, a pool of their own in `rayon-apart`); the \
-                     undeclared rows tell nothing. Meanwhile 400 short items are queued, one every 3 ms: from the call \
+        definition: "Twice as many items as CPUs use 50 ms of CPU time each, and then begin again. If a rival \
+                     can be told of long items, it is: by cmwq's `cpu_intensive`, by `spawn_blocking` in \
+                     `tokio-spawn`, by a separate pool in `rayon-apart`. The undeclared rows do not tell it. \
+                     Meanwhile 400 short items are queued, one every 3 ms. Measured is the time from the call \
                      to the first instruction.",
         measures: TAIL,
         takes: |can| general_or_undeclared(can) || can.part == Part::Apart,
@@ -135,16 +138,18 @@ pub(crate) static CASES: &[Case] = &[
     },
     Case {
         workload: "priority",
-        definition: "400 urgent items (fewer, if that takes more than 3 s) are queued, one every 3 ms, each behind a backlog of 500 items of 0.5 ms CPU time \
-                     for each CPU, which is renewed before. They have a high priority where there is one (cmwq's \
-                     `high_priority`, vicinal's `spawn_urgent`, a pool of their own in `rayon-apart`): from the call to \
-                     the first instruction. cmwq's workers of high priority have a nice level of -20 where that is \
-                     permitted; nobody else's have one. `threads` would have no backlog, but a thousand threads at once.",
+        definition: "400 urgent items (fewer, if that takes more than 3 s) are queued, one every 3 ms, each \
+                     behind a backlog of 500 items of 0.5 ms CPU time for each CPU, which is refilled before. \
+                     They have a high priority if the rival supports that: cmwq's `high_priority`, vicinal's \
+                     `spawn_urgent`, a separate pool in `rayon-apart`. Measured is the time from the call to \
+                     the first instruction. cmwq's high-priority workers have a nice level of -20 where that \
+                     is permitted; other rivals set no nice level. `threads` does not take part, because it \
+                     would have a thousand threads at once instead of a backlog.",
         measures: TAIL,
         takes: |can| (general(can) && can.part != Part::Threads) || can.part == Part::Apart,
         ..CASE
     },
-    Case { workload: "chain", definition: "One item queues the next, 50 000 times.", ..CASE },
+    Case { workload: "chain", definition: "One item queues the next one, 50 000 times.", ..CASE },
     Case {
         workload: "fanout",
         definition: "One item queues 10, each of which queues 10, five levels deep: 111 111 items.",
@@ -153,10 +158,11 @@ pub(crate) static CASES: &[Case] = &[
     },
     Case {
         workload: "issuers",
-        definition: "What the kernel's own test module does: one issuer per CPU, bound to it, queues its \
-                     item and waits until it has run, 5 000 times. Items per second of all, and how long the queueing \
-                     call takes. The scope rows are unbound queues of reusable items, each of one affinity scope; other \
-                     rows queue closures that capture 32 bytes.",
+        definition: "As in the kernel's own test module: one issuer for each CPU, bound to it, queues an item \
+                     and waits until it has run, 5 000 times. Measured are the items per second of all \
+                     issuers, and the time of the queueing call. The scope rows are unbound queues of \
+                     reusable items, each of one affinity scope; other rows queue closures that capture 32 \
+                     bytes.",
         measures: CALLS,
         takes: |can| general_or_ordered(can) || matches!(can.part, Part::Scope | Part::Reusable),
         sleeper: false,
@@ -168,8 +174,8 @@ const fn empty(producers: usize) -> Case {
     Case {
         workload: "empty",
         variant: Some(producers),
-        definition: "100 000 items that capture 32 bytes and do nothing, queued by so many producers as fast as can be, \
-                     until all have run.",
+        definition: "100 000 items that capture 32 bytes and do nothing are queued as fast as possible, by as \
+                     many producers as the variant says, until all have run.",
         ..CASE
     }
 }
@@ -178,8 +184,9 @@ const fn block(limit: usize) -> Case {
     Case {
         workload: "block",
         variant: Some(limit),
-        definition: "2000 items that sleep 10 ms, at most so many at a time: threads of a pool, or `max_active_total`. So \
-                     many have slept 50 ms before, for which the threads were made.",
+        definition: "2000 items that sleep 10 ms. The variant is the most items at a time: threads of a pool, \
+                     or `max_active_total`. Before, as many items have slept 50 ms, so that the threads \
+                     exist.",
         measures: TIME,
         takes: |can| general_or_undeclared(can) && can.limits,
         ..CASE
@@ -214,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn every_case_is_defined_and_compares_something() {
+    fn every_case_is_defined_and_compares_rivals() {
         for case in CASES {
             assert!(case.definition.ends_with('.') && !case.definition.contains("  "), "{}", case.name());
             assert!(!case.measures.is_empty() && case.rounds > 0, "{}", case.name());

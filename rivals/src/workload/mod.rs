@@ -1,4 +1,4 @@
-//! What is to be done, and what is measured of it.
+//! The workloads, and their measures.
 
 mod batch;
 mod block;
@@ -31,19 +31,19 @@ pub(crate) use list::CASES;
 /// A workload, or one variant of it.
 pub(crate) struct Case {
     pub(crate) workload: &'static str,
-    /// What the variants differ in, of which there is one for each number.
+    /// The number that distinguishes the variants of a workload.
     pub(crate) variant: Option<usize>,
-    /// What exactly is done, and what the numbers are numbers of. Counts are those of a full run.
+    /// The exact definition of the work and of the numbers. Counts are those of a full run.
     pub(crate) definition: &'static str,
-    /// What is measured; by the first one, rows are ranked.
+    /// The measures. The first one ranks the rows.
     pub(crate) measures: &'static [Measure],
     pub(crate) takes: fn(&Can) -> bool,
     /// See [`Bed::new`].
     pub(crate) sleeper: bool,
     pub(crate) settles: bool,
-    /// Rounds, unless the command line says otherwise.
+    /// The number of rounds, unless the command line sets it.
     pub(crate) rounds: usize,
-    /// Who is not done by then is stuck.
+    /// A rival that has not finished by then is stuck.
     pub(crate) limit: Duration,
 }
 
@@ -55,12 +55,12 @@ impl Case {
         }
     }
 
-    /// It, or all variants of its workload.
+    /// Returns whether the name is that of this case or of its workload.
     pub(crate) fn is_meant_by(&self, name: &str) -> bool {
         name == self.workload || name == self.name()
     }
 
-    /// The values of its measures, in their order.
+    /// Runs the case and returns the values of its measures, in their order.
     pub(crate) fn run_on<R: Rival>(&self, bed: &Bed) -> Vec<f64> {
         let number = self.variant.unwrap_or(1);
         let values = match self.workload {
@@ -95,12 +95,12 @@ const fn less(name: &'static str, unit: Unit) -> Measure {
     Measure { name, unit, better: Better::Less }
 }
 
-/// One that lives as long as the process: its threads are counted at the end, and its items can queue others.
+/// Makes a rival that lives as long as the process: its threads are counted at the end, and its items can queue others.
 fn forever<R: Rival>(limit: Option<usize>) -> &'static R {
     Box::leak(Box::new(R::new(limit)))
 }
 
-/// A thread for each item takes so much longer than anything else that a tenth of the items tells as much.
+/// Returns the number of items. A thread for each item is so slow that a tenth of the items is enough.
 fn items<R: Rival>(bed: &Bed, full: usize) -> usize {
     let full = if R::CAN.part == Part::Threads { full / 10 } else { full };
     bed.count(full)
@@ -110,21 +110,21 @@ fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// How many items a second, in the median of the repetitions, and the CPU time of each, in all of them. On a machine that
-/// others use, too, the second one tells more.
+/// Returns the rate in items per second, the median of the repetitions, and the CPU time per item over all repetitions.
+/// On a shared machine, the second one is more reliable.
 fn of_each(bed: &Bed, items: usize, seconds: &[f64]) -> Vec<f64> {
     let median = Spread::of(seconds).expect("something was done").median;
     vec![items as f64 / median, bed.cpu_seconds() / (items * seconds.len()) as f64]
 }
 
-/// These percentiles of the times, in seconds.
+/// Returns these percentiles of the times, in seconds.
 fn percentiles(mut seconds: Vec<f64>, percents: &[usize]) -> Vec<f64> {
     seconds.sort_by(f64::total_cmp);
     let of = |percent: &usize| percentile(&seconds, *percent);
     percents.iter().map(|percent| of(percent).expect("something was measured")).collect()
 }
 
-/// When an item began, in nanoseconds since some moment: one for each item, written by it and read at the end.
+/// The start times of items, in nanoseconds since some moment. Each item writes its own; they are read at the end.
 struct Starts {
     epoch: Instant,
     starts: Vec<AtomicU64>,
@@ -140,13 +140,13 @@ impl Starts {
         u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// The item of this number, which was queued at that moment, begins.
+    /// Records that the item of this number begins, which was queued at this moment.
     fn begin(&self, number: usize, queued: u64) {
         let late = self.now().saturating_sub(queued);
         self.starts[number].store(late, Relaxed);
     }
 
-    /// How late each was, in seconds. All have begun.
+    /// Returns the lateness of each item, in seconds. All must have begun.
     fn lateness(&self) -> Vec<f64> {
         let seconds = |late: &AtomicU64| late.load(Relaxed) as f64 / 1e9;
         self.starts.iter().map(seconds).collect()

@@ -9,13 +9,13 @@ use crate::rival::Rival;
 
 const TENANTS: usize = 100;
 const ROUNDS: usize = 20;
-/// So many items of each are pending at most: the memory is that of queues and pools, not of items.
+/// The most pending items of each tenant. They are few, so the memory is that of queues and pools, not of items.
 const EACH: usize = 10;
 const BURN: Duration = Duration::from_micros(50);
 const SLEEP: Duration = Duration::from_millis(5);
 
 pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
-    // They live as long as the process: their threads are counted at the end.
+    // Tenants live as long as the process: their threads are counted at the end.
     let tenants: &'static [R] = R::tenants(bed.count(TENANTS * 10).min(TENANTS)).leak();
     let asleep: &'static Asleep = Box::leak(Box::default());
     let (rounds, latch) = (bed.count(ROUNDS), Latch::new(0));
@@ -31,7 +31,7 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
     values
 }
 
-/// Those that know nothing of each other do not sleep in step.
+/// Queues one item of each tenant. Different tenants sleep at different times, because they are independent.
 fn one_of_each<R: Rival>(tenants: &[R], number: usize, asleep: &'static Asleep, latch: &'static Latch) {
     for (place, tenant) in tenants.iter().enumerate() {
         tenant.spawn(move || {
@@ -44,7 +44,7 @@ fn one_of_each<R: Rival>(tenants: &[R], number: usize, asleep: &'static Asleep, 
     }
 }
 
-/// How many items sleep, and how many there were at most.
+/// The number of sleeping items, and its peak.
 #[derive(Default)]
 struct Asleep {
     now: AtomicUsize,

@@ -1,7 +1,7 @@
 //! The interface of `affinitypool`, over cmwq.
 //!
-//! A future of the pool joins its item when it is polled: it blocks its thread, and is ready then. Dropping it before
-//! cancels the item. Dropping the pool flushes its queue.
+//! When a future of the pool is polled, it joins its item: the poll blocks its thread and returns the result. Dropping
+//! a future that was not polled cancels the item. Dropping the pool flushes its queue.
 
 use std::fmt;
 use std::future::Future;
@@ -46,13 +46,13 @@ impl Builder {
         self
     }
 
-    /// Names the queue. The threads are the executor's.
+    /// Names the queue. The threads belong to the executor.
     pub fn thread_name(mut self, name: impl Into<String>) -> Self {
         self.thread_name = Some(name.into());
         self
     }
 
-    /// Changes nothing: the stack size is the executor's.
+    /// Does nothing: the stack size is the executor's.
     pub fn thread_stack_size(self, _size: usize) -> Self {
         self
     }
@@ -62,7 +62,7 @@ impl Builder {
         self
     }
 
-    /// Changes nothing: the shards are the queue's.
+    /// Does nothing: the shards belong to the queue.
     pub fn shards(self, _shards: usize) -> Self {
         self
     }
@@ -109,7 +109,7 @@ impl Threadpool {
         }
     }
 
-    /// Nothing can go wrong here: what is borrowed is used within a scope, which ends within the poll.
+    /// This is sound: the borrowed data is used within a scope, which ends within the poll.
     pub fn spawn_local<'pool, F, R>(&'pool self, func: F) -> SpawnFuture<'pool, R>
     where
         F: FnOnce() -> R + Send + 'pool,
@@ -141,12 +141,12 @@ impl Threadpool {
 
 impl Drop for Threadpool {
     fn drop(&mut self) {
-        // An item of the pool that drops it does not wait for itself.
+        // If an item of the pool drops the pool, the flush is refused, so the item does not wait for itself.
         let _ = self.queue.flush();
     }
 }
 
-/// The result, or the item's panic.
+/// Returns the result, or rethrows the item's panic.
 fn result<R>(joined: Result<R, JoinError>) -> R {
     match joined {
         Ok(result) => result,
@@ -159,7 +159,7 @@ struct Spawned<R> {
     handle: Option<JoinHandle<R>>,
 }
 
-/// It is polled at most once, and nothing points into it.
+/// The future is polled at most once, and nothing points into it.
 impl<R> Unpin for Spawned<R> {}
 
 impl<R> Future for Spawned<R> {

@@ -1,4 +1,4 @@
-//! The queue that stands for a peer's threads.
+//! The queue that takes the place of a peer's threads.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use cmwq::WorkQueue;
 /// The largest limit that a queue can have.
 const LIMIT: usize = 512;
 
-/// Whether queues are managed. The environment variable `PEERS_QUEUE` says so: `managed`, or `unbound`, its default.
+/// Whether queues are managed. The environment variable `PEERS_QUEUE` is `managed` or `unbound` (the default).
 static IS_MANAGED: LazyLock<bool> = LazyLock::new(|| match std::env::var("PEERS_QUEUE").as_deref() {
     Ok("managed") => true,
     Err(_) | Ok("unbound") => false,
@@ -27,8 +27,8 @@ pub fn queue(name: &str, threads: usize) -> WorkQueue {
 
 /// Runs a job of a peer in an item of such a queue.
 ///
-/// The jobs of these pools block as they like and say nothing. A managed queue would start the next one late, at a pace
-/// that keeps threads few, so it is told that each of them may block.
+/// The jobs of these pools block without guards. A managed queue would detect that and start the next job late, at a
+/// pace that keeps threads few. So each job runs under a guard in managed queues.
 pub fn run<T>(job: impl FnOnce() -> T) -> T {
     if *IS_MANAGED { cmwq::blocking(job) } else { job() }
 }

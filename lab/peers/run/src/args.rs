@@ -7,11 +7,11 @@ use crate::peer::{self, Peer};
 pub(crate) const USAGE: &str = "\
 Runs the tests of published pools over cmwq, unchanged.
 
-usage: peers [OPTION...] [PEER...]      all of them, if none is named
+usage: peers [OPTION...] [PEER...]      all by default
 
-  --runs N     how often; odd runs use managed queues, even ones plain unbound ones (default 10)
-  --load N     busy threads beside them (default: one for each CPU)
-  --no-docs    leave out the examples of their documentation, which run once
+  --runs N     the number of runs; odd ones use managed queues, even ones plain unbound queues (default 10)
+  --load N     busy threads meanwhile (default: one for each CPU)
+  --no-docs    leave out the documentation examples, which run once
 ";
 
 pub(crate) struct Args {

@@ -1,8 +1,8 @@
 //! Puts shims and published tests together below `target/peers`.
 //!
-//! That folder becomes a copy of this workspace, lock included. Each shim there has the unit tests and examples of its
-//! peer appended to its sources, and the peer's test files beside them. Files that are the same already stay untouched, so
-//! cargo builds again only what has changed.
+//! That folder becomes a copy of this workspace, including the lock file. Each shim in the copy has the unit tests and
+//! examples of its peer appended to its sources, and the peer's test files beside them. Unchanged files are not
+//! written, so cargo builds only the changed ones again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::peer::{self, Peer};
 use crate::{Failure, Places, published};
 
-/// What is not part of the copy.
+/// The entries that do not belong to the copy.
 const KEPT: [&str; 2] = ["target", "logs"];
 
 pub(crate) fn assemble(places: &Places, peers: &[&Peer]) -> Result<(), Failure> {
@@ -36,7 +36,7 @@ pub(crate) fn assemble(places: &Places, peers: &[&Peer]) -> Result<(), Failure> 
     remove_others(&places.home, Path::new(""), &paths)
 }
 
-/// Has cargo fetch the published packages, and returns their folders by name.
+/// Lets cargo fetch the published packages, and returns their folders by name.
 fn fetch(lab: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
     let output = crate::cargo()
         .args(["metadata", "--format-version=1", "--locked", "--manifest-path"])
@@ -94,7 +94,7 @@ fn add_published(peer: &Peer, source: &Path, files: &mut BTreeMap<PathBuf, Vec<u
     Ok(())
 }
 
-/// Removes what was copied once and is no part any more.
+/// Removes files that were copied once and are not needed any more.
 fn remove_others(root: &Path, folder: &Path, paths: &BTreeSet<PathBuf>) -> Result<(), Failure> {
     for entry in fs::read_dir(root.join(folder))? {
         let entry = entry?;

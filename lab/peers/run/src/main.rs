@@ -8,12 +8,12 @@
 //! | module | |
 //! |---|---|
 //! | `args` | the command line |
-//! | `peer` | the pools, what of their tests is taken, and what is expected to fail |
+//! | `peer` | the pools, the chosen tests, and the tests that are expected to fail |
 //! | `assemble` | shims and published tests, put together below `target/peers` |
 //! | `published` | finds tests and examples in a published source |
-//! | `suite` | a compiled test program: what it contains, and one run of it |
+//! | `suite` | a compiled test program: its tests, and one run of it |
 //! | `load` | threads that keep the CPUs busy meanwhile |
-//! | `report` | what failed how often, and whether it was expected |
+//! | `report` | the failures, their frequency, and whether they were expected |
 
 mod args;
 mod assemble;
@@ -61,25 +61,25 @@ fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Where everything is.
+/// The folders.
 struct Places {
     /// The packages of this folder.
     lab: PathBuf,
-    /// The assembled packages, what cargo makes of them, and the logs.
+    /// The assembled packages, cargo's output, and the logs.
     home: PathBuf,
 }
 
 impl Places {
     fn find() -> Result<Self, Failure> {
         let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
-        // Manifests name the library by `../../..`, from both places.
+        // Manifests name the library by `../../..`, in both folders.
         let home = lab.join("../../target").join("peers");
         std::fs::create_dir_all(home.join("logs"))?;
         Ok(Self { lab, home: home.canonicalize()? })
     }
 }
 
-/// Runs everything and prints the table. Returns whether nothing failed but what was expected to.
+/// Runs everything and prints the table. Returns whether all failures were expected.
 fn run(args: &Args) -> Result<bool, Failure> {
     let places = Places::find()?;
     let mut report = Report::new(&places, &args.peers)?;
@@ -103,7 +103,7 @@ fn run(args: &Args) -> Result<bool, Failure> {
     Ok(!report.has_unexpected())
 }
 
-/// One run of each suite, all at a time: their tests sleep for most of it.
+/// Runs each suite once, all at the same time, because their tests mostly sleep.
 fn run_all(
     places: &Places,
     suites: &[Suite],

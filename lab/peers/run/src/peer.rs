@@ -1,4 +1,4 @@
-//! The pools, what of their tests is taken, and what is expected to fail.
+//! The pools, the chosen tests, and the tests that are expected to fail.
 
 use std::fs;
 use std::path::Path;
@@ -8,15 +8,15 @@ use crate::Failure;
 /// A published pool, and the shim of the same name.
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
-    /// Whether the unit tests in its `src/lib.rs` are taken.
+    /// Whether the unit tests in its `src/lib.rs` are run.
     pub(crate) unit: bool,
-    /// The files in its folder `tests` that are taken.
+    /// The files in its folder `tests` that are run.
     pub(crate) tests: &'static [&'static str],
 }
 
 pub(crate) const ALL: &[Peer] = &[
-    // Left out: the unit test, which counts what passes the peer's own queue; `async_task_smoke`, which tests another
-    // crate; `loom_queue`, a model of the peer's queue; `unsound`, which the peer ignores as well.
+    // Left out are: the unit test, which counts the items in the peer's own queue; `async_task_smoke`, which tests
+    // another crate; `loom_queue`, a model of the peer's queue; and `unsound`, which the peer ignores as well.
     Peer { name: "affinitypool", unit: false, tests: &["self_spawn_wakeup", "threadpool_tests"] },
     Peer { name: "rusty_pool", unit: true, tests: &[] },
     Peer { name: "scheduled-thread-pool", unit: true, tests: &[] },

@@ -1,6 +1,6 @@
 //! Finds tests and examples in a published source.
 
-/// The module of unit tests at the end of a file, with its attribute, word for word.
+/// Returns the module of unit tests at the end of a file, with its attribute, unchanged.
 pub(crate) fn unit_tests(source: &str) -> Option<&str> {
     const HEADS: [&str; 2] = ["#[cfg(test)]\nmod test {\n", "#[cfg(test)]\nmod tests {\n"];
     let start = HEADS.iter().find_map(|head| source.find(head))?;
@@ -8,7 +8,7 @@ pub(crate) fn unit_tests(source: &str) -> Option<&str> {
     Some(&source[start..end])
 }
 
-/// The documentation comments that contain code, each on an empty module: their text is that of the source.
+/// Returns the documentation comments that contain code, unchanged, each for an empty module.
 pub(crate) fn examples(source: &str) -> Vec<String> {
     let mut blocks: Vec<Vec<&str>> = vec![Vec::new()];
     for line in source.lines() {

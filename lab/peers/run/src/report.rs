@@ -1,4 +1,4 @@
-//! What failed how often, and whether it was expected.
+//! The failures, their frequency, and whether they were expected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::{Failure, Places};
 /// How many lines of a failed test's output are shown.
 const EXCERPT: usize = 8;
 
-/// The name of a test, and whose it is.
+/// A peer, and the name of a test.
 type Name = (&'static str, String);
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ struct Row {
     unbound: Count,
     unfinished: usize,
     ignored: bool,
-    /// Of the last failure.
+    /// The log of the last failure.
     log: Option<PathBuf>,
 }
 
@@ -57,7 +57,8 @@ impl Report {
         Ok(Self { expected, rows: BTreeMap::new() })
     }
 
-    /// An error names a test that is expected to fail and does not exist. Examples are found only when they run.
+    /// Returns an error if a test that is expected to fail does not exist. Documentation examples are known only after
+    /// they have run.
     pub(crate) fn expect_to_exist(&self, suites: &[Suite]) -> Result<(), Failure> {
         let tests: BTreeSet<Name> = suites
             .iter()
@@ -135,7 +136,7 @@ impl Report {
         Ok(())
     }
 
-    /// Tests that are expected to fail, and did not once.
+    /// Prints the tests that are expected to fail and never failed.
     fn surprises(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for ((peer, test), reason) in &self.expected {
             if let Some(row) = self.rows.get(&(*peer, test.clone())).filter(|row| row.failed() == 0) {
@@ -164,7 +165,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// The beginning of what a test said before it failed; without that, the end of the log.
+/// Returns the beginning of a failed test's output, or the end of the log if there is none.
 fn excerpt(log: &Path, test: &str) -> Vec<String> {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

@@ -1,4 +1,4 @@
-//! A compiled test program: what it contains, and one run of it.
+//! A compiled test program: its tests, and one run of it.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::peer::{self, Peer};
 use crate::{Failure, Places};
 
-/// How long a run of a suite may take: several times what the slowest one sleeps for.
+/// The time limit of a run: several times the sleeps of the slowest suite.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Tests sleep rather than compute. All of them run at a time, as the peers' tests do on a machine with many CPUs.
+/// Tests mostly sleep, so all of them run at a time, as the peers' tests do on a machine with many CPUs.
 const TEST_THREADS: &str = "64";
 
 /// The kind of queues that the shims use.
@@ -39,11 +39,11 @@ pub(crate) enum Verdict {
     Passed,
     Failed,
     Ignored,
-    /// The program ended, or was ended, before the test was over.
+    /// The program ended, or was ended, before the test had a result.
     Unfinished,
 }
 
-/// What became of one test in one run.
+/// The result of one test in one run.
 pub(crate) struct Outcome {
     pub(crate) peer: &'static str,
     pub(crate) test: String,
@@ -60,7 +60,7 @@ impl Outcome {
 /// A test program.
 pub(crate) struct Suite {
     pub(crate) peer: &'static str,
-    /// The test file, or nothing for the unit tests.
+    /// The test file; `None` for the unit tests.
     file: Option<String>,
     program: PathBuf,
     pub(crate) tests: Vec<String>,
@@ -89,7 +89,7 @@ fn cargo_test(places: &Places, peers: &[&Peer]) -> Command {
     let mut cargo = crate::cargo();
     cargo.args(["test", "--locked"]).args(peers.iter().flat_map(|peer| ["-p", peer.name]));
     cargo.arg("--manifest-path").arg(places.home.join("Cargo.toml"));
-    // The published tests are of their time.
+    // The published tests are old, so lints are off.
     cargo.env("RUSTFLAGS", "--cap-lints=allow").env("CARGO_TARGET_DIR", places.home.join("target"));
     cargo
 }
@@ -109,7 +109,7 @@ impl Suite {
         Ok(suite)
     }
 
-    /// The name of a test among all of the peer's.
+    /// Returns the name of a test among all tests of the peer.
     pub(crate) fn name(&self, test: &str) -> String {
         match &self.file {
             Some(file) => format!("{file}::{test}"),
@@ -124,7 +124,7 @@ impl Suite {
         let output = File::create(&log)?;
         let mut child = Command::new(&self.program)
             .arg(format!("--test-threads={TEST_THREADS}"))
-            // On its standard output, its lines and what items print are mixed.
+            // On standard output, the results would be mixed with the output of items.
             .arg("--logfile")
             .arg(&results)
             .env("PEERS_QUEUE", kind.to_string())
@@ -143,8 +143,8 @@ impl Suite {
     }
 }
 
-/// What a line of the results says about `test`, if it is about that: it ends with the name. What comes before may be
-/// the last line of a message.
+/// Returns the verdict in a line of the results, if the line is about `test`: it ends with the name. The words before
+/// may be the last line of a message.
 fn verdict(line: &str, test: &str) -> Option<Verdict> {
     let word = line.strip_suffix(test)?.strip_suffix(' ')?;
     Some(match word {
@@ -154,7 +154,7 @@ fn verdict(line: &str, test: &str) -> Option<Verdict> {
     })
 }
 
-/// Waits for the program to end, and ends it at the limit.
+/// Waits for the program to end, and kills it at the limit.
 fn wait(child: &mut Child) -> Result<(), Failure> {
     let end = Instant::now() + LIMIT;
     while child.try_wait()?.is_none() {
@@ -189,7 +189,7 @@ pub(crate) fn run_docs(places: &Places, peers: &[&Peer]) -> Result<Vec<Outcome>,
     Ok(outcomes)
 }
 
-/// The name and the result of an example, if the line is about one.
+/// Returns the name and the result of an example, if the line is about one.
 fn example(line: &str) -> Option<(String, Verdict)> {
     let (name, result) =
         line.strip_prefix("test ")?.split_once("/src/published_examples.rs - ")?.1.rsplit_once(" ... ")?;

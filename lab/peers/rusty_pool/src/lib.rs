@@ -1,7 +1,7 @@
 //! The interface of `rusty_pool`, over cmwq.
 //!
-//! A pool is a queue that runs at most `max_size` items at a time. `join` flushes it until it is empty, since it waits
-//! for what is added meanwhile as well. A future that is spawned is a reusable item: its waker queues it.
+//! A pool is a queue that runs at most `max_size` items at a time. `join` also waits for items that are added
+//! meanwhile, so it flushes the queue until it is empty. A spawned future is a reusable item, which its waker queues.
 
 use std::fmt;
 use std::future::Future;
@@ -88,7 +88,7 @@ impl ThreadPool {
         Self::new_named(name, core_size, max_size, keep_alive)
     }
 
-    /// The idle threads are the executor's: neither `core_size` nor `keep_alive` says how many of them stay.
+    /// Idle threads belong to the executor, so neither `core_size` nor `keep_alive` determines how many of them stay.
     pub fn new_named(name: String, core_size: usize, max_size: usize, _keep_alive: Duration) -> Self {
         assert!(
             max_size > 0 && max_size >= core_size,
@@ -99,7 +99,7 @@ impl ThreadPool {
         Self { queue, worker_data: Arc::default() }
     }
 
-    /// The items that run: a queue has no threads of its own.
+    /// Returns the number of running items, because a queue has no threads of its own.
     pub fn get_current_worker_count(&self) -> usize {
         self.queue.counters().in_flight() as usize
     }
@@ -131,7 +131,7 @@ impl ThreadPool {
     }
 
     pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        // `None` once it is ready: a waker may come late.
+        // `None` once the future is ready, because a waker may come late.
         let future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>> =
             Mutex::new(Some(Box::pin(future)));
         let queue = self.queue.clone();
@@ -231,7 +231,7 @@ fn block_on<R>(future: impl Future<Output = R>) -> R {
     }
 }
 
-// What the published tests look into. A queue has no threads of its own, so it counts none.
+// Functions for the published tests. A queue has no threads of its own, so it counts none.
 
 #[derive(Default)]
 struct WorkerData {
@@ -249,7 +249,7 @@ impl WorkerCountData {
     }
 }
 
-/// The peer's packed word, which is not here.
+/// The peer's packed word, which does not exist here.
 #[cfg(test)]
 impl WorkerCountData {
     fn get_total_worker_count(&self) -> usize {

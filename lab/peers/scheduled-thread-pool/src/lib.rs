@@ -1,7 +1,7 @@
 //! The interface of `scheduled-thread-pool`, over cmwq.
 //!
-//! A job is an item with a timer. One that repeats arms its next run at the end of each run, as its function is an
-//! `FnMut` with a first delay of its own. Cancelling a job cancels its timer.
+//! A job is an item with a timer. A repeated job arms its next run at the end of each run, because its function is an
+//! `FnMut` and its first delay may differ. Cancelling a job cancels its timer.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -31,7 +31,7 @@ pub mod builder {
     }
 
     impl<'a> FinalStage<'a> {
-        /// Names the queue. The threads are the executor's.
+        /// Names the queue. The threads belong to the executor.
         pub fn thread_name_pattern(mut self, thread_name_pattern: &'a str) -> Self {
             self.thread_name_pattern = Some(thread_name_pattern);
             self
@@ -55,7 +55,7 @@ pub enum OnPoolDropBehavior {
     DiscardPendingScheduled,
 }
 
-/// Dropping it cancels nothing.
+/// Dropping the handle does not cancel the job.
 #[derive(Debug)]
 pub struct JobHandle(Arc<Mutex<Job>>);
 
@@ -65,7 +65,7 @@ impl JobHandle {
     }
 }
 
-/// A job, while anybody may cancel it.
+/// The part of a job that a cancel can reach.
 #[derive(Debug, Default)]
 struct Job {
     cancelled: bool,
@@ -76,7 +76,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Cancels a job. Its function is dropped without the lock.
+/// Cancels a job. Its function is dropped outside of the lock.
 fn end(job: &Mutex<Job>) {
     let mut job = lock(job);
     job.cancelled = true;
@@ -180,7 +180,7 @@ impl ScheduledThreadPool {
         self.start(initial_delay, move |_| Some(Instant::now() + f()?))
     }
 
-    /// Starts a job: `run` is told when it was due, and returns when it is due again.
+    /// Starts a job. `run` gets the time when it was due, and returns the time when it is due again.
     fn start(
         &self,
         delay: Duration,
@@ -201,7 +201,7 @@ type Run = Box<dyn FnMut(Instant) -> Option<Instant> + Send>;
 fn arm(shared: Arc<Shared>, job: Arc<Mutex<Job>>, due: Instant, mut run: Run) {
     let queue = shared.queue.clone();
     let slot = Arc::clone(&job);
-    // Until the end: a cancel either sees the timer, or is seen here.
+    // The lock is held to the end, so a cancel either finds the timer, or is found here.
     let mut slot = lock(&slot);
     if slot.cancelled {
         return;

@@ -1,7 +1,7 @@
 //! The interface of `threadpool`, over cmwq.
 //!
-//! A pool is a queue that runs at most as many items at a time as the pool would have threads. `join` is a flush. The
-//! counts come from the queue's counters.
+//! A pool is a queue whose limit on items is the pool's number of threads. `join` is a flush. The counts come from the
+//! queue's counters.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ impl Builder {
         self
     }
 
-    /// Names the queue. The threads are the executor's.
+    /// Names the queue. The threads belong to the executor.
     pub fn thread_name(mut self, name: String) -> Self {
         self.thread_name = Some(name);
         self
     }
 
-    /// Changes nothing: the stack size is the executor's.
+    /// Does nothing: the stack size is the executor's.
     pub fn thread_stack_size(self, _size: usize) -> Self {
         self
     }

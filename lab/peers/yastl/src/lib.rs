@@ -1,7 +1,7 @@
 //! The interface of `yastl`, over cmwq.
 //!
-//! A scope that is zoomed into is a scope of the pool's queue. The one that a pool itself has is the queue: its items
-//! borrow nothing, and `join` is a flush.
+//! A scope made by `zoom` is a scope of the pool's queue. The scope of the pool itself is the queue: its items borrow
+//! nothing, and `join` is a flush.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -49,30 +49,30 @@ impl ThreadConfig {
         Self::default()
     }
 
-    /// Names the queue. The threads are the executor's.
+    /// Names the queue. The threads belong to the executor.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());
         self
     }
 
-    /// Changes nothing: the stack size is the executor's.
+    /// Does nothing: the stack size is the executor's.
     pub fn stack_size(self, _stack_size: usize) -> Self {
         self
     }
 }
 
-/// A scope whose items run within `'s`, and may borrow what outlives `'scope`.
+/// A scope whose items run within `'s`, and may borrow data that outlives `'scope`.
 #[derive(Clone)]
 pub struct Scope<'s, 'scope: 's> {
     pool: Pool,
     within: Arc<dyn Spawn<'s> + 's>,
-    /// `'scope` is invariant, and goes to other threads.
+    /// `'scope` is invariant, and the borrows go to other threads.
     borrows: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
 type Job<'s> = Box<dyn FnOnce() + Send + 's>;
 
-/// Where a scope puts its items.
+/// The queue or scope that runs a scope's items.
 trait Spawn<'s>: Send + Sync {
     fn spawn(&self, job: Job<'s>);
 }
