@@ -1,5 +1,6 @@
-//! `screenshot TOOL FOLDER` draws what `cmwqctl top` shows of this program under load: `FOLDER/top.svg` is the list of
-//! queues, `FOLDER/detail.svg` one queue. The tool runs in a pseudo-terminal; the cells of its screen become an SVG.
+//! `screenshot TOOL FOLDER` draws the screens of `cmwqctl top` that watches this program under load: `FOLDER/top.svg`
+//! is the list of queues, `FOLDER/detail.svg` one queue. The tool runs in a pseudo-terminal; the cells of its screen
+//! become an SVG.
 
 #[path = "screenshot/load.rs"]
 mod load;

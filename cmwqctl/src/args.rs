@@ -91,15 +91,15 @@ pub(crate) enum Command {
 }
 
 const COMPLETIONS_HELP: &str = "\
-Where they go:
+Installation:
   bash  cmwqctl completions bash > ~/.local/share/bash-completion/completions/cmwqctl
   zsh   cmwqctl completions zsh > DIR/_cmwqctl, DIR being one of $fpath
   fish  cmwqctl completions fish > ~/.config/fish/completions/cmwqctl.fish";
 
 const MAN_HELP: &str = "\
-Where it goes:
+Installation:
   cmwqctl man > ~/.local/share/man/man1/cmwqctl.1
-or, to read it at once: cmwqctl man | man -l -";
+To read it at once: cmwqctl man | man -l -";
 
 #[derive(Debug, Args)]
 pub(crate) struct Dump {
@@ -107,7 +107,7 @@ pub(crate) struct Dump {
     #[arg(long, conflicts_with = "busy")]
     pub(crate) json: bool,
 
-    /// Print only what is busy: items in flight, pending and inactive items, and workers.
+    /// Print only the activity: items in flight, pending and inactive items, and workers.
     #[arg(long)]
     pub(crate) busy: bool,
 }

@@ -51,7 +51,7 @@ impl Failure {
         }
     }
 
-    /// Prints the message on stderr, with a hint on what to do.
+    /// Prints the message on stderr, with a hint.
     pub(crate) fn tell(&self) {
         if self.is_silent() {
             return;

@@ -7,7 +7,7 @@ pub(crate) fn lines(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// The same, as part of a line.
+/// Replaces control characters and newlines, for a text within a line.
 pub(crate) fn word(text: &str) -> String {
     lines(text).replace('\n', "\u{FFFD}")
 }
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_left_that_a_terminal_obeys() {
+    fn no_control_character_is_left() {
         let hostile = "a\x1b]0;title\x07\r\n\u{9b}2J\x7fé…";
         assert_eq!(lines(hostile), "a\u{FFFD}]0;title\u{FFFD}\u{FFFD}\n\u{FFFD}2J\u{FFFD}é…");
         assert!(!word(hostile).contains(char::is_control));

@@ -28,7 +28,7 @@ fn work(service: &Service) {
     // A flush returns before the last slot is released.
     let end = Instant::now() + Duration::from_secs(20);
     while !service.executor.dump().busy().is_idle() {
-        assert!(Instant::now() < end, "it never rests: {}", service.executor.dump());
+        assert!(Instant::now() < end, "the executor does not come to rest: {}", service.executor.dump());
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -69,7 +69,7 @@ impl support::Ran {
 }
 
 #[test]
-fn without_processes_the_list_is_empty_and_all_else_fails_with_3() {
+fn without_processes_the_list_is_empty_and_other_commands_exit_with_3() {
     let folder = Folder::new();
     if has_strangers(&folder) {
         return;
@@ -89,7 +89,7 @@ fn without_processes_the_list_is_empty_and_all_else_fails_with_3() {
 }
 
 #[test]
-fn a_process_is_found_by_itself_by_number_and_by_socket() {
+fn a_process_is_found_alone_by_number_and_by_socket() {
     let service = Service::new();
     let pid = std::process::id().to_string();
     assert_eq!(service.folder.run(&["-p", &pid, "get", "thumbnails", "max_active"]).good(), "16\n");
@@ -105,7 +105,7 @@ fn a_process_is_found_by_itself_by_number_and_by_socket() {
     let ran = service.folder.run(&["dump"]);
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.contains("there are 2 control sockets: name one by -p PID or -s SOCKET"), "{ran:?}");
-    assert!(ran.err.contains(&service.socket()), "it lists them: {ran:?}");
+    assert!(ran.err.contains(&service.socket()), "the message lists the sockets: {ran:?}");
     let ran = service.folder.run(&["-p", &pid, "dump"]);
     assert!(ran.code == Some(2) && ran.err.contains("has 2 executors: name one by -s SOCKET"), "{ran:?}");
     assert_eq!(service.run(&["get", "thumbnails", "max_active"]).good(), "16\n");
@@ -113,7 +113,7 @@ fn a_process_is_found_by_itself_by_number_and_by_socket() {
 
 /// spec: O5.10 (cmwqctl dumps)
 #[test]
-fn a_dump_is_text_or_json_or_what_is_busy() {
+fn a_dump_is_text_json_or_the_activity() {
     let service = Service::new();
     work(&service);
     let text = service.run(&["dump"]).good();
@@ -125,7 +125,7 @@ fn a_dump_is_text_or_json_or_what_is_busy() {
     let names: Vec<&str> =
         dump["queues"].as_array().unwrap().iter().map(|queue| queue["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["thumbnails", "mail", "events"]);
-    assert!(!service.run(&["dump", "--busy"]).good().contains("thumbnails"), "nothing is busy");
+    assert!(!service.run(&["dump", "--busy"]).good().contains("thumbnails"), "no queue is busy");
 }
 
 /// spec: O5.10 (cmwqctl monitors)
@@ -222,7 +222,7 @@ fn the_command_line_is_checked() {
 
 /// spec: O5.12
 #[test]
-fn a_process_that_is_not_there_is_told_and_is_3() {
+fn a_missing_process_is_reported_with_exit_code_3() {
     let folder = Folder::new();
     let ran = folder.run(&["-s", folder.socket(9).to_str().unwrap(), "dump"]);
     assert_eq!(ran.code, Some(3));
@@ -235,7 +235,7 @@ fn a_process_that_is_not_there_is_told_and_is_3() {
 
 /// spec: O5.12
 #[test]
-fn a_connection_that_is_lost_is_3() {
+fn a_lost_connection_is_exit_code_3() {
     let folder = Folder::new();
     let listener = UnixListener::bind(folder.socket(1)).unwrap();
     let closes = std::thread::spawn(move || drop(listener.accept()));
@@ -247,7 +247,7 @@ fn a_connection_that_is_lost_is_3() {
 
 /// The tool prints the texts of a process, and no control character of them reaches the terminal.
 #[test]
-fn a_process_says_nothing_to_the_terminal() {
+fn a_process_cannot_control_the_terminal() {
     let folder = Folder::new();
     let listener = UnixListener::bind(folder.socket(1)).unwrap();
     let answers = std::thread::spawn(move || {
@@ -326,7 +326,7 @@ fn first_cpu(service: &Service) -> usize {
 
 /// spec: O5.12
 #[test]
-fn colours_are_for_terminals_and_for_those_who_ask() {
+fn colours_are_for_terminals_or_on_request() {
     let service = Service::new();
     let coloured = |text: &str| text.contains('\x1b');
     assert!(!coloured(&service.run(&["watchdog"]).good()), "into a pipe");
@@ -343,7 +343,7 @@ fn colours_are_for_terminals_and_for_those_who_ask() {
 ///
 /// spec: O5.12
 #[test]
-fn a_closed_pipe_ends_it_quietly() {
+fn a_closed_pipe_ends_the_tool_quietly() {
     let service = Service::new();
     let mut command = service.tool(&["monitor", "-i", "0.05"]);
     let mut child =

@@ -161,7 +161,7 @@ fn the_times_of_items_are_recorded_and_drawn() {
 
 /// spec: O5.11
 #[test]
-fn a_signal_ends_it_with_the_terminal_as_it_was() {
+fn a_signal_ends_the_view_and_restores_the_terminal() {
     let service = Service::new();
     let mut command = CommandBuilder::new(support::TOOL);
     command.args(["-s", &service.socket(), "top"]);
@@ -177,13 +177,13 @@ fn a_signal_ends_it_with_the_terminal_as_it_was() {
 
 /// spec: O5.11
 #[test]
-fn a_lost_connection_is_told_and_comes_back() {
+fn a_lost_connection_is_shown_and_restored() {
     let mut service = Service::new();
     let mut terminal = top(&service, "");
     terminal.wait_for("thumbnails *");
     service.stop();
     let screen = terminal.wait_for("CONNECTION LOST, trying again");
-    assert!(screen.contains("thumbnails *"), "what was known stays: {screen}");
+    assert!(screen.contains("thumbnails *"), "the last sample stays: {screen}");
     service.start();
     terminal.wait_for_no("CONNECTION LOST");
     terminal.press(" ");
@@ -193,7 +193,7 @@ fn a_lost_connection_is_told_and_comes_back() {
 }
 
 #[test]
-fn it_follows_the_size_of_the_terminal() {
+fn the_view_follows_the_size_of_the_terminal() {
     let service = Service::new();
     let mut terminal = top(&service, "");
     assert!(!terminal.wait_for("thumbnails *").contains("RUN/TGT"));

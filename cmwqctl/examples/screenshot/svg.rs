@@ -8,7 +8,7 @@ const FONT: f64 = 14.0;
 const WIDTH: f64 = 8.43;
 const HEIGHT: f64 = 18.0;
 const MARGIN: f64 = 12.0;
-/// From the top of a cell to the baseline of the letters.
+/// The distance from the top of a cell to the baseline of the letters.
 const BASE: f64 = 13.5;
 
 const PAPER: &str = "#16181d";
@@ -106,7 +106,7 @@ fn run(svg: &mut String, cells: &[&Cell], look: &Look, start: usize, y: u16) {
     for (first, length) in bars {
         rectangle(svg, (left(start + first), top + 2.0, WIDTH * length, HEIGHT - 4.0), &look.ink);
     }
-    // Each word is placed by itself, so that it keeps its column whatever the font.
+    // Each word is placed separately, so that it keeps its column with any font.
     let mut at = 0;
     for word in text.split_inclusive("  ") {
         let shown = word.trim_end();

@@ -102,7 +102,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_least_important_columns_go_first_and_the_first_takes_what_is_left() {
+    fn the_least_important_columns_are_left_out_first_and_the_first_column_fills_the_rest() {
         assert_eq!(fitting(COLUMNS, 20), (vec![0, 1, 2], 9));
         assert_eq!(fitting(COLUMNS, 15), (vec![0, 1, 2], 4));
         assert_eq!(fitting(COLUMNS, 14), (vec![0, 2], 9));

@@ -47,7 +47,7 @@ fn large(value: f64) -> String {
     }
 }
 
-/// Cuts the text to `width` columns, with an ellipsis in place of what is cut off.
+/// Cuts the text to `width` columns, and marks the cut with an ellipsis.
 pub(crate) fn fit(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_ends_in_an_ellipsis() {
+    fn text_that_does_not_fit_ends_in_an_ellipsis() {
         assert_eq!(fit("events", 6), "events");
         assert_eq!(fit("events", 4), "eve…");
         assert_eq!(fit("events", 0), "");

@@ -36,7 +36,7 @@ pub(crate) enum Event {
     /// The terminal has another size.
     Resized,
     News(News),
-    /// A signal came, or a thread of ours has ended.
+    /// A signal came, or a thread of the view has ended.
     End,
 }
 

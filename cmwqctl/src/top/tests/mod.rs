@@ -126,7 +126,7 @@ fn offenders_that_are_new_count_as_new() {
     let now = model.now.take().unwrap();
     model.before = None;
     model.sampled(now.clone());
-    assert_eq!(news(&model), [0, 0], "nothing is known of before");
+    assert_eq!(news(&model), [0, 0], "without an earlier sample, nothing is new");
     let mut earlier = now.clone();
     earlier.snapshot.hogs.clear();
     model.before = Some(earlier);
@@ -140,17 +140,17 @@ fn rows_are_sorted_by_every_column_in_both_directions() {
     press(&mut model, "r");
     assert_eq!(names(&model), ["mail#5", "mail#6", "events#1", "thumbnails#4"]);
     press(&mut model, "SS");
-    assert_eq!(names(&model), ["events#1", "mail#5", "mail#6", "thumbnails#4"], "by name, from a on");
+    assert_eq!(names(&model), ["events#1", "mail#5", "mail#6", "thumbnails#4"], "by name, from a to z");
     for _ in 0..super::rows::QUEUES.len() {
         press(&mut model, "s");
         assert_eq!(names(&model).len(), 4);
         frame(&model, 80, 24);
     }
-    assert_eq!(names(&model), ["events#1", "mail#5", "mail#6", "thumbnails#4"], "once round");
+    assert_eq!(names(&model), ["events#1", "mail#5", "mail#6", "thumbnails#4"], "back to the first column");
 }
 
 #[test]
-fn the_filter_is_typed_kept_and_taken_back() {
+fn the_filter_is_typed_kept_and_restored() {
     let mut model = model();
     press(&mut model, "/mAi\x08\x08ai\n");
     assert_eq!(names(&model), ["mail#6", "mail#5"]);
@@ -158,11 +158,11 @@ fn the_filter_is_typed_kept_and_taken_back() {
     assert_eq!(names(&model), [""; 0]);
     assert!(frame(&model, 80, 24).contains("no queue's name contains this"));
     press(&mut model, "\x1b");
-    assert_eq!(names(&model), ["mail#6", "mail#5"], "as before");
+    assert_eq!(names(&model), ["mail#6", "mail#5"], "the filter is as before");
     press(&mut model, "\x1b");
     assert_eq!(names(&model).len(), 4);
     press(&mut model, "/M");
-    assert_eq!(names(&model), [""; 0], "capitals are meant");
+    assert_eq!(names(&model), [""; 0], "case matters if the filter has capitals");
 }
 
 #[test]
@@ -209,17 +209,17 @@ fn the_selection_stays_with_its_queue() {
         // The queues did nothing first, and then something: other rates, another order.
         model.sampled(Sample { at: at + Duration::from_secs(second), snapshot: snapshot(1) });
         press(&mut model, "r");
-        assert_eq!(chosen(&model), moved_to, "at once");
+        assert_eq!(chosen(&model), moved_to, "the selection follows at once");
         model.sampled(Sample { at: at + Duration::from_secs(second + 1), snapshot: snapshot(1) });
         assert_eq!(chosen(&model), moved_to);
     }
     press(&mut model, "g");
     model.sampled(Sample { at: at + Duration::from_secs(9), snapshot: snapshot(1) });
-    assert_eq!(model.selected(), 0, "the top stays the top");
+    assert_eq!(model.selected(), 0, "the selection stays at the top");
 }
 
 #[test]
-fn a_pause_keeps_what_is_shown() {
+fn a_pause_keeps_the_shown_sample() {
     let mut model = model();
     press(&mut model, " ");
     let shown = frame(&model, 80, 24);
@@ -233,7 +233,7 @@ fn a_pause_keeps_what_is_shown() {
 }
 
 #[test]
-fn a_lost_connection_is_told_and_forgotten_when_it_is_back() {
+fn a_lost_connection_is_shown_until_it_is_back() {
     let mut model = model();
     model.lost("the process has closed the connection".into());
     let shown = frame(&model, 110, 24);
@@ -241,16 +241,16 @@ fn a_lost_connection_is_told_and_forgotten_when_it_is_back() {
         shown.contains("CONNECTION LOST, trying again: the process has closed the connection"),
         "{shown}"
     );
-    assert!(shown.contains("thumbnails"), "what was last known stays");
+    assert!(shown.contains("thumbnails"), "the last sample stays");
     model.connected(model.hello.clone());
     assert!(!frame(&model, 110, 24).contains("LOST"));
-    assert!(model.now.is_some(), "the same process");
+    assert!(model.now.is_some(), "the sample of the same process stays");
     let other = serde_json::to_value(&model.hello).map(|mut hello| {
         hello["pid"] = 4712.into();
         hello
     });
     model.connected(serde_json::from_value(other.unwrap()).unwrap());
-    assert!(model.now.is_none(), "another process has nothing to do with it");
+    assert!(model.now.is_none(), "the sample of another process is dropped");
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn every_size_can_be_drawn() {
 }
 
 #[test]
-fn keys_that_mean_nothing_do_nothing() {
+fn keys_without_a_meaning_do_nothing() {
     let mut model = model();
     for key in "\n\x1b\t\x08xyzXYZ0↓↑{}é".chars().cycle().take(200) {
         assert_eq!(press(&mut model, &key.to_string()), None);
@@ -276,5 +276,5 @@ fn keys_that_mean_nothing_do_nothing() {
     assert_eq!(press(&mut model, "1\x1bq"), Some(Action::Quit));
     let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     press(&mut model, "/");
-    assert_eq!(model.key(interrupt), Some(Action::Quit), "with any dialog");
+    assert_eq!(model.key(interrupt), Some(Action::Quit), "Ctrl-C quits in any dialog");
 }

@@ -51,8 +51,8 @@ fn window(title: String, lines: Vec<Line<'_>>, width: u16, theme: Theme, frame: 
 }
 
 fn help(theme: Theme, frame: &mut Frame<'_>, area: Rect) {
-    let line = |&(key, what): &(&'static str, &'static str)| {
-        Line::from(vec![Span::styled(format!(" {key:<25}"), theme.key()), Span::raw(what)])
+    let line = |&(key, effect): &(&'static str, &'static str)| {
+        Line::from(vec![Span::styled(format!(" {key:<25}"), theme.key()), Span::raw(effect)])
     };
     window(" Keys ".into(), HELP.iter().map(line).collect(), 78, theme, frame, area);
 }

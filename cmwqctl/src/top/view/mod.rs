@@ -128,9 +128,9 @@ fn foot(model: &Model, theme: Theme, frame: &mut Frame<'_>, area: Rect) {
         ],
     };
     let mut spans = Vec::new();
-    for (key, what) in keys {
+    for (key, effect) in keys {
         spans.push(Span::styled(format!(" {key}"), theme.key()));
-        spans.push(Span::styled(format!(" {what} "), theme.dim()));
+        spans.push(Span::styled(format!(" {effect} "), theme.dim()));
     }
     frame.render_widget(Line::from(spans), area);
 }
