@@ -49,7 +49,7 @@ fn a_spread_is_mean_and_sample_deviation() {
 }
 
 #[test]
-fn a_ratio_is_that_of_pairs_whatever_both_drift() {
+fn a_ratio_compares_pairs_even_if_both_drift() {
     // The machine becomes five times as fast meanwhile. Each pair differs by 2 %.
     let to: Vec<f64> = (0..50).map(|slice| 100.0 + 8.0 * f64::from(slice)).collect();
     let of: Vec<f64> = to.iter().map(|value| 0.98 * value).collect();

@@ -115,7 +115,7 @@ fn text(bytes: &[u8]) -> String {
 #[track_caller]
 fn assert_same(ours: &Output, theirs: &Output) {
     assert_eq!(text(&ours.stdout), text(&theirs.stdout));
-    assert!(ours.stdout == theirs.stdout, "they differ in bytes that are no text");
+    assert!(ours.stdout == theirs.stdout, "the outputs differ in bytes that are no text");
     assert_eq!(text(&ours.stderr), text(&theirs.stderr).replace("sha512sum: ", "checksum: "));
     assert_eq!(ours.status.code(), theirs.status.code());
 }
@@ -264,7 +264,7 @@ fn a_reader_that_leaves_ends_it_quietly() {
         write(directory.join(format!("{n:0200}")), "");
     }
     let mut ours =
-        checksum(&directory).arg(".").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+        checksum(&directory).arg(".").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the item runs");
     let mut output = ours.stdout.take().expect("it is a pipe");
     output.read_exact(&mut [0]).expect("it prints something");
     drop(output);

@@ -101,7 +101,7 @@ fn wait_until_quiet(executor: &Executor) {
     };
     let end = Instant::now() + PATIENCE;
     while !quiet() {
-        assert!(Instant::now() < end, "it never became quiet: {}", executor.dump());
+        assert!(Instant::now() < end, "the executor never became quiet: {}", executor.dump());
         std::thread::sleep(Duration::from_millis(1));
     }
     // Workers count as idle a moment before they are parked.
@@ -146,7 +146,7 @@ fn in_a_child_the_parents_queues_and_handles_answer_at_once() {
             assert_eq!(queue.flush(), Err(WaitError::Forked));
             assert_eq!(queue.flush_timeout(Duration::ZERO), Err(WaitError::Forked));
             let (ended, joined, timed, dropped) = handles.lock().unwrap().take().unwrap();
-            assert_eq!(ended.join().unwrap(), 1, "it had ended at the fork");
+            assert_eq!(ended.join().unwrap(), 1, "the item had ended at the fork");
             assert!(matches!(joined.join(), Err(JoinError::Forked)));
             assert!(matches!(timed.join_timeout(PATIENCE), Ok(Err(JoinError::Forked))));
             drop(dropped);
@@ -366,7 +366,7 @@ fn a_child_of_a_quiet_parent_has_executors_of_its_own() {
         assert!(global.dump().forked && !Executor::global().dump().forked);
         let queue = WorkQueue::new("childs").build().unwrap();
         assert_eq!(queue.spawn(|| 2).unwrap().join().unwrap(), 2);
-        assert!(Executor::builder().build_global().is_err(), "there is one now");
+        assert!(Executor::builder().build_global().is_err(), "there is a global executor now");
         assert!(matches!(parents.flush(), Err(WaitError::Forked)));
         let own = executor();
         let queue_of_own = WorkQueue::per_cpu("own").build_on(&own).unwrap();
@@ -517,7 +517,7 @@ fn a_scope_that_ended_in_a_child_is_forgotten_there() {
         let end = Instant::now() + PATIENCE;
         let is_still = || parents.dump().pools.iter().all(|pool| pool.waking == 0 && !pool.creating);
         while !is_still() {
-            assert!(Instant::now() < end, "it never became quiet: {}", parents.dump());
+            assert!(Instant::now() < end, "the executor never became quiet: {}", parents.dump());
             std::thread::sleep(Duration::from_millis(1));
         }
         let ended = fork_in_a_scope(&scoped);
@@ -574,7 +574,7 @@ fn sleepers_are_found_before_and_after_a_fork() {
 fn wait_until_blocked(executor: &Executor) {
     let end = Instant::now() + PATIENCE;
     while executor.dump().pools.iter().any(|pool| pool.running > 0 || pool.waking > 0 || pool.creating) {
-        assert!(Instant::now() < end, "it never became quiet: {}", executor.dump());
+        assert!(Instant::now() < end, "the executor never became quiet: {}", executor.dump());
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cmwq::{BuildExecutorError, Executor, QueueError, ShutdownError, WorkQueue};
 
-/// spec: E1.3, E1.4 (one process-wide default, configured once before its first use, and what queues use), E5 (only the
+/// spec: E1.3, E1.4 (one process-wide default, configured once before its first use, and used by queues), E5 (only the
 /// code that has configured it can end it)
 #[test]
 fn the_global_executor_is_configured_once_and_used_by_default() {

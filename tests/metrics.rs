@@ -87,7 +87,7 @@ fn scrape(answer: impl FnOnce() -> String) -> String {
     })
 }
 
-/// spec: O4.1: an exporter of Prometheus reports what ran.
+/// spec: O4.1: a Prometheus exporter reports the numbers of the items that ran.
 #[test]
 fn scraped_numbers_are_those_of_the_items_that_ran() {
     let executor = executor("scraped");

@@ -50,7 +50,7 @@ impl Service {
         });
         let mut output = BufReader::new(process.stdout.take().expect("it is a pipe"));
         let mut line = String::new();
-        output.read_line(&mut line).expect("it says where it listens");
+        output.read_line(&mut line).expect("the service prints its address");
         let address = line.trim_end().strip_prefix("listening on http://").expect("an address").to_owned();
         Self { process, _watch: watch, output, address }
     }
@@ -60,7 +60,7 @@ impl Service {
     fn control(&mut self) -> cmwq::control::Client {
         loop {
             let mut line = String::new();
-            assert_ne!(self.output.read_line(&mut line).expect("it says where"), 0);
+            assert_ne!(self.output.read_line(&mut line).expect("the service prints the path"), 0);
             if let Some(path) = line.trim_end().strip_prefix("control on ") {
                 return cmwq::control::Client::connect(path).expect("it serves");
             }
@@ -223,7 +223,7 @@ fn invalid_arguments_are_refused() {
     ] {
         let test = std::env::current_exe().expect("a test knows where it is");
         let program = test.ancestors().nth(2).expect("a test lies two levels deep").join("examples/service");
-        let output = output(Command::new(program).args(arguments)).expect("it runs");
+        let output = output(Command::new(program).args(arguments)).expect("the item runs");
         assert!(
             !output.status.success() && !output.stderr.is_empty() && output.stdout.is_empty(),
             "{output:?}"

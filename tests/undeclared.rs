@@ -22,7 +22,7 @@ fn undeclared(arguments: &[&str]) -> Output {
     let built = test.ancestors().nth(2).expect("a test lies two levels deep");
     let program = built.join("examples/undeclared");
     assert!(program.exists(), "{} is missing: cargo build --example undeclared", program.display());
-    output(Command::new(program).args(arguments)).expect("it runs")
+    output(Command::new(program).args(arguments)).expect("the item runs")
 }
 
 fn measured(arguments: &[&str]) -> Value {
@@ -93,7 +93,7 @@ fn the_example_lists_the_item_types_that_block() {
 }
 
 #[test]
-fn the_table_names_what_was_measured() {
+fn the_table_names_the_measured_figures() {
     let output = undeclared(&["--quick", "--only", "dependency", "--only", "block", "--mode", "sampling"]);
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).expect("it is text");

@@ -15,7 +15,7 @@ use cmwq::{JoinError, JoinHandle, WorkQueue};
 use common::LINES;
 
 /// Queues an item that joins the handle it receives, and returns whether the join was refused.
-fn joins_what_it_gets(queue: &WorkQueue) -> (mpsc::Sender<JoinHandle<bool>>, JoinHandle<bool>) {
+fn joins_the_received_handle(queue: &WorkQueue) -> (mpsc::Sender<JoinHandle<bool>>, JoinHandle<bool>) {
     let (give, take) = mpsc::channel::<JoinHandle<bool>>();
     let item =
         move || matches!(cmwq::blocking(|| take.recv()).unwrap().join(), Err(JoinError::WouldDeadlock));
@@ -28,15 +28,15 @@ fn waits_that_would_not_end_are_reported_with_their_names() {
     LINES.keep(log::LevelFilter::Warn);
     let orders = WorkQueue::new("orders").build().unwrap();
     let bills = WorkQueue::per_cpu("bills").build().unwrap();
-    let (to_order, order) = joins_what_it_gets(&orders);
-    let (to_bill, bill) = joins_what_it_gets(&bills);
+    let (to_order, order) = joins_the_received_handle(&orders);
+    let (to_bill, bill) = joins_the_received_handle(&bills);
     to_order.send(bill).unwrap();
     to_bill.send(order).unwrap();
     orders.flush().unwrap();
     bills.flush().unwrap();
     let lines = LINES.of(log::Level::Error);
     let [line] = &lines[..] else { panic!("one report: {lines:?}") };
-    for name in ["joins_what_it_gets", "queue \"orders\"", "queue \"bills\"", "never end"] {
+    for name in ["joins_the_received_handle", "queue \"orders\"", "queue \"bills\"", "never end"] {
         assert!(line.contains(name), "{name}: {line}");
     }
 

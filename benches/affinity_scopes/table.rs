@@ -10,7 +10,7 @@ pub(crate) fn markdown(tables: &[Table]) -> String {
     let runs = tables.first().map_or(0, |table| table.runs);
     tables.iter().map(|table| one(table) + "\n").collect::<String>()
         + &format!(
-            "± is the standard deviation over {runs} runs, and of what is relative to the best half the 95 % interval of the \
+            "± is the standard deviation over {runs} runs. Beside ratios to the best row, it is half of the 95 % interval of the \
              ratio in pairs.\nThe static partition has no queue: it is the limit, and no row to be the best.\n"
         )
 }

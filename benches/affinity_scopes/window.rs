@@ -121,7 +121,7 @@ impl Slot {
         let state = Arc::new(Mutex::new(state));
         let (its, desk) = (Arc::clone(&state), Arc::clone(desk));
         let hash = move || {
-            its.lock().expect("nobody panics").hash();
+            its.lock().expect("items do not panic").hash();
             desk.report(number);
         };
         Self { state, work: Work::new(hash) }
@@ -150,7 +150,7 @@ impl State {
 
 impl Desk {
     fn report(&self, slot: usize) {
-        let mut done = self.done.lock().expect("nobody panics");
+        let mut done = self.done.lock().expect("items do not panic");
         done.slots.push(slot);
         if done.slots.len() == done.wanted {
             drop(done);
@@ -160,10 +160,10 @@ impl Desk {
 
     /// Sleeps until this many blocks are done, and takes all that are done.
     fn wait(&self, wanted: usize, into: &mut Vec<usize>) {
-        let mut done = self.done.lock().expect("nobody panics");
+        let mut done = self.done.lock().expect("items do not panic");
         done.wanted = wanted;
         while done.slots.len() < wanted {
-            done = self.enough.wait(done).expect("nobody panics");
+            done = self.enough.wait(done).expect("items do not panic");
         }
         done.wanted = 0;
         into.append(&mut done.slots);

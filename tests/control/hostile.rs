@@ -131,7 +131,7 @@ fn a_thousand_abandoned_connections_have_no_effect() {
             while !last {
                 last = over.load(Ordering::SeqCst);
                 let item = queue.spawn(move || run).unwrap();
-                assert_eq!(item.join_timeout(SOON).map_err(|_| "it waits").unwrap().unwrap(), run);
+                assert_eq!(item.join_timeout(SOON).map_err(|_| "the item waits").unwrap().unwrap(), run);
                 run += 1;
             }
             run
@@ -251,7 +251,7 @@ fn without_descriptors_the_server_waits() {
     let (began, used) = (Instant::now(), cpu_time());
     std::thread::sleep(Duration::from_millis(1500));
     let used = cpu_time() - used;
-    assert!(used * 4 < began.elapsed(), "it used {used:?} in {:?}", began.elapsed());
+    assert!(used * 4 < began.elapsed(), "the server used {used:?} in {:?}", began.elapsed());
     drop(files);
     waits.set_read_timeout(Some(SOON)).unwrap();
     let mut answer = [0; 6];

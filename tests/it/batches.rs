@@ -272,7 +272,7 @@ fn a_batch_without_handles_is_cut() {
         bump(&tell);
         wait.wait();
     });
-    eventually("it began", || began.load(Ordering::SeqCst) == 1);
+    eventually("the item began", || began.load(Ordering::SeqCst) == 1);
     let (order, drops) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
     let item = |n| {
         let (order, counted) = (Arc::clone(&order), Counted(Arc::clone(&drops)));

@@ -220,7 +220,7 @@ fn a_bh_queue_may_be_bounded() {
         bump(&tell);
         wait.wait_unguarded();
     });
-    eventually("it began", || inside.load(Ordering::SeqCst) == 1);
+    eventually("the item began", || inside.load(Ordering::SeqCst) == 1);
     let refused = queue.spawn_batch((0..3).map(|n| move || n)).unwrap_err();
     assert_eq!((refused.error, refused.accepted.len()), (QueueError::Full, 2));
     door.open();
@@ -285,7 +285,7 @@ fn bh_items_behave_as_all_items() {
     assert_eq!([(); 3].map(|()| queue.queue_on(0, &work)), [Ok(true), Ok(false), Ok(false)]);
     assert!(work.cancel());
     assert_eq!(queue.queue_on(1, &work), Ok(true));
-    let cancelled = queue.spawn_on(0, || unreachable!("it was cancelled")).unwrap();
+    let cancelled = queue.spawn_on(0, || unreachable!("the item was cancelled")).unwrap();
     assert!(cancelled.cancel());
     door.open();
     queue.flush().unwrap();
@@ -395,7 +395,7 @@ impl log::Log for Errors {
             let careless = text.contains("careless");
             // The logger enters a guard on the context's thread. That guard must not be reported.
             let _sent = cmwq::blocking(|| self.0.lock().unwrap().send(text));
-            assert!(!careless, "a logger that panics harms nobody");
+            assert!(!careless, "a logger that panics does no harm");
         }
     }
 

@@ -32,7 +32,7 @@ fn an_item_knows_itself_and_its_queue() {
                 }
             });
             queue.queue(&work).unwrap();
-            eventually("it has run three times", || runs.load(Ordering::SeqCst) == 3);
+            eventually("the item has run three times", || runs.load(Ordering::SeqCst) == 3);
             queue.flush().unwrap();
 
             let (is_reusable, name) =

@@ -188,7 +188,7 @@ fn offenders_are_credited_to_their_queue() {
             std::hint::spin_loop();
         }
     });
-    eventually("it burns", || burning.load(Ordering::SeqCst));
+    eventually("the item burns", || burning.load(Ordering::SeqCst));
     behind.spawn(|| ()).unwrap().join().unwrap();
     stop.store(true, Ordering::Relaxed);
     item.unwrap().join().unwrap();

@@ -140,7 +140,7 @@ fn accepted_items_outlive_their_queue_without_a_worker() {
 /// spec: P1.3 (a worker cannot be made): a spare is missing. Work behind a blocked item waits, and the worker that
 /// returns from the block runs it.
 #[test]
-fn without_a_spare_a_block_delays_what_is_behind_it() {
+fn without_a_spare_a_block_delays_the_items_behind_it() {
     let _limit = time_limit();
     let spawns = Spawns::failing(1..);
     let (executor, _) = executor("core:1 pu:1", &spawns);

@@ -180,7 +180,7 @@ fn an_item_that_keeps_its_place_needs_no_room() {
     let late = Work::new(|| ());
     assert_eq!(queue.mod_delayed(&late, Duration::ZERO), Err(QueueError::Full), "the item has no place");
     assert_eq!(queue.mod_delayed(&late, Duration::from_nanos(1)), Ok(false), "timers are not counted");
-    eventually("it fired", || queue.len() == 4);
+    eventually("the timer fired", || queue.len() == 4);
     door.open();
     queue.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 1);

@@ -27,7 +27,7 @@ fn begins_to_refuse(queue: &WorkQueue, error: QueueError) {
 
 /// spec: F4.1 (chained queueing until empty): the drain waits for a whole chain of items that each queue the next one.
 #[test]
-fn a_drain_waits_for_what_its_items_queue() {
+fn a_drain_waits_for_items_that_its_items_queue() {
     fn step(queue: WorkQueue, left: usize, runs: Arc<AtomicUsize>) {
         bump(&runs);
         if left > 0 {
@@ -156,7 +156,7 @@ fn a_timer_that_fires_during_a_drain_is_held() {
     let door = Door::default();
     let wait = door.clone();
     drop(queue.spawn(move || wait.wait()).unwrap());
-    let (work, cancelled) = (Work::new(|| ()), Work::new(|| unreachable!("it was cancelled")));
+    let (work, cancelled) = (Work::new(|| ()), Work::new(|| unreachable!("the item was cancelled")));
     std::thread::scope(|scope| {
         let drain = scope.spawn(|| queue.drain());
         begins_to_refuse(&queue, QueueError::Draining);

@@ -274,7 +274,7 @@ fn changes_are_shown() {
 
 /// spec: O2.1 (rescuers)
 #[test]
-fn a_rescuer_is_shown_and_what_it_runs() {
+fn a_rescuer_is_shown_with_its_item() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:1 pu:1");
     let denied = |name: &str| {

@@ -189,8 +189,8 @@ fn a_flush_passes_cancelled_items() {
         let door = Door::default();
         let wait = door.clone();
         drop(queue.spawn(move || wait.wait()).unwrap());
-        let one_shot = queue.spawn(|| unreachable!("it was cancelled")).unwrap();
-        let work = Work::new(|| unreachable!("it was cancelled"));
+        let one_shot = queue.spawn(|| unreachable!("the item was cancelled")).unwrap();
+        let work = Work::new(|| unreachable!("the item was cancelled"));
         assert_eq!(queue.queue(&work), Ok(true));
         let ran = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&ran);
@@ -288,7 +288,7 @@ fn a_flush_in_the_destructor_of_a_cancelled_item_learns_that_it_would_deadlock()
     assert_eq!(answer, Err(cmwq::WaitError::WouldDeadlock));
 }
 
-/// spec: F1.5 (exactly what was queued before its own call, whoever else flushes): a flush that begins beside another
+/// spec: F1.5 (exactly the items queued before its own call, beside other flushes): a flush that begins beside another
 /// one does not wait for items queued after its own call. The first flush may have timed out.
 #[test]
 fn a_flush_beside_another_one_does_not_wait_for_later_items() {

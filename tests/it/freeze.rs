@@ -166,8 +166,8 @@ fn pending_items_may_be_cancelled_while_frozen() {
     let executor = one_cpu();
     let queue = WorkQueue::ordered("q").freezable().build_on(&executor).unwrap();
     executor.freeze_begin();
-    let never = queue.spawn(|| unreachable!("it was cancelled")).unwrap();
-    let work = Work::new(|| unreachable!("it is disabled"));
+    let never = queue.spawn(|| unreachable!("the item was cancelled")).unwrap();
+    let work = Work::new(|| unreachable!("the item is disabled"));
     assert!(queue.queue(&work).unwrap());
     let handle = queue.spawn(|| 7).unwrap();
     assert!(never.cancel() && work.disable());

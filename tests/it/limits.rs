@@ -202,7 +202,7 @@ fn an_item_may_join_another_one_once_the_limit_was_raised() {
 
 /// spec: F0.1 (len): `len` counts items that wait or run, and a cancelled item until its place is reached.
 #[test]
-fn the_length_counts_what_waits_and_runs() {
+fn the_length_counts_waiting_and_running_items() {
     let _limit = time_limit();
     let executor = cpus(2);
     let two = |builder: WorkQueueBuilder| builder.max_active_total(2);

@@ -29,7 +29,7 @@ fn queue(executor: &Executor, strict: bool) -> WorkQueue {
 fn at_home<R: Send>(issuer: impl FnOnce() -> R + Send) -> R {
     let mut issuer = Some(issuer);
     loop {
-        let at_home = || is_at_home().then(|| issuer.take().expect("nobody was at home before")());
+        let at_home = || is_at_home().then(|| issuer.take().expect("no attempt before this one was at home")());
         if let Some(result) = std::thread::scope(|scope| scope.spawn(at_home).join().unwrap()) {
             return result;
         }
@@ -145,7 +145,7 @@ fn a_strict_item_waits_for_its_pod() {
 
 /// spec: A3.1: both pods are full when the item comes. Then one pod gets room, because its item ends or blocks.
 #[test]
-fn a_pod_that_gets_room_takes_what_waits_elsewhere() {
+fn a_pod_that_gets_room_takes_items_that_wait_elsewhere() {
     let _limit = time_limit();
     let (executor, _) = two_pods();
     let queue = queue(&executor, false);
@@ -216,7 +216,7 @@ fn items_of_a_pod_filled_by_returning_workers_start_elsewhere() {
     }
 }
 
-/// spec: A3.3 (queue_on items live on lists that nobody steals from): a placed item stays in its pod, but items behind
+/// spec: A3.3 (queue_on items live on lists without stealing): a placed item stays in its pod, but items behind
 /// it on the list may leave.
 #[test]
 fn a_placed_item_stays_in_its_pod_and_holds_no_other_item_there() {

@@ -49,7 +49,7 @@ fn at_the_cap_pools_take_turns_without_a_pause() {
 /// Hooks run on the manager's thread. A hook that waits consumes wake-ups that are meant for the manager, and no
 /// request may get lost by that.
 #[test]
-fn a_hook_that_waits_loses_no_request() {
+fn a_waiting_hook_loses_no_request() {
     let _limit = time_limit();
     let spawned = AtomicUsize::new(0);
     let (answer, wait_for_answer) = mpsc::sync_channel::<()>(1);

@@ -95,7 +95,7 @@ fn a_cancelled_item_never_runs_and_its_closure_is_dropped_at_once() {
     assert_eq!(drops.load(Ordering::SeqCst), 1);
 }
 
-/// spec: W1.3 (cancel of what has begun or ended)
+/// spec: W1.3 (cancel of an item that has begun or ended)
 #[test]
 fn an_item_that_has_begun_is_not_cancelled() {
     let queue = WorkQueue::per_cpu("q").build_on(&one_cpu()).unwrap();

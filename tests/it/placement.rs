@@ -103,13 +103,13 @@ fn an_unbound_item_runs_in_the_pod_of_the_cpu_that_was_named() {
 fn a_cpu_or_node_that_does_not_exist_is_an_error() {
     let executor = builder(TWO_NODES).0.build().unwrap();
     let queue = WorkQueue::new("q").build_on(&executor).unwrap();
-    let work = Work::new(|| unreachable!("it was refused"));
+    let work = Work::new(|| unreachable!("the item was refused"));
     for cpu in [16, 4096, usize::MAX] {
         let error = QueueError::UnknownCpu { cpu };
         assert_eq!(queue.queue_on(cpu, &work), Err(error));
         let refused = queue.spawn_on(cpu, || "back").unwrap_err();
         assert_eq!((refused.error, (refused.closure)()), (error, "back"));
-        let run = executor.run_on_cpu(cpu, || unreachable!("it was refused"));
+        let run = executor.run_on_cpu(cpu, || unreachable!("the item was refused"));
         assert!(matches!(run, Err(RunOnCpuError::Refused(refused)) if refused == error));
     }
     for node in [2, usize::MAX] {
@@ -177,7 +177,7 @@ fn a_node_that_the_executor_does_not_use_is_served_elsewhere() {
 /// spec: W6.4 (schedule_on_each_cpu): the function runs once on every CPU, and all runs have ended when the call
 /// returns, for callers in items and outside.
 #[test]
-fn something_runs_once_on_each_cpu() {
+fn a_function_runs_once_on_each_cpu() {
     on_each_executor(|executor| {
         let each_once = |executor: &cmwq::Executor| {
             let seen = Arc::new(Mutex::new(BTreeMap::<usize, Vec<String>>::new()));

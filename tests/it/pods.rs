@@ -113,7 +113,7 @@ fn workers_that_the_system_has_unbound_are_bound_again() {
     }
 }
 
-/// spec: A2.3 (what happens while a CPU is lost is bounded): strict items begin where the system has put their worker
+/// spec: A2.3 (the effect of a lost CPU is bounded): strict items begin where the system has put their worker
 /// until the manager's next look, and in their pod from then on.
 #[test]
 fn strict_items_return_to_their_pod_after_the_system_has_moved_their_worker() {

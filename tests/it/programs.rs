@@ -91,12 +91,12 @@ fn programs_that_items_start_are_ended_by_sigterm() {
 /// spec: E2.10 (programs and threads that an item starts get the main thread's signal mask): the main thread of the
 /// process blocks one signal, and the thread that makes the executor blocks another one.
 #[test]
-fn what_items_start_has_the_signal_mask_of_the_main_thread() {
+fn programs_and_threads_of_items_have_the_signal_mask_of_the_main_thread() {
     const CHILD: &str = "CMWQ_TEST_MASK";
     let _limit = time_limit();
     if std::env::var_os(CHILD).is_none() {
         let mut child = itself();
-        let test = "programs::what_items_start_has_the_signal_mask_of_the_main_thread";
+        let test = "programs::programs_and_threads_of_items_have_the_signal_mask_of_the_main_thread";
         child.args([test, "--exact", "--nocapture"]).env(CHILD, "1");
         let block = || {
             block_only(libc::SIGUSR1);
@@ -184,7 +184,7 @@ fn a_program_is_scheduled_like_its_worker_or_like_the_main_thread() {
 
 /// spec: E2.10: without the privilege, the nice level cannot be lowered again, but the program runs.
 #[test]
-fn what_cannot_be_reset_stays_as_the_worker_has_it() {
+fn scheduling_that_cannot_be_reset_stays_as_the_worker_has_it() {
     let _limit = time_limit();
     let executor = one_cpu();
     let nicer = cmwq::Attrs::new().nice(19);

@@ -128,7 +128,7 @@ fn the_thread_is_made_with_the_queue_and_ends_with_it() {
     let queue = WorkQueue::new("a-rather-long-name").rescuer().build_on(&executor).unwrap();
     let name: String = format!("{prefix}/R-a-rather-long-name").chars().take(15).collect();
     eventually("the rescuer has its name", || threads_of(&prefix).contains(&name));
-    assert_eq!(threads_of(&prefix).len(), 2, "there are two threads: the rescuer and the manager: {:?}", threads_of(&prefix));
+    assert_eq!(threads_of(&prefix).len(), 2, "the rescuer and the manager: {:?}", threads_of(&prefix));
     assert_eq!(executor.dump().threads, 0, "only workers are counted");
     let clone = queue.clone();
     drop(queue);
@@ -330,7 +330,7 @@ fn panics_guards_and_counts_are_as_on_a_worker() {
     behind.join().unwrap();
 }
 
-/// spec: P2.7, W3 (one worker at a time, whoever it is): an item runs on one worker or rescuer at a time.
+/// spec: P2.7, W3 (one worker at a time): an item runs on one worker or rescuer at a time.
 #[test]
 fn an_item_is_never_entered_twice_by_worker_and_rescuer() {
     let _limit = time_limit();

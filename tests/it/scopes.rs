@@ -51,7 +51,7 @@ fn items_borrow_and_are_done_when_the_scope_returns() {
 
 /// spec: W7.1: a result may borrow from outside of the scope, and may leave the scope.
 #[test]
-fn a_result_may_borrow_what_outlives_the_scope() {
+fn a_result_may_borrow_data_that_outlives_the_scope() {
     let queue = WorkQueue::new("q").build_on(&cpus(2)).unwrap();
     let text = String::from("one two three");
     let words =
@@ -187,10 +187,10 @@ fn a_panic_that_was_joined_goes_to_the_joiner_only() {
         for _ in 0..stress(20) {
             let ended = queue.scope(|s| {
                 let (one, other) = (s.spawn(|| panic!("one")).unwrap(), s.spawn(|| panic!("other")).unwrap());
-                let Err(JoinError::Panicked(panic)) = one.join() else { unreachable!("it panicked") };
+                let Err(JoinError::Panicked(panic)) = one.join() else { unreachable!("the item panicked") };
                 assert_eq!(panic.message(), Some("one"));
                 let Ok(Err(JoinError::Panicked(_))) = other.join_timeout(SOON) else {
-                    unreachable!("it panicked")
+                    unreachable!("the item panicked")
                 };
                 "well"
             });

@@ -12,7 +12,7 @@ use crate::support::{Door, SOON, builder, cpus, eventually, no_thread_of, one_cp
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// spec: E5.1 (runs what was accepted), Q5: during a shutdown, an item uses a system queue for the first time. The
+/// spec: E5.1 (runs accepted items), Q5: during a shutdown, an item uses a system queue for the first time. The
 /// first worker of that queue's pool cannot be made at once.
 #[test]
 fn an_item_queued_to_a_new_queue_during_a_shutdown_runs() {
@@ -124,7 +124,7 @@ fn a_timer_that_is_armed_while_its_queue_ends_does_not_fire() {
     }
 }
 
-/// spec: E5.2 (runs what was accepted): the item runs on another executor and is pending on this one, so it would wait
+/// spec: E5.2 (runs accepted items): the item runs on another executor and is pending on this one, so it would wait
 /// for its own next run.
 #[test]
 fn an_item_cannot_shut_down_an_executor_on_which_it_is_pending() {

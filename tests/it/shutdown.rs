@@ -25,7 +25,7 @@ fn refusal(queue: &WorkQueue) -> Option<QueueError> {
     queue.spawn(|| ()).err().map(|refused| refused.error)
 }
 
-/// spec: E5.1 (runs what was accepted, stops the threads): items that are queued by items during the shutdown, to any
+/// spec: E5.1 (runs accepted items, ends the threads): items that are queued by items during the shutdown, to any
 /// queue, are accepted.
 #[test]
 fn a_shutdown_runs_everything_and_ends_all_threads() {
@@ -138,10 +138,10 @@ fn an_unused_executor_is_shut_down_at_once() {
     eventually("the manager ended", || no_thread_of(&prefix));
 }
 
-/// spec: E5.3 (returns what did not finish in time: queue names and counts), F6.2: running items go on. Items that have
+/// spec: E5.3 (reports unfinished items: queue names and counts), F6.2: running items go on. Items that have
 /// not begun are dropped, and their owners are told.
 #[test]
-fn a_shutdown_that_runs_out_of_time_drops_what_has_not_begun() {
+fn a_shutdown_that_runs_out_of_time_drops_items_that_have_not_begun() {
     let _limit = time_limit();
     // Items that have not begun wait for a slot, or on the worklist behind an item that holds the CPU.
     for limit in [1, 256] {
@@ -165,11 +165,11 @@ fn a_shutdown_that_runs_out_of_time_drops_what_has_not_begun() {
                     queue.spawn(move || drop(counted)).unwrap()
                 })
                 .collect();
-            let work = Work::new(|| unreachable!("it was dropped"));
+            let work = Work::new(|| unreachable!("the item was dropped"));
             assert!(queue.queue(&work).unwrap());
-            let cancelled = queue.spawn(|| unreachable!("it was cancelled")).unwrap();
+            let cancelled = queue.spawn(|| unreachable!("the item was cancelled")).unwrap();
             assert!(cancelled.cancel());
-            let timer = queue.spawn_after(SOON, || unreachable!("it came to nothing")).unwrap();
+            let timer = queue.spawn_after(SOON, || unreachable!("the timer was given up")).unwrap();
 
             let report = executor.shutdown(4 * MOMENT).unwrap();
             assert!(!report.is_complete());
@@ -295,7 +295,7 @@ fn armed_timers_are_given_up_and_counted() {
     let _limit = time_limit();
     let executor: Executor = cpus(2);
     let queue = WorkQueue::new("timed").build_on(&executor).unwrap();
-    let work = Work::new(|| unreachable!("it is due in an hour"));
+    let work = Work::new(|| unreachable!("the timer is due in an hour"));
     assert!(queue.queue_delayed(&work, Duration::from_secs(3600)).unwrap());
     let later = queue.spawn_after(Duration::from_secs(3600), || ()).unwrap();
     let every = queue.spawn_every(Duration::from_micros(50), || ()).unwrap();

@@ -129,7 +129,7 @@ fn queues_and_executors_may_end_at_any_moment() {
     eventually("all threads ended", || prefixes.iter().all(|prefix| no_thread_of(prefix)));
 }
 
-/// spec: E5 (drops what does not fit into the time), A3: a pool that a shutdown has given up takes no items from a
+/// spec: E5 (drops unfinished items), A3: a pool that a shutdown has given up takes no items from a
 /// sibling pool, which has surplus work until it is given up in turn.
 #[test]
 fn a_pool_that_is_given_up_takes_no_work_of_siblings() {

@@ -128,7 +128,7 @@ fn a_shutdown_waits_for_destructors_of_threads_that_left_before() {
     assert!(report.is_complete(), "{report}");
 }
 
-/// spec: E5.3 (returns what did not finish in time)
+/// spec: E5.3 (reports unfinished work)
 #[test]
 fn a_destructor_that_does_not_end_in_time_is_reported() {
     let _limit = time_limit();
@@ -154,7 +154,7 @@ fn a_destructor_that_does_not_end_in_time_is_reported() {
     }
 }
 
-/// spec: E5.3 (returns what did not finish in time): destructors of a C library run after those of thread-locals.
+/// spec: E5.3 (reports unfinished work): destructors of a C library run after those of thread-locals.
 #[test]
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "keys with destructors are libc's")]

@@ -23,7 +23,7 @@ fn with_one_slot() -> [WorkQueueBuilder; 5] {
 
 /// spec: F5.1 (join of oneself)
 #[test]
-fn an_item_that_joins_itself_learns_that_it_would_deadlock() {
+fn an_item_that_joins_itself_gets_a_deadlock_error() {
     on_each_executor(|executor| {
         for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
             for patient in [true, false] {

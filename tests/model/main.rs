@@ -446,7 +446,7 @@ fn agree(executor: &Executor, steps: &[Step]) -> Result<(), TestCaseError> {
 /// dropped while pending, cancelled, armed, moved, disabled and waited for, on three queues of one slot each. One-shots
 /// run among them.
 #[test]
-fn items_do_what_the_model_does() {
+fn items_behave_as_in_the_model() {
     let executor = Executor::builder()
         .topology(TopologySource::Synthetic("core:1 pu:1".into()))
         .progress_check(Duration::from_secs(1))

@@ -9,16 +9,16 @@ Usage: soak [--seconds N] [--seed N] [--drivers N] [--json] [--any-memory] [--ra
 
 Drive every public operation of cmwq at random from many threads, and check the accounts.
 
-      --seconds N    for so long (default: 5)
+      --seconds N    the length of the run (default: 5)
       --seed N       draw from this seed (default: the clock); it is printed at the start
-      --drivers N    so many threads that issue operations (default: 6)
+      --drivers N    the number of threads that issue operations (default: 6)
       --json         print the summary as JSON
-      --any-memory   do not check that memory stays as it is, for sanitizers, which keep what is freed
-      --race         do nothing but a data race, which ThreadSanitizer reports
+      --any-memory   do not check that memory stays constant; for sanitizers, which keep freed memory
+      --race         only make a data race, which ThreadSanitizer reports
   -h, --help         print this help
 
-Exit status: 0 if all is well, 1 if something was lost, run twice, or grew, 2 for a usage error. A lost wake-up, which
-is what the progress check reports, aborts. If all is well, the last line says so with the accounts.
+Exit status: 0 on success, 1 if an item was lost or run twice or memory grew, 2 for a usage error. A lost wake-up, which
+the progress check finds, aborts. On success, the last line shows the accounts.
 ";
 
 /// The parsed command line.

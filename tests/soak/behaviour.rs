@@ -72,7 +72,7 @@ pub(crate) fn behave(world: &Arc<World>, random: &mut Random) {
         7 => spawn_child(world, random, true),
         8 => flush_another(world, random),
         9 => drop_what_it_can(world, random),
-        10 => say_who_it_is(world, random),
+        10 => check_identity(world, random),
         11 => std::thread::sleep(random.micros(4000)),
         12 => cmwq::may_block(|| std::thread::sleep(random.micros(4000))),
         13 => cross_guards(random),
@@ -98,7 +98,7 @@ fn cross_guards(random: &mut Random) {
 }
 
 /// Checks the current item and queue, which are known as long as there are handles.
-fn say_who_it_is(world: &World, random: &mut Random) {
+fn check_identity(world: &World, random: &mut Random) {
     cmwq::set_description(format_args!("{:#x}", random.next()));
     let (queue, name) = (cmwq::current_queue(), cmwq::current_queue_name());
     let named_otherwise = queue.is_some_and(|queue| Some(queue.name()) != name.as_deref());

@@ -101,7 +101,7 @@ fn end(world: Arc<World>, threads_before: usize, report: &Report) -> Result<(), 
     }
     let works = books.works.load(SeqCst);
     if works > 0 {
-        return Err(format!("{works} reusable items are left, though nobody has a handle"));
+        return Err(format!("{works} reusable items are left without any handle"));
     }
     // The effects of the last destructors are in the books, too.
     books.verdict()

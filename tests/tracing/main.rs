@@ -29,7 +29,7 @@ const WAY: [&str; 4] = ["queue_work", "activate_work", "execute_start", "execute
 
 /// Returns the events of the same item as the first one of this function.
 fn way_of<'a>(told: &'a [Told], function: &str) -> Vec<&'a Told> {
-    let first = told.iter().find(|told| told.field("function").contains(function)).expect("it was told of");
+    let first = told.iter().find(|told| told.field("function").contains(function)).expect("there is such an event");
     told.iter().filter(|told| told.fields.get("work") == first.fields.get("work")).collect()
 }
 
@@ -57,12 +57,12 @@ fn an_item_sends_events_from_its_submission_to_its_end() {
         assert_eq!(told.within, [] as [&str; 0], "the four events are not in the span");
     }
     assert_eq!(told[3].field("panicked"), "false");
-    assert!(!told[0].fields.contains_key("req_cpu"), "nobody has named a CPU: {:?}", told[0]);
+    assert!(!told[0].fields.contains_key("req_cpu"), "no CPU was chosen: {:?}", told[0]);
     assert_eq!(told[0].thread, std::thread::current().name().unwrap());
     assert_eq!(told[2].thread, "cmwq/0:0H");
 
     let inside = ear::of_target("user");
-    let inside = inside.iter().find(|told| told.thread == "cmwq/0:0H").expect("what the item said");
+    let inside = inside.iter().find(|told| told.thread == "cmwq/0:0H").expect("the item's own event");
     assert_eq!(inside.within.len(), 1, "{inside:?}");
     for part in ["execute", "fine", "simple", "0H"] {
         assert!(inside.within[0].contains(part), "{inside:?}");
@@ -116,7 +116,7 @@ fn an_item_beyond_max_active_is_activated_when_it_gets_a_slot() {
     assert_eq!(of_second, WAY);
     let at = |function: &str, name: &str| {
         let is = |told: &Told| told.name == name && told.field("function").contains(function);
-        told.iter().position(is).expect("it was told of")
+        told.iter().position(is).expect("there is such an event")
     };
     assert!(at("closure", "execute_end") < at("second", "activate_work"), "{told:#?}");
 }

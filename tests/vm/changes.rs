@@ -263,7 +263,7 @@ pub(crate) fn a_narrowed_cpuset_is_obeyed_and_a_widened_one_used(_: &Machine) {
         assert_ne!(queue.spawn_on(LOST, sched_getcpu).unwrap().join().unwrap(), LOST);
     }
     let left = CpuSet::single(COMPANION);
-    eventually("strict items keep to what is left of their pod", || is_bound(&queues[2], LOST, &left));
+    eventually("strict items stay in the rest of their pod", || is_bound(&queues[2], LOST, &left));
     backlog.runs();
     group.narrow("0-3");
     are_bound_again(&queues);
