@@ -249,7 +249,8 @@ fn a_replacement_worker_starts_on_the_cpu_of_the_blocked_one() {
         let (left, taken) = (cpus[0], cpus[1]);
         let queue = WorkQueue::new("q").build_on(&executor).unwrap();
 
-        // Three workers run on that CPU and become idle last. Without the binding, the replacement would start there.
+        // Three workers run on the taken CPU and become idle last. Unless it is bound elsewhere, the replacement starts
+        // there.
         let (door, gathered) = (Door::default(), Arc::new(AtomicUsize::new(0)));
         let gather = || {
             let (door, gathered) = (door.clone(), Arc::clone(&gathered));
