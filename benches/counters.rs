@@ -116,7 +116,7 @@ impl Bench {
             drop(queues[0].spawn(last).expect(UNLIMITED));
         };
         drop(first.spawn(issue).expect(UNLIMITED));
-        told.recv().expect("the last item tells")
+        told.recv().expect("the last item sends its time")
     }
 
     /// Returns nanoseconds per item: the median of batches.

@@ -57,7 +57,7 @@ fn the_example_measures_each_figure_in_each_mode() {
         let expected = permitted.iter().copied().filter(|mode| guarded || *mode != "guards");
         assert_eq!(names(&figure["results"], "mode"), expected.collect::<Vec<_>>(), "{figure}");
         for value in list(&figure["results"]).iter().flat_map(|result| list(&result["values"])) {
-            let number = value["value"].as_f64().expect("the system tells all of it");
+            let number = value["value"].as_f64().expect("the measurement gives every value");
             assert!(number.is_finite() && number >= 0.0, "{value}");
             assert!(value["what"].is_string() && value["unit"].is_string(), "{value}");
             assert!(value["given_up"].is_boolean() && value["missed"].is_boolean(), "{value}");

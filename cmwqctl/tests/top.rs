@@ -111,7 +111,7 @@ fn queues_are_shown_sorted_and_filtered() {
     assert_restored(terminal);
 }
 
-/// spec: O5.11 (attributes are changed in place, a bad value is told and changes nothing)
+/// spec: O5.11 (attributes are changed in place, a bad value is reported and changes nothing)
 #[test]
 fn attributes_are_changed_in_place() {
     let service = Service::new();

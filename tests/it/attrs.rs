@@ -367,7 +367,7 @@ fn issue(queue: &WorkQueue, books: &Arc<Books>, work: &Work, random: &mut Rng) {
     }
 }
 
-/// spec: A4.1: a pool that is used no longer is closed; a pool that is used again is not made again.
+/// spec: A4.1: a pool that is no longer used is closed; a pool that is used again is not made again.
 #[test]
 fn unused_pools_are_closed() {
     let _limit = time_limit();

@@ -177,7 +177,7 @@ fn timeouts_race_with_the_end() {
         });
         queue.queue(&work).unwrap();
         match work.flush_timeout(timeout) {
-            // It is false if the item had ended before the call.
+            // The result is false if the item had ended before the call.
             Ok(_waited) => assert_eq!(work_ended.swap(0, Ordering::SeqCst), 1),
             Err(error) => assert_eq!(error, WaitError::TimedOut),
         }

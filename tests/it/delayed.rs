@@ -271,7 +271,7 @@ fn a_flush_of_an_armed_item_fires_it_now() {
     });
 }
 
-/// spec: F1 (armed timers are not queued): so a flush of the queue does not wait for them.
+/// spec: F1 (armed timers are not queued): a flush of the queue does not wait for them.
 #[test]
 fn a_flush_of_the_queue_does_not_wait_for_timers() {
     let _limit = time_limit();

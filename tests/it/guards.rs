@@ -132,7 +132,7 @@ fn a_guard_that_outlives_its_item_does_nothing() {
     for _ in 0..5 {
         queue.spawn(keep).unwrap().join().unwrap();
         queue.spawn(keep).unwrap().join().unwrap();
-        // They are dropped inside the guard of another item, which they must not end.
+        // The kept guards are dropped inside the guard of another item, which they must not end.
         let (behind, door) = (queue.clone(), Door::default());
         let opens = door.clone();
         let item = queue.spawn(move || {
@@ -144,7 +144,7 @@ fn a_guard_that_outlives_its_item_does_nothing() {
         item.unwrap().join().unwrap();
         check_count(&executor, &queue);
     }
-    // Some are left until their threads end.
+    // Some guards are left until their threads end.
     (0..4).for_each(|_| queue.spawn(keep).unwrap().join().unwrap());
     drop((queue, executor));
     eventually("all threads ended", || no_thread_of(&prefix));

@@ -149,7 +149,7 @@ fn destructors_block_undeclared_as_well() {
         move || slow
     }
     eventually("the item was found", || {
-        // The worker drops its result.
+        // The worker drops the item's result.
         drop(queue.spawn(leaves_something(Slow)).unwrap());
         queue.spawn(|| ()).unwrap().join().unwrap();
         count(&executor.undeclared_blockers(), "leaves_something") > 0

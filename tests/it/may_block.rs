@@ -161,7 +161,7 @@ fn a_guard_that_outlives_its_item_does_nothing() {
             });
         }
         check_count(&executor, &queue);
-        // Some are left until their threads end.
+        // Some guards are left until their threads end.
         (0..4).for_each(|_| run(&executor, &queue, keep));
         drop((queue, executor));
         eventually("all threads ended", || no_thread_of(&prefix));

@@ -387,8 +387,7 @@ fn items_left_by_the_last_handle_are_rescued() {
     }
 }
 
-/// spec: P2.8, E3 (an idle executor makes no wake-ups): an idle executor makes no wake-ups even if it could make no
-/// thread.
+/// spec: P2.8, E3 (an idle executor makes no wake-ups): this also holds if the executor could make no thread.
 #[test]
 fn after_the_rescue_all_threads_sleep() {
     let _limit = time_limit();

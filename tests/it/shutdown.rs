@@ -193,7 +193,8 @@ fn a_shutdown_that_runs_out_of_time_drops_items_that_have_not_begun() {
 }
 
 /// spec: W7.7 (items that a timed-out shutdown drops count as done, and the scope reports it), E5: the scope returns
-/// when its running items have ended, and reports how many of its items never ran. Their borrows are over.
+/// when its running items have ended, and reports how many of its items never ran. The data
+/// that they borrowed is unharmed.
 #[test]
 fn a_scope_reports_items_that_a_shutdown_dropped() {
     let _limit = time_limit();

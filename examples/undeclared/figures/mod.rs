@@ -69,7 +69,7 @@ pub(crate) const FIGURES: &[Figure] = &[
     },
     Figure {
         name: "service",
-        title: "a service: until it has done what does not block",
+        title: "a service: the latency of requests that do not block",
         modes: &Mode::ALL,
         measure: service::measure,
     },
