@@ -130,7 +130,7 @@ fn sees(executor: &Executor) -> bool {
     sees
 }
 
-/// spec: S1.3 (EACCES, EPERM, ENOSYS, EMFILE fall back to sampling, told in the dump)
+/// spec: S1.3 (EACCES, EPERM, ENOSYS, EMFILE fall back to sampling, and the dump gives the reason)
 #[test]
 fn without_permission_for_switch_records_the_detector_samples() {
     if !can_refuse() {

@@ -399,8 +399,8 @@ fn everything_from(mut pipe: UnixStream) -> Vec<u8> {
     bytes
 }
 
-/// spec: X2.2: an item forks. In the child, its thread is a worker no more, and ends the process when the item returns.
-/// No item runs twice.
+/// spec: X2.2: an item forks. In the child, its thread is no longer a worker, and ends the process when the item
+/// returns. No item runs twice.
 #[test]
 fn a_child_that_returns_from_its_item_ends_there() {
     let _turn = my_turn();

@@ -25,7 +25,7 @@ use common::{output, skip};
 const CHILD: &str = "CMWQ_TEST_LIMITED";
 
 /// A user that runs no other process, because RLIMIT_NPROC counts all threads of a user.
-const NOBODY_ELSE: u32 = 3_141_592;
+const UNUSED_USER: u32 = 3_141_592;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -60,7 +60,7 @@ fn under_a_limit_on_the_users_threads() {
     }
     let mut child = child("under_a_limit_on_the_users_threads", "rlimit");
     if rustix::process::geteuid().is_root() {
-        child.uid(NOBODY_ELSE).gid(NOBODY_ELSE);
+        child.uid(UNUSED_USER).gid(UNUSED_USER);
     } else {
         return skip("user", "RLIMIT_NPROC: only root can become a user without other processes");
     }

@@ -199,7 +199,7 @@ fn counters_go_on_while_queues_of_one_name_come_and_go() {
 
     drop(three);
     drop(executor);
-    // The executor's threads may use it for a moment.
+    // The executor's threads may keep it alive for a moment.
     let end = std::time::Instant::now() + SOON;
     while scraped.samples().of("cmwq_threads", "executor=\"gone\"") != 0.0 {
         assert!(std::time::Instant::now() < end, "the threads of an ended executor are still reported");

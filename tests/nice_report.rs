@@ -24,7 +24,7 @@ fn give_the_privilege_up() {
     set_capabilities(None, sets).unwrap();
 }
 
-/// spec: E4.4 (told once): the workers of eight pools and a rescuer are each denied the high level.
+/// spec: E4.4 (reported once): the workers of eight pools and a rescuer are each denied the high level.
 #[test]
 fn a_nice_level_that_is_denied_is_logged_once() {
     LINES.keep(log::LevelFilter::Warn);

@@ -184,8 +184,8 @@ fn the_service_sheds_load_beyond_its_bound_and_finishes_accepted_jobs() {
     assert_eq!(accepted, answered.into_inner(), "every accepted job was answered");
 }
 
-/// One job waits for its client, and another one for the first. The service has no time for either. It reports that,
-/// and so does the answer to the job that had not begun.
+/// One job waits for its client, and another one for the first. The service has no time for either. The service
+/// reports that, and so does the answer to the job that had not begun.
 #[test]
 fn jobs_that_do_not_end_in_time_are_reported() {
     let mut service = Service::start(&["--active", "1", "--grace", "0"]);

@@ -87,7 +87,7 @@ fn later_items_do_not_overtake_one_that_a_flush_found_on_its_way() {
     assert_eq!(*order.lock().unwrap(), (0..6000).collect::<Vec<_>>());
 }
 
-/// spec: E5.3 (owners are told), F1.6: a shutdown runs out of time while more items are held back than one step admits.
+/// spec: E5.3 (handles report it), F1.6: a shutdown runs out of time while more items are held back than one step admits.
 /// Each of them is given up and counted.
 #[test]
 fn held_items_are_given_up_by_a_shutdown_that_runs_out_of_time() {
