@@ -15,7 +15,7 @@ use crate::mode::Mode;
 
 const SPINNERS: usize = 200;
 const MAX_ACTIVE: usize = 4;
-/// After this time, the executor is not expected to notice.
+/// After this time, the measurement assumes that the executor will never notice the wait.
 const NEVER: Duration = Duration::from_secs(1);
 
 pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {

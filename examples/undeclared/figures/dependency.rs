@@ -13,7 +13,7 @@ use crate::effort::Effort;
 use crate::figure::{Outcome, Times, Unit, Value, milliseconds};
 use crate::mode::Mode;
 
-/// After this time, the executor is not expected to notice.
+/// After this time, the measurement assumes that the executor will never notice the wait.
 const NEVER: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
