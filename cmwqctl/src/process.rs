@@ -19,7 +19,7 @@ pub(crate) fn connect(target: &Target) -> Result<Client> {
     }
     match (found.as_slice(), target.pid) {
         ([only], _) => Client::connect(&only.path).map_err(failure),
-        // A process may exist and say why it cannot be reached.
+        // The process may exist, and the error then says why the tool cannot reach it.
         ([], Some(pid)) => Client::to_process(pid).map_err(failure),
         ([], None) => Err(Failure::unreachable("no process with a control socket was found", HOW_TO)),
         (several, None) => Err(Failure::usage(

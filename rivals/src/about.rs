@@ -42,7 +42,7 @@ pub(crate) struct About {
     root: bool,
 }
 
-/// The state at the begin of a run. It is recorded then, because sources may be changed meanwhile.
+/// The state at the beginning of a run. It is recorded then, because sources may be changed meanwhile.
 pub(crate) struct Begin {
     compiler: Option<String>,
     commit: Option<String>,

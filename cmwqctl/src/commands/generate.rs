@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use crate::args::Cli;
 
 pub(crate) fn completions(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
-    // Into memory first, because it panics if it cannot write.
+    // The text goes into memory first, because `generate` panics if it cannot write.
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "cmwqctl", &mut text);
     out.write_all(&text)

@@ -64,7 +64,7 @@ pub(crate) fn run(target: &Target, interval: Duration) -> Result<()> {
         spawn("cmwqctl/keys", move || read_keys(&sender))?;
         show(terminal, model, theme, &events, &changes)
     });
-    // Also if the terminal was only partly set up.
+    // The terminal is restored even if it was only partly set up.
     ratatui::try_restore()?;
     shown.map_err(Failure::from)
 }
