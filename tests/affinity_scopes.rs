@@ -167,11 +167,19 @@ fn placement_counts_items_whose_pod_had_room() {
     let at_home = pods.started(pods.queued(0));
     assert_eq!(at_home.placed, Placed { home: 1, away: 0, crowded_out: 0 });
     let (away, crowded) = (pods.queued(1), pods.queued(1));
-    assert_eq!(pods.started(crowded).placed, Placed::default(), "the pod had no room when the item was queued");
+    assert_eq!(
+        pods.started(crowded).placed,
+        Placed::default(),
+        "the pod had no room when the item was queued"
+    );
     assert_eq!(pods.started(away).placed, Placed { home: 0, away: 1, crowded_out: 0 }, "the pod was empty");
     let away = pods.queued(1);
     pods.wakes(1);
-    assert_eq!(pods.started(away).placed, Placed { home: 0, away: 0, crowded_out: 1 }, "the issuer was in the pod");
+    assert_eq!(
+        pods.started(away).placed,
+        Placed { home: 0, away: 0, crowded_out: 1 },
+        "the issuer was in the pod"
+    );
     pods.sleeps(1);
     pods.ended(&at_home);
 }
@@ -281,7 +289,11 @@ fn csv_has_as_many_fields_in_every_line() {
 fn the_picture_has_a_bar_for_each_row() {
     let tables: Vec<Table> = (1..=3).map(|number| Table::new(&measured(number))).collect();
     let picture = svg::picture(&tables);
-    assert_eq!(picture.matches("<rect class=\"orange\"").count(), 3 * 2 + 1, "each bar, and one entry of the legend");
+    assert_eq!(
+        picture.matches("<rect class=\"orange\"").count(),
+        3 * 2 + 1,
+        "each bar, and one entry of the legend"
+    );
     assert_eq!(picture.matches("<rect class=\"grey\"").count(), 3 * 2 + 1);
     assert_eq!(picture.matches("class=\"mark\"").count(), 3 * 7 * 3);
     assert!(!picture.contains("NaN") && picture.ends_with("</svg>\n"));

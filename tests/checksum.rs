@@ -263,8 +263,12 @@ fn a_reader_that_leaves_ends_it_quietly() {
     for n in 0..3000 {
         write(directory.join(format!("{n:0200}")), "");
     }
-    let mut ours =
-        checksum(&directory).arg(".").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the item runs");
+    let mut ours = checksum(&directory)
+        .arg(".")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the item runs");
     let mut output = ours.stdout.take().expect("it is a pipe");
     output.read_exact(&mut [0]).expect("it prints something");
     drop(output);

@@ -210,7 +210,9 @@ fn workers_follow(topology: TopologySource, set: impl Fn(&CpuSet)) {
             let is_of_cpu = cpu_of(worker).is_some();
             if is_of_cpu { *bound == binding(worker) } else { bound.is_subset(allowed) }
         };
-        soon("workers are bound to the right CPUs", &executor, || allowed_of_threads().iter().all(is_in_place));
+        soon("workers are bound to the right CPUs", &executor, || {
+            allowed_of_threads().iter().all(is_in_place)
+        });
         let left = cpus.len() - lost.len();
         soon("targets follow", &executor, || targets(&executor, cpus.len()) == [left]);
         load.goes_on(&executor);
@@ -322,7 +324,9 @@ fn no_worker_is_brought_home_to_a_lost_cpu() {
     soon("the workers follow", &executor, follow);
     let brought = queue.counters().repatriated;
     for _ in 0..10 {
-        soon("the pools rest", &executor, || executor.dump().pools.iter().all(|pool| pool.idle == pool.workers));
+        soon("the pools rest", &executor, || {
+            executor.dump().pools.iter().all(|pool| pool.idle == pool.workers)
+        });
         queue.spawn_on(first, || ()).unwrap().join().unwrap();
     }
     assert_eq!(queue.counters().repatriated, brought, "{:?}", queue.counters());

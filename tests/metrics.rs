@@ -179,7 +179,11 @@ fn counters_go_on_while_queues_of_one_name_come_and_go() {
     let two = run(3);
     let samples = scraped.samples();
     assert_eq!(samples.of("cmwq_items_started_total", labels), 8.0);
-    assert_eq!(samples.of("cmwq_queue_max_active", labels), 512.0, "the levels of queues with one name are added");
+    assert_eq!(
+        samples.of("cmwq_queue_max_active", labels),
+        512.0,
+        "the levels of queues with one name are added"
+    );
     drop((one, two));
     // A flush may return before the last slot is given up.
     let end = std::time::Instant::now() + SOON;

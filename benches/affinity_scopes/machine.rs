@@ -82,7 +82,9 @@ fn pods_of(executor: &Executor, scope: AffinityScope) -> Result<Vec<Vec<usize>>,
         }
     }
     if pods.iter().map(Vec::len).sum::<usize>() > executor.cpus().len() {
-        return Err("the system does not permit binding workers to CPUs, so there are no pods to compare".into());
+        return Err(
+            "the system does not permit binding workers to CPUs, so there are no pods to compare".into()
+        );
     }
     Ok(pods)
 }

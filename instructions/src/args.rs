@@ -135,7 +135,10 @@ mod tests {
     #[test]
     fn errors_of_the_command_line_are_reported() {
         let error = |words: &[&str]| parsed(words).err().unwrap_or_default();
-        assert!(error(&["gard"]).starts_with("there is no operation \"gard\"; choose one of queue, queue-pending, "));
+        assert!(
+            error(&["gard"])
+                .starts_with("there is no operation \"gard\"; choose one of queue, queue-pending, ")
+        );
         assert_eq!(error(&["--rounds", "0"]), "at least one round is needed");
         assert!(error(&["--update", "--json"]).contains("not both"));
         assert!(error(&["--count", "queue/default", "1"]).contains("two numbers"));

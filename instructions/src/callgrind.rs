@@ -119,6 +119,9 @@ mod tests {
             let again = Task::from_words(&task.words()).expect("the words are a task");
             assert_eq!((again.case.name(), again.idle, again.rounds), (case.name(), 3, 7));
         }
-        assert!(Task::from_words(&["queue".into(), "1".into(), "2".into()]).is_none(), "the queue is missing");
+        assert!(
+            Task::from_words(&["queue".into(), "1".into(), "2".into()]).is_none(),
+            "the queue is missing"
+        );
     }
 }

@@ -28,8 +28,8 @@ impl Record {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             text => text.map_err(|error| format!("{}: {error}", file.display()))?,
         };
-        let record =
-            Self::parse(&text).map_err(|error| format!("{} is not a valid record: {error}", file.display()))?;
+        let record = Self::parse(&text)
+            .map_err(|error| format!("{} is not a valid record: {error}", file.display()))?;
         Ok(Some(record))
     }
 
@@ -50,7 +50,9 @@ impl Record {
             let differences = toolchain.differences(&former.toolchain);
             if !differences.is_empty() {
                 let told = differences.join("; ");
-                return Err(format!("the record is of another toolchain, so record all operations ({told})").into());
+                return Err(
+                    format!("the record is of another toolchain, so record all operations ({told})").into()
+                );
             }
             instructions = former.instructions;
         }

@@ -157,11 +157,7 @@ fn list() -> String {
         let can: Vec<&str> = can.into_iter().filter(|(can, _)| *can).map(|(_, what)| what).collect();
         format!("{:24} {}\n", rival.name, can.join(", "))
     });
-    format!(
-        "{}\nRivals, and their features:\n\n{}",
-        cases.collect::<String>(),
-        rivals.collect::<String>()
-    )
+    format!("{}\nRivals, and their features:\n\n{}", cases.collect::<String>(), rivals.collect::<String>())
 }
 
 #[cfg(test)]

@@ -166,7 +166,11 @@ mod tests {
     fn a_picture_has_a_bar_for_each_row_that_finished() {
         let picture =
             picture(&report("dep", &[("rayon", None), ("cmwq", Some(0.001)), ("blocking", Some(0.9))]));
-        assert_eq!(picture.matches("class=\"orange\"").count(), 1 + 1, "one bar, and one entry of the legend");
+        assert_eq!(
+            picture.matches("class=\"orange\"").count(),
+            1 + 1,
+            "one bar, and one entry of the legend"
+        );
         assert_eq!(picture.matches("class=\"blue\"").count(), 1 + 1);
         assert!(picture.contains("stuck after 5 s") && picture.contains("logarithmic"));
         assert_eq!(picture.matches("<svg").count(), picture.matches("</svg>").count());

@@ -47,7 +47,10 @@ fn every_rival_finishes_every_workload_or_is_stuck_by_nature() {
             assert!(ascend(&row["values"]), "{name}, {rival}: {}", row["values"]);
         }
     }
-    assert!(report["aims"].as_array().expect("there is a list").is_empty(), "there are no aims for hardly any work");
+    assert!(
+        report["aims"].as_array().expect("there is a list").is_empty(),
+        "there are no aims for hardly any work"
+    );
 }
 
 #[test]
@@ -85,5 +88,8 @@ fn a_page_is_written_with_its_charts() {
 fn unknown_names_are_usage_errors() {
     let output = rivals(&["--only", "nothing"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no workload \"nothing\"; choose one of empty"));
+    assert!(
+        String::from_utf8_lossy(&output.stderr)
+            .contains("there is no workload \"nothing\"; choose one of empty")
+    );
 }

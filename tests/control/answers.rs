@@ -193,6 +193,8 @@ fn an_executor_ends_although_it_is_served() {
     let queue = WorkQueue::new("mail").build_on(&executor).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
     drop((executor, queue));
-    eventually("the executor has ended", || cmwq::control::Client::connect(server.path()).unwrap().dump().is_err());
+    eventually("the executor has ended", || {
+        cmwq::control::Client::connect(server.path()).unwrap().dump().is_err()
+    });
     drop((server, folder));
 }

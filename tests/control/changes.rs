@@ -66,7 +66,11 @@ fn defaults_follow_the_executor_and_can_be_restored() {
     assert_eq!(client.get("mail", Attribute::CpuMask).unwrap(), "1-5");
 
     assert_eq!(client.set("mail", Attribute::AffinityScope, "cpu").unwrap(), "cpu");
-    assert_eq!(client.set("mail", Attribute::CpuMask, "0-2").unwrap(), "1-2", "the answer is the mask in force");
+    assert_eq!(
+        client.set("mail", Attribute::CpuMask, "0-2").unwrap(),
+        "1-2",
+        "the answer is the mask in force"
+    );
     assert_eq!(client.set("mail", Attribute::Nice, "7").unwrap(), "7");
     assert_eq!(client.set("mail", Attribute::AffinityScope, "default").unwrap(), "default (system)");
     assert_eq!(client.set("mail", Attribute::CpuMask, "default").unwrap(), "1-5");

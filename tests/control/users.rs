@@ -93,7 +93,9 @@ fn root_is_served_and_sockets_of_other_users_are_not_trusted() {
     let path = folder.join("socket");
     let serve = format!("serve {}", path.display());
     let mut server = child(TEST, serve).uid(STRANGERS[0]).stdout(Stdio::null()).spawn().unwrap();
-    eventually("the server answers", || Client::connect(&path).is_ok_and(|mut client| client.hello().is_ok()));
+    eventually("the server answers", || {
+        Client::connect(&path).is_ok_and(|mut client| client.hello().is_ok())
+    });
     assert_eq!(Client::connect(&path).unwrap().hello().unwrap().pid, server.id(), "root is served");
     assert!(Client::connect(&path).unwrap().dump().is_ok());
     let output = output(child(TEST, &path).uid(STRANGERS[1])).unwrap();

@@ -194,7 +194,9 @@ fn a_description_is_shown_until_its_item_ends() {
             assert!(!dump_of(executor).contains("7 of 9"), "{}", executor.dump());
             second.open();
             item.unwrap().join().unwrap();
-            eventually("the description is no longer shown", || !dump_of(executor).contains("done with resizing"));
+            eventually("the description is no longer shown", || {
+                !dump_of(executor).contains("done with resizing")
+            });
             // The next item does not show that description either.
             let next = executor.clone();
             let dump = queue.spawn(move || next.dump().to_string()).unwrap().join().unwrap();

@@ -333,7 +333,9 @@ fn cpu_time_is_seen_while_it_is_used() {
         item.unwrap().join().unwrap();
         assert!(queue.counters().cpu_time >= seen);
         queue.spawn(|| burn(Duration::from_millis(20))).unwrap().join().unwrap();
-        eventually("the CPU time of the next item is added", || queue.counters().cpu_time >= seen + Duration::from_millis(20));
+        eventually("the CPU time of the next item is added", || {
+            queue.counters().cpu_time >= seen + Duration::from_millis(20)
+        });
     }
 }
 

@@ -204,7 +204,11 @@ fn moving_an_item_replaces_its_pending_run() {
         let blocked = WorkQueue::ordered("blocked").build_on(&one_cpu()).unwrap();
         let (_, door, _) = begun_on(&blocked);
         blocked.queue(&work).unwrap();
-        assert_eq!(queue.mod_delayed(&work, Duration::from_millis(1)), Ok(true), "the item was queued elsewhere");
+        assert_eq!(
+            queue.mod_delayed(&work, Duration::from_millis(1)),
+            Ok(true),
+            "the item was queued elsewhere"
+        );
         eventually("the item ran here", || runs.load(Ordering::SeqCst) == 2);
         door.open();
         blocked.flush().unwrap();

@@ -72,7 +72,11 @@ fn a_drain_refuses_items_from_outside_and_leaves_them_unchanged() {
         let refused = queue.spawn(|| 7).unwrap_err();
         assert_eq!((refused.closure)(), 7);
         assert!(!queue.queue(&pending).unwrap(), "the item was pending already");
-        assert_eq!(queue.queue(&cancelled), Err(QueueError::Draining), "the place of a cancelled item is not used again");
+        assert_eq!(
+            queue.queue(&cancelled),
+            Err(QueueError::Draining),
+            "the place of a cancelled item is not used again"
+        );
         assert_eq!(queue.queue(&idle), Err(QueueError::Draining));
         assert!(!idle.is_pending() && !cancelled.is_pending());
         let again = queue.clone();
@@ -162,7 +166,11 @@ fn a_timer_that_fires_during_a_drain_is_held() {
         begins_to_refuse(&queue, QueueError::Draining);
         assert!(queue.queue_delayed(&work, MOMENT).unwrap(), "arming a timer is permitted");
         assert!(queue.queue_delayed(&cancelled, MOMENT).unwrap());
-        assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Err(QueueError::Draining), "a zero delay queues the item at once");
+        assert_eq!(
+            queue.mod_delayed(&work, Duration::ZERO),
+            Err(QueueError::Draining),
+            "a zero delay queues the item at once"
+        );
         let later = queue.spawn_after(MOMENT, || 7).unwrap();
         std::thread::sleep(4 * MOMENT);
         assert!(!later.is_finished() && work.is_pending());
@@ -204,7 +212,10 @@ fn a_destroyed_queue_has_run_everything_and_accepts_nothing() {
             assert_eq!(queue.clone().destroy(), Ok(0), "a second call has no effect");
             assert_eq!((queue.flush(), queue.drain()), (Ok(()), Ok(())));
             let other = WorkQueue::new("other").build_on(executor).unwrap();
-            assert!(other.queue_delayed(&work, hour).unwrap() && work.cancel(), "another queue accepts the item");
+            assert!(
+                other.queue_delayed(&work, hour).unwrap() && work.cancel(),
+                "another queue accepts the item"
+            );
         }
     });
 }

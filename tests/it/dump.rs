@@ -37,7 +37,10 @@ fn check(snapshot: &Snapshot) {
         assert!(pool.idle <= pool.workers, "{pool}");
         let parked = pool.crew.iter().filter(|worker| worker.state == WorkerState::Idle).count();
         // A worker that is being woken has left the idle stack, but may still be parked.
-        assert!(parked <= pool.idle + pool.waking, "a parked worker is on the idle stack or is being woken: {pool}");
+        assert!(
+            parked <= pool.idle + pool.waking,
+            "a parked worker is on the idle stack or is being woken: {pool}"
+        );
         let leads = |queue: &QueueSnapshot| queue.shards.iter().filter(|shard| shard.pool == pool.id).count();
         assert_eq!(pool.users, snapshot.queues.iter().map(leads).sum::<usize>(), "{snapshot}");
         for worker in &pool.crew {
@@ -228,7 +231,10 @@ fn queues_are_shown_with_their_kind_and_pools() {
     }
     let dump = executor.dump();
     let numbers: Vec<u64> = dump.queues.iter().map(|queue| queue.number).collect();
-    assert!(numbers.is_sorted_by(|one, other| one < other), "queues with the same name have different numbers: {numbers:?}");
+    assert!(
+        numbers.is_sorted_by(|one, other| one < other),
+        "queues with the same name have different numbers: {numbers:?}"
+    );
     assert!(queue_of(&dump, "two").high_priority && queue_of(&dump, "four").freezable);
     assert!(queue_of(&dump, "three").limited_as_a_whole && !queue_of(&dump, "one").limited_as_a_whole);
     let last = dump.queues.last().unwrap();

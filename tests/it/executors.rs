@@ -64,7 +64,11 @@ fn by_default_an_executor_uses_the_cpus_of_the_process() {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let own: CpuSet = list.trim().parse().unwrap();
     if executor.dump().portable {
-        assert_eq!(*executor.cpus(), (0..own.len()).collect(), "the number of CPUs is known, but not their identity");
+        assert_eq!(
+            *executor.cpus(),
+            (0..own.len()).collect(),
+            "the number of CPUs is known, but not their identity"
+        );
     } else {
         assert_eq!(*executor.cpus(), own);
     }

@@ -29,7 +29,8 @@ fn queue(executor: &Executor, strict: bool) -> WorkQueue {
 fn at_home<R: Send>(issuer: impl FnOnce() -> R + Send) -> R {
     let mut issuer = Some(issuer);
     loop {
-        let at_home = || is_at_home().then(|| issuer.take().expect("no attempt before this one was at home")());
+        let at_home =
+            || is_at_home().then(|| issuer.take().expect("no attempt before this one was at home")());
         if let Some(result) = std::thread::scope(|scope| scope.spawn(at_home).join().unwrap()) {
             return result;
         }
@@ -59,7 +60,9 @@ fn here(executor: &Executor) -> String {
 fn joined<T>(item: JoinHandle<T>) -> T {
     match item.join_timeout(SOON) {
         Ok(result) => result.unwrap(),
-        Err(_) => panic!("the item does not end: it, or an item that it waits for, stays in a pod that cannot run it"),
+        Err(_) => panic!(
+            "the item does not end: it, or an item that it waits for, stays in a pod that cannot run it"
+        ),
     }
 }
 
@@ -121,7 +124,10 @@ fn an_item_behind_one_that_waits_for_it_starts_in_the_other_pod() {
         });
         let second = joined(second);
         joined(first);
-        assert!(second == "1" || queue.counters().stolen >= round, "the item could not start in the full pod 0");
+        assert!(
+            second == "1" || queue.counters().stolen >= round,
+            "the item could not start in the full pod 0"
+        );
     }
 }
 
@@ -453,7 +459,9 @@ fn a_worker_that_the_system_has_moved_begins_at_home() {
                 core_affinity::set_for_current(there.unwrap())
             });
             assert!(elsewhere.unwrap().join().unwrap());
-            eventually("the pool rests", || executor.dump().pools.iter().all(|pool| pool.idle == pool.workers));
+            eventually("the pool rests", || {
+                executor.dump().pools.iter().all(|pool| pool.idle == pool.workers)
+            });
             let now = queue.spawn(allowed).unwrap().join().unwrap();
             assert_eq!(now, "0-1", "the worker is unbound again");
         }

@@ -144,7 +144,11 @@ fn stress_on(executor: &Executor, producers: usize, items: usize) {
     assert_eq!(counters.in_flight(), 0);
     assert_eq!(counters.started, books.run.load(Ordering::SeqCst) as u64);
     assert_eq!(counters.cancelled, books.cancelled.load(Ordering::SeqCst) as u64);
-    assert_eq!(counters.panicked, books.panicked.load(Ordering::SeqCst) as u64, "only the counted items panicked");
+    assert_eq!(
+        counters.panicked,
+        books.panicked.load(Ordering::SeqCst) as u64,
+        "only the counted items panicked"
+    );
     assert_eq!(*books.ordered.lock().unwrap(), vec![items; producers]);
 }
 

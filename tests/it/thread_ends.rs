@@ -123,7 +123,9 @@ fn a_shutdown_waits_for_destructors_of_threads_that_left_before() {
     // The pool ends with the queue, and its worker with the pool.
     drop(queue);
     ends.all_have_begun();
-    eventually("neither the worker nor the spare counts as a thread any more", || executor.dump().threads == 0);
+    eventually("neither the worker nor the spare counts as a thread any more", || {
+        executor.dump().threads == 0
+    });
     let report = ends.shut_down(&executor);
     assert!(report.is_complete(), "{report}");
 }
@@ -193,7 +195,9 @@ fn a_destructor_of_a_c_library_that_does_not_end_in_time_is_reported() {
     let its = others.clone();
     other.spawn(move || its.wait_at_the_end()).unwrap().join().unwrap();
     drop(other);
-    eventually("the destructor of the other thread has run", || others.0.finished.load(Ordering::SeqCst) == 1);
+    eventually("the destructor of the other thread has run", || {
+        others.0.finished.load(Ordering::SeqCst) == 1
+    });
     let report = executor.shutdown(WHILE).unwrap();
     assert!(!report.is_complete() && report.threads >= 1, "{report}");
     assert_eq!(ends.0.finished.load(Ordering::SeqCst), 0);

@@ -192,7 +192,10 @@ impl Real {
     fn settle(&self, model: &Model) -> Result<(), TestCaseError> {
         let end = Instant::now() + Duration::from_secs(10);
         while !self.is_quiet(model) {
-            prop_assert!(Instant::now() < end, "the executor does not reach the state of the model: {model:#?}");
+            prop_assert!(
+                Instant::now() < end,
+                "the executor does not reach the state of the model: {model:#?}"
+            );
             std::thread::yield_now();
         }
         Ok(())

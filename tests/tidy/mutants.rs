@@ -70,7 +70,12 @@ fn each_mutant_is_named_by_its_models_and_by_no_other() {
         let named = red_under(&model);
         let meant = mutants.iter().filter(|mutant| mutant.models.contains(&model));
         let meant: BTreeSet<_> = meant.map(|mutant| mutant.name.clone()).collect();
-        assert_eq!(named, meant, "{}: the mutants that it names differ from those that name it", model.display());
+        assert_eq!(
+            named,
+            meant,
+            "{}: the mutants that it names differ from those that name it",
+            model.display()
+        );
     }
     for mutant in mutants {
         assert!(!mutant.models.is_empty(), "{} names no model", mutant.name);

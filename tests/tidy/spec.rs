@@ -169,7 +169,9 @@ fn joined(contract: &str, proofs: &Proofs) -> (String, Vec<String>) {
         let row = row_of(clause);
         if clauses.iter().rfind(|(other, _)| row_of(other) == row).is_some_and(|(last, _)| *last == clause) {
             let whole = proofs.get(row).filter(|_| row != clause);
-            table.push_str(&whole.map_or(String::new(), |tests| line_of(row, "the row as a whole", Some(tests))));
+            table.push_str(
+                &whole.map_or(String::new(), |tests| line_of(row, "the row as a whole", Some(tests))),
+            );
         }
     }
     let places: Vec<_> = clauses.iter().map(|(clause, _)| place(clause)).collect();
@@ -230,7 +232,11 @@ fn errors_of_a_table_are_reported() {
         let (_, wrong) = joined(contract, &proofs.iter().map(|clause| proof(clause)).collect());
         wrong.len() - (rows().len() - 2)
     };
-    assert_eq!(told(contract, &["E1.1", "E2.1", "E1.2"]), 1, "a clause with a test that is marked as not yet");
+    assert_eq!(
+        told(contract, &["E1.1", "E2.1", "E1.2"]),
+        1,
+        "a clause with a test that is marked as not yet"
+    );
     assert_eq!(told(contract, &["E1.1"]), 1, "a clause without a test");
     assert_eq!(told(contract, &["E1.1", "E2.1", "E2.7"]), 1, "a clause that does not exist");
     assert_eq!(told("| E2.1 | c |\n| E1.1 | a |\n", &["E1.1", "E2.1"]), 1, "clauses out of order");

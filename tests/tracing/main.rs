@@ -29,7 +29,8 @@ const WAY: [&str; 4] = ["queue_work", "activate_work", "execute_start", "execute
 
 /// Returns the events of the same item as the first one of this function.
 fn way_of<'a>(told: &'a [Told], function: &str) -> Vec<&'a Told> {
-    let first = told.iter().find(|told| told.field("function").contains(function)).expect("there is such an event");
+    let first =
+        told.iter().find(|told| told.field("function").contains(function)).expect("there is such an event");
     told.iter().filter(|told| told.fields.get("work") == first.fields.get("work")).collect()
 }
 
