@@ -1,8 +1,13 @@
-//! The system's name for a thread, for as long as the thread works here: afterwards it may soon be another thread's.
+//! The system's name for a thread (its number), for as long as the thread works for the executor.
 //!
-//! What could go wrong: manager: reads the number of a worker's thread. Worker: ends. System: gives the number to a new
-//! thread of another part of the program. Manager: binds that thread to a CPU. So the name is used under a lock, which the
-//! thread takes before it leaves.
+//! Afterwards the system may give the name to another thread. This must not happen:
+//!
+//! * manager: reads the name of a worker's thread;
+//! * worker: ends;
+//! * system: gives the name to a new thread of another part of the program;
+//! * manager: binds that thread to a CPU.
+//!
+//! So the manager uses the name under a lock, and the worker's thread takes the lock before it ends.
 
 use crate::sys::sync::Mutex;
 
@@ -15,13 +20,13 @@ impl<T: Copy> AliveCell<T> {
         Self(Mutex::new(Some(name)))
     }
 
-    /// Calls `act` with the name, and returns what that returns. `None`: the thread works here no more.
+    /// Calls `act` with the name, and returns its result. Returns `None` if the thread has left.
     pub(crate) fn with<R>(&self, act: impl FnOnce(T) -> R) -> Option<R> {
         let name = self.0.lock();
         (*name).map(act)
     }
 
-    /// By the thread: from the return of this on, no other thread uses its name.
+    /// Removes the name. The thread calls this for itself: after it returns, no other thread uses the name.
     pub(crate) fn leave(&self) {
         *self.0.lock() = None;
     }

@@ -1,9 +1,24 @@
-//! Does the manager sleep, and was it rung for?
+//! The bell by which other threads wake the manager.
 //!
-//! Whoever rings has written before what is to be seen. Either the manager rests already: then the one ring that ends
-//! the rest wakes it. Or it rests later: then it finds that it was rung for, and does not. The order of these steps, on one
-//! word, is all that decides, so each is a read-modify-write; a ring releases what was written before it, and whatever
-//! ends a rest, or prevents it, acquires that.
+//! A thread writes its request, and then rings. The manager looks at the requests, and then rests. This must not
+//! happen:
+//!
+//! * manager: looks at the requests, and finds none;
+//! * issuer: writes a request; rings: the manager is awake, so the issuer does not wake it;
+//! * manager: says that it rests, and sleeps over the request.
+//!
+//! So each step is a read-modify-write of one word. If the manager rests first, one ring ends the rest and wakes it.
+//! If the ring comes first, the manager finds it, and does not rest.
+//!
+//! `ring` releases and `awake` acquires:
+//!
+//! * issuer: writes a request, then rings;
+//! * manager: is awake, then reads the requests, and sees this one.
+//!
+//! `rest` releases and `ring` acquires:
+//!
+//! * manager: writes how to wake it, then rests;
+//! * issuer: rings, finds it at rest, and sees how to wake it.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
@@ -11,7 +26,7 @@ const AWAKE: u64 = 0;
 const RESTS: u64 = 1;
 const RUNG: u64 = 2;
 
-/// One of: the manager is awake; it sleeps, or is about to; it was rung for since it last looked.
+/// One of three: the manager is awake; it sleeps, or is about to; a thread has rung since it last looked.
 #[derive(Debug)]
 pub(crate) struct BellCell(AtomicU64);
 
@@ -20,17 +35,19 @@ impl BellCell {
         Self(AtomicU64::new(AWAKE))
     }
 
-    /// True if the manager is to be woken.
+    /// Rings. Returns whether the caller must wake the manager.
     pub(crate) fn ring(&self) -> bool {
         self.0.swap(RUNG, Ordering::AcqRel) == RESTS
     }
 
-    /// By the manager: may it sleep? What it needs to be woken is written before.
+    /// Begins the manager's rest, unless a thread has rung. Returns whether the manager may sleep. It has written
+    /// before how to wake it.
     pub(crate) fn rest(&self) -> bool {
         self.0.compare_exchange(AWAKE, RESTS, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// By the manager, after it has slept, or was told not to: it is going to look at everything.
+    /// Ends the manager's rest, and forgets the ring. The manager calls this when it has slept or was not allowed to,
+    /// and then looks at all requests.
     pub(crate) fn awake(&self) {
         self.0.swap(AWAKE, Ordering::Acquire);
     }

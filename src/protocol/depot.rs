@@ -1,41 +1,43 @@
-//! Things that threads leave for each other, a bundle at a time: one thread puts bundles, another one takes them.
+//! Bundles of things that one thread puts and another one takes.
 //!
-//! No thread waits here. The lock is only tried, and a thread that does not get it does without: so a forked process, whose
-//! parent may have held the lock, goes on. What a thread did with a bundle before it put it happens before what the thread
-//! does that takes it: the lock orders both.
+//! No thread waits here. Threads only try the lock, and do without a bundle if they do not get it. So a child process
+//! goes on after a fork even if a thread of its parent held the lock. The lock also orders the two threads: the one
+//! that takes a bundle sees what the other one did with it before it put it.
 //!
-//! How many bundles there are can be seen without the lock. That is a hint while another thread is here, and right when none
-//! is: it changes under the lock. Otherwise:
+//! The number of bundles can be read without the lock. That number is a hint while another thread puts or takes, and
+//! exact otherwise, because it is changed under the lock. If it were not:
 //!
-//! * first thread: takes the last bundle, releases the lock. Second thread: puts one, shows that there is one. First thread:
-//!   shows that there is none. The bundle lies there, and no thread takes it until the next one is put.
+//! * first thread: takes the last bundle, releases the lock;
+//! * second thread: puts a bundle, shows that there is one;
+//! * first thread: shows that there is none. So no thread takes that bundle until another one is put.
 
 use crossbeam_utils::CachePadded;
 
 use crate::sys::sync::{AtomicU64, Mutex, Ordering};
 
-/// See the module. `B`: a bundle.
+/// See the module. `B` is a bundle.
 #[derive(Debug)]
 pub(crate) struct Depot<B> {
     bundles: CachePadded<Mutex<Vec<B>>>,
-    /// How many.
+    /// The number of bundles.
     len: AtomicU64,
 }
 
 impl<B> Depot<B> {
-    /// An empty one, of its empty parts: a static one is made at compile time, which no model can do.
+    /// Makes an empty depot from its empty parts. So a static depot can be made at compile time, and a model can make
+    /// its parts at run time.
     pub(crate) const fn of(bundles: Mutex<Vec<B>>, len: AtomicU64) -> Self {
         Self { bundles: CachePadded::new(bundles), len }
     }
 
-    /// How many bundles there are: a hint.
+    /// Returns the number of bundles, which is a hint.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed) as usize
     }
 
-    /// Takes the bundle that was put last. `None` if there is none, or another thread is here.
+    /// Takes the bundle that was put last. Returns `None` if there is none, or another thread has the lock.
     pub(crate) fn take(&self) -> Option<B> {
-        // An issuer that runs ahead of its workers finds none each time.
+        // The common case of an issuer that is faster than its workers: it finds no bundle each time.
         if self.len() == 0 {
             return None;
         }
@@ -45,7 +47,7 @@ impl<B> Depot<B> {
         bundle
     }
 
-    /// The bundle comes back if there are `limit`, or another thread is here.
+    /// Puts a bundle. Returns it if there are `limit` bundles already, or another thread has the lock.
     pub(crate) fn put(&self, bundle: B, limit: usize) -> Result<(), B> {
         match self.bundles.try_lock() {
             Some(mut bundles) if bundles.len() < limit => {

@@ -1,19 +1,25 @@
-//! When is a queue with several gates empty?
+//! Finds out whether a queue with several gates is empty.
 //!
-//! The gates are looked at one after the other, and an item in one that was not looked at yet may put another one
-//! into one that was, and end. Whoever drains lets nobody else in: he shuts the doors of all gates to outsiders first.
-//! So it is enough to count what items put in while the doors are shut. The count is raised *after* the admission and
-//! *before* the item that did it gives its slot up:
+//! A drain reads the gates one after the other. That alone could miss an item:
 //!
-//! * Seen raised before the first look, the admission is seen by that look (release, and acquire here).
-//! * Not seen raised before, and all gates found empty, the item that did it was found gone; so the count was raised
-//!   before that look, and the second look at it sees it changed.
+//! * drain: reads the first gate: it is empty;
+//! * item in the second gate: puts another item into the first gate, and completes;
+//! * drain: reads the second gate: it is empty.
+//!
+//! The drain first sets the doors so that only the queue's own items may add items. [`ChainedCount`] counts what they
+//! add, and the drain reads that count before and after the gates. The count is raised *after* the admission, and
+//! *before* the item that made it gives up its slot:
+//!
+//! * If the first reading of the count includes an admission, the drain finds the added item in its gate: `admit`
+//!   releases, and `load` acquires.
+//! * If it does not include the admission, and the drain finds all gates empty, then the item that added the other
+//!   one has given up its slot. It had raised the count before. So the second reading of the count is higher.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::gate::GateCell;
 
-/// What items have put into a queue while its doors were shut to others.
+/// The number of items that items of a queue have added while the door was not open to other issuers.
 #[derive(Debug)]
 pub(crate) struct ChainedCount(AtomicU64);
 
@@ -22,7 +28,7 @@ impl ChainedCount {
         Self(AtomicU64::new(0))
     }
 
-    /// The calling item puts one in, by `admit`, if it may.
+    /// Admits an item by `admit` for the calling item, and counts it if it was admitted.
     #[cold]
     pub(crate) fn admit<A, E>(&self, admit: impl FnOnce() -> Result<A, E>) -> Result<A, E> {
         let admitted = admit()?;
@@ -35,8 +41,8 @@ impl ChainedCount {
     }
 }
 
-/// Was there a moment at which nothing was in flight in any of these gates? All that was done in them is seen then.
-/// `chained`: the counts of all their queues together.
+/// Returns whether there was a moment at which no item was in flight in these gates. If so, the caller sees what all
+/// items did. `chained` returns the sum of the counts of their queues.
 pub(crate) fn were_empty<'a>(
     chained: impl Fn() -> u64,
     mut gates: impl Iterator<Item = &'a GateCell>,

@@ -1,33 +1,43 @@
 //! The cell of a queue's [`Flushes`], and the count of the items without a ticket.
 //!
-//! **The lock.** Everything that has to do with tickets happens under one lock: a flush begins, an item takes its ticket
-//! and is admitted, an item with a ticket is listed, and gives its slot up, a count ends. So among these there is nothing
-//! to order.
+//! **The lock.** Everything about tickets happens under one lock: a flush begins; an item takes its ticket and is
+//! admitted; an item with a ticket is listed, or gives its slot up; a count ends. So these steps need no other order.
 //!
 //! **The count.** Items without a ticket come and go without the lock. A flush that counts them turns each gate to
-//! *flushing*, and learns in the same step how many items are in flight there. So each item is admitted either before
-//! that step, and counted, or after it, and takes a ticket. An item without a ticket that gives its slot up learns in
-//! the same step whether its gate is flushing. If so, it was counted, and it [reports](Unreported::report) afterwards.
-//! Reports may come before the numbers of all gates are added, and make the count negative. So the count is zero again
-//! if, and only if, every counted item has reported. The thread that brings it there ends the count.
+//! *flushing*, and learns in the same step how many items are in flight there. So each item is admitted before that
+//! step, and counted, or after it, and takes a ticket. An item without a ticket that gives its slot up learns in the
+//! same step whether its gate is flushing. If so, it was counted, and it [reports](Unreported::report) afterwards. In
+//! two steps this could happen:
 //!
-//! **Arrivals.** The step that turns a gate to flushing also tells how many items are coming there, which have to be listed
-//! before later ones. A later item is brought to this cell, which holds it until that is so, and lists it then. While one is
-//! held, its gate counts an item as coming; so no item gets a slot there ahead of it. An item without a ticket is listed
-//! without the lock, and learns in that step that its gate is flushing; then it was found coming, and its issuer
-//! [says](FlushCell::arrived) that it has arrived. Its run may be over by then, and the count with it; so the gates stay
-//! flushing until the last one of them has said so.
+//! * worker: reads the gate: it is not flushing;
+//! * flusher: turns the gate, and counts the item;
+//! * worker: gives the slot up, and does not report. So the count never ends.
 //!
-//! **Former places.** A cancelled item has an entry in flight, for which flushes may wait. If it were queued again by that
-//! entry, they would wait for what was queued after them. So that happens under the lock, and only if
-//! [no flush waits](FlushCell::with_awaited).
+//! Reports may come before the numbers of all gates are added, and make the count negative. So the count is zero
+//! again if, and only if, every counted item has reported. The thread that brings it to zero ends the count.
 //!
-//! **Lifetime.** An item that has given its slot up does not keep its queue in place. A count does: the flush takes a
-//! hold of the queue for it before it turns the first gate. The thread that ends the count gives that hold up. An item
-//! that has not reported yet keeps the count from its end, so it may use the queue until it has.
+//! **Arrivals.** The step that turns a gate to flushing also returns how many items are coming there. These items
+//! must be listed before later ones. So an issuer brings a later item to this cell. The cell holds that item, and
+//! lists it when the earlier ones are listed. While an item is held, its gate counts an item as coming. So no item
+//! gets a slot there ahead of the held one. An item without a ticket is listed without the lock, and learns in that
+//! step that its gate is flushing. Then the flush has found it coming, and its issuer [says](FlushCell::arrived) that
+//! it has arrived. Its run, and the count, may be over by then. So the gates stay flushing until the last such item
+//! has arrived.
 //!
-//! **What is seen after a flush.** Reports release, and the thread that ends the count acquires them; everything else is
-//! under the lock; a [`Signal`] takes it to the flushing thread. A gate that is found empty is read with acquire.
+//! **Former places.** A cancelled item has an entry in flight, for which flushes may wait. If a later submission used
+//! that entry, those flushes would wait for the later submission. So an entry is used again only under the lock, and
+//! only if [no flush waits](FlushCell::with_awaited).
+//!
+//! **Lifetime.** An item that has given its slot up does not keep its queue in place. A count does. The flush takes a
+//! hold of the queue for it before it turns the first gate, and the thread that ends the count gives that hold up.
+//! The count does not end before every counted item has reported. So an item may use the queue until it has reported.
+//!
+//! **Order.** Reports release, and the thread that ends the count acquires them. A gate is read with acquire. All
+//! other steps are under the lock, and a [`Signal`] wakes the flushing thread:
+//!
+//! * worker: runs the item, then reports;
+//! * last worker: reports, ends the count, and sets the signal;
+//! * flusher: sees the signal, then what all counted items did.
 
 use std::collections::VecDeque;
 
@@ -46,10 +56,11 @@ pub(crate) struct FlushCell<E> {
     state: Mutex<State<E>>,
 }
 
-/// Counted items that have not reported. Zero between two counts.
+/// The number of counted items that have not reported. It is zero between two counts.
 ///
-/// A type of its own, and one word: the queue may be freed before the call that reports returns. A reference to a struct with
-/// padding promises that its bytes stay until then; a reference to an atomic does not.
+/// It is a type of its own, and one word, because the queue may be freed before the call that reports returns. A
+/// reference to a struct with padding promises that its bytes stay until the call returns. A reference to an atomic
+/// promises no such thing.
 #[repr(transparent)]
 #[derive(Debug)]
 pub(crate) struct Unreported(AtomicI64);
@@ -57,31 +68,31 @@ pub(crate) struct Unreported(AtomicI64);
 #[derive(Debug)]
 struct State<E> {
     flushes: Flushes<E>,
-    /// The flushes that are not over and that a thread waits for, in the order of their numbers.
+    /// The flushes that threads wait for, in the order of their numbers.
     awaited: VecDeque<Flush>,
 }
 
-/// A flush that has begun; threads that share its number share the signal.
+/// A flush that has begun. Threads that share its number share the signal.
 #[derive(Clone, Debug)]
 pub(crate) struct Flush {
     number: u64,
     over: Arc<Signal>,
 }
 
-/// So many items are listed under the lock before the caller starts those that have a slot. Behind a shut door every one has,
-/// and their count has an end.
+/// How many items are listed under the lock before the caller starts those that have a slot. Behind a shut door each
+/// listed item gets a slot, and a gate can count only so many active items.
 const LISTED_AT_ONCE: usize = 64;
 
-/// What a step under the lock leaves to do after it. The caller keeps the queue in place until it has done it.
+/// What the caller does after a step under the lock. It keeps the queue in place until it has done that.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Rest<E> {
     over: Vec<Flush>,
-    /// They were on a list, and have a slot: the caller starts them.
+    /// Items that were on a list and have a slot now: the caller starts them.
     pub(crate) started: Vec<E>,
-    /// There are more to list, after those are started: the caller goes on with [`FlushCell::list_more`].
+    /// More items can be listed. The caller starts those above, and then calls [`FlushCell::list_more`].
     pub(crate) lists_more: bool,
-    /// A count is over: its hold of the queue is the caller's to give up.
+    /// A count is over: the caller gives up the hold of the queue that belongs to the count.
     pub(crate) ends_count: bool,
 }
 
@@ -91,7 +102,8 @@ impl<E> FlushCell<E> {
         Self { unreported: Unreported(AtomicI64::new(0)), state: Mutex::new(state) }
     }
 
-    /// A flush begins; `None` if it is over at once. `hold` is called before a count begins: it takes the hold.
+    /// Begins a flush. Returns `None` if it is over at once. Calls `hold` before a count begins, which takes the hold
+    /// of the queue.
     pub(crate) fn begin<'g>(
         &self,
         gates: impl Iterator<Item = &'g GateCell> + Clone,
@@ -99,8 +111,8 @@ impl<E> FlushCell<E> {
     ) -> (Option<Flush>, Rest<E>) {
         let mut state = self.state.lock();
         let with_ticket = state.flushes.with_ticket();
-        // Each gate has at least its items with tickets, which only change under the lock. So if the sums are equal,
-        // then each gate had no other item at the moment at which it was read.
+        // Each gate has at least its items with tickets, whose number changes only under the lock. So if the sums are
+        // equal, each gate had no other item when it was read.
         let finds_more = || gates.clone().map(GateCell::in_flight).sum::<u64>() > with_ticket;
         let finds_more = !state.flushes.gives_tickets() && (state.flushes.has_coming() || finds_more());
         let number = state.flushes.begin(finds_more);
@@ -110,7 +122,7 @@ impl<E> FlushCell<E> {
             let found: Found = gates.clone().map(GateCell::begin_flush).sum();
             state.flushes.found_coming(found.coming);
             let counted = (found.in_flight - with_ticket) as i64;
-            // Acquire: the flusher sees what the items did. They release by reporting.
+            // Acquire: the flusher sees what the items did before they reported, with release.
             if self.unreported.0.fetch_add(counted, Ordering::AcqRel) + counted == 0 {
                 state.end_count(gates, &mut rest);
             }
@@ -119,14 +131,14 @@ impl<E> FlushCell<E> {
         (flush, rest)
     }
 
-    /// Acts, knowing whether a flush waits. None begins meanwhile.
+    /// Calls `act`, and tells it whether a thread waits for a flush. No flush begins meanwhile.
     #[cold]
     pub(crate) fn with_awaited<R>(&self, act: impl FnOnce(bool) -> R) -> R {
         let state = self.state.lock();
         act(!state.awaited.is_empty())
     }
 
-    /// A gate becomes one of the queue's by `publish`; it may not have been used before.
+    /// Adds a gate to the queue by `publish`. The gate has not been used before.
     pub(crate) fn add_gate(&self, gate: Option<&GateCell>, publish: impl FnOnce()) {
         let state = self.state.lock();
         if state.flushes.gives_tickets() {
@@ -136,7 +148,8 @@ impl<E> FlushCell<E> {
         publish();
     }
 
-    /// Admits items to a gate that was seen flushing, by `admit`; `came` says which came.
+    /// Admits items by `admit` to a gate that was seen flushing, and gives them a ticket. `came` returns the items
+    /// that were admitted.
     #[cold]
     pub(crate) fn admit<A>(
         &self,
@@ -149,8 +162,9 @@ impl<E> FlushCell<E> {
         (admitted, ticket)
     }
 
-    /// The issuer of an item with this ticket, which its gate told to wait, brings it. `list` puts an item on its gate's list,
-    /// which keeps the order, asks [`GateCell::list_held`], and returns the item to start, if any.
+    /// Takes an item with this ticket from its issuer, which its gate told to wait, and lists the items that may be
+    /// listed. `list` puts an item on its gate's list, which keeps the order, calls [`GateCell::list_held`], and
+    /// returns the item to start, if any.
     #[cold]
     pub(crate) fn bring<'g>(
         &self,
@@ -165,8 +179,8 @@ impl<E> FlushCell<E> {
         state.proceed(gates, list)
     }
 
-    /// So many items without a ticket that were coming when a flush began, as their gate told, are on their list, or do not
-    /// come after all. `list` as in [`bring`](Self::bring).
+    /// Notes that `items` items without a ticket have arrived, which were coming when a flush began, as their gate
+    /// has told. They are on their list, or were withdrawn. `list` as in [`bring`](Self::bring).
     #[cold]
     pub(crate) fn arrived<'g>(
         &self,
@@ -179,7 +193,7 @@ impl<E> FlushCell<E> {
         state.proceed(gates, list)
     }
 
-    /// A step said that there is more to list. `list` as in [`bring`](Self::bring).
+    /// Lists more items, after a step said that there are some. `list` as in [`bring`](Self::bring).
     #[cold]
     pub(crate) fn list_more<'g>(
         &self,
@@ -189,7 +203,7 @@ impl<E> FlushCell<E> {
         self.state.lock().proceed(gates, list)
     }
 
-    /// An item with a ticket, which was told to wait, does not come after all. `leave` takes it out of its gate; `list` as in
+    /// Takes back an item with a ticket that was told to wait. `leave` takes it out of its gate; `list` as in
     /// [`bring`](Self::bring).
     #[cold]
     pub(crate) fn withdraw<'g, A>(
@@ -208,7 +222,7 @@ impl<E> FlushCell<E> {
         (left, rest)
     }
 
-    /// An item with a ticket is done, or gives its slot up unused. `leave` takes it out of its gate.
+    /// Completes an item with a ticket, which is done or gives its slot up unused. `leave` takes it out of its gate.
     #[cold]
     pub(crate) fn complete<A>(&self, ticket: Ticket, leave: impl FnOnce() -> A) -> (A, Rest<E>) {
         let mut rest = Rest::new();
@@ -219,25 +233,25 @@ impl<E> FlushCell<E> {
         (left, rest)
     }
 
-    /// The caller was told to end the count.
+    /// Ends the count. Called by the thread whose [`report`](Unreported::report) said so.
     pub(crate) fn end_count<'g>(&self, gates: impl Iterator<Item = &'g GateCell>) -> Rest<E> {
         let mut rest = Rest::new();
         self.state.lock().end_count(gates, &mut rest);
         rest
     }
 
-    /// The calling thread does not wait for this flush any more. Its items are still counted.
+    /// Ends the calling thread's wait for this flush. The flush's items are still counted.
     #[cold]
     pub(crate) fn abandon(&self, flush: Flush) {
         let mut state = self.state.lock();
         let number = flush.number;
-        // Under the lock: of several threads that give up, the last one finds its share to be the last.
+        // Under the lock, so that of several threads that give up, the last one finds that it is the last.
         drop(flush);
         let is_shared = |other: &Flush| Arc::strong_count(&other.over) > 1;
         state.awaited.retain(|other| other.number != number || is_shared(other));
     }
 
-    /// Does this flush wait for an item that is in flight and has this ticket, or none?
+    /// Returns whether this flush waits for an item in flight that has this ticket, or none.
     pub(crate) fn waits_for(&self, flush: &Flush, ticket: Option<Ticket>) -> bool {
         let state = self.state.lock();
         state.flushes.over() < flush.number && state.flushes.waits_for(flush.number, ticket)
@@ -245,10 +259,11 @@ impl<E> FlushCell<E> {
 }
 
 impl Unreported {
-    /// An item without a ticket has left its gate, which is flushing. True: the caller is to end the count.
+    /// Reports that an item without a ticket has left its gate, which is flushing. Returns whether the caller is to
+    /// end the count.
     ///
-    /// Until the item has reported, the queue stays in place; after it, unless told to end the count, the caller must not use
-    /// the queue on the strength of that.
+    /// The queue stays in place until the item has reported. After that, a caller that is not told to end the count
+    /// must not rely on the count to use the queue.
     #[must_use]
     pub(crate) fn report(&self) -> bool {
         self.0.fetch_sub(1, Ordering::AcqRel) == 1
@@ -274,7 +289,7 @@ impl<E> State<E> {
         self.find_over(rest);
     }
 
-    /// Some items are not coming any more: those behind them are listed.
+    /// Lists the items behind some that are not coming any more.
     fn proceed<'g>(
         &mut self,
         gates: impl Iterator<Item = &'g GateCell>,
@@ -305,7 +320,7 @@ impl<E> State<E> {
 }
 
 impl Flush {
-    /// Sleeps until the flush is over. False if the time ran out first.
+    /// Sleeps until the flush is over. Returns false if the time ran out first.
     pub(crate) fn wait(&self, until: Until) -> bool {
         self.over.wait(until)
     }
@@ -321,7 +336,7 @@ impl<E> Rest<E> {
         Self { over: Vec::new(), started: Vec::new(), ends_count: false, lists_more: false }
     }
 
-    /// Wakes the threads whose flushes are over. To be called without a lock.
+    /// Wakes the threads whose flushes are over. The caller has no lock.
     pub(crate) fn wake(self) {
         self.over.iter().for_each(|flush| flush.over.set());
     }

@@ -1,8 +1,12 @@
-//! The cell of a gate's [`Admission`] word: who starts which waiting item.
+//! The cell of a gate's [`Admission`] word, which says when a waiting item starts, and which thread starts it.
 //!
-//! All counts are one word, so every transition is one read-modify-write and no slot is ever lost between two. The
-//! waiting list is another location: an item is pushed there before it is counted as listed (release), and only
-//! who takes a listed one out of the count (acquire) pops. So whoever was given a slot finds an item.
+//! All counts are in one word, so every transition is one read-modify-write. Between two of them no slot is lost. The
+//! waiting list is another location. An item is pushed there before it is counted as listed, with release. A thread
+//! pops an item only after it has taken a listed one out of the count, with acquire. So a thread that was given a
+//! slot finds an item:
+//!
+//! * issuer: pushes the item to the list, then counts it as listed;
+//! * worker: takes a listed item out of the count, then pops: the list is not empty.
 //!
 //! An item that gives its slot up learns in the same step whether a flush has counted it: see
 //! [`protocol::flush`](super::flush).
@@ -12,49 +16,49 @@ use crate::policy::admission::{
 };
 use crate::sys::sync::{AtomicU64, Ordering};
 
-/// What becomes of an item that comes.
+/// The answer to an item that comes.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Came {
     /// It has a slot.
     Started,
-    /// The caller must put it on the waiting list and then call [`GateCell::list`].
+    /// The caller puts the item on the waiting list, and then calls [`GateCell::list`].
     Waits,
-    /// It did not come yet: [`GateCell::admit_beside_flush`] lets it in.
+    /// The item was not admitted yet, because the gate is flushing: [`GateCell::admit_beside_flush`] admits it.
     Flushing,
-    /// It did not come.
+    /// The item was not admitted.
     Not(NotAdmitted),
 }
 
-/// What follows for an item that was put on the waiting list.
+/// What the caller does after it has put an item on the waiting list.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Listed {
-    /// The caller must start the list's first item.
+    /// The caller starts the list's first item.
     pub(crate) handed: bool,
-    /// A flush found it coming, if it has no ticket: its issuer is to say that it has arrived.
+    /// A flush found the item coming, if the item has no ticket. Its issuer then says that it has arrived.
     pub(crate) was_counted: bool,
 }
 
-/// What an item leaves behind.
+/// What the caller does after an item has left its gate.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Left {
     pub(crate) slot: Slot,
-    /// A flush has counted it, if it has no ticket: it is to report.
+    /// A flush has counted the item, if the item has no ticket. The item then reports.
     pub(crate) was_counted: bool,
 }
 
-/// The slots of a queue on one CPU, or of a whole queue.
+/// The slots of a queue: of the whole queue, or of one of its shards.
 #[derive(Debug)]
 pub(crate) struct GateCell {
     word: AtomicU64,
-    /// Items that the queue's flushes hold back. Under the lock of these.
+    /// The number of items that the queue's flushes hold back. It changes under the lock of the flushes.
     held: AtomicU64,
 }
 
 impl Came {
-    /// What came, if it did.
+    /// Returns the item that was admitted, if it was.
     pub(crate) fn admitted(self) -> Option<Admitted> {
         match self {
             Self::Started => Some(Admitted::one(true)),
@@ -69,46 +73,48 @@ impl GateCell {
         Self { word: AtomicU64::new(word.into_bits()), held: AtomicU64::new(0) }
     }
 
-    /// A look at the word that nothing is decided by.
+    /// Returns the word. A hint: no decision relies on it.
     pub(crate) fn load(&self) -> Admission {
         Admission::from_bits(self.word.load(Ordering::Relaxed))
     }
 
-    /// Items that were accepted and are not done, those too that are held back and not counted in the word. A look.
+    /// Returns the number of items that were accepted and are not done, with those that are held back and not counted
+    /// in the word. A hint.
     pub(crate) fn len(&self) -> u64 {
         let uncounted = self.held.load(Ordering::Relaxed).saturating_sub(HELD_AS_COMING);
         self.in_flight() + uncounted
     }
 
-    /// Is nothing in flight? Then all that was done in it is seen.
+    /// Returns whether no item is in flight. If so, the caller sees what all items did.
     pub(crate) fn is_empty(&self) -> bool {
         self.in_flight() == 0
     }
 
-    /// Should no more items come?
+    /// Returns whether the queue should refuse more items.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.load().is_full()
     }
 
-    /// Items that were accepted and are not done. What was done by items that are not among them is seen.
+    /// Returns the number of items that were accepted and are not done. The caller sees what all other items did.
     pub(crate) fn in_flight(&self) -> u64 {
         Admission::from_bits(self.word.load(Ordering::Acquire)).in_flight()
     }
 
-    /// An item comes.
+    /// Admits an item.
     #[inline]
     pub(crate) fn admit(&self) -> Came {
         self.admit_by(Admission::admit)
     }
 
-    /// The same for an item that was found to continue work that is in flight.
+    /// Admits an item that continues work in flight.
     #[cold]
     pub(crate) fn admit_chained(&self) -> Came {
         self.admit_by(Admission::admit_chained)
     }
 
-    /// [`admit`](Self::admit), or [`admit_chained`](Self::admit_chained), under the lock of the queue's flushes.
+    /// Repeats [`admit`](Self::admit) or [`admit_chained`](Self::admit_chained) under the lock of the queue's
+    /// flushes.
     #[cold]
     pub(crate) fn admit_beside_flush(&self, chained: bool) -> Came {
         let admit = if chained { Admission::admit_chained } else { Admission::admit };
@@ -126,37 +132,39 @@ impl GateCell {
         }
     }
 
-    /// So many items come, at least one. Those that have a slot come first; the caller must put the others on the waiting
-    /// list and then call [`list_many`](Self::list_many). It may be fewer than asked for.
+    /// Admits `items` items, at least one, or only the first of them. Those that get a slot come first. The caller
+    /// puts the others on the waiting list, and then calls [`list_many`](Self::list_many).
     pub(crate) fn admit_many(&self, items: usize) -> AdmitMany {
         self.update(|word| word.admit_many(items))
     }
 
-    /// The same under the lock of the queue's flushes.
+    /// Repeats [`admit_many`](Self::admit_many) under the lock of the queue's flushes.
     #[cold]
     pub(crate) fn admit_many_beside_flush(&self, items: usize) -> AdmitMany {
         self.update(|word| word.beside_flush(|word| word.admit_many(items)))
     }
 
-    /// From here on at most so many are active, and only those come whom the door lets in. Whoever raises the limit
-    /// then calls [`start_listed`](Self::start_listed) until it says false.
+    /// Sets the limit of active items, and the door. A caller that raises the limit then calls
+    /// [`start_listed`](Self::start_listed) until that returns false.
     pub(crate) fn set(&self, max: usize, door: Door) {
         self.update(|word| (word.with_max(max).with_door(door), ()));
     }
 
-    /// True if the caller must start the list's first item, and ask again.
+    /// Takes a free slot for a listed item. Returns true if there is one: the caller starts the list's first item,
+    /// and calls again.
     #[must_use]
     pub(crate) fn start_listed(&self) -> bool {
         self.update(Admission::start_listed) == Slot::Handed
     }
 
-    /// Nobody is let in any more. True if the caller must complete the list's first item without a run, and ask again.
+    /// Takes an item off the list after the door was shut. Returns true if there is one: the caller completes the
+    /// list's first item without a run, and calls again.
     #[must_use]
     pub(crate) fn recall(&self) -> bool {
         self.update(Admission::recall) == Slot::Handed
     }
 
-    /// The caller's item is on the list now.
+    /// Counts the caller's item as listed. It is on the list now.
     #[inline]
     pub(crate) fn list(&self) -> Listed {
         self.update(|word| {
@@ -165,8 +173,8 @@ impl GateCell {
         })
     }
 
-    /// So many of the caller's items, at least one, are on the list now. True: as of [`Listed`], those that have arrived
-    /// were counted.
+    /// Counts `items` of the caller's items as listed, at least one. They are on the list now. Also returns
+    /// [`was_counted`](Listed::was_counted) for those that have arrived.
     pub(crate) fn list_many(&self, items: usize) -> (Arrived, bool) {
         self.update(|word| {
             let (next, arrived) = word.list_many(items);
@@ -174,10 +182,10 @@ impl GateCell {
         })
     }
 
-    /// An item is done.
+    /// Completes an item.
     ///
-    /// After `Free` and `Last` the caller holds nothing that keeps the gate in place any more, unless the item was
-    /// counted; after `Last` the gate stays until the caller has told its owner.
+    /// After `Free` and `Last` the caller has nothing that keeps the gate in place any more, unless the item was
+    /// counted. After `Last` the gate stays until the caller has told its owner.
     #[inline]
     pub(crate) fn complete(&self) -> Left {
         self.update(|word| {
@@ -186,7 +194,7 @@ impl GateCell {
         })
     }
 
-    /// An item that [`admit`](Self::admit) told to wait does not come after all. The caller has a handle of the queue.
+    /// Takes back an item that [`admit`](Self::admit) told to wait. The caller has a handle of the queue.
     #[cold]
     pub(crate) fn withdraw(&self) -> Left {
         self.update(|word| {
@@ -195,19 +203,22 @@ impl GateCell {
         })
     }
 
-    /// A flush counts what is in flight: how much is it? Under the lock of the queue's flushes.
+    /// Begins a flush. Returns how many items are in flight. Called under the lock of the queue's flushes.
     pub(crate) fn begin_flush(&self) -> Found {
         self.update(Admission::begin_flush)
     }
 
-    /// All that was counted is done, and items need no ticket. Under the lock of the queue's flushes.
+    /// Ends the flush: all counted items are done, and new items need no ticket. Called under the lock of the queue's
+    /// flushes.
     pub(crate) fn end_flush(&self) {
         self.update(Admission::end_flush);
     }
 
-    /// An item that is coming is held back until [`list_held`](Self::list_held). Under the lock of the queue's flushes.
+    /// Holds back an item that is coming, until [`list_held`](Self::list_held). Called under the lock of the queue's
+    /// flushes.
     ///
-    /// While any is, one is counted as coming: so nothing overtakes it, and the gate is not empty.
+    /// While items are held, at least one of them is counted as coming. So no item overtakes it, and the gate is not
+    /// empty.
     #[cold]
     pub(crate) fn hold(&self) {
         if self.held.fetch_add(1, Ordering::Relaxed) >= HELD_AS_COMING {
@@ -215,8 +226,8 @@ impl GateCell {
         }
     }
 
-    /// An item that was held back is on the list now. True if the caller must start the list's first item. Under the lock of
-    /// the queue's flushes.
+    /// Counts an item as listed that was held back, and is on the list now. Returns whether the caller starts the
+    /// list's first item. Called under the lock of the queue's flushes.
     #[cold]
     #[must_use]
     pub(crate) fn list_held(&self) -> bool {
@@ -224,7 +235,7 @@ impl GateCell {
         self.update(if is_uncounted { Admission::list_uncounted } else { Admission::list }) == Slot::Handed
     }
 
-    /// Nothing comes any more. True if nothing is in flight either.
+    /// Closes the gate: no item comes any more. Returns whether no item is in flight either.
     #[must_use]
     pub(crate) fn close(&self) -> bool {
         self.update(Admission::close) == Slot::Last
@@ -240,9 +251,9 @@ impl GateCell {
 mod tests {
     use super::*;
 
-    /// spec: Q3.4 (full): what cannot be counted is refused at once, without a wait for others.
+    /// spec: Q3.4 (full): a gate refuses an item at once if it cannot count it, and waits for no other item.
     #[test]
-    fn a_gate_that_can_count_no_more_refuses() {
+    fn a_gate_refuses_an_item_that_it_cannot_count() {
         let gate = GateCell::new(Admission::new(1));
         while gate.admit() != Came::Not(NotAdmitted::Full) {}
         let word = gate.load();
@@ -252,9 +263,9 @@ mod tests {
         assert_eq!(gate.load(), word);
     }
 
-    /// spec: Q3.4 (full): items that are held back do not fill the gate, however many, and each is listed in the end.
+    /// spec: Q3.4 (full): any number of held items does not fill the gate, and each of them is listed in the end.
     #[test]
-    fn what_is_held_back_fills_no_gate() {
+    fn held_items_do_not_fill_a_gate() {
         let gate = GateCell::new(Admission::new(2));
         assert_eq!((gate.admit(), gate.admit(), gate.admit()), (Came::Started, Came::Started, Came::Waits));
         for _ in 0..10_000 {
@@ -266,8 +277,8 @@ mod tests {
         assert!(gate.list() == Listed { handed: false, was_counted: false });
         assert_eq!(gate.complete().slot, Slot::Handed);
         assert_eq!(gate.complete().slot, Slot::Free);
-        assert_eq!(gate.admit(), Came::Waits, "nothing overtakes what is held");
-        assert!(gate.list().handed, "in its place");
+        assert_eq!(gate.admit(), Came::Waits, "no item overtakes a held one");
+        assert!(gate.list().handed, "the listed item takes the free slot");
         for n in 0..10_000 {
             assert!(!gate.list_held(), "{n}");
         }

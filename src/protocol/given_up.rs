@@ -1,24 +1,30 @@
-//! What is left of a queue whose executor was shut down before it had finished?
+//! Counts what is left of a queue whose executor was shut down before the queue had finished.
 //!
-//! Items that wait are given up, by the thread that shuts down or by the one that brings them late. Each is counted *before*
-//! it leaves its gate, and the gates are looked at *before* the count. So every item is told of: one that is not found in its
-//! gate any more was found gone (release there, acquire here), and then its count is seen. One that leaves between the two
-//! looks is told of twice.
+//! The thread that shuts down gives up the items that wait. The thread that brings an item later gives up that item.
+//! A thread counts an item as given up *before* the item leaves its gate, and the shutdown reads the gates *before*
+//! that count. So it reports every item. The other order would miss one:
+//!
+//! * shutdown: reads the count: none is given up;
+//! * issuer: gives its item up: raises the count, then the item leaves its gate;
+//! * shutdown: reads the gate: it is empty.
+//!
+//! The item's leaving releases, and the reading of the gate acquires. So a shutdown that finds the gate without the
+//! item sees the count with it. An item that leaves between the two readings is reported twice.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::gate::GateCell;
 
-/// The items of a queue that were given up.
+/// The number of items of a queue that were given up.
 #[derive(Debug)]
 pub(crate) struct GivenUpCount(AtomicU64);
 
-/// What a shutdown leaves of a queue.
+/// What is left of a queue after a shutdown.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Remaining {
     pub(crate) given_up: u64,
-    /// Items that still run, or are about to be given up.
+    /// The number of items that still run, or that a thread is about to give up.
     pub(crate) in_flight: u64,
 }
 
@@ -27,13 +33,13 @@ impl GivenUpCount {
         Self(AtomicU64::new(0))
     }
 
-    /// An item is given up, which leaves its gate afterwards: that publishes it.
+    /// Counts an item that is given up. The caller then takes it out of its gate, and this releases the count.
     #[cold]
     pub(crate) fn raise(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What is left in these gates, which are all of the queue's.
+    /// Returns what is left in these gates, which are all gates of the queue.
     #[cold]
     pub(crate) fn beside<'a>(&self, gates: impl Iterator<Item = &'a GateCell>) -> Remaining {
         let in_flight = gates.map(GateCell::len).sum();

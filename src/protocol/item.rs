@@ -1,20 +1,27 @@
 //! The cell of a reusable item's state, and its ledger.
 //!
-//! **Who sees what.** Every queueing, also one that coalesces, is a read-modify-write that releases; beginning the
-//! run is one that acquires and comes later in the word's single modification order. So the run sees everything
-//! written before any queueing that it answers. A load in place of the coalescing one would lose exactly that.
-//! Ending the run releases, and the next beginning acquires: runs see each other.
+//! **Order.** Every submission, also one that coalesces, is a read-modify-write that releases. The beginning of the
+//! run is one that acquires, and it comes later in the order of the word's changes. So the run sees everything that
+//! was written before a submission that it answers:
 //!
-//! The ledger's lock orders the rare paths among themselves; against the common ones they compete by
-//! compare-and-swap on the word like everybody else, and ask again if they lose.
+//! * issuer: writes; submits the item, which is pending already, so the submission coalesces;
+//! * worker: begins the run, then sees what the issuer wrote.
 //!
-//! **Timers.** An armed item is pending, and its ledger names the timer. A timer that fires, and whoever takes it
-//! back, meet at the ledger's lock: who comes first strikes the name out, and the other one finds that it is no
-//! longer meant. So a queueing is neither lost nor doubled, whatever the list of timers says at that moment.
+//! If the coalescing submission were only a load, nothing would order these two. The end of a run releases, and the
+//! next beginning acquires. So a run sees what earlier runs did.
 //!
-//! **Waiting.** Who waits for a queueing leaves a [`Signal`] in the ledger. It goes with the queueing: from pending to
-//! running when the run begins, and is set when the run ends or the queueing is taken back. The waited bit sends all
-//! of these to the ledger, so that the common paths need not look for waiters.
+//! The ledger's lock orders the rare paths among themselves. Rare and common paths compete by compare-and-swap on the
+//! word. A path that loses applies its transition again to the new word.
+//!
+//! **Timers.** An armed item is pending, and its ledger names the timer. A timer that fires, and a thread that
+//! cancels it, both take the ledger's lock. The first of them removes the timer's name. The other one finds another
+//! name or none, and does nothing. So a submission is neither lost nor run twice, whether or not the timer is still
+//! on the list of timers.
+//!
+//! **Waiting.** A thread that waits for a submission leaves a [`Signal`] in the ledger. The signal goes with the
+//! submission. It moves from pending to running when the run begins. It is set when the run ends or the submission is
+//! cancelled. While a signal is there, the *waited* bit sends all of these to the ledger. So the common paths do not
+//! look for waiting threads.
 
 mod answers;
 
@@ -27,8 +34,7 @@ use crate::sys::sync::{Arc, AtomicU64, Mutex, Ordering};
 
 use super::signal::Signal;
 
-/// Whether an item is pending and running, and what there is to say about it beyond that: entries are `E`, timers are
-/// known by `T`.
+/// The state of an item, and its ledger, which says more about it. Entries are `E`, and timers are named by `T`.
 #[derive(Debug)]
 pub(crate) struct ItemCell<E, T> {
     state: AtomicU64,
@@ -37,21 +43,21 @@ pub(crate) struct ItemCell<E, T> {
 
 #[derive(Debug)]
 struct Ledger<E, T> {
-    /// Shards on whose lists a cancelled entry lies, the one that the word tells of apart. A shard is named once for
-    /// each entry.
+    /// Shards on whose lists a cancelled entry lies, besides the entry that the word tells of. A shard is named once
+    /// for each such entry.
     stale: Vec<ShardId>,
-    /// The ticket, or that it has none, of the entry that the word tells of, if that was pushed while `stale` named others, or
-    /// is pushed now. `None`: not known, or the entries are in order.
+    /// `Some`: the ticket, if any, of the entry that the word tells of. `None`: the ticket is not known, or the
+    /// entries are in order. It is known if the entry was pushed while `stale` named shards, or is pushed now.
     home: Option<Option<Ticket>>,
     /// The entry that a worker popped while the item ran.
     kept: Option<E>,
-    /// The timer that is armed.
+    /// The timer that the item is armed by.
     timer: Option<T>,
-    /// How often it was disabled and not enabled.
+    /// How often the item was disabled and not enabled.
     disabled: u32,
-    /// Set when the queueing that is pending has been run, or was taken back.
+    /// Is set when the pending submission has run or was cancelled.
     pending: Option<Arc<Signal>>,
-    /// Set when the present run ends.
+    /// Is set when the present run ends.
     running: Option<Arc<Signal>>,
 }
 
@@ -73,7 +79,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         ItemState::from_bits(self.state.load(Ordering::Acquire))
     }
 
-    /// `ticket`: what the entry has that the caller pushes if it is told to.
+    /// Submits the item. `ticket`: the ticket of the entry that the caller pushes if it is told to.
     #[inline]
     pub(crate) fn queue(&self, target: Target, ticket: Option<Ticket>) -> Queued {
         match self.update(|state| state.queue(target)) {
@@ -92,8 +98,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         self.queue_by_ledger(&mut ledger, target, ticket, |state| state, ItemState::queue_by_ledger)
     }
 
-    /// Queues the item only if that needs no new entry: it is pending, or a cancelled entry lies there. `None`: it
-    /// needs one.
+    /// Submits the item if that needs no new entry: the item is pending, or a cancelled entry of it is used again.
+    /// Returns `None` if it needs one.
     pub(crate) fn queue_without_entry(&self, target: Target) -> Option<Queued> {
         match self.update(|state| state.queue_without_entry(target)) {
             Queue::Coalesced => Some(Queued::Coalesced),
@@ -103,7 +109,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// `before`: what the word is taken for where it is asked which entry is revived or left behind.
+    /// Submits the item by `transition`. `before` turns a word into the one to ask which entry is revived or left
+    /// behind.
     #[cold]
     fn queue_by_ledger(
         &self,
@@ -130,7 +137,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
             Queue::Refused => Queued::Refused,
             Queue::Revived if was_home => Queued::Revived,
             Queue::Revived => {
-                // Any of those that are named there, since no flush waits.
+                // It is any of the entries that the ledger names there, since no flush waits.
                 ledger.home = None;
                 self.strike_out(ledger, target.shard);
                 Queued::Revived
@@ -138,8 +145,9 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Makes it pending by a timer, which `set` puts onto the list of timers; called only if that is to be. `again`:
-    /// also if it is pending already, in place of that. What is left of that is for the caller.
+    /// Makes the item pending by a timer. Calls `set`, which puts the timer on the list of timers, only if the item
+    /// becomes armed. `again`: if the item is pending already, replaces that submission. Returns what is left of the
+    /// replaced submission, for the caller.
     pub(crate) fn arm(&self, again: bool, set: impl FnOnce() -> T) -> (Arm, TakenBack<E, T>) {
         let mut ledger = self.ledger.lock();
         let arm = self.update(|state| state.arm_by_ledger(again));
@@ -155,14 +163,15 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// What arming takes of the bound of the target's queue. A look: it may be otherwise a moment later.
+    /// Returns what arming takes of the bound of the target's queue. A hint: the answer may change at any moment.
     pub(crate) fn room_to_arm(&self, target: Target, now: bool, again: bool) -> Room {
         let state = self.load();
         let named = state.is_stale() && self.ledger.lock().stale.contains(&target.shard);
         state.room_to_arm(target, named, now, again)
     }
 
-    /// The timer is due. `ticket`: as of [`queue`](Self::queue). `None` if it is no longer meant.
+    /// Submits the item, because the timer is due. `ticket`: as for [`queue`](Self::queue). Returns `None` if the
+    /// item is not armed by this timer any more.
     pub(crate) fn fire(&self, timer: &T, target: Target, ticket: Option<Ticket>) -> Option<Queued> {
         let mut ledger = self.ledger.lock();
         ledger.timer.take_if(|meant| meant == timer)?;
@@ -170,7 +179,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         Some(self.queue_by_ledger(&mut ledger, target, ticket, before, transition))
     }
 
-    /// The timer that is armed.
+    /// Returns the timer that the item is armed by.
     pub(crate) fn timer(&self) -> Option<T>
     where
         T: Clone,
@@ -178,7 +187,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         self.ledger.lock().timer.clone()
     }
 
-    /// A worker popped an entry from a list of `shard`.
+    /// Begins a run for an entry that a worker popped from a list of `shard`, if the entry is the pending one.
     #[inline]
     pub(crate) fn begin(&self, shard: ShardId, entry: E) -> Popped<E> {
         let (begin, over) = self.update(|state| {
@@ -193,7 +202,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// What the word said before the lock was taken may not hold any more: it is asked again.
+    /// Repeats the transition under the lock, because the word may have changed since.
     #[cold]
     fn begin_by_ledger(&self, shard: ShardId, entry: E) -> Popped<E> {
         self.add_handle();
@@ -223,8 +232,9 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// An entry with this ticket, popped from a list of `shard`, is dropped instead of run. Was it a queueing that would have
-    /// run, and is the item over? Then free it. It may be gone otherwise.
+    /// Drops an entry with this ticket, popped from a list of `shard`, instead of running it. Returns whether the
+    /// item was pending by this entry, and whether the item is over: then the caller frees it. Otherwise the item may
+    /// be freed at any moment.
     #[cold]
     pub(crate) fn abandon(&self, shard: ShardId, ticket: Option<Ticket>) -> (bool, bool) {
         self.add_handle();
@@ -244,7 +254,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         (would_have_run, self.drop_handle())
     }
 
-    /// The run ended.
+    /// Ends the run.
     #[inline]
     pub(crate) fn end(&self) -> Ended<E> {
         let (end, over) = self.update(|state| {
@@ -279,17 +289,18 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// One more handle. Also taken by whoever uses the ledger without having one: what it does under the lock may be
-    /// the item's last transition, and the lock is part of the item.
+    /// Adds a handle. A thread without a handle also takes one before it uses the ledger. Its transition under the
+    /// lock may be the item's last one, and the lock is part of the item.
     pub(crate) fn add_handle(&self) {
         self.update(|state| match state.add_handle() {
             Some(next) => (next, ()),
-            // Like a reference count of the standard library's: beyond this, nothing can be right any more.
+            // As for a reference count of the standard library: with so many handles the program is broken.
             None => std::process::abort(),
         });
     }
 
-    /// A handle goes. True if the item is over: free it. It may be gone otherwise.
+    /// Drops a handle. Returns whether the item is over: then the caller frees it. Otherwise the item may be freed at
+    /// any moment.
     #[must_use]
     pub(crate) fn drop_handle(&self) -> bool {
         self.update(|state| {
@@ -298,7 +309,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         })
     }
 
-    /// Takes a pending queueing back. The caller has a handle, here and below.
+    /// Cancels the pending submission. The caller has a handle, here and below.
     pub(crate) fn cancel(&self) -> TakenBack<E, T> {
         let done = |was_pending| TakenBack { was_pending, kept: None, timer: None };
         match self.update(ItemState::cancel) {
@@ -315,7 +326,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// The timer is given up, in the place of those who would take it back: false if it is no longer meant.
+    /// Cancels the submission of a timer that is given up instead of fired. Returns false if the item is not armed by
+    /// this timer any more.
     pub(crate) fn disarm(&self, timer: &T) -> bool {
         let mut ledger = self.ledger.lock();
         if ledger.timer.as_ref() != Some(timer) {
@@ -328,8 +340,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         taken.was_pending
     }
 
-    /// Takes a pending queueing back, and keeps others out until [`enable`](Self::enable). With the signal of the run
-    /// that has begun, if any and if `wait` asks for it.
+    /// Cancels the pending submission, and refuses others until [`enable`](Self::enable). If `wait` asks for it, also
+    /// returns the signal of the run that has begun, if any.
     pub(crate) fn disable(&self, wait: bool) -> (TakenBack<E, T>, Option<Arc<Signal>>) {
         let mut ledger = self.ledger.lock();
         ledger.disabled = ledger.disabled.checked_add(1).expect("an item was disabled four billion times");
@@ -341,7 +353,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         (taken, run)
     }
 
-    /// Takes one [`disable`](Self::disable) back. True if it was the last one.
+    /// Takes back one [`disable`](Self::disable). Returns whether it was the last one.
     pub(crate) fn enable(&self) -> Result<bool, NotDisabled> {
         let mut ledger = self.ledger.lock();
         ledger.disabled = ledger.disabled.checked_sub(1).ok_or(NotDisabled)?;
@@ -351,12 +363,12 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         Ok(ledger.disabled == 0)
     }
 
-    /// The signal of the queueing that is pending or, if none is, of the run that has begun.
+    /// Returns the signal of the pending submission or, if there is none, of the run that has begun.
     pub(crate) fn last_queueing(&self) -> Option<Arc<Signal>> {
         self.wait_for(&mut self.ledger.lock(), ItemState::wait_by_ledger)
     }
 
-    /// Looks at the entry that was popped while the item runs.
+    /// Calls `look` with the entry that was popped while the item runs, if any.
     pub(crate) fn with_kept<R>(&self, look: impl FnOnce(&E) -> R) -> Option<R> {
         self.ledger.lock().kept.as_ref().map(look)
     }
@@ -374,7 +386,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         Some(Arc::clone(signal.get_or_insert_with(|| Arc::new(Signal::new()))))
     }
 
-    /// What the ledger holds of a queueing that is not pending any more, and who is to be told.
+    /// Takes from the ledger what belongs to the submission that is not pending any more, and the signal of the
+    /// threads that wait for it.
     fn take_back(
         &self,
         ledger: &mut Ledger<E, T>,
@@ -412,13 +425,13 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
 }
 
 impl<E, T> Ledger<E, T> {
-    /// Of this shard, and an entry with this ticket.
+    /// Returns what the ledger knows about this shard, and about an entry with this ticket.
     fn known(&self, shard: ShardId, ticket: Option<Ticket>) -> Known {
         Known { named: self.stale.contains(&shard), alike: self.home == Some(ticket) }
     }
 }
 
-/// After the ledger was unlocked: waking is a system call.
+/// Wakes the waiting threads. Called after the ledger was unlocked, because waking is a system call.
 fn tell(waiting: Option<Arc<Signal>>) {
     if let Some(signal) = waiting {
         signal.set();

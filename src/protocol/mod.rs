@@ -1,8 +1,9 @@
-//! Protocol stores: each cell holds exactly the word that policy defines, and adds orderings and the retry loop.
+//! The protocol layer stores the words that policy defines: each cell holds one, and adds the orderings and the retry
+//! loop.
 //!
-//! It never decides. What crosses threads is written down in the header of each cell: who pairs with whom, and
-//! why nothing weaker will do. The loom models in `models` are the proof; `tests/mutants/` holds the
-//! changes that must turn one of them red.
+//! It makes no decisions. The header of each cell says what threads see of each other: which access pairs with which,
+//! and which interleaving a weaker ordering would allow. The loom models in `models` are the proof. `tests/mutants/`
+//! holds changes that must each turn a model red.
 
 pub(crate) mod alive;
 pub(crate) mod attention;
@@ -33,8 +34,10 @@ mod models;
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
-/// Applies a transition of policy to a stored word, as one read-modify-write, whatever the outcome: an answer
-/// that changes nothing is still ordered among the changes.
+/// Applies a transition of policy to a stored word, and returns its answer.
+///
+/// It is one read-modify-write even if the word stays the same. So such an answer, too, has its place in the order of
+/// the word's changes.
 #[inline]
 fn update<W: Copy, A>(
     word: &AtomicU64,

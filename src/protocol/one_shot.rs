@@ -1,15 +1,22 @@
-//! The cell of a one-shot's state, and its completion.
+//! The cell of a one-shot's state, and the wait for its end.
 //!
-//! Every transition is a read-modify-write with acquire and release: the party that frees the cell, or takes the
-//! closure or the result, sees everything that the other one did before its last step. A detached cell has one
-//! owner, so its state needs no read-modify-write any more: the acquire load that sees it detached pairs with the
-//! release of the handle's last step.
+//! Every transition is a read-modify-write that acquires and releases:
+//!
+//! * first owner: uses the closure, the result or the cell, then makes its last transition;
+//! * second owner: makes a transition after that, then takes the closure or the result, or frees the cell. It sees
+//!   all that the first owner did.
+//!
+//! A detached cell has one owner left, the worker, which needs no read-modify-write. Its `load` acquires, and pairs
+//! with the release of the handle's last step:
+//!
+//! * handle: uses the cell, then `detach`;
+//! * worker: `load` finds the cell detached; it frees the cell after the handle's last use.
 
 use crate::policy::one_shot::{Finish, OneShotState, Take};
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
 
-/// Who owns the closure, the result and the cell itself.
+/// Says which of the two owners has the closure, the result and the cell itself.
 #[derive(Debug)]
 pub(crate) struct OneShotCell(AtomicU64);
 
@@ -18,7 +25,7 @@ impl OneShotCell {
         Self(AtomicU64::new(OneShotState::new().into_bits()))
     }
 
-    /// Of one that never has a handle.
+    /// Makes the cell of a one-shot that never has a handle.
     pub(crate) fn detached() -> Self {
         Self(AtomicU64::new(OneShotState::detached().into_bits()))
     }
@@ -28,29 +35,31 @@ impl OneShotCell {
         OneShotState::from_bits(self.0.load(Ordering::Acquire))
     }
 
-    /// A worker popped the entry.
+    /// Takes the item for a worker that popped its entry.
     #[inline]
     pub(crate) fn take(&self) -> Take {
         self.update(OneShotState::take)
     }
 
-    /// The result is stored. After `Finish::Leave` and `Finish::Wake` the cell may be gone.
+    /// Finishes the item, whose result is stored. After `Finish::Leave` and `Finish::Wake` the cell may be freed.
     #[inline]
     pub(crate) fn finish(&self) -> Finish {
         self.update(OneShotState::finish)
     }
 
-    /// The closure was taken and dropped instead of run. The same as [`finish`](Self::finish) otherwise.
+    /// Finishes the item as cancelled: its closure was taken, and dropped instead of run. Otherwise as
+    /// [`finish`](Self::finish).
     pub(crate) fn abandon(&self) -> Finish {
         self.update(OneShotState::abandon)
     }
 
-    /// What the handle sleeps on: the cell's address, good for [`wake`](Self::wake) also when the cell is gone.
+    /// Returns the key that the handle sleeps on. It is the cell's address, and [`wake`](Self::wake) may use it after
+    /// the cell was freed.
     pub(crate) fn key(&self) -> usize {
         std::ptr::from_ref(self) as usize
     }
 
-    /// Wakes who sleeps on this key.
+    /// Wakes the thread that sleeps on this key.
     pub(crate) fn wake(key: usize) {
         wait::wake_all(key);
     }
@@ -64,7 +73,7 @@ impl OneShotCell {
         self.update(OneShotState::detach)
     }
 
-    /// Sleeps until the item has ended. False if the time ran out first.
+    /// Sleeps until the item has ended. Returns false if the time ran out first.
     pub(crate) fn wait(&self, until: Until) -> bool {
         while self.update(OneShotState::wait) {
             if !wait::sleep(self.key(), || !self.load().is_finished(), until) {

@@ -1,15 +1,18 @@
-//! One bit for each pod of a class: who has room, who has too much.
+//! One bit for each pod of a class. There are two sets: pods that have room, and pods that have excess items.
 //!
-//! Bits are hints, but none is ever missing for long. There are two sets, and they meet as [`running`](super::running)'s
-//! push and leave do:
+//! A bit is a hint, but no bit stays wrong for long. Two handshakes see to that:
 //!
-//! * **Offer against room.** Who has too much sets its bit in the one set, fences, and reads the other; who has room sets
-//!   its bit in the other, fences, and reads the one. At least one of the two sees both.
-//! * **Set against clear.** Who finds that a bit says what is not so clears it, fences, and looks once more, to set it
-//!   again if it is so by now; who makes it so fences, and sets the bit if it finds it clear. At least one of the two
-//!   sees what the other did.
+//! * **Offer against room.** A thread of a pod sets the pod's bit in one set, fences, and reads the other set.
+//!   Without the fences each of two threads could miss the other one's bit:
+//!   * issuer: sets the excess bit of its pod; reads the room bits: none is set;
+//!   * worker: sets the room bit of its pod; reads the excess bits: none is set.
+//! * **Set against clear.** A thread that finds a bit wrong clears it, fences, and checks again, to set it if it is
+//!   right by now. A thread that makes the bit right fences, and then reads the bit, to set it if it is clear.
+//!   Without the fences the bit could stay clear:
+//!   * clearing thread: clears the bit; checks the pool: the bit would be wrong;
+//!   * other thread: changes the pool; reads the bit: it is set, so this thread does not set it.
 //!
-//! Commonly a bit says already what it should: then setting it is one load.
+//! Commonly a bit is right already, and setting it costs one load.
 
 use crossbeam_utils::CachePadded;
 
@@ -28,26 +31,26 @@ impl PodBits {
         Self(CachePadded::new(words.collect()))
     }
 
-    /// The bits of 64 pods.
+    /// Returns the bits of 64 pods.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> u64 {
         self.0[at].load(Ordering::Relaxed)
     }
 
-    /// The caller has fenced since it did what makes the bit true.
+    /// Sets the bit of a pod. The caller has fenced since it made the bit right.
     #[inline]
     pub(crate) fn set(&self, pod: usize) {
         let (word, bit) = (&self.0[pod / WORD], 1 << (pod % WORD));
         if word.load(Ordering::Relaxed) & bit == 0 {
             word.fetch_or(bit, Ordering::AcqRel);
-            fence(Ordering::SeqCst); // with the fence of whoever sets its bit in the other set
+            fence(Ordering::SeqCst); // with this same fence of a thread that sets a bit of the other set
         }
     }
 
-    /// The caller looks once more whether it is so.
+    /// Clears the bit of a pod. The caller then checks again whether the bit is to be set.
     pub(crate) fn clear(&self, pod: usize) {
         let (word, bit) = (&self.0[pod / WORD], 1_u64 << (pod % WORD));
         word.fetch_and(!bit, Ordering::AcqRel);
-        fence(Ordering::SeqCst); // with the fence that the caller of `set` has behind it
+        fence(Ordering::SeqCst); // with the fence before the call of `set`
     }
 }

@@ -1,26 +1,39 @@
-//! The cell of a route: where the items of a shard go, which may change at any time, and keeps their order.
+//! The cell of a route, which leads a shard's items to a pool. The route may turn to another pool at any time, and
+//! the items keep their order.
 //!
-//! The word is the address of a pool; its lowest bit says that the route is *plugged*. A route that is turned to
-//! another pool is plugged if anything may lie in the former one: what comes is held, in order, until everything before it has left
-//! the former pool's worklist. That is known by a *marker*: an entry that is pushed to the end of that worklist at the
-//! turn. The worker that pops it releases what is held, and opens the route. While a route is plugged nothing of it is
-//! pushed to the pool that it leads to, but by who comes late. So it may be turned on, and needs no other marker, unless
-//! it was open since it leads there.
+//! The word is the address of a pool. Its lowest bit says that the route is *plugged*. While it is plugged, new
+//! entries are held in order. A route that is turned is plugged if an entry may lie in the former pool. Its entries
+//! are held until all entries before them have left the former pool's worklist. A *marker* tells when: the turn
+//! pushes this entry to the end of that worklist. The worker that pops the last marker releases the held entries, and
+//! opens the route.
 //!
-//! **Who comes late.** Pushing takes no lock: somebody may have read the former pool's address before the turn, and
-//! push there behind the marker. Two fences make sure that this is noticed, one between the turn of the word and the
-//! look at what lies there or the push of the marker, the other between a push and a second look at the word
-//! ([`RunningCell::pushed`](super::running::RunningCell::pushed) has it). If the pusher's comes first, its entry lies
-//! before the marker; otherwise the pusher finds the route turned, and pushes a marker of its own
-//! ([`late`](RouteCell::late)). It does so before its caller goes on, so whatever is queued after that is held. That
-//! plugs a route which was open: entries may lie in the pool that it leads to, before whatever is held.
+//! While a route is plugged, only late entries (see below) are pushed to the pool that it leads to. So when a plugged
+//! route is turned again, the pool that it leaves needs no marker, unless the route was open since it led there.
 //!
-//! Whoever cannot look at the word again, since its entry may have kept the shard in place, looks at the pool's
-//! [`Departures`] instead.
+//! **Late entries.** A push takes no lock. So an issuer may read the address of the former pool before the turn, and
+//! push its entry behind the marker. Two fences forbid that this goes unnoticed: the fence in
+//! [`turn`](RouteCell::turn), and the fence of [`RunningCell::pushed`](super::running::RunningCell::pushed) after the
+//! push. Without them:
 //!
-//! **Opening.** What is held is pushed before the word is opened, under the lock: who finds it open pushes after that.
+//! * issuer: reads the route; pushes to the former pool; reads the route once more: it still leads there;
+//! * turning thread: turns the word; looks for entries in the former pool, or pushes the marker: the entry of the
+//!   issuer is not there.
 //!
-//! `U` keeps the pool that a route leads to open, and a former one until it is left; `E` are entries.
+//! With them, the entry lies before the marker, or the issuer finds the route turned. In that case it pushes a marker
+//! of its own ([`late`](RouteCell::late)), before its caller goes on. So each entry that is submitted after that is
+//! held. The call of `late` plugs the route if it was open. Then entries may lie in the pool that the route leads to,
+//! ahead of the held ones.
+//!
+//! Some callers cannot read the route again, because their entry may have been the last one to keep the shard in
+//! place. They read the pool's [`Departures`] instead.
+//!
+//! **Opening.** The held entries are pushed before the word is opened, under the lock:
+//!
+//! * worker: pushes the held entries, then opens the word (release);
+//! * issuer: finds the word open (acquire), then pushes. So its entry comes after the held ones.
+//!
+//! `U` keeps the pool that a route leads to open, and a former pool until the route's entries have left it. `E` is an
+//! entry.
 
 use std::collections::VecDeque;
 
@@ -35,27 +48,27 @@ pub(crate) struct RouteCell<P, E, U> {
 
 #[derive(Debug)]
 struct Plug<E, U> {
-    /// How many were pushed and not popped. The route is plugged while there are any.
+    /// The number of markers that were pushed and not popped. The route is plugged while there are any.
     markers: usize,
     held: VecDeque<E>,
-    /// Was the route open since it leads to its pool? Then entries may lie there.
+    /// The route was open since it leads to its pool. So entries may lie there.
     was_open: bool,
     user: U,
-    /// Of the pools in whose worklists the markers lie.
+    /// The users of the pools in whose worklists the markers lie.
     left: Vec<U>,
 }
 
-/// What a turn came to.
+/// What a turn did.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turned<U> {
-    /// Nothing is owed to the former pool, and this no longer used.
+    /// The route needs the former pool no more: here is its user.
     Clear(U),
     /// A marker was pushed to the former pool.
     Marked,
 }
 
-/// How often routes were turned away from a pool.
+/// The number of times that a route was turned away from a pool.
 #[derive(Debug)]
 pub(crate) struct Departures(AtomicU64);
 
@@ -66,54 +79,56 @@ impl Departures {
         Self(AtomicU64::new(0))
     }
 
-    /// To be asked before the route is read, and after the push and its fence. If that is the same, the entry has not come
-    /// late.
+    /// Returns the count. An issuer reads it before it reads the route, and again after its push and fence. If both
+    /// are equal, its entry has not come late.
     #[inline]
     pub(crate) fn count(&self) -> u64 {
-        // Acquire: whose first count has a turn in it reads the route as it was turned to.
+        // Acquire: if the first count includes a turn, the issuer reads the route as it is after that turn.
         self.0.load(Ordering::Acquire)
     }
 
-    /// A route was turned away from here, and is about to be fenced.
+    /// Counts a turn of a route away from this pool. The caller fences afterwards.
     pub(crate) fn raise(&self) {
         self.0.fetch_add(1, Ordering::Release);
     }
 }
 
 impl<P, E, U> RouteCell<P, E, U> {
-    /// Leads to this pool, which `user` keeps open. Pools are larger than a byte and live as long as the cell.
+    /// Makes a route that leads to this pool, which `user` keeps open. Pools are larger than a byte and live as long
+    /// as the cell.
     pub(crate) fn new(pool: *const P, user: U) -> Self {
         const { assert!(align_of::<P>() > PLUGGED) };
         let plug = Plug { markers: 0, held: VecDeque::new(), was_open: true, user, left: Vec::new() };
         Self { word: AtomicPtr::new(pool.cast_mut()), plug: Mutex::new(plug) }
     }
 
-    /// The pool to push to; `None` while the route is plugged.
+    /// Returns the pool to push to, or `None` while the route is plugged.
     #[inline]
     pub(crate) fn open(&self) -> Option<*const P> {
-        // Acquire: what was held is pushed before what finds the route open.
+        // Acquire: an issuer that finds the route open pushes after the held entries. See the module.
         let word = self.word.load(Ordering::Acquire);
         (word.addr() & PLUGGED == 0).then_some(word.cast_const())
     }
 
-    /// The pool that it leads to, plugged or not.
+    /// Returns the pool that the route leads to, plugged or not.
     pub(crate) fn pool(&self) -> *const P {
         self.word.load(Ordering::Acquire).map_addr(|address| address & !PLUGGED)
     }
 
-    /// The caller has pushed to this pool, and fenced since: does the route lead elsewhere by now? Or has it been elsewhere
-    /// and come back plugged? It might leave without a marker then.
+    /// Returns whether the route leads elsewhere by now, or has come back plugged. The caller has pushed an entry to
+    /// this pool, and has fenced since. A route that has come back plugged might be turned again without a marker
+    /// behind that entry.
     #[inline]
     pub(crate) fn has_left(&self, pool: *const P) -> bool {
         self.word.load(Ordering::Relaxed).addr() != pool.addr()
     }
 
-    /// Holds an entry back. If the route was opened meanwhile, the entry comes back.
+    /// Holds an entry back. Returns the entry if the route was opened meanwhile.
     pub(crate) fn hold_back(&self, entry: E) -> Result<(), E> {
         self.hold_back_by(entry, VecDeque::push_back)
     }
 
-    /// The same for an entry that comes before all others.
+    /// Like [`hold_back`](Self::hold_back), for an entry that comes before all others.
     pub(crate) fn hold_back_first(&self, entry: E) -> Result<(), E> {
         self.hold_back_by(entry, VecDeque::push_front)
     }
@@ -127,8 +142,8 @@ impl<P, E, U> RouteCell<P, E, U> {
         Ok(())
     }
 
-    /// From here on it leads to `pool`, and `turned` tells so. `has_backlog`: may an entry lie in the pool that it led to?
-    /// Then `mark` pushes a marker there. One thread at a time calls this or [`late`](Self::late).
+    /// Turns the route to `pool`, and calls `turned` after that. `has_backlog` returns whether an entry may lie in
+    /// the former pool. If so, `mark` pushes a marker there. One thread at a time calls this or [`late`](Self::late).
     pub(crate) fn turn(
         &self,
         pool: *const P,
@@ -141,7 +156,7 @@ impl<P, E, U> RouteCell<P, E, U> {
         let former = std::mem::replace(&mut plug.user, user);
         self.word.store(plugged(pool), Ordering::Release);
         turned();
-        fence(Ordering::SeqCst); // with that of `RunningCell::pushed`
+        fence(Ordering::SeqCst); // with the fence of `RunningCell::pushed`; see the module
         if std::mem::take(&mut plug.was_open) && has_backlog() {
             mark();
             plug.markers += 1;
@@ -154,8 +169,8 @@ impl<P, E, U> RouteCell<P, E, U> {
         Turned::Clear(former)
     }
 
-    /// An entry has come to a pool after the route left that: plugs the route until what lies there now is popped. `user`
-    /// keeps that pool open until then.
+    /// Plugs the route, because an entry has come to a pool after the route left it, until the entries in that pool
+    /// are popped. `mark` pushes a marker there, and `user` keeps the pool open.
     pub(crate) fn late(&self, user: U, mark: impl FnOnce()) {
         let mut plug = self.plug.lock();
         self.word.store(plugged(self.pool()), Ordering::Release);
@@ -164,11 +179,11 @@ impl<P, E, U> RouteCell<P, E, U> {
         plug.left.push(user);
     }
 
-    /// A marker was popped. If it was the last one, what is held goes to `push`, with the pool that the route leads to,
-    /// and the route is open. Returns what is used no longer.
+    /// Notes that a marker was popped. If it was the last one, gives the held entries to `push`, with the pool that
+    /// the route leads to, and opens the route. Returns the users of the pools that the route needs no more.
     pub(crate) fn marker_popped(&self, mut push: impl FnMut(*const P, E)) -> Vec<U> {
         let mut plug = self.plug.lock();
-        debug_assert!(plug.markers > 0, "a marker was popped that nobody has pushed");
+        debug_assert!(plug.markers > 0, "more markers were popped than pushed");
         plug.markers -= 1;
         if plug.markers > 0 {
             return Vec::new();
@@ -179,7 +194,7 @@ impl<P, E, U> RouteCell<P, E, U> {
         std::mem::take(&mut plug.left)
     }
 
-    /// The route leads to this pool, and nothing is held any more.
+    /// Opens the route, which leads to this pool. No entry is held any more.
     fn unplug(&self, plug: &mut Plug<E, U>, pool: *const P) {
         plug.was_open = true;
         self.word.store(pool.cast_mut(), Ordering::Release);

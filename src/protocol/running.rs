@@ -1,20 +1,29 @@
-//! The cell of a pool's [`Running`] word: who sees work, who sees a free place.
+//! The cell of a pool's [`Running`] word, which tells an issuer whether to wake a worker, and a worker whether it may
+//! start.
 //!
-//! Four handshakes meet here, and each loses a wake-up if either side's fence is missing:
+//! Four handshakes meet here. In each, two threads write one thing and then read the other, and at least one of them
+//! must see what the other wrote.
 //!
-//! * **Push against leave.** The issuer makes an item visible, fences, and reads the word. A worker that stops
-//!   counting (it blocks, goes idle, begins a CPU-intensive item) lowers the word, fences, and reads the worklist.
-//!   With both fences at least one of the two sees what the other wrote, and wakes a worker.
-//! * **Push against retarget.** Likewise for who raises the target.
-//! * **Leave against short.** The manager has no room for a worker that the pool asked for. In one step it says so and learns
-//!   whether a worker runs: manager: "short", one runs. Worker: leaves; the word is "short". If the worker leaves first, the
-//!   manager learns that none runs. If the manager comes first, the look of the last worker to leave finds the word "short",
-//!   and so does the push of an item that comes later. Both are one word, so no fence is needed between them.
-//! * **Push against unwatch.** The manager clears the watched bit, fences, and looks at the worklist; the issuer is
-//!   as above. At least one of the two sees to it that a saturated pool stays watched.
+//! * **Push against leave.** A worker stops counting: it blocks, goes idle, or begins a CPU-intensive item. Fences in
+//!   [`pushed`](RunningCell::pushed) and [`look`](RunningCell::look) forbid this:
+//!   * issuer: pushes an item; reads the word: a worker runs, so the issuer wakes none;
+//!   * worker: lowers the word; reads the worklist: it is empty. So the item waits, and no worker comes for it.
+//! * **Push against retarget.** The same fences, if a thread raises the target:
+//!   * issuer: pushes an item; reads the word: the pool is full;
+//!   * other thread: raises the target; reads the worklist: it is empty.
+//! * **Push against unwatch.** The same fences, if the manager stops watching a saturated pool:
+//!   * issuer: pushes an item; reads the word: the manager watches;
+//!   * manager: clears the watched bit; reads the worklist: it is empty. So work is pending, and the manager does not
+//!     watch.
+//! * **Leave against short.** The manager has no room for a worker that the pool asked for. In one step it sets the
+//!   short bit and learns whether a worker runs. No fence is needed, because both sides change the same word. In two
+//!   steps this could happen:
+//!   * manager: reads the word: a worker runs;
+//!   * worker: leaves the count, and looks at the word: the short bit is not set;
+//!   * manager: sets the short bit. So no worker runs, and the manager does not know.
 //!
-//! `SeqCst` accesses instead of fences would not do: they order nothing with the worklist's own accesses, which
-//! are acquire and release.
+//! `SeqCst` accesses instead of the fences would not do. They do not order the accesses of the worklist, which only
+//! acquire and release.
 
 use crate::policy::concurrency::{Kick, Next, Reserved, Running};
 use crate::sys::sync::{AtomicU64, Ordering, fence, fence_after_update};
@@ -28,27 +37,28 @@ impl RunningCell {
         Self(AtomicU64::new(word.into_bits()))
     }
 
-    /// A look at the word that nothing is decided by.
+    /// Returns the word. A hint: no decision relies on it.
     pub(crate) fn load(&self) -> Running {
         Running::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// The caller has just made an item visible.
+    /// Asks what to do about an item that the caller has just made visible.
     #[inline]
     pub(crate) fn pushed(&self) -> Kick {
-        fence(Ordering::SeqCst); // with `look`
+        fence(Ordering::SeqCst); // with `look`; see the module
         self.kick()
     }
 
-    /// The caller has just changed the word: left the count, used up a reservation, or cleared the watched bit. Is
-    /// there something to be done about the work that it finds?
+    /// Asks what to do about the work that is left, after the caller has changed the word: it has left the count,
+    /// used up a reservation, or cleared the watched bit.
     #[inline]
     pub(crate) fn look(&self, has_work: impl FnOnce() -> bool) -> Kick {
-        fence_after_update(); // with `pushed`
+        fence_after_update(); // with `pushed`; see the module
         if has_work() { self.kick() } else { Kick::Enough }
     }
 
-    /// Work is pending. The common answer, "enough", costs one load: who lowers the word looks at the work after.
+    /// Asks what to do about pending work. The common answer, "enough", costs one load. It may be out of date: a
+    /// thread that lowers the word looks at the work afterwards.
     #[inline]
     fn kick(&self) -> Kick {
         let mut seen = self.0.load(Ordering::Relaxed);
@@ -64,51 +74,57 @@ impl RunningCell {
         }
     }
 
-    /// Reserves a worker if there is room for one: for the work of a sibling.
+    /// Reserves a worker for the work of a sibling, if there is room for it.
     pub(crate) fn reserve(&self) -> Option<Reserved> {
         self.update(Running::reserve)
     }
 
-    /// Somebody who was woken does not get a CPU. The caller owes an offer.
+    /// Notes that a woken worker does not get a CPU. The caller then offers the work to the sibling pools.
     #[cold]
     pub(crate) fn stall(&self) {
         self.update(|word| (word.stall(), ()));
-        fence_after_update(); // with the fence of who sets its room bit
+        fence_after_update(); // with `PodBits::set` of a sibling that sets its room bit
     }
 
-    /// Nobody is late any more. The caller owes a [`look`](Self::look).
+    /// Notes that no woken worker is late any more. The caller owes a [`look`](Self::look).
     #[cold]
     pub(crate) fn unstall(&self) {
         self.update(|word| (word.unstall(), ()));
     }
 
-    /// The manager has no room for a worker that was asked for. Returns whether none runs.
+    /// Notes that the manager has no room for a worker that the pool asked for. Returns whether no worker runs.
     #[cold]
     pub(crate) fn short(&self) -> bool {
         self.update(Running::short)
     }
 
-    /// The manager knows that none runs, or a worker has come.
+    /// Takes that note back: the manager knows that no worker runs, or a worker has come.
     #[cold]
     pub(crate) fn unshort(&self) {
         self.update(|word| (word.unshort(), ()));
     }
 
-    /// Uses up a reservation: true if the worker begins.
+    /// Uses up a reservation. Returns whether the worker begins.
     pub(crate) fn start(&self, reserved: Reserved) -> bool {
         let _used_up = reserved;
         self.update(Running::start)
     }
 
-    /// Nobody can serve a reservation: the next push tries anew.
+    /// Gives up a reservation that no worker can serve. So the next push reserves again.
     #[cold]
     pub(crate) fn drop_reservation(&self, reserved: Reserved) {
         let _used_up = reserved;
         self.update(|word| (word.drop_reservation(), ()));
     }
 
-    /// No work is left, so these reservations are given up by `give_up`, each of which owes a [`look`](Self::look). One look
-    /// for all would not do: of several issuers that push meanwhile, each has relied on another one of them.
+    /// Gives up these reservations by `give_up`, because no work is left. Calls `look` after each, which is the
+    /// caller's [`look`](Self::look).
+    ///
+    /// One look for all of them would miss an item:
+    ///
+    /// * manager: gives up two reservations;
+    /// * two issuers: each pushes an item, and relied on one of the reservations;
+    /// * manager: looks once, and wakes a worker for one item.
     pub(crate) fn stand_down(
         dropped: Vec<Reserved>,
         mut give_up: impl FnMut(Reserved),
@@ -120,7 +136,7 @@ impl RunningCell {
         }
     }
 
-    /// A running worker stops counting. The caller owes a [`look`](Self::look).
+    /// Takes a running worker out of the count. The caller owes a [`look`](Self::look).
     #[inline]
     pub(crate) fn leave(&self) {
         let before = self.0.fetch_sub(Running::ONE.into_bits(), Ordering::AcqRel);
@@ -130,7 +146,7 @@ impl RunningCell {
         );
     }
 
-    /// A worker counts again.
+    /// Counts a worker that has come back.
     #[inline]
     pub(crate) fn come_back(&self) {
         let before = self.0.fetch_add(Running::ONE.into_bits(), Ordering::AcqRel);
@@ -140,7 +156,7 @@ impl RunningCell {
         );
     }
 
-    /// A worker is between two items: [`Next::Shed`] has taken it out of the count.
+    /// Asks what a worker does between two items. [`Next::Shed`] has taken it out of the count.
     #[inline]
     pub(crate) fn between_items(&self, work: bool) -> Next {
         let seen = self.load();
@@ -151,26 +167,30 @@ impl RunningCell {
         }
     }
 
-    /// The pool runs nothing any more. The caller has made that known before, and looks at the work afterwards: who
-    /// pushed before this, unseen, is seen by that look; who pushes later is told to wake somebody, and finds out.
+    /// Marks the pool as abandoned: it runs nothing any more. From now on every push is told to wake a worker, and
+    /// its issuer then finds the mark. The caller has marked the sideline before, and looks at the worklist
+    /// afterwards. The fences forbid this:
+    ///
+    /// * issuer: pushes an item; reads the word: the pool is saturated, so the issuer wakes no worker;
+    /// * caller: marks the word; reads the worklist: it is empty. So the item stays for ever.
     #[cold]
     pub(crate) fn abandon(&self) {
         self.update(|word| (word.abandoned(), ()));
         fence_after_update(); // with `pushed`
     }
 
-    /// The manager watches from now on. True if it did not so far.
+    /// Notes that the manager watches from now on. Returns whether it did not watch before.
     pub(crate) fn watch(&self) -> bool {
         self.update(Running::watch)
     }
 
-    /// The manager stops watching. It owes a [`look`](Self::look).
+    /// Notes that the manager stops watching. It owes a [`look`](Self::look).
     pub(crate) fn unwatch(&self) {
         self.update(|word| (word.unwatch(), ()));
     }
 
-    /// The target is set. If that changes it, as in [`look`](Self::look): more workers may be needed for the work there
-    /// is, or less of it can be done here.
+    /// Sets the target. If that changes it, [looks](Self::look) at the work: the pool may need more workers for it,
+    /// or may have more of it than its workers can do.
     #[cold]
     pub(crate) fn retarget(&self, target: usize, has_work: impl FnOnce() -> bool) -> Kick {
         if self.update(|word| word.retarget(target)) { self.look(has_work) } else { Kick::Enough }

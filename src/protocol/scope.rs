@@ -1,11 +1,15 @@
-//! How many items of a scope are not over, and the sleep of the thread that waits for them.
+//! The number of items of a scope that are not over, and the sleep of the thread that waits for them.
 //!
-//! The body of the scope counts as one, so nobody finds the count at zero while it may still spawn; and who brings the
-//! count to zero after the body has left, and only he, has somebody to wake.
+//! The body of the scope counts as one item. So the count is not zero while the body may still spawn. If the body is
+//! not the last to leave, it waits, and the item that brings the count to zero wakes it.
 //!
-//! The cell lies on the waiter's stack and is gone as soon as the waiter has seen the zero. So leaving is the last
-//! access to it, and the wake-up uses its address as a key only. Every leave releases and acquires: whoever sees the
-//! zero sees what all items did.
+//! The cell lies on the waiter's stack. It is gone as soon as the waiter has seen the zero. So leaving is an item's
+//! last access to the cell, and the wake-up uses the cell's address only as a key.
+//!
+//! Every leave releases and acquires, and the waiter's load acquires:
+//!
+//! * item: uses what it has borrowed, then leaves;
+//! * waiter: sees the zero, then frees what the items had borrowed.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
@@ -15,38 +19,39 @@ use crate::sys::wait::{self, Until};
 pub(crate) struct ScopeCell(AtomicU64);
 
 impl ScopeCell {
-    /// A scope whose body is about to begin.
+    /// Makes the cell of a scope whose body is about to begin.
     pub(crate) fn new() -> Self {
         Self(AtomicU64::new(1))
     }
 
-    /// An item comes. The caller counts itself, as the body or as an item.
+    /// Counts a new item. The caller is the body or an item that is not over, so the count is not zero.
     pub(crate) fn enter(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What a waiter sleeps on: good for [`wake`](Self::wake) also when the cell is gone.
+    /// Returns the key that the waiter sleeps on. [`wake`](Self::wake) may use it after the cell is gone.
     pub(crate) fn key(&self) -> usize {
         std::ptr::from_ref(self) as usize
     }
 
-    /// An item is over, or the body. True if it was the last one; then the cell may be gone, unless it was the body.
+    /// Takes an item that is over, or the body, out of the count. Returns whether it was the last one. After an item
+    /// has left, the cell may be gone.
     #[must_use]
     pub(crate) fn leave(&self) -> bool {
         self.0.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Wakes who sleeps on this key.
+    /// Wakes the thread that sleeps on this key.
     pub(crate) fn wake(key: usize) {
         wait::wake_all(key);
     }
 
-    /// Is everybody over? Acquire, as the module says.
+    /// Returns whether all items and the body are over. Acquires, as the module says.
     pub(crate) fn is_over(&self) -> bool {
         self.0.load(Ordering::Acquire) == 0
     }
 
-    /// The body has left: sleeps until the last item has.
+    /// Sleeps until the last item has left. Called after the body has left.
     pub(crate) fn wait(&self) {
         while !self.is_over() {
             wait::sleep(self.key(), || !self.is_over(), Until::FOREVER);

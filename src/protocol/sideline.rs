@@ -1,45 +1,47 @@
-//! The entries of a pool that come before those on its worklist, and the mark that the pool is *abandoned*: its executor
-//! was shut down, and it runs nothing any more.
+//! The entries of a pool that come before the entries on its worklist. Also the mark that the pool is *abandoned*:
+//! its executor was shut down, and the pool runs nothing any more.
 //!
-//! [`Sideline`] lies under the pool's lock. [`Shown`] lies beside it, for threads that ask without the lock: how many
-//! entries there are, or the mark. Each change of the sideline shows itself before the lock is released.
+//! [`Sideline`] is inside of the pool's lock. [`Shown`] is beside the lock, for threads that ask without it: it holds
+//! the number of entries, or the mark. Each change of the sideline is shown before the lock is released.
 //!
-//! * **Put back against leave.** A thread puts an entry back, shows the count, and then looks at the running word, with the
-//!   fence of [`RunningCell::pushed`](super::running::RunningCell::pushed). A worker that stops counting lowers that word,
-//!   fences, and reads the count. At least one of the two sees what the other one wrote.
-//! * **Put back against abandon.** Both happen under the lock. If the entry is first, the thread that abandons the pool
-//!   takes it. If the mark is first, the entry comes back to the thread that puts it.
-//! * **Pop against abandon.** A worker that finds the sideline empty shows nothing, and a change after the mark shows the
-//!   mark again. So no count takes its place.
+//! * **Put back against leave.** The fences are those of [`RunningCell::pushed`](super::running::RunningCell::pushed)
+//!   and [`RunningCell::look`](super::running::RunningCell::look). They forbid this:
+//!   * issuer: puts an entry back, shows the number of entries; reads the running word: a worker runs;
+//!   * worker: lowers the running word; reads the number: there are none. So the entry waits, and no worker comes for
+//!     it.
+//! * **Put back against abandon.** Both happen under the lock. If the entry is first, the thread that abandons the
+//!   pool takes it. If the mark is first, the entry comes back to the thread that brought it.
+//! * **Pop against abandon.** A number never replaces the mark: a worker that finds the sideline empty shows nothing,
+//!   and a change after the mark shows the mark again.
 
 use std::collections::VecDeque;
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
-/// An entry that may have to stay in its pool.
+/// An entry that may be bound to its pool.
 pub(crate) trait Bound {
     fn is_bound(&self) -> bool;
 }
 
-/// See the module. Inside of the pool's lock.
+/// See the module. It is inside of the pool's lock.
 #[derive(Debug)]
 pub(crate) struct Sideline<E> {
     entries: VecDeque<E>,
-    /// How many of them no sibling may take.
+    /// The number of entries that no sibling may take.
     bound: usize,
-    /// Set once, and then there are no entries any more.
+    /// Set once. There are no entries afterwards.
     is_abandoned: bool,
 }
 
-/// What the sideline shows. Written under the pool's lock.
+/// What the sideline shows to threads without the lock. It is written under the lock.
 #[derive(Debug)]
 pub(crate) struct Shown {
-    /// How many entries there are, or [`ABANDONED`].
+    /// The number of entries, or [`ABANDONED`].
     entries: AtomicU64,
     bound: AtomicU64,
 }
 
-/// In place of how many entries there are.
+/// The mark, in place of the number of entries.
 const ABANDONED: u64 = u64::MAX;
 
 impl<E: Bound> Sideline<E> {
@@ -59,7 +61,7 @@ impl<E: Bound> Sideline<E> {
         self.entries.iter()
     }
 
-    /// Adds an entry before all others. It comes back if the pool is abandoned.
+    /// Adds an entry before all others. Returns it if the pool is abandoned.
     pub(crate) fn put_back(&mut self, entry: E, shown: &Shown) -> Result<(), E> {
         if self.is_abandoned {
             return Err(entry);
@@ -85,16 +87,16 @@ impl<E: Bound> Sideline<E> {
         Some(entry)
     }
 
-    /// Takes the first entry, and adds another one behind the others. It comes back if there is no first one.
+    /// Takes the first entry, and adds another one behind the others. Returns the other one if there is no first one.
     pub(crate) fn swap_front(&mut self, entry: E, shown: &Shown) -> E {
         if self.entries.is_empty() {
             return entry;
         }
         self.push_back(entry);
-        self.pop_front(shown).expect("one was there already")
+        self.pop_front(shown).expect("the sideline was not empty")
     }
 
-    /// Takes the first entry of which this is true.
+    /// Takes the first entry that is `wanted`.
     pub(crate) fn take_first(&mut self, shown: &Shown, wanted: impl Fn(&E) -> bool) -> Option<E> {
         let at = self.entries.iter().position(wanted)?;
         let entry = self.entries.remove(at)?;
@@ -103,7 +105,7 @@ impl<E: Bound> Sideline<E> {
         Some(entry)
     }
 
-    /// Marks the pool. Returns the entries, which the caller gives up.
+    /// Marks the pool as abandoned. Returns the entries, which the caller gives up.
     #[must_use]
     pub(crate) fn abandon(&mut self, shown: &Shown) -> VecDeque<E> {
         self.is_abandoned = true;
@@ -113,7 +115,7 @@ impl<E: Bound> Sideline<E> {
         entries
     }
 
-    /// Shows others what there is.
+    /// Shows the number of entries, or the mark.
     pub(crate) fn show(&self, shown: &Shown) {
         let entries = if self.is_abandoned { ABANDONED } else { self.entries.len() as u64 };
         shown.bound.store(self.bound as u64, Ordering::Relaxed);
@@ -126,13 +128,14 @@ impl Shown {
         Self { entries: AtomicU64::new(0), bound: AtomicU64::new(0) }
     }
 
-    /// Whether a worker has to look at the sideline before the worklist: it has entries, or the pool is abandoned. A hint.
+    /// Returns whether a worker has to look at the sideline before the worklist, because it has entries or the pool
+    /// is abandoned. A hint.
     #[inline]
     pub(crate) fn comes_first(&self) -> bool {
         self.entries.load(Ordering::Relaxed) > 0
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     #[inline]
     pub(crate) fn len(&self) -> u64 {
         match self.entries.load(Ordering::Acquire) {
@@ -141,8 +144,8 @@ impl Shown {
         }
     }
 
-    /// How many entries siblings may take. The two numbers are of one moment only under the lock. `None`: the pool is
-    /// abandoned.
+    /// Returns the number of entries that siblings may take, or `None` if the pool is abandoned. The two numbers
+    /// belong to one moment only if the caller has the lock.
     pub(crate) fn movable(&self) -> Option<u64> {
         match self.entries.load(Ordering::Acquire) {
             ABANDONED => None,
@@ -161,9 +164,9 @@ mod tests {
         }
     }
 
-    /// spec: E5.3: what comes to the worklist of a pool that was abandoned can still be counted.
+    /// spec: E5.3: the number of entries can still be read after the pool was abandoned.
     #[test]
-    fn the_mark_is_no_number_of_entries() {
+    fn an_abandoned_sideline_shows_no_entries_but_comes_first() {
         let (mut sideline, shown) = (Sideline::new(), Shown::new());
         assert!(!shown.comes_first());
         assert_eq!(sideline.put_back(true, &shown), Ok(()));
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_follows_each_change() {
+    fn each_change_shows_the_number_of_entries() {
         let (mut sideline, shown) = (Sideline::new(), Shown::new());
         for entry in [false, true, true] {
             sideline.put_back(entry, &shown).unwrap();

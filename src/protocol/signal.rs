@@ -1,11 +1,14 @@
-//! Something that happens once, and that any number of threads wait for.
+//! An event that happens once, and that any number of threads wait for.
 //!
-//! Setting releases, and who sees it set has acquired: what was done before is seen after the wait.
+//! `set` releases and `is_set` acquires:
+//!
+//! * setting thread: writes, then sets the signal;
+//! * waiting thread: finds the signal set, then reads what was written.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
 
-/// Shared by whoever sets it and those who wait.
+/// Shared by the thread that sets it and the threads that wait.
 #[derive(Debug)]
 pub(crate) struct Signal(AtomicU64);
 
@@ -23,7 +26,7 @@ impl Signal {
         self.0.load(Ordering::Acquire) == 1
     }
 
-    /// Sleeps until it is set. False if the time ran out first.
+    /// Sleeps until the signal is set. Returns false if the time ran out first.
     pub(crate) fn wait(&self, until: Until) -> bool {
         while !self.is_set() {
             if !wait::sleep(self.key(), || !self.is_set(), until) {

@@ -1,21 +1,29 @@
-//! What one worker has done for one shard, in numbers that it alone writes, and the account in which a shard adds them up.
+//! The numbers of what one worker has done for one shard, and the account in which a shard adds them up.
 //!
-//! No read-modify-write: each change is a load and a store of the owner's. A cell has one owner, the thread that made it,
-//! for as long as it exists.
+//! A cell has one owner, the thread that made it, and only the owner writes to it. So a change is a load and a store,
+//! and no read-modify-write.
 //!
-//! **The end before the beginning.** A reader loads `completed`, which is stored with release, with acquire and before
-//! `started`. So a reader that sees an item's end sees its beginning, and what is in flight is never below none.
+//! **In flight.** An item starts before it completes, and `completed` is stored with release. A reader loads
+//! `completed` first, with acquire, and `started` last. So the number of items in flight is never below zero. The
+//! orderings forbid this:
 //!
-//! **Opened and settled.** A shard's account lists the cells that threads hold for it. A thread that needs a cell no more
-//! settles it: its numbers are added to the account's own, and the cell leaves the list, both under the lock that
-//! readers hold while they add up. So a reader finds each count once, and no sum ever falls. The owner has no item of
-//! the shard then, so the cell does not change any more.
+//! * worker: stores `started` = 1, then `completed` = 1;
+//! * reader: loads `completed` = 1, then `started` = 0.
 //!
-//! **Late.** Account and cell are shared by reference counts. What a thread writes to a cell after the shard has gone is
-//! read by no thread, and harms none.
+//! **Opened and settled.** A shard's account lists the cells of its threads. A thread that does not need a cell any
+//! more settles it: under the account's lock it adds the cell's numbers to the account's own, and takes the cell off
+//! the list. Readers add up under the same lock. So they count each number once, and no sum ever falls. The owner has
+//! no item of the shard then, so the cell does not change any more.
 //!
-//! **CPU time** goes to the cell after the owner has published up to where it has read its clock, with release. A reader
-//! loads the cell first, with acquire: what it adds for the time since the reading is in no cell that it has seen.
+//! **After the shard.** Accounts and cells have reference counts. If a thread writes to a cell after the shard is
+//! gone, no thread reads it, and no harm is done.
+//!
+//! **CPU time.** The owner first publishes the reading of its clock, and then adds the time to the cell, with
+//! release. A reader first loads the cell, with acquire, and then adds the time since the published reading. The
+//! orderings forbid that it counts a time twice:
+//!
+//! * owner: publishes the reading 5 ms; adds 5 ms to the cell;
+//! * reader: loads the cell with the 5 ms, then the old reading, and adds the 5 ms once more.
 
 use std::sync::Arc;
 
@@ -33,7 +41,7 @@ pub(crate) struct TallyCell {
     stolen: AtomicU64,
 }
 
-/// The same at one moment, or a sum of such.
+/// The numbers of a cell at one moment, or a sum of such numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Tally {
     pub(crate) started: u64,
@@ -43,28 +51,28 @@ pub(crate) struct Tally {
     pub(crate) stolen: u64,
 }
 
-/// What all threads have counted for one shard. `W`: the worker that owns a cell.
+/// The numbers of all threads for one shard. `W` stands for the worker that owns a cell.
 #[derive(Debug)]
 pub(crate) struct Account<W> {
-    /// Boxed, since a thread may hold what remains of an account after the shard has gone.
+    /// It is boxed, because a thread may keep the rest of an account alive after the shard is gone.
     book: Mutex<Box<Book<W>>>,
 }
 
 #[derive(Debug)]
 struct Book<W> {
-    /// Of the cells that were settled.
+    /// The sum of the cells that were settled.
     settled: Tally,
     open: Vec<(Arc<TallyCell>, W)>,
 }
 
-/// Where an item starts.
+/// Where an item starts, compared with its pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Start {
-    /// In the pod of the CPU that it was queued on.
+    /// On a CPU of the pool's pod, by a worker of the pool.
     Home,
-    /// Elsewhere, on a worker of that pod: the system has put it there.
+    /// On another CPU, by a worker of the pool: the system has moved the worker there.
     Away,
-    /// On a worker of another pod.
+    /// By a worker of another pool.
     Stolen,
 }
 
@@ -79,7 +87,7 @@ impl TallyCell {
         }
     }
 
-    /// By the owner: an item of the shard begins.
+    /// Counts an item of the shard that begins. Called by the owner.
     #[inline]
     pub(crate) fn start(&self, start: Start) {
         add(&self.started, 1, Ordering::Relaxed);
@@ -90,18 +98,18 @@ impl TallyCell {
         }
     }
 
-    /// By the owner: the item has ended.
+    /// Counts the end of the item. Called by the owner.
     #[inline]
     pub(crate) fn complete(&self) {
         add(&self.completed, 1, Ordering::Release);
     }
 
-    /// By the owner: how many items it has begun.
+    /// Returns how many items the owner has begun. Called by the owner.
     pub(crate) fn started(&self) -> u64 {
         self.started.load(Ordering::Relaxed)
     }
 
-    /// What was counted so far.
+    /// Returns the numbers of the cell.
     pub(crate) fn load(&self) -> Tally {
         let completed = self.completed.load(Ordering::Acquire);
         Tally {
@@ -109,7 +117,7 @@ impl TallyCell {
             cpu_time: self.cpu_time.load(Ordering::Acquire),
             away: self.away.load(Ordering::Relaxed),
             stolen: self.stolen.load(Ordering::Relaxed),
-            // Last: it is no less than what the others say.
+            // Last: so it is not less than `completed`.
             started: self.started.load(Ordering::Relaxed),
         }
     }
@@ -120,12 +128,13 @@ impl<W> Account<W> {
         Self { book: Mutex::new(Box::new(Book { settled: Tally::default(), open: Vec::new() })) }
     }
 
-    /// By its owner: this cell counts from now on.
+    /// Adds a cell to the account. Called by the owner of the cell.
     pub(crate) fn open(&self, cell: Arc<TallyCell>, worker: W) {
         self.book.lock().open.push((cell, worker));
     }
 
-    /// By its owner, which has no item of the shard: the cell counts no more, and what it has counted stays.
+    /// Settles a cell: its numbers stay in the account, and the cell counts no more. Called by the owner of the cell,
+    /// which has no item of the shard.
     pub(crate) fn settle(&self, cell: &Arc<TallyCell>) {
         let mut book = self.book.lock();
         book.settled.add(cell.load());
@@ -139,7 +148,8 @@ impl<W> Account<W> {
         drop(settled);
     }
 
-    /// What was counted so far. `in_flight` is told the worker of each cell in which more has started than completed.
+    /// Returns the sum of all numbers. Calls `in_flight` with the worker of each cell in which more items have
+    /// started than completed.
     pub(crate) fn total(&self, mut in_flight: impl FnMut(&W)) -> Tally {
         let book = self.book.lock();
         let mut total = book.settled;
@@ -155,7 +165,7 @@ impl<W> Account<W> {
 }
 
 impl Tally {
-    /// More has started than completed.
+    /// Returns whether more items have started than completed.
     pub(crate) fn is_in_flight(self) -> bool {
         self.started > self.completed
     }
@@ -169,13 +179,13 @@ impl Tally {
     }
 }
 
-/// The clocks of a worker as it has read them last, for whoever asks about its present item. Times are in nanoseconds.
+/// The last readings of a worker's clocks, for threads that ask about its present item. Times are in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct ReadingCell {
-    /// What its thread has used.
+    /// The CPU time of the thread.
     cpu_time: AtomicU64,
     time: AtomicU64,
-    /// Which item was the next one.
+    /// The sequence number of the item that came next.
     before: AtomicU64,
 }
 
@@ -184,49 +194,53 @@ impl ReadingCell {
         Self { cpu_time: AtomicU64::new(0), time: AtomicU64::new(0), before: AtomicU64::new(0) }
     }
 
-    /// By the owner: it has used so much before its first item.
+    /// Sets the CPU time that the owner has used before its first item. Called by the owner.
     pub(crate) fn begin(&self, cpu_time: u64) {
         self.cpu_time.store(cpu_time, Ordering::Relaxed);
     }
 
-    /// By the owner: it has used so much in all; what is new of it goes to this cell.
+    /// Charges CPU time to a cell: the time since the last reading. `cpu_time` is what the owner has used in all.
+    /// Called by the owner.
     pub(crate) fn charge(&self, cpu_time: u64, cell: &TallyCell) {
         let used = self.since(cpu_time);
         self.cpu_time.store(cpu_time, Ordering::Relaxed);
         add(&cell.cpu_time, used, Ordering::Release);
     }
 
-    /// By the owner: the time is known before the item of this sequence.
+    /// Publishes a time that the owner has read before the item with this sequence number. Called by the owner.
     ///
-    /// In this order: an onlooker that finds the time finds that item, or a later one.
+    /// The sequence number is stored first. So a reader that sees the time finds that number, or a later one.
     pub(crate) fn publish(&self, time: Time, before: u64) {
         self.before.store(before, Ordering::Release);
         self.time.store(time.as_nanos(), Ordering::Release);
     }
 
-    /// Of what the thread has used in all, what it has used since. Whoever adds that to cells has loaded them before it has
-    /// asked the clock.
+    /// Returns the part of `cpu_time` that the thread has used since the last reading. A caller that adds it to cells
+    /// has loaded the cells before it read the thread's clock.
     pub(crate) fn since(&self, cpu_time: u64) -> u64 {
         cpu_time.saturating_sub(self.cpu_time.load(Ordering::Relaxed))
     }
 
-    /// Was the item of this sequence the next one? Asked before [`since`](Self::since).
+    /// Returns whether the item with this sequence number came next after the last reading. Asked before
+    /// [`since`](Self::since).
     pub(crate) fn was_before(&self, item: u64) -> bool {
         self.before.load(Ordering::Acquire) == item
     }
 
-    /// The last time that was published before the item of this sequence, which the caller has seen begun. `None` if one was
-    /// published since: the item has ended. An owner does that before its word says so:
+    /// Returns the last time that was published before the item with this sequence number, which the caller has seen
+    /// begun. Returns `None` if a time was published since: the item has ended. The owner publishes that time before
+    /// its word says that the item has ended, so this could happen:
     ///
-    /// * owner: ends the item, publishes the time. Onlooker: reads that time, and finds the item in the owner's word. It would
-    ///   take an item of seconds for one that has just begun.
+    /// * owner: ends the item, publishes the time;
+    /// * reader: reads that time; finds the item in the owner's word. It would take an item of several seconds for
+    ///   one that has just begun.
     pub(crate) fn time_before(&self, item: u64) -> Option<Time> {
         let time = Time::from_nanos(self.time.load(Ordering::Acquire));
         (self.before.load(Ordering::Relaxed) <= item).then_some(time)
     }
 }
 
-/// Where nobody else writes.
+/// Adds where only the caller writes.
 #[inline]
 fn add(count: &AtomicU64, more: u64, ordering: Ordering) {
     count.store(count.load(Ordering::Relaxed).wrapping_add(more), ordering);

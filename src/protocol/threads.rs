@@ -1,21 +1,28 @@
-//! The cell of an executor's [`Threads`] word: which thread learns that another one has left, or is gone.
+//! The cell of an executor's [`Threads`] word: how its threads learn that another one leaves, or is gone.
 //!
-//! A manager that finds no room asks in the same step to be told of some. A worker that leaves learns in one step whether
-//! the manager has asked. So one of them sees the other.
+//! **Room.** A manager that finds no room asks in the same step to be told of some. A worker that leaves learns in
+//! one step whether the manager has asked. In two steps this could happen:
 //!
-//! At the cap, the manager asks for a thread that is in use: first it asks, then it looks for an idle worker. A worker first
-//! becomes idle, in the critical section in which the manager would find it, and then looks whether it is asked. So an
-//! idle worker is found, or gives way of itself:
+//! * manager: finds no room;
+//! * worker: leaves; the manager has not asked;
+//! * manager: asks. There is room, and the manager is not told.
 //!
-//! * manager: ask; lock of the pool: no worker is idle. Worker: lock of the pool: idle; is it asked?
+//! **Request to give way.** At the cap, the manager first asks for a thread that is in use, and then looks for an
+//! idle worker, under the pool's lock. A worker first becomes idle, under the same lock, and then reads whether the
+//! manager has asked. The order of the steps and the lock forbid this:
 //!
-//! If the manager locks first, the worker's look comes after the request. If the worker does, the manager finds it. A busy
-//! worker looks between its items, and sees the request sooner or later; to give way is one step, so that one worker does.
+//! * manager: asks; locks the pool: no worker is idle;
+//! * worker: locks the pool, becomes idle; reads that no worker is asked. So an idle worker stays, though its thread
+//!   is needed.
 //!
-//! `gone` releases and the waiter acquires:
+//! If the manager locks first, the worker reads after the request. If the worker locks first, the manager finds it
+//! idle. A busy worker reads the request between its items. Giving way is one step, so one worker gives way for one
+//! request.
 //!
-//! * thread: what its thread-local destructors wrote, then `gone`;
-//! * waiter: reads that no thread is alive, then sees what they wrote.
+//! **The end.** `gone` releases and the waiting thread acquires:
+//!
+//! * ending thread: its thread-local destructors write; then `gone`;
+//! * waiting thread: reads that no thread is alive, then sees what the destructors wrote.
 
 use crate::policy::threads::{Kind, Threads};
 use crate::sys::sync::{AtomicU64, Ordering};
@@ -30,17 +37,18 @@ impl ThreadsCell {
         Self(AtomicU64::new(Threads::none().into_bits()))
     }
 
-    /// A look at the word that nothing is decided by.
+    /// Returns the word. A hint: no decision relies on it.
     pub(crate) fn load(&self) -> Threads {
         Threads::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// Counts a worker that is about to be made. False if there are `max` already.
+    /// Counts a worker that is about to be made. Returns false if there are `max` already.
     pub(crate) fn worker_comes(&self, max: u64) -> bool {
         self.update(|word| word.worker_comes(max))
     }
 
-    /// A pool starves: asks a worker to give way, unless `idle_leaves` finds an idle one that leaves instead.
+    /// Asks a worker to give way, because a pool starves. `idle_leaves` makes an idle worker leave instead, and
+    /// returns whether there was one.
     pub(crate) fn ask(&self, idle_leaves: impl FnOnce() -> bool) {
         self.update(|word| (word.ask(), ()));
         if idle_leaves() {
@@ -48,32 +56,33 @@ impl ThreadsCell {
         }
     }
 
-    /// A turn has passed since the request: every worker may answer it.
+    /// Lets every worker answer the request, because a turn has passed since.
     pub(crate) fn hurry(&self) {
         self.update(|word| (word.hurry(), ()));
     }
 
-    /// No worker needs to give way.
+    /// Withdraws the request: no worker needs to give way.
     pub(crate) fn withdraw(&self) {
         if self.is_asked() {
             self.update(|word| (word.withdraw(), ()));
         }
     }
 
-    /// Is a worker asked to give way?
+    /// Returns whether a worker is asked to give way.
     #[inline]
     pub(crate) fn is_asked(&self) -> bool {
         self.load().is_asked()
     }
 
-    /// The calling worker is between two items. Returns whether it gives way. `others_run`: its pool has other workers that
-    /// run.
+    /// Returns whether the calling worker gives way. It asks between two items. `others_run`: its pool has other
+    /// running workers.
     #[cold]
     pub(crate) fn give_way(&self, others_run: bool) -> bool {
         self.update(|word| word.give_way(others_run))
     }
 
-    /// The calling worker has become idle. If one is asked to give way, `leaves` has an idle one leave.
+    /// Answers the request for the calling worker, which has become idle. If a worker is asked to give way, `leaves`
+    /// makes an idle one leave, and returns whether there was one.
     pub(crate) fn rested(&self, leaves: impl FnOnce() -> bool) {
         if self.is_asked() && leaves() {
             self.withdraw();
@@ -90,26 +99,27 @@ impl ThreadsCell {
         self.update(|word| (word.other_comes(), ()));
     }
 
-    /// A thread has ended its own code, or could not be made: it takes no room. True if the manager is to be told.
+    /// Takes away the room of a thread that has ended its own code, or could not be made. Returns whether to tell the
+    /// manager.
     #[must_use]
     pub(crate) fn leaves(&self, kind: Kind) -> bool {
         self.update(|word| word.leaves(kind))
     }
 
-    /// A thread that has left runs no user code any more, or could not be made.
+    /// Takes a thread out of the count that has run its last user code, or could not be made.
     pub(crate) fn gone(&self) {
         if self.update(Threads::gone) {
             wait::wake_all(self.key());
         }
     }
 
-    /// Waits until all threads are gone. Returns how many are not when the time runs out.
+    /// Waits until all threads are gone. Returns the number of threads that are left when the time runs out.
     pub(crate) fn wait(&self, until: Until) -> u64 {
         while self.alive() > 0 && wait::sleep(self.key(), || self.alive() > 0, until) {}
         self.alive()
     }
 
-    /// Acquire, as the module says.
+    /// Returns the number of threads that are not gone. Acquires, as the module says.
     fn alive(&self) -> u64 {
         Threads::from_bits(self.0.load(Ordering::Acquire)).alive()
     }

@@ -1,14 +1,20 @@
-//! What a queue's items are timed by: whether and how often ([`RateCell`]), and the histogram that came out ([`Recorder`]).
+//! The timing of a queue's items: which items are timed ([`RateCell`]), and the histogram of their times
+//! ([`Recorder`]).
 //!
-//! **The rate** is set by the queue's user, and adapted by workers to how long items run. What could go wrong:
+//! **The rate.** The queue's user sets it, and workers adapt it to how long items run. A worker replaces the rate
+//! only if it is still the one that the worker has read. Otherwise:
 //!
-//! * worker: reads "each item". User: switches timing off. Worker: stores "one of eight". The user's queue is timed for ever.
+//! * worker: reads "each item";
+//! * user: switches timing off;
+//! * worker: stores "one of eight". So the items are timed though the user has switched timing off.
 //!
-//! So a worker replaces only the rate that it has read.
+//! **The histogram.** It has many writers and no lock. A writer changes the sum and the maximum, and then counts the
+//! item, with release. A reader loads the counts first, with acquire. So a reader that sees an item in the counts
+//! also finds its time in the sum, and no smaller maximum. The sum and the maximum may be ahead of the counts. The
+//! orderings forbid this:
 //!
-//! **The histogram** has many writers and no lock. A writer counts an item last, with release; a reader loads the counts
-//! first, with acquire. So a reader that finds an item counted also finds its time in the sum, and no smaller maximum. The
-//! sum and the maximum may be ahead of the counts.
+//! * worker: counts an item of 5 ms;
+//! * reader: loads the counts with the item, then the sum without its 5 ms.
 
 use crate::policy::histogram::{Histogram, bucket_of};
 use crate::policy::sampling::Rate;
@@ -33,8 +39,10 @@ impl RateCell {
         Self(AtomicU64::new(Self::switched(on).into_bits()))
     }
 
-    /// By the queue's user. A read-modify-write, as each change is: loom knows the order of these, and not that of a store
-    /// among them.
+    /// Switches timing on or off for the queue's user.
+    ///
+    /// Every change of the rate is a read-modify-write. loom knows the order of these, but not that of a store among
+    /// them.
     pub(crate) fn switch(&self, on: bool) {
         self.0.swap(Self::switched(on).into_bits(), Ordering::Relaxed);
     }
@@ -48,7 +56,7 @@ impl RateCell {
         Rate::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// By a worker: this rate fits how long items run. What the user has switched meanwhile stays.
+    /// Sets the rate that fits how long items run. Called by workers. Changes nothing if timing was switched off.
     pub(crate) fn adapt(&self, rate: Rate) {
         let known = self.load();
         if known != rate && known != Rate::Never {
@@ -59,7 +67,7 @@ impl RateCell {
 }
 
 impl Recorder {
-    /// Of so many buckets, from the shortest time on.
+    /// Makes a histogram of so many buckets, beginning with the shortest times.
     pub(crate) fn new(buckets: usize) -> Self {
         Self {
             counts: (0..buckets).map(|_| AtomicU64::new(0)).collect(),
@@ -68,7 +76,7 @@ impl Recorder {
         }
     }
 
-    /// An item took so many nanoseconds. It stands for `weight` items.
+    /// Records an item that took `nanos` nanoseconds, and stands for `weight` items.
     pub(crate) fn record(&self, nanos: u64, weight: u64) {
         self.total.fetch_add(nanos.saturating_mul(weight), Ordering::Relaxed);
         if nanos > self.max.load(Ordering::Relaxed) {

@@ -1,62 +1,62 @@
-//! What an item's cell asks of entries, and what it tells its callers.
+//! The answers of an item's cell, and the property of entries that it uses.
 
 use crate::policy::flush::Ticket;
 
-/// An entry, as far as the item that it is of asks.
+/// An entry that may have a ticket.
 pub(crate) trait HasTicket {
     fn ticket(&self) -> Option<Ticket>;
 }
 
-/// What a queueing came to.
+/// The answer to a submission.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queued {
-    /// Push an entry.
+    /// The item is pending now: push an entry.
     Push,
-    /// It is pending now, by an entry that lies there already.
+    /// The item is pending now, by an entry that lies on a list already.
     Revived,
-    /// It was pending before.
+    /// The item was pending already.
     Coalesced,
-    /// It is disabled.
+    /// The item is disabled.
     Refused,
 }
 
-/// What a popped entry is good for.
+/// What a worker does with an entry that it popped.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Popped<E> {
-    /// The item is running now, in the name of this entry.
+    /// The item is running now by this entry: call its function.
     Run(E),
-    /// The item runs elsewhere and has the entry. The item may be gone.
+    /// The item runs elsewhere, and keeps the entry. The item may be freed at any moment.
     Kept,
-    /// The item had the entry, and has run in its name meanwhile: it is over, free it.
+    /// The item kept the entry, and has run by it meanwhile. The item is over: free it.
     KeptLast,
-    /// Complete the entry without a run. The item may be gone.
+    /// Complete the entry without a run. The item may be freed at any moment.
     Stale(E),
-    /// The same, and free the item: it is over.
+    /// Complete the entry without a run, and free the item: it is over.
     Last(E),
 }
 
-/// What becomes of an item whose run has ended.
+/// What a worker does after the item's function has returned.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ended<E> {
-    /// Nothing. The item may be gone.
+    /// Nothing. The item may be freed at any moment.
     Idle,
-    /// Put this entry at the front of its pool: it is the item's next run.
+    /// Put this entry at the front of its pool: the item runs next by it.
     PutBack(E),
-    /// It is over: free it.
+    /// The item is over: free it.
     Last,
 }
 
-/// What is left of a queueing that was taken back.
+/// What is left of a cancelled submission.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TakenBack<E, T> {
     pub(crate) was_pending: bool,
-    /// To be completed without a run at once: it was popped already.
+    /// An entry that was popped already. The caller completes it at once, without a run.
     pub(crate) kept: Option<E>,
-    /// To be taken off the list of timers, if it is still there.
+    /// A timer, which the caller takes off the list of timers, if it is still there.
     pub(crate) timer: Option<T>,
 }
 

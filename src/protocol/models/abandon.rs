@@ -1,14 +1,25 @@
-//! Models of a pool that is given up: [`RunningCell::abandon`](crate::protocol::running::RunningCell::abandon) and
-//! [`Sideline::abandon`](crate::protocol::sideline::Sideline::abandon) against a thread that brings an entry, and against a
-//! worker.
+//! Models of a pool that is abandoned: [`RunningCell::abandon`](crate::protocol::running::RunningCell::abandon) and
+//! [`Sideline::abandon`](crate::protocol::sideline::Sideline::abandon), while another thread brings an entry, or a
+//! worker takes one.
 //!
-//! The pool is saturated and its worker is stuck, so a push wakes no worker. What could go wrong:
+//! The pool is saturated and its worker is stuck, so a push wakes no worker. Three things must not happen. An entry
+//! stays on the worklist:
 //!
-//! * issuer: pushes; its push wakes no worker. Thread that abandons: has looked at the worklist before. The entry stays.
-//! * worker: asks for the mark, and finds none. Thread that abandons: sets the mark, and takes what is there. Worker: puts its
-//!   entry back, which stays.
-//! * worker: takes the last entry of the sideline. Thread that abandons: sets the mark. Worker: shows that there are no
-//!   entries, in the mark's place, and goes on with the worklist.
+//! * abandoning thread: finds the worklist empty;
+//! * issuer: pushes an entry, and reads in the word that it is to wake no worker;
+//! * abandoning thread: marks the word.
+//!
+//! An entry stays on the sideline:
+//!
+//! * worker: reads that the pool is not abandoned;
+//! * abandoning thread: sets the mark, and takes the entries;
+//! * worker: puts its entry back.
+//!
+//! A worker goes on:
+//!
+//! * worker: takes the last entry of the sideline;
+//! * abandoning thread: sets the mark;
+//! * worker: shows in the mark's place that there are no entries, and goes on with the worklist.
 //!
 //! Red under: `abandon-without-fence`, `abandon-tells-nobody`, `push-without-fence`, `put-back-behind-the-mark`,
 //! `mark-gives-way-to-a-count`.
@@ -40,7 +51,7 @@ struct Pool {
 }
 
 impl Pool {
-    /// One worker may run, and does.
+    /// Makes a pool in which one worker may run, and does.
     fn new() -> Arc<Self> {
         let running = RunningCell::new(Running::managed(1).unwatchable());
         running.come_back();
@@ -80,7 +91,7 @@ impl Pool {
         }
     }
 
-    /// By the worker. Returns whether there was an entry.
+    /// Takes an entry for the worker. Returns whether there was one.
     fn pop(&self) -> bool {
         if self.aside.comes_first() {
             let mut sideline = self.sideline.lock();
@@ -111,7 +122,7 @@ impl Pool {
 
     fn assert_empty(&self) {
         let aside = self.sideline.lock().len();
-        assert!(aside == 0 && !self.worklist.has_work(), "an entry stays for ever");
+        assert!(aside == 0 && !self.worklist.has_work(), "an entry stays in the abandoned pool");
     }
 
     fn given_up(&self) -> u64 {
@@ -121,7 +132,7 @@ impl Pool {
 
 /// spec: E5.3
 #[test]
-fn nothing_stays_in_a_pool_that_was_abandoned() {
+fn no_pushed_entry_stays_in_a_pool_that_was_abandoned() {
     check_all(|| {
         let pool = Pool::new();
         pool.push();
@@ -138,7 +149,7 @@ fn nothing_stays_in_a_pool_that_was_abandoned() {
 
 /// spec: E5.3
 #[test]
-fn nothing_that_is_put_back_stays_in_a_pool_that_was_abandoned() {
+fn no_entry_that_is_put_back_stays_in_a_pool_that_was_abandoned() {
     check_all(|| {
         let pool = Pool::new();
         pool.put_back();
@@ -153,11 +164,11 @@ fn nothing_that_is_put_back_stays_in_a_pool_that_was_abandoned() {
     });
 }
 
-/// The worker takes an entry while the pool is abandoned. It takes no other one afterwards.
+/// The worker takes an entry while the pool is abandoned. Afterwards it takes no other one.
 ///
 /// spec: E5.3
 #[test]
-fn a_pool_that_was_abandoned_runs_nothing_any_more() {
+fn a_worker_takes_no_entry_of_a_pool_that_was_abandoned() {
     check_all(|| {
         let pool = Pool::new();
         pool.put_back();
@@ -170,6 +181,6 @@ fn a_pool_that_was_abandoned_runs_nothing_any_more() {
         pool.assert_empty();
         assert_eq!(ran + pool.given_up(), 1);
         pool.worklist.push();
-        assert!(!pool.pop(), "the worker goes on");
+        assert!(!pool.pop(), "the worker takes an entry of an abandoned pool");
     });
 }

@@ -1,6 +1,7 @@
-//! A model of [`AliveCell`](crate::protocol::alive::AliveCell): the manager does something to a thread that leaves.
+//! A model of [`AliveCell`](crate::protocol::alive::AliveCell): the manager changes the settings of a thread that
+//! leaves.
 //!
-//! What could go wrong is written there: the manager would reach a thread that is gone.
+//! If the cell were wrong, the manager would reach a thread that is gone.
 //!
 //! Red under: `alive-only-when-asked`.
 
@@ -13,9 +14,9 @@ use crate::protocol::alive::AliveCell;
 use crate::sys::sync::{AtomicU64, Ordering};
 
 #[test]
-fn a_thread_that_has_left_is_reached_by_no_other() {
+fn the_manager_reaches_no_thread_that_has_left() {
     check_all(|| {
-        // What the system knows of the thread, by its name. Relaxed: it orders nothing that the lock should order.
+        // The system's data of the thread, found by its name. Relaxed: it orders nothing that the lock should order.
         let shared = Arc::new((AliveCell::new(1), Owned::new(AtomicU64::new(0))));
         let manager = {
             let shared = shared.clone();

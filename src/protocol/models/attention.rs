@@ -1,7 +1,7 @@
-//! Models of [`AttentionCell`](crate::protocol::attention::AttentionCell): a worker begins while the manager stops to
-//! keep an eye on the machine.
+//! Models of [`AttentionCell`](crate::protocol::attention::AttentionCell): a worker begins while the manager stops
+//! watching.
 //!
-//! Afterwards the manager watches, or was woken and will: an active worker is never left unwatched.
+//! Afterwards the manager watches, or was woken and will watch. So an active worker is always watched.
 //!
 //! Red under: `active-without-fence`, `rest-without-fence`.
 
@@ -21,12 +21,12 @@ struct Executor {
     attention: AttentionCell,
     workers: [WorkerCell; 2],
     running: RunningCell,
-    /// How often the manager was woken.
+    /// The number of times that the manager was woken.
     woken: AtomicU64,
 }
 
 impl Executor {
-    /// Everybody was told not long ago that the manager watches; nobody works now.
+    /// The manager watches, and no worker is active.
     fn new() -> Arc<Self> {
         let attention = AttentionCell::new();
         attention.watch();
@@ -44,11 +44,11 @@ impl Executor {
     }
 
     fn is_active(&self) -> bool {
-        // By the count alone: where a read-modify-write is a fence, the phase may be seen later.
+        // Only the count is read. The phase may become visible later where a read-modify-write serves as the fence.
         self.running.load().running() > 0
     }
 
-    /// As the manager does when its deadline comes. True if it goes on.
+    /// Does what the manager does at its deadline. Returns whether it goes on to watch.
     fn deadline(&self) -> bool {
         if !self.is_active() {
             self.attention.rest();
@@ -60,7 +60,7 @@ impl Executor {
         true
     }
 
-    /// What the manager does when it has woken up.
+    /// Does what the manager does after it has woken up. Returns whether it watches.
     fn wakes_up(&self) -> bool {
         let asked = self.attention.is_asked();
         if asked {
@@ -81,11 +81,11 @@ fn a_worker_begins_while_the_manager_goes_to_rest() {
         };
         let watches = executor.deadline();
         worker.join().unwrap();
-        assert!(watches || executor.wakes_up(), "a worker that nobody watches");
+        assert!(watches || executor.wakes_up(), "the manager does not watch an active worker");
     });
 }
 
-/// Whoever is told second may rely on the first: the manager is woken once.
+/// Two workers become active. The one that comes second may rely on the first one, so the manager is woken once.
 #[test]
 fn two_workers_wake_the_manager_once() {
     check(3, || {
@@ -98,7 +98,7 @@ fn two_workers_wake_the_manager_once() {
         for worker in workers {
             worker.join().unwrap();
         }
-        assert!(watches || executor.wakes_up(), "workers that nobody watches");
+        assert!(watches || executor.wakes_up(), "the manager does not watch active workers");
         assert!(executor.woken.load(Ordering::Relaxed) <= 1);
     });
 }

@@ -1,7 +1,7 @@
-//! Models of [`BellCell`](crate::protocol::bell::BellCell): requests come while the manager goes to sleep, or wakes up
-//! because it is time to.
+//! Models of [`BellCell`](crate::protocol::bell::BellCell): requests come while the manager goes to sleep, or wakes
+//! up by itself.
 //!
-//! Afterwards every request was seen, or the manager is awake, or somebody has woken it.
+//! Afterwards the manager has seen every request, or is awake, or was woken.
 //!
 //! Red under: `bell-awake-without-acquire`, `bell-rests-over-a-ring`, `bell-without-acquire`, `bell-without-release`.
 
@@ -15,7 +15,8 @@ use crate::protocol::bell::BellCell;
 
 struct Executor {
     bell: BellCell,
-    /// Whom to wake; 0 before it is known. No more than relaxed, as all here: the bell alone orders.
+    /// How to wake the manager; 0 before that is known. All accesses here are relaxed, so that only the bell orders
+    /// them.
     sleeper: AtomicU64,
     requests: [AtomicU64; 2],
     woken: AtomicU64,
@@ -25,30 +26,30 @@ impl Executor {
     fn ask(&self, number: usize) {
         self.requests[number].store(1, Ordering::Relaxed);
         if self.bell.ring() {
-            assert_eq!(self.sleeper.load(Ordering::Relaxed), 1, "nobody knows whom to wake");
+            assert_eq!(self.sleeper.load(Ordering::Relaxed), 1, "the issuer does not see how to wake the manager");
             self.woken.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// By the manager. True if it would sleep now.
+    /// The manager goes to rest. Returns whether it would sleep now.
     fn rest(&self) -> bool {
         self.sleeper.store(1, Ordering::Relaxed);
         self.bell.rest()
     }
 
-    /// By the manager: how many requests it finds after a sleep.
+    /// The manager wakes up. Returns how many requests it finds.
     fn wakes_up(&self) -> u64 {
         self.bell.awake();
         self.requests.iter().map(|request| request.load(Ordering::Relaxed)).sum()
     }
 
-    /// When nobody else is there: does the manager sleep, and was not woken?
+    /// Returns whether the manager sleeps, and was not woken. Called after all other threads have ended.
     fn is_left_asleep(&self) -> bool {
         self.bell.ring()
     }
 }
 
-/// Runs `manager` while so many requests come. All is over when it returns.
+/// Runs `manager` while so many requests come. All threads have ended when it returns.
 fn meanwhile<T>(requests: usize, manager: impl FnOnce(&Executor) -> T) -> (Arc<Executor>, T) {
     let executor = Arc::new(Executor {
         bell: BellCell::new(),
@@ -67,9 +68,9 @@ fn meanwhile<T>(requests: usize, manager: impl FnOnce(&Executor) -> T) -> (Arc<E
     (executor, result)
 }
 
-/// What comes before the manager sleeps keeps it awake, what comes later wakes it, once.
+/// Requests that come before the manager sleeps keep it awake. A request that comes later wakes it once.
 #[test]
-fn who_sleeps_over_a_request_is_woken() {
+fn a_manager_that_sleeps_is_woken_by_a_request() {
     check_all(|| {
         let (executor, slept) = meanwhile(2, Executor::rest);
         let woken = executor.woken.load(Ordering::Relaxed);
@@ -79,9 +80,10 @@ fn who_sleeps_over_a_request_is_woken() {
     });
 }
 
-/// Its deadline comes just then. The ring that it took back it has heard, and for another one it is woken again.
+/// The manager's deadline comes while a request does. Either the manager has seen the request when it takes the ring
+/// back, or the ring keeps it awake or wakes it again.
 #[test]
-fn who_wakes_up_by_itself_has_heard_the_bell() {
+fn a_manager_that_wakes_up_by_itself_misses_no_request() {
     check_all(|| {
         let (executor, seen) = meanwhile(1, |executor| {
             let _slept = executor.rest();
@@ -89,6 +91,6 @@ fn who_wakes_up_by_itself_has_heard_the_bell() {
             let _sleeps_again = executor.rest();
             seen
         });
-        assert!(seen == 1 || !executor.is_left_asleep(), "a request that nobody has seen");
+        assert!(seen == 1 || !executor.is_left_asleep(), "the manager sleeps, and has not seen the request");
     });
 }

@@ -1,9 +1,9 @@
 //! Models of a blocking guard: [`WorkerCell`](crate::protocol::worker::WorkerCell) and
 //! [`RunningCell`](crate::protocol::running::RunningCell) together.
 //!
-//! A worker blocks in an item until a later item has run, on a pool that runs one at a time. The later item
-//! is pushed while the worker enters its guard: either the push sees the free place, or the guard sees the
-//! item. The worker that returns makes two of one; it, or the other, is shed. At the end nobody counts.
+//! A pool runs one item at a time. Its worker blocks in an item until a later item has run. The later item is pushed
+//! while the worker enters its guard: either the push finds the free place, or the guard finds the item. When the
+//! blocked worker returns, two workers run, and one of them is shed. At the end no worker counts.
 //!
 //! Red under: `push-without-fence`, `look-without-look`, `return-uncounted`, `shed-stays-counted`.
 
@@ -15,7 +15,7 @@ use super::pool::Pool;
 use super::{Event, check};
 use crate::policy::concurrency::Running;
 
-/// `later` items are pushed while one blocks; the first of them to run ends the block.
+/// Pushes `later` items while one blocks. The first of them to run ends the block.
 fn block_against_push(preemptions: usize, later: u64) {
     check(preemptions, move || {
         let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, 1 + later));

@@ -1,8 +1,8 @@
 //! Models of the end of a queue: its gates are closed while the last items complete.
 //!
-//! The queue's parts stay until each gate has said that it was the last one there: the handle's close if
-//! nothing was in flight, the completion that freed the last slot otherwise. Exactly one party frees the
-//! parts, and nobody touches a gate after that, or unordered with it: loom sees the gates being dropped.
+//! The queue's parts stay until one party for each gate has found that it was the last one there. That is the
+//! handle's close if no item was in flight, and otherwise the completion that freed the last slot. Exactly one party
+//! frees the parts. No access to a gate comes after that, or is unordered with it: loom sees the gates being dropped.
 //!
 //! Red under: `close-without-acquire`, `close-in-two-steps`, `complete-looks-again`, `let-go-without-acquire`.
 
@@ -18,7 +18,7 @@ use crate::protocol::holds::HoldCount;
 struct Queue {
     gates: Owned<[GateCell; 2]>,
     waiting: List,
-    /// The handle's, and one for each gate once that has gone.
+    /// The handle's hold, and one for each gate after the handle was dropped.
     holds: HoldCount,
 }
 
@@ -35,7 +35,7 @@ impl Queue {
         assert_eq!(self.gates[gate].admit(), Came::Started);
     }
 
-    /// Completes an active item and whatever its slot is handed to.
+    /// Completes an active item, and each item that its slot is handed to.
     fn complete(&self, gate: usize) {
         loop {
             match self.gates[gate].complete().slot {
@@ -46,7 +46,7 @@ impl Queue {
         }
     }
 
-    /// The last handle goes away. Its own hold goes last, so that the gates stay while it goes through them.
+    /// The last handle is dropped. Its own hold is given up last, so that the gates stay while it closes them.
     fn close(&self) {
         self.holds.add(2);
         for gate in 0..2 {
@@ -81,7 +81,7 @@ fn items_of_two_gates_end_while_both_are_closed() {
     });
 }
 
-/// The slot is handed on while the gate is closed: what is listed keeps the gate as what is active does.
+/// The slot is handed on while the gate is closed. A listed item keeps the gate in place, as an active one does.
 #[test]
 fn a_listed_item_keeps_its_gate() {
     check_all(|| {
@@ -100,9 +100,9 @@ fn a_listed_item_keeps_its_gate() {
     });
 }
 
-/// An issuer comes and lists its item, then drops the last handle, while the item before it completes.
+/// An issuer admits and lists its item, and then drops the last handle, while the item before it completes.
 #[test]
-fn the_last_handle_goes_right_after_an_item_came() {
+fn the_last_handle_is_dropped_right_after_an_item_came() {
     check_all(|| {
         let queue = Arc::new(Queue::new());
         queue.start(0);

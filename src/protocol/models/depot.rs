@@ -1,7 +1,8 @@
 //! Models of [`Depot`](crate::protocol::depot::Depot): threads put bundles and take them at the same time.
 //!
-//! Each bundle is in the hands of one thread, or in the depot. The thread that takes one sees what was done with it before,
-//! and a bundle that lies there when all is quiet can be taken. What could go wrong is written at the depot.
+//! Each bundle belongs to one thread, or is in the depot. A thread that takes a bundle sees what was done with it
+//! before. When all threads have ended, each bundle in the depot can be taken. The depot's documentation says what
+//! could go wrong.
 //!
 //! Red under: `depot-shows-its-length-late`.
 
@@ -23,23 +24,23 @@ fn depot(bundles: u64) -> Arc<Depot<Bundle>> {
     Arc::new(depot)
 }
 
-/// As the owner: no other thread has it.
+/// Writes to the bundle, which no other thread has.
 fn use_it(bundle: &Bundle) {
     bundle.write(|content| *content += 10);
 }
 
-/// How many lie there, and none that cannot be taken.
+/// Takes all bundles. Returns how many there were. Checks that each of them can be taken.
 fn left(depot: &Depot<Bundle>) -> usize {
     let shown = depot.len();
     let taken = std::iter::from_fn(|| depot.take()).inspect(use_it).count();
     assert_eq!(taken, shown);
-    assert!(depot.put(Arc::new(Data::new(0)), 1).is_ok(), "a bundle lies there, and no thread takes it");
+    assert!(depot.put(Arc::new(Data::new(0)), 1).is_ok(), "a bundle is in the depot, and no thread can take it");
     taken
 }
 
-/// One thread takes the last bundle while another one puts one.
+/// One thread takes the last bundle while another thread puts one.
 #[test]
-fn what_is_put_while_the_last_one_is_taken_can_be_taken() {
+fn a_bundle_that_is_put_while_the_last_one_is_taken_can_be_taken() {
     check_all(|| {
         let depot = depot(1);
         let other = {
@@ -56,7 +57,7 @@ fn what_is_put_while_the_last_one_is_taken_can_be_taken() {
 
 /// Two threads take and put by turns.
 #[test]
-fn a_bundle_is_in_the_hands_of_one_thread() {
+fn a_bundle_belongs_to_one_thread() {
     check(3, || {
         let depot = depot(1);
         let pass = |depot: &Depot<Bundle>| match depot.take() {

@@ -1,9 +1,10 @@
-//! Models of the detector, which looks at workers from outside and moves the same word as they do:
-//! [`WorkerCell`](crate::protocol::worker::WorkerCell) and [`RunningCell`](crate::protocol::running::RunningCell) together.
+//! Models of the detector, which looks at workers from outside and writes to the same word as they do:
+//! [`WorkerCell`](crate::protocol::worker::WorkerCell) and [`RunningCell`](crate::protocol::running::RunningCell)
+//! together.
 //!
-//! It reads a word, looks at the thread, which takes long, and carries out what it found. Meanwhile the worker enters and
-//! leaves guards, ends its item, and begins another one. At the end nobody counts, nobody was counted twice, and a
-//! finding about one item was never carried out on another.
+//! The detector reads a word, looks at the thread, which takes long, and carries out what it has found. Meanwhile the
+//! worker enters and leaves guards, ends its item, and begins another one. At the end no worker counts, and none was
+//! counted twice. A finding about one item was never carried out on another one.
 //!
 //! Red under: `asleep-leaves-twice`, `end-item-forgets-asleep`, `end-item-in-two-steps`, `block-in-two-steps`,
 //! `may-block-in-two-steps`, `found-whatever-was-seen`, `counts-by-its-word-first`, `back-by-its-word-first`.
@@ -23,10 +24,10 @@ fn pool(items: u64) -> Arc<Pool> {
     Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, items))
 }
 
-/// A worker sleeps in its item, without a guard, until the item that is pushed meanwhile has run: the detector, or the
-/// push, sees to it that another one comes.
+/// A worker sleeps in its item without a guard, until the item that is pushed meanwhile has run. The detector, or the
+/// push, wakes another worker.
 #[test]
-fn who_sleeps_without_a_guard_is_replaced() {
+fn a_worker_that_sleeps_without_a_guard_is_replaced() {
     check(2, || {
         let pool = pool(2);
         let event = Arc::new(Event::new());
@@ -58,7 +59,8 @@ fn who_sleeps_without_a_guard_is_replaced() {
     });
 }
 
-/// A worker that has an item, and nobody to take its place: whoever leaves the count looks, and finds nothing.
+/// A worker that has an item, in a pool without another worker or item. So a thread that leaves the count looks for
+/// work, and finds none.
 struct Alone(Arc<Pool>, WorkerId);
 
 impl Alone {
@@ -68,7 +70,7 @@ impl Alone {
         Self(pool, id)
     }
 
-    /// Looks once, or twice, and finds these.
+    /// Starts a detector that looks once for each of these findings, and carries it out.
     fn detector(&self, findings: &'static [Finding]) -> thread::JoinHandle<()> {
         let (pool, id) = (self.0.clone(), self.1);
         let detect = move || {
@@ -90,7 +92,7 @@ impl Alone {
         self.come_back(cell.end_item());
         assert_eq!(cell.load().phase(), Phase::Between);
         running.leave();
-        assert!(running.load().running() <= 1, "who counts by its word may leave at any time");
+        assert!(running.load().running() <= 1, "the count is below zero: it was raised after the word");
         detector.join().unwrap();
         assert_eq!(running.load().running(), 0);
     }
@@ -133,9 +135,9 @@ fn a_guard_inside_of_one_that_may_block_and_the_detector_count_once() {
     });
 }
 
-/// The item ends while it is taken out, or put back.
+/// The item ends while the detector takes its worker out of the count, or puts it back.
 #[test]
-fn an_item_ends_under_the_eyes_of_the_detector() {
+fn an_item_ends_while_the_detector_carries_out_a_finding() {
     check_all(|| {
         let alone = Alone::new();
         let detector = alone.detector(&[Finding::Asleep, Finding::Runs, Finding::Hog]);
@@ -143,10 +145,11 @@ fn an_item_ends_under_the_eyes_of_the_detector() {
     });
 }
 
-/// Two items, one after the other, and a look that may be stale by the time it is carried out. The worker knows at the end of an
-/// item whether it was moved: then the look was at this one.
+/// Two items run one after the other, and a finding may be out of date when the detector carries it out. At the end
+/// of an item the worker learns whether the detector has taken it out of the count. If so, the finding was about this
+/// item.
 #[test]
-fn a_stale_look_never_hits_the_next_item() {
+fn a_finding_is_not_carried_out_on_the_next_item() {
     check(3, || {
         let pool = pool(2);
         let id = pool.start_in_item();
@@ -167,10 +170,10 @@ fn a_stale_look_never_hits_the_next_item() {
             assert_eq!(cell.load().sequence(), number);
             if cell.end_item() {
                 pool.running.come_back();
-                assert_eq!(looked_at.load(Ordering::SeqCst), number, "another item was looked at");
+                assert_eq!(looked_at.load(Ordering::SeqCst), number, "the finding was about another item");
             }
         }
         detector.join().unwrap();
-        assert_eq!(pool.running.load().running(), 1, "it counts, between its items");
+        assert_eq!(pool.running.load().running(), 1, "the worker counts between its items");
     });
 }

@@ -1,8 +1,8 @@
 //! Models of a drain: [`were_empty`](crate::protocol::drain::were_empty) over two gates, and the door of a gate.
 //!
-//! An item in one gate puts another one into the other gate while they are looked at: the drain is over only when both
-//! have ended, and sees what they did. Whoever comes after the door was shut is refused; whoever was let in is waited
-//! for.
+//! While a drain reads the gates, an item in one gate puts another item into the other gate. The drain ends only
+//! after both items have ended, and sees what they did. An item that comes after the door was shut is refused. The
+//! drain waits for an item that was admitted before.
 //!
 //! Red under: `chained-counted-before`, `chained-not-counted`, `empty-without-acquire`, `door-in-two-steps`.
 
@@ -18,7 +18,7 @@ use crate::protocol::gate::{Came, GateCell};
 struct Queue {
     gates: [GateCell; 2],
     chained: ChainedCount,
-    /// Of the item that was put in by another one.
+    /// Written by the item that another item has put in.
     data: Data<bool>,
 }
 
@@ -39,7 +39,7 @@ impl Queue {
         assert_eq!(self.gates[gate].complete().slot, Slot::Free);
     }
 
-    /// An item puts another one into a gate, as the engine does where the door is not open.
+    /// An item puts another one into a gate, as the engine does while the door is not open.
     fn chain(&self, gate: usize) {
         let admit = || match self.gates[gate].admit_chained() {
             Came::Started => Ok(()),
@@ -57,11 +57,11 @@ impl Queue {
     }
 }
 
-/// An item in the gate that is looked at last puts another one into the first, which ends in its turn.
+/// An item in the gate that is read last puts another item into the first gate, and that item ends, too.
 ///
 /// spec: F4.1
 #[test]
-fn an_item_puts_another_one_into_a_gate_that_was_looked_at() {
+fn an_item_puts_another_one_into_a_gate_that_was_read_already() {
     check_all(|| {
         let queue = Arc::new(Queue::new());
         queue.start(1);
@@ -83,11 +83,11 @@ fn an_item_puts_another_one_into_a_gate_that_was_looked_at() {
     });
 }
 
-/// Nothing comes after the end: an issuer is let in and waited for, or refused.
+/// No item comes after the end: an issuer's item is admitted and waited for, or refused.
 ///
 /// spec: F4.3
 #[test]
-fn nothing_is_admitted_after_the_door_was_shut() {
+fn no_item_is_admitted_after_the_door_was_shut() {
     check(3, || {
         let queue = Arc::new(Queue::new());
         let thread = {

@@ -1,7 +1,9 @@
-//! Models of flushes: [`FlushCell`](crate::protocol::flush::FlushCell) over one or two gates, and the end of its queue.
+//! Models of flushes: [`FlushCell`](crate::protocol::flush::FlushCell) over one or two gates, and the end of its
+//! queue.
 //!
-//! A flush ends once every item is done that was queued before it began, sees what these wrote, and waits for no later
-//! one, also if another flush waits at the same time. The queue's parts are freed once, after the last access to them.
+//! A flush ends after all items that were queued before it began, sees what they wrote, and waits for no later item.
+//! The same holds if another flush waits at the same time. The queue's parts are freed once, after the last access to
+//! them.
 //!
 //! Red under: `count-without-hold`, `counts-what-has-a-ticket`, `report-is-relaxed`, `ticket-after-admission`,
 //! `ticket-given-up-before-the-slot`, `waits-for-its-own-tickets`, `gate-is-added-without-the-count`,
@@ -30,7 +32,7 @@ struct Parts {
 
 struct Queue {
     parts: Owned<Parts>,
-    /// The handle's, one for each closed gate, and those of counts and of items with tickets.
+    /// One hold for the handle, one for each closed gate, and those of counts and of items with tickets.
     holds: HoldCount,
 }
 
@@ -39,7 +41,7 @@ struct Queue {
 struct Item {
     gate: usize,
     ticket: Option<Ticket>,
-    /// It does not end before this flush.
+    /// The item does not end before this flush.
     waits_for: Option<Flush>,
     data: Arc<Data<bool>>,
 }
@@ -55,7 +57,7 @@ impl Queue {
         self.come(gate).0
     }
 
-    /// The item, and whether it has a slot.
+    /// Admits an item. Returns it, and whether it has a slot.
     fn come(&self, gate: usize) -> (Item, bool) {
         let cell = &self.parts.gates[gate];
         let (came, ticket) = match cell.admit() {
@@ -76,7 +78,7 @@ impl Queue {
         }
     }
 
-    /// As the engine's `leave_gate`.
+    /// Does the same as the engine's `leave_gate`.
     fn leave(&self, item: &Item) -> Slot {
         let gate = &self.parts.gates[item.gate];
         let Some(ticket) = item.ticket else {
@@ -99,12 +101,12 @@ impl Queue {
         }
     }
 
-    /// As the engine's `give_back`, for an item without a ticket that was told to wait.
+    /// Does the same as the engine's `give_back`, for an item without a ticket that was told to wait.
     fn take_back(&self, item: &Item) {
         let left = self.parts.gates[item.gate].withdraw();
         self.report(left);
         if left.was_counted {
-            let rest = self.parts.flush.arrived(1, self.parts.gates.iter(), |_| panic!("nothing is held"));
+            let rest = self.parts.flush.arrived(1, self.parts.gates.iter(), |_| panic!("no item is held"));
             self.settle(rest);
         }
     }
@@ -136,7 +138,7 @@ impl Queue {
         }
     }
 
-    /// The last handle goes.
+    /// Drops the last handle.
     fn close(&self) {
         let gates = self.parts.gates.len();
         self.holds.add(gates);
@@ -178,7 +180,7 @@ fn items_of_two_gates_end_while_a_flush_begins() {
     });
 }
 
-/// spec: F1.2: an item that comes while a flush waits ends only after it, which does not hang.
+/// spec: F1.2: an item comes while a flush waits, and ends only after the flush. The flush does not hang.
 #[test]
 fn a_later_item_is_not_waited_for() {
     check(3, || {
@@ -206,7 +208,7 @@ fn a_later_item_is_not_waited_for() {
     });
 }
 
-/// spec: F1.6: two flushes overlap, and an item that came after the second waits for it.
+/// spec: F1.6: two flushes overlap, and an item that came after the second one waits for it.
 #[test]
 fn an_item_waits_for_the_second_of_two_flushes() {
     check(2, || {
@@ -235,7 +237,7 @@ fn an_item_waits_for_the_second_of_two_flushes() {
     });
 }
 
-/// spec: F1.4: an item may have left its gate and still have to report when the next flush begins.
+/// spec: F1.4: the next flush begins while an item may have left its gate, and still has to report.
 #[test]
 fn a_flush_follows_a_flush() {
     check_all(|| {
@@ -253,9 +255,9 @@ fn a_flush_follows_a_flush() {
     });
 }
 
-/// Nor does a flush wait for ever for one that was counted and does not come after all.
+/// A flush does not wait for ever for an item that was counted and then withdrawn.
 #[test]
-fn an_item_that_does_not_come_is_not_waited_for() {
+fn a_withdrawn_item_is_not_waited_for() {
     check_all(|| {
         let queue = Queue::new(1, 0);
         let item = queue.admit(0);
@@ -271,8 +273,8 @@ fn an_item_that_does_not_come_is_not_waited_for() {
     });
 }
 
-/// The flush that has begun a count gives up, and the last handle goes: the last item frees the queue, after it has
-/// reported.
+/// The flush that has begun a count gives up, and the last handle is dropped. The last item frees the queue, after it
+/// has reported.
 #[test]
 fn the_queue_of_an_abandoned_flush_ends_with_its_last_item() {
     check(3, || {
@@ -286,7 +288,7 @@ fn the_queue_of_an_abandoned_flush_ends_with_its_last_item() {
     });
 }
 
-/// The same for an item with a ticket, which leaves last.
+/// The same, and an item with a ticket leaves last.
 #[test]
 fn the_queue_ends_with_an_item_that_has_a_ticket() {
     check(3, || {
@@ -304,7 +306,8 @@ fn the_queue_ends_with_an_item_that_has_a_ticket() {
     });
 }
 
-/// A gate comes while a flush counts: an item that comes there is later, or the flush waits for it.
+/// A gate is added while a flush counts. An item that comes to this gate is later than the flush, or the flush waits
+/// for it.
 #[test]
 fn a_gate_is_added_while_a_flush_begins() {
     check(3, || {
@@ -329,7 +332,7 @@ fn a_gate_is_added_while_a_flush_begins() {
                 }
             })
         };
-        // As the engine's: whether the gate is there, is read under the lock of the flushes.
+        // As in the engine, the lock of the flushes is held when this reads whether the gate was added.
         let gates = (0..2).filter(|gate| *gate == 0 || published.load(Ordering::Relaxed));
         let gates = gates.map(|gate| &queue.parts.gates[gate]);
         let (flush, rest) = queue.parts.flush.begin(gates, || queue.holds.add(1));
@@ -343,8 +346,8 @@ fn a_gate_is_added_while_a_flush_begins() {
     });
 }
 
-/// Items come, take tickets and leave while one count ends and the next flush begins: each is counted by the second
-/// flush, or has a ticket, and never both.
+/// Items come, take tickets and leave while one count ends and the next flush begins. Each item is counted by the
+/// second flush, or has a ticket, and never both.
 #[test]
 fn an_item_comes_and_leaves_between_two_flushes() {
     check(2, || {
@@ -366,7 +369,7 @@ fn an_item_comes_and_leaves_between_two_flushes() {
     });
 }
 
-/// spec: F1.5: a flush begins when an item with a ticket of an earlier one is in flight beside one without.
+/// spec: F1.5: when a flush begins, one item in flight has a ticket of an earlier flush, and another one has none.
 #[test]
 fn a_flush_counts_no_item_that_has_a_ticket() {
     check(3, || {

@@ -1,10 +1,10 @@
-//! Models of [`GateCell`](crate::protocol::gate::GateCell): who starts which waiting item.
+//! Models of [`GateCell`](crate::protocol::gate::GateCell): which thread starts which waiting item.
 //!
-//! Items come while another one completes. Who was given a slot finds an item on the waiting list; no more
-//! than `max` items are active, with one slot they exclude each other and see what the one before wrote; at
-//! the end all have run and the word is empty.
+//! Items come while another one completes. A thread that was given a slot finds an item on the waiting list. At most
+//! `max` items are active. With one slot, items exclude each other and see what the item before wrote. At the end all
+//! items have run and the word is empty.
 //!
-//! A gate without a limit has no model: no slot is passed on there, and the tables of `policy::admission` cover its word.
+//! A gate without a limit has no model: it hands on no slot, and the tables of `policy::admission` cover its word.
 //!
 //! Red under: `gate-without-acquire`, `gate-without-release`, `list-leaves-free-slot`,
 //! `complete-hands-to-coming`, `admit-in-two-steps`, `admit-overtakes-coming`, `batch-in-two-steps`,
@@ -23,10 +23,10 @@ struct Queue {
     gate: GateCell,
     waiting: List,
     max: u64,
-    /// Relaxed: they order nothing that the gate should order.
+    /// Relaxed, so that they order nothing that the gate should order.
     active: AtomicU64,
     done: AtomicU64,
-    /// With one slot, whoever has it owns this.
+    /// With one slot, this belongs to the thread that has it.
     exclusive: Data<u64>,
 }
 
@@ -42,7 +42,7 @@ impl Queue {
         }
     }
 
-    /// An item comes. True if an item, this one or another, has a slot now and is the caller's to run.
+    /// An item comes. Returns whether an item, this one or another, has a slot now, and the caller runs it.
     fn come(&self) -> bool {
         if self.gate.admit() == Came::Started {
             return true;
@@ -59,7 +59,7 @@ impl Queue {
         assert!(self.waiting.pop(), "a slot was given to an item that is not on the list");
     }
 
-    /// Runs and completes an item that has a slot, and whatever the slot is handed to.
+    /// Runs and completes an item that has a slot, and each item that the slot is handed to.
     fn run(&self) {
         loop {
             let before = self.active.fetch_add(1, Ordering::Relaxed);
@@ -93,7 +93,7 @@ impl Queue {
     }
 }
 
-/// As many items as there are slots are active; two issuers come while these complete.
+/// As many items are active as there are slots. Two issuers come while these items complete.
 fn come_against_complete(preemptions: usize, max: usize) {
     check(preemptions, move || {
         let queue = Arc::new(Queue::new(max));
@@ -124,7 +124,7 @@ fn two_slots_are_handed_from_item_to_item() {
     come_against_complete(2, 2);
 }
 
-/// One issuer, two items: the second must not overtake the first, nor start beside it.
+/// One issuer brings two items. The second one must not overtake the first one, nor start beside it.
 #[test]
 fn items_of_one_issuer_follow_each_other() {
     check(4, || {
@@ -140,7 +140,7 @@ fn items_of_one_issuer_follow_each_other() {
     });
 }
 
-/// A list of numbered items in one word, the first one in the lowest digit. Otherwise as [`List`].
+/// A list of numbered items in one word, with the first one in the lowest digit. Otherwise as [`List`].
 struct Line(AtomicU64);
 
 impl Line {
@@ -151,7 +151,7 @@ impl Line {
         });
     }
 
-    /// Takes the first one; 0 if the list looks empty.
+    /// Takes the first item. Returns 0 if the list looks empty.
     fn pop(&self) -> u64 {
         self.change(Ordering::Acquire, |line| line >> 4) & 0xf
     }
@@ -161,11 +161,11 @@ impl Line {
     }
 }
 
-/// The same with items that are told apart: 1, 2 and 4 of one issuer, 3 of another. The first one that has a slot is 0.
+/// A queue whose items are told apart: 1, 2 and 4 of one issuer, 3 of another one. The first item with a slot is 0.
 struct InOrder {
     gate: GateCell,
     waiting: Line,
-    /// Relaxed: it orders nothing that the gate should order.
+    /// Relaxed, so that it orders nothing that the gate should order.
     seen: AtomicU64,
 }
 
@@ -180,7 +180,7 @@ impl InOrder {
         }
     }
 
-    /// Items of one issuer come at once. Those that have a slot begin before the others are on the list.
+    /// Items of one issuer come at once. Those with a slot begin before the others are on the list.
     fn come_many(&self, items: &[u64]) {
         let AdmitMany::In(admitted) = self.gate.admit_many(items.len()) else { panic!("the door is open") };
         assert_eq!(admitted.items(), items.len(), "there is room for all");
@@ -206,7 +206,7 @@ impl InOrder {
         assert!(before & 1 << behind != 0 || item == 0, "an item has overtaken one of the same issuer");
     }
 
-    /// An item completes, and whatever its slot is handed to.
+    /// Completes an item, and each item that its slot is handed to.
     fn complete(&self) {
         loop {
             match self.gate.complete().slot {
@@ -218,7 +218,8 @@ impl InOrder {
     }
 }
 
-/// Issuers come while the first item completes, each with its single items and batches, one after the other.
+/// Issuers come while the first item completes. Each of them brings its single items and batches, one after the
+/// other.
 fn keep_the_order(preemptions: usize, issuers: &'static [&'static [&'static [u64]]]) {
     let came: usize = issuers.iter().copied().flatten().map(|batch| batch.len()).sum();
     check(preemptions, move || {
@@ -249,7 +250,8 @@ fn keep_the_order(preemptions: usize, issuers: &'static [&'static [&'static [u64
     });
 }
 
-/// Two issuers, of whom one may be late to count his item as listed: the slot that is handed to the other's takes it.
+/// One of two issuers may be late to count its item as listed. Then the slot that is handed to the other issuer's
+/// item goes to that item.
 ///
 /// spec: Q4.1
 #[test]

@@ -1,7 +1,8 @@
-//! Models of [`GivenUpCount`](crate::protocol::given_up::GivenUpCount): items are given up while a shutdown looks at what is
-//! left.
+//! Models of [`GivenUpCount`](crate::protocol::given_up::GivenUpCount): items are given up while a shutdown counts
+//! what is left.
 //!
-//! Each item is told of, in its gate or among those that were given up, though its gate and the count are two words.
+//! The shutdown reports each item, in its gate or among those that were given up, though gate and count are two
+//! words.
 //!
 //! Red under: `left-looks-at-the-count-first`, `empty-without-acquire`.
 
@@ -20,23 +21,23 @@ struct Queue {
 }
 
 impl Queue {
-    /// An item in each gate.
+    /// Makes a queue with an item in each gate.
     fn new() -> Self {
         let gates = [0, 1].map(|_| GateCell::new(Admission::new(1)));
         gates.iter().for_each(|gate| assert_eq!(gate.admit(), Came::Started));
         Self { gates, given_up: GivenUpCount::new() }
     }
 
-    /// As `engine/shutdown.rs` does.
+    /// Does the same as `engine/shutdown.rs`.
     fn give_up(&self, gate: usize) {
         self.given_up.raise();
         assert_eq!(self.gates[gate].complete().slot, Slot::Free);
     }
 }
 
-/// spec: E5.3 (returns what did not finish in time): workers give items up that came late.
+/// spec: E5.3 (returns what did not finish in time): workers give up items that came late.
 #[test]
-fn each_item_is_told_of() {
+fn each_item_that_is_left_is_reported() {
     check_all(|| {
         let queue = Arc::new(Queue::new());
         let workers = [0, 1].map(|gate| {

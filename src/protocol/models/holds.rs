@@ -1,8 +1,8 @@
-//! Models of [`HoldCount`](crate::protocol::holds::HoldCount): a queue is pinned by way of its register while its last
-//! hold goes.
+//! Models of [`HoldCount`](crate::protocol::holds::HoldCount): a thread pins a queue that it finds in the register,
+//! while the queue's last hold is given up.
 //!
-//! The pin comes in time and keeps the queue, or comes too late and gets none. Exactly one party frees the queue, after
-//! it left the register, and nobody touches it after that, or unordered with it.
+//! The pin comes in time and keeps the queue in place, or comes too late and gets no hold. Exactly one party frees
+//! the queue, after it left the register. No access to the queue comes after that, or is unordered with it.
 //!
 //! Red under: `pin-raises-the-dead`, `let-go-without-acquire`, `let-go-without-release`.
 
@@ -16,13 +16,13 @@ use crate::sys::sync::{AtomicU64, Mutex, Ordering};
 
 struct Executor {
     queue: Owned<Queue>,
-    /// Is the queue in it?
+    /// Whether the queue is in the register.
     register: Mutex<bool>,
 }
 
 struct Queue {
     holds: HoldCount,
-    /// What its holders do with it. Relaxed: it orders nothing that the count should order.
+    /// Stands for what the holders do with the queue. Relaxed, so that it orders nothing that the count should order.
     used: AtomicU64,
 }
 
@@ -32,7 +32,7 @@ impl Executor {
         Self { queue: Owned::new(queue), register: Mutex::new(true) }
     }
 
-    /// What the executor does to all of its queues.
+    /// Pins the queue and uses it, as the executor does with all of its queues.
     fn pin_and_use(&self) {
         let register = self.register.lock();
         let pinned = *register && self.queue.holds.try_hold();
@@ -57,7 +57,7 @@ fn elsewhere(executor: &Arc<Executor>, act: impl FnOnce(&Executor) + 'static) ->
 }
 
 #[test]
-fn a_queue_is_pinned_while_its_last_handle_goes() {
+fn a_queue_is_pinned_while_its_last_handle_is_dropped() {
     check_all(|| {
         let executor = Arc::new(Executor::new());
         let pin = elsewhere(&executor, Executor::pin_and_use);
@@ -67,7 +67,7 @@ fn a_queue_is_pinned_while_its_last_handle_goes() {
     });
 }
 
-/// The last handle goes while an item is in flight in a gate, which takes a hold of its own.
+/// The last handle is dropped while an item is in flight in a gate, which has a hold of its own.
 #[test]
 fn the_last_item_ends_while_the_queue_is_pinned() {
     check(3, || {

@@ -1,9 +1,9 @@
-//! Models of [`ItemCell`](crate::protocol::item::ItemCell): queue, run, cancel and requeue one item.
+//! Models of [`ItemCell`](crate::protocol::item::ItemCell): an item is submitted, run, cancelled and submitted again.
 //!
-//! Two shards, each with a list on which the item's entries lie. Every accepted queueing that is not
-//! cancelled is run exactly once, by one worker at a time; a run sees what was written before any queueing
-//! that it answers; no entry is lost or doubled, whichever list it lies on; at the end the item is as good as
-//! new, and whoever is the last to know it frees it.
+//! There are two shards. Each has a list on which the item's entries lie. Every accepted submission that is not
+//! cancelled runs exactly once, by one worker at a time. A run sees what was written before each submission that it
+//! answers. No entry is lost or doubled, on either list. At the end the item is as good as new, and the thread that
+//! drops the last reference to it frees it.
 //!
 //! Red under: `coalesce-by-load`, `item-without-acquire`, `end-ignores-met`, `meet-without-asking-again`,
 //! `stale-without-asking-again`, `cancel-loses-the-entry`, `ledger-forgets-home`, `met-item-is-not-freed`,
@@ -25,38 +25,38 @@ use crate::policy::item::{Arm, ShardId, Target};
 use crate::protocol::item::{Ended, HasTicket, ItemCell, Popped, Queued, TakenBack};
 use crate::sys::wait::Until;
 
-/// An entry: neither `Copy` nor `Clone`. It names the shard that its slot belongs to.
+/// An entry, which is neither `Copy` nor `Clone`. It names the shard that its slot belongs to.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry(usize);
 
-/// No flush counts in these models.
+/// No flush counts in these models, so entries have no tickets.
 impl HasTicket for Entry {
     fn ticket(&self) -> Option<Ticket> {
         None
     }
 }
 
-/// The run does not queue the item again.
+/// The run does not submit the item again.
 const NOWHERE: u64 = u64::MAX;
 
-/// The item and the lists of two shards. The counts are relaxed: they order nothing that the cell should
+/// The item and the lists of two shards. The counts are relaxed, so that they order nothing that the cell should
 /// order.
 struct Model {
     item: Owned<ItemCell<Entry, usize>>,
-    /// The map of timers, two of which a model may arm, by their numbers.
+    /// The list of timers. A model arms at most two, which are known by their numbers.
     timers: [AtomicU64; 2],
-    /// What the run queues itself to.
+    /// The shard that the run submits the item to.
     again: AtomicU64,
     ordered: bool,
     lists: [List; 2],
     pushed: AtomicU64,
     completed: AtomicU64,
-    /// Queueings that were accepted, less those that were cancelled.
+    /// The number of accepted submissions, less the cancelled ones.
     due: AtomicU64,
     runs: AtomicU64,
-    /// Whoever runs the item owns this.
+    /// Belongs to the thread that runs the item.
     inside: Data<u64>,
-    /// What each issuer writes before it queues, and whether a run has seen it.
+    /// What each issuer writes before it submits the item, and whether a run has seen it.
     written: [AtomicU64; 2],
     seen: [AtomicU64; 2],
 }
@@ -100,7 +100,7 @@ impl Model {
         self.due.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Arms this timer, which owns a handle.
+    /// Arms this timer, which has a handle.
     fn arm(&self, timer: usize, again: bool) {
         self.item.add_handle();
         let (arm, taken) = self.item.arm(again, || {
@@ -109,19 +109,19 @@ impl Model {
         });
         match arm {
             Arm::Armed { was_pending: false } => drop(self.due.fetch_add(1, Ordering::Relaxed)),
-            // In place of the one before.
+            // It replaces the submission before it.
             Arm::Armed { was_pending: true } => {}
             Arm::Coalesced | Arm::Refused => self.drop_handle(),
         }
         self.leave_behind(taken);
     }
 
-    /// Takes the timer off the map. Then its handle is the caller's.
+    /// Takes the timer off the list of timers. Returns whether it was there: then its handle is the caller's.
     fn take_timer(&self, timer: usize) -> bool {
         self.timers[timer].swap(0, Ordering::AcqRel) == 1
     }
 
-    /// The timer is due.
+    /// Fires the timer, which is due.
     fn fire(&self, timer: usize, shard: usize) {
         if self.take_timer(timer) {
             match self.item.fire(&timer, self.target(shard), None) {
@@ -130,7 +130,7 @@ impl Model {
                     self.put(shard);
                 }
                 Some(Queued::Revived) | None => {}
-                Some(other) => panic!("{other:?} though it was armed"),
+                Some(other) => panic!("{other:?}, though the item was armed"),
             }
             self.drop_handle();
         }
@@ -145,14 +145,15 @@ impl Model {
         }
     }
 
-    /// Waits for the last queueing; what its run did is seen then.
+    /// Waits for the last submission. After that the caller sees what its run did.
     fn flush(&self) {
         if let Some(signal) = self.item.last_queueing() {
             signal.wait(Until::FOREVER);
         }
     }
 
-    /// The item is neither pending nor running after this, and what its runs did is seen.
+    /// Cancels the item and waits for its run. After that it is neither pending nor running, and the caller sees what
+    /// its runs did.
     fn cancel_sync(&self) {
         let (taken, run) = self.item.disable(true);
         if taken.was_pending {
@@ -168,7 +169,7 @@ impl Model {
         assert_eq!(self.item.enable(), Ok(true));
     }
 
-    /// Writes, then queues.
+    /// Writes, then submits the item.
     fn write_and_queue(&self, issuer: usize, shard: usize) {
         self.written[issuer].store(1, Ordering::Relaxed);
         self.queue(shard);
@@ -187,7 +188,7 @@ impl Model {
         self.leave_behind(taken);
     }
 
-    /// A worker of this shard's pool, until its list looks empty.
+    /// Works as a worker of this shard's pool, until its list looks empty.
     fn work(&self, shard: usize) {
         while self.lists[shard].pop() {
             match self.item.begin(ShardId::new(shard as u64), Entry(shard)) {
@@ -234,12 +235,12 @@ impl Model {
         if again != NOWHERE {
             self.queue(again as usize);
         }
-        // The write at the end: another run that began meanwhile is not ordered with it.
+        // A write at the end, which would not be ordered with another run that began meanwhile.
         self.inside.write(|_| ());
         self.runs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// After all threads of the model have ended: runs what is left, lets the last handle go.
+    /// Runs what is left, and drops the last handle. Called after all threads of the model have ended.
     fn assert_quiet(&self) {
         for timer in [0, 1] {
             self.fire(timer, 0);
@@ -247,7 +248,8 @@ impl Model {
         self.drain();
         let state = self.item.load();
         assert!(!state.is_pending() && !state.is_running(), "{state:?}");
-        // As good as new: each shard's next queueing needs an entry, and that entry runs it.
+        // The item is as good as new: the next submission to each shard needs an entry, and the item runs by that
+        // entry.
         for shard in [0, 1, 0] {
             let id = ShardId::new(shard);
             assert_eq!(
@@ -271,22 +273,22 @@ impl Model {
 
     fn assert_gone(&self) {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        assert_eq!(count(&self.runs), count(&self.due), "runs against accepted queueings");
+        assert_eq!(count(&self.runs), count(&self.due), "runs, and accepted submissions");
         assert_eq!(count(&self.completed), count(&self.pushed), "an entry was lost or doubled");
         for shard in [0, 1] {
             assert!(!self.lists[shard].has_work());
         }
-        assert!(self.item.is_freed(), "nobody freed the item");
+        assert!(self.item.is_freed(), "no thread freed the item");
     }
 }
 
-/// A thread without a handle: a worker.
+/// Starts a thread without a handle: a worker.
 fn spawn(model: &Arc<Model>, f: impl FnOnce(&Model) + 'static) -> thread::JoinHandle<()> {
     let model = model.clone();
     thread::spawn(move || f(&model))
 }
 
-/// A thread with a handle of its own while it does the first thing, then a worker of the shard.
+/// Starts a thread that has a handle of its own while it does `f`. After that it is a worker of the shard.
 fn issue(model: &Arc<Model>, shard: usize, f: impl FnOnce(&Model) + 'static) -> thread::JoinHandle<()> {
     model.item.add_handle();
     spawn(model, move |model| {
@@ -296,11 +298,12 @@ fn issue(model: &Arc<Model>, shard: usize, f: impl FnOnce(&Model) + 'static) -> 
     })
 }
 
-/// Two issuers of one shard against the run: both are answered by a run that saw what they wrote.
+/// Two issuers submit the item to one shard while it runs. Each submission is answered by a run that saw what its
+/// issuer wrote.
 ///
 /// spec: W4.1
 #[test]
-fn a_run_sees_what_was_written_before_any_queueing_that_it_answers() {
+fn a_run_sees_what_was_written_before_each_submission_that_it_answers() {
     check(3, || {
         let model = Arc::new(Model::new());
         let other = issue(&model, 0, |model| model.write_and_queue(1, 0));
@@ -314,9 +317,9 @@ fn a_run_sees_what_was_written_before_any_queueing_that_it_answers() {
     });
 }
 
-/// The same with a worker of its own: a coalescing queueing against the beginning of the run.
+/// The same with another thread as the worker: a submission coalesces while the run begins.
 #[test]
-fn a_coalesced_queueing_is_answered() {
+fn a_coalesced_submission_is_answered() {
     check_all(|| {
         let model = Arc::new(Model::new());
         model.queue(0);
@@ -328,11 +331,12 @@ fn a_coalesced_queueing_is_answered() {
     });
 }
 
-/// Queued again while it runs, popped by another worker, handed to the runner, put back.
+/// The item is submitted again while it runs. Another worker pops its entry and leaves it with the item, and the
+/// runner puts it back.
 ///
 /// spec: W3.1
 #[test]
-fn an_item_meets_itself() {
+fn an_item_is_submitted_again_while_it_runs() {
     check(3, || {
         let model = Arc::new(Model::new());
         model.queue(0);
@@ -346,7 +350,7 @@ fn an_item_meets_itself() {
 
 /// spec: F3.1
 #[test]
-fn a_cancel_meets_the_beginning() {
+fn an_item_is_cancelled_while_it_begins() {
     check_all(|| {
         let model = Arc::new(Model::new());
         model.queue(0);
@@ -358,9 +362,9 @@ fn a_cancel_meets_the_beginning() {
     });
 }
 
-/// A cancel while the item runs and its next entry is popped, or kept already.
+/// The item is cancelled while it runs, and while its next entry is popped or was left with the item.
 #[test]
-fn a_cancel_meets_an_item_that_meets_itself() {
+fn an_item_that_runs_and_is_pending_is_cancelled() {
     check(3, || {
         let model = Arc::new(Model::new());
         model.queue(0);
@@ -373,9 +377,9 @@ fn a_cancel_meets_an_item_that_meets_itself() {
     });
 }
 
-/// A cancelled entry lies on one shard's list while the item is queued to the other.
+/// A cancelled entry is on the list of one shard while the item is submitted to the other one.
 #[test]
-fn a_cancelled_item_is_queued_to_another_shard() {
+fn a_cancelled_item_is_submitted_to_another_shard() {
     check(3, || {
         let model = Arc::new(Model::new());
         model.queue(0);
@@ -388,7 +392,7 @@ fn a_cancelled_item_is_queued_to_another_shard() {
     });
 }
 
-/// The entry that the ledger names is popped while a queueing revives it.
+/// The entry that the ledger names is popped while a submission revives it.
 #[test]
 fn a_stale_entry_is_popped_while_it_is_revived() {
     check(4, || {
@@ -404,7 +408,7 @@ fn a_stale_entry_is_popped_while_it_is_revived() {
     });
 }
 
-/// The same, and the item has run at its new home meanwhile.
+/// The same, and the item has run for its new shard meanwhile.
 #[test]
 fn a_stale_entry_outlives_a_run_elsewhere() {
     check(2, || {
@@ -421,15 +425,15 @@ fn a_stale_entry_outlives_a_run_elsewhere() {
     });
 }
 
-/// The item runs and has no handle any more; its next entry is met, put back, and run while the one who met it is
-/// still about to go.
+/// The item runs and has no handle any more. A worker pops its next entry and leaves it with the item. The runner
+/// puts it back, and the item runs by it, while that worker still uses the item.
 #[test]
-fn an_item_without_a_handle_meets_itself() {
+fn an_item_without_a_handle_runs_and_is_pending() {
     check(4, || {
         let model = Arc::new(Model::new());
         model.queue(0);
         assert!(model.lists[0].pop());
-        let Popped::Run(entry) = model.item.begin(ShardId::new(0), Entry(0)) else { panic!("it is pending") };
+        let Popped::Run(entry) = model.item.begin(ShardId::new(0), Entry(0)) else { panic!("the item is pending") };
         model.run();
         model.queue(0);
         model.drop_handle();
@@ -442,9 +446,9 @@ fn an_item_without_a_handle_meets_itself() {
     });
 }
 
-/// The last handle goes while the item's entries, one of them stale, are popped.
+/// The last handle is dropped while the entries of the item are popped, one of which is stale.
 #[test]
-fn the_last_handle_goes_while_stale_entries_are_popped() {
+fn the_last_handle_is_dropped_while_stale_entries_are_popped() {
     check(2, || {
         let model = Arc::new(Model::new());
         model.queue(0);

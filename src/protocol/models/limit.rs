@@ -1,8 +1,8 @@
-//! Models of a limit that changes: [`GateCell::set`](crate::protocol::gate::GateCell::set) against items that come and
-//! complete.
+//! Models of a limit that changes: [`GateCell::set`](crate::protocol::gate::GateCell::set) is called while items come
+//! and complete.
 //!
-//! No slot is lost and none is given twice: when the limit was raised, as many items are active as it says, or none
-//! waits; whoever was given a slot finds an item on the waiting list; at the end all have run.
+//! No slot is lost, and none is given twice. After the limit was raised, as many items are active as it says, or no
+//! item waits. A thread that was given a slot finds an item on the waiting list. At the end all items have run.
 //!
 //! Red under: `door-in-two-steps`, `start-listed-keeps-count`, `raise-starts-nothing`.
 
@@ -20,7 +20,7 @@ struct Queue {
     waiting: List,
     /// The highest limit that the gate ever has.
     highest: u64,
-    /// Relaxed: they order nothing that the gate should order.
+    /// Relaxed, so that they order nothing that the gate should order.
     active: AtomicU64,
     done: AtomicU64,
 }
@@ -36,7 +36,7 @@ impl Queue {
         }
     }
 
-    /// An item comes. True if an item, this one or another, has a slot now and is the caller's to run.
+    /// An item comes. Returns whether an item, this one or another, has a slot now, and the caller runs it.
     fn come(&self) -> bool {
         if self.gate.admit() == Came::Started {
             return true;
@@ -53,11 +53,11 @@ impl Queue {
         assert!(self.waiting.pop(), "a slot was given to an item that is not on the list");
     }
 
-    /// Runs and completes an item that has a slot, and whatever the slot is handed to.
+    /// Runs and completes an item that has a slot, and each item that the slot is handed to.
     fn run(&self) {
         loop {
             let before = self.active.fetch_add(1, Ordering::Relaxed);
-            assert!(before < self.highest, "more items are active than there ever were slots");
+            assert!(before < self.highest, "more items are active than there were slots at any time");
             self.active.fetch_sub(1, Ordering::Relaxed);
             self.done.fetch_add(1, Ordering::Relaxed);
             match self.gate.complete().slot {
@@ -95,7 +95,7 @@ fn come_and_run(queue: &Queue) {
     }
 }
 
-/// One is active, one is listed and one comes, while the limit is raised.
+/// One item is active, one is listed and one comes, while the limit is raised.
 ///
 /// spec: F8.1
 #[test]
@@ -110,7 +110,7 @@ fn the_limit_is_raised_while_items_come_and_complete() {
     });
 }
 
-/// What is listed while the gate is frozen starts when it thaws, whoever comes meanwhile.
+/// An item that is listed while the gate is frozen starts when the gate thaws, though other items come meanwhile.
 ///
 /// spec: F7.1
 #[test]
@@ -125,7 +125,7 @@ fn a_frozen_gate_thaws_while_items_come() {
     });
 }
 
-/// Two are active and the limit is lowered: the one that was listed runs in the slot that is left.
+/// Two items are active, and the limit is lowered. The listed item runs in the slot that is left.
 ///
 /// spec: F8.2
 #[test]

@@ -1,12 +1,11 @@
-//! loom models of the protocols, one file per protocol.
+//! loom models of the protocols, one file for each protocol.
 //!
-//! A model calls the cells of this layer and the functions of policy in the order in which the engine calls
-//! them; it holds no rules of its own. It names the mutants in `tests/mutants/` that must turn it red: a
-//! model that stays green whatever is broken shows nothing.
+//! A model calls the cells of this layer and the functions of policy in the order in which the engine calls them; it
+//! has no rules of its own. It names the mutants in `tests/mutants/` that must turn it red. A model that stays green
+//! under each change shows nothing.
 //!
-//! Run them with `make loom`, or some with `make loom ONLY=gate`. Each explores all
-//! executions, or those with at most as many preemptions as it says; `LOOM_MAX_PREEMPTIONS` overrides that
-//! for all models at once.
+//! Run them with `make loom`, or some of them with `make loom ONLY=gate`. A model explores all executions, or those
+//! with at most as many preemptions as it says. `LOOM_MAX_PREEMPTIONS` sets that number for all models.
 
 #![allow(
     unsafe_code,
@@ -60,8 +59,7 @@ fn check_all(model: impl Fn() + Send + Sync + 'static) {
     loom::model::Builder::new().check(model);
 }
 
-/// Explores the executions of a model that have at most so many preemptions, unless the environment says how
-/// many.
+/// Explores the executions of a model that have at most so many preemptions, unless the environment says how many.
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(preemptions);
@@ -70,9 +68,10 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
 
 /// A list of items that are all alike.
 ///
-/// One counter and never a mutex, whose ordering would hide a missing fence. The orderings are those that the
-/// real lists promise and not more: who pops an item sees what was written before it was pushed; a list may
-/// look empty, or full, to somebody whom nothing orders after the push or the pop.
+/// It is one counter and not a mutex, because a mutex would order the threads and so hide a missing fence. The
+/// orderings are those that the real lists promise, and no more. A thread that pops an item sees what was written
+/// before the item was pushed. A list may look empty, or full, to a thread that no ordering puts after the push or
+/// the pop.
 #[derive(Debug)]
 struct List(AtomicU64);
 
@@ -81,7 +80,7 @@ impl List {
         Self(AtomicU64::new(0))
     }
 
-    /// Returns how many items lay there before.
+    /// Returns how many items were on the list before.
     fn push(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Release)
     }
@@ -94,7 +93,7 @@ impl List {
         self.0.load(Ordering::Acquire)
     }
 
-    /// False if the list looks empty.
+    /// Takes an item. Returns false if the list looks empty.
     fn pop(&self) -> bool {
         let mut seen = self.0.load(Ordering::Acquire);
         while seen > 0 {
@@ -107,7 +106,7 @@ impl List {
     }
 }
 
-/// Plain data: loom reports every pair of accesses, of which one is a write, that nothing orders.
+/// Plain data. loom reports each pair of unordered accesses, of which one is a write.
 #[derive(Debug)]
 struct Data<T>(UnsafeCell<T>);
 
@@ -127,7 +126,7 @@ impl<T> Data<T> {
     }
 }
 
-/// Something that one thread waits for.
+/// An event that one thread waits for.
 struct Event {
     happened: AtomicBool,
     bell: Notify,
@@ -150,16 +149,16 @@ impl Event {
     }
 }
 
-/// Something that one of its users frees. The memory stays until the model ends, so that a use after that is
-/// reported by loom, and does not happen.
+/// A value that one of its users frees. The memory stays until the model ends, so loom reports a use after the free,
+/// and the use does no harm.
 #[derive(Debug)]
 struct Owned<T> {
     value: std::cell::UnsafeCell<ManuallyDrop<T>>,
     freed: Data<bool>,
 }
 
-// SAFETY: as for a plain `T`; that `free` excludes other users is what loom checks, through `freed` and
-// through the cells that `T` consists of.
+// SAFETY: as for a plain `T`. loom checks that `free` excludes other users, through `freed` and through the cells of
+// `T`.
 unsafe impl<T: Send + Sync> Sync for Owned<T> {}
 
 impl<T> Owned<T> {
@@ -167,11 +166,11 @@ impl<T> Owned<T> {
         Self { value: std::cell::UnsafeCell::new(ManuallyDrop::new(value)), freed: Data::new(false) }
     }
 
-    /// Whoever frees it must come after every other user, and be the only one to do so.
+    /// Frees the value. The caller must be ordered after all other users, and be the only one that frees it.
     fn free(&self) {
         self.freed.write(|freed| assert!(!std::mem::replace(freed, true), "freed twice"));
-        // SAFETY: the line above made sure that this happens once. loom runs one thread at a time, so no
-        // reference is in use at this moment.
+        // SAFETY: the line above makes sure that this happens once. loom runs one thread at a time, so no reference
+        // is in use at this moment.
         unsafe { ManuallyDrop::drop(&mut *self.value.get()) };
     }
 
@@ -185,7 +184,7 @@ impl<T> Deref for Owned<T> {
 
     fn deref(&self) -> &T {
         assert!(!self.is_freed(), "used after it was freed");
-        // SAFETY: the value has not been dropped, as the line above has seen.
+        // SAFETY: the line above has checked that the value was not dropped.
         unsafe { &*self.value.get() }
     }
 }

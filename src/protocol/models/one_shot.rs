@@ -1,8 +1,8 @@
 //! Models of [`OneShotCell`](crate::protocol::one_shot::OneShotCell): two owners, one closure, one result.
 //!
-//! A worker takes the entry while the handle joins, cancels, gives up waiting, or goes away. The closure is
-//! consumed exactly once, the joiner sees the result, a sleeping joiner is woken, and the last owner, and
-//! nobody else, frees the cell: loom sees it being dropped.
+//! A worker takes the entry while the handle joins, cancels, gives up waiting, or is dropped. The closure is consumed
+//! exactly once, the joiner sees the result, and a sleeping joiner is woken. Only the last owner frees the cell: loom
+//! sees it being dropped.
 //!
 //! Red under: `one-shot-without-acquire`, `detached-without-acquire`, `detached-though-cancelled`,
 //! `sleep-without-a-look`, `finish-forgets-the-waiter`, `finish-in-two-steps`.
@@ -38,7 +38,7 @@ impl Cell {
     }
 }
 
-/// What a worker does with the entry.
+/// Does what a worker does with the entry.
 fn run(cell: &Shared) {
     let key = cell.state.key();
     if cell.state.load().is_detached() {
@@ -76,7 +76,7 @@ fn take_result(cell: &Shared) {
     assert_eq!(cell.result.write(Option::take), Some(7));
 }
 
-/// A worker runs the entry while the handle does what it does.
+/// Runs the entry on a worker, while `handle` does what the handle does.
 fn against_a_worker(handle: impl Fn(&Shared) + Send + Sync + 'static) {
     check(4, move || {
         let cell = Cell::shared();
@@ -86,7 +86,7 @@ fn against_a_worker(handle: impl Fn(&Shared) + Send + Sync + 'static) {
         };
         handle(&cell);
         worker.join().unwrap();
-        assert!(cell.is_freed(), "nobody freed the cell");
+        assert!(cell.is_freed(), "no owner freed the cell");
     });
 }
 
@@ -97,7 +97,7 @@ fn a_joiner_gets_the_result() {
 }
 
 #[test]
-fn a_handle_goes_away() {
+fn a_handle_is_dropped() {
     against_a_worker(|cell| {
         detach(cell);
     });
@@ -109,7 +109,7 @@ fn a_handle_cancels_or_joins() {
     against_a_worker(|cell| {
         if cell.state.cancel() {
             cell.consume();
-            assert!(cell.state.wait(Until::FOREVER), "a cancelled one has ended");
+            assert!(cell.state.wait(Until::FOREVER), "a cancelled item has ended");
             detach(cell);
         } else {
             join(cell);
@@ -118,7 +118,7 @@ fn a_handle_cancels_or_joins() {
 }
 
 #[test]
-fn a_handle_gives_up_and_goes_away() {
+fn a_handle_gives_up_and_is_dropped() {
     against_a_worker(|cell| {
         if cell.state.wait(Until::Expired) {
             take_result(cell);

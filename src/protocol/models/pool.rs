@@ -1,8 +1,8 @@
-//! The engine's part of a pool in small: a worklist, the crew under its mutex, workers that park.
+//! The engine's part of a pool, for the models: a worklist, the crew under its mutex, and workers that park.
 //!
-//! All workers have arrived before the model begins; a reservation for which a thread would have to be made
-//! waits for the next of them that rests. The worker that ends the last item closes the crew, so that
-//! everybody leaves: an item that nobody runs ends the model in a deadlock, which loom reports.
+//! All workers have arrived before the model begins. A reservation for which the engine would make a thread waits for
+//! the next worker that rests. The worker that ends the last item closes the crew, so that all workers leave. If an
+//! item does not run, the model ends in a deadlock, which loom reports.
 
 use std::time::Duration;
 
@@ -25,22 +25,22 @@ pub(super) struct Pool {
     pub(super) running: RunningCell,
     crew: Mutex<Crew>,
     workers: Vec<Worker>,
-    /// Items that have not ended. Relaxed: it orders nothing that the protocols should order.
+    /// The number of items that have not ended. Relaxed, so that it orders nothing that the protocols should order.
     left: AtomicU64,
 }
 
 pub(super) struct Worker {
     pub(super) cell: WorkerCell,
-    /// What it parks on.
+    /// The worker parks on this.
     bell: Notify,
-    /// Whoever wakes it decides first where it begins.
+    /// The waking thread decides where the worker begins, before it wakes it.
     placed: Data<bool>,
-    /// The owner's own: it has not begun an item since it was woken.
+    /// Used only by the owner: it has not begun an item since it was woken.
     woken_just_now: Data<bool>,
 }
 
 impl Pool {
-    /// A pool of idle workers that will see so many items.
+    /// Makes a pool of idle workers, which will get `items` items.
     pub(super) fn new(word: Running, workers: u32, items: u64) -> Self {
         let mut crew = Crew::new(LIMITS);
         for id in 0..workers {
@@ -60,18 +60,18 @@ impl Pool {
         &self.workers[id as usize]
     }
 
-    /// The same, and it has an item.
+    /// Starts a worker as [`start_one`](Self::start_one) does, and gives it an item.
     pub(super) fn start_in_item(&self) -> WorkerId {
         let id = self.start_one();
         self.worker(id).cell.begin_item(Phase::Running);
         id
     }
 
-    /// Before the threads of the model start: the most recently idle worker is running.
+    /// Starts the worker that became idle last. Called before the threads of the model start.
     pub(super) fn start_one(&self) -> WorkerId {
         let Kick::Wake(reserved) = self.running.pushed() else { panic!("the pool is full") };
         let mut crew = self.crew.lock();
-        let Wake::Unpark(id) = crew.kick(reserved, None) else { panic!("nobody is idle") };
+        let Wake::Unpark(id) = crew.kick(reserved, None) else { panic!("no worker is idle") };
         assert!(self.running.start(crew.woken().0));
         self.worker(id).cell.set_phase(Phase::Between);
         id
@@ -103,7 +103,7 @@ impl Pool {
         self.perform(self.running.look(|| self.list.has_work()));
     }
 
-    /// A worker with a reservation begins, or rests again.
+    /// Uses up the reservation of a worker, which begins, or rests again.
     fn start(&self, id: WorkerId, reserved: Reserved) {
         if self.running.start(reserved) {
             self.worker(id).cell.set_phase(Phase::Between);
@@ -113,7 +113,7 @@ impl Pool {
         }
     }
 
-    /// The life of a worker, from whatever phase it is in until it leaves.
+    /// Lives a worker's life, from its present phase until it leaves.
     pub(super) fn work(&self, id: WorkerId, run: impl Fn()) {
         loop {
             match self.worker(id).cell.load().phase() {
@@ -126,8 +126,7 @@ impl Pool {
                 Phase::Between => {
                     if self.list.pop() {
                         if self.worker(id).woken_just_now.write(std::mem::take) {
-                            // The reservation is used up: a pool without a target goes on with the next
-                            // wake-up.
+                            // The reservation is used up. In a pool without a target, this wakes the next worker.
                             self.look();
                         }
                         self.worker(id).cell.begin_item(Phase::Running);
@@ -143,7 +142,7 @@ impl Pool {
         }
     }
 
-    /// A guard is entered.
+    /// Enters a guard.
     pub(super) fn block(&self, id: WorkerId) {
         if self.worker(id).cell.block() {
             self.running.leave();
@@ -151,12 +150,13 @@ impl Pool {
         }
     }
 
-    /// A guard is left.
+    /// Leaves a guard.
     pub(super) fn unblock(&self, id: WorkerId) {
         self.worker(id).cell.unblock(false, &self.running);
     }
 
-    /// The detector has read `seen`, then looked at the thread. True if the worker was moved.
+    /// Carries out a finding of the detector, which has read `seen` and then looked at the thread. Returns whether
+    /// the worker was moved.
     pub(super) fn found(&self, id: WorkerId, seen: WorkerState, finding: Finding) -> bool {
         let carried = self.worker(id).cell.carry_out(seen, finding, &self.running);
         if carried.owes_look {
@@ -179,7 +179,7 @@ impl Pool {
         }
     }
 
-    /// A worker has nothing to do; `counts`: it is among the running ones.
+    /// Lets a worker rest that has nothing to do. `counts`: it counts as running.
     fn rest(&self, id: WorkerId, counts: bool) {
         let mut crew = self.crew.lock();
         if counts {
@@ -216,7 +216,7 @@ impl Pool {
         }
     }
 
-    /// After all threads of the model have ended.
+    /// Checks that the pool is quiet. Called after all threads of the model have ended.
     pub(super) fn assert_quiet(&self) {
         assert_eq!(self.left.load(Ordering::Relaxed), 0, "an item was not run");
         assert!(!self.list.has_work());

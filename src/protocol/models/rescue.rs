@@ -1,7 +1,7 @@
 //! Models of a pool in distress: its only worker cannot be made, and a rescuer does the work.
 //!
-//! What must not be lost: an item that nobody waits for with a reservation, and so calls nobody for; and an item that
-//! was between the worklist and the sideline when somebody looked for work.
+//! Two kinds of items must not be lost. For one kind no reservation is made, so no worker and no rescuer is called.
+//! The other kind is between the worklist and the sideline while a thread looks for work.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `drop-keeps-reservation`,
 //! `deadline-leaves-the-reservation`, `looks-once-for-all-dropped`.
@@ -27,12 +27,12 @@ struct Pool {
 }
 
 impl Pool {
-    /// One item, and the call for help that it led to.
+    /// Makes a pool with one item, and the call for help that the item led to.
     fn in_distress() -> (Self, Call) {
         Self::of_cpus(1)
     }
 
-    /// As many items as CPUs, for each of which a worker is wanted.
+    /// Makes a pool with as many items as CPUs. A worker is wanted for each of them.
     fn of_cpus(cpus: usize) -> (Self, Call) {
         let pool = Self {
             list: List::new(),
@@ -41,7 +41,7 @@ impl Pool {
         };
         for number in 0..cpus {
             pool.list.push();
-            let Kick::Wake(reserved) = pool.running.pushed() else { panic!("nobody is there") };
+            let Kick::Wake(reserved) = pool.running.pushed() else { panic!("no worker is there") };
             let wake = if number == 0 { Wake::Create } else { Wake::Wait };
             assert_eq!(pool.crew.lock().kick(reserved, None), wake);
         }
@@ -49,7 +49,7 @@ impl Pool {
         (pool, call)
     }
 
-    /// The call that the caller has to tell the manager of, if any.
+    /// Pushes an item. Returns the call that the caller tells the manager of, if any.
     fn push(&self) -> Option<Call> {
         self.list.push();
         self.perform(self.running.pushed())
@@ -60,18 +60,18 @@ impl Pool {
         match self.crew.lock().kick(reserved, None) {
             Wake::Call(call) => Some(call),
             Wake::Wait => None,
-            other => panic!("the worker was asked for, and nobody is idle: {other:?}"),
+            other => panic!("the worker was asked for, and no worker is idle: {other:?}"),
         }
     }
 
-    /// The rescuer takes what it finds, and leaves.
+    /// The rescuer takes the items that it finds, and leaves.
     fn rescue(&self) -> Option<Call> {
         while self.crew.lock().needs_help() && self.list.pop() {}
         let dropped = self.crew.lock().relieved(self.list.has_work());
         self.stand_down(dropped)
     }
 
-    /// The deadline of a call. Also: does the call go on?
+    /// The deadline of a call comes. Also returns whether the call goes on.
     fn mayday(&self, call: Call) -> (Option<Call>, bool) {
         let mayday = self.crew.lock().mayday(call, self.list.has_work());
         match mayday {
@@ -88,14 +88,14 @@ impl Pool {
         call
     }
 
-    /// Work that is left has a call for which the manager has a deadline, and each item a worker that is wanted.
+    /// Checks that the manager has a deadline for a call if work is left, and that a worker is wanted for each item.
     fn assert_called(&self, calls: &[Call]) {
         let crew = self.crew.lock();
         let word = self.running.load();
         let wanted = word.target().map_or(0, |target| target.min(self.list.len()));
         assert!(word.waking() >= wanted, "{} items wait, and {} workers are wanted", wanted, word.waking());
         if self.list.has_work() {
-            assert!(calls.iter().any(|call| crew.still_calls(*call)), "work waits, and nobody is called");
+            assert!(calls.iter().any(|call| crew.still_calls(*call)), "work waits, and no rescuer is called");
         } else if !crew.needs_help() {
             assert_eq!(self.running.load().waking(), 0, "a reservation has leaked");
         }
@@ -104,7 +104,7 @@ impl Pool {
 
 /// spec: P2.8 (nothing is left behind without anybody)
 #[test]
-fn a_push_meets_a_rescuer_that_leaves() {
+fn an_item_is_pushed_while_the_rescuer_leaves() {
     check_all(|| {
         let (pool, first) = Pool::in_distress();
         let pool = Arc::new(pool);
@@ -120,7 +120,7 @@ fn a_push_meets_a_rescuer_that_leaves() {
 }
 
 #[test]
-fn two_pushes_meet_a_rescuer_that_leaves() {
+fn two_items_are_pushed_while_the_rescuer_leaves() {
     check(2, || {
         let (pool, first) = Pool::in_distress();
         let pool = Arc::new(pool);
@@ -138,11 +138,11 @@ fn two_pushes_meet_a_rescuer_that_leaves() {
     });
 }
 
-/// A worker of another CPU has taken the item, and the next one comes when the deadline does.
+/// A worker of another CPU has taken the item, and the next item comes together with the deadline.
 ///
 /// spec: P2 (then every 100 ms)
 #[test]
-fn a_push_meets_the_deadline_of_a_call() {
+fn an_item_is_pushed_at_the_deadline_of_a_call() {
     check_all(|| {
         let (pool, first) = Pool::in_distress();
         assert!(pool.list.pop());
@@ -158,11 +158,11 @@ fn a_push_meets_the_deadline_of_a_call() {
     });
 }
 
-/// The same for a pool of two CPUs, whose two reservations are given up, and whose issuers rely on one each.
+/// The same for a pool of two CPUs. Its two reservations are given up, and each of two issuers relied on one of them.
 ///
 /// spec: P2 (nothing is left behind without anybody)
 #[test]
-fn two_pushes_meet_the_deadline_of_a_call() {
+fn two_items_are_pushed_at_the_deadline_of_a_call() {
     check(2, || {
         let (pool, first) = Pool::of_cpus(2);
         assert!(pool.list.pop() && pool.list.pop());
@@ -178,7 +178,7 @@ fn two_pushes_meet_the_deadline_of_a_call() {
     });
 }
 
-/// The manager moves an item from the worklist to the sideline while the only worker, which finds neither list filled,
+/// The manager moves an item from the worklist to the sideline. Meanwhile the only worker finds both lists empty, and
 /// goes idle.
 ///
 /// spec: P2.8
@@ -205,6 +205,6 @@ fn an_item_on_its_way_to_the_sideline_is_seen() {
         running.leave();
         let look = running.look(|| sideline.has_work() || worklist.has_work());
         let woken = manager.join().unwrap() | matches!(look, Kick::Wake(_));
-        assert!(taken || woken, "the item waits, and nobody comes for it");
+        assert!(taken || woken, "the item waits, and no worker comes for it");
     });
 }

@@ -1,9 +1,9 @@
-//! Models of [`RouteCell`](crate::protocol::route::RouteCell): what one thread queues after another one keeps its place
-//! while the route is turned.
+//! Models of [`RouteCell`](crate::protocol::route::RouteCell): the entries that one thread submits keep their order
+//! while another thread turns the route.
 //!
-//! An issuer submits two entries, as the engine does, while the route is turned from one pool to another. The first one
-//! may come late to the former pool. Then the second one is behind it there, or held; and it is never on the new pool
-//! before the first one, nor before what lay in the former pool.
+//! An issuer submits two entries, as the engine does, while the route is turned from one pool to another. The first
+//! entry may come late to the former pool. Then the second one is behind it there, or held. It never is on the new
+//! pool before the first one, nor before the entries of the former pool.
 //!
 //! Red under: `turn-without-fence`, `late-leaves-it-open`, `departs-after-the-fence`, `opens-before-what-is-held`,
 //! `held-though-open`, `plugged-by-who-came-late-needs-no-marker`.
@@ -18,7 +18,7 @@ use crate::policy::concurrency::Running;
 use crate::protocol::route::{Departures, RouteCell, Turned};
 use crate::protocol::running::RunningCell;
 
-/// Pools are told apart by the addresses of these.
+/// The addresses of these tell the pools apart.
 static NAMES: [u64; 2] = [0, 1];
 
 fn former() -> *const u64 {
@@ -29,10 +29,10 @@ fn new() -> *const u64 {
     &raw const NAMES[1]
 }
 
-/// A worklist, of which nothing but the end is of interest: each entry gets the next place.
+/// A worklist of which only the end matters: each entry gets the next place.
 struct Pool {
     end: AtomicU64,
-    /// Behind the last marker.
+    /// The place behind the last marker.
     marked: AtomicU64,
     running: RunningCell,
     departures: Departures,
@@ -48,7 +48,7 @@ impl Pool {
         }
     }
 
-    /// Relaxed: it orders nothing that the fences should order.
+    /// Pushes an entry. Returns its place. Relaxed, so that it orders nothing that the fences should order.
     fn push(&self) -> u64 {
         self.end.fetch_add(1, Ordering::Relaxed)
     }
@@ -58,7 +58,7 @@ impl Pool {
     }
 }
 
-/// Where an entry came to.
+/// The place of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Former(u64),
@@ -66,7 +66,7 @@ enum Place {
     Held,
 }
 
-/// How an issuer finds out that it came late.
+/// How an issuer learns that its entry came late.
 #[derive(Clone, Copy)]
 enum Look {
     AtTheRoute,
@@ -123,7 +123,7 @@ impl Shard {
         self.route.turn(new(), (), || pool.departures.raise(), || pool.has_work(), || self.mark())
     }
 
-    /// Returns what was released, with its places.
+    /// Pops the marker. Returns the released entries, with their places.
     fn marker_popped(&self) -> Vec<(usize, u64)> {
         let mut released = Vec::new();
         self.route.marker_popped(|name, entry| {
@@ -134,8 +134,8 @@ impl Shard {
     }
 }
 
-/// Nothing lies anywhere, and nothing is popped: what comes late keeps the route plugged.
-fn what_comes_late_stays_ahead(look: Look) {
+/// The lists are empty, and no entry is popped. So a late entry keeps the route plugged.
+fn a_late_entry_stays_ahead(look: Look) {
     check(3, move || {
         let shard = Shard::new();
         let turner = {
@@ -149,27 +149,28 @@ fn what_comes_late_stays_ahead(look: Look) {
                 assert!(first < second);
             }
             [Place::Former(_) | Place::Held, Place::Held] => {}
-            places => panic!("the second one is ahead: {places:?}, {turned:?}"),
+            places => panic!("the second entry is ahead: {places:?}, {turned:?}"),
         }
     });
 }
 
 /// spec: A4.6
 #[test]
-fn who_looks_at_the_route_notices_that_it_came_late() {
-    what_comes_late_stays_ahead(Look::AtTheRoute);
+fn an_issuer_that_reads_the_route_learns_that_its_entry_is_late() {
+    a_late_entry_stays_ahead(Look::AtTheRoute);
 }
 
 /// spec: A4.6
 #[test]
-fn who_looks_at_the_pool_notices_that_it_came_late() {
-    what_comes_late_stays_ahead(Look::AtThePool);
+fn an_issuer_that_reads_the_pool_learns_that_its_entry_is_late() {
+    a_late_entry_stays_ahead(Look::AtThePool);
 }
 
-/// Somebody who came late to a third pool plugs the route. What has come to the former pool before is marked all the
-/// same: nothing else would keep that open, nor what is held behind it.
+/// An entry comes late to a third pool and plugs the route. The entries that came to the former pool before are
+/// marked all the same. Otherwise nothing would keep the former pool open, and nothing would release the held entries
+/// behind them.
 #[test]
-fn what_lies_in_the_former_pool_is_marked_though_the_route_is_plugged() {
+fn the_entries_of_the_former_pool_are_marked_though_the_route_is_plugged() {
     check(3, || {
         let shard = Shard::new();
         let turner = {
@@ -184,19 +185,19 @@ fn what_lies_in_the_former_pool_is_marked_though_the_route_is_plugged() {
         match place {
             Place::Former(place) => {
                 let marked = shard.pools[0].marked.load(Ordering::Relaxed);
-                assert!(place < marked, "nothing says when it has left: {turned:?}");
+                assert!(place < marked, "no marker is behind the entry: {turned:?}");
             }
             Place::Held => {}
-            Place::New(_) => panic!("nothing has opened the route: {turned:?}"),
+            Place::New(_) => panic!("the route is open, though no marker was popped: {turned:?}"),
         }
     });
 }
 
-/// An entry lies in the former pool, so the route is plugged; the marker is popped while the issuer submits.
+/// An entry is in the former pool, so the route is plugged. The marker is popped while the issuer submits.
 ///
 /// spec: A4.6
 #[test]
-fn what_was_held_is_ahead_of_what_finds_the_route_open() {
+fn held_entries_are_ahead_of_those_that_find_the_route_open() {
     check(3, || {
         let shard = Shard::new();
         shard.pools[0].push();

@@ -1,9 +1,9 @@
-//! Models of [`RunningCell`](crate::protocol::running::RunningCell) and
-//! [`Crew`](crate::policy::crew::Crew): kick and park.
+//! Models of [`RunningCell`](crate::protocol::running::RunningCell) and [`Crew`](crate::policy::crew::Crew): how
+//! workers are woken and park.
 //!
-//! Issuers push while workers go idle, are refused, or take a reservation back that they gave themselves.
-//! Every item must run; a lost wake-up is a deadlock. The pools are not watched: a push that sets the watched
-//! bit is a read-modify-write, and so would see more than the common push does.
+//! Issuers push items. Meanwhile workers go idle, are refused, or take back a reservation that they made themselves.
+//! Every item must run; a lost wake-up is a deadlock. The pools are not watched. A push that sets the watched bit is
+//! a read-modify-write, and so would see more than the common push does.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `kick-without-cas`, `leave-in-two-steps`,
 //! `start-keeps-reservation`, `rest-ignores-owed`, `retarget-without-look`,
@@ -24,9 +24,9 @@ fn spawn_worker(pool: &Arc<Pool>, id: u32) -> thread::JoinHandle<()> {
     thread::spawn(move || pool.work(id, || ()))
 }
 
-/// The smallest handshake: one worker is about to rest, one item comes.
+/// The smallest handshake: one worker is about to rest, and one item comes.
 #[test]
-fn a_push_meets_a_worker_that_goes_idle() {
+fn an_item_is_pushed_while_the_worker_goes_idle() {
     check_all(|| {
         let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 1, 1));
         let worker = spawn_worker(&pool, pool.start_one());
@@ -36,9 +36,9 @@ fn a_push_meets_a_worker_that_goes_idle() {
     });
 }
 
-/// A burst wakes once, and what it did not wake for is run all the same.
+/// A burst of items wakes one worker, and that worker runs all of them.
 #[test]
-fn a_burst_on_an_idle_worker_is_run() {
+fn all_items_of_a_burst_run() {
     check(4, || {
         let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 1, 2));
         let worker = spawn_worker(&pool, 0);
@@ -49,9 +49,9 @@ fn a_burst_on_an_idle_worker_is_run() {
     });
 }
 
-/// One worker runs, one is idle, two issuers push: somebody is woken, or the running worker takes the items.
+/// The only worker runs, and two issuers push. The worker takes the items, or is woken for them.
 #[test]
-fn two_issuers_and_a_worker_that_goes_idle() {
+fn two_items_are_pushed_while_the_worker_goes_idle() {
     check(3, || {
         let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 1, 2));
         let worker = spawn_worker(&pool, pool.start_one());
@@ -66,7 +66,8 @@ fn two_issuers_and_a_worker_that_goes_idle() {
     });
 }
 
-/// A reservation may find nobody idle: it is owed, and the next worker that rests serves it.
+/// No worker may be idle when a reservation is made. Then the reservation is owed, and the next worker that rests
+/// serves it.
 #[test]
 fn two_workers_share_two_places() {
     check(2, || {
@@ -80,7 +81,8 @@ fn two_workers_share_two_places() {
     });
 }
 
-/// Without a target a push may reserve while the only worker is busy: the reservation waits for it to rest.
+/// Without a target a push may make a reservation while the only worker is busy. The reservation waits until that
+/// worker rests.
 #[test]
 fn a_reservation_waits_for_a_worker_that_rests() {
     check_all(|| {
@@ -92,8 +94,8 @@ fn a_reservation_waits_for_a_worker_that_rests() {
     });
 }
 
-/// A pool without a target starts items as soon as possible, one wake-up at a time: the first item waits for
-/// the second, so each worker that starts must see to the next.
+/// A pool without a target starts items as soon as possible, and wakes one worker at a time. The first item waits for
+/// the second, so each worker that starts must see that the next one is woken.
 #[test]
 fn a_pool_without_a_target_starts_every_item() {
     check(2, || {
@@ -118,12 +120,12 @@ fn a_pool_without_a_target_starts_every_item() {
     });
 }
 
-/// One worker runs and does not come back; for the item that is pushed there is room only by the new target. The issuer
-/// sees that, or who has raised it sees the item.
+/// One worker runs and does not come back, so only the new target has room for the item that is pushed. The issuer
+/// sees the new target, or the thread that raises the target sees the item.
 ///
 /// spec: A5.4
 #[test]
-fn a_push_meets_a_target_that_is_raised() {
+fn an_item_is_pushed_while_the_target_is_raised() {
     check(3, || {
         let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, 1));
         let busy = pool.start_one();
@@ -143,7 +145,7 @@ fn a_push_meets_a_target_that_is_raised() {
 ///
 /// spec: A5.4
 #[test]
-fn a_push_meets_a_target_that_is_lowered() {
+fn an_item_is_pushed_while_the_target_is_lowered() {
     check(1, || {
         let pool = Arc::new(Pool::new(Running::managed(2).unwatchable(), 2, 3));
         pool.list.push();
@@ -162,12 +164,12 @@ fn a_push_meets_a_target_that_is_lowered() {
     });
 }
 
-/// The manager has no room for a worker that was asked for while one runs, and that one leaves: with work pending, the manager
-/// knows that none runs, or is told.
+/// The manager has no room for a worker that the pool asked for while another worker runs, and that other worker
+/// leaves. Work is pending. So the manager learns that no worker runs, or is told.
 ///
 /// spec: E2.5 (work waits, never for ever)
 #[test]
-fn a_pool_that_begins_to_starve_is_heard() {
+fn the_manager_learns_that_a_pool_begins_to_starve() {
     check_all(|| {
         let running = Arc::new(RunningCell::new(Running::managed(1).unwatchable()));
         let reserve = || match running.pushed() {
@@ -175,7 +177,7 @@ fn a_pool_that_begins_to_starve_is_heard() {
             other => panic!("an empty pool reserves a worker, not {other:?}"),
         };
         assert!(running.start(reserve()));
-        // It blocks, another worker is reserved, and it comes back before that one can be made.
+        // The worker blocks, another one is reserved, and the first one comes back before the second one can be made.
         running.leave();
         let _owed = reserve();
         running.come_back();
@@ -188,6 +190,6 @@ fn a_pool_that_begins_to_starve_is_heard() {
         };
         let is_known = running.short();
         let is_told = worker.join().unwrap();
-        assert!(is_known || is_told, "the pool starves unheard");
+        assert!(is_known || is_told, "the pool starves, and the manager does not know");
     });
 }

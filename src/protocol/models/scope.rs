@@ -1,7 +1,7 @@
 //! Models of [`ScopeCell`](crate::protocol::scope::ScopeCell): items that borrow from the waiter's stack.
 //!
 //! Items end, and spawn others, while the body ends. The waiter is woken, sees what every item did, and frees the
-//! cell, which lies on its stack: loom sees who touches it afterwards.
+//! cell, which lies on its stack. loom reports each access after that.
 //!
 //! Red under: `scope-leave-without-acquire`, `scope-leave-without-release`, `scope-sleeps-without-a-look`.
 
@@ -19,7 +19,7 @@ struct Scope {
 
 type Shared = Arc<Owned<Scope>>;
 
-/// What a worker does at the end of an item.
+/// Does what a worker does at the end of an item.
 fn run(scope: &Shared, index: usize) {
     scope.borrowed[index].write(|value| *value += 1);
     let key = scope.cell.key();
@@ -28,7 +28,7 @@ fn run(scope: &Shared, index: usize) {
     }
 }
 
-/// What the waiter does at the end of the body.
+/// Does what the waiter does at the end of the body.
 fn end(scope: &Shared) {
     if !scope.cell.leave() {
         scope.cell.wait();

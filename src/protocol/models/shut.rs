@@ -1,7 +1,7 @@
-//! Models of a door that is shut while items are in flight: whoever shuts it empties the waiting list.
+//! Models of a door that is shut while items are in flight. The thread that shuts it empties the waiting list.
 //!
-//! An item that was let in before is listed meanwhile. It is recalled, or comes back to its issuer: none stays on the
-//! list. Nothing starts behind the door, and nothing is lost.
+//! Meanwhile an item is listed that was admitted before. It is recalled, or comes back to its issuer, and does not
+//! stay on the list. No item starts behind the door, and none is lost.
 //!
 //! Red under: `list-waits-behind-a-shut-door`, `complete-hands-behind-a-shut-door`.
 
@@ -17,12 +17,13 @@ use crate::protocol::gate::{Came, GateCell};
 struct Queue {
     gate: GateCell,
     waiting: List,
-    /// Items that are over, run or given up. Relaxed: it orders nothing that the gate should order.
+    /// The number of items that are over, run or given up. Relaxed, so that it orders nothing that the gate should
+    /// order.
     over: AtomicU64,
 }
 
 impl Queue {
-    /// One slot, and one item in it.
+    /// Makes a queue with one slot, and one item in it.
     fn busy() -> Self {
         let queue =
             Self { gate: GateCell::new(Admission::new(1)), waiting: List::new(), over: AtomicU64::new(0) };
@@ -34,7 +35,8 @@ impl Queue {
         assert!(self.waiting.pop(), "a slot was given to an item that is not on the list");
     }
 
-    /// An item comes. True if it was let in; what is handed back at once is over at once, run or given up.
+    /// An item comes. Returns whether it was admitted. An item that is handed back at once is over at once, run or
+    /// given up.
     fn come(&self) -> bool {
         match self.gate.admit() {
             Came::Started => {
@@ -52,7 +54,7 @@ impl Queue {
         true
     }
 
-    /// Completes an item, and whatever its slot is handed to.
+    /// Completes an item, and each item that its slot is handed to.
     fn complete(&self) {
         loop {
             self.over.fetch_add(1, Ordering::Relaxed);
@@ -64,7 +66,7 @@ impl Queue {
         }
     }
 
-    /// Gives up what waits. An item that is active may go on for ever.
+    /// Shuts the door, and gives up the waiting items. An active item may go on for ever.
     fn shut(&self) {
         self.gate.set(1, Door::Shut);
         while self.gate.recall() {
@@ -76,7 +78,7 @@ impl Queue {
     fn complete_given_up(&self) {
         self.over.fetch_add(1, Ordering::Relaxed);
         let slot = self.gate.complete().slot;
-        assert_eq!(slot, Slot::Free, "something starts behind a shut door");
+        assert_eq!(slot, Slot::Free, "an item starts behind a shut door");
     }
 
     fn over(&self) -> u64 {
@@ -84,7 +86,7 @@ impl Queue {
     }
 }
 
-/// The active item is stuck.
+/// The active item does not end.
 #[test]
 fn an_item_comes_while_the_door_is_shut() {
     check_all(|| {
@@ -95,12 +97,12 @@ fn an_item_comes_while_the_door_is_shut() {
         };
         queue.shut();
         let came = issuer.join().unwrap();
-        assert!(!queue.waiting.has_work(), "an item waits for nobody");
+        assert!(!queue.waiting.has_work(), "an item stays on the list");
         assert_eq!((queue.gate.load().in_flight(), queue.over()), (1, u64::from(came)));
     });
 }
 
-/// One is listed, another one comes, and the active one ends.
+/// One item is listed, another one comes, and the active one ends.
 #[test]
 fn items_come_and_end_while_the_door_is_shut() {
     check(3, || {
@@ -119,7 +121,7 @@ fn items_come_and_end_while_the_door_is_shut() {
         queue.shut();
         worker.join().unwrap();
         let came = issuer.join().unwrap();
-        assert!(!queue.waiting.has_work(), "an item waits for nobody");
+        assert!(!queue.waiting.has_work(), "an item stays on the list");
         assert_eq!((queue.gate.load().in_flight(), queue.over()), (0, 2 + u64::from(came)));
     });
 }

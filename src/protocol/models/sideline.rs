@@ -1,8 +1,14 @@
-//! A model of [`Sideline`](crate::protocol::sideline::Sideline): an entry is put back while the only worker goes idle.
+//! A model of [`Sideline`](crate::protocol::sideline::Sideline): an entry is put back while the only worker goes
+//! idle.
 //!
-//! What could go wrong: worker: sees no entry. Other thread: puts one back, and sees that a worker runs. Worker: stops
-//! counting, and rests. The entry waits, and no worker comes for it. So the worker, which has left the count, finds that the
-//! sideline shows an entry; or the other thread, which has shown it, finds a free place.
+//! This must not happen:
+//!
+//! * worker: sees no entry;
+//! * other thread: puts one back, and sees that a worker runs;
+//! * worker: stops counting, and rests. So the entry waits, and no worker comes for it.
+//!
+//! The fences prevent it. The worker, which has left the count, finds that the sideline shows an entry; or the other
+//! thread, which has shown the entry, finds a free place.
 //!
 //! Red under: `put-back-shows-nothing`, `push-without-fence`, `look-without-fence`.
 

@@ -1,11 +1,12 @@
-//! Stacks of loom's threads, used again.
+//! Keeps the stacks of loom's threads, to use them again.
 //!
-//! loom makes its threads anew for each execution. A stack takes three system calls and some page faults, which is more
-//! than half of the time of a short execution; and two models that run at once wait for each other in them. So this file
-//! defines the three functions, and the linker prefers them to the C library's. A thread that unmaps a stack keeps it, and
-//! gets it back when it maps one of that size again. All other calls go to the system.
+//! loom makes its threads anew for each execution. A stack takes three system calls and some page faults. That is
+//! more than half of the time of a short execution, and two models that run at once wait for each other in these
+//! calls. So this file defines the three functions, and the linker prefers them to the C library's. When a thread
+//! unmaps a stack, this file keeps it, and returns it when the thread maps a stack of that size again. All other
+//! calls go to the system.
 //!
-//! A thread keeps at most [`KEPT`] stacks, and leaves them mapped when it ends.
+//! A thread keeps at most [`KEPT`] stacks, which stay mapped when it ends.
 #![allow(unsafe_code, reason = "these functions stand for those of the C library")]
 
 use std::cell::Cell;
@@ -14,7 +15,7 @@ use std::ptr;
 
 use libc::{MAP_STACK, SYS_mmap, SYS_mprotect, SYS_munmap, off_t, syscall};
 
-/// loom has fewer threads in a model.
+/// A model of loom has fewer threads.
 const KEPT: usize = 8;
 
 /// A mapping that this thread has made, and keeps.
@@ -23,7 +24,7 @@ struct Stack {
     begin: *mut c_void,
     len: usize,
     is_free: bool,
-    /// Its first page is one that nothing may touch.
+    /// Its first page is protected from all access.
     is_guarded: bool,
 }
 
@@ -31,7 +32,7 @@ thread_local! {
     static STACKS: [Cell<Option<Stack>>; KEPT] = const { [const { Cell::new(None) }; KEPT] };
 }
 
-/// Changes the first of this thread's places for which `change` returns something. Returns what is there then.
+/// Changes the first of this thread's places for which `change` returns a value. Returns that value.
 fn change(change: impl Fn(Option<Stack>) -> Option<Stack>) -> Option<Stack> {
     STACKS.with(|stacks| {
         stacks.iter().find_map(|place| {
@@ -44,7 +45,7 @@ fn change(change: impl Fn(Option<Stack>) -> Option<Stack>) -> Option<Stack> {
 
 /// # Safety
 ///
-/// As for the system's.
+/// As for the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mmap(
     at: *mut c_void,
@@ -61,7 +62,7 @@ unsafe extern "C" fn mmap(
     if let Some(stack) = is_stack.then(|| change(again)).flatten() {
         return stack.begin;
     }
-    // SAFETY: the caller's call.
+    // SAFETY: the caller makes the same promises to this function.
     let begin = unsafe { syscall(SYS_mmap, at, len, protection, flags, file, offset) } as *mut c_void;
     if is_stack && begin != libc::MAP_FAILED {
         let stack = Stack { begin, len, is_free: false, is_guarded: false };
@@ -72,7 +73,7 @@ unsafe extern "C" fn mmap(
 
 /// # Safety
 ///
-/// As for the system's.
+/// As for the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mprotect(begin: *mut c_void, len: usize, protection: c_int) -> c_int {
     let is_guard = protection == libc::PROT_NONE;
@@ -80,7 +81,7 @@ unsafe extern "C" fn mprotect(begin: *mut c_void, len: usize, protection: c_int)
     if change(|stack| of(stack).filter(|stack| stack.is_guarded)).is_some() {
         return 0;
     }
-    // SAFETY: the caller's call.
+    // SAFETY: the caller makes the same promises to this function.
     let result = unsafe { syscall(SYS_mprotect, begin, len, protection) };
     if result == 0 {
         change(|stack| of(stack).map(|stack| Stack { is_guarded: true, ..stack }));
@@ -90,7 +91,7 @@ unsafe extern "C" fn mprotect(begin: *mut c_void, len: usize, protection: c_int)
 
 /// # Safety
 ///
-/// As for the system's.
+/// As for the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn munmap(begin: *mut c_void, len: usize) -> c_int {
     let free = |stack: Option<Stack>| {
@@ -101,7 +102,7 @@ unsafe extern "C" fn munmap(begin: *mut c_void, len: usize) -> c_int {
     if change(free).is_some() {
         return 0;
     }
-    // SAFETY: the caller's call.
+    // SAFETY: the caller makes the same promises to this function.
     let result: c_long = unsafe { syscall(SYS_munmap, begin, len) };
     result as c_int
 }

@@ -1,8 +1,9 @@
-//! Models of [`SubjectCell`](crate::protocol::subject::SubjectCell): somebody looks at a worker that goes from item to
-//! item.
+//! Models of [`SubjectCell`](crate::protocol::subject::SubjectCell): a reader looks at a worker that goes from item
+//! to item.
 //!
-//! What is found belongs to the item whose word was seen, whatever the worker does meanwhile. That holds of the queue, too,
-//! which is pinned by way of its shard's number while the last item ends and another queue gets that number.
+//! The reader finds the values of the item that it saw in the word, though the worker goes on meanwhile. The same
+//! holds for the queue. The reader pins the queue by its shard's number, while the queue's last item ends and another
+//! queue gets that number.
 //!
 //! Red under: `subject-without-acquire`, `subject-without-release`, `subject-without-second-look`,
 //! `subject-pins-what-it-finds`.
@@ -22,7 +23,7 @@ use crate::sys::sync::Mutex;
 /// The types of the first items that the worker begins.
 static TYPES: [u64; 2] = [1, 2];
 
-/// The item of this sequence, its shard having the same number.
+/// Begins the item with this sequence number. Its shard has the same number.
 fn begin(word: &WorkerCell, subject: &SubjectCell<u64>, sequence: u64) {
     subject.publish(&raw const TYPES[sequence as usize - 1], ShardId::new(sequence));
     word.begin_item(Phase::Running);
@@ -30,7 +31,7 @@ fn begin(word: &WorkerCell, subject: &SubjectCell<u64>, sequence: u64) {
 
 /// spec: S3.2
 #[test]
-fn what_is_found_belongs_to_the_item_that_was_seen() {
+fn the_values_belong_to_the_item_that_was_seen() {
     check_all(|| {
         let worker = Arc::new((WorkerCell::new(Phase::Between), SubjectCell::new()));
         let owner = {
@@ -58,7 +59,7 @@ struct Machine {
     word: WorkerCell,
     subject: SubjectCell<u64>,
     queues: [Owned<HoldCount>; 2],
-    /// Which queue's shard has the number.
+    /// The queue whose shard has the number.
     register: Mutex<Option<usize>>,
 }
 
@@ -70,7 +71,7 @@ impl Machine {
         }
     }
 
-    /// Which queue the worker works for.
+    /// Returns the queue that the worker works for.
     fn look(&self) -> Option<usize> {
         self.subject.with_shard(&self.word, self.word.load(), |_, is_the_same| {
             let register = self.register.lock();
@@ -85,7 +86,7 @@ impl Machine {
 
 /// spec: S3.2
 #[test]
-fn a_queue_that_has_got_the_number_of_another_one_is_not_taken_for_it() {
+fn a_queue_with_the_number_of_a_freed_one_is_not_taken_for_it() {
     check(3, || {
         let queues = [(); 2].map(|()| Owned::new(HoldCount::new()));
         let machine = Arc::new(Machine {
@@ -99,13 +100,13 @@ fn a_queue_that_has_got_the_number_of_another_one_is_not_taken_for_it() {
             let machine = machine.clone();
             thread::spawn(move || {
                 machine.word.end_item();
-                // It was the last one of its queue, which goes now, unless it is pinned.
+                // It was the last item of its queue, which is freed now, unless it is pinned.
                 machine.let_go(0);
                 let mut register = machine.register.lock();
                 register.get_or_insert(1);
             })
         };
-        assert_ne!(machine.look(), Some(1), "the item is none of this queue's");
+        assert_ne!(machine.look(), Some(1), "the item belongs to the other queue");
         owner.join().unwrap();
         assert!(machine.queues[0].is_freed() && !machine.queues[1].is_freed());
     });

@@ -1,8 +1,8 @@
-//! Models of [`TallyCell`](crate::protocol::tally::TallyCell) and [`Account`](crate::protocol::tally::Account): a reader
-//! adds up what a worker counts.
+//! Models of [`TallyCell`](crate::protocol::tally::TallyCell) and [`Account`](crate::protocol::tally::Account): a
+//! reader adds up the numbers of a worker.
 //!
-//! Nothing is in flight below none, nothing is counted twice or lost when a cell is settled, no CPU time is told of
-//! twice, and the time that an item's age is counted from is one before the item.
+//! The number of items in flight is never below zero. Nothing is counted twice or lost when a cell is settled. No CPU
+//! time is counted twice. An item's age is counted from a time before the item began.
 //!
 //! Red under: `tally-without-acquire`, `tally-without-release`, `tally-settles-in-two-steps`,
 //! `tally-leaves-before-it-is-settled`, `tally-charges-first`, `reading-tells-the-time-first`.
@@ -46,7 +46,7 @@ fn an_end_is_never_seen_without_its_beginning() {
 
 /// spec: O1.3 (nothing is lost, no number falls): the worker settles a cell that was in use, and opens another one.
 #[test]
-fn what_is_settled_is_counted_once() {
+fn a_settled_cell_is_counted_once() {
     check(3, || {
         let account = Arc::new(Account::new());
         let first = Arc::new(TallyCell::new());
@@ -77,7 +77,7 @@ fn what_is_settled_is_counted_once() {
     });
 }
 
-/// spec: O1.4 (CPU time): the thread has used 5, of which nothing was in a cell before.
+/// spec: O1.4 (CPU time): the thread has used 5 ns, and no cell had any of it before.
 #[test]
 fn cpu_time_is_in_a_cell_or_added() {
     check_all(|| {
@@ -96,7 +96,7 @@ fn cpu_time_is_in_a_cell_or_added() {
     });
 }
 
-/// spec: S3.2: the item ends, and the next window begins, while an onlooker asks.
+/// spec: S3.2: the item ends, and the next one begins, while a reader asks for the age.
 #[test]
 fn an_age_is_counted_from_before_the_item() {
     check_all(|| {

@@ -1,9 +1,10 @@
-//! Models of [`ThreadsCell`](crate::protocol::threads::ThreadsCell): a worker that leaves against a manager that finds no
-//! room, and the wait for the end.
+//! Models of [`ThreadsCell`](crate::protocol::threads::ThreadsCell): a worker leaves while a manager finds no room,
+//! and a thread waits for the end of all threads.
 //!
-//! A manager that found no room is told, or finds some when it asks again. A thread that waits until all threads are gone,
-//! of whatever kind, is woken, and sees what they did to their last destructor. A worker that becomes idle while one is asked
-//! to give way is found, or leaves of itself; of several busy ones that are asked, one gives way.
+//! A manager that found no room is told, or finds some when it asks again. A thread that waits until all threads of
+//! every kind are gone is woken, and sees what they did up to their last destructor. A worker that becomes idle while
+//! a worker is asked to give way is found, or leaves by itself. Of several busy workers that are asked, one gives
+//! way.
 //!
 //! Red under: `asks-after-the-look`, `full-in-two-steps`, `gives-way-in-two-steps`, `last-thread-wakes-nobody`,
 //! `thread-leaves-without-release`, `threads-wait-without-acquire`, `gone-as-it-leaves`.
@@ -34,8 +35,8 @@ fn a_worker_leaves_while_the_manager_finds_no_room() {
     });
 }
 
-/// spec: E5 (stops the threads): the manager and a rescuer end, and another thread waits for that. What they write between
-/// leaving and being gone is what their thread-local destructors do.
+/// spec: E5 (stops the threads): the manager and a rescuer end, and another thread waits for that. Their writes
+/// between `leaves` and `gone` stand for those of their thread-local destructors.
 #[test]
 fn the_last_destructor_ends_the_wait() {
     check(3, || {
@@ -58,7 +59,7 @@ fn the_last_destructor_ends_the_wait() {
     });
 }
 
-/// The manager makes a worker before it ends: at no moment in between are all threads gone.
+/// The manager makes a worker before it ends. At no moment in between are all threads gone.
 #[test]
 fn a_manager_that_ends_leaves_a_worker() {
     check_all(|| {
@@ -84,7 +85,7 @@ fn a_manager_that_ends_leaves_a_worker() {
 
 /// spec: E2.5 (work waits, never for ever)
 #[test]
-fn an_idle_worker_is_found_or_leaves_of_itself() {
+fn an_idle_worker_is_found_or_leaves_by_itself() {
     check_all(|| {
         let threads = Arc::new(ThreadsCell::new());
         let idle = Arc::new(Mutex::new(false));
@@ -97,7 +98,7 @@ fn an_idle_worker_is_found_or_leaves_of_itself() {
         };
         threads.ask(|| std::mem::take(&mut *idle.lock()));
         worker.join().unwrap();
-        assert!(!*idle.lock(), "it stays, though its thread is needed");
+        assert!(!*idle.lock(), "the worker stays, though its thread is needed");
     });
 }
 
@@ -113,7 +114,7 @@ fn one_of_two_busy_workers_gives_way() {
             thread::spawn(move || threads.give_way(false))
         };
         let gives_way = threads.give_way(true);
-        assert!(other.join().unwrap() != gives_way, "one of them");
+        assert!(other.join().unwrap() != gives_way, "one of the two gives way");
         assert!(!threads.is_asked());
     });
 }

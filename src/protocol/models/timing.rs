@@ -1,10 +1,12 @@
-//! Models of [`RateCell`](crate::protocol::timing::RateCell) and [`Recorder`](crate::protocol::timing::Recorder): timing is
-//! switched off while a worker adapts the rate, and a reader loads a histogram while workers write to it.
+//! Models of [`RateCell`](crate::protocol::timing::RateCell) and [`Recorder`](crate::protocol::timing::Recorder):
+//! timing is switched off while a worker adapts the rate, and a reader loads a histogram while workers write to it.
 //!
-//! What could go wrong with the rate is written there. With the histogram:
+//! The cells' documentation says what could go wrong. With the histogram, if a worker counted an item first:
 //!
-//! * worker: counts the item. Reader: loads counts, sum and maximum. Worker: raises the sum and the maximum. The reader has an
-//!   item that is longer than the longest, and more items than the sum has time for.
+//! * worker: counts the item;
+//! * reader: loads the counts, the sum and the maximum;
+//! * worker: raises the sum and the maximum. So the reader has an item that is longer than its maximum, and more
+//!   items than its sum has time for.
 //!
 //! Red under: `rate-in-two-steps`, `recorder-counts-first`, `recorder-counts-without-release`,
 //! `recorder-loads-without-acquire`.
@@ -21,7 +23,7 @@ use crate::protocol::timing::{RateCell, Recorder};
 
 /// spec: O1.8 (switched at run time)
 #[test]
-fn what_is_switched_off_stays_off() {
+fn timing_that_is_switched_off_stays_off() {
     check_all(|| {
         let rate = Arc::new(RateCell::new(true));
         let workers = [1, 3].map(|power| {
@@ -36,7 +38,7 @@ fn what_is_switched_off_stays_off() {
     });
 }
 
-/// What is counted is in the sum, and not above the maximum. Each bucket has one length here.
+/// Checks that the counted items are in the sum, and are not above the maximum. Here each bucket has one length.
 fn assert_consistent(histogram: &Histogram) {
     let counted: u64 = histogram.buckets().map(|(time, count)| time.start.as_nanos() as u64 * count).sum();
     assert!(histogram.total() >= Duration::from_nanos(counted), "{histogram:?}");
@@ -45,7 +47,7 @@ fn assert_consistent(histogram: &Histogram) {
 
 /// spec: O1.8 (histograms)
 #[test]
-fn an_item_that_is_counted_is_in_the_sum_and_under_the_maximum() {
+fn a_counted_item_is_in_the_sum_and_not_above_the_maximum() {
     check(3, || {
         let recorder = Arc::new(Recorder::new(3));
         let workers = [(1, 4), (2, 1)].map(|(nanos, weight)| {

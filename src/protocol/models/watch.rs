@@ -1,7 +1,7 @@
-//! Models of the watched bit: who tells the manager that a saturated pool has work.
+//! Models of the watched bit: which thread tells the manager that a saturated pool has work.
 //!
-//! The manager stops watching while issuers push onto a pool whose one worker never comes back. Afterwards
-//! the pool is watched, and exactly one party was told to see to it.
+//! The manager stops watching while issuers push onto a pool whose one worker never comes back. Afterwards the pool
+//! is watched, and exactly one thread was told to tell the manager.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `watch-told-to-nobody`.
 
@@ -19,7 +19,7 @@ struct Pool {
 }
 
 impl Pool {
-    /// Saturated and watched.
+    /// Makes a pool that is saturated and watched.
     fn new() -> Self {
         let running = RunningCell::new(Running::managed(1));
         let Kick::Wake(reserved) = running.pushed() else { panic!("the pool is empty") };
@@ -28,7 +28,7 @@ impl Pool {
         Self { list: List::new(), running }
     }
 
-    /// How often was the caller told to watch?
+    /// Pushes an item. Returns how often the caller was told to tell the manager.
     fn push(&self) -> u32 {
         self.list.push();
         self.told(self.running.pushed())
@@ -49,7 +49,7 @@ impl Pool {
 }
 
 #[test]
-fn a_push_meets_a_manager_that_stops_watching() {
+fn an_item_is_pushed_while_the_manager_stops_watching() {
     check_all(|| {
         let pool = Arc::new(Pool::new());
         let manager = {
@@ -57,7 +57,7 @@ fn a_push_meets_a_manager_that_stops_watching() {
             thread::spawn(move || pool.disarm())
         };
         let told = pool.push() + manager.join().unwrap();
-        assert!(pool.running.load().is_watched(), "pending work that nobody watches");
+        assert!(pool.running.load().is_watched(), "work is pending, and the manager does not watch");
         assert_eq!(told, 1);
     });
 }
@@ -75,12 +75,12 @@ fn two_issuers_tell_the_manager_once() {
             thread::spawn(move || pool.push())
         };
         let told = pool.push() + issuer.join().unwrap() + manager.join().unwrap();
-        assert!(pool.running.load().is_watched(), "pending work that nobody watches");
+        assert!(pool.running.load().is_watched(), "work is pending, and the manager does not watch");
         assert_eq!(told, 1);
     });
 }
 
-/// The worker takes the first item. What is left is watched; if nothing is left, it does not matter.
+/// The worker takes the first item. If another item is left, the pool is watched.
 #[test]
 fn a_worker_takes_an_item_meanwhile() {
     check(3, || {

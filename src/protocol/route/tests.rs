@@ -1,4 +1,4 @@
-//! What a route does step by step; for what threads see of each other, see `protocol::models::route`.
+//! Tests of a route, one step at a time. For steps of several threads at once see `protocol::models::route`.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -7,10 +7,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// spec: A4: who read the route before it went away, and pushes after it came back plugged, comes late, too. Otherwise the
-/// route would be turned on without a marker behind that entry.
+/// spec: A4: an issuer reads the route, which is turned away and comes back plugged. The issuer's entry is late, too.
+/// Otherwise the route would be turned again without a marker behind that entry.
 #[test]
-fn who_pushes_to_a_pool_to_which_the_route_has_come_back_plugged_comes_late() {
+fn an_entry_is_late_if_the_route_has_come_back_plugged() {
     let pools = [0_u64, 1];
     let route: RouteCell<u64, (), ()> = RouteCell::new(&raw const pools[0], ());
     let read_by_issuer = route.open().unwrap();
@@ -23,32 +23,32 @@ fn who_pushes_to_a_pool_to_which_the_route_has_come_back_plugged_comes_late() {
     assert!(marked);
     assert_eq!(route.turn(&raw const pools[1], (), || (), || true, || ()), Turned::Clear(()));
     assert!(route.marker_popped(|_, ()| ()).is_empty());
-    assert_eq!(route.open(), None, "until what came late has left its pool");
+    assert_eq!(route.open(), None, "until the late entry has left its pool");
     assert_eq!(route.marker_popped(|_, ()| ()), [(), ()]);
     assert_eq!(route.open(), Some(&raw const pools[1]));
 }
 
-/// spec: A4.3: who comes late plugs a route that is open, and something may lie in the pool that it leads to.
+/// spec: A4.3: a late entry plugs an open route, and an entry may lie in the pool that the route leads to.
 #[test]
-fn what_lies_in_a_pool_is_marked_though_the_route_is_plugged_by_who_came_late() {
+fn a_turn_marks_the_entries_of_a_pool_though_a_late_entry_has_plugged_the_route() {
     let pools = [0_u64, 1, 2].map(|name| (name, Rc::new(())));
     let name = |at: usize| &raw const pools[at].0;
     let user = |at: usize| Rc::clone(&pools[at].1);
     let route: RouteCell<u64, (), Rc<()>> = RouteCell::new(name(0), user(0));
     assert_eq!(route.turn(name(1), user(1), || (), || false, || ()), Turned::Clear(user(0)));
-    // Now something lies in the second one.
+    // Now an entry lies in the second pool.
     route.late(user(0), || ());
     assert_eq!(route.turn(name(2), user(2), || (), || true, || ()), Turned::Marked);
     assert_eq!(Rc::strong_count(&pools[1].1), 2, "it stays open");
     assert!(route.marker_popped(|_, ()| ()).is_empty());
-    assert_eq!(route.open(), None, "until that has left it");
+    assert_eq!(route.open(), None, "until that entry has left its pool");
     drop(route.marker_popped(|_, ()| ()));
     assert_eq!((route.open(), Rc::strong_count(&pools[1].1)), (Some(name(2)), 1));
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// This issuer goes on.
+    /// This issuer makes its next step.
     Issue(usize),
     /// The route is turned to this pool.
     Turn(usize),
@@ -67,13 +67,13 @@ fn step() -> impl Strategy<Value = Step> {
 const POOLS: usize = 3;
 const ISSUERS: usize = 3;
 
-/// Where an issuer is on its way.
+/// The step that an issuer has reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum At {
     Begin,
     /// It has read the route.
     Read(usize),
-    /// It has pushed there, and not looked at the route again.
+    /// It has pushed to that pool, and not looked at the route again.
     Pushed(usize),
 }
 
@@ -83,7 +83,7 @@ enum Entry {
     Marker,
 }
 
-/// A route, plain worklists, and issuers that may stop anywhere.
+/// A route, plain worklists, and issuers that may stop after any step.
 struct Model {
     names: [u64; POOLS],
     users: [Rc<()>; POOLS],
@@ -118,7 +118,7 @@ impl Model {
         (0..POOLS).find(|pool| self.name(*pool) == name).unwrap()
     }
 
-    /// Does anybody keep it open?
+    /// Returns whether the pool is kept open.
     fn is_used(&self, pool: usize) -> bool {
         Rc::strong_count(&self.users[pool]) > 1
     }
@@ -159,7 +159,7 @@ impl Model {
         }
     }
 
-    /// False if nothing lies there, or there are no workers.
+    /// Pops an entry. Returns false if no entry lies there, or the pool is closed and has no workers.
     fn pop(&mut self, pool: usize) -> Result<bool, TestCaseError> {
         if !self.is_used(pool) {
             return Ok(false);
@@ -186,17 +186,17 @@ impl Model {
         for pool in 0..POOLS {
             let is_late = self.issuers.contains(&At::Pushed(pool));
             let is_served = self.lists[pool].is_empty() || self.is_used(pool) || is_late;
-            prop_assert!(is_served, "nobody comes for {:?} in pool {}", self.lists[pool], pool);
+            prop_assert!(is_served, "no worker comes for {:?} in pool {}", self.lists[pool], pool);
         }
         Ok(())
     }
 }
 
 proptest! {
-    /// spec: A4.3: whatever comes between, what an issuer queues runs in its order, and nothing lies in a pool that is
-    /// closed, but what its issuer has not looked after yet.
+    /// spec: A4.3: for every order of the steps, an issuer's entries run in the order in which it queued them. A
+    /// closed pool has no entries, except those after which their issuer has not looked at the route yet.
     #[test]
-    fn everything_runs_in_the_order_of_its_issuer(steps in prop::collection::vec(step(), 0..120)) {
+    fn entries_run_in_the_order_of_their_issuer(steps in prop::collection::vec(step(), 0..120)) {
         let mut model = Model::new();
         for step in steps {
             match step {

@@ -1,6 +1,7 @@
-//! An item is on its way to the waiting list while a flush begins, and a later one comes, which waits for the flush.
+//! An item is on its way to the waiting list while a flush begins. A later item comes, which waits for the flush.
 //!
-//! The later one does not take the only slot before the earlier one has had it, so no flush waits for ever; and both run.
+//! The later item does not take the only slot before the earlier one has had it. So no flush waits for ever, and both
+//! items run.
 //!
 //! Red under: `later-item-is-not-held`, `arrival-is-not-told`, `tickets-end-with-the-count`,
 //! `comes-twice-with-a-ticket`.
@@ -11,7 +12,7 @@ use std::collections::VecDeque;
 use super::*;
 use crate::protocol::gate::Listed;
 
-/// One gate with one slot.
+/// A queue that has one gate with one slot.
 struct World {
     queue: Arc<Queue>,
     list: RefCell<VecDeque<Item>>,
@@ -33,7 +34,7 @@ impl World {
         &self.queue.parts
     }
 
-    /// The issuer of an item that was told to wait brings it. The order of calls is the engine's.
+    /// Brings an item that was told to wait, for its issuer. The order of calls is the engine's.
     fn bring(&self, item: Item) {
         let Some(ticket) = item.ticket else {
             self.list.borrow_mut().push_back(item);
@@ -52,7 +53,7 @@ impl World {
         self.settle(parts.flush.bring((ticket, &parts.gates[0]), item, parts.gates.iter(), list));
     }
 
-    /// A later item comes, and waits for a flush.
+    /// A later item comes, which waits for a flush.
     fn come(&self, waits_for: Option<Flush>) -> (Item, bool) {
         let (item, has_slot) = self.queue.come(0);
         (Item { waits_for, ..item }, has_slot)
@@ -62,7 +63,8 @@ impl World {
         if has_slot { self.run(item) } else { self.bring(item) }
     }
 
-    /// An item is active, and one is on its way. A flush begins, and then `later` is done, with the active one.
+    /// One item is active, and one is on its way to the list. A flush begins. Then `later` is called with the active
+    /// item.
     fn flush_beside(self: &Arc<Self>, later: impl FnOnce(&Self, Item) + 'static) {
         let active = self.queue.admit(0);
         let earlier = self.queue.admit(0);
@@ -121,7 +123,7 @@ fn elsewhere(world: &Arc<World>, act: impl FnOnce(&World) + 'static) -> thread::
     thread::spawn(move || act(&world))
 }
 
-/// spec: F1.6: the slot is free when the later item is brought, and the earlier one is not on the list.
+/// spec: F1.6: the slot is free when the later item is brought, and the earlier one is not on the list yet.
 #[test]
 fn a_later_item_does_not_take_the_slot_of_one_on_its_way() {
     check(2, || {
@@ -133,8 +135,8 @@ fn a_later_item_does_not_take_the_slot_of_one_on_its_way() {
     });
 }
 
-/// spec: F1.6: a second flush begins behind the later item. What comes then waits for that, and is brought first, also if all
-/// that was counted is done.
+/// spec: F1.6: a second flush begins behind the later item. The latest item waits for that flush. It is brought
+/// before the later one, unless that one has got a slot. All counted items may be done by then.
 #[test]
 fn the_latest_item_does_not_take_the_slot_of_one_that_is_held() {
     check(2, || {

@@ -1,6 +1,6 @@
-//! A reusable item that was cancelled, has an entry on a list, and is queued again while a flush begins, or waits.
+//! A reusable item was cancelled, and its entry is on a list. It is submitted again while a flush begins, or waits.
 //!
-//! A flush that began before the queueing does not wait for its run.
+//! A flush that began before the submission does not wait for its run.
 //!
 //! Red under: `flush-waits-unseen`, `former-entry-comes-first`.
 
@@ -19,15 +19,15 @@ const SHARD: ShardId = ShardId::new(0);
 struct Work(ItemCell<Item, ()>);
 
 impl Work {
-    /// Queued and cancelled before any flush; with the entry that lies there.
+    /// Makes an item that was submitted and cancelled before any flush. Also returns the entry on the list.
     fn cancelled(queue: &Queue) -> (Arc<Self>, Item) {
         let work = Self(ItemCell::new());
-        let former = work.queue(queue).expect("it is new");
+        let former = work.queue(queue).expect("the item is new");
         assert!(work.0.cancel().was_pending);
         (Arc::new(work), former)
     }
 
-    /// Returns its new entry, if it does not have its former one again.
+    /// Submits the item. Returns its new entry, or `None` if the former entry is used again.
     fn queue(&self, queue: &Queue) -> Option<Item> {
         let new = queue.admit(0);
         let target = |revives| Target { shard: SHARD, ordered: false, revives };
@@ -38,11 +38,11 @@ impl Work {
                 queue.complete(&new);
                 None
             }
-            other => panic!("{other:?} though it is cancelled"),
+            other => panic!("{other:?}, though the item was cancelled"),
         }
     }
 
-    /// A worker has popped this entry, and runs the item, or not.
+    /// A worker has popped this entry. It runs the item, or passes over it.
     fn work(&self, queue: &Queue, entry: Item, run: impl FnOnce()) {
         match self.0.begin(SHARD, entry) {
             Popped::Run(entry) => {
@@ -51,14 +51,15 @@ impl Work {
                 queue.complete(&entry);
             }
             Popped::Stale(entry) => queue.complete(&entry),
-            Popped::Kept | Popped::KeptLast | Popped::Last(_) => panic!("it runs once, and has a handle"),
+            Popped::Kept | Popped::KeptLast | Popped::Last(_) => panic!("the item runs once, and has a handle"),
         }
     }
 }
 
-/// spec: F1.2: the flush waits for the former entry only, and the run for the flush, whichever entry is popped first.
+/// spec: F1.2: the flush waits only for the former entry, and the run waits for the flush. So it is in either order
+/// of the entries.
 #[test]
-fn an_item_queued_again_is_later_than_a_flush_that_waits() {
+fn a_flush_does_not_wait_for_an_item_that_is_submitted_again() {
     check(2, || {
         let queue = Queue::new(1, 3);
         let (work, former) = Work::cancelled(&queue);

@@ -1,4 +1,4 @@
-//! An item that is queued later: the timer against whoever takes it back or moves it.
+//! Items with a timer: the timer fires while another thread cancels or moves it.
 //!
 //! Red under: `fire-without-asking`, `cancel-leaves-the-timer`, `arm-leaves-the-entry`,
 //! `armed-counts-as-listed`, `fire-in-two-steps`.
@@ -7,7 +7,7 @@ use super::*;
 
 /// spec: W5.2 (cancel races with firing without loss or double run)
 #[test]
-fn a_timer_fires_while_it_is_taken_back() {
+fn a_timer_fires_while_it_is_cancelled() {
     check_all(|| {
         let model = Arc::new(Model::new());
         model.arm(0, false);
@@ -34,7 +34,7 @@ fn a_timer_fires_while_it_is_moved() {
     });
 }
 
-/// spec: W5: a timer that is off the map already, and is moved before it fires, is no longer meant.
+/// spec: W5: a timer was taken off the list, and is moved before it fires. It does not fire.
 #[test]
 fn a_timer_that_was_moved_does_not_fire() {
     check_all(|| {
@@ -49,7 +49,7 @@ fn a_timer_that_was_moved_does_not_fire() {
     });
 }
 
-/// spec: W5.2: what is queued already, and perhaps just begins, is moved to later.
+/// spec: W5.2: an item that was submitted, and perhaps just begins, is moved to later.
 #[test]
 fn an_item_is_moved_to_later_while_it_begins() {
     check(3, || {
@@ -64,7 +64,7 @@ fn an_item_is_moved_to_later_while_it_begins() {
     });
 }
 
-/// The cancelled entry of an armed item is popped: it is not what the item is pending by.
+/// The cancelled entry of an armed item is popped. The item is not pending by that entry.
 #[test]
 fn a_cancelled_entry_is_popped_while_the_timer_fires() {
     check(3, || {
@@ -79,9 +79,9 @@ fn a_cancelled_entry_is_popped_while_the_timer_fires() {
     });
 }
 
-/// The same, and the entry lies elsewhere than where the timer queues the item.
+/// The same, and the entry is on the list of another shard than the one that the timer submits the item to.
 #[test]
-fn a_timer_fires_elsewhere() {
+fn a_timer_submits_its_item_to_another_shard() {
     check(3, || {
         let model = Arc::new(Model::new());
         model.queue(0);
@@ -95,9 +95,9 @@ fn a_timer_fires_elsewhere() {
     });
 }
 
-/// An item that runs, and whose next entry was met, is moved to later: that entry is completed.
+/// An item runs and keeps its next entry, and is moved to later. That entry is completed.
 #[test]
-fn an_item_that_meets_itself_is_moved_to_later() {
+fn an_item_that_runs_and_is_pending_is_moved_to_later() {
     check(3, || {
         let model = Arc::new(Model::new());
         model.queue(0);

@@ -1,14 +1,14 @@
-//! Waiting for an item, and keeping it out; and the order of an ordered queue.
+//! Waits for an item, cancels that wait for its run, and the order of an ordered queue.
 //!
 //! Red under: `end-forgets-who-waits`, `begin-leaves-who-waits`, `cancel-forgets-who-waits`,
 //! `queue-though-disabled`, `ordered-revives`, `stale-comes-last`, `signal-without-acquire`, `signal-without-release`.
 
 use super::*;
 
-/// spec: F3.2 (cancel_sync waits for the running one and keeps requeues out): afterwards it neither runs nor is pending,
-/// though its run queues it again.
+/// spec: F3.2 (cancel_sync waits for the running one and keeps requeues out): afterwards the item neither runs nor is
+/// pending, though its run submits it again.
 #[test]
-fn a_cancel_waits_for_a_run_that_queues_the_item_again() {
+fn a_cancel_waits_for_a_run_that_submits_the_item_again() {
     check(3, || {
         let model = Arc::new(Model::new());
         model.queue(0);
@@ -20,15 +20,15 @@ fn a_cancel_waits_for_a_run_that_queues_the_item_again() {
     });
 }
 
-/// spec: F2.1 (waits for the last queueing at call time): the run that it waited for is seen; what that run queues again
-/// is not waited for, and not even run here.
+/// spec: F2.1 (waits for the last queueing at call time): the flush sees the run that it waited for. It does not wait
+/// for the next submission, which that run makes; in this model that one does not even run.
 #[test]
-fn a_flush_sees_the_run_and_not_the_next_one() {
+fn a_flush_waits_for_the_run_and_not_for_the_next_one() {
     check(3, || {
         let model = Arc::new(Model::new());
         model.queue(0);
         model.again.store(1, Ordering::Relaxed);
-        let signal = model.item.last_queueing().expect("it is pending");
+        let signal = model.item.last_queueing().expect("the item is pending");
         let worker = spawn(&model, |model| model.work(0));
         signal.wait(Until::FOREVER);
         model.inside.read(|runs| assert_eq!(*runs, 1));
@@ -37,9 +37,9 @@ fn a_flush_sees_the_run_and_not_the_next_one() {
     });
 }
 
-/// spec: F2.1: with one run under way and one queueing pending, the flush is over when the second one ends.
+/// spec: F2.1: one submission runs and another one is pending. The flush is over when the second one ends.
 #[test]
-fn a_flush_follows_the_queueing_that_is_pending() {
+fn a_flush_waits_for_the_pending_submission() {
     check(3, || {
         let model = Arc::new(Model::new());
         model.queue(0);
@@ -49,7 +49,7 @@ fn a_flush_follows_the_queueing_that_is_pending() {
         });
         model.queue(1);
         if let Some(signal) = model.item.last_queueing() {
-            // Nobody comes for it twice, so that it may still be pending when the worker has looked.
+            // No worker comes for it twice, so it may still be pending after the worker has looked.
             worker.join().unwrap();
             model.drain();
             assert!(signal.wait(Until::Expired), "its run has ended");
@@ -60,9 +60,9 @@ fn a_flush_follows_the_queueing_that_is_pending() {
     });
 }
 
-/// spec: F2.1, F3: a flush of a queueing that is taken back does not wait for ever.
+/// spec: F2.1, F3: a flush of a submission that is cancelled does not wait for ever.
 #[test]
-fn a_flush_ends_when_the_queueing_is_taken_back() {
+fn a_flush_ends_when_the_submission_is_cancelled() {
     check(3, || {
         let model = Arc::new(Model::new());
         model.queue(0);
@@ -73,9 +73,9 @@ fn a_flush_ends_when_the_queueing_is_taken_back() {
     });
 }
 
-/// spec: F2 (flush of an armed item), W5.4: the timer is fired by the flusher, or by the manager just now.
+/// spec: F2 (flush of an armed item), W5.4: the flusher fires the timer, unless the manager does so at that moment.
 #[test]
-fn a_flush_fires_what_is_armed() {
+fn a_flush_fires_the_timer_of_an_armed_item() {
     check(3, || {
         let model = Arc::new(Model::new());
         model.arm(0, false);
@@ -94,9 +94,10 @@ fn a_flush_fires_what_is_armed() {
     });
 }
 
-/// spec: Q4.3 (in queueing order): a cancelled item that is queued again has two entries, and is run by the later one.
+/// spec: Q4.3 (in queueing order): a cancelled item that is submitted again has two entries, and runs by the later
+/// one.
 #[test]
-fn in_an_ordered_queue_a_cancelled_place_is_not_taken_again() {
+fn in_an_ordered_queue_a_cancelled_entry_is_not_used_again() {
     check(4, || {
         let model = Arc::new(Model::ordered());
         model.queue(0);
@@ -108,7 +109,7 @@ fn in_an_ordered_queue_a_cancelled_place_is_not_taken_again() {
     });
 }
 
-/// spec: Q4.3: the first of two entries comes to nothing, whatever happens meanwhile.
+/// spec: Q4.3: the item does not run by the first of two entries, though it is cancelled and submitted meanwhile.
 #[test]
 fn in_an_ordered_queue_the_oldest_entry_is_the_cancelled_one() {
     check(3, || {
@@ -118,7 +119,7 @@ fn in_an_ordered_queue_the_oldest_entry_is_the_cancelled_one() {
         model.queue(0);
         assert!(model.lists[0].pop());
         let first = model.item.begin(ShardId::new(0), Entry(0));
-        assert_eq!(first, Popped::Stale(Entry(0)), "the place of the cancelled queueing is empty");
+        assert_eq!(first, Popped::Stale(Entry(0)), "the entry of the cancelled submission runs nothing");
         model.complete(Entry(0));
         let worker = spawn(&model, |model| model.work(0));
         model.cancel();
