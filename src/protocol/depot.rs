@@ -1,8 +1,8 @@
 //! Bundles of things that one thread puts and another one takes.
 //!
 //! No thread waits here. Threads only try the lock, and do without a bundle if they do not get it. So a child process
-//! goes on after a fork even if a thread of its parent held the lock. The lock also orders the two threads: the one
-//! that takes a bundle sees what the other one did with it before it put it.
+//! goes on after a fork even if a thread of its parent held the lock. The lock also orders the two threads: the
+//! thread that takes a bundle sees what the other one did with the bundle before.
 //!
 //! The number of bundles can be read without the lock. That number is a hint while another thread puts or takes, and
 //! exact otherwise, because it is changed under the lock. If it were not:

@@ -4,16 +4,17 @@
 //!
 //! * drain: reads the first gate: it is empty;
 //! * item in the second gate: puts another item into the first gate, and completes;
-//! * drain: reads the second gate: it is empty.
+//! * drain: reads the second gate: it is empty. So the drain misses the item in the first gate.
 //!
-//! The drain first sets the doors so that only the queue's own items may add items. [`ChainedCount`] counts what they
-//! add, and the drain reads that count before and after the gates. The count is raised *after* the admission, and
-//! *before* the item that made it gives up its slot:
+//! Before that, the drain sets the doors so that only the queue's own items may add items. [`ChainedCount`] counts
+//! what they add, and the drain reads that count before and after the gates. An item that adds another one raises the
+//! count *after* the admission, and *before* it gives up its own slot:
 //!
-//! * If the first reading of the count includes an admission, the drain finds the added item in its gate: `admit`
-//!   releases, and `load` acquires.
-//! * If it does not include the admission, and the drain finds all gates empty, then the item that added the other
-//!   one has given up its slot. It had raised the count before. So the second reading of the count is higher.
+//! * If the first reading of the count includes an admission, the drain finds the added item in its gate, unless that
+//!   has completed. For this, `admit` releases the count and `load` acquires it.
+//! * If the first reading does not include the admission, and the drain finds all gates empty, then the item that
+//!   added the other one has given up its slot. It had raised the count before. So the second reading of the count is
+//!   higher.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 

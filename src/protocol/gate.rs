@@ -36,7 +36,8 @@ pub(crate) enum Came {
 pub(crate) struct Listed {
     /// The caller starts the list's first item.
     pub(crate) handed: bool,
-    /// A flush found the item coming, if the item has no ticket. Its issuer then says that it has arrived.
+    /// Whether the gate is flushing. If so, and if the item has no ticket, a flush has found it coming. Then its
+    /// issuer says that it [has arrived](super::flush::FlushCell::arrived).
     pub(crate) was_counted: bool,
 }
 
@@ -45,7 +46,8 @@ pub(crate) struct Listed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Left {
     pub(crate) slot: Slot,
-    /// A flush has counted the item, if the item has no ticket. The item then reports.
+    /// Whether the gate is flushing. If so, and if the item has no ticket, a flush has counted it. Then the item
+    /// [reports](super::flush::Unreported::report).
     pub(crate) was_counted: bool,
 }
 

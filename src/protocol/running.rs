@@ -57,8 +57,8 @@ impl RunningCell {
         if has_work() { self.kick() } else { Kick::Enough }
     }
 
-    /// Asks what to do about pending work. The common answer, "enough", costs one load. It may be out of date: a
-    /// thread that lowers the word looks at the work afterwards.
+    /// Asks what to do about pending work. The common answer, "enough", costs one load. The loaded word may be out of
+    /// date, but a thread that lowers the word looks at the work afterwards.
     #[inline]
     fn kick(&self) -> Kick {
         let mut seen = self.0.load(Ordering::Relaxed);
@@ -79,7 +79,12 @@ impl RunningCell {
         self.update(Running::reserve)
     }
 
-    /// Notes that a woken worker does not get a CPU. The caller then offers the work to the sibling pools.
+    /// Notes that a woken worker does not get a CPU. The caller then offers the work to the sibling pools. The fences
+    /// forbid this:
+    ///
+    /// * caller: sets the stalled bit; reads the room bits of the siblings: none is set;
+    /// * worker of a sibling: sets the room bit of its pool; reads this word: it is not stalled, so there is nothing
+    ///   to take.
     #[cold]
     pub(crate) fn stall(&self) {
         self.update(|word| (word.stall(), ()));
@@ -98,7 +103,7 @@ impl RunningCell {
         self.update(Running::short)
     }
 
-    /// Takes that note back: the manager knows that no worker runs, or a worker has come.
+    /// Takes back the note of [`short`](Self::short): the manager knows that no worker runs, or a worker has come.
     #[cold]
     pub(crate) fn unshort(&self) {
         self.update(|word| (word.unshort(), ()));
@@ -117,8 +122,8 @@ impl RunningCell {
         self.update(|word| (word.drop_reservation(), ()));
     }
 
-    /// Gives up these reservations by `give_up`, because no work is left. Calls `look` after each, which is the
-    /// caller's [`look`](Self::look).
+    /// Gives up these reservations by `give_up`, because no work is left. After each of them, calls `look`, the
+    /// [`look`](Self::look) that the caller owes.
     ///
     /// One look for all of them would miss an item:
     ///

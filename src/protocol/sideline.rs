@@ -128,8 +128,8 @@ impl Shown {
         Self { entries: AtomicU64::new(0), bound: AtomicU64::new(0) }
     }
 
-    /// Returns whether a worker has to look at the sideline before the worklist, because it has entries or the pool
-    /// is abandoned. A hint.
+    /// Returns whether a worker has to look at the sideline before the worklist, because the sideline has entries or
+    /// the pool is abandoned. A hint.
     #[inline]
     pub(crate) fn comes_first(&self) -> bool {
         self.entries.load(Ordering::Relaxed) > 0

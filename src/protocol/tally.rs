@@ -228,12 +228,12 @@ impl ReadingCell {
     }
 
     /// Returns the last time that was published before the item with this sequence number, which the caller has seen
-    /// begun. Returns `None` if a time was published since: the item has ended. The owner publishes that time before
-    /// its word says that the item has ended, so this could happen:
+    /// begun. Returns `None` if a time was published since, because then the item has ended. The owner publishes that
+    /// time before its word says that the item has ended. Without the check this could happen:
     ///
     /// * owner: ends the item, publishes the time;
-    /// * reader: reads that time; finds the item in the owner's word. It would take an item of several seconds for
-    ///   one that has just begun.
+    /// * reader: reads that time; finds the item in the owner's word; takes an item of several seconds for one that
+    ///   has just begun.
     pub(crate) fn time_before(&self, item: u64) -> Option<Time> {
         let time = Time::from_nanos(self.time.load(Ordering::Acquire));
         (self.before.load(Ordering::Relaxed) <= item).then_some(time)

@@ -1,8 +1,9 @@
 //! The cell of a worker's [`WorkerState`].
 //!
-//! **Outside of items** one thread writes at a time, so a change is a load and a store. It is the owner, except while
-//! the worker is on the idle stack: then the thread that takes it off writes, under the pool's mutex. The owner
-//! enters the idle stack under that mutex too, and is unparked after the write. Stores release and loads acquire:
+//! **Outside of items** one thread writes at a time, so a change is a load and a store. That thread is the
+//! owner, except while the worker is on the idle stack: then it is the thread that takes the worker off, under the
+//! pool's mutex. The owner enters the idle stack under that mutex too, and the other thread unparks it after the
+//! write. Stores release and loads acquire:
 //!
 //! * waker: writes, then stores the phase *waking*;
 //! * woken worker: loads *waking*, then sees what the waker wrote.
@@ -38,7 +39,7 @@ use super::running::RunningCell;
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Carried {
-    /// It was about the present word, and was carried out.
+    /// The finding was about the present word, and was carried out.
     pub(crate) holds: bool,
     /// The count was lowered: the caller owes a [`look`](RunningCell::look).
     pub(crate) owes_look: bool,

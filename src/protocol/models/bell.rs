@@ -74,7 +74,7 @@ fn a_manager_that_sleeps_is_woken_by_a_request() {
     check_all(|| {
         let (executor, slept) = meanwhile(2, Executor::rest);
         let woken = executor.woken.load(Ordering::Relaxed);
-        assert_eq!(woken, u64::from(slept), "woken once, if it slept");
+        assert_eq!(woken, u64::from(slept), "the manager is woken once if it slept, and else not");
         assert!(!executor.is_left_asleep());
         assert_eq!(executor.wakes_up(), 2);
     });

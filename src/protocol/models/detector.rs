@@ -99,7 +99,7 @@ impl Alone {
 }
 
 #[test]
-fn a_guard_and_the_detector_count_once() {
+fn a_guard_and_the_detector_take_a_worker_out_of_the_count_once() {
     check_all(|| {
         let alone = Alone::new();
         let detector = alone.detector(&[Finding::Asleep, Finding::Runs]);
@@ -110,7 +110,7 @@ fn a_guard_and_the_detector_count_once() {
 }
 
 #[test]
-fn a_guard_that_may_block_and_the_detector_count_once() {
+fn a_may_block_guard_and_the_detector_take_a_worker_out_of_the_count_once() {
     check_all(|| {
         let alone = Alone::new();
         let detector = alone.detector(&[Finding::Asleep, Finding::Blocks]);
@@ -122,7 +122,7 @@ fn a_guard_that_may_block_and_the_detector_count_once() {
 }
 
 #[test]
-fn a_guard_inside_of_one_that_may_block_and_the_detector_count_once() {
+fn a_guard_inside_of_a_may_block_guard_and_the_detector_take_a_worker_out_once() {
     check(3, || {
         let alone = Alone::new();
         let detector = alone.detector(&[Finding::Blocks]);

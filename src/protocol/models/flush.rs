@@ -239,7 +239,7 @@ fn an_item_waits_for_the_second_of_two_flushes() {
 
 /// spec: F1.4: the next flush begins while an item may have left its gate, and still has to report.
 #[test]
-fn a_flush_follows_a_flush() {
+fn a_flush_begins_right_after_another_one_ended() {
     check_all(|| {
         let queue = Queue::new(1, 1);
         let item = queue.admit(0);

@@ -126,7 +126,7 @@ fn two_slots_are_handed_from_item_to_item() {
 
 /// One issuer brings two items. The second one must not overtake the first one, nor start beside it.
 #[test]
-fn items_of_one_issuer_follow_each_other() {
+fn items_of_one_issuer_start_one_after_the_other() {
     check(4, || {
         let queue = Arc::new(Queue::new(1));
         assert!(queue.come());

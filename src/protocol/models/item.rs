@@ -408,9 +408,9 @@ fn a_stale_entry_is_popped_while_it_is_revived() {
     });
 }
 
-/// The same, and the item has run for its new shard meanwhile.
+/// The same, and a worker runs the item for its new shard meanwhile.
 #[test]
-fn a_stale_entry_outlives_a_run_elsewhere() {
+fn a_stale_entry_is_popped_while_the_item_runs_for_another_shard() {
     check(2, || {
         let model = Arc::new(Model::new());
         model.queue(0);

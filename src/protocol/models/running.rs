@@ -69,7 +69,7 @@ fn two_items_are_pushed_while_the_worker_goes_idle() {
 /// No worker may be idle when a reservation is made. Then the reservation is owed, and the next worker that rests
 /// serves it.
 #[test]
-fn two_workers_share_two_places() {
+fn two_items_are_pushed_while_two_workers_go_idle() {
     check(2, || {
         let pool = Arc::new(Pool::new(Running::managed(2).unwatchable(), 2, 2));
         let [first, second] = [pool.start_one(), pool.start_one()].map(|id| spawn_worker(&pool, id));

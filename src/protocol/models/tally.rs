@@ -79,7 +79,7 @@ fn a_settled_cell_is_counted_once() {
 
 /// spec: O1.4 (CPU time): the thread has used 5 ns, and no cell had any of it before.
 #[test]
-fn cpu_time_is_in_a_cell_or_added() {
+fn cpu_time_is_counted_once() {
     check_all(|| {
         let shared = Arc::new((TallyCell::new(), ReadingCell::new()));
         shared.0.start(Start::Home);
@@ -98,7 +98,7 @@ fn cpu_time_is_in_a_cell_or_added() {
 
 /// spec: S3.2: the item ends, and the next one begins, while a reader asks for the age.
 #[test]
-fn an_age_is_counted_from_before_the_item() {
+fn an_age_is_counted_from_a_time_before_the_item_began() {
     check_all(|| {
         let shared = Arc::new((WorkerCell::new(Phase::Between), ReadingCell::new()));
         shared.1.publish(Time::from_nanos(1), 1);

@@ -30,7 +30,7 @@ fn a_worker_leaves_while_the_manager_finds_no_room() {
         };
         let has_room = threads.worker_comes(1);
         let told = worker.join().unwrap();
-        assert!(has_room != told, "room: {has_room}, told of some: {told}");
+        assert!(has_room != told, "has room: {has_room}, was told: {told}");
         assert_eq!(threads.load().workers(), u64::from(has_room));
     });
 }

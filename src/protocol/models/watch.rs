@@ -82,7 +82,7 @@ fn two_issuers_tell_the_manager_once() {
 
 /// The worker takes the first item. If another item is left, the pool is watched.
 #[test]
-fn a_worker_takes_an_item_meanwhile() {
+fn a_worker_takes_an_item_while_the_manager_stops_watching() {
     check(3, || {
         let pool = Arc::new(Pool::new());
         let manager = {

@@ -39,7 +39,7 @@ fn a_turn_marks_the_entries_of_a_pool_though_a_late_entry_has_plugged_the_route(
     // Now an entry lies in the second pool.
     route.late(user(0), || ());
     assert_eq!(route.turn(name(2), user(2), || (), || true, || ()), Turned::Marked);
-    assert_eq!(Rc::strong_count(&pools[1].1), 2, "it stays open");
+    assert_eq!(Rc::strong_count(&pools[1].1), 2, "the pool stays open");
     assert!(route.marker_popped(|_, ()| ()).is_empty());
     assert_eq!(route.open(), None, "until that entry has left its pool");
     drop(route.marker_popped(|_, ()| ()));

@@ -125,7 +125,7 @@ fn elsewhere(world: &Arc<World>, act: impl FnOnce(&World) + 'static) -> thread::
 
 /// spec: F1.6: the slot is free when the later item is brought, and the earlier one is not on the list yet.
 #[test]
-fn a_later_item_does_not_take_the_slot_of_one_on_its_way() {
+fn a_later_item_does_not_take_the_slot_of_an_item_on_its_way() {
     check(2, || {
         World::new().flush_beside(|world, active| {
             world.run(active);
@@ -138,7 +138,7 @@ fn a_later_item_does_not_take_the_slot_of_one_on_its_way() {
 /// spec: F1.6: a second flush begins behind the later item. The latest item waits for that flush. It is brought
 /// before the later one, unless that one has got a slot. All counted items may be done by then.
 #[test]
-fn the_latest_item_does_not_take_the_slot_of_one_that_is_held() {
+fn the_latest_item_does_not_take_the_slot_of_a_held_item() {
     check(2, || {
         World::new().flush_beside(|world, active| {
             world.run(active);

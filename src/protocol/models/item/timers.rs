@@ -44,7 +44,7 @@ fn a_timer_that_was_moved_does_not_fire() {
         model.arm(1, true);
         assert_eq!(model.item.fire(&0, model.target(0), None), None);
         model.drop_handle();
-        assert!(model.item.load().is_pending(), "by the other timer");
+        assert!(model.item.load().is_pending(), "the item is pending by the other timer");
         model.assert_quiet();
     });
 }
