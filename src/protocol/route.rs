@@ -8,7 +8,7 @@
 //! opens the route.
 //!
 //! While a route is plugged, only late entries (see below) are pushed to the pool that it leads to. So when a plugged
-//! route is turned again, the pool that it leaves needs no marker, unless the route was open since it led there.
+//! route is turned again, the pool that it leaves needs no marker, unless the route was open while it led there.
 //!
 //! **Late entries.** A push takes no lock. So an issuer may read the address of the former pool before the turn, and
 //! push its entry behind the marker. Two fences forbid that this goes unnoticed: the fence in
@@ -51,7 +51,7 @@ struct Plug<E, U> {
     /// The number of markers that were pushed and not popped. The route is plugged while there are any.
     markers: usize,
     held: VecDeque<E>,
-    /// The route was open since it leads to its pool. So entries may lie there.
+    /// Whether the route was open at any time since it leads to its pool. If so, entries may lie there.
     was_open: bool,
     user: U,
     /// The users of the pools in whose worklists the markers lie.
@@ -169,8 +169,8 @@ impl<P, E, U> RouteCell<P, E, U> {
         Turned::Clear(former)
     }
 
-    /// Plugs the route, because an entry has come to a pool after the route left it, until the entries in that pool
-    /// are popped. `mark` pushes a marker there, and `user` keeps the pool open.
+    /// Plugs the route until the entries of a pool are popped, because an entry has come to that pool after the route
+    /// left it. `mark` pushes a marker there, and `user` keeps the pool open.
     pub(crate) fn late(&self, user: U, mark: impl FnOnce()) {
         let mut plug = self.plug.lock();
         self.word.store(plugged(self.pool()), Ordering::Release);

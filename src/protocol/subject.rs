@@ -56,7 +56,7 @@ impl<T> SubjectCell<T> {
     /// still has the item.
     ///
     /// An item keeps its shard in place. So while the worker has the item, no other shard has the number. Without the
-    /// second question:
+    /// second question this could happen:
     ///
     /// * reader: reads the number of the shard;
     /// * worker: ends the item, which was the last one of its queue. The queue is freed, and a shard of another queue

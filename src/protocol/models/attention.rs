@@ -26,7 +26,7 @@ struct Executor {
 }
 
 impl Executor {
-    /// The manager watches, and no worker is active.
+    /// Makes an executor whose manager watches, and in which no worker is active.
     fn new() -> Arc<Self> {
         let attention = AttentionCell::new();
         attention.watch();

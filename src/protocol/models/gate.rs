@@ -42,7 +42,7 @@ impl Queue {
         }
     }
 
-    /// An item comes. Returns whether an item, this one or another, has a slot now, and the caller runs it.
+    /// An item comes. Returns true if an item, this one or another, has a slot now: the caller runs it.
     fn come(&self) -> bool {
         if self.gate.admit() == Came::Started {
             return true;
@@ -250,8 +250,8 @@ fn keep_the_order(preemptions: usize, issuers: &'static [&'static [&'static [u64
     });
 }
 
-/// One of two issuers may be late to count its item as listed. Then the slot that is handed to the other issuer's
-/// item goes to that item.
+/// One of two issuers may be late to count its item as listed. Then a slot that is handed to the other issuer's item
+/// goes to the late issuer's item.
 ///
 /// spec: Q4.1
 #[test]

@@ -36,7 +36,7 @@ impl Queue {
         }
     }
 
-    /// An item comes. Returns whether an item, this one or another, has a slot now, and the caller runs it.
+    /// An item comes. Returns true if an item, this one or another, has a slot now: the caller runs it.
     fn come(&self) -> bool {
         if self.gate.admit() == Came::Started {
             return true;

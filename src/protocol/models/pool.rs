@@ -113,7 +113,7 @@ impl Pool {
         }
     }
 
-    /// Lives a worker's life, from its present phase until it leaves.
+    /// Runs a worker, from its present phase until it leaves.
     pub(super) fn work(&self, id: WorkerId, run: impl Fn()) {
         loop {
             match self.worker(id).cell.load().phase() {

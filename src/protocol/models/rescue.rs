@@ -71,7 +71,8 @@ impl Pool {
         self.stand_down(dropped)
     }
 
-    /// The deadline of a call comes. Also returns whether the call goes on.
+    /// Handles the deadline of a call. Returns the call to tell the manager of, if any, and whether the present call
+    /// goes on.
     fn mayday(&self, call: Call) -> (Option<Call>, bool) {
         let mayday = self.crew.lock().mayday(call, self.list.has_work());
         match mayday {
@@ -88,7 +89,7 @@ impl Pool {
         call
     }
 
-    /// Checks that the manager has a deadline for a call if work is left, and that a worker is wanted for each item.
+    /// Checks that a worker is wanted for each item, and that the manager has a deadline for a call if work is left.
     fn assert_called(&self, calls: &[Call]) {
         let crew = self.crew.lock();
         let word = self.running.load();

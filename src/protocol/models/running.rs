@@ -1,9 +1,9 @@
 //! Models of [`RunningCell`](crate::protocol::running::RunningCell) and [`Crew`](crate::policy::crew::Crew): how
 //! workers are woken and park.
 //!
-//! Issuers push items. Meanwhile workers go idle, are refused, or take back a reservation that they made themselves.
-//! Every item must run; a lost wake-up is a deadlock. The pools are not watched. A push that sets the watched bit is
-//! a read-modify-write, and so would see more than the common push does.
+//! Issuers push items. Meanwhile workers go idle, are refused, or are woken by a reservation that they made
+//! themselves. Every item must run; a lost wake-up is a deadlock. The pools are not watched. A push that sets the
+//! watched bit is a read-modify-write, and so would see more than the common push does.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `kick-without-cas`, `leave-in-two-steps`,
 //! `start-keeps-reservation`, `rest-ignores-owed`, `retarget-without-look`,
@@ -66,8 +66,7 @@ fn two_items_are_pushed_while_the_worker_goes_idle() {
     });
 }
 
-/// No worker may be idle when a reservation is made. Then the reservation is owed, and the next worker that rests
-/// serves it.
+/// A reservation may be made while no worker is idle. Then it is owed, and the next worker that rests serves it.
 #[test]
 fn two_items_are_pushed_while_two_workers_go_idle() {
     check(2, || {

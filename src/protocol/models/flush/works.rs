@@ -56,8 +56,8 @@ impl Work {
     }
 }
 
-/// spec: F1.2: the flush waits only for the former entry, and the run waits for the flush. So it is in either order
-/// of the entries.
+/// spec: F1.2: the flush waits only for the former entry, and the run waits for the flush. The entries may be popped
+/// in either order.
 #[test]
 fn a_flush_does_not_wait_for_an_item_that_is_submitted_again() {
     check(2, || {

@@ -1,4 +1,4 @@
-//! Items with a timer: the timer fires while another thread cancels or moves it.
+//! Models of items with a timer: the timer fires while another thread cancels or moves it.
 //!
 //! Red under: `fire-without-asking`, `cancel-leaves-the-timer`, `arm-leaves-the-entry`,
 //! `armed-counts-as-listed`, `fire-in-two-steps`.

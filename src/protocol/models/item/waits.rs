@@ -1,4 +1,4 @@
-//! Waits for an item, cancels that wait for its run, and the order of an ordered queue.
+//! Models of waits for an item, of cancels that wait for its run, and of the order of an ordered queue.
 //!
 //! Red under: `end-forgets-who-waits`, `begin-leaves-who-waits`, `cancel-forgets-who-waits`,
 //! `queue-though-disabled`, `ordered-revives`, `stale-comes-last`, `signal-without-acquire`, `signal-without-release`.
