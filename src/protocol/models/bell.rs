@@ -26,7 +26,11 @@ impl Executor {
     fn ask(&self, number: usize) {
         self.requests[number].store(1, Ordering::Relaxed);
         if self.bell.ring() {
-            assert_eq!(self.sleeper.load(Ordering::Relaxed), 1, "the issuer does not see how to wake the manager");
+            assert_eq!(
+                self.sleeper.load(Ordering::Relaxed),
+                1,
+                "the issuer does not see how to wake the manager"
+            );
             self.woken.fetch_add(1, Ordering::Relaxed);
         }
     }

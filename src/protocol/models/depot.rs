@@ -34,7 +34,10 @@ fn left(depot: &Depot<Bundle>) -> usize {
     let shown = depot.len();
     let taken = std::iter::from_fn(|| depot.take()).inspect(use_it).count();
     assert_eq!(taken, shown);
-    assert!(depot.put(Arc::new(Data::new(0)), 1).is_ok(), "a bundle is in the depot, and no thread can take it");
+    assert!(
+        depot.put(Arc::new(Data::new(0)), 1).is_ok(),
+        "a bundle is in the depot, and no thread can take it"
+    );
     taken
 }
 

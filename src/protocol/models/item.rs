@@ -433,7 +433,9 @@ fn an_item_without_a_handle_runs_and_is_pending() {
         let model = Arc::new(Model::new());
         model.queue(0);
         assert!(model.lists[0].pop());
-        let Popped::Run(entry) = model.item.begin(ShardId::new(0), Entry(0)) else { panic!("the item is pending") };
+        let Popped::Run(entry) = model.item.begin(ShardId::new(0), Entry(0)) else {
+            panic!("the item is pending")
+        };
         model.run();
         model.queue(0);
         model.drop_handle();

@@ -119,7 +119,10 @@ impl Pool {
             match self.worker(id).cell.load().phase() {
                 Phase::Idle => self.worker(id).bell.wait(),
                 Phase::Waking => {
-                    assert!(self.worker(id).placed.write(std::mem::take), "the worker began before it was placed");
+                    assert!(
+                        self.worker(id).placed.write(std::mem::take),
+                        "the worker began before it was placed"
+                    );
                     let (reserved, _prepare) = self.crew.lock().woken();
                     self.start(id, reserved);
                 }

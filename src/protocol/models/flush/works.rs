@@ -51,7 +51,9 @@ impl Work {
                 queue.complete(&entry);
             }
             Popped::Stale(entry) => queue.complete(&entry),
-            Popped::Kept | Popped::KeptLast | Popped::Last(_) => panic!("the item runs once, and has a handle"),
+            Popped::Kept | Popped::KeptLast | Popped::Last(_) => {
+                panic!("the item runs once, and has a handle")
+            }
         }
     }
 }
