@@ -1,9 +1,10 @@
-//! One workqueue: its shards, made when a CPU first uses it, and its end.
+//! One workqueue: its shards, each made when its CPU first uses the queue, and the end of the queue.
 //!
-//! A queue lives as long as it has a handle, an item in flight or a pin. The last handle closes every gate. A gate that is
-//! empty then is finished; another one is finished by its last item. The thread that gives up the last hold (the handles', that
-//! of a closed gate, a pin's, that of a flush's count) frees the queue. So neither queueing nor completing counts references
-//! to it, except for items that come while a flush counts.
+//! A queue lives as long as it has a handle, an item in flight or a pin. It counts *holds*: all handles together have
+//! one, and each pin, each count of a flush and each gate that is closed and not empty has one. When the last handle
+//! is dropped, it closes every gate; the last item in a closed gate gives up the gate's hold. The thread that gives
+//! up the last hold frees the queue. So a thread that queues or completes an item counts no reference to the queue,
+//! unless the item has a ticket.
 #![allow(unsafe_code, reason = "a queue is owned by its handle first, and then by its last item in flight")]
 
 use std::ptr::NonNull;
@@ -26,27 +27,27 @@ use super::rescuer::{OwnedRescuer, Rescuer};
 use super::shard::{self, Gate, Shard};
 use super::timers::{Timer, TimerName};
 
-/// What a queue was told by its builder.
+/// The settings of a queue that its builder fixes.
 #[derive(Debug)]
 pub(crate) struct QueueSpec {
     pub(crate) name: Box<str>,
-    /// If it has attributes: what they leave open.
+    /// `None` if the queue is not unbound.
     pub(crate) unbound: Option<Unbound>,
     pub(crate) is_bh: bool,
     pub(crate) limit: Limit,
     pub(crate) max_pending: Option<usize>,
     pub(crate) high_priority: bool,
     pub(crate) cpu_intensive: bool,
-    /// Its items run in queueing order.
+    /// Its items run in the order in which they were queued.
     pub(crate) ordered: bool,
     pub(crate) freezable: bool,
-    /// It may be changed from outside of the process.
+    /// It may be changed over the control socket.
     pub(crate) control: bool,
     /// Ends with the queue.
     pub(crate) rescuer: Option<OwnedRescuer>,
 }
 
-/// What the attributes of an unbound queue leave open.
+/// The settings of an unbound queue that complete its attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Unbound {
     pub(crate) managed: bool,
@@ -54,18 +55,18 @@ pub(crate) struct Unbound {
     pub(crate) nice: i32,
 }
 
-/// Which pools a queue's items go to.
+/// The pools to which a queue's items go.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum QueueKind {
-    /// To the pool of the CPU that they were queued on.
+    /// The pool of the CPU on which an item was queued.
     PerCpu { high: bool },
-    /// To the bh context of that CPU.
+    /// The bh context of that CPU.
     Bh { high: bool },
-    /// To the pool of that CPU's pod.
+    /// The pool of that CPU's pod.
     Unbound(PoolAttrs),
 }
 
-/// How many items may be active, until it is told otherwise.
+/// The `max_active` with which a queue was built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Limit {
     PerCpu(usize),
@@ -79,36 +80,36 @@ pub(crate) struct Queue {
     pub(crate) executor: Arc<ExecutorInner>,
     pub(crate) flush: FlushCell<Entry>,
     pub(super) chained: ChainedCount,
-    /// By the slot of the CPU; null until made. Whoever loads a shard uses it under a handle, and shards are freed with the
-    /// queue.
+    /// Indexed by the slot of the CPU; null until the shard is made. A thread that loads a shard has a handle or
+    /// another hold of the queue, and shards are freed with the queue.
     table: Box<[AtomicPtr<Shard>]>,
     pub(super) making: Mutex<Making>,
     shared_gate: Option<Gate>,
-    /// Items that were accepted and not begun; counted only under `max_pending`.
+    /// How many items were accepted and have not begun. Counted only if `max_pending` is set.
     pending: AtomicUsize,
     /// Items that were given up when the executor was shut down.
     pub(super) given_up: GivenUpCount,
-    /// Are its items timed? Changed while `making` is locked.
+    /// Whether its items are timed. Changed while `making` is locked.
     pub(super) times_items: AtomicBool,
-    /// What keeps it in place: the handles together, pins, a flush's count, an item with a ticket while it leaves, and, when the
-    /// last handle goes, gates that have not finished.
+    /// The holds that keep it in memory: one of all handles together, and one of each pin, of a flush's count, of an
+    /// item with a ticket while it leaves, and, once the last handle is gone, of each gate that is not empty.
     holds: HoldCount,
-    /// In the executor's register; 0 if it came too late to enter.
+    /// Its number in the executor's register; 0 if it is not registered there.
     pub(super) number: u64,
-    /// Itself, as it came from its box: who frees it, frees it by this pointer.
+    /// The pointer from its box, by which it is freed.
     this: NonNull<Self>,
-    /// What its handles share, as long as there is one.
+    /// What its handles share. It cannot be upgraded any more once the last handle is gone.
     handle: OnceLock<Weak<QueueHandle>>,
 }
 
-/// The shards, owned, and what was asked of the queue. Locked while a shard is made, while gates are told something, and
-/// while routes are turned: so every gate is told, and every route turned.
+/// The shards, which it owns, and what was asked of the queue. Locked while a thread makes a shard, changes the
+/// limits and doors of the gates, or turns the routes. So such a change misses no gate and no route.
 #[derive(Debug)]
 pub(super) struct Making {
     shards: Vec<NonNull<Shard>>,
-    /// Which pools its items go to from now on.
+    /// The pools to which its items go now.
     pub(super) kind: QueueKind,
-    /// How its attributes divide the CPUs, as far as that was asked.
+    /// How its attributes divide the CPUs. Computed when it is first needed.
     pub(super) division: Option<Division>,
     /// The classes of pools that its routes have led to, each once.
     pub(super) used: Vec<KeptClass>,
@@ -117,8 +118,8 @@ pub(super) struct Making {
     pub(super) wishes: Wishes,
     /// Timers that fired while the queue was drained.
     pub(super) held: Vec<(TimerName, Timer)>,
-    /// Timers that came to nothing because the queue or its executor ends, or because the queue could count no more items, and
-    /// that neither `destroy` nor the report of a shutdown has told of.
+    /// How many timers were given up because the queue or its executor ends, or because the queue could count no more
+    /// items. `destroy` and a shutdown report the number and set it to zero.
     pub(super) cancelled_timers: usize,
 }
 
@@ -136,7 +137,7 @@ impl Making {
         }
     }
 
-    /// The pool for the shard of this slot, which stays in memory from now on.
+    /// Chooses the pool for the shard of this slot. The pool stays in memory as long as the queue.
     pub(super) fn choose(&mut self, executor: &ExecutorInner, slot: usize) -> PoolChoice {
         let choice = executor.pool_for(&self.kind, slot, &mut self.division);
         if let Some(user) = &choice.user {
@@ -148,21 +149,22 @@ impl Making {
     }
 }
 
-/// The strong side of a queue: its handles share one of these.
+/// The hold of all handles of a queue, which share this by reference counts.
 #[derive(Debug)]
 pub(crate) struct QueueHandle(NonNull<Queue>);
 
-// SAFETY: leads to a `Queue`, all of whose fields are shared by threads already.
+// SAFETY: it points at a `Queue`, which is `Send` and `Sync`.
 unsafe impl Send for QueueHandle {}
 // SAFETY: as above.
 unsafe impl Sync for QueueHandle {}
-// SAFETY: the owned shards are `Send` and `Sync`; the pointers only lead to them.
+// SAFETY: its pointers lead to its shards, which are `Send` and `Sync`, and to itself.
 unsafe impl Send for Queue {}
 // SAFETY: as above.
 unsafe impl Sync for Queue {}
 
 impl QueueHandle {
-    /// Also: is the executor open? One that is, or was, shut down makes queues for its own items only.
+    /// Makes a queue. Also returns whether the executor is open: once its shutdown has begun, it makes queues for its
+    /// own items only.
     pub(crate) fn new(
         spec: QueueSpec,
         (kind, attrs): (QueueKind, Attrs),
@@ -191,19 +193,19 @@ impl QueueHandle {
             handle: OnceLock::new(),
         };
         let this = NonNull::from(Box::leak(Box::new(queue)));
-        // SAFETY: nobody else knows the queue yet.
+        // SAFETY: no other thread knows the queue yet.
         let queue = unsafe { &mut *this.as_ptr() };
         queue.this = this;
-        // In a forked process, the register's lock may be held by nobody who is here.
+        // In a forked process, the register is not used: a thread of the parent may have held its lock.
         let in_time = !queue.executor.origin.is_forked() && {
             let Queue { executor, number, .. } = queue;
             executor.queues.enter(this, |entered| *number = entered)
         };
         let handle = Arc::new(Self(this));
-        // Nobody has set it before, and nobody asks for it before there is an item.
+        // It is set once, before the first item, and read only afterwards.
         let _set = handle.queue().handle.set(Arc::downgrade(&handle));
         if !handle.queue().executor.origin.is_forked() {
-            // Only now: who changes the executor from here on finds the queue in the register.
+            // After the queue has entered the register: a thread that changes the executor later finds the queue there.
             handle.queue().change(|_| ());
             handle.queue().resolve_again();
         }
@@ -212,7 +214,7 @@ impl QueueHandle {
 
     #[inline]
     pub(crate) fn queue(&self) -> &Queue {
-        // SAFETY: the queue is freed only after `drop` below closed its gates.
+        // SAFETY: the handles have a hold of the queue until `drop` below.
         unsafe { self.0.as_ref() }
     }
 }
@@ -220,21 +222,22 @@ impl QueueHandle {
 impl Drop for QueueHandle {
     fn drop(&mut self) {
         if self.queue().executor.origin.is_forked() {
-            // What is in flight stays so for ever in this process, and the queue with it.
+            // The queue is leaked: in this process no item ends that was in flight at the fork.
             return;
         }
         let queue = self.0;
         let gates: Vec<NonNull<Gate>> = self.queue().gates().map(NonNull::from).collect();
-        // Beside the handles' own hold, which is given up last: the queue stays while its gates are closed.
+        // One hold for each gate, besides that of the handles. This thread gives that one up last, so the queue stays
+        // in memory while its gates are closed.
         self.queue().holds.add(gates.len());
         for gate in gates {
-            // SAFETY: the queue still waits for this gate and for one more.
+            // SAFETY: the handles' hold keeps the queue, which has the gate.
             if unsafe { gate.as_ref() }.cell.close() {
-                // SAFETY: the gate is closed, and nothing was in flight in it.
+                // SAFETY: nothing was in flight in the gate, so this thread gives up its hold.
                 unsafe { Queue::let_go(queue) };
             }
         }
-        // SAFETY: the hold of the handles, of which this was the last.
+        // SAFETY: this gives up the hold of the handles, of which this was the last.
         unsafe { Queue::let_go(queue) };
     }
 }
@@ -248,7 +251,7 @@ impl Queue {
         self.spec.rescuer.as_ref().map(OwnedRescuer::shared)
     }
 
-    /// A handle like those that there are; `None` if the last one is gone.
+    /// Returns one more handle; `None` if the last one is gone.
     pub(crate) fn handle(&self) -> Option<Arc<QueueHandle>> {
         self.handle.get()?.upgrade()
     }
@@ -257,13 +260,13 @@ impl Queue {
         self.shared_gate.as_ref()
     }
 
-    /// The shard for items queued on the CPU of this slot.
+    /// Returns the shard for items queued on the CPU of this slot. Makes it if there is none.
     #[inline]
     pub(crate) fn shard(&self, slot: usize) -> &Shard {
         self.present_shard(slot).unwrap_or_else(|| self.make_shard(slot))
     }
 
-    /// The same if it has been made.
+    /// Returns the shard of this slot if it has been made.
     #[inline]
     pub(crate) fn present_shard(&self, slot: usize) -> Option<&Shard> {
         let shard = self.table[slot].load(Ordering::Acquire);
@@ -310,22 +313,23 @@ impl Queue {
         self.shared_gate.iter().chain(self.shards().filter_map(Shard::own_gate))
     }
 
-    /// Is this one of its shards, and does it have this gate?
+    /// Returns whether it has a shard of this number with this lane.
     pub(crate) fn has_shard(&self, id: ShardId, gate: *const Gate) -> bool {
         self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.lane(), gate))
     }
 
-    /// The lane of its shard of this number, if it has that.
+    /// Returns the lane of its shard of this number, if it has such a shard.
     pub(crate) fn lane_of(&self, id: ShardId) -> Option<*const Gate> {
         self.shards().find(|shard| shard.id() == id).map(Shard::lane)
     }
 
-    /// Are there items that cannot run before the one that `current` tells of, since it is on their bh context?
+    /// Returns whether it has items that cannot run before the item of `current` has ended, because that occupies
+    /// their bh context.
     pub(crate) fn needs_context_of(&self, current: &Current) -> bool {
         self.shards().any(|shard| shard.needs_context_of(current))
     }
 
-    /// An item wants to come. False if `max_pending` items are there already.
+    /// Counts an item as pending. Returns false, and counts nothing, if `max_pending` items are pending already.
     #[inline]
     pub(crate) fn becomes_pending(&self) -> bool {
         let Some(max) = self.spec.max_pending else { return true };
@@ -333,7 +337,7 @@ impl Queue {
         self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
     }
 
-    /// The same for so many items: how many of them there is room for.
+    /// Counts up to `items` items as pending, as many as there is room for. Returns how many it has counted.
     pub(super) fn become_pending(&self, items: usize) -> usize {
         let Some(max) = self.spec.max_pending else { return items };
         let count = |pending: usize| Some(pending + items.min(max.saturating_sub(pending)));
@@ -341,25 +345,25 @@ impl Queue {
         items.min(max.saturating_sub(before.unwrap_or_else(|pending| pending)))
     }
 
-    /// Are there fewer items than `max_pending`?
+    /// Returns whether fewer items are pending than `max_pending`.
     pub(super) fn has_room(&self) -> bool {
         self.spec.max_pending.is_none_or(|max| self.pending.load(Ordering::Relaxed) < max)
     }
 
-    /// An item comes that was accepted before, whether there is room or not.
+    /// Counts an item as pending that was accepted earlier, whether there is room or not.
     pub(crate) fn comes_anyway(&self) {
         if self.spec.max_pending.is_some() {
             self.pending.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// An item begins, is passed over, or did not come after all.
+    /// Counts an item off: it begins, is passed over, or was not queued after all.
     #[inline]
     pub(crate) fn left_pending(&self) {
         self.left_pending_many(1);
     }
 
-    /// The same for so many items.
+    /// Counts this many items off.
     #[inline]
     pub(super) fn left_pending_many(&self, items: usize) {
         if self.spec.max_pending.is_some() {
@@ -367,18 +371,18 @@ impl Queue {
         }
     }
 
-    /// What was asked of it, and what its executor asks.
+    /// Combines the wishes of the queue's users with those of its executor.
     pub(super) fn standing(&self, wishes: Wishes) -> Standing {
         let (frozen, stage) = self.executor.queues.condition();
         Standing { wishes, frozen: frozen && self.spec.freezable, stage }
     }
 
-    /// One more hold, of what this leads to. `None` if there is none any more: the queue is being freed.
+    /// Takes one more hold of the queue. Returns `None` if the queue is being freed: it has no hold any more.
     pub(super) fn hold(&self) -> Option<NonNull<Self>> {
         self.holds.try_hold().then_some(self.this)
     }
 
-    /// One more hold, for who has one, or an entry.
+    /// Takes one more hold of the queue. The caller has a hold, or an entry of the queue.
     pub(super) fn held(&self) -> NonNull<Self> {
         self.holds.add(1);
         self.this
@@ -388,16 +392,15 @@ impl Queue {
         self.this
     }
 
-    /// A hold is given up: a pin's, that of a closed gate in which nothing is in flight any more, that of the handles.
-    /// The last one frees the queue.
+    /// Gives up a hold. The last one frees the queue.
     ///
     /// # Safety
     ///
-    /// To be called once for each hold. The caller must not touch the queue afterwards.
+    /// The caller has a hold, which ends here. It must not touch the queue afterwards without another one.
     pub(crate) unsafe fn let_go(queue: NonNull<Self>) {
         // SAFETY: the queue is freed by the last of these calls, and this one is still to be counted.
         if unsafe { queue.as_ref() }.holds.let_go() {
-            // SAFETY: the queue came from a box, and nobody else has a way to it any more.
+            // SAFETY: the queue came from a box, and this was its last hold.
             drop(unsafe { Box::from_raw(queue.as_ptr()) });
         }
     }
@@ -409,7 +412,7 @@ impl Drop for Queue {
         for shard in self.making.get_mut().shards.drain(..) {
             // SAFETY: shards are owned by this list.
             shard::leaves(unsafe { shard.as_ref() }.id());
-            // SAFETY: they come from boxes, and nothing is in flight in their gates.
+            // SAFETY: the shard came from a box, and nothing is in flight in its gate.
             drop(unsafe { Box::from_raw(shard.as_ptr()) });
         }
     }

@@ -34,7 +34,7 @@ impl Queue {
         self.spawn_made(place, function, |function, lane| Ok(one_shot::make(function, lane, origin)))
     }
 
-    /// The same without a handle.
+    /// Queues a closure that runs once, without a handle. A refusal hands it back.
     #[inline]
     pub(crate) fn spawn_detached<F, T>(&self, place: Place, function: F) -> Result<(), (QueueError, F)>
     where
@@ -44,7 +44,8 @@ impl Queue {
         self.spawn_made(place, function, |function, _| Ok((one_shot::make_detached(function), ())))
     }
 
-    /// The same with a cell, and its handle, that the caller makes, or not, for the lane that it would go through.
+    /// Queues a closure in a cell that `make` creates, together with its handle. `make` gets the lane of the item's
+    /// shard, and may refuse.
     #[inline]
     pub(super) fn spawn_made<F, H>(
         &self,
@@ -76,16 +77,17 @@ impl Queue {
         Ok(handle)
     }
 
-    /// Queues a reusable item. False if it was pending already.
+    /// Queues a reusable item. Returns false if it was pending already.
     ///
-    /// It is counted in the gate before it becomes pending: who finds it pending, and flushes, waits for it.
+    /// The item is counted in the gate before it is marked pending. So a flush that begins after the item was seen
+    /// pending waits for it.
     #[inline]
     pub(crate) fn queue(&self, place: Place, work: &WorkHandle) -> Result<bool, QueueError> {
         self.queue_with(place, work, Shard::put)
     }
 
-    /// The same; `put` puts an entry that was admitted where it belongs, with a slot or not, and sees to it that somebody
-    /// comes for it.
+    /// Queues a reusable item like [`queue`](Self::queue). `put` gets the admitted entry, and whether it has a slot.
+    /// It puts the entry on a worklist or on the waiting list, and wakes a worker if one is needed.
     #[inline]
     pub(super) fn queue_with<'q>(
         &'q self,
@@ -93,7 +95,7 @@ impl Queue {
         work: &WorkHandle,
         put: impl FnOnce(&'q Shard, Entry, bool),
     ) -> Result<bool, QueueError> {
-        // An item, too: one that was pending at the fork would seem to be so for ever.
+        // The item is checked, too: if it was pending at the fork, it stays pending for ever in this process.
         if self.executor.origin.is_forked() || work.origin.is_forked() {
             return Err(QueueError::Forked);
         }
@@ -105,7 +107,7 @@ impl Queue {
             }
         }
         if shard.gate().cell.is_full() || !self.becomes_pending() {
-            // Somebody may have queued it meanwhile: then it needs no room.
+            // If another thread has queued the item meanwhile, it needs no room.
             return self.queue_without_entry(shard, work).unwrap_or(Err(QueueError::Full));
         }
         let pass = match self.admit(shard.gate()) {
@@ -133,8 +135,8 @@ impl Queue {
         answer(queued, shard, work)
     }
 
-    /// Queues a reusable item later. False if it was pending already; `again`: then it is queued later in place of
-    /// that, and the answer is whether it was.
+    /// Arms a timer that queues a reusable item after a delay. If the item is pending already, nothing changes; but
+    /// with `again`, the timer replaces the pending submission. The answer tells whether the item was pending.
     pub(crate) fn arm(
         handle: &Arc<QueueHandle>,
         place: Place,
@@ -166,13 +168,15 @@ impl Queue {
         if let Some((name, wake)) = armed {
             if let Some((error, timer)) = queue.armed_too_late(slot, &name) {
                 if matches!(arm, Arm::Armed { was_pending: true }) {
-                    // What it took the place of is gone, so this is no refusal: it is given up as if seen in time.
+                    // The submission that the timer replaced is gone, so this call cannot refuse. It gives the timer up
+                    // like the thread that ends the queue does with the timers that it finds.
                     queue.cancel_timer(&name, timer);
                 } else if timer.give_up(&name) {
                     return Err(error);
                 }
             } else if after.is_zero() {
-                // Due at once, so here, unless somebody has taken it back meanwhile, or queued it by a flush.
+                // This thread fires the timer, unless another thread has cancelled it meanwhile, or fired it by a
+                // flush.
                 if let Some(timer) = name.take() {
                     timer.fire_into(&name, room);
                 }
@@ -186,7 +190,8 @@ impl Queue {
         }
     }
 
-    /// The room that the timer's item needs, if it is to be kept already.
+    /// Checks that the queue has room for the item of a timer. Returns the item's place among the pending ones, if
+    /// the item takes that now. `now`: the timer is due at once; `again`: as in [`arm`](Self::arm).
     fn room_to_arm(
         &self,
         shard: &Shard,
@@ -208,8 +213,9 @@ impl Queue {
         }
     }
 
-    /// Queues the item if that needs no new entry: it is pending, or a cancelled entry lies there. Found pending, it
-    /// needs nobody's permission.
+    /// Queues the item if that needs no new entry: it is pending, or a cancelled entry of it lies on a list of the
+    /// shard. Returns `None` if it needs one. An item that is pending may be queued again even if the queue refuses
+    /// others.
     fn queue_without_entry(&self, shard: &Shard, work: &WorkHandle) -> Option<Result<bool, QueueError>> {
         let queue = |target| work.cell.queue_without_entry(target);
         match self.may_revive(shard.gate()) {
@@ -229,14 +235,15 @@ impl Queue {
         }
     }
 
-    /// A timer is due. Its item was accepted when it was armed: there is no bound for it now. `kept`: it has its place already.
-    /// The timer stays where it is until its item is on its way, or is given up.
+    /// Queues the item of a timer that is due. The item was accepted when the timer was armed, so `max_pending` does
+    /// not apply now. `kept`: the place that the item has taken already. The timer stays in `due` until its item has
+    /// an admission, or is given up: a panic before that leaves it there.
     pub(crate) fn fired(&self, due: &mut Option<Timer>, name: &TimerName, kept: Option<Kept<'_>>) {
         let Some(slot) = due.as_ref().map(|timer| timer.slot) else { return };
         let shard = self.shard(slot);
         let Some(pass) = self.admit_fired(shard.gate(), due, name) else { return };
         match kept {
-            // From here on it goes with the item.
+            // From here on the place is the item's.
             Some(kept) => std::mem::forget(kept),
             None => self.comes_anyway(),
         }
@@ -251,10 +258,10 @@ impl Queue {
         let Some(Timer { what, bound, queue: _in_place, .. }) = due.take() else { return };
         let item = match what {
             Later::OneShot(item) => item.list(),
-            // Now the entry holds the item, too, and no worker can run it yet. So the worker that runs the item lets go of
-            // it last, and calls the user's destructor; this thread does not.
+            // The handle that is dropped here is not the last reference: the entry has one, and no worker has the
+            // entry yet. So the user's destructor runs on a worker, and not on this thread.
             Later::Work(work) if queued == Some(Queued::Push) => work.item(),
-            // It is no longer meant, or an entry lies there already.
+            // The timer was cancelled or replaced, or the item needs no new entry.
             Later::Work(work) => {
                 let _answer = queued.map(|queued| answer(queued, shard, &work));
                 drop(entering);
@@ -267,7 +274,7 @@ impl Queue {
         }
     }
 
-    /// Gives the count back: another thread queued the item after this one had looked at it, and before it counted.
+    /// Undoes an admission: the item is not queued after all, for example because another thread has queued it first.
     #[cold]
     fn take_back(&self, shard: &Shard, pass: Pass) {
         self.left_pending();
@@ -278,7 +285,8 @@ impl Queue {
     }
 }
 
-/// An item that was admitted, and counts among the pending ones: both are taken back if it does not come.
+/// An item that was admitted and counts as pending. When this is dropped before the item [enters](Self::enters), both
+/// are undone.
 #[must_use]
 struct Entering<'queue> {
     shard: &'queue Shard,
@@ -299,7 +307,7 @@ impl Drop for Entering<'_> {
     }
 }
 
-/// A place among the `max_pending` items of a queue, given back if no item takes it.
+/// A place among the `max_pending` items of a queue. Dropping it gives the place back.
 #[must_use]
 pub(crate) struct Kept<'queue>(&'queue Queue);
 
@@ -309,7 +317,7 @@ impl Drop for Kept<'_> {
     }
 }
 
-/// The item was not idle: it may have a former place.
+/// Queues an item that was not idle. A cancelled entry of it may lie on a list.
 #[cold]
 #[inline(never)]
 fn queue_again(shard: &Shard, work: &WorkHandle, pass: Pass) -> Queued {
@@ -328,19 +336,20 @@ fn answer(queued: Queued, shard: &Shard, work: &WorkHandle) -> Result<bool, Queu
     }
 }
 
-/// The item was queued without a new entry: it has the place of a queueing that was taken back.
+/// Notes that a submission uses the entry of a cancelled one. No worker pops that entry as a cancelled one any more,
+/// so the cancellation is counted here.
 #[cold]
 fn revived(shard: &Shard, work: &WorkHandle) {
     shard.events.cancelled.raise();
-    // It may have begun by now: then this is written over by the next queueing.
+    // If the item has begun already, the next submission overwrites this stamp.
     work.header.stamp(&shard.timing);
     if trace::listens() {
         trace::queue_work(work.item(), work.item_type, shard, None);
     }
 }
 
-/// The caller holds a handle of the shard's queue, which keeps shard and pool in place. `named`: the slot on which the
-/// issuer wants it.
+/// Stamps and traces an admitted entry, and passes it to `put`. The caller has a handle of the shard's queue, which
+/// keeps shard and pool in memory. `named`: the slot that the issuer named, if any.
 #[inline]
 pub(super) fn enqueue<'q>(
     shard: &'q Shard,
