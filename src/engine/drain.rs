@@ -1,4 +1,4 @@
-//! The end of a queue, for a time or for ever: only its own items may queue to it until it is empty.
+//! Draining and destroying a queue: only its own items may submit to it until it is empty.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::waits;
 use super::worker;
 
 impl Queue {
-    /// An item comes.
+    /// Admits an item to a gate.
     #[inline]
     pub(super) fn admit(&self, gate: &Gate) -> Result<Pass, QueueError> {
         match gate.cell.admit() {
@@ -30,7 +30,7 @@ impl Queue {
         }
     }
 
-    /// Apart, so that the common way is short.
+    /// A function of its own, to keep the common path short.
     #[cold]
     fn admit_otherwise(&self, gate: &Gate) -> Result<Pass, QueueError> {
         match self.pass(gate, false) {
@@ -40,10 +40,11 @@ impl Queue {
         }
     }
 
-    /// So many items come, at least one: as many as there is room for, or as fit into one step. Those that have a slot come
-    /// first; the others are to go to the waiting list.
+    /// Admits up to `items` items, at least one: as many as there is room for, and as fit into one step. The first
+    /// ones have slots; the others go to the waiting list.
     pub(super) fn admit_many(&self, gate: &Gate, items: usize) -> Result<BatchPass, QueueError> {
-        // Through a door that is not open they come one by one, if at all: what others may need is not taken for a moment.
+        // A door that is not open admits one item at a time, if any. So no more places are taken: other issuers may
+        // need them.
         let items = if gate.cell.load().door() == Door::Open { items } else { 1 };
         let room = self.become_pending(items);
         if room == 0 {
@@ -53,7 +54,7 @@ impl Queue {
             true => Err(QueueError::Full),
             false => match self.pass_many(gate, room) {
                 Ok(admitted) => Ok(admitted),
-                // One by one through a door that is not open.
+                // The door is not open, so one item comes.
                 Err(NotAdmitted::Door) => self.admit_chained(gate).map(BatchPass::one),
                 Err(NotAdmitted::Full) => Err(QueueError::Full),
             },
@@ -68,9 +69,10 @@ impl Queue {
     #[cold]
     fn admit_chained(&self, gate: &Gate) -> Result<Pass, QueueError> {
         loop {
-            // What is answered here may be otherwise a moment later; then the gate says no, and it is asked again.
+            // The answer may be out of date a moment later. Then the gate refuses, and the loop asks again.
             let is_chained = self.answer(self.caller())? == Door::Chained;
-            // The calling item has not ended yet, as `protocol::drain` demands.
+            // `protocol::drain` demands that an item that submits another one has not ended yet. It has not: it calls
+            // this.
             match self.chained.admit(|| self.pass(gate, is_chained)) {
                 Ok(pass) => return Ok(pass),
                 Err(NotAdmitted::Full) => return Err(QueueError::Full),
@@ -79,7 +81,7 @@ impl Queue {
         }
     }
 
-    /// May the caller queue? By which door, then.
+    /// Returns the door by which the caller may submit, or why it may not.
     #[cold]
     fn answer(&self, caller: Caller) -> Result<Door, QueueError> {
         let making = self.making.lock();
@@ -107,8 +109,8 @@ impl Queue {
         })
     }
 
-    /// May an entry that lies there already be made to run again? It is in flight, so whoever empties the queue waits
-    /// for it, however late this is found out.
+    /// Checks that the caller may submit an item by a cancelled entry that lies on a list. The entry is in flight, so a
+    /// thread that drains the queue waits for it, even if the answer is out of date when it is used.
     #[inline]
     pub(super) fn may_revive(&self, gate: &Gate) -> Result<(), QueueError> {
         match gate.cell.load().door() {
@@ -117,7 +119,8 @@ impl Queue {
         }
     }
 
-    /// May a timer be armed? While the queue is drained, yes: it is held if it fires too early. `now`: it fires at once.
+    /// Checks that the caller may arm a timer. It may while the queue is drained, since a timer that fires too early
+    /// is held, unless the timer fires at once (`now`).
     #[inline]
     pub(super) fn may_arm(&self, gate: &Gate, now: bool) -> Result<(), QueueError> {
         match self.may_revive(gate) {
@@ -126,9 +129,9 @@ impl Queue {
         }
     }
 
-    /// A timer has fired. If the queue is drained, it is held until that ends. If the queue is no more, or can count no more
-    /// items (that is twice as many as where issuers are refused), the timer is given up. Otherwise it is the caller's still,
-    /// with an admission.
+    /// Admits the item of a timer that has fired. Otherwise takes the timer out of `due` and returns `None`: if the
+    /// queue is drained, the timer is held until that ends; if the queue has ended, or can count no more items, the
+    /// timer is given up. (Issuers are refused at half of the items that can be counted.)
     pub(super) fn admit_fired(&self, gate: &Gate, due: &mut Option<Timer>, name: &TimerName) -> Option<Pass> {
         loop {
             match self.admit(gate) {
@@ -136,7 +139,8 @@ impl Queue {
                 Err(QueueError::Draining) => {
                     let caller = self.caller();
                     let mut making = self.making.lock();
-                    // Still? Who ends the queue or the executor gives up what is held, and comes only once.
+                    // Asked again under the lock: a thread that ends the queue or its executor gives up the held timers
+                    // only once.
                     if self.standing(making.wishes).answer(caller) == Answer::Draining {
                         making.held.extend(due.take().map(|timer| (name.clone(), timer)));
                         return None;
@@ -150,7 +154,7 @@ impl Queue {
         }
     }
 
-    /// Waits until the queue is empty, and lets only its own items queue to it meanwhile. The caller has a handle.
+    /// Waits until the queue is empty. Meanwhile only its own items may submit to it. The caller has a handle.
     pub(crate) fn drain(&self, until: Until) -> Result<(), WaitError> {
         self.check_wait()?;
         self.change(|wishes| wishes.drains += 1);
@@ -163,8 +167,8 @@ impl Queue {
         emptied
     }
 
-    /// Ends the queue: runs what was accepted, and accepts nothing any more. How many armed timers came to nothing?
-    /// If the time runs out, outsiders stay refused, and it may be tried again. The caller has a handle.
+    /// Ends the queue: runs the items that were accepted, and accepts no others. Returns how many armed timers were
+    /// given up. If the time runs out, outsiders stay refused, and the caller may try again. The caller has a handle.
     pub(crate) fn destroy(&self, until: Until) -> Result<usize, WaitError> {
         self.check_wait()?;
         let is_done = self.change(|wishes| {
@@ -181,13 +185,13 @@ impl Queue {
         wait_until_empty(&[self], until)?;
         self.change(|wishes| wishes.end = End::Done);
         self.stop_rescuer();
-        // An item of the queue may have armed one while it ended.
+        // An item of the queue may have armed a timer meanwhile.
         self.cancel_timers();
         let mut making = self.making.lock();
         Ok(std::mem::take(&mut making.cancelled_timers))
     }
 
-    /// Gives the armed timers of this queue up, those too that fired and are held, and counts them.
+    /// Gives up and counts the timers of this queue: those that are armed, and those that fired and are held.
     fn cancel_timers(&self) {
         for (name, timer) in self.executor.core.timers.take_of(&self.executor.core, self) {
             self.cancel_timer(&name, timer);
@@ -200,7 +204,8 @@ impl Queue {
         held.into_iter().for_each(|(name, timer)| self.cancel_timer(&name, timer));
     }
 
-    /// Gives up a timer of this queue that was taken off the map.
+    /// Gives up a timer of this queue that was taken off the map. Counts it, unless it was cancelled or replaced
+    /// before.
     pub(super) fn cancel_timer(&self, name: &TimerName, timer: Timer) {
         debug_assert!(std::ptr::eq(timer.queue.queue(), self));
         let name = name.clone();
@@ -212,7 +217,7 @@ impl Queue {
         });
     }
 
-    /// Nothing comes any more: its rescuer ends after the item that it runs.
+    /// Ends the queue's rescuer after the item that it runs. No item comes any more.
     pub(super) fn stop_rescuer(&self) {
         self.spec.rescuer.iter().for_each(OwnedRescuer::stop);
     }
@@ -228,10 +233,10 @@ impl Queue {
     }
 }
 
-/// Waits until nothing is in flight in any of these queues. Their doors are shut to outsiders, and the caller keeps
-/// them in place.
+/// Waits until nothing is in flight in any of these queues. Their doors are shut to outsiders, and the caller keeps the
+/// queues in memory.
 pub(super) fn wait_until_empty(queues: &[impl AsRef<Queue>], until: Until) -> Result<(), WaitError> {
-    // A queue in which something is in flight is flushed, so there is always somebody to wait for.
+    // While an item is in flight, the flush of its queue waits for it. So this loop does not spin.
     while !Queue::were_empty(queues) {
         let flushed = queues.iter().try_for_each(|queue| queue.as_ref().flush_until(until));
         match flushed {

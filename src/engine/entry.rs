@@ -1,4 +1,4 @@
-//! What lies on a list: an item, and the shard in whose name it was queued.
+//! The entries of lists: each is an item, and the shard to which it was queued.
 #![allow(
     unsafe_code,
     reason = "lists hold items of all types by a thin pointer; entries point at their shard"
@@ -19,9 +19,10 @@ use super::worker::WorkerThread;
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) operations: &'static ItemOperations,
-    /// The [`Stamp`](crate::policy::sampling::Stamp) of the item's last queueing, if it is timed; 0 otherwise. Written
-    /// before the entry is pushed, and by the worker that has popped it. An item that is queued again just as it begins may
-    /// lose a stamp, or begin with that of the next time: a sample less, or a wait that looks shorter.
+    /// The [`Stamp`](crate::policy::sampling::Stamp) of the item's last submission, if that is timed; 0 otherwise.
+    /// The issuer writes it before it pushes the entry, and the worker that pops the entry resets it. If an item is
+    /// queued again just as it begins, its run may find no stamp, or the new one: then one sample is missing, or
+    /// shows too short a wait.
     stamp: AtomicU64,
 }
 
@@ -31,34 +32,34 @@ impl Header {
         Self { operations, stamp: AtomicU64::new(0) }
     }
 
-    /// The item is being queued: it is timed, or not.
+    /// Stamps an item that is being queued, if it is drawn to be timed.
     #[inline]
     pub(super) fn stamp(&self, timing: &Timing) {
         self.stamp.store(timing.stamp(), Ordering::Relaxed);
     }
 }
 
-/// What is done with an item of one type.
+/// The functions for the items of one type.
 ///
 /// # Safety
 ///
-/// Of all functions: the item is of the type that they were made for.
+/// All functions: the item is of the type for which they were made.
 pub(crate) struct ItemOperations {
-    /// Executes the item for an entry that a worker popped: runs it or not, and completes the entry.
+    /// Executes the item for an entry that a worker popped: runs it, unless it was cancelled, and completes the entry.
     pub(crate) execute: unsafe fn(Entry, &WorkerThread),
-    /// This entry of the item, popped from a list, comes to nothing: the item is not run for it, and its owner is told.
-    /// `None`: there was no entry yet. The entry's share of the item is given up; the entry itself is still to be
-    /// completed. True if that was a queueing that would have run.
+    /// Gives up this entry of the item, popped from a list, without a run, and tells the item's owner. `None`: the
+    /// item had no entry yet. This ends the entry's share of the item; the caller still has to complete the entry.
+    /// Returns whether the item would have run for it.
     pub(crate) abandon: unsafe fn(NonNull<Header>, Option<&Entry>) -> bool,
-    /// What the item's type is called.
+    /// Returns the item's type.
     pub(crate) item_type: unsafe fn(NonNull<Header>) -> &'static ItemType,
 }
 
-/// One queueing of an item, on a worklist, on a waiting list, or in the hands of a worker.
+/// One submission of an item, on a worklist, on a waiting list, or with a worker.
 ///
 /// An entry owns its share of the item (a reference of a reusable one, the entry bit of a one-shot), and counts as
-/// in flight in its shard's gate, which keeps the shard and the queue in place. It is never dropped, always
-/// executed or completed. A marker (see `route`) is no item, and has a pin of the queue instead.
+/// in flight in its shard's gate, which keeps the shard and the queue in memory. It is never dropped, but executed or
+/// completed. A marker (see `route`) is an entry without an item; it counts in no gate, and has a pin of the queue.
 #[derive(Debug)]
 pub(crate) struct Entry {
     item: NonNull<Header>,
@@ -66,8 +67,8 @@ pub(crate) struct Entry {
     shard: NonNull<()>,
 }
 
-/// What an entry with a ticket has beside its item. The entry owns it. Items that are queued while a flush waits are few,
-/// so all others are spared a third word.
+/// The shard and the ticket of an entry that has one, which owns this. It is a box of its own, because few items are
+/// queued while a flush waits: the entries of all others need no third word.
 struct Ticketed {
     shard: NonNull<Shard>,
     ticket: Ticket,
@@ -75,7 +76,7 @@ struct Ticketed {
 
 /// Tag: the entry has a ticket.
 const TICKETED: usize = 1;
-/// Tag: the entry was placed by its issuer, so it stays in its pod.
+/// Tag: the entry's issuer named a place, so the entry stays in its pod.
 const BOUND: usize = 2;
 
 // SAFETY: an entry is handed from thread to thread like the item it owns; items are `Send` by the bounds of the
@@ -128,7 +129,7 @@ impl Entry {
         if !self.has_ticket() {
             return None;
         }
-        // SAFETY: with this tag it was made by `Ticketed::leak`, and is freed with the entry only.
+        // SAFETY: with this tag, the address is one of `Ticketed::leak`. It is freed with the entry.
         Some(unsafe { &*self.untagged().cast() })
     }
 
@@ -137,16 +138,16 @@ impl Entry {
         self.shard.as_ptr().map_addr(|address| address & !(TICKETED | BOUND))
     }
 
-    /// The entry was completed. What it pointed to may be gone.
+    /// Ends an entry that was completed. Its item and its shard may be gone.
     #[inline]
     pub(super) fn end(self) {
         if self.has_ticket() {
-            // SAFETY: as in `ticketed`; the entry, which owns it, ends here.
+            // SAFETY: as in `ticketed`; the entry owns the box, and ends here.
             drop(unsafe { Box::from_raw(self.untagged().cast::<Ticketed>().cast_mut()) });
         }
     }
 
-    /// May it not leave the pool of its shard?
+    /// Returns whether it must not leave the pool of its shard.
     #[inline]
     pub(crate) fn is_bound(&self) -> bool {
         self.shard.addr().get() & BOUND != 0
@@ -158,28 +159,29 @@ impl Entry {
             None => self.untagged().cast(),
             Some(ticketed) => ticketed.shard.as_ptr().cast_const(),
         };
-        // SAFETY: this entry is in flight in the shard's gate, and a queue frees its shards only once nothing is in
-        // flight in any of its gates, nor anybody has a pin; so the shard outlives the entry, to which the reference is
-        // bound.
+        // SAFETY: this entry is in flight in the shard's gate, or is a marker with a pin. A queue frees its shards
+        // only when nothing is in flight in its gates and it has no pin. So the shard outlives the entry, and with it
+        // the reference.
         unsafe { &*shard }
     }
 
     /// The type of the item.
     pub(crate) fn item_type(&self) -> &'static ItemType {
-        // SAFETY: the item is in place, since the entry owns its share of it.
+        // SAFETY: the entry owns a share of the item, which keeps it in memory.
         let operations = unsafe { self.item.as_ref() }.operations;
-        // SAFETY: whoever made the item put the functions for its own type into the header.
+        // SAFETY: an item's header has the functions for the item's own type.
         unsafe { (operations.item_type)(self.item) }
     }
 
-    /// The entry is about to be pushed: its item is timed, or not. `timing` is that of its shard.
+    /// Stamps the item of an entry that is about to be pushed. `timing` is that of its shard.
     #[inline]
     pub(super) fn stamp(&self, timing: &Timing) {
-        // SAFETY: the item is in place, since the entry owns its share of it.
+        // SAFETY: the entry owns a share of the item, which keeps it in memory.
         unsafe { self.item.as_ref() }.stamp(timing);
     }
 
-    /// The item is about to run. If it is timed, that begins. `timing` is that of its shard.
+    /// Begins the timing of an item that is about to run. Returns `None` if it is not timed. `timing` is that of its
+    /// shard.
     #[inline]
     pub(super) fn begins(&self, timing: &Timing) -> Option<Begun> {
         // SAFETY: as in `stamp`.
@@ -196,13 +198,14 @@ impl Entry {
     /// Executes the item.
     #[inline]
     pub(crate) fn execute(self, worker: &WorkerThread) {
-        // SAFETY: the item is in place, since the entry owns its share of it.
+        // SAFETY: the entry owns a share of the item, which keeps it in memory.
         let operations = unsafe { self.item.as_ref() }.operations;
-        // SAFETY: whoever made the item put the functions for its own type into the header.
+        // SAFETY: an item's header has the functions for the item's own type.
         unsafe { (operations.execute)(self, worker) }
     }
 
-    /// Gives the item up without a run. The entry is still to be completed. True if it would have run.
+    /// Gives the entry up without a run. Returns whether the item would have run. The caller still has to complete
+    /// the entry.
     pub(crate) fn abandon(&self) -> bool {
         // SAFETY: as in `execute`.
         let operations = unsafe { self.item.as_ref() }.operations;

@@ -1,20 +1,25 @@
-//! Waiting for everything that was queued before, and what that asks of items that come and leave meanwhile.
+//! Flushes wait for all items that were queued before. So items keep books when they come and when they leave.
 //!
-//! Which items a flush waits for says [`policy::flush`](crate::policy::flush); how they are counted
-//! [`protocol::flush`](crate::protocol::flush). While no flush counts, an item pays nothing for this. Until what a flush has
-//! counted is done, also if the flush was given up, a new item takes the lock of its queue's flushes when it comes and when it
-//! leaves, and its entry has a ticket.
+//! [`policy::flush`](crate::policy::flush) decides which items a flush waits for, and
+//! [`protocol::flush`](crate::protocol::flush) counts them. While no flush counts, an item pays nothing for this.
+//! While one counts, each new entry gets a ticket, and takes the lock of its queue's flushes when it comes and when
+//! it leaves. The count goes on until the counted items are done, even if the flushing thread has given up.
 //!
-//! An item that was admitted to wait for a slot is not on the list yet. Its issuer may be preempted, or a subscriber may run. If
-//! a flush begins meanwhile, later entries are held in the cell of the flushes until that item is on the list, so that none
-//! takes the slot that it needs.
+//! An item that was admitted to wait for a slot is not on the list yet: its issuer may be preempted, or may run a
+//! subscriber. If a flush begins meanwhile, the cell of the flushes holds later entries back until that item is on
+//! the list. So none of them takes the slot that the item needs.
 //!
-//! While a flush waits, a reusable item that was cancelled does not take its former place again, since the flush waits for
-//! that. One case is left. A thread queues an item: it has an admission, which the flush counts, and has not told the item's
-//! state. Another thread queues the same item first, after the flush has begun, and it runs. Then the first thread queues it
-//! for the next run, and the entry with the admission is kept by the run that goes on. If that run waits for the flush, both
-//! wait for ever. Who comes first is decided by the item's state, which does not know that an admission is on its way; and the
-//! run of the item cannot be put off until that thread goes on, since the thread may come to nothing.
+//! While a flush waits, a cancelled item does not use its old entry again, since the flush waits for that entry. One
+//! deadlock remains:
+//!
+//! * First thread: queues an item. It has an admission, which the flush counts, and has not changed the item's state
+//!   yet.
+//! * Second thread: queues the same item, after the flush has begun. The item begins to run.
+//! * First thread: changes the item's state to pending, and pushes the entry with the admission. A worker pops it,
+//!   and leaves it with the item for the next run. If the present run waits for the flush, both wait for ever.
+//!
+//! The item's state decides which submission is the first one, and does not show the admission. Nor can the run wait
+//! for the first thread, which may never go on.
 #![allow(unsafe_code, reason = "an item that leaves its gate may be the last user of its queue")]
 
 use std::ptr::NonNull;
@@ -33,15 +38,15 @@ use super::shard::{Gate, Shard};
 use super::trace;
 use super::waits;
 
-/// An item was admitted to a gate.
+/// The admission of an item to a gate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pass {
     pub(super) ticket: Option<Ticket>,
-    /// False: it goes to the waiting list.
+    /// False: the item goes to the waiting list.
     pub(super) has_slot: bool,
 }
 
-/// The same for items that came in one step.
+/// The admission of several items in one step.
 #[derive(Debug)]
 pub(super) struct BatchPass {
     pub(super) ticket: Option<Ticket>,
@@ -55,13 +60,13 @@ impl BatchPass {
 }
 
 impl Queue {
-    /// Waits until everything is done that is in flight now.
+    /// Waits until all items are done that are in flight now.
     pub(crate) fn flush_until(&self, until: Until) -> Result<(), WaitError> {
         waits::check_origin(self.executor.origin)?;
         waits::check_queue(self)?;
         waits::check_rescuers(self);
         let (flush, rest) = self.flush.begin(self.gate_cells(), || _ = self.held());
-        // SAFETY: the caller keeps the queue in place.
+        // SAFETY: the caller keeps the queue in memory.
         unsafe { settle(self.this(), rest) };
         let Some(flush) = flush else { return Ok(()) };
         let target = waits::Target::Flush { queue: self, flush: &flush };
@@ -76,7 +81,7 @@ impl Queue {
         self.gates().map(|gate| &*gate.cell)
     }
 
-    /// An item comes, if it may.
+    /// Admits an item, if the gate lets it in. `chained`: the item continues work that is in flight.
     pub(super) fn pass(&self, gate: &Gate, chained: bool) -> Result<Pass, NotAdmitted> {
         let came = if chained { gate.cell.admit_chained() } else { gate.cell.admit() };
         let (came, ticket) = match came {
@@ -89,11 +94,11 @@ impl Queue {
             Came::Started => Ok(Pass { ticket, has_slot: true }),
             Came::Waits => Ok(Pass { ticket, has_slot: false }),
             Came::Not(reason) => Err(reason),
-            Came::Flushing => unreachable!("the lock of the flushes is held"),
+            Came::Flushing => unreachable!("a gate asks for the lock of the flushes while it is held"),
         }
     }
 
-    /// Items come, as many as fit into one step, but at least one.
+    /// Admits as many of these items as fit into one step, but at least one.
     pub(super) fn pass_many(&self, gate: &Gate, items: usize) -> Result<BatchPass, NotAdmitted> {
         let (answer, ticket) = match gate.cell.admit_many(items) {
             AdmitMany::Flushing => self.flush.admit(
@@ -106,22 +111,23 @@ impl Queue {
             AdmitMany::In(admitted) => Ok(BatchPass { ticket, admitted }),
             AdmitMany::Refused => Err(NotAdmitted::Door),
             AdmitMany::Full => Err(NotAdmitted::Full),
-            AdmitMany::Flushing => unreachable!("the lock of the flushes is held"),
+            AdmitMany::Flushing => unreachable!("a gate asks for the lock of the flushes while it is held"),
         }
     }
 
-    /// An item that was admitted does not come after all. The caller has a handle. Returns what becomes of its slot.
+    /// Undoes the admission of an item that is not queued after all. Returns what becomes of its slot. The caller has a
+    /// handle.
     #[cold]
     pub(super) fn give_back(&self, gate: &Gate, pass: Pass) -> Slot {
         match pass.ticket {
             _ if pass.has_slot => {
-                // SAFETY: the caller keeps the queue in place.
+                // SAFETY: the caller keeps the queue in memory.
                 unsafe { leave_gate(self.this(), &gate.cell, pass.ticket, GateCell::complete) }
             }
             None => {
                 let left = gate.cell.withdraw();
                 if left.was_counted {
-                    // SAFETY: it was counted, and reports once.
+                    // SAFETY: the item was counted, and this is its only report.
                     unsafe { report(self.this()) };
                     self.arrived(1);
                 }
@@ -130,24 +136,25 @@ impl Queue {
             Some(ticket) => {
                 let leave = || gate.cell.withdraw();
                 let (left, rest) = self.flush.withdraw(ticket, leave, self.gate_cells(), list);
-                // SAFETY: the caller keeps the queue in place.
+                // SAFETY: the caller keeps the queue in memory.
                 unsafe { settle(self.this(), rest) };
                 left.slot
             }
         }
     }
 
-    /// So many items that a flush had found coming are on the list, or do not come after all. The caller has a handle.
+    /// Notes that this many items, which a flush had found on their way to the waiting list, are on the list, or are
+    /// not queued after all. The caller has a handle.
     #[cold]
     fn arrived(&self, items: usize) {
         let rest = self.flush.arrived(items as u64, self.gate_cells(), list);
-        // SAFETY: the caller keeps the queue in place.
+        // SAFETY: the caller keeps the queue in memory.
         unsafe { settle(self.this(), rest) };
     }
 }
 
 impl Shard {
-    /// An entry that was told to wait goes to the gate's list. The caller has a handle of the queue.
+    /// Puts an entry that was admitted to wait on the gate's list. The caller has a handle of the queue.
     pub(super) fn wait(&self, entry: Entry) {
         if entry.has_ticket() {
             return self.bring(entry);
@@ -163,22 +170,24 @@ impl Shard {
         }
     }
 
-    /// Apart, so that the common way is short.
+    /// A function of its own, to keep the common path short.
     #[cold]
     fn start_first_waiting(&self) {
         route::submit(self.gate().next_active());
     }
 
+    /// Passes an entry with a ticket to the flushes, which list it as soon as all earlier items are listed.
     #[cold]
     fn bring(&self, entry: Entry) {
         let Some(ticket) = entry.ticket() else { return };
         let (queue, gate) = (self.queue(), &self.gate().cell);
         let rest = queue.flush.bring((ticket, gate), entry, queue.gate_cells(), list);
-        // SAFETY: the caller keeps the queue in place.
+        // SAFETY: the caller keeps the queue in memory.
         unsafe { settle(queue.this(), rest) };
     }
 
-    /// So many of its entries, which were listed, had been found coming. The caller has a handle of the queue.
+    /// Notes that this many of its entries, which a flush had found on their way to the list, are listed now. The
+    /// caller has a handle of the queue.
     pub(super) fn arrived(&self, items: usize) {
         if items > 0 {
             self.queue().arrived(items);
@@ -186,21 +195,21 @@ impl Shard {
     }
 }
 
-/// Puts an entry on its gate's list, under the lock of the flushes. Returns the one to start, if any.
+/// Puts an entry on its gate's list, under the lock of the flushes. Returns the entry to start, if any.
 fn list(entry: Entry) -> Option<Entry> {
     let shard: *const Shard = entry.shard();
-    // SAFETY: the caller of the step under the lock has a handle of the queue, which keeps its shards.
+    // SAFETY: the thread that has the lock keeps the queue in memory, and the queue its shards.
     let gate = unsafe { &*shard }.gate();
     gate.push_waiting(entry);
     gate.cell.list_held().then(|| gate.first_waiting())
 }
 
-/// An item leaves its gate, by `leave`. Returns what becomes of its slot.
+/// Takes an item out of its gate by `leave`, and tells the flushes that wait for it. Returns what becomes of its slot.
 ///
 /// # Safety
 ///
-/// The item has been admitted to this gate of the queue, with this ticket. The caller must not use the queue afterwards
-/// because of the item, unless a slot was handed on or the item was the last one of a closed gate.
+/// The item was admitted to this gate of the queue, with this ticket. Afterwards the item keeps the queue in memory
+/// only if its slot was handed on, or if it was the last one of a closed gate.
 #[inline]
 pub(super) unsafe fn leave_gate(
     queue: NonNull<Queue>,
@@ -212,12 +221,12 @@ pub(super) unsafe fn leave_gate(
         None => {
             let left = leave(gate);
             if left.was_counted {
-                // SAFETY: it was counted, and reports once.
+                // SAFETY: the item was counted, and this is its only report.
                 unsafe { report(queue) };
             }
             left.slot
         }
-        // SAFETY: as told by the caller.
+        // SAFETY: the caller promises it.
         Some(ticket) => unsafe { leave_with_ticket(queue, gate, ticket, leave) },
     }
 }
@@ -232,27 +241,27 @@ unsafe fn leave_with_ticket(
     ticket: Ticket,
     leave: impl FnOnce(&GateCell) -> Left,
 ) -> Slot {
-    // SAFETY: the item keeps the queue in place until it has left the gate, and this hold does from here on: the lock is
-    // released after that.
+    // SAFETY: the item keeps the queue in memory until it has left the gate. The lock is released after that; until
+    // then the hold that is taken here keeps the queue.
     let queue = unsafe { queue.as_ref() }.held();
-    // SAFETY: the hold.
+    // SAFETY: the hold keeps the queue.
     let (left, rest) = unsafe { queue.as_ref() }.flush.complete(ticket, || leave(gate));
     debug_assert!(!rest.ends_count, "an item with a ticket is not counted");
     rest.wake();
-    // SAFETY: the hold from above.
+    // SAFETY: this gives up the hold from above.
     unsafe { Queue::let_go(queue) };
     left.slot
 }
 
-/// A counted item has left its gate.
+/// Reports that a counted item has left its gate. The last report ends the count.
 ///
 /// # Safety
 ///
 /// To be called once for each counted item.
 #[cold]
 unsafe fn report(queue: NonNull<Queue>) {
-    // SAFETY: the count cannot end without this report, and has a hold of the queue. The call may return after the queue is
-    // freed; what it refers to is one atomic word.
+    // SAFETY: the count cannot end without this report, and has a hold of the queue. The queue may be freed before
+    // the call returns; but the call refers to one atomic word only.
     if unsafe { queue.as_ref() }.flush.unreported.report() {
         // SAFETY: only this thread ends the count.
         let rest = unsafe { queue.as_ref().flush.end_count(queue.as_ref().gate_cells()) };
@@ -261,11 +270,12 @@ unsafe fn report(queue: NonNull<Queue>) {
     }
 }
 
-/// Does what a step of the flushes has left to do.
+/// Finishes a step of the flushes, without their lock: wakes threads, starts entries, lists more of them, and gives
+/// up the hold of a count that is over.
 ///
 /// # Safety
 ///
-/// Something keeps the queue in place: the hold of the count that ends here, or the caller.
+/// The caller keeps the queue in memory, or the hold of the count that ends here does.
 unsafe fn settle(queue: NonNull<Queue>, mut rest: Rest<Entry>) {
     let ends_count = rest.ends_count;
     loop {
@@ -278,12 +288,12 @@ unsafe fn settle(queue: NonNull<Queue>, mut rest: Rest<Entry>) {
         if !lists_more {
             break;
         }
-        // SAFETY: as told by the caller.
+        // SAFETY: the caller promises it.
         let queue = unsafe { queue.as_ref() };
         rest = queue.flush.list_more(queue.gate_cells(), list);
     }
     if ends_count {
-        // SAFETY: the hold of the count, which ends once.
+        // SAFETY: this gives up the hold of the count, which ends once.
         unsafe { Queue::let_go(queue) };
     }
 }

@@ -1,5 +1,5 @@
-//! A queue's part on one CPU (the kernel's pool_workqueue): the gate through which its items pass, and the pool
-//! that they go to.
+//! A queue's part on one CPU (the kernel's pool_workqueue): the gate through which its items pass, and the route to
+//! their pool.
 #![allow(unsafe_code, reason = "a shard points at its queue, which owns it")]
 
 use std::ptr::NonNull;
@@ -26,11 +26,11 @@ use super::tally::{Account, Events};
 use super::trace;
 use super::worker::Current;
 
-/// The slots of one CPU's part of a queue, or of a whole queue, and the items that wait for one.
+/// The slots of a shard, or of a whole queue, and the items that wait for a slot.
 #[derive(Debug)]
 pub(crate) struct Gate {
     pub(crate) cell: CachePadded<GateCell>,
-    /// Made when the first item has to wait: an empty list takes as much memory as the rest of a queue.
+    /// Made when the first item has to wait, since an empty list takes as much memory as the rest of a queue.
     waiting: OnceLock<Injector<Entry>>,
 }
 
@@ -38,43 +38,42 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 pub(crate) struct Shard {
     id: OwnedId,
-    /// Where its items go. The pools stay in memory as long as the queue.
+    /// Leads its items to a pool. The pools stay in memory as long as the queue.
     pub(super) route: RouteCell<Pool, Entry, PoolChoice>,
-    /// The lane of all shards of its pool, if that is a bh context; null otherwise.
+    /// If its pool is a bh context: the lane of all shards of that pool. Null otherwise.
     context: *const Gate,
-    /// Its own gate; a queue that is limited as a whole has one for all its shards.
+    /// `None` if the queue has one gate for all its shards, because it is limited as a whole.
     own_gate: Option<Gate>,
-    /// Whether its items stop counting as running when they start: they are CPU intensive, in a managed pool.
+    /// Whether its items do not count as running: they are CPU intensive, in a managed pool.
     pub(crate) cpu_intensive: bool,
-    /// Where workers count what they do for it.
+    /// The account in which workers count what they do for it.
     pub(super) account: Arc<Account>,
     queue: NonNull<Queue>,
     pub(crate) timing: Timing,
     pub(crate) events: Events,
 }
 
-// SAFETY: the pointer leads to the queue, which is shared by all threads and outlives its shards; the context is an
-// address to compare with.
+// SAFETY: the queue, which threads share, outlives its shards; the context is an address to compare with.
 unsafe impl Send for Shard {}
 // SAFETY: as above; all other fields are `Sync`.
 unsafe impl Sync for Shard {}
 
 impl Gate {
-    /// A gate of a queue that stands like this.
+    /// Makes a gate for a queue with this standing.
     pub(crate) fn new(standing: Standing) -> Self {
         let word = Admission::new(standing.max()).with_door(standing.door());
         Self { cell: CachePadded::new(GateCell::new(word)), waiting: OnceLock::new() }
     }
 
-    /// Puts an entry that was admitted to wait onto the list, where it is to be counted by
-    /// [`GateCell::list`] or [`list_many`](Self::list_many).
+    /// Puts an entry that was admitted to wait onto the list. The caller counts it afterwards, by [`GateCell::list`] or
+    /// [`list_many`](Self::list_many).
     pub(super) fn push_waiting(&self, entry: Entry) {
         self.waiting.get_or_init(Injector::new).push(entry);
     }
 
-    /// So many entries of the caller's, which have no tickets, are on the list now. `start` is called with each that the
-    /// caller must start. Returns how many of those on the list a flush had found coming. The caller has a handle of the
-    /// queue.
+    /// Counts this many entries as listed, which the caller has put on the list and which have no tickets. Calls
+    /// `start` with each entry that is to be started. Returns how many of the caller's entries a flush had found on
+    /// their way to the list. The caller has a handle of the queue.
     pub(super) fn list_many(&self, entries: usize, mut start: impl FnMut(Entry)) -> usize {
         let mut coming = entries;
         let mut counted = 0;
@@ -87,14 +86,14 @@ impl Gate {
         counted
     }
 
-    /// Takes the first entry of the list, to which a slot was given, to be started.
+    /// Takes the first entry of the list, which was given a slot, and traces its activation. The caller starts it.
     pub(super) fn next_active(&self) -> Entry {
         let next = self.first_waiting();
         trace::activate_work(&next);
         next
     }
 
-    /// Takes the first entry of the list, to which a slot was given.
+    /// Takes the first entry of the list, which was given a slot.
     pub(super) fn first_waiting(&self) -> Entry {
         let first = self.waiting.get().and_then(steal);
         first.expect("a slot was given to a listed item, and the list is empty")
@@ -131,7 +130,7 @@ impl Shard {
         self.id.0
     }
 
-    /// Calls `queue` with what an item in this state is queued to.
+    /// Calls `queue` with the target for an item in this state.
     pub(crate) fn with_target<R>(&self, item: ItemState, queue: impl FnOnce(Target) -> R) -> R {
         if item.has_entry() { self.with_former_place(queue) } else { queue(self.new_place()) }
     }
@@ -145,7 +144,7 @@ impl Shard {
         }
     }
 
-    /// The same for an item that has no former place there, or is not to have it again.
+    /// The target for an item that has no entry on a list, or is not to use it again.
     #[inline]
     pub(crate) fn new_place(&self) -> Target {
         Target { shard: self.id.0, ordered: self.queue().spec.ordered, revives: false }
@@ -167,14 +166,15 @@ impl Shard {
         }
     }
 
-    /// What its items share with others, and may hold alone: the gate, or the bh context, through which the items of
-    /// several queues go. An address to compare with, not to follow.
+    /// The *lane* of its items: its gate, or its bh context, which items of several queues share. While an item has a
+    /// lane for itself, no other item of the lane can run. An address to compare with, not to follow.
     #[inline]
     pub(crate) fn lane(&self) -> *const Gate {
         if self.context.is_null() { self.gate() } else { self.context }
     }
 
-    /// Are there items here that cannot run before the one that `current` tells of, since it is on their bh context?
+    /// Returns whether it has items that cannot run before the item of `current` has ended, which is on their bh
+    /// context.
     pub(crate) fn needs_context_of(&self, current: &Current) -> bool {
         let in_context = !self.context.is_null() && std::ptr::eq(current.gate, self.context);
         in_context && self.gate().cell.load().in_flight() > 0
@@ -185,39 +185,40 @@ impl Shard {
     }
 }
 
-/// The lane of all shards of this pool, if it is a bh context; null otherwise.
+/// Returns the lane of all shards of this pool if it is a bh context, and null otherwise.
 fn context_of(pool: &Arc<Pool>) -> *const Gate {
     if pool.spec.is_bh() { Arc::as_ptr(pool).cast() } else { std::ptr::null() }
 }
 
-/// Does an item go through this bh context? `home` says, if the item has an entry on a list, of which shard; no shard
-/// is made or freed while it looks.
+/// Returns whether an item is queued on this bh context. `home` returns the shard on whose lists the item has an
+/// entry, if it has one. No shard is made or freed while it looks.
 pub(super) fn is_in_context(home: impl FnOnce() -> Option<ShardId>, context: *const Gate) -> bool {
     let ids = IDS.lock();
     home().is_some_and(|home| ids.shards[home.index()].context == Some(context.addr()))
 }
 
-/// A shard's number, given back with the shard. By then nothing is in flight in it, so no item has an entry there.
+/// A shard's number. When the shard is freed, the number becomes free: nothing is in flight in the shard by then, so
+/// no item has an entry there.
 #[derive(Debug)]
 struct OwnedId(ShardId);
 
 #[derive(Debug)]
 struct Ids {
     free: Vec<ShardId>,
-    /// By number, of all that were ever given.
+    /// Indexed by number; one for each number that was ever used.
     shards: Vec<Known>,
 }
 
-/// What is known of a shard by its number.
+/// What a shard's number leads to.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// The address of the bh context that it is on, if it is on one.
+    /// The address of its bh context, if it is on one.
     context: Option<usize>,
     /// The shard itself, while it is in its queue's table.
     shard: Option<NonNull<Shard>>,
 }
 
-// SAFETY: leads to a shard, which threads share.
+// SAFETY: it points at a shard, which threads share.
 unsafe impl Send for Known {}
 
 static IDS: Mutex<Ids> = Mutex::new(Ids { free: Vec::new(), shards: Vec::new() });
@@ -242,30 +243,30 @@ impl Drop for OwnedId {
     }
 }
 
-/// Until [`leaves`], the shard is known by its number.
+/// Makes the shard known by its number, until [`leaves`].
 pub(super) fn enters(shard: NonNull<Shard>, id: ShardId) {
     IDS.lock().shards[id.index()].shard = Some(shard);
 }
 
-/// The shard is about to be freed.
+/// Forgets a shard that is about to be freed.
 pub(super) fn leaves(id: ShardId) {
     IDS.lock().shards[id.index()].shard = None;
 }
 
-/// Calls `act` with the shard that has this number at the moment, which is kept in place meanwhile.
+/// Calls `act` with the shard that has this number now, if there is one. A pin keeps the shard in memory meanwhile.
 #[cold]
 pub(super) fn with_shard(id: ShardId, act: impl FnOnce(&Shard)) {
     let ids = IDS.lock();
     let Some(shard) = ids.shards[id.index()].shard else { return };
-    // SAFETY: it leaves under the lock that is held, before it is freed, and its queue is freed later.
+    // SAFETY: a shard leaves under the lock, which is held, before it and its queue are freed.
     let shard = unsafe { shard.as_ref() };
-    // None if it is about to be.
+    // There is no pin if the queue is about to be freed.
     let Some(_pin) = shard.queue().try_pin() else { return };
     drop(ids);
     act(shard);
 }
 
-/// The entry is done, run or not: tells a flush, passes the slot on, and perhaps frees the queue. Returns the entry
+/// Completes an entry, run or not: tells the flushes, hands the slot on, and may free the queue. Returns the entry
 /// that the caller must start, if any.
 #[inline]
 pub(crate) fn complete(entry: Entry) -> Option<Entry> {
@@ -277,7 +278,7 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
         Slot::Handed => Some(gate.next_active()),
         Slot::Free => None,
         Slot::Last => {
-            // SAFETY: the gate is closed and this entry was its last one.
+            // SAFETY: the gate is closed, and its last entry gives up its hold.
             unsafe { Queue::let_go(queue) };
             None
         }
@@ -286,14 +287,14 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
     next
 }
 
-/// Takes the first entry of a list. `None` only if the list was seen empty.
+/// Takes the first entry of a list. Returns `None` only if the list was seen empty.
 #[inline]
 pub(crate) fn steal(list: &Injector<Entry>) -> Option<Entry> {
     loop {
         match list.steal() {
             Steal::Success(entry) => return Some(entry),
             Steal::Empty => return None,
-            // Somebody else took one meanwhile.
+            // Another thread took one meanwhile.
             Steal::Retry => {}
         }
     }
