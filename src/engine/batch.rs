@@ -1,7 +1,7 @@
-//! Many items at once: the pool is told once of all of them, and those that run once are admitted together.
+//! Batches: many items with one kick of their pool. One-shots are also admitted together.
 //!
-//! A batch has one place, so one shard; and one pool, unless the shard's route is turned meanwhile. No user code runs
-//! between its first push and its kick, which wakes as many workers as the pool wants for so many entries.
+//! A batch has one place, and so one shard. It has one pool, unless the shard's route is turned meanwhile. No user code runs
+//! between its first push and its kick. The kick wakes as many workers as the pool wants for its entries.
 #![allow(unsafe_code, reason = "cells that are not queued are taken apart again")]
 
 use std::marker::PhantomData;
@@ -20,33 +20,35 @@ use super::submit::enqueue;
 use super::trace;
 use super::work_item::WorkHandle;
 
-/// So many items are admitted and pushed before the pool is told of them: a long batch runs while it is still being queued.
+/// How many items are admitted and pushed before one kick. So a long batch begins to run while it is still being queued.
 const AT_ONCE: usize = 256;
 
-/// Closures of which one was refused.
+/// A batch of closures of which one was refused.
 pub(crate) struct Cut<F, T> {
     pub(crate) error: QueueError,
     pub(crate) accepted: Vec<RawHandle<T>>,
-    /// The refused one, and those behind it.
+    /// The refused closure, and those behind it.
     pub(crate) rest: Vec<F>,
 }
 
-/// The same without handles.
+/// A batch of closures without handles, of which one was refused.
 pub(crate) struct CutDetached<F> {
     pub(crate) error: QueueError,
     pub(crate) accepted: usize,
     pub(crate) rest: Vec<F>,
 }
 
-/// Reusable items of which one was refused: which, and how many became pending before.
+/// A batch of reusable items of which one was refused.
 pub(crate) struct CutAt {
     pub(crate) error: QueueError,
+    /// The index of the refused item.
     pub(crate) index: usize,
+    /// How many of the items before it became pending.
     pub(crate) newly_pending: usize,
 }
 
 impl Queue {
-    /// Queues closures in their order, up to the first that is refused.
+    /// Queues closures in their order, up to the first one that is refused.
     pub(crate) fn spawn_batch<F, T>(&self, closures: Vec<F>) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -79,8 +81,8 @@ impl Queue {
         Ok(accepted)
     }
 
-    /// The same without handles. Closures are taken from the iterator, which is user code, as many at a time as are
-    /// queued at once.
+    /// Queues closures without handles in their order, up to the first one that is refused. The iterator is user code: this
+    /// takes as many closures from it as are pushed at once, and then pushes them.
     pub(crate) fn spawn_batch_detached<F, T>(
         &self,
         closures: impl Iterator<Item = F>,
@@ -91,7 +93,7 @@ impl Queue {
     {
         let place = self.place_of_batch();
         let mut made = Made::<F, T>::new(closures.size_hint().0);
-        // It is asked again after a part that was not full.
+        // Fused: the loop asks the iterator again after a part that was not full.
         let mut closures = closures.fuse();
         let mut accepted = 0;
         loop {
@@ -99,7 +101,7 @@ impl Queue {
             if made.items.is_empty() {
                 return Ok(());
             }
-            // Whatever panics from here on: nobody takes apart what may be queued.
+            // Taken out of `made`, which takes its items apart on a panic: from here on they may be queued.
             let mut items = std::mem::take(&mut made.items);
             let answer = self.push_run(place, &items);
             let queued = answer.map_or_else(|(queued, _)| queued, |()| items.len());
@@ -114,13 +116,13 @@ impl Queue {
         }
     }
 
-    /// Queues one-shots that were made for this queue, in their order, up to the first that is refused: how many were
-    /// queued, then, and why it was not.
+    /// Queues one-shots that were made for this queue, in their order, up to the first one that is refused. The error tells
+    /// how many were queued before it, and why it was refused.
     fn push_run(&self, place: Place, items: &[NonNull<Header>]) -> Result<(), (usize, QueueError)> {
         let mut queued = 0;
         while queued < items.len() {
             let shard = self.shard_of_batch(place).map_err(|error| (queued, error))?;
-            // A subscriber, which is user code, is called between an admission and its push.
+            // One by one if traced: a subscriber, which is user code, is called between an admission and its push.
             let is_traced = trace::listens();
             let at_once = if is_traced { 1 } else { items.len() - queued };
             let pass = self.admit_many(shard.gate(), at_once).map_err(|error| (queued, error))?;
@@ -136,7 +138,7 @@ impl Queue {
         Ok(())
     }
 
-    /// The shard of a place that is not here; asked for by each part of a batch, since user code may fork.
+    /// Returns the shard for the next part of a batch. Each part asks again, since user code may fork the process.
     fn shard_of_batch(&self, place: Place) -> Result<&Shard, QueueError> {
         if self.executor.origin.is_forked() {
             return Err(QueueError::Forked);
@@ -144,8 +146,7 @@ impl Queue {
         Ok(self.shard(self.executor.placement.slot_for(place)))
     }
 
-    /// Queues reusable items in their order, up to the first that is refused. Returns how many of them became pending
-    /// by that.
+    /// Queues reusable items in their order, up to the first one that is refused. Returns how many of them became pending.
     pub(crate) fn queue_batch<'a>(
         &self,
         works: impl Iterator<Item = &'a WorkHandle>,
@@ -162,13 +163,13 @@ impl Queue {
         Ok(newly_pending)
     }
 
-    /// The issuer's CPU, asked for once: it may be moved while it queues.
+    /// Returns the place near the issuer's CPU. Asked for once, since the system may move the issuer while it queues.
     fn place_of_batch(&self) -> Place {
         Place::Near(self.executor.placement.slot_for(Place::Here))
     }
 }
 
-/// The items were admitted to the shard's gate, and go where they belong.
+/// Pushes the entries of items that were admitted to the shard's gate: to the worklist, or to the waiting list.
 fn push_admitted(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
     let entry = |item: &NonNull<Header>| Entry::new(*item, shard, pass.ticket, false);
     let mut kick = Kick::default();
@@ -177,7 +178,7 @@ fn push_admitted(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
         entry.stamp(&shard.timing);
         kick.push(shard, entry);
     }
-    // What is listed comes behind these, also if the route was turned.
+    // Before the others are listed, so that these come first even if the route was turned.
     drop(kick);
     if waiting.is_empty() {
         return;
@@ -191,7 +192,7 @@ fn push_admitted(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
     shard.arrived(gate.list_many(waiting.len(), route::submit));
 }
 
-/// The same, and a subscriber is told of each.
+/// Pushes and traces the entries one by one.
 #[cold]
 fn push_traced(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
     for (index, item) in items.iter().enumerate() {
@@ -219,7 +220,7 @@ impl<F, T> Made<F, T> {
 
 impl<F, T> Drop for Made<F, T> {
     fn drop(&mut self) {
-        // The iterator has panicked, or there are none: while items are being queued, they are elsewhere.
+        // There are some only if the iterator has panicked: items that are being queued were taken out.
         for item in self.items.drain(..) {
             // SAFETY: as in `take_apart`.
             drop(unsafe { one_shot::unmake_detached::<F, T>(item) });
@@ -227,12 +228,12 @@ impl<F, T> Drop for Made<F, T> {
     }
 }
 
-/// The kick that the entries of a batch are owed, given when it is dropped.
+/// The kick for the pushed entries of a batch. Dropping this kicks the pool.
 ///
-/// The caller has a handle of the queue, which keeps the pool in place.
+/// The caller has a handle of the queue, which keeps the pool in memory.
 #[derive(Default)]
 struct Kick<'a> {
-    /// Where entries were pushed, in whose name.
+    /// The shard of the pushed entries, and the pool to which they were pushed.
     to: Option<(&'a Shard, &'a Pool)>,
     pushed: usize,
 }
@@ -242,18 +243,18 @@ impl<'a> Kick<'a> {
         if has_slot {
             self.push(shard, entry);
         } else {
-            // What is listed comes behind what was pushed, also if the route was turned.
+            // Kicks for the pushed entries first, so that they come first even if the route was turned.
             *self = Self::default();
             shard.put(entry, false);
         }
     }
 
     fn push(&mut self, shard: &'a Shard, entry: Entry) {
-        // A subscriber, which is user code, is called between the entries of a batch.
+        // No batch if traced: a subscriber, which is user code, is called between the entries.
         let open = if trace::listens() { None } else { shard.open_pool() };
         let Some(pool) = open.filter(|pool| self.to.is_none_or(|(_, known)| std::ptr::eq(known, *pool)))
         else {
-            // What was pushed may have come late; if so, this one waits behind it.
+            // The pushed entries may have come late. The kick then plugs the route, and this entry waits behind them.
             *self = Self::default();
             return shard.submit(entry);
         };

@@ -1,18 +1,18 @@
-//! Room for the cells of one-shots, used again and again.
+//! Memory for the cells of one-shots, which is used again and again.
 //!
-//! An issuer's thread makes a cell and a worker's frees it, which is what general allocators are slowest at. So a room that
-//! becomes free goes onto a *shelf* of the thread that frees it. A shelf that is full hands half of its rooms to the
-//! [depot](crate::protocol::depot) of the process, and one that is empty takes as many from there: one lock for 32 items. A
-//! thread that finds the depot full or empty, or another thread there, turns to the allocator.
+//! An issuer makes a cell and a worker frees it, which is the slowest case for general allocators. So a *room* that becomes
+//! free goes onto a *shelf* of the thread that frees it. A full shelf hands half of its rooms to the
+//! [depot](crate::protocol::depot) of the process, and an empty one takes as many from there: one lock for 32 items. A
+//! thread that finds the depot full or empty, or its lock taken, calls the allocator.
 //!
-//! A room is memory and nothing else. It belongs to no queue and no executor, and what was in one is gone before it is
-//! given back; so it may turn up anywhere in the process. All rooms of a class have the same layout, wherever they come
-//! from.
+//! A room is only memory. It belongs to no queue and no executor, and its content is gone before it is given back. So any
+//! thread of the process may use it next. All rooms of a class have the same layout.
 //!
-//! What is kept is bounded: [`SHELF`] rooms of each class for a thread, which go when it ends, 126 KiB if it has used all
-//! classes; and [`DEPOT_BYTES`] of each class for the process, 7 MiB. Each thread has 7 KiB of places on its shelves.
+//! The memory that is kept has a bound. A thread keeps at most [`SHELF`] rooms of each class, or 126 KiB of all classes, and
+//! frees them when it ends. The depots keep at most [`DEPOT_BYTES`] of each class, or 7 MiB. The shelves themselves take
+//! 7 KiB for each thread.
 //!
-//! `--cfg cmwq_uncached` leaves all of this out, so that a sanitizer sees who uses a cell that is gone.
+//! `--cfg cmwq_uncached` leaves all of this out, so that a sanitizer notices the use of a cell that was freed.
 #![allow(unsafe_code, reason = "memory is taken from, and given back to, the allocator")]
 
 #[cfg(test)]
@@ -29,35 +29,38 @@ use crate::sys::sync::{AtomicU64, Mutex};
 
 const CACHED: bool = cfg!(not(any(cmwq_uncached, miri)));
 
-/// Cells of up to 248 bytes, where a pointer has 8.
+/// How many classes there are: for cells of up to 248 bytes, if a pointer has 8.
 const CLASSES: usize = 14;
-/// As `malloc` aligns by itself. A class has so many bytes more than the one before: a cell takes no more than by itself.
+/// The alignment of `malloc`, in bytes. It is also the step between the sizes of two classes. So a cell takes no more memory
+/// in a room than by itself.
 const ALIGN: usize = 2 * size_of::<usize>();
-/// What an allocator keeps in front of a room, which is so much smaller than a multiple of the step.
+/// The bytes that an allocator keeps in front of a room. The size of a room is a multiple of the step less these.
 const ITS_OWN: usize = size_of::<usize>();
-/// What a room of the first class takes with that.
+/// The bytes that a room of the first class takes, including the allocator's own.
 const FIRST: usize = 3 * ALIGN;
 
-/// Rooms that change hands at once.
+/// How many rooms move between a shelf and the depot at once.
 const CHAIN: usize = 32;
-/// Rooms on a shelf. After a chain has come or gone, as many may go or come before the next one does.
+/// How many rooms a shelf holds. It is half full after a chain has moved. So at least [`CHAIN`] rooms come or go before the
+/// next chain moves.
 const SHELF: usize = 2 * CHAIN;
-/// Of each class. About what is in flight between a producer and a worker that take turns on a CPU.
+/// The bytes of each class in the depot: about as many as are in flight between a producer and a worker that take turns on
+/// a CPU.
 const DEPOT_BYTES: usize = 512 << 10;
 
-/// Memory for a `C`, with nothing in it.
+/// Memory for a `C`, without content.
 pub(super) struct Room<C>(NonNull<C>);
 
-/// Memory of some class.
+/// A room of which the type is not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Bare(NonNull<u8>);
 
-// SAFETY: nobody has any other pointer to it.
+// SAFETY: no other pointer to the memory is in use.
 unsafe impl Send for Bare {}
 
 type Chain = [Bare; CHAIN];
 
-/// The free rooms of one class on one thread; the last ones were used last.
+/// The free rooms of one class on one thread, in the order in which they were put there.
 struct Shelf {
     rooms: [Cell<Option<Bare>>; SHELF],
     len: Cell<usize>,
@@ -66,7 +69,7 @@ struct Shelf {
 /// The shelves of one thread.
 struct Shelves([Shelf; CLASSES]);
 
-/// Free rooms of one class that are on no shelf.
+/// The free rooms of one class that are on no shelf.
 type Depot = depot::Depot<Chain>;
 
 static DEPOTS: [Depot; CLASSES] = [const { empty_depot() }; CLASSES];
@@ -76,7 +79,7 @@ thread_local! {
 }
 
 impl<C> Room<C> {
-    /// `None`: it is too large for all of them.
+    /// `None` if no class has room for a `C`.
     const CLASS: Option<usize> = class_of(Layout::new::<C>());
 
     /// Finds memory for a `C`.
@@ -89,11 +92,11 @@ impl<C> Room<C> {
         Self(room.0.cast())
     }
 
-    /// Memory whose content was dropped, or moved elsewhere. It is given back when this is dropped.
+    /// Takes the memory of a cell whose content was dropped, or moved elsewhere. Dropping the room gives the memory back.
     ///
     /// # Safety
     ///
-    /// The cell is one that [`fill`](Self::fill) made, and nobody uses it any more.
+    /// The caller owns the cell, which [`fill`](Self::fill) made, and no other reference to it is used any more.
     #[inline]
     pub(super) unsafe fn of(cell: NonNull<C>) -> Self {
         Self(cell)
@@ -102,7 +105,7 @@ impl<C> Room<C> {
     #[inline]
     pub(super) fn fill(self, content: C) -> NonNull<C> {
         let room = ManuallyDrop::new(self);
-        // SAFETY: a room has the size and alignment of its `C`, and is this function's alone.
+        // SAFETY: a room has the size and alignment of its `C`, and this function owns it.
         unsafe { room.0.write(content) };
         room.0
     }
@@ -120,7 +123,7 @@ impl<C> Drop for Room<C> {
     }
 }
 
-/// Which class has room for this, if any.
+/// Returns the class that has room for this, if any.
 const fn class_of(layout: Layout) -> Option<usize> {
     let class = (layout.size() + ITS_OWN).saturating_sub(FIRST).div_ceil(ALIGN);
     if CACHED && class < CLASSES && layout.align() <= ALIGN { Some(class) } else { None }
@@ -137,14 +140,14 @@ const fn empty_depot() -> Depot {
     Depot::of(Mutex::new(Vec::new()), AtomicU64::new(0))
 }
 
-/// How many chains of a class are kept.
+/// Returns how many chains of a class the depot keeps.
 const fn chains_of(class: usize) -> usize {
     DEPOT_BYTES / ((FIRST + class * ALIGN) * CHAIN)
 }
 
 #[inline]
 fn take(class: usize) -> Bare {
-    // A thread that is ending has no shelves any more.
+    // A thread that is ending may have no shelves any more.
     let room = SHELVES.try_with(|shelves| shelves.0[class].take(&DEPOTS[class]));
     room.ok().flatten().unwrap_or_else(|| allocate(layout_of(class)))
 }
@@ -165,9 +168,9 @@ fn allocate(layout: Layout) -> Bare {
 
 /// # Safety
 ///
-/// The room was allocated with this layout, and is the caller's alone.
+/// The room was allocated with this layout, and the caller owns it.
 unsafe fn free(room: Bare, layout: Layout) {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller promises it.
     unsafe { alloc::dealloc(room.0.as_ptr(), layout) };
 }
 
@@ -188,7 +191,7 @@ impl Shelf {
 
     #[inline]
     fn put(&self, room: Bare, class: usize, depot: &Depot) {
-        // Again, if an allocator that uses queues itself has put rooms here meanwhile.
+        // A loop: `hand_over` may call the allocator, and an allocator that uses queues itself may put rooms here.
         while self.len.get() == SHELF {
             self.hand_over(class, depot);
         }
@@ -197,7 +200,7 @@ impl Shelf {
         self.len.set(len + 1);
     }
 
-    /// Fills an empty shelf by half, if that can be done at once.
+    /// Fills half of an empty shelf from the depot, if that has a chain and its lock is free.
     fn fetch(&self, depot: &Depot) {
         if let Some(chain) = depot.take() {
             chain.into_iter().zip(&self.rooms).for_each(|(room, place)| place.set(Some(room)));
@@ -205,7 +208,7 @@ impl Shelf {
         }
     }
 
-    /// Empties a full shelf by half.
+    /// Empties half of a full shelf: hands the oldest rooms to the depot, or frees them.
     #[cold]
     fn hand_over(&self, class: usize, depot: &Depot) {
         let oldest: Chain =
@@ -220,7 +223,7 @@ impl Shelf {
 }
 
 impl Drop for Shelves {
-    /// The thread ends.
+    /// Frees the rooms of a thread that ends.
     fn drop(&mut self) {
         for (class, shelf) in self.0.iter().enumerate() {
             let rooms = &shelf.rooms[..shelf.len.replace(0)];

@@ -4,13 +4,13 @@
 //! OneShot<F, T, O>: { head: { header: { execute }, cell: state word }, stage: closure and owner | result }
 //! ```
 //!
-//! An [`Owner`] is told what became of the item, run or not, once nothing that may borrow from it is in use any more.
-//! Most items have none.
+//! An item may have an [`Owner`], which is told of the item's end, run or not. By then nothing is in use any more that may
+//! borrow from the owner. Most items have none.
 //!
-//! Who may touch `stage` and who frees the cell is decided by the state word alone: see `policy::one_shot`.
+//! The state word alone decides which thread may use `stage`, and which one frees the cell: see `policy::one_shot`.
 #![allow(
     unsafe_code,
-    reason = "the cell is shared by an entry and a handle, and freed by whoever leaves last"
+    reason = "an entry and a handle share the cell, and the last of them frees it"
 )]
 
 mod handle;
@@ -40,25 +40,25 @@ struct OneShot<F, T, O> {
     stage: UnsafeCell<Stage<F, T, O>>,
 }
 
-/// Who is told that an item is over. Dropped, after the closure, if the item is dropped without a run.
+/// Learns that an item is over. If the item is dropped without a run, the owner is dropped, after the closure.
 pub(crate) trait Owner: Send {
-    /// A worker is about to run it, as this item.
+    /// Called by the worker that is about to run the item, with the item's address.
     fn begins(&self, _item: NonNull<Header>) {}
 
-    /// It ran, its closure is gone, and so is its result if it has no handle.
+    /// Called after the item has run. Its closure is gone, and so is its result if there is no handle.
     fn ran(self, ended: Ended);
 }
 
-/// How an item ended that ran.
+/// How a run ended.
 pub(crate) enum Ended {
     Well,
-    /// It panicked, and its handle has the payload.
+    /// The item panicked, and its handle has the payload.
     Panicked,
-    /// It panicked, and has no handle.
+    /// The item panicked, and has no handle.
     PanickedAlone(Box<dyn Any + Send>),
 }
 
-/// Most items have no owner.
+/// The owner of most items: there is none.
 pub(crate) struct Nobody;
 
 impl Owner for Nobody {
@@ -70,7 +70,7 @@ impl Owner for Nobody {
     }
 }
 
-/// What the handle knows of the cell. `repr(C)`: a pointer to the cell is one to its head, and to its header.
+/// The part of the cell that the handle knows. `repr(C)`: a pointer to the cell also points to its head, and to its header.
 #[repr(C)]
 struct Head {
     header: Header,
@@ -78,21 +78,21 @@ struct Head {
 }
 
 enum Stage<F, T, O> {
-    /// In this order they are dropped.
+    /// The closure is dropped first.
     Closure(F, O),
     Gone,
     Result(RunResult<T>),
 }
 
-/// The handle's side of the cell, for one closure type.
+/// The functions of a handle, for one type of cells.
 struct Operations {
     drop_closure: unsafe fn(NonNull<Head>),
-    /// Moves the result to where the second pointer leads.
+    /// Moves the result to the memory at the second pointer.
     take_result: unsafe fn(NonNull<Head>, NonNull<()>),
     free: unsafe fn(NonNull<Head>),
 }
 
-/// Makes a cell: its entry's side, and its handle.
+/// Makes a cell. Returns the entry's side of it, and its handle.
 #[inline]
 pub(crate) fn make<F, T>(function: F, gate: *const Gate, origin: Origin) -> (NonNull<Header>, RawHandle<T>)
 where
@@ -103,12 +103,12 @@ where
     unsafe { make_owned(function, gate, origin, Nobody) }
 }
 
-/// The same for an item that has an owner.
+/// Makes a cell for an item that has an owner.
 ///
 /// # Safety
 ///
-/// What the closure, the result and the owner borrow is there until the owner is told that the item ran, or is dropped;
-/// and what the result borrows, also until the handle is gone.
+/// All borrows of the closure, the result and the owner are valid until the owner is told that the item ran, or is dropped.
+/// Those of the result are also valid until the handle is gone.
 #[inline]
 pub(crate) unsafe fn make_owned<F, T, O>(
     function: F,
@@ -125,7 +125,7 @@ where
     (cell.cast(), RawHandle::new(cell, operations::<F, T, O>(), gate, origin))
 }
 
-/// Makes a cell that has no handle. The worker that makes the result drops it, so it need not be `Send`.
+/// Makes a cell that has no handle. The worker that makes the result also drops it, so the result need not be `Send`.
 #[inline]
 pub(crate) fn make_detached<F, T>(function: F) -> NonNull<Header>
 where
@@ -157,39 +157,39 @@ where
 
 /// # Safety
 ///
-/// The cell was made for `F`, `T` and `O`, and nobody else knows it any more.
+/// The cell was made for `F`, `T` and `O`, and the caller is its last owner.
 unsafe fn free<F, T, O>(cell: NonNull<OneShot<F, T, O>>) {
-    // SAFETY: the caller says so. The room goes last, whatever a destructor does.
+    // SAFETY: the caller promises it. The room is given back last, even if a destructor panics.
     let _room = unsafe { Room::of(cell) };
-    // SAFETY: and what is left in it has not been dropped.
+    // SAFETY: as above; the content of the cell has not been dropped.
     unsafe { cell.drop_in_place() };
 }
 
-/// Takes a cell apart that nobody else has seen, and gives the closure back.
+/// Takes apart a cell that was not queued. Returns its closure.
 ///
 /// # Safety
 ///
-/// The item was made by [`make`] for `F` and `T`, with this handle, and the entry's side of it is the caller's.
+/// The item was made by [`make`] for `F` and `T`, with this handle, and the caller owns the entry's side of it.
 pub(crate) unsafe fn unmake<F, T>(item: NonNull<Header>, handle: RawHandle<T>) -> F {
-    // Its side of the cell ends here, with the cell.
+    // Not dropped: the handle's side ends with the cell.
     let _handle = ManuallyDrop::new(handle);
     // SAFETY: the caller has both sides.
     unsafe { unmake_detached::<F, T>(item) }
 }
 
-/// The same for a cell that has no handle.
+/// Takes apart a cell that was not queued and has no handle. Returns its closure.
 ///
 /// # Safety
 ///
-/// The item was made by [`make_detached`], or by [`make`], for `F` and `T`, and all of it is the caller's.
+/// The item was made by [`make_detached`], or by [`make`], for `F` and `T`, and the caller owns both sides of it.
 pub(crate) unsafe fn unmake_detached<F, T>(item: NonNull<Header>) -> F {
     let cell: NonNull<OneShot<F, T, Nobody>> = item.cast();
-    // SAFETY: the caller has all of it.
+    // SAFETY: the caller owns the whole cell.
     let _room = unsafe { Room::of(cell) };
-    // SAFETY: as above; what was in the cell is dropped here, or goes to the caller.
+    // SAFETY: as above; the content of the cell is moved out, and its room is given back without it.
     match unsafe { cell.read() }.stage.into_inner() {
         Stage::Closure(function, Nobody) => function,
-        Stage::Gone | Stage::Result(_) => unreachable!("a one-shot that nobody ran has its closure"),
+        Stage::Gone | Stage::Result(_) => unreachable!("a one-shot that was not queued has its closure"),
     }
 }
 
@@ -202,9 +202,9 @@ where
     O: Owner,
 {
     let cell: NonNull<OneShot<F, T, O>> = entry.item().cast();
-    // SAFETY: the entry's bit keeps the cell in place until `finish`, `take` or the detached path lets it go.
+    // SAFETY: the entry's bit keeps the cell in memory until `finish` or `take` clears it; a detached cell is freed below.
     let state = unsafe { &cell.as_ref().head.cell };
-    // A detached cell belongs to its entry alone: nothing needs to be agreed on any more.
+    // A detached cell belongs to its entry alone, so no other thread changes its state.
     let detached = state.load().is_detached();
     if !detached {
         match state.take() {
@@ -212,14 +212,14 @@ where
             Take::Leave => return worker.pass_over(entry),
             Take::Free => {
                 worker.own(&entry);
-                // SAFETY: `take` said that the handle is gone.
+                // SAFETY: `take` returned that the handle is gone.
                 contain(|| unsafe { free(cell) });
                 return worker.pass_over(entry);
             }
         }
     }
-    // SAFETY: the state says that the closure has begun, so neither a cancel nor the handle looks at the stage until
-    // `finish`; a detached cell has no handle.
+    // SAFETY: the state says that the closure has begun. So the handle does not use the stage until `finish`; a detached
+    // cell has no handle.
     let stage = unsafe { &mut *cell.as_ref().stage.get() };
     let Stage::Closure(function, owner) = std::mem::replace(stage, Stage::Gone) else {
         unreachable!("a one-shot that has not begun has its closure")
@@ -236,18 +236,18 @@ where
             owner.ran(ended);
         }
         Finish::Free => {
-            // The cell goes last: while its result is dropped, and the owner told, the item goes by its address.
-            // SAFETY: the handle is gone, so the stage is nobody else's.
+            // The cell is freed last: its address stands for the item while the result is dropped and the owner is told.
+            // SAFETY: the handle is gone, so only this thread uses the stage.
             let stage = unsafe { &mut *cell.as_ref().stage.get() };
             owner.ran(clear(stage, ended));
-            // SAFETY: and the entry's side ends here. The stage is empty now.
+            // SAFETY: the handle is gone, and the entry's side ends here. The stage is empty now.
             drop(unsafe { Room::of(cell) });
         }
     }
     worker.complete(entry);
 }
 
-/// Drops a result that nobody has a handle for.
+/// Drops the result of an item that has no handle, or adds the payload of its panic to `ended`.
 #[inline]
 fn clear<F, T, O>(stage: &mut Stage<F, T, O>, ended: Ended) -> Ended {
     match std::mem::replace(stage, Stage::Gone) {
@@ -262,16 +262,16 @@ fn clear<F, T, O>(stage: &mut Stage<F, T, O>, ended: Ended) -> Ended {
 
 /// # Safety
 ///
-/// The item is a cell made for `F`, `T` and `O`, and the entry's side of it is the caller's.
+/// The item is a cell made for `F`, `T` and `O`, and the caller owns the entry's side of it.
 unsafe fn abandon<F, T, O>(item: NonNull<Header>, _entry: Option<&Entry>) -> bool {
     let cell: NonNull<OneShot<F, T, O>> = item.cast();
-    // SAFETY: the entry's bit keeps the cell in place until `take` or `abandon` lets it go.
+    // SAFETY: the entry's bit keeps the cell in memory until `take` or `abandon` clears it.
     let state = unsafe { &cell.as_ref().head.cell };
     let (finish, would_have_run) = match state.take() {
         Take::Leave => return false,
         Take::Free => (Finish::Free, false),
         Take::Run => {
-            // SAFETY: the state says that the closure has begun, so nobody else looks at the stage.
+            // SAFETY: the state says that the closure has begun, so no other thread uses the stage.
             let stage = unsafe { &mut *cell.as_ref().stage.get() };
             let closure = std::mem::replace(stage, Stage::Gone);
             contain(|| drop(closure));
@@ -296,18 +296,18 @@ fn operations<F, T, O>() -> &'static Operations {
     &Operations {
         drop_closure: |head| {
             let cell: NonNull<OneShot<F, T, O>> = head.cast();
-            // SAFETY: the caller has cancelled the cell, so the closure is its own.
+            // SAFETY: the caller has cancelled the cell, so it owns the closure.
             let stage = unsafe { &mut *cell.as_ref().stage.get() };
             *stage = Stage::Gone;
         },
         take_result: |head, to| {
             let cell: NonNull<OneShot<F, T, O>> = head.cast();
-            // SAFETY: the caller has seen the cell done, so the result is its own.
+            // SAFETY: the caller has seen that the item is done, so it owns the result.
             let stage = unsafe { &mut *cell.as_ref().stage.get() };
             let Stage::Result(result) = std::mem::replace(stage, Stage::Gone) else {
                 unreachable!("a one-shot that is done has its result")
             };
-            // SAFETY: the caller passes room for this very type.
+            // SAFETY: the caller passes memory for a result of this type.
             unsafe { to.cast::<RunResult<T>>().write(result) };
         },
         free: |head| {

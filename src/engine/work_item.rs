@@ -1,8 +1,8 @@
 //! A reusable item: a function that is queued again and again.
 //!
-//! Handles, entries and the run all point at the same cell. Who of them is the last is decided by the state word
-//! alone (see `policy::item`), so that queueing counts no reference.
-#![allow(unsafe_code, reason = "handles and entries share the item, and whoever is last frees it")]
+//! Handles, entries and the run all point at the same cell. The state word alone tells which of them is the last (see
+//! `policy::item`), so a submission counts no reference.
+#![allow(unsafe_code, reason = "handles and entries share the item, and the last of them frees it")]
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -25,12 +25,12 @@ use super::user_code::{contain, destroy, discard};
 use super::waits;
 use super::worker::WorkerThread;
 
-/// See the module. `repr(C)`: a pointer to the item is one to its header.
+/// See the module. `repr(C)`: a pointer to the item also points to its header.
 #[repr(C)]
 pub(crate) struct WorkItem {
     pub(super) header: Header,
     pub(crate) cell: ItemCell<Entry, TimerName>,
-    /// The process in which it was made: it can be queued, and waited for, in no other.
+    /// The process that made it. Threads of no other process can queue it, or wait for it.
     pub(crate) origin: Origin,
     pub(super) item_type: &'static ItemType,
     function: Box<Function>,
@@ -43,8 +43,8 @@ pub(crate) type Function = dyn Fn(&WorkHandle) + Send + Sync;
 /// A user's handle of an item.
 pub(crate) struct WorkHandle(NonNull<WorkItem>);
 
-// SAFETY: an item is shared by threads: its function is `Send` and `Sync`, its cell is made for it, and the entries in
-// its ledger are `Send`.
+// SAFETY: threads may share an item: its function is `Send` and `Sync`, its cell synchronizes them, and the entries in its
+// ledger are `Send`.
 unsafe impl Send for WorkHandle {}
 // SAFETY: as above.
 unsafe impl Sync for WorkHandle {}
@@ -61,18 +61,18 @@ impl WorkHandle {
         Self(NonNull::from(Box::leak(Box::new(item))))
     }
 
-    /// A handle more of an item that is running.
+    /// Makes a handle of an item that is running.
     ///
     /// # Safety
     ///
-    /// The header is of a reusable item, inside whose function the caller is.
+    /// The header is of a reusable item, and the item's function calls this.
     pub(super) unsafe fn of_running(item: NonNull<Header>) -> Self {
-        // Borrowed from the run, which counts in the item's word; the clone is counted by itself.
+        // Not counted, so not dropped: the run keeps the item in memory. The clone is counted.
         let running = ManuallyDrop::new(Self(item.cast()));
         Self::clone(&running)
     }
 
-    /// What an entry points at. The word that says so keeps the item in place for it.
+    /// The pointer for an entry. As long as the item's word tells of the entry, the item stays in memory.
     #[inline]
     pub(crate) fn item(&self) -> NonNull<Header> {
         self.0.cast()
@@ -84,7 +84,7 @@ impl Deref for WorkHandle {
 
     #[inline]
     fn deref(&self) -> &WorkItem {
-        // SAFETY: this handle is counted in the item's word, or borrowed from its run; both keep it in place.
+        // SAFETY: this handle is counted in the item's word, or borrowed from its run; both keep the item in memory.
         unsafe { self.0.as_ref() }
     }
 }
@@ -99,7 +99,7 @@ impl Clone for WorkHandle {
 impl Drop for WorkHandle {
     fn drop(&mut self) {
         if self.cell.drop_handle() {
-            // SAFETY: the word says that this was the last one to know the item.
+            // SAFETY: `drop_handle` returned that the item is over.
             unsafe { free(self.0) };
         }
     }
@@ -110,8 +110,8 @@ impl WorkItem {
         self.item_type.name()
     }
 
-    /// Takes a pending queueing back: was there one? In a forked process there is none, since nobody would run it; and
-    /// the ledger is not touched there by any of these.
+    /// Cancels a pending submission. Returns whether there was one. In a forked process there is none, since no thread would
+    /// run it. There, this and the following functions do not use the ledger, whose lock a thread of the parent may have held.
     pub(crate) fn cancel(&self) -> bool {
         if self.origin.is_forked() {
             return false;
@@ -119,7 +119,7 @@ impl WorkItem {
         self.complete_taken_back(self.cell.cancel())
     }
 
-    /// Takes a pending queueing back and keeps others out.
+    /// Cancels a pending submission, and refuses others from now on. Returns whether one was pending.
     pub(crate) fn disable(&self) -> bool {
         if self.origin.is_forked() {
             return false;
@@ -128,7 +128,7 @@ impl WorkItem {
         self.complete_taken_back(taken)
     }
 
-    /// The same, and waits for the run that has begun.
+    /// Disables the item, and waits for the run that has begun. Returns whether a submission was pending.
     pub(crate) fn disable_sync(&self, until: Until) -> Result<bool, WaitError> {
         waits::check_origin(self.origin)?;
         waits::check_run(self)?;
@@ -137,6 +137,7 @@ impl WorkItem {
         self.wait(run, until).map(|_waited| was_pending)
     }
 
+    /// Undoes one `disable`. Returns whether it was the last one.
     pub(crate) fn enable(&self) -> Result<bool, NotDisabled> {
         if self.origin.is_forked() {
             return Err(NotDisabled);
@@ -144,24 +145,25 @@ impl WorkItem {
         self.cell.enable()
     }
 
-    /// Takes a pending queueing back, waits for the run that has begun, and keeps queueings out meanwhile.
+    /// Cancels a pending submission, and waits for the run that has begun. Refuses submissions meanwhile. Returns whether one
+    /// was pending.
     pub(crate) fn cancel_sync(&self, until: Until) -> Result<bool, WaitError> {
         waits::check_origin(self.origin)?;
         waits::check_run(self)?;
         let (taken, run) = self.cell.disable(true);
         let was_pending = self.complete_taken_back(taken);
         let waited = self.wait(run, until);
-        // Refused if somebody has enabled it once too often meanwhile, and so taken this one's place.
+        // An error if another thread has enabled the item once too often meanwhile, and so undone the `disable` above.
         let _enabled = self.cell.enable();
         waited.map(|_waited| was_pending)
     }
 
-    /// Waits for the last queueing, or for the run that has begun: false if there is neither. What a timer holds is
-    /// queued now.
+    /// Waits for the last submission, or for the run that has begun. Returns false if there is neither. If a timer is armed,
+    /// fires it now.
     pub(crate) fn flush(&self, until: Until) -> Result<bool, WaitError> {
         waits::check_origin(self.origin)?;
         waits::check_queueing(self)?;
-        // First: what is fired may have run before the next line.
+        // Before the timer is fired: the item may run before `fire` returns.
         let last = self.cell.last_queueing();
         if self.cell.load().is_armed() {
             if let Some(name) = self.cell.timer() {
@@ -172,24 +174,25 @@ impl WorkItem {
         self.wait(last, until)
     }
 
-    /// True if there was something to wait for.
+    /// Returns whether there was something to wait for.
     fn wait(&self, signal: Option<Arc<Signal>>, until: Until) -> Result<bool, WaitError> {
         let Some(signal) = signal else { return Ok(false) };
         let target = waits::Target::Work { item: self, signal: &signal };
         waits::wait(target, until, |until| signal.wait(until)).map(|()| true)
     }
 
-    /// Sees to what a queueing leaves behind that was taken back.
+    /// Completes the entry, and drops the timer, that a cancelled submission leaves behind. Returns whether a submission was
+    /// cancelled.
     pub(crate) fn complete_taken_back(&self, taken: TakenBack<Entry, TimerName>) -> bool {
         if let Some(entry) = taken.kept {
-            // It had been popped, so no worker will come for it.
+            // A worker has popped this entry already, and left it with the item. So this thread completes it.
             entry.shard().events.cancelled.raise();
             entry.shard().queue().left_pending();
             if let Some(next) = shard::complete(entry) {
                 route::submit(next);
             }
         }
-        // The timer's handles of the item and of the queue go here, where no lock is held.
+        // This drops the timer's handles of the item and of the queue, while no lock is held.
         drop(taken.timer.and_then(|timer| timer.take()));
         taken.was_pending
     }
@@ -197,9 +200,9 @@ impl WorkItem {
 
 /// # Safety
 ///
-/// The item's word says that it is over, and this thread brought it there.
+/// The item is over, by a transition of this thread's.
 unsafe fn free(item: NonNull<WorkItem>) {
-    // SAFETY: items come from boxes, and nobody else has a way to this one.
+    // SAFETY: items come from boxes, and no other reference to this one is left.
     let item = unsafe { Box::from_raw(item.as_ptr()) };
     destroy(move || drop(item));
 }
@@ -210,24 +213,25 @@ unsafe fn free(item: NonNull<WorkItem>) {
 unsafe fn execute(entry: Entry, worker: &WorkerThread) {
     let shard = entry.shard().id();
     let item: NonNull<WorkItem> = entry.item().cast();
-    // SAFETY: the item's word counts this entry, so it is in place until `begin` has taken the entry out of it, and
-    // through the run if that is what `begin` says.
+    // SAFETY: the item's word tells of this entry. So the item stays in memory until `begin` has taken the entry out of the
+    // word, and during the run if `begin` returns `Run`.
     let work = unsafe { item.as_ref() };
     match work.cell.begin(shard, entry) {
-        // The item has it now; its slot stays with it.
+        // The item has the entry now, and the entry keeps its slot.
         Popped::Kept => waits::slot_was_kept(),
-        // SAFETY: `begin` said so.
+        // SAFETY: `begin` returned that the item is over.
         Popped::KeptLast => contain(|| unsafe { free(item) }),
         Popped::Stale(entry) => worker.pass_over(entry),
         Popped::Last(entry) => {
-            // What is dropped here is the item's: if it waits for the queue, it waits for this very entry.
+            // The worker owns the entry while the item's function is dropped. If a destructor waits for the queue, it would
+            // wait for this entry, and is refused.
             worker.own(&entry);
-            // SAFETY: `begin` said so.
+            // SAFETY: `begin` returned that the item is over.
             contain(|| unsafe { free(item) });
             worker.pass_over(entry);
         }
         Popped::Run(entry) => {
-            // Borrowed from the run, not counted.
+            // Not counted, so not dropped: the run keeps the item in memory.
             let handle = ManuallyDrop::new(WorkHandle(item));
             let result = worker.call(&entry, work.item_type, Some(work), || (work.function)(&handle));
             if let Err(payload) = result {
@@ -236,7 +240,7 @@ unsafe fn execute(entry: Entry, worker: &WorkerThread) {
             match work.cell.end() {
                 Ended::Idle => {}
                 Ended::PutBack(next) => route::put_back(next),
-                // SAFETY: `end` said so.
+                // SAFETY: `end` returned that the item is over.
                 Ended::Last => contain(|| unsafe { free(item) }),
             }
             worker.complete(entry);
@@ -246,14 +250,14 @@ unsafe fn execute(entry: Entry, worker: &WorkerThread) {
 
 /// # Safety
 ///
-/// As [`ItemOperations`] says; the entry was popped from a list.
+/// As for [`ItemOperations`]; the entry was popped from a list.
 unsafe fn abandon(item: NonNull<Header>, entry: Option<&Entry>) -> bool {
     let item: NonNull<WorkItem> = item.cast();
-    let entry = entry.expect("a reusable item that is on no list has no entry to give up");
-    // SAFETY: the item's word counts the entry until `abandon` has taken it out.
+    let entry = entry.expect("a reusable item is given up only for an entry");
+    // SAFETY: the item's word tells of the entry until `abandon` has taken it out.
     let (would_have_run, over) = unsafe { item.as_ref() }.cell.abandon(entry.shard().id(), entry.ticket());
     if over {
-        // SAFETY: `abandon` said so.
+        // SAFETY: `abandon` returned that the item is over.
         contain(|| unsafe { free(item) });
     }
     would_have_run
@@ -263,7 +267,7 @@ unsafe fn abandon(item: NonNull<Header>, entry: Option<&Entry>) -> bool {
 ///
 /// The item is a reusable one, and the caller has an entry of it.
 unsafe fn item_type(item: NonNull<Header>) -> &'static ItemType {
-    // SAFETY: the item's word counts the entry, which keeps it in place.
+    // SAFETY: the item's word tells of the entry, which keeps the item in memory.
     unsafe { item.cast::<WorkItem>().as_ref() }.item_type
 }
 

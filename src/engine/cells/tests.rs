@@ -4,13 +4,13 @@ use super::*;
 use std::collections::HashSet;
 use std::sync::mpsc;
 
-/// Takes so many rooms of class 1, of which the depot may be out.
+/// Takes this many rooms of class 1: from the shelf, or from the allocator if the depot has none.
 fn take(shelf: &Shelf, depot: &Depot, count: usize) -> Vec<Bare> {
     (0..count).map(|_| shelf.take(depot).unwrap_or_else(|| allocate(layout_of(1)))).collect()
 }
 
 fn free_all(rooms: impl IntoIterator<Item = Bare>) {
-    // SAFETY: all rooms of these tests are of class 1, and taken once.
+    // SAFETY: all rooms of these tests are of class 1, and each is freed once.
     rooms.into_iter().for_each(|room| unsafe { free(room, layout_of(1)) });
 }
 
@@ -34,17 +34,17 @@ fn a_class_has_room_for_its_cells_and_wastes_less_than_a_step() {
 }
 
 #[test]
-fn rooms_go_round_by_the_depot_and_none_is_handed_out_twice() {
+fn rooms_come_back_through_the_depot_and_none_is_taken_twice() {
     let (depot, issuer, worker) = (empty_depot(), Shelf::new(), Shelf::new());
     let mut known = HashSet::new();
     for _ in 0..10 {
         let rooms = take(&issuer, &depot, 500);
         let addresses: HashSet<usize> = rooms.iter().map(|room| room.0.addr().get()).collect();
-        assert_eq!(addresses.len(), 500, "each is somebody's alone");
+        assert_eq!(addresses.len(), 500, "no room is taken twice");
         known.extend(addresses);
         rooms.into_iter().for_each(|room| worker.put(room, 1, &depot));
     }
-    assert!(known.len() < 700, "they are used again: {}", known.len());
+    assert!(known.len() < 700, "rooms are used again: {}", known.len());
     let mut kept: Vec<Bare> = std::iter::from_fn(|| depot.take()).flatten().collect();
     kept.extend([issuer, worker].iter().flat_map(|shelf| take(shelf, &depot, shelf.len.get())));
     assert_eq!(kept.iter().map(|room| room.0).collect::<HashSet<_>>().len(), kept.len());
@@ -52,7 +52,7 @@ fn rooms_go_round_by_the_depot_and_none_is_handed_out_twice() {
 }
 
 #[test]
-fn the_depot_keeps_so_many_and_no_more() {
+fn the_depot_keeps_no_more_rooms_than_its_limit() {
     let (depot, shelf) = (empty_depot(), Shelf::new());
     let limit = chains_of(1) * CHAIN;
     let rooms = take(&shelf, &depot, 2 * limit);
@@ -65,9 +65,9 @@ fn the_depot_keeps_so_many_and_no_more() {
     assert_eq!((shelf.len.get(), depot.len()), (0, 0));
 }
 
-/// As in a child that was forked while somebody was there.
+/// The lock of the depot may be taken for ever: in a child that was forked while another thread had it.
 #[test]
-fn nobody_waits_for_whoever_is_at_the_depot() {
+fn a_thread_does_not_wait_for_the_depot() {
     let (depot, shelf) = (empty_depot(), Shelf::new());
     let rooms = take(&shelf, &depot, 3 * SHELF);
     rooms.into_iter().for_each(|room| shelf.put(room, 1, &depot));
@@ -75,7 +75,7 @@ fn nobody_waits_for_whoever_is_at_the_depot() {
     depot.occupied(|| {
         let own = shelf.len.get();
         free_all(take(&shelf, &depot, own));
-        assert_eq!(shelf.take(&depot), None, "the allocator is asked");
+        assert_eq!(shelf.take(&depot), None, "the caller turns to the allocator");
         let rooms = take(&shelf, &depot, 2 * SHELF);
         rooms.into_iter().for_each(|room| shelf.put(room, 1, &depot));
     });
@@ -83,14 +83,14 @@ fn nobody_waits_for_whoever_is_at_the_depot() {
     free_all(take(&shelf, &depot, all));
 }
 
-/// Cells of several sizes and alignments, made here and freed there, on threads that come and go.
+/// Cells of several sizes and alignments are made on some threads and freed on another, and the threads end.
 #[test]
-fn what_is_in_a_room_stays_as_it_is_until_it_is_given_back() {
+fn the_content_of_a_room_stays_until_the_room_is_given_back() {
     #[repr(align(64))]
     struct Aligned(u64);
     fn pass<C: Send + 'static>(make: fn(u64) -> C, is: fn(&C) -> u64) {
         struct Cell<C>(NonNull<C>);
-        // SAFETY: its content is, and it goes to one thread.
+        // SAFETY: the content is `Send`, and goes to one thread.
         unsafe impl<C: Send> Send for Cell<C> {}
         for round in 0..4 {
             let (send, receive) = mpsc::channel();
@@ -106,9 +106,9 @@ fn what_is_in_a_room_stays_as_it_is_until_it_is_given_back() {
                 makers.into_iter().for_each(|maker| drop(scope.spawn(maker)));
                 drop(send);
                 for (n, Cell(cell)) in receive {
-                    // SAFETY: it was filled, and nobody else has it.
+                    // SAFETY: the cell was filled, and only this thread has it.
                     assert_eq!(is(unsafe { cell.as_ref() }), n);
-                    // SAFETY: as above; there is nothing to drop in it.
+                    // SAFETY: as above; the content needs no drop.
                     drop(unsafe { Room::of(cell) });
                 }
             });
@@ -121,15 +121,15 @@ fn what_is_in_a_room_stays_as_it_is_until_it_is_given_back() {
     pass(Aligned, |cell| cell.0);
 }
 
-/// spec: X2: thread-local destructors may use queues, also when the shelves are gone.
+/// spec: X2: thread-local destructors may use queues, even when the thread's shelves are gone.
 #[test]
-fn a_thread_that_ends_has_rooms_to_its_last_step() {
+fn a_thread_finds_rooms_until_its_last_destructor() {
     struct Late;
     impl Drop for Late {
         fn drop(&mut self) {
             for n in 0..100_u64 {
                 let cell = Room::find().fill([n; 4]);
-                // SAFETY: filled just now, and nobody else knows it.
+                // SAFETY: the cell was filled just now, and no other thread knows it.
                 assert_eq!(unsafe { cell.read() }, [n; 4]);
                 // SAFETY: as above.
                 drop(unsafe { Room::of(cell) });

@@ -1,7 +1,7 @@
 //! The handle's side of a one-shot's cell.
 #![allow(
     unsafe_code,
-    reason = "the cell is shared by an entry and a handle, and freed by whoever leaves last"
+    reason = "an entry and a handle share the cell, and the last of them frees it"
 )]
 
 use std::any::Any;
@@ -21,22 +21,22 @@ use super::super::timers::TimerName;
 use super::super::waits;
 use super::{Head, Operations};
 
-/// The handle of a one-shot. Not dropped by itself where it is consumed.
+/// The handle of a one-shot. Dropping it detaches the item, which runs nevertheless.
 pub(crate) struct RawHandle<T> {
     head: NonNull<Head>,
     operations: &'static Operations,
-    /// Through which lane it went, to compare with.
+    /// The lane of the item: an address to compare with.
     gate: *const Gate,
-    /// By which it is queued later.
+    /// The timer that queues the item, if it has a delay.
     timer: Option<Box<TimerName>>,
     origin: Origin,
     result: PhantomData<T>,
 }
 
-// SAFETY: the handle gives access to the result, which is `Send`, and drops the closure, which is `Send`; the state
-// word orders both sides.
+// SAFETY: the handle may take the result and drop the closure, which are `Send`; the state word orders its accesses and
+// those of the entry.
 unsafe impl<T: Send> Send for RawHandle<T> {}
-// SAFETY: shared references only look at the state word.
+// SAFETY: a shared reference only reaches the state word, and the closure, which is `Send` and which one thread drops.
 unsafe impl<T: Send> Sync for RawHandle<T> {}
 
 impl<T> RawHandle<T> {
@@ -52,7 +52,7 @@ impl<T> RawHandle<T> {
 
     #[inline]
     fn state(&self) -> &OneShotCell {
-        // SAFETY: the handle's bit keeps the cell in place until `drop`.
+        // SAFETY: the handle's bit keeps the cell in memory until the handle detaches.
         unsafe { &self.head.as_ref().cell }
     }
 
@@ -60,13 +60,14 @@ impl<T> RawHandle<T> {
         self.state().load().is_finished()
     }
 
-    /// Takes it back if it has not begun, and drops the closure.
+    /// Cancels the item if it has not begun, and drops its closure. Returns whether it did so.
     pub(crate) fn cancel(&self) -> bool {
         let cancelled = self.state().cancel();
         if cancelled {
             // SAFETY: `cancel` gave the closure to this thread.
             unsafe { (self.operations.drop_closure)(self.head) };
-            // Nothing is left to be queued. In a forked process nothing will be, and the timers' lock may be held.
+            // A timer has nothing to queue any more. In a forked process it never fires, and a thread of the parent may have
+            // held the timers' lock.
             if !self.origin.is_forked() {
                 drop(self.timer.as_ref().and_then(|timer| timer.take()));
             }
@@ -78,7 +79,7 @@ impl<T> RawHandle<T> {
         self.timer = Some(Box::new(timer));
     }
 
-    /// Waits for the end.
+    /// Waits until the item is over.
     pub(crate) fn wait(&self, until: Until) -> Result<(), WaitError> {
         if self.is_finished() {
             return Ok(());
@@ -90,14 +91,14 @@ impl<T> RawHandle<T> {
         waits::wait(target, until, |until| self.state().wait(until))
     }
 
-    /// The result of a cell that is finished; `None` if it was cancelled, or the result taken before.
+    /// Takes the result of an item that is over. Returns `None` if the item was cancelled or given up.
     pub(crate) fn take_result(self) -> Option<RunResult<T>> {
         if self.state().load().is_cancelled() {
             return None;
         }
         let mut result = MaybeUninit::<RunResult<T>>::uninit();
-        // SAFETY: the caller waited, and the cell was not cancelled: it is done. `self` is consumed, so this happens
-        // once.
+        // SAFETY: the caller waited, and the item was not cancelled, so it is done. `self` is consumed, so the result is
+        // taken once.
         unsafe { (self.operations.take_result)(self.head, NonNull::from(&mut result).cast()) };
         // SAFETY: written just now.
         Some(unsafe { result.assume_init() })
@@ -105,7 +106,7 @@ impl<T> RawHandle<T> {
 }
 
 impl<T> RawHandle<T> {
-    /// Lets the item go. What it panicked with, if it has ended so and nobody took it: else, its owner is told.
+    /// Detaches the handle. If the item has panicked by now, returns the payload. If it panics later, its owner gets that.
     pub(crate) fn let_go(self) -> Option<Box<dyn Any + Send>> {
         let mut handle = ManuallyDrop::new(self);
         drop(handle.timer.take());
@@ -116,12 +117,12 @@ impl<T> RawHandle<T> {
         let mut result = MaybeUninit::<RunResult<T>>::uninit();
         let ran = state.is_finished() && !state.is_cancelled();
         if ran {
-            // SAFETY: it is done, and a handle whose result was taken is dropped, and does not come here.
+            // SAFETY: the item is done, and its result was not taken: that would have consumed the handle.
             unsafe { (handle.operations.take_result)(handle.head, NonNull::from(&mut result).cast()) };
         }
-        // SAFETY: `detach` said that the entry is gone.
+            // SAFETY: `detach` returned that the entry is gone.
         unsafe { (handle.operations.free)(handle.head) };
-        // SAFETY: if it ran, the result was written just now.
+        // SAFETY: if the item ran, its result was written just now.
         ran.then(|| unsafe { result.assume_init() })?.err()
     }
 }
@@ -130,7 +131,7 @@ impl<T> Drop for RawHandle<T> {
     #[inline]
     fn drop(&mut self) {
         if self.state().detach() {
-            // SAFETY: `detach` said that the entry is gone.
+            // SAFETY: `detach` returned that the entry is gone.
             unsafe { (self.operations.free)(self.head) };
         }
     }
