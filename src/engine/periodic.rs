@@ -1,4 +1,4 @@
-//! An item that is queued again and again, by the clock.
+//! Periodic items: a timer queues them again and again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Period {
     }
 }
 
-/// Arms the next tick when a run ends, in whatever way.
+/// Dropped when a run ends, by a panic or not: arms the next tick.
 struct ArmAgain<'a> {
     work: &'a WorkHandle,
     queue: &'a Arc<QueueHandle>,
@@ -46,12 +46,12 @@ impl Drop for ArmAgain<'_> {
         *ticks = ticks.ran(self.period.period, now);
         let after = ticks.next.since(now);
         drop(ticks);
-        // Refused if it was cancelled, or its queue is no more: then this was the last run.
+        // Refused if the item was cancelled, or its queue has ended. Then this was the last run.
         let _armed: Result<Arm, QueueError> = Queue::arm(self.queue, Place::Here, after, self.work, false);
     }
 }
 
-/// Makes the item and arms its first tick. The function comes back if it is refused. `period` is not zero.
+/// Makes the item and arms its first tick. A refusal hands the function back. `period` is not zero.
 pub(crate) fn spawn_every<F>(
     queue: &Arc<QueueHandle>,
     item_type: &'static ItemType,
@@ -79,7 +79,7 @@ where
         Ok(_armed) => Ok((work, shared)),
         Err(error) => {
             drop(work);
-            let function = Arc::into_inner(function).expect("the item that shared it is gone");
+            let function = Arc::into_inner(function).expect("the item that shared the function is gone");
             Err((error, function))
         }
     }

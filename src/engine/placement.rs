@@ -1,8 +1,8 @@
-//! Which CPU an item is queued on: the issuer's own, if the executor uses it.
+//! The CPU on which an item is queued: the issuer's own, if the executor uses it.
 //!
-//! The executor's CPUs are numbered by *slots*, 0 to n − 1. On the real machine a slot is a CPU. With a topology that
-//! was made up, several slots may be served by one real CPU: workers of a slot queue on their own slot, and other
-//! threads on the first slot of the CPU they run on.
+//! The executor's CPUs are numbered by *slots*, 0 to n − 1. On the real machine a slot is a CPU. In a made-up topology,
+//! one real CPU may serve several slots: a worker of a slot queues on its own slot, and another thread queues on the first
+//! slot of the CPU on which it runs.
 
 use crate::policy::cpu_set::CpuSet;
 pub(crate) use crate::policy::environment::Slot;
@@ -12,16 +12,16 @@ use crate::sys::{affinity, thread};
 use super::pool::PoolKind;
 use super::worker;
 
-/// How items find their CPU.
+/// The slots of an executor, and how an item gets its slot.
 #[derive(Debug)]
 pub(crate) struct Placement {
     slots: Box<[Slot]>,
-    /// By real CPU: the slot for issuers that run there.
+    /// Indexed by real CPU: the slot for issuers that run there.
     by_cpu: Box<[u32]>,
     mode: Mode,
 }
 
-/// Where an issuer wants an item.
+/// The place that an issuer wants for an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// Near the issuer.
@@ -33,13 +33,13 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Was it named, so that the item stays there?
+    /// Returns whether the issuer named it, so that the item stays there.
     #[inline]
     pub(crate) fn is_bound(self) -> bool {
         matches!(self, Self::Slot(_))
     }
 
-    /// The slot that was named.
+    /// Returns the slot that the issuer named, if any.
     #[inline]
     pub(super) fn named(self) -> Option<usize> {
         match self {
@@ -55,17 +55,17 @@ enum Mode {
     Real,
     /// Several slots may share a CPU.
     MadeUp,
-    /// Anywhere, to break assumptions about locality (the kernel's `debug_force_rr_cpu`).
+    /// Each item gets a random slot, to break assumptions about locality (the kernel's `debug_force_rr_cpu`).
     Random(AtomicU64),
 }
 
 impl Placement {
-    /// `slots` is not empty.
+    /// `slots` is not empty. `random`: the seed of random placement, if that is wanted.
     pub(crate) fn new(slots: Vec<Slot>, random: Option<u64>) -> Self {
         let highest = slots.iter().map(|slot| slot.real).max().unwrap_or(0);
         let slot_for = |cpu: usize| {
             let own = slots.iter().position(|slot| slot.real == cpu);
-            // An issuer outside of the executor's CPUs always queues on the same one of them.
+            // For an issuer on a CPU that the executor does not use: the same slot each time.
             own.unwrap_or(cpu % slots.len()) as u32
         };
         let by_cpu = (0..=highest).map(slot_for).collect();
@@ -120,8 +120,8 @@ impl Placement {
         self.by_cpu.get(cpu).map_or_else(|| cpu % self.slots.len(), |slot| *slot as usize)
     }
 
-    /// Where the system does not tell: a worker's own slot; other threads are spread, each to one of its own, so that
-    /// what it queues keeps its order.
+    /// The slot if the system does not tell the CPU: a worker's own. Each other thread keeps one slot, so that its items stay
+    /// in order; the threads are spread over the slots.
     fn slot_without_cpu(&self) -> usize {
         let spread = || (thread::number() % self.slots.len() as u64) as usize;
         self.slot_of_worker().unwrap_or_else(spread)
@@ -143,8 +143,7 @@ impl Placement {
     }
 }
 
-/// The next number of a sequence that looks random (SplitMix64). Written here, since all issuers share one atomic state, and a
-/// default build needs random numbers for nothing else.
+/// Returns the next number of a pseudo-random sequence (SplitMix64). All issuers share its state, one atomic word.
 fn split_mix(state: &AtomicU64) -> u64 {
     const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
     let mut z = state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
@@ -158,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_issuer_elsewhere_always_finds_a_slot() {
+    fn an_issuer_on_an_unused_cpu_gets_a_slot() {
         let slots = vec![Slot { cpu: 4, real: 4 }, Slot { cpu: 6, real: 6 }];
         let placement = Placement::new(slots, None);
         assert_eq!(&*placement.by_cpu, [0, 1, 0, 1, 0, 1, 1]);

@@ -1,18 +1,17 @@
-//! Where the entries of a shard go that have a slot: to the pool that its route leads to, in order.
+//! The route of a shard leads its entries, once they have a slot, to a pool, in order.
 //!
-//! The attributes of a queue change while it is used: see [`protocol::route`](crate::protocol::route) for how the order
-//! is kept. Gates know nothing of that. So limits hold, and flushes and drains wait, as if nothing had changed; and what
-//! waits for a slot at that moment goes to the new pool when it gets one.
+//! The attributes of a queue may change while it is used: see [`protocol::route`](crate::protocol::route) for how the order
+//! is kept. Gates are not involved: limits hold, and flushes and drains wait, as if nothing had changed. An item that waits
+//! for a slot at that moment goes to the new pool when it gets one.
 //!
-//! **Markers** are entries of an item of their own, which has no state: what there is to know lies in the route. They
-//! count in no gate, and keep their queue in place by a pin. Whoever pops one, worker or rescuer, or gives it up, tells
-//! the route.
+//! **Markers** are entries of one static item, which has no state: the route keeps the state. They count in no gate, and
+//! each has a pin of its queue. The thread that pops a marker or gives it up tells the route.
 //!
-//! **Pools stay in memory as long as the queues that used them**: an issuer wakes a worker after its entry was pushed,
-//! maybe run and counted off, and has nothing but a handle of the queue. A pool that nobody uses is closed all the same,
-//! has no threads, and serves again if the same attributes come back; so what this costs is bounded by how many
-//! different attributes a queue has had. Whoever pushes to one that was closed meanwhile finds the route turned, and opens
-//! it until that entry has been popped.
+//! **Pools stay in memory as long as the queues that used them.** An issuer wakes a worker after it has pushed its entry. By
+//! then the entry may be completed, and the issuer has only a handle of the queue. A pool without users is closed
+//! nevertheless, and has no threads; it is opened again if the same attributes come back. So the cost is bounded by how many
+//! different attributes a queue has had. An issuer that pushes to a pool after it was closed sees that the route has
+//! changed, and opens the pool until that entry has been popped.
 #![allow(unsafe_code, reason = "markers are entries, and routes lead to pools by address")]
 
 use std::ptr::NonNull;
@@ -31,14 +30,14 @@ use super::worker::WorkerThread;
 
 static MARKER: Header = Header::new(&ItemOperations { execute, abandon, item_type });
 
-/// What is left to do about a route that was turned, once no lock is held.
+/// The rest of the work for a route that was turned, to be done when no lock is held.
 #[must_use]
 pub(super) struct Turn<'q> {
-    /// It may have been opened.
+    /// The class of the new pool, which may have been opened.
     new: Option<Arc<Class>>,
-    /// To be told of a marker.
+    /// The pool to which a marker was pushed, and which needs a kick.
     marked: Option<&'q Pool>,
-    /// Used no longer. Dropped last.
+    /// The former pool, if the route does not use it any more. Dropped last.
     _left: Option<PoolChoice>,
 }
 
@@ -52,30 +51,31 @@ impl Turn<'_> {
 impl Shard {
     /// The pool that the route leads to.
     pub(crate) fn pool(&self) -> &Pool {
-        // SAFETY: the queue, which keeps this shard, keeps all pools in memory that its routes have led to.
+        // SAFETY: the queue of this shard keeps all pools in memory to which its routes have led.
         unsafe { &*self.route.pool() }
     }
 
-    /// The same while nothing is held back.
+    /// The pool that the route leads to; `None` while the route is plugged, and holds entries back.
     #[inline]
     pub(super) fn open_pool(&self) -> Option<&Pool> {
         // SAFETY: as in `pool`.
         self.route.open().map(|pool| unsafe { &*pool })
     }
 
-    /// Does the next entry go to this pool's worklist?
+    /// Returns whether the next entry goes to this pool's worklist.
     #[inline]
     pub(super) fn leads_to(&self, pool: &Pool) -> bool {
         self.route.open().is_some_and(|open| std::ptr::eq(open, pool))
     }
 
-    /// The same, open or not.
+    /// Returns whether the route leads to this pool, plugged or not.
     #[inline]
     pub(super) fn is_led_to(&self, pool: &Pool) -> bool {
         std::ptr::eq(self.route.pool(), pool)
     }
 
-    /// An entry was admitted, with a slot or not: it goes where it belongs. The caller keeps the queue in place.
+    /// Puts an admitted entry on the worklist if it has a slot, and else on the waiting list. The caller keeps the queue in
+    /// memory.
     #[inline]
     pub(super) fn put(&self, entry: Entry, has_slot: bool) {
         if has_slot {
@@ -85,7 +85,7 @@ impl Shard {
         }
     }
 
-    /// Starts an entry that has a slot. The caller keeps the queue in place.
+    /// Starts an entry that has a slot. The caller keeps the queue in memory.
     #[inline]
     pub(crate) fn submit(&self, entry: Entry) {
         match self.open_pool() {
@@ -97,7 +97,7 @@ impl Shard {
         }
     }
 
-    /// The caller has submitted an entry to this pool, or several.
+    /// Checks the route again. The caller has pushed one or more entries to this pool, and given the kick.
     #[inline]
     pub(super) fn submitted(&self, pool: &Pool) {
         if self.route.has_left(pool) {
@@ -105,6 +105,7 @@ impl Shard {
         }
     }
 
+    /// Leaves an entry with the route while that is plugged, and starts it if the route was opened meanwhile.
     #[cold]
     fn hold_back(&self, entry: Entry) {
         let mut opened = self.route.hold_back(entry);
@@ -119,7 +120,7 @@ impl Shard {
         }
     }
 
-    /// Starts an entry before all others. The caller keeps the queue in place.
+    /// Starts an entry before all others. The caller keeps the queue in memory.
     #[cold]
     pub(super) fn put_back(&self, entry: Entry) {
         let mut entry = entry;
@@ -135,15 +136,16 @@ impl Shard {
         }
     }
 
-    /// An entry has come to the end of this pool after the route was turned away from there, which may be closed.
+    /// Plugs the route by a marker if an entry was pushed to this pool after the route had left it. Opens the pool until the
+    /// marker is popped.
     #[cold]
     pub(super) fn came_late(&self, pool: &Pool) {
         let making = self.queue().making.lock();
         if !self.route.has_left(pool) {
-            // It has come back, and is open; or another route has left it.
+            // The route has come back to the pool, and is open; or another shard's route has left the pool.
             return;
         }
-        // Not among them: the caller knew this shard by a number that had another one before.
+        // There is none if the caller found this shard by a number that another shard had before.
         let Some(used) = making.used.iter().find(|used| used.has(pool)) else { return };
         let choice = PoolChoice { pool: pool.shared(), user: Some(used.open()) };
         let class = choice.class();
@@ -167,12 +169,13 @@ impl Shard {
     }
 
     fn marker(&self) -> Entry {
-        // Taken back by who pops the marker.
+        // The thread that pops the marker drops this pin.
         std::mem::forget(self.queue().pin());
-        // Bound: it stays behind what is. See `Pool::give`.
+        // Bound, so that it stays behind bound entries: see `Pool::give`.
         Entry::new(NonNull::from(&MARKER), self, None, true)
     }
 
+    /// Tells the route that a marker was popped, and pushes the entries that the route releases.
     fn marker_popped(&self) {
         let mut released = None;
         let left = self.route.marker_popped(|pool, entry| {
@@ -187,13 +190,13 @@ impl Shard {
     }
 }
 
-/// Starts an entry that was given a slot, on behalf of nobody who keeps its queue in place: once it is on a worklist it
-/// may be executed, and its queue and their pool would be gone before the kick is done.
+/// Starts an entry that was given a slot. A pin keeps its queue in memory meanwhile: once the entry is on a worklist it may
+/// be executed, and the queue and its pool could be gone before the kick.
 pub(crate) fn submit(entry: Entry) {
     pinned(entry, Shard::submit);
 }
 
-/// The same for an entry that comes before all others.
+/// Starts an entry before all others. A pin keeps its queue in memory meanwhile.
 pub(super) fn put_back(entry: Entry) {
     pinned(entry, Shard::put_back);
 }
@@ -201,20 +204,20 @@ pub(super) fn put_back(entry: Entry) {
 fn pinned(entry: Entry, submit: impl FnOnce(&Shard, Entry)) {
     let pin = entry.shard().queue().pin();
     let shard: *const Shard = entry.shard();
-    // SAFETY: the pin keeps the queue in place, and the queue its shards.
+    // SAFETY: the pin keeps the queue in memory, and the queue its shards.
     submit(unsafe { &*shard }, entry);
     drop(pin);
 }
 
-/// Is it a marker, and no item?
+/// Returns whether the entry is a marker.
 pub(super) fn is_marker(entry: &Entry) -> bool {
     std::ptr::eq(entry.item().as_ptr(), &MARKER)
 }
 
-/// A marker was popped.
+/// Handles a marker that was popped.
 pub(super) fn meet(marker: Entry) {
     let shard = marker.shard();
-    // SAFETY: the marker was made with this pin.
+    // SAFETY: `Shard::marker` has forgotten this pin when it made the marker.
     let _pin = unsafe { Pin::remembered(shard.queue()) };
     shard.marker_popped();
 }

@@ -1,15 +1,15 @@
 //! Items that borrow: a scope that ends only when all of its items are over.
 //!
-//! This file is where a borrow is passed to items that the types say nothing about. Why that is sound:
+//! An item's cell does not show in its type what the item borrows. Why it may borrow nevertheless:
 //!
-//! * A `Scope` is made and ended by `run` alone, which returns, or unwinds, only when its count is zero (or in a forked
-//!   process, where its items neither run nor are dropped). A panic of the crate's own before that aborts the process. User code gets nothing but references to it, so there is
-//!   nothing that could be leaked to prevent that.
-//! * Each item is counted from before it is queued until its [`Member`] is told that it ran, or is dropped. By then the
-//!   closure is gone, and the result is gone or its handle's, which cannot outlive what the result borrows.
-//! * Every closure, and every result, lives for `'scope` at least. `'scope` is chosen by `run`'s caller's caller:
-//!   the body must be good for every choice, so it cannot name anything of its own in it, and it ends after `run`
-//!   does. It is invariant, as is `'env`, so neither can be shrunk to the lifetime of something inside the body.
+//! * Only `run` makes and ends a `Scope`. It returns, or unwinds, only when the scope's count is zero, or in a forked
+//!   process, where the items neither run nor are dropped. A panic of this crate before that aborts the process. User code
+//!   gets only references to the scope, so it cannot leak the scope to prevent that.
+//! * Each item is counted from before it is queued until its [`Member`] learns that it ran, or is dropped. By then the
+//!   closure is gone, and the result is gone or belongs to its handle, which cannot outlive the result's borrows.
+//! * Every closure and every result lives for `'scope` at least. The body must be valid for every choice of `'scope`, so
+//!   `'scope` cannot be the lifetime of something inside the body, and it ends after `run` does. `'scope` and `'env` are
+//!   invariant, so neither can be shrunk to such a lifetime.
 #![allow(unsafe_code, reason = "an item's cell knows nothing of what the item borrows; see the module")]
 
 use std::any::Any;
@@ -32,9 +32,9 @@ use super::refusal::QueueError;
 use super::shard::Gate;
 use super::waits::{self, Roll};
 
-/// Where items are spawned that borrow: see [`WorkQueue::scope`](crate::WorkQueue::scope).
+/// A scope for items that borrow: see [`WorkQueue::scope`](crate::WorkQueue::scope).
 ///
-/// `'scope` is the time that the items live at most, `'env` that of what they borrow from outside of the scope's body.
+/// No item lives longer than `'scope`. `'env` is the lifetime of what the items borrow from outside of the scope's body.
 ///
 /// # Examples
 ///
@@ -68,19 +68,19 @@ pub struct Scope<'scope, 'env: 'scope> {
     env: PhantomData<&'env mut &'env ()>,
 }
 
-/// What became of a scope's items so far.
+/// The items of a scope, and what became of them.
 #[derive(Debug)]
 pub(crate) struct Tally {
     cell: ScopeCell,
-    /// Who the items are, for the register of waits.
+    /// The items that are not over, for the register of waits.
     roll: Roll,
-    /// The gate whose only slot is held by the item that opened the scope, and so cannot pass an item of it; 0 if
-    /// there is none.
+    /// The address of the lane that the item which opened the scope has for itself: no item of the scope can run there.
+    /// 0 if there is none.
     closed_gate: usize,
-    /// Items that were dropped without a run, and not cancelled by their handle. It may be below zero for a moment.
+    /// How many items were dropped without a run, but not cancelled by their handle. It may be below zero for a moment.
     dropped: AtomicUsize,
-    /// Items that panicked and were not joined. It may be below zero for a moment: a join may be faster than the
-    /// worker that tells of the panic.
+    /// How many items panicked and were not joined. It may be below zero for a moment: a join may be faster than the
+    /// worker that counts the panic.
     panics: AtomicUsize,
     first_panic: Mutex<Option<Payload>>,
 }
@@ -91,21 +91,21 @@ type Payload = Box<dyn Any + Send>;
 pub(crate) struct ScopeEnd<R> {
     /// What the body returned, or what it or an item panicked with.
     pub(crate) result: Result<R, Payload>,
-    /// The process that returns is another one than that which opened the scope.
+    /// Whether the process is a fork of the one that opened the scope.
     pub(crate) forked: bool,
-    /// How many items were dropped without a run, and not by their handle.
+    /// How many items were dropped without a run, but not cancelled by their handle.
     pub(crate) dropped: usize,
 }
 
-/// Exists from the end of a scope's body until the count is zero. The frames above free what the items borrow, so nothing may
-/// unwind meanwhile.
+/// Exists from the end of a scope's body until the count is zero. Dropping it aborts the process: no panic may unwind
+/// meanwhile, since the callers' frames free what the items borrow.
 struct Unfinished;
 
 /// An item's share of the scope.
 struct Member {
-    /// Good until the item leaves the count.
+    /// Valid until the item leaves the count.
     tally: NonNull<Tally>,
-    /// On the roll.
+    /// The item's number on the roll.
     number: u64,
 }
 
@@ -113,7 +113,7 @@ struct Member {
 unsafe impl Send for Member {}
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    /// Calls `body` with a scope, and waits until all of its items are over, whatever the body does.
+    /// Calls `body` with a scope, and waits until all of its items are over, even if the body panics.
     pub(crate) fn run<R>(
         queue: Arc<QueueHandle>,
         body: impl for<'any> FnOnce(&'any Scope<'any, 'env>) -> R,
@@ -122,13 +122,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let origin = scope.queue.queue().executor.origin;
         let open = waits::open_scope(&scope.tally.roll);
         let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
-        // In a forked process, no thread has ever known the items.
+        // In a forked process, no thread runs the items.
         let forked = origin.is_forked();
         if !forked {
             scope.tally.body_leaves(|| waits::guarded(|| scope.tally.cell.wait()));
         }
         drop(open);
-        // Everybody who told the tally anything has left the count since.
+        // All items have left the count by now, so no thread changes the tally any more.
         let panicked = scope.tally.panics.load(Ordering::Relaxed) != 0;
         let result = match result {
             Ok(_) if panicked => Err(scope.tally.first_panic()),
@@ -154,11 +154,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
                 self.tally.roll.strike(number);
                 return Err((QueueError::WouldDeadlock, function));
             }
-            // Whoever has the scope is its body or one of its items, which count.
+            // The caller counts already: only the scope's body and its items have the scope.
             self.tally.cell.enter();
             let member = Member { tally: NonNull::from(&self.tally), number };
-            // SAFETY: what closure and result borrow lives for 'scope, which goes on until `run` has seen the count at
-            // zero, and so until the member, counted just now, has left; and a handle names the result's type.
+            // SAFETY: the borrows of the closure and of the result are valid for 'scope. That lasts until `run` has seen the
+            // count at zero, and so until the member that was counted just now has left. The handle has the type of the
+            // result, and so does not outlive its borrows.
             Ok(unsafe { one_shot::make_owned(function, lane, queue.executor.origin, member) })
         };
         queue.spawn_made(Place::Here, function, make)
@@ -198,7 +199,7 @@ impl Tally {
         }
     }
 
-    /// The body leaves the count. Calls `wait`, which returns when the count is zero, unless it is already.
+    /// Takes the body out of the count. If the count is not zero then, calls `wait`, which returns when it is.
     fn body_leaves(&self, wait: impl FnOnce()) {
         let unfinished = Unfinished;
         if !self.cell.leave() {
@@ -207,9 +208,9 @@ impl Tally {
         std::mem::forget(unfinished);
     }
 
-    /// Cancels an item by its handle. Such a one does not count as dropped: nobody else needs to know.
+    /// Cancels an item by its handle. The item does not count as dropped, since the caller knows what became of it.
     pub(crate) fn cancel<T>(&self, handle: &RawHandle<T>) -> bool {
-        // First, since the closure's destructor may panic.
+        // Before the call, since the closure's destructor may panic.
         self.dropped.fetch_sub(1, Ordering::Relaxed);
         let cancelled = handle.cancel();
         if !cancelled {
@@ -218,18 +219,18 @@ impl Tally {
         cancelled
     }
 
-    /// Somebody has joined an item that panicked.
+    /// Counts off the panic of an item that was joined.
     pub(crate) fn panic_was_joined(&self) {
         self.panics.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The payload of an item that panicked, if it did not go with a leaked handle.
+    /// Takes the first payload that was kept. If there is none, because it is lost with a leaked handle, makes another.
     fn first_panic(&self) -> Payload {
         let payload = self.first_panic.lock().take();
         payload.unwrap_or_else(|| Box::new("an item of the scope panicked"))
     }
 
-    /// An item panicked with this, and nobody joins it.
+    /// Keeps the payload of an item that panicked and has no handle, if it is the first one.
     pub(crate) fn keep_panic(&self, payload: Payload) {
         let mut first = self.first_panic.lock();
         let late = if first.is_none() { first.replace(payload) } else { Some(payload) };
@@ -240,11 +241,11 @@ impl Tally {
 
 impl Member {
     fn tally(&self) -> &Tally {
-        // SAFETY: this item counts in the tally, which therefore stays in place.
+        // SAFETY: this item is counted, so `run`, which owns the tally, waits for it.
         unsafe { self.tally.as_ref() }
     }
 
-    /// The item is over: the tally may be gone afterwards.
+    /// Takes the item, which is over, out of the count. The tally may be gone afterwards.
     fn leave(&self) {
         self.tally().roll.strike(self.number);
         let key = self.tally().cell.key();
@@ -276,7 +277,7 @@ impl Owner for Member {
 }
 
 impl Drop for Member {
-    /// The item was dropped without a run.
+    /// Counts an item that was dropped without a run.
     fn drop(&mut self) {
         self.tally().dropped.fetch_add(1, Ordering::Relaxed);
         self.leave();
@@ -285,22 +286,22 @@ impl Drop for Member {
 
 #[cfg(test)]
 mod tests {
-    /// spec: W7 (sound when unwound): a panic between the end of the body and the end of the items ends the process. Hence
-    /// the child.
+    /// spec: W7 (sound when unwound): a panic between the end of the body and the end of the items aborts the process, here
+    /// a child process.
     #[cfg(unix)]
     #[test]
-    fn nothing_unwinds_past_items_that_still_borrow() {
+    fn a_panic_while_items_still_borrow_aborts_the_process() {
         use std::os::unix::process::ExitStatusExt;
 
         const CHILD: &str = "CMWQ_TEST_UNWINDS";
         if std::env::var_os(CHILD).is_some() {
             let tally = super::Tally::new();
-            // An item.
+            // An item that is not over.
             tally.cell.enter();
             tally.body_leaves(|| panic!("while it waits"));
         }
         let mut child = crate::common::itself();
-        let own_name = "engine::scope::tests::nothing_unwinds_past_items_that_still_borrow";
+        let own_name = "engine::scope::tests::a_panic_while_items_still_borrow_aborts_the_process";
         let output = child.args(["--exact", own_name, "--nocapture"]).env(CHILD, "1").output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{errors}");

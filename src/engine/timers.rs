@@ -1,12 +1,12 @@
-//! Items that are queued later: by one ordered map of deadlines for each executor, and its manager's thread.
+//! Timers, which queue items later. Each executor has one ordered map of deadlines, and its manager fires the timers.
 //!
-//! An armed timer owns a handle of its queue and a share of its item, so both stay until it fires or is taken back.
-//! It is no queueing: nothing of it is counted in a gate, and flushes do not wait for it.
+//! An armed timer owns a handle of its queue and a share of its item, so both stay until it fires or is cancelled.
+//! It is not a submission: no gate counts it, and no flush waits for it.
 //!
-//! The map is behind a lock of its own, which is held for one insertion or removal. A timer that comes before all
-//! others wakes the manager; the others cost no system call. Firing and taking back compete for the map's entry, and
-//! for reusable items for the name in the item's ledger: see `protocol::item`.
-#![allow(unsafe_code, reason = "a one-shot that is queued later is a pointer that owns its entry's side")]
+//! The map has a lock of its own. A timer that is due before all others wakes the manager; the others cost no system call.
+//! A thread that fires a timer and one that cancels it compete for the map's entry. If the item is reusable, they also
+//! compete for the timer's name in the item's ledger: see `protocol::item`.
+#![allow(unsafe_code, reason = "a one-shot with a delay is a pointer that owns its entry's side")]
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -33,30 +33,31 @@ use super::work_item::WorkHandle;
 #[derive(Debug)]
 pub(crate) struct Timers(Mutex<Deadlines<Timer>>);
 
-/// What is to be queued, where.
+/// An item that is to be queued, and its place.
 #[derive(Debug)]
 pub(crate) struct Timer {
     pub(crate) what: Later,
     pub(crate) queue: Arc<QueueHandle>,
     pub(crate) slot: usize,
-    /// It was placed there by its issuer.
+    /// Whether the issuer named the place.
     pub(crate) bound: bool,
 }
 
+/// The item of a timer.
 #[derive(Debug)]
 pub(crate) enum Later {
     Work(WorkHandle),
     OneShot(Unlisted),
 }
 
-/// The entry's side of a one-shot that is on no list yet. Dropped, the item is given up without a run.
+/// The entry's side of a one-shot that is on no list yet. Dropping this gives the item up without a run.
 #[derive(Debug)]
 pub(crate) struct Unlisted(NonNull<Header>);
 
-// SAFETY: what it points at is a one-shot, which is made of a `Send` closure, and handed over whole.
+// SAFETY: it owns its side of a one-shot, whose closure is `Send`.
 unsafe impl Send for Unlisted {}
 
-/// By what name a timer is known: whose map it is in, and where there.
+/// The name of a timer: its executor, in whose map it is, and its key there.
 #[derive(Clone, Debug)]
 pub(crate) struct TimerName {
     core: Arc<Core>,
@@ -74,25 +75,25 @@ impl Timers {
         Self(Mutex::new(Deadlines::new()))
     }
 
-    /// When the next one is due.
+    /// Returns when the next timer is due.
     pub(crate) fn next(&self) -> Option<Time> {
         self.0.lock().next()
     }
 
-    /// Takes the first one that is due, and its name.
+    /// Takes the first timer that is due, with its name.
     pub(crate) fn take_due(&self, core: &Arc<Core>, now: Time) -> Option<(TimerName, Timer)> {
         let (deadline, timer) = self.0.lock().take_due(now)?;
         Some((TimerName { core: Arc::clone(core), deadline }, timer))
     }
 
-    /// Takes all of them.
+    /// Takes all timers.
     pub(crate) fn take_all(&self, core: &Arc<Core>) -> Vec<(TimerName, Timer)> {
         let timers = self.0.lock().take_all(|_| true);
         let named = |(deadline, timer)| (TimerName { core: Arc::clone(core), deadline }, timer);
         timers.into_iter().map(named).collect()
     }
 
-    /// Takes those of one queue. Costs O(n) for n timers of the executor.
+    /// Takes the timers of one queue. Takes O(n) time for n timers of the executor.
     pub(crate) fn take_of(&self, core: &Arc<Core>, queue: &Queue) -> Vec<(TimerName, Timer)> {
         let timers = self.0.lock().take_all(|timer| std::ptr::eq(timer.queue.queue(), queue));
         let named = |(deadline, timer)| (TimerName { core: Arc::clone(core), deadline }, timer);
@@ -101,9 +102,9 @@ impl Timers {
 }
 
 impl TimerName {
-    /// Arms a timer. True if the manager must be woken for it, by [`wake_manager`](Self::wake_manager) once no lock is
-    /// held. One that is due at once is never due for the manager: who arms it takes it by its name, and queues its item,
-    /// unless somebody who flushes, moves or cancels the item was faster.
+    /// Arms a timer. Also returns whether the caller must call [`wake_manager`](Self::wake_manager), once it holds no lock.
+    /// A timer that is due at once never becomes due in the map: the caller takes it by its name and fires it, unless
+    /// another thread that flushes, rearms or cancels the item has taken it first.
     pub(crate) fn set(after: Duration, timer: Timer) -> (Self, bool) {
         let core = Arc::clone(&timer.queue.queue().executor.core);
         let at = if after.is_zero() { Time::NEVER } else { clock::now() + after };
@@ -118,7 +119,7 @@ impl TimerName {
         self.core.manager.rouse();
     }
 
-    /// Through which lane its item will go, by address, if it has not fired or was taken off.
+    /// Returns the lane of its item, unless the timer was taken off the map. An address to compare with.
     pub(crate) fn lane(&self) -> Option<*const Gate> {
         let timers = self.core.timers.0.lock();
         let (queue, slot) = timers.get(self.deadline).map(|timer| (Arc::clone(&timer.queue), timer.slot))?;
@@ -126,38 +127,40 @@ impl TimerName {
         Some(queue.queue().shard(slot).lane())
     }
 
-    /// Takes the timer off the map, unless it has fired or was taken off before.
+    /// Takes the timer off the map, unless it was taken off before.
     pub(crate) fn take(&self) -> Option<Timer> {
         self.core.timers.0.lock().cancel(self.deadline)
     }
 }
 
 impl Timer {
-    /// Queues the item, if the timer is still meant.
+    /// Queues the item, unless the timer was cancelled or replaced.
     pub(crate) fn fire(self, name: &TimerName) {
         self.fire_into(name, None);
     }
 
-    /// The same. The timer is taken when its item is on its way, or is given up: a panic before that leaves it there.
+    /// Fires the timer in `due`, and takes it from there once its item has an admission, or is given up. A panic before that
+    /// leaves it there.
     pub(crate) fn fire_from(due: &mut Option<Self>, name: &TimerName) {
         if let Some(queue) = due.as_ref().map(|timer| Arc::clone(&timer.queue)) {
             queue.queue().fired(due, name, None);
         }
     }
 
-    /// The same. `kept`: a place in its queue for the item.
+    /// Fires the timer. `kept`: the place that its item has taken among the queue's pending ones.
     pub(super) fn fire_into(self, name: &TimerName, kept: Option<Kept<'_>>) {
         let queue = Arc::clone(&self.queue);
         queue.queue().fired(&mut Some(self), name, kept);
     }
 
-    /// The timer was taken off the map and comes to nothing, since its executor ends. Its queue counts that.
+    /// Gives up a timer that was taken off the map, since its executor ends. Its queue counts it.
     pub(crate) fn cancel(self, name: &TimerName) {
         let queue = Arc::clone(&self.queue);
         queue.queue().cancel_timer(name, self);
     }
 
-    /// The timer was taken off the map and comes to nothing: its item is taken back. False if it was no longer meant.
+    /// Gives up a timer that was taken off the map, and cancels its item. Returns false if the timer was cancelled or
+    /// replaced before.
     pub(crate) fn give_up(self, name: &TimerName) -> bool {
         match self.what {
             Later::Work(work) => {
@@ -171,28 +174,28 @@ impl Timer {
 }
 
 impl Unlisted {
-    /// The entry's side of a cell that was just made.
+    /// Takes the entry's side of a cell that was just made.
     pub(crate) fn new(item: NonNull<Header>) -> Self {
         Self(item)
     }
 
-    /// It is put onto a list: its share goes to an entry.
+    /// Hands the share in the item over to an entry.
     pub(crate) fn list(self) -> NonNull<Header> {
         std::mem::ManuallyDrop::new(self).0
     }
 }
 
 impl Unlisted {
-    /// Gives the item up. False if it was cancelled before.
+    /// Gives the item up. Returns false if it was cancelled before.
     fn give_up(self) -> bool {
         std::mem::ManuallyDrop::new(self).abandon()
     }
 
     fn abandon(&self) -> bool {
-        // SAFETY: the entry's side, which this owns, keeps the item in place.
+        // SAFETY: the entry's side, which this owns, keeps the item in memory.
         let operations = unsafe { self.0.as_ref() }.operations;
-        // SAFETY: these are the functions of the item's own type, and the entry's side is given up once: by `give_up`,
-        // or else when this is dropped.
+        // SAFETY: these are the functions for the item's own type, and the entry's side is given up once: by `give_up`,
+        // or when this is dropped.
         unsafe { (operations.abandon)(self.0, None) }
     }
 }
@@ -207,7 +210,7 @@ impl Drop for Unlisted {
 }
 
 impl Queue {
-    /// Queues a closure later. A refusal hands it back, also if the queue ends at this moment.
+    /// Queues a closure after a delay. A refusal hands it back, even if the queue ends at this moment.
     pub(crate) fn spawn_after<F, T>(
         handle: &Arc<QueueHandle>,
         place: Place,
@@ -235,7 +238,7 @@ impl Queue {
         let (name, wake) =
             TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot, bound: place.is_bound() });
         if let Some((error, Timer { what: Later::OneShot(item), .. })) = queue.armed_too_late(slot, &name) {
-            // SAFETY: the cell was made above for this closure; the timer that was taken back had its other side.
+            // SAFETY: the cell was made above for this closure, and the timer that came back has the entry's side.
             return Err((error, unsafe { one_shot::unmake(item.list(), raw) }));
         }
         if wake {
@@ -245,8 +248,9 @@ impl Queue {
         Ok(raw)
     }
 
-    /// A timer was armed. Whoever ends the queue shuts its doors for everybody, and looks at the timers afterwards; so
-    /// if the door is found shut, this timer was seen there, or is taken off the map here, and refused.
+    /// Takes a timer back that was armed too late, since its queue has ended. Returns it with the reason. A thread that ends
+    /// the queue shuts its doors, and takes its timers off the map afterwards. So if the door was open after the timer was
+    /// armed, that thread finds the timer. Otherwise one of the two threads takes it.
     pub(super) fn armed_too_late(&self, slot: usize, name: &TimerName) -> Option<(QueueError, Timer)> {
         let gate = self.shard(slot).gate();
         if gate.cell.load().door() != Door::Shut {
