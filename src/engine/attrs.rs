@@ -1,7 +1,7 @@
-//! The attributes of queues that are in use, and what their executor says where they say nothing.
+//! The attributes of queues in use, and their executor's defaults.
 //!
-//! What a queue's user asked for is kept, and resolved anew when either changes. Nothing can fail after that was found
-//! good, and nothing waits: see `route` for what becomes of the items.
+//! A queue keeps the attributes that its user asked for, and resolves them again when they or the defaults change. Once the
+//! attributes were found valid, the change cannot fail, and does not wait: see `route` for what becomes of the items.
 
 use crate::policy::attrs::{AttrDefaults, Attrs, PoolAttrs};
 use crate::policy::cpu_set::CpuSet;
@@ -15,8 +15,8 @@ use super::refusal::QueueError;
 use super::route::Turn;
 
 impl Queue {
-    /// Its items have the attributes from now on that are made of those which its user asked for last. They are without
-    /// fault. The queue is an unbound one, and the caller keeps it in place.
+    /// Changes the attributes of its items. `change` gets those that the user asked for last, and returns valid ones. The
+    /// queue is unbound, and the caller keeps it in memory.
     pub(crate) fn change_attrs(&self, change: impl FnOnce(Attrs) -> Attrs) -> Result<(), QueueError> {
         if self.executor.origin.is_forked() {
             return Err(QueueError::Forked);
@@ -30,10 +30,11 @@ impl Queue {
         Ok(())
     }
 
-    /// What its executor says may have changed. The caller keeps the queue in place.
+    /// Resolves its attributes again, since its executor's defaults may have changed. The caller keeps the queue in memory.
     pub(super) fn resolve_again(&self) {
         let making = self.making.lock();
-        // Who ends the executor comes by once more when nothing runs any more, and sees all pools afterwards.
+        // Before the stage is `Shut`, a pool may be made here: the thread that shuts the executor down takes this lock once
+        // more after it sets that stage, and closes all pools afterwards.
         if self.executor.queues.condition().1 != Stage::Shut {
             self.turn_routes(making);
         }
@@ -57,10 +58,10 @@ impl Queue {
         turned.into_iter().for_each(Turn::finish);
     }
 
-    /// What holds at the moment, if it is an unbound queue.
+    /// Returns the present attributes of its pools, if it is unbound.
     pub(crate) fn pool_attrs(&self) -> Option<PoolAttrs> {
         if self.executor.origin.is_forked() {
-            // The lock may have been held in the parent.
+            // A thread of the parent may have held the lock.
             return None;
         }
         match &self.making.lock().kind {
@@ -69,7 +70,7 @@ impl Queue {
         }
     }
 
-    /// Does its scope follow the executor's default? Not for a forked process.
+    /// Returns whether its scope follows the executor's default. Not to be called in a forked process.
     #[cfg_attr(
         not(all(unix, feature = "control")),
         allow(dead_code, reason = "asked for over the control socket")
@@ -80,24 +81,25 @@ impl Queue {
 }
 
 impl ExecutorInner {
-    /// What follows from a queue's attributes at the moment.
+    /// Returns the pool attributes that follow from a queue's attributes now.
     pub(crate) fn resolve(&self, unbound: Unbound, attrs: &Attrs) -> PoolAttrs {
-        // In a forked process nothing runs, and the lock may have been held in the parent.
+        // In a forked process no item runs, so any defaults will do.
         let forked = || AttrDefaults { scope: AffinityScope::Cache, cpus: self.cpus.clone() };
         attrs.resolve(unbound.managed, unbound.nice, &self.defaults().unwrap_or_else(forked))
     }
 
-    /// Unbound queues use these CPUs, of the executor's, and no others.
+    /// Restricts unbound queues to these CPUs of the executor.
     pub(crate) fn set_unbound_cpus(&self, cpus: CpuSet) -> Result<(), QueueError> {
         self.change_defaults(|defaults| defaults.cpus = cpus)
     }
 
-    /// Queues that name no scope have this one, which is not [`AffinityScope::Default`].
+    /// Sets the scope of queues that name none. It is not [`AffinityScope::Default`].
     pub(crate) fn set_default_scope(&self, scope: AffinityScope) -> Result<(), QueueError> {
         self.change_defaults(|defaults| defaults.scope = scope)
     }
 
-    /// Who makes a queue comes back to the defaults once it is in the register; so every queue is told.
+    /// Changes the defaults, and resolves the attributes of all queues again. This misses no queue: a thread that makes one
+    /// resolves its attributes again after the queue has entered the register.
     fn change_defaults(&self, change: impl FnOnce(&mut AttrDefaults)) -> Result<(), QueueError> {
         if self.origin.is_forked() {
             return Err(QueueError::Forked);
@@ -110,7 +112,7 @@ impl ExecutorInner {
         Ok(())
     }
 
-    /// What holds at the moment; `None` in a forked process, where the lock may have been held in the parent.
+    /// Returns the present defaults; `None` in a forked process, since a thread of the parent may have held the lock.
     pub(crate) fn defaults(&self) -> Option<AttrDefaults> {
         (!self.origin.is_forked()).then(|| self.defaults.lock().clone())
     }

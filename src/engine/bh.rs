@@ -1,4 +1,4 @@
-//! Bh contexts: pools of one worker that runs items one after the other, blocked or not.
+//! Bh contexts: pools with one worker, which runs items one after the other, even if one blocks.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,17 @@ use super::context;
 use super::pool::Pool;
 use super::user_code::report;
 
-/// The budget of the present run; only bh contexts have one.
+/// The budget of the present run; `None` if the pool is no bh context.
 pub(super) struct Run(Option<Budget>);
 
 impl Run {
-    /// The worker of this pool begins.
+    /// Begins a run of this pool's worker.
     pub(super) fn begin(pool: &Pool) -> Self {
         Self(pool.spec.is_bh().then(|| Budget::begin(clock::now(), pool.pending())))
     }
 
-    /// An item has ended. `in_hand`: has the worker the next one already?
+    /// Notes that an item has ended. If the run is over, yields the CPU and begins a new run. `in_hand` returns whether the
+    /// worker has the next item already.
     #[inline]
     pub(super) fn item_ended(&mut self, pool: &Pool, in_hand: impl FnOnce() -> bool) {
         if let Some(budget) = &mut self.0 {
@@ -37,7 +38,7 @@ impl Run {
 /// The types of items that were reported.
 static REPORTED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
 
-/// An item of a bh queue enters a blocking guard: says so, once for each type of items.
+/// Logs that an item of a bh queue enters a blocking guard, once for each type of items.
 #[cold]
 pub(super) fn report_guard(item_type: &'static str) {
     if REPORTED.lock().insert(item_type) {
@@ -45,7 +46,7 @@ pub(super) fn report_guard(item_type: &'static str) {
         report!(
             error,
             "an item of the bh queue {queue:?} blocks, and keeps all bh items of its CPU waiting: \
-            {item_type}; queue what blocks to another kind of queue"
+            {item_type}; use another kind of queue for items that block"
         );
     }
 }

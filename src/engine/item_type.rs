@@ -1,26 +1,26 @@
-//! The type of an item, known by a word.
+//! The type of an item, in one word.
 
 use std::any::type_name;
 
-/// One for each type of items, which has no name before the program runs. So items carry its address.
+/// A static for each type of items. Items carry its address, since the name of a type is not known at compile time.
 #[derive(Debug)]
 pub(crate) struct ItemType {
     name: fn() -> &'static str,
 }
 
 impl ItemType {
-    /// What runs on a worker after its item, on behalf of that: a destructor.
+    /// For destructors that a worker runs for an item that does not run.
     pub(crate) const LEFT_BEHIND: &'static Self = &Self { name: || "what an item left behind" };
 
-    /// What lies on a list and is no item.
+    /// For markers, which are entries without an item.
     pub(crate) const MARKER: &'static Self = &Self { name: || "a marker" };
 
-    /// Of items whose function this is.
+    /// The type of items whose function is an `F`.
     pub(crate) const fn of<F>() -> &'static Self {
         const { &Self { name: type_name::<F> } }
     }
 
-    /// As the compiler names it.
+    /// The name that the compiler gives to the type.
     pub(crate) fn name(&self) -> &'static str {
         (self.name)()
     }

@@ -1,8 +1,8 @@
-//! How long items wait and run: histograms of a shard, off unless somebody wants them.
+//! Histograms of how long the items of a shard wait and run. They are off by default.
 //!
-//! Whoever queues an item that is to be timed leaves a stamp in its header; the worker that runs it takes it out, and
-//! records what it measures. Which items, says [`policy::sampling`](crate::policy::sampling). The clock is that of
-//! `Instant`: a cheaper one (the processor's counter, through a crate) would save a fifth of what sampling leaves.
+//! An issuer leaves a stamp in the header of an item that is to be timed. The worker that runs the item takes the stamp,
+//! and records the times. [`policy::sampling`](crate::policy::sampling) decides which items are timed. The clock is that of
+//! `Instant`. A cheaper one (the processor's counter, through a crate) would save a fifth of the cost that sampling leaves.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -17,13 +17,13 @@ use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::tally::COUNTED;
 
-/// Whether the items of a shard are timed, and what came out.
+/// Whether the items of a shard are timed, and the histograms.
 #[derive(Debug)]
 pub(crate) struct Timing {
     rate: RateCell,
-    /// How long items run in the mean: a hint, which two who write it at once may get a little wrong.
+    /// How long items run in the mean, in nanoseconds. A hint: if two threads write it at once, it may be a little wrong.
     mean: AtomicU64,
-    /// Made when the first item was timed.
+    /// Made when the first timed item begins.
     found: OnceLock<Box<Found>>,
 }
 
@@ -33,7 +33,7 @@ struct Found {
     run: Recorder,
 }
 
-/// An item that is timed and has begun.
+/// A timed item that has begun.
 #[derive(Debug)]
 pub(super) struct Begun {
     at: Time,
@@ -41,11 +41,11 @@ pub(super) struct Begun {
 }
 
 thread_local! {
-    /// What is drawn on this thread; 0 before the first time.
+    /// The last number that this thread has drawn; 0 before the first one.
     static RANDOM: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The next number that looks random (Marsaglia's xorshift).
+/// Returns the next pseudo-random number (Marsaglia's xorshift).
 #[inline]
 fn draw() -> u32 {
     let mut random = RANDOM.get();
@@ -59,7 +59,7 @@ fn draw() -> u32 {
     random
 }
 
-/// Another one for each thread.
+/// Returns a different seed for each thread.
 #[cold]
 fn seed() -> u32 {
     static THREADS: AtomicU64 = AtomicU64::new(1);
@@ -75,7 +75,7 @@ impl Timing {
         self.rate.switch(on);
     }
 
-    /// An item is being queued: its stamp, or 0.
+    /// Returns the stamp for an item that is being queued; 0 if the item is not timed.
     #[inline]
     pub(super) fn stamp(&self) -> u64 {
         match self.rate.load() {
@@ -89,7 +89,7 @@ impl Timing {
         Stamp::new(clock::now(), rate).map_or(0, Stamp::into_bits)
     }
 
-    /// An item with this stamp begins.
+    /// Records how long an item with this stamp has waited. Returns `None` if items are not timed any more.
     #[cold]
     pub(super) fn begins(&self, stamp: u64) -> Option<Begun> {
         let stamp = Stamp::from_bits(stamp).filter(|_| self.rate.load() != Rate::Never)?;
@@ -98,7 +98,7 @@ impl Timing {
         Some(Begun { at, stamp })
     }
 
-    /// It has ended.
+    /// Records how long the item has run.
     #[cold]
     pub(super) fn ends(&self, begun: &Begun) {
         let now = clock::now();
@@ -112,7 +112,7 @@ impl Timing {
         self.found.get_or_init(Found::new)
     }
 
-    /// What was measured so far.
+    /// Returns the histograms so far.
     pub(super) fn latency(&self) -> Latency {
         self.found.get().map(|found| found.load()).unwrap_or_default()
     }
@@ -138,14 +138,14 @@ mod tests {
 
     /// spec: O1.8 (off by default, switched at run time)
     #[test]
-    fn nothing_is_stamped_or_made_while_they_are_off() {
+    fn no_item_is_stamped_and_no_histogram_made_while_timing_is_off() {
         let timing = Timing::new(false);
         assert_eq!(timing.stamp(), 0);
         timing.set(true);
         let stamp = timing.stamp();
-        assert_ne!(stamp, 0, "at first, each item");
+        assert_ne!(stamp, 0, "at first, each item is timed");
         timing.set(false);
-        assert!(timing.begins(stamp).is_none(), "it was stamped before");
+        assert!(timing.begins(stamp).is_none(), "timing was switched off after the stamp");
         assert!(timing.found.get().is_none());
         assert_eq!(timing.latency(), Latency::default());
     }
@@ -164,7 +164,7 @@ mod tests {
             }
         }
         if timed >= 50_000 && crate::common::emulator().is_some() {
-            return crate::common::skip("emulated", "a look at the clock takes longer than a short item");
+            return crate::common::skip("emulated", "reading the clock takes longer than a short item");
         }
         let latency = timing.latency();
         assert!(timed < 50_000, "{timed} items");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_draw_other_numbers() {
+    fn threads_draw_different_numbers() {
         let mine: Vec<u32> = (0..8).map(|_| draw()).collect();
         let others: Vec<u32> =
             std::thread::scope(|scope| scope.spawn(|| (0..8).map(|_| draw()).collect()).join().unwrap());

@@ -1,4 +1,4 @@
-//! Why a queue does not accept an item, why a wait does not wait, and why a shutdown does not begin.
+//! The reasons why a queue does not accept an item, why a wait fails, and why a shutdown does not begin.
 
 use std::fmt;
 
@@ -8,27 +8,27 @@ use std::fmt;
 ///
 /// ```
 /// let error = cmwq::QueueError::UnknownCpu { cpu: 4096 };
-/// assert_eq!(error.to_string(), "there is no CPU 4096; `Executor::cpus` tells which there are");
+/// assert_eq!(error.to_string(), "there is no CPU 4096; `Executor::cpus` returns the CPUs");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// As many items are pending as `max_pending` permits. Without `max_pending`, too, there is an end: a hundred
-    /// million items that wait for a slot, in the whole queue or, where `max_active` counts per CPU, on one CPU.
+    /// As many items are pending as `max_pending` permits. A queue without `max_pending` is full when a hundred million
+    /// items wait for a slot: in the whole queue, or on one CPU if `max_active` counts per CPU.
     Full,
-    /// The item is disabled, or somebody waits for the end of its cancellation.
+    /// The item is disabled, or a thread cancels it and waits for the end of its run.
     Disabled,
     /// The queue is being drained: only its own items may queue to it.
     Draining,
     /// The queue was destroyed.
     Destroyed,
-    /// The executor was shut down, or is being shut down and the caller is none of its items.
+    /// The executor was shut down; or it is being shut down, and the caller is not one of its items.
     ShutDown,
     /// The executor belongs to the process that this one was forked from.
     Forked,
-    /// The calling item holds the only slot that the new one could run in, and would wait for it.
+    /// The calling item holds the only slot in which the new item could run, and would wait for that item.
     WouldDeadlock,
-    /// A periodic item needs a period.
+    /// The period of a periodic item is zero.
     ZeroPeriod,
     /// The topology has no such CPU.
     UnknownCpu {
@@ -61,12 +61,12 @@ impl fmt::Display for QueueError {
             Self::WouldDeadlock => {
                 write!(
                     f,
-                    "the caller holds the only slot that the item could run in, and would wait for it for ever"
+                    "the caller holds the only slot in which the item could run, and would wait for it for ever"
                 )
             }
             Self::ZeroPeriod => write!(f, "the period is zero; a periodic item needs at least a nanosecond"),
             Self::UnknownCpu { cpu } => {
-                write!(f, "there is no CPU {cpu}; `Executor::cpus` tells which there are")
+                write!(f, "there is no CPU {cpu}; `Executor::cpus` returns the CPUs")
             }
             Self::UnknownNode { node } => write!(f, "there is no NUMA node {node}"),
         }
@@ -75,7 +75,7 @@ impl fmt::Display for QueueError {
 
 impl std::error::Error for QueueError {}
 
-/// Why a wait did not wait, or not to the end. Nothing that was waited for is changed by this.
+/// Why a wait was refused, or ended too early. The awaited items and queues are not affected.
 ///
 /// # Examples
 ///
@@ -93,11 +93,11 @@ impl std::error::Error for QueueError {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// The wait would never end: it is for the calling item itself, or for something that can only come after it. In a
-    /// debug build also where several items wait for each other: the last of them to wait gets this, and the log says
-    /// who waits for whom. Waits with a timeout, which end by themselves, are not counted among those.
+    /// The wait would never end: the caller waits for its own item, or for an item that can only run after that. A debug
+    /// build also finds several items that wait for each other: the last one to wait gets this error, and the log tells
+    /// which item waits for which. Waits with a timeout do not count, since they end by themselves.
     ///
-    /// A release build does not notice, and waits for ever:
+    /// A release build does not notice these, and waits for ever:
     ///
     /// * a wait that closes a cycle of several items;
     /// * a scope with an item that needs the only slot of a queue, if the scope's opener was given that slot for its own next
@@ -120,7 +120,7 @@ impl fmt::Display for WaitError {
             Self::WouldDeadlock => {
                 write!(
                     f,
-                    "waiting here would never end: it is for the calling item, or for what comes after it"
+                    "the wait would never end: it is for the calling item, or for an item that can only run after it"
                 )
             }
             Self::TimedOut => write!(f, "the time ran out"),
@@ -146,7 +146,7 @@ impl std::error::Error for WaitError {}
 ///
 /// use cmwq::{Executor, ShutdownError, WorkQueue};
 ///
-/// // All of the process uses it, and this code has not configured it.
+/// // The whole process uses it, and this code has not configured it.
 /// assert_eq!(Executor::global().shutdown(Duration::ZERO), Err(ShutdownError::Global));
 ///
 /// let executor = Executor::builder().build()?;
@@ -159,11 +159,11 @@ impl std::error::Error for WaitError {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ShutdownError {
-    /// It is the process-wide executor. Only the [`GlobalExecutor`](crate::GlobalExecutor) that
-    /// [`build_global`](crate::ExecutorBuilder::build_global) has returned can end it; if it was made by its first use,
-    /// it stays until the process ends.
+    /// This is the process-wide executor. Only the [`GlobalExecutor`](crate::GlobalExecutor) that
+    /// [`build_global`](crate::ExecutorBuilder::build_global) has returned can shut it down. If it was made by its first
+    /// use, it lives until the process ends.
     Global,
-    /// The shutdown would wait for the calling item itself, or for what can only come after it.
+    /// The shutdown would wait for the calling item itself, or for an item that can only run after it.
     WouldDeadlock,
     /// The executor belongs to the process that this one was forked from.
     Forked,

@@ -1,7 +1,7 @@
-//! The queues of one executor, for what is asked of all of them.
+//! The register of an executor's queues, for operations on all of them.
 //!
-//! Entering and leaving take O(log n). Nobody is woken, and no user code runs, under the register's lock: who wants to
-//! act on queues takes *pins* on them, which keep them in place as a handle or an entry would, and lets go of the lock.
+//! Entering and leaving take O(log n) time. Under the register's lock, no thread is woken and no user code runs. A thread
+//! that acts on queues takes *pins* of them, which keep them in memory like a handle or an entry, and releases the lock.
 #![allow(
     unsafe_code,
     reason = "the register knows queues by their addresses, and they leave it before they are freed"
@@ -22,8 +22,9 @@ pub(crate) struct Register(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// By the order in which they entered.
+    /// By number, in the order in which they entered.
     queues: BTreeMap<u64, Known>,
+    /// The highest number so far.
     entered: u64,
     frozen: bool,
     stage: Stage,
@@ -33,10 +34,10 @@ struct State {
 #[derive(Debug)]
 struct Known(NonNull<Queue>);
 
-// SAFETY: leads to a `Queue`, which threads share.
+// SAFETY: it points at a `Queue`, which threads share.
 unsafe impl Send for Known {}
 
-/// Keeps a queue in place, of which the caller has neither a handle nor an entry.
+/// Keeps a queue in memory, for a thread that has neither a handle nor an entry of it.
 #[derive(Debug)]
 pub(crate) struct Pin(NonNull<Queue>);
 
@@ -46,8 +47,8 @@ impl Register {
         Self(Mutex::new(state))
     }
 
-    /// A queue was made: it may be pinned from now on. `note` is called before that, with its number. One that comes
-    /// when nothing runs any more does not enter, and has none. Is the executor still open?
+    /// Enters a new queue, which other threads may pin from now on. Before that, calls `note` with the queue's number. Once
+    /// the executor runs no item any more, queues do not enter, and get no number. Returns whether the executor is open.
     #[must_use]
     pub(crate) fn enter(&self, queue: NonNull<Queue>, note: impl FnOnce(u64)) -> bool {
         let mut state = self.0.lock();
@@ -60,18 +61,18 @@ impl Register {
         state.stage == Stage::Open
     }
 
-    /// A queue is about to be freed.
+    /// Removes a queue that is about to be freed.
     pub(crate) fn leave(&self, number: u64) {
         self.0.lock().queues.remove(&number);
     }
 
-    /// Are the freezable queues frozen, and what is the executor's stage?
+    /// Returns whether the freezable queues are frozen, and the executor's stage.
     pub(crate) fn condition(&self) -> (bool, Stage) {
         let state = self.0.lock();
         (state.frozen, state.stage)
     }
 
-    /// The executor comes to this stage, and thaws. False if it was there before.
+    /// Brings the executor to this stage, and thaws it. Returns false if it had come there before.
     pub(crate) fn advance(&self, stage: Stage) -> bool {
         let mut state = self.0.lock();
         let advances = state.stage < stage;
@@ -82,7 +83,7 @@ impl Register {
         advances
     }
 
-    /// False if that is so already, or will never be so again.
+    /// Freezes or thaws the freezable queues. Returns false if that changes nothing, or if the executor is not open.
     pub(crate) fn freeze(&self, frozen: bool) -> bool {
         let mut state = self.0.lock();
         let changes = state.frozen != frozen && state.stage == Stage::Open;
@@ -92,12 +93,12 @@ impl Register {
         changes
     }
 
-    /// The queues that there are, in the order in which they entered.
+    /// Pins all queues, in the order in which they entered.
     pub(crate) fn pins(&self) -> Vec<Pin> {
         self.pins_after(0).0
     }
 
-    /// Those whose numbers are higher than this one, and the highest number so far.
+    /// Pins the queues whose numbers are higher than this one. Also returns the highest number so far.
     pub(crate) fn pins_after(&self, number: u64) -> (Vec<Pin>, u64) {
         let state = self.0.lock();
         let later = state.queues.range(number + 1..).map(|(_, known)| known.0);
@@ -106,7 +107,8 @@ impl Register {
         (pins, state.entered)
     }
 
-    /// Those of which it holds, with their numbers. `look` only looks.
+    /// Pins the queues for which `look` returns true. Returns them with their numbers. `look` runs under the lock, and
+    /// changes nothing.
     #[cfg_attr(
         not(all(unix, feature = "control")),
         allow(dead_code, reason = "asked for over the control socket")
@@ -119,7 +121,7 @@ impl Register {
         found.filter_map(|(number, known)| Some((*number, unsafe { Pin::new(known.0) }?))).collect()
     }
 
-    /// Does it hold of one of the queues? `look` only looks.
+    /// Returns whether `look` returns true for one of the queues. `look` runs under the lock, and changes nothing.
     pub(crate) fn any(&self, mut look: impl FnMut(&Queue) -> bool) -> bool {
         let state = self.0.lock();
         // SAFETY: as above.
@@ -128,33 +130,33 @@ impl Register {
 }
 
 impl Pin {
-    /// `None` if the queue is about to be freed.
+    /// Pins a queue. Returns `None` if the queue is about to be freed.
     ///
     /// # Safety
     ///
-    /// The queue is not freed while this runs.
+    /// The queue is not freed during the call.
     unsafe fn new(queue: NonNull<Queue>) -> Option<Self> {
         // SAFETY: the caller promises it.
         unsafe { queue.as_ref() }.try_pin()
     }
 
-    /// A pin that was forgotten.
+    /// Brings back a pin that was forgotten by `mem::forget`.
     ///
     /// # Safety
     ///
-    /// It was, once for each of these calls.
+    /// For each of these calls, one pin of the queue was forgotten.
     pub(super) unsafe fn remembered(queue: &Queue) -> Self {
         Self(queue.this())
     }
 }
 
 impl Queue {
-    /// For who keeps the queue in place already, by a handle, an entry or a pin.
+    /// Pins the queue. The caller keeps it in memory already, by a handle, an entry or a pin.
     pub(super) fn pin(&self) -> Pin {
         Pin(self.held())
     }
 
-    /// `None` if the queue is about to be freed. It is not while this runs.
+    /// Pins the queue, which is not freed during the call. Returns `None` if it is about to be freed.
     pub(super) fn try_pin(&self) -> Option<Pin> {
         self.hold().map(Pin)
     }
@@ -164,14 +166,14 @@ impl Deref for Pin {
     type Target = Queue;
 
     fn deref(&self) -> &Queue {
-        // SAFETY: this holds the queue.
+        // SAFETY: the pin has a hold of the queue.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        // SAFETY: this hold was counted by `new`, and is given up here.
+        // SAFETY: each pin has a hold, which ends here.
         unsafe { Queue::let_go(self.0) };
     }
 }

@@ -1,9 +1,9 @@
-//! The end of an executor that is asked for.
+//! The shutdown of an executor.
 //!
-//! First the doors of all queues are shut to outsiders, and what was accepted runs. Then they are shut to everybody. If
-//! the time ran out before, what has not begun is *given up*: whoever shuts down empties waiting lists and worklists
-//! himself, since the workers may be stuck. What still comes to a pool afterwards, put back or from an issuer that was
-//! between its admission and its push, is given up by whoever brings it.
+//! The calling thread first shuts the doors of all queues to outsiders, and waits while the accepted items run. Then it shuts
+//! the doors to all submissions. If the time has run out by then, it *gives up* the items that have not begun: it empties
+//! waiting lists and worklists itself, since the workers may be stuck. An entry may still come to a pool afterwards: a worker
+//! puts it back, or its issuer was between its admission and its push. The thread that brings such an entry gives it up.
 
 use crate::policy::standing::Stage;
 use crate::sys::wait::Until;
@@ -27,26 +27,28 @@ pub(crate) struct Remains {
     pub(crate) threads: usize,
 }
 
-/// What it did not finish of one queue.
+/// What a shutdown did not finish of one queue.
 #[derive(Debug)]
 pub(crate) struct QueueRemains {
     pub(crate) name: String,
+    /// Items that were given up.
     pub(crate) dropped: usize,
     pub(crate) running: usize,
+    /// Timers that were given up.
     pub(crate) timers: usize,
 }
 
 impl ExecutorInner {
-    /// Ends the executor. Nothing remains, for whoever is not the first to ask.
+    /// Shuts the executor down. Returns what was not finished; only the first call returns anything.
     pub(crate) fn shutdown(&self, until: Until) -> Result<Remains, ShutdownError> {
         if self.origin.is_forked() {
             return Err(ShutdownError::Forked);
         }
-        // Its end would be waited for, too.
+        // This waits for the end of all threads, so it would wait for the calling one.
         if self.core.threads.has_current_thread() {
             return Err(ShutdownError::WouldDeadlock);
         }
-        // An item of another executor may be pending here, too.
+        // The caller may also be an item of another executor that is pending on one of these queues.
         if self.queues.any(|queue| waits::check_queue(queue).is_err()) {
             return Err(ShutdownError::WouldDeadlock);
         }
@@ -56,9 +58,9 @@ impl ExecutorInner {
         let (mut queues, mut known) = self.queues.pins_after(0);
         queues.iter().for_each(|queue| queue.change(|_| ()));
         self.cancel_timers(&queues);
-        // No item waits here, so nothing but the time can end this early.
+        // The checks above have passed, so this fails only if the time runs out.
         while wait_until_empty(&queues, until).is_ok() {
-            // Before it ended, an item may have been the first to use a system queue.
+            // An item may have made a queue before it ended: a system queue, which it was the first to use.
             let before = known;
             known = self.pin_later(&mut queues, known);
             if known == before {
@@ -73,19 +75,20 @@ impl ExecutorInner {
         self.give_up(&queues);
         queues.iter().for_each(|queue| queue.stop_rescuer());
         self.core.manager.stop();
-        // Afterwards: a pool that is made now is among these, or is closed by whoever makes it.
+        // After the manager was stopped: a pool that is being made is among these, or the thread that makes it sees that the
+        // manager was stopped, and closes the pool.
         self.core.pools().iter().for_each(|pool| pool.close());
         let threads = self.core.threads.wait(until);
         let queues = queues.iter().map(|queue| queue.remains()).filter(QueueRemains::is_something);
         Ok(Remains { queues: queues.collect(), threads })
     }
 
-    /// Is it, or was it, shut down?
+    /// Returns whether its shutdown has begun.
     pub(crate) fn is_shut_down(&self) -> bool {
         self.queues.condition().1 != Stage::Open
     }
 
-    /// Adds the queues that have entered since. Returns the number of the last one.
+    /// Adds the queues that have entered since the one with the number `known`. Returns the number of the last one.
     fn pin_later(&self, queues: &mut Vec<Pin>, known: u64) -> u64 {
         let (later, last) = self.queues.pins_after(known);
         queues.extend(later);
@@ -99,12 +102,13 @@ impl ExecutorInner {
         queues.iter().for_each(|queue| queue.cancel_held_timers());
     }
 
-    /// Gives up what has not begun: only markers, if all was done. Everybody is refused by now.
+    /// Gives up the items that have not begun, and markers. All submissions are refused by now.
     #[cold]
     fn give_up(&self, queues: &[Pin]) {
-        // All pools before any entry: what a marker holds back goes on to another pool. And pools before lists: what comes to
-        // a list too late is taken to a pool, and counts as active until it is given up there; so many may come that there
-        // is no count left for those who wait.
+        // All pools are abandoned before any entry is given up: entries that a marker releases go to another pool. And pools
+        // come before waiting lists: behind a shut door, an item that is listed late goes to a pool at once, and counts as
+        // active until it is given up there. There may be so many of them that the gate could count no more of those that
+        // wait.
         let pools = self.core.pools();
         let aside: Vec<_> = pools.iter().map(|pool| pool.abandon()).collect();
         aside.into_iter().flatten().for_each(give_up);
@@ -118,6 +122,7 @@ impl ExecutorInner {
 }
 
 impl Queue {
+    /// Returns what was not finished, and sets the number of given-up timers to zero.
     fn remains(&self) -> QueueRemains {
         let left = self.given_up.beside(self.gates().map(|gate| &*gate.cell));
         QueueRemains {
@@ -135,8 +140,8 @@ impl QueueRemains {
     }
 }
 
-/// An entry is completed without a run, and its owner is told. The caller keeps its pool in place. The manager leaves that to
-/// another thread, since it ends with the item's destructor.
+/// Completes an entry without a run, and tells the item's owner. The caller keeps the entry's pool in memory. If the manager
+/// calls this, another thread does it later, since it may run the item's destructor.
 #[cold]
 pub(super) fn give_up(entry: Entry) {
     user_code::destroy(|| give_up_here(entry));

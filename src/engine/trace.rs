@@ -1,8 +1,8 @@
-//! Everything that is told to `tracing`. Without the feature, these functions are empty.
+//! The events and spans for `tracing`. Without the feature, these functions are empty.
 //!
-//! A subscriber is user code: no lock of ours is held around these calls, a panic in it is contained, and what it does that
-//! would be told in turn is not. Whether anybody listens is asked before anything is put together.
-#![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "nobody is told"))]
+//! A subscriber is user code. So these functions call it while this crate holds no lock, and contain its panics. What it
+//! does itself is not reported to it again. A function asks whether a subscriber listens before it puts an event together.
+#![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "there is no subscriber"))]
 
 #[cfg(feature = "tracing")]
 use std::cell::Cell;
@@ -45,11 +45,11 @@ macro_rules! tell {
 
 #[cfg(feature = "tracing")]
 thread_local! {
-    /// A subscriber runs, called from here.
+    /// Whether this thread is calling a subscriber from here.
     static TELLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Might somebody listen to events of this level?
+/// Returns whether a subscriber may listen to events of this level.
 #[cfg(feature = "tracing")]
 #[inline]
 fn is_on(level: Level) -> bool {
@@ -57,7 +57,7 @@ fn is_on(level: Level) -> bool {
         && level <= tracing::level_filters::LevelFilter::current()
 }
 
-/// Calls the subscriber.
+/// Calls the subscriber, unless this thread does so already.
 #[cfg(feature = "tracing")]
 #[cold]
 fn told(tell: impl FnOnce()) {
@@ -69,7 +69,7 @@ fn told(tell: impl FnOnce()) {
     });
 }
 
-/// Might a subscriber be called for items that are queued? Asked once before what is told of them.
+/// Returns whether a subscriber may be called for items that are queued. To be asked before their events.
 #[inline]
 pub(super) fn listens() -> bool {
     #[cfg(feature = "tracing")]
@@ -78,7 +78,7 @@ pub(super) fn listens() -> bool {
     false
 }
 
-/// An item is queued, and may have to wait for a slot. `named`: the slot on which its issuer wants it.
+/// Reports that an item is queued, and may have to wait for a slot. `named`: the slot that its issuer named, if any.
 #[cold]
 pub(super) fn queue_work(
     item: NonNull<Header>,
@@ -96,7 +96,7 @@ pub(super) fn queue_work(
     });
 }
 
-/// An item has a slot, and goes to a worklist.
+/// Reports that an item has a slot, and goes to a worklist.
 #[inline]
 pub(super) fn activate_work(entry: &Entry) {
     tell!(TRACE, "activate_work", {
@@ -108,16 +108,16 @@ pub(super) fn activate_work(entry: &Entry) {
     });
 }
 
-/// An item that is being executed, if somebody listened when it began.
+/// The span of an item that is being executed, if a subscriber listened when it began.
 #[must_use]
 pub(super) struct Execution {
-    /// `Some(None)`: somebody listened, and not to spans. One that is wanted was entered on the calling thread. In a box:
-    /// what nobody needs is small.
+    /// `Some(None)`: the subscriber listened, but not to spans. A span was entered on the calling thread. In a box, to be
+    /// small while no subscriber listens.
     #[cfg(feature = "tracing")]
     span: Option<Option<Box<Span>>>,
 }
 
-/// A worker of this pool, or a rescuer for it, begins an item.
+/// Reports that a worker of this pool, or a rescuer for it, begins an item.
 #[inline]
 pub(super) fn execute_start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Execution {
     Execution {
@@ -126,7 +126,7 @@ pub(super) fn execute_start(entry: &Entry, item_type: &'static ItemType, pool: &
     }
 }
 
-/// The item has ended, by a panic or not.
+/// Reports that the item has ended, by a panic or not.
 #[inline]
 pub(super) fn execute_end(
     execution: Execution,
@@ -153,7 +153,7 @@ fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Option<Box
     });
     let mut entered = None;
     told(|| {
-        // Whatever an item before has left entered, this one does not lie in it.
+        // Without a parent: an earlier item may have left a span entered on this thread.
         let span = tracing::trace_span!(
             target: TARGET,
             parent: None,
@@ -165,7 +165,7 @@ fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Option<Box
             pool = pool.spec.kind.name().as_str(),
         );
         if !span.is_disabled() {
-            // Kept first: entering it may panic.
+            // Stored before it is entered, which may panic.
             let span: &Span = entered.insert(Box::new(span));
             span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
         }
@@ -177,7 +177,7 @@ fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Option<Box
 #[cold]
 fn end(span: Option<Box<Span>>, entry: &Entry, item_type: &'static ItemType, pool: &Pool, panicked: bool) {
     if let Some(span) = span {
-        // Twice the subscriber's code, which may panic twice.
+        // Two calls, since each runs the subscriber's code, which may panic.
         told(|| {
             span.with_subscriber(|(id, subscriber)| subscriber.exit(id));
         });
@@ -193,7 +193,7 @@ fn end(span: Option<Box<Span>>, entry: &Entry, item_type: &'static ItemType, poo
     });
 }
 
-/// A pool that cannot have a worker has called the rescuer of this queue.
+/// Reports that a pool which can get no worker has called the rescuer of this queue.
 pub(super) fn mayday(workqueue: &str, pool: &Pool) {
     tell!(DEBUG, "mayday", {
         workqueue,
@@ -203,7 +203,7 @@ pub(super) fn mayday(workqueue: &str, pool: &Pool) {
     });
 }
 
-/// A rescuer has taken an item of this pool, and executes it next.
+/// Reports that a rescuer has taken an item of this pool, and executes it next.
 pub(super) fn rescued(entry: &Entry, pool: &Pool) {
     tell!(DEBUG, "rescued", {
         work = entry.item().addr().get(),
@@ -214,7 +214,7 @@ pub(super) fn rescued(entry: &Entry, pool: &Pool) {
     });
 }
 
-/// What the manager has found out about a worker's item, which is of this type, was carried out.
+/// Reports a finding of the manager about a worker's item, which was carried out.
 pub(super) fn found(pool: &Pool, worker: &Worker, item_type: &'static str, found: Found) {
     #[cfg(feature = "tracing")]
     match found.finding {
@@ -249,7 +249,7 @@ fn cpu_intensive(pool: &Pool, worker: &Worker, item_type: &'static str, found: F
     });
 }
 
-/// The CPU that a pool serves, if it is one.
+/// Returns the CPU that a pool serves, unless it serves a pod.
 #[cfg(feature = "tracing")]
 fn cpu_of(pool: &Pool) -> Option<usize> {
     match pool.spec.kind {
