@@ -1,7 +1,8 @@
 //! The attributes of queues in use, and their executor's defaults.
 //!
-//! A queue keeps the attributes that its user asked for, and resolves them again when they or the defaults change. Once the
-//! attributes were found valid, the change cannot fail, and does not wait: see `route` for what becomes of the items.
+//! A queue keeps the attributes that its user asked for, and resolves them again when they or the defaults change.
+//! Once the attributes were found valid, the change cannot fail, and does not wait: see `route` for what becomes of
+//! the items.
 
 use crate::policy::attrs::{AttrDefaults, Attrs, PoolAttrs};
 use crate::policy::cpu_set::CpuSet;
@@ -15,8 +16,8 @@ use super::refusal::QueueError;
 use super::route::Turn;
 
 impl Queue {
-    /// Changes the attributes of its items. `change` gets those that the user asked for last, and returns valid ones. The
-    /// queue is unbound, and the caller keeps it in memory.
+    /// Changes the attributes of its items. `change` gets those that the user asked for last, and returns valid ones.
+    /// The queue is unbound, and the caller keeps it in memory.
     pub(crate) fn change_attrs(&self, change: impl FnOnce(Attrs) -> Attrs) -> Result<(), QueueError> {
         if self.executor.origin.is_forked() {
             return Err(QueueError::Forked);
@@ -30,11 +31,12 @@ impl Queue {
         Ok(())
     }
 
-    /// Resolves its attributes again, since its executor's defaults may have changed. The caller keeps the queue in memory.
+    /// Resolves its attributes again, since its executor's defaults may have changed. The caller keeps the queue in
+    /// memory.
     pub(super) fn resolve_again(&self) {
         let making = self.making.lock();
-        // Before the stage is `Shut`, a pool may be made here: the thread that shuts the executor down takes this lock once
-        // more after it sets that stage, and closes all pools afterwards.
+        // Before the stage is `Shut`, a pool may be made here: the thread that shuts the executor down takes this
+        // lock once more after it sets that stage, and closes all pools afterwards.
         if self.executor.queues.condition().1 != Stage::Shut {
             self.turn_routes(making);
         }
@@ -98,8 +100,8 @@ impl ExecutorInner {
         self.change_defaults(|defaults| defaults.scope = scope)
     }
 
-    /// Changes the defaults, and resolves the attributes of all queues again. This misses no queue: a thread that makes one
-    /// resolves its attributes again after the queue has entered the register.
+    /// Changes the defaults, and resolves the attributes of all queues again. This misses no queue: a thread that
+    /// makes one resolves its attributes again after the queue has entered the register.
     fn change_defaults(&self, change: impl FnOnce(&mut AttrDefaults)) -> Result<(), QueueError> {
         if self.origin.is_forked() {
             return Err(QueueError::Forked);

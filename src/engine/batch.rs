@@ -1,7 +1,7 @@
 //! Batches: many items with one kick of their pool. One-shots are also admitted together.
 //!
-//! A batch has one place, and so one shard. It has one pool, unless the shard's route is turned meanwhile. No user code runs
-//! between its first push and its kick. The kick wakes as many workers as the pool wants for its entries.
+//! A batch has one place, and so one shard. It has one pool, unless the shard's route is turned meanwhile. No user
+//! code runs between its first push and its kick. The kick wakes as many workers as the pool wants for its entries.
 #![allow(unsafe_code, reason = "cells that are not queued are taken apart again")]
 
 use std::marker::PhantomData;
@@ -20,7 +20,8 @@ use super::submit::enqueue;
 use super::trace;
 use super::work_item::WorkHandle;
 
-/// How many items are admitted and pushed before one kick. So a long batch begins to run while it is still being queued.
+/// How many items are admitted and pushed before one kick. So a long batch begins to run while it is still being
+/// queued.
 const AT_ONCE: usize = 256;
 
 /// A batch of closures of which one was refused.
@@ -81,8 +82,8 @@ impl Queue {
         Ok(accepted)
     }
 
-    /// Queues closures without handles in their order, up to the first one that is refused. The iterator is user code: this
-    /// takes as many closures from it as are pushed at once, and then pushes them.
+    /// Queues closures without handles in their order, up to the first one that is refused. The iterator is user
+    /// code: this takes as many closures from it as are pushed at once, and then pushes them.
     pub(crate) fn spawn_batch_detached<F, T>(
         &self,
         closures: impl Iterator<Item = F>,
@@ -116,8 +117,8 @@ impl Queue {
         }
     }
 
-    /// Queues one-shots that were made for this queue, in their order, up to the first one that is refused. The error tells
-    /// how many were queued before it, and why it was refused.
+    /// Queues one-shots that were made for this queue, in their order, up to the first one that is refused. The error
+    /// tells how many were queued before it, and why it was refused.
     fn push_run(&self, place: Place, items: &[NonNull<Header>]) -> Result<(), (usize, QueueError)> {
         let mut queued = 0;
         while queued < items.len() {
@@ -146,7 +147,8 @@ impl Queue {
         Ok(self.shard(self.executor.placement.slot_for(place)))
     }
 
-    /// Queues reusable items in their order, up to the first one that is refused. Returns how many of them became pending.
+    /// Queues reusable items in their order, up to the first one that is refused. Returns how many of them became
+    /// pending.
     pub(crate) fn queue_batch<'a>(
         &self,
         works: impl Iterator<Item = &'a WorkHandle>,

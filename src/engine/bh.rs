@@ -19,8 +19,8 @@ impl Run {
         Self(pool.spec.is_bh().then(|| Budget::begin(clock::now(), pool.pending())))
     }
 
-    /// Notes that an item has ended. If the run is over, yields the CPU and begins a new run. `in_hand` returns whether the
-    /// worker has the next item already.
+    /// Notes that an item has ended. If the run is over, yields the CPU and begins a new run. `in_hand` returns
+    /// whether the worker has the next item already.
     #[inline]
     pub(super) fn item_ended(&mut self, pool: &Pool, in_hand: impl FnOnce() -> bool) {
         if let Some(budget) = &mut self.0 {

@@ -1,16 +1,16 @@
 //! Memory for the cells of one-shots, which is used again and again.
 //!
-//! An issuer makes a cell and a worker frees it, which is the slowest case for general allocators. So a *room* that becomes
-//! free goes onto a *shelf* of the thread that frees it. A full shelf hands half of its rooms to the
-//! [depot](crate::protocol::depot) of the process, and an empty one takes as many from there: one lock for 32 items. A
-//! thread that finds the depot full or empty, or its lock taken, calls the allocator.
+//! An issuer makes a cell and a worker frees it, which is the slowest case for general allocators. So a *room* that
+//! becomes free goes onto a *shelf* of the thread that frees it. A full shelf hands half of its rooms to the
+//! [depot](crate::protocol::depot) of the process, and an empty one takes as many from there: one lock for 32 items.
+//! A thread that finds the depot full or empty, or its lock taken, calls the allocator.
 //!
-//! A room is only memory. It belongs to no queue and no executor, and its content is gone before it is given back. So any
-//! thread of the process may use it next. All rooms of a class have the same layout.
+//! A room is only memory. It belongs to no queue and no executor, and its content is gone before it is given back. So
+//! any thread of the process may use it next. All rooms of a class have the same layout.
 //!
-//! The memory that is kept has a bound. A thread keeps at most [`SHELF`] rooms of each class, or 126 KiB of all classes, and
-//! frees them when it ends. The depots keep at most [`DEPOT_BYTES`] of each class, or 7 MiB. The shelves themselves take
-//! 7 KiB for each thread.
+//! The memory that is kept has a bound. A thread keeps at most [`SHELF`] rooms of each class, or 126 KiB of all
+//! classes, and frees them when it ends. The depots keep at most [`DEPOT_BYTES`] of each class, or 7 MiB. The shelves
+//! themselves take 7 KiB for each thread.
 //!
 //! `--cfg cmwq_uncached` leaves all of this out, so that a sanitizer notices the use of a cell that was freed.
 #![allow(unsafe_code, reason = "memory is taken from, and given back to, the allocator")]
@@ -31,8 +31,8 @@ const CACHED: bool = cfg!(not(any(cmwq_uncached, miri)));
 
 /// How many classes there are: for cells of up to 248 bytes, if a pointer has 8.
 const CLASSES: usize = 14;
-/// The alignment of `malloc`, in bytes. It is also the step between the sizes of two classes. So a cell takes no more memory
-/// in a room than by itself.
+/// The alignment of `malloc`, in bytes. It is also the step between the sizes of two classes. So a cell takes no more
+/// memory in a room than by itself.
 const ALIGN: usize = 2 * size_of::<usize>();
 /// The bytes that an allocator keeps in front of a room. The size of a room is a multiple of the step less these.
 const ITS_OWN: usize = size_of::<usize>();
@@ -41,11 +41,11 @@ const FIRST: usize = 3 * ALIGN;
 
 /// How many rooms move between a shelf and the depot at once.
 const CHAIN: usize = 32;
-/// How many rooms a shelf holds. It is half full after a chain has moved. So at least [`CHAIN`] rooms come or go before the
-/// next chain moves.
+/// How many rooms a shelf holds. It is half full after a chain has moved. So at least [`CHAIN`] rooms come or go
+/// before the next chain moves.
 const SHELF: usize = 2 * CHAIN;
-/// The bytes of each class in the depot: about as many as are in flight between a producer and a worker that take turns on
-/// a CPU.
+/// The bytes of each class in the depot: about as many as are in flight between a producer and a worker that take
+/// turns on a CPU.
 const DEPOT_BYTES: usize = 512 << 10;
 
 /// Memory for a `C`, without content.
@@ -92,7 +92,8 @@ impl<C> Room<C> {
         Self(room.0.cast())
     }
 
-    /// Takes the memory of a cell whose content was dropped, or moved elsewhere. Dropping the room gives the memory back.
+    /// Takes the memory of a cell whose content was dropped, or moved elsewhere. Dropping the room gives the memory
+    /// back.
     ///
     /// # Safety
     ///

@@ -10,7 +10,7 @@ pub(crate) struct ItemType {
 
 impl ItemType {
     /// For destructors that a worker runs for an item that does not run.
-    pub(crate) const LEFT_BEHIND: &'static Self = &Self { name: || "what an item left behind" };
+    pub(crate) const LEFT_BEHIND: &'static Self = &Self { name: || "the destructor of an item" };
 
     /// For markers, which are entries without an item.
     pub(crate) const MARKER: &'static Self = &Self { name: || "a marker" };

@@ -1,8 +1,9 @@
 //! Histograms of how long the items of a shard wait and run. They are off by default.
 //!
-//! An issuer leaves a stamp in the header of an item that is to be timed. The worker that runs the item takes the stamp,
-//! and records the times. [`policy::sampling`](crate::policy::sampling) decides which items are timed. The clock is that of
-//! `Instant`. A cheaper one (the processor's counter, through a crate) would save a fifth of the cost that sampling leaves.
+//! An issuer leaves a stamp in the header of an item that is to be timed. The worker that runs the item takes the
+//! stamp, and records the times. [`policy::sampling`](crate::policy::sampling) decides which items are timed. The
+//! clock is that of `Instant`. A cheaper one (the processor's counter, through a crate) would save a fifth of the
+//! cost that sampling leaves.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -21,7 +22,8 @@ use super::tally::COUNTED;
 #[derive(Debug)]
 pub(crate) struct Timing {
     rate: RateCell,
-    /// How long items run in the mean, in nanoseconds. A hint: if two threads write it at once, it may be a little wrong.
+    /// How long items run in the mean, in nanoseconds. A hint: if two threads write it at once, it may be a little
+    /// wrong.
     mean: AtomicU64,
     /// Made when the first timed item begins.
     found: OnceLock<Box<Found>>,

@@ -4,8 +4,8 @@
 //! OneShot<F, T, O>: { head: { header: { execute }, cell: state word }, stage: closure and owner | result }
 //! ```
 //!
-//! An item may have an [`Owner`], which is told of the item's end, run or not. By then nothing is in use any more that may
-//! borrow from the owner. Most items have none.
+//! An item may have an [`Owner`], which is told of the item's end, run or not. By then nothing is in use any more
+//! that may borrow from the owner. Most items have none.
 //!
 //! The state word alone decides which thread may use `stage`, and which one frees the cell: see `policy::one_shot`.
 #![allow(
@@ -70,7 +70,8 @@ impl Owner for Nobody {
     }
 }
 
-/// The part of the cell that the handle knows. `repr(C)`: a pointer to the cell also points to its head, and to its header.
+/// The part of the cell that the handle knows. `repr(C)`: a pointer to the cell also points to its head, and to its
+/// header.
 #[repr(C)]
 struct Head {
     header: Header,
@@ -107,8 +108,8 @@ where
 ///
 /// # Safety
 ///
-/// All borrows of the closure, the result and the owner are valid until the owner is told that the item ran, or is dropped.
-/// Those of the result are also valid until the handle is gone.
+/// All borrows of the closure, the result and the owner are valid until the owner is told that the item ran, or is
+/// dropped. Those of the result are also valid until the handle is gone.
 #[inline]
 pub(crate) unsafe fn make_owned<F, T, O>(
     function: F,
@@ -202,7 +203,8 @@ where
     O: Owner,
 {
     let cell: NonNull<OneShot<F, T, O>> = entry.item().cast();
-    // SAFETY: the entry's bit keeps the cell in memory until `finish` or `take` clears it; a detached cell is freed below.
+    // SAFETY: the entry's bit keeps the cell in memory until `finish` or `take` clears it; a detached cell is freed
+    // below.
     let state = unsafe { &cell.as_ref().head.cell };
     // A detached cell belongs to its entry alone, so no other thread changes its state.
     let detached = state.load().is_detached();
@@ -218,8 +220,8 @@ where
             }
         }
     }
-    // SAFETY: the state says that the closure has begun. So the handle does not use the stage until `finish`; a detached
-    // cell has no handle.
+    // SAFETY: the state says that the closure has begun. So the handle does not use the stage until `finish`; a
+    // detached cell has no handle.
     let stage = unsafe { &mut *cell.as_ref().stage.get() };
     let Stage::Closure(function, owner) = std::mem::replace(stage, Stage::Gone) else {
         unreachable!("a one-shot that has not begun has its closure")
@@ -236,8 +238,8 @@ where
             owner.ran(ended);
         }
         Finish::Free => {
-            // The cell is freed last: its address stands for the item while the result is dropped and the owner is told.
-            // SAFETY: the handle is gone, so only this thread uses the stage.
+            // The cell is freed last: its address stands for the item while the result is dropped and the owner is
+            // told. SAFETY: the handle is gone, so only this thread uses the stage.
             let stage = unsafe { &mut *cell.as_ref().stage.get() };
             owner.ran(clear(stage, ended));
             // SAFETY: the handle is gone, and the entry's side ends here. The stage is empty now.

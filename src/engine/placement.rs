@@ -1,8 +1,8 @@
 //! The CPU on which an item is queued: the issuer's own, if the executor uses it.
 //!
-//! The executor's CPUs are numbered by *slots*, 0 to n − 1. On the real machine a slot is a CPU. In a made-up topology,
-//! one real CPU may serve several slots: a worker of a slot queues on its own slot, and another thread queues on the first
-//! slot of the CPU on which it runs.
+//! The executor's CPUs are numbered by *slots*, 0 to n − 1. On the real machine a slot is a CPU. In a made-up
+//! topology, one real CPU may serve several slots: a worker of a slot queues on its own slot, and another thread
+//! queues on the first slot of the CPU on which it runs.
 
 use crate::policy::cpu_set::CpuSet;
 pub(crate) use crate::policy::environment::Slot;
@@ -120,8 +120,8 @@ impl Placement {
         self.by_cpu.get(cpu).map_or_else(|| cpu % self.slots.len(), |slot| *slot as usize)
     }
 
-    /// The slot if the system does not tell the CPU: a worker's own. Each other thread keeps one slot, so that its items stay
-    /// in order; the threads are spread over the slots.
+    /// The slot if the system does not tell the CPU: a worker's own. Each other thread keeps one slot, so that its
+    /// items stay in order; the threads are spread over the slots.
     fn slot_without_cpu(&self) -> usize {
         let spread = || (thread::number() % self.slots.len() as u64) as usize;
         self.slot_of_worker().unwrap_or_else(spread)

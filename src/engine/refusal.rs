@@ -93,19 +93,20 @@ impl std::error::Error for QueueError {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// The wait would never end: the caller waits for its own item, or for an item that can only run after that. A debug
-    /// build also finds several items that wait for each other: the last one to wait gets this error, and the log tells
-    /// which item waits for which. Waits with a timeout do not count, since they end by themselves.
+    /// The wait would never end: the caller waits for its own item, or for an item that can only run after that. A
+    /// debug build also finds several items that wait for each other: the last one to wait gets this error, and the
+    /// log tells which item waits for which. Waits with a timeout do not count, since they end by themselves.
     ///
     /// A release build does not notice these, and waits for ever:
     ///
     /// * a wait that closes a cycle of several items;
-    /// * a scope with an item that needs the only slot of a queue, if the scope's opener was given that slot for its own next
-    ///   run;
+    /// * a scope with an item that needs the only slot of a queue, if the scope's opener was given that slot for its
+    ///   own next run;
     /// * a wait for an item that needs the only slot of the caller's queue, if
     ///   [`set_max_active`](crate::WorkQueue::set_max_active) made it the only one after the caller had begun.
     ///
-    /// In any build, the end of a scope that closes a cycle is not refused: a scope cannot return before its items are over.
+    /// In any build, the end of a scope that closes a cycle is not refused: a scope cannot return before its items
+    /// are over.
     WouldDeadlock,
     /// The time ran out.
     TimedOut,
@@ -160,8 +161,8 @@ impl std::error::Error for WaitError {}
 #[non_exhaustive]
 pub enum ShutdownError {
     /// This is the process-wide executor. Only the [`GlobalExecutor`](crate::GlobalExecutor) that
-    /// [`build_global`](crate::ExecutorBuilder::build_global) has returned can shut it down. If it was made by its first
-    /// use, it lives until the process ends.
+    /// [`build_global`](crate::ExecutorBuilder::build_global) has returned can shut it down. If it was made by its
+    /// first use, it lives until the process ends.
     Global,
     /// The shutdown would wait for the calling item itself, or for an item that can only run after it.
     WouldDeadlock,

@@ -1,7 +1,8 @@
 //! The register of an executor's queues, for operations on all of them.
 //!
-//! Entering and leaving take O(log n) time. Under the register's lock, no thread is woken and no user code runs. A thread
-//! that acts on queues takes *pins* of them, which keep them in memory like a handle or an entry, and releases the lock.
+//! Entering and leaving take O(log n) time. Under the register's lock, no thread is woken and no user code runs. A
+//! thread that acts on queues takes *pins* of them, which keep them in memory like a handle or an entry, and releases
+//! the lock.
 #![allow(
     unsafe_code,
     reason = "the register knows queues by their addresses, and they leave it before they are freed"
@@ -47,8 +48,9 @@ impl Register {
         Self(Mutex::new(state))
     }
 
-    /// Enters a new queue, which other threads may pin from now on. Before that, calls `note` with the queue's number. Once
-    /// the executor runs no item any more, queues do not enter, and get no number. Returns whether the executor is open.
+    /// Enters a new queue, which other threads may pin from now on. Before that, calls `note` with the queue's
+    /// number. Once the executor runs no item any more, queues do not enter, and get no number. Returns whether the
+    /// executor is open.
     #[must_use]
     pub(crate) fn enter(&self, queue: NonNull<Queue>, note: impl FnOnce(u64)) -> bool {
         let mut state = self.0.lock();

@@ -1,17 +1,17 @@
 //! The route of a shard leads its entries, once they have a slot, to a pool, in order.
 //!
-//! The attributes of a queue may change while it is used: see [`protocol::route`](crate::protocol::route) for how the order
-//! is kept. Gates are not involved: limits hold, and flushes and drains wait, as if nothing had changed. An item that waits
-//! for a slot at that moment goes to the new pool when it gets one.
+//! The attributes of a queue may change while it is used: see [`protocol::route`](crate::protocol::route) for how the
+//! order is kept. Gates are not involved: limits hold, and flushes and drains wait, as if nothing had changed. An
+//! item that waits for a slot at that moment goes to the new pool when it gets one.
 //!
-//! **Markers** are entries of one static item, which has no state: the route keeps the state. They count in no gate, and
-//! each has a pin of its queue. The thread that pops a marker or gives it up tells the route.
+//! **Markers** are entries of one static item, which has no state: the route keeps the state. They count in no gate,
+//! and each has a pin of its queue. The thread that pops a marker or gives it up tells the route.
 //!
-//! **Pools stay in memory as long as the queues that used them.** An issuer wakes a worker after it has pushed its entry. By
-//! then the entry may be completed, and the issuer has only a handle of the queue. A pool without users is closed
-//! nevertheless, and has no threads; it is opened again if the same attributes come back. So the cost is bounded by how many
-//! different attributes a queue has had. An issuer that pushes to a pool after it was closed sees that the route has
-//! changed, and opens the pool until that entry has been popped.
+//! **Pools stay in memory as long as the queues that used them.** An issuer wakes a worker after it has pushed its
+//! entry. By then the entry may be completed, and the issuer has only a handle of the queue. A pool without users is
+//! closed nevertheless, and has no threads; it is opened again if the same attributes come back. So the cost is
+//! bounded by how many different attributes a queue has had. An issuer that pushes to a pool after it was closed sees
+//! that the route has changed, and opens the pool until that entry has been popped.
 #![allow(unsafe_code, reason = "markers are entries, and routes lead to pools by address")]
 
 use std::ptr::NonNull;
@@ -74,8 +74,8 @@ impl Shard {
         std::ptr::eq(self.route.pool(), pool)
     }
 
-    /// Puts an admitted entry on the worklist if it has a slot, and else on the waiting list. The caller keeps the queue in
-    /// memory.
+    /// Puts an admitted entry on the worklist if it has a slot, and else on the waiting list. The caller keeps the
+    /// queue in memory.
     #[inline]
     pub(super) fn put(&self, entry: Entry, has_slot: bool) {
         if has_slot {
@@ -136,8 +136,8 @@ impl Shard {
         }
     }
 
-    /// Plugs the route by a marker if an entry was pushed to this pool after the route had left it. Opens the pool until the
-    /// marker is popped.
+    /// Plugs the route by a marker if an entry was pushed to this pool after the route had left it. Opens the pool
+    /// until the marker is popped.
     #[cold]
     pub(super) fn came_late(&self, pool: &Pool) {
         let making = self.queue().making.lock();
@@ -190,8 +190,8 @@ impl Shard {
     }
 }
 
-/// Starts an entry that was given a slot. A pin keeps its queue in memory meanwhile: once the entry is on a worklist it may
-/// be executed, and the queue and its pool could be gone before the kick.
+/// Starts an entry that was given a slot. A pin keeps its queue in memory meanwhile: once the entry is on a worklist
+/// it may be executed, and the queue and its pool could be gone before the kick.
 pub(crate) fn submit(entry: Entry) {
     pinned(entry, Shard::submit);
 }

@@ -3,13 +3,13 @@
 //! An item's cell does not show in its type what the item borrows. Why it may borrow nevertheless:
 //!
 //! * Only `run` makes and ends a `Scope`. It returns, or unwinds, only when the scope's count is zero, or in a forked
-//!   process, where the items neither run nor are dropped. A panic of this crate before that aborts the process. User code
-//!   gets only references to the scope, so it cannot leak the scope to prevent that.
+//!   process, where the items neither run nor are dropped. A panic of this crate before that aborts the process. User
+//!   code gets only references to the scope, so it cannot leak the scope to prevent that.
 //! * Each item is counted from before it is queued until its [`Member`] learns that it ran, or is dropped. By then the
 //!   closure is gone, and the result is gone or belongs to its handle, which cannot outlive the result's borrows.
-//! * Every closure and every result lives for `'scope` at least. The body must be valid for every choice of `'scope`, so
-//!   `'scope` cannot be the lifetime of something inside the body, and it ends after `run` does. `'scope` and `'env` are
-//!   invariant, so neither can be shrunk to such a lifetime.
+//! * Every closure and every result lives for `'scope` at least. The body must be valid for every choice of `'scope`,
+//!   so `'scope` cannot be the lifetime of something inside the body, and it ends after `run` does. `'scope` and
+//!   `'env` are invariant, so neither can be shrunk to such a lifetime.
 #![allow(unsafe_code, reason = "an item's cell knows nothing of what the item borrows; see the module")]
 
 use std::any::Any;
@@ -34,7 +34,8 @@ use super::waits::{self, Roll};
 
 /// A scope for items that borrow: see [`WorkQueue::scope`](crate::WorkQueue::scope).
 ///
-/// No item lives longer than `'scope`. `'env` is the lifetime of what the items borrow from outside of the scope's body.
+/// No item lives longer than `'scope`. `'env` is the lifetime of what the items borrow from outside of the scope's
+/// body.
 ///
 /// # Examples
 ///
@@ -157,9 +158,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             // The caller counts already: only the scope's body and its items have the scope.
             self.tally.cell.enter();
             let member = Member { tally: NonNull::from(&self.tally), number };
-            // SAFETY: the borrows of the closure and of the result are valid for 'scope. That lasts until `run` has seen the
-            // count at zero, and so until the member that was counted just now has left. The handle has the type of the
-            // result, and so does not outlive its borrows.
+            // SAFETY: the borrows of the closure and of the result are valid for 'scope. That lasts until `run` has
+            // seen the count at zero, and so until the member that was counted just now has left. The handle has the
+            // type of the result, and so does not outlive its borrows.
             Ok(unsafe { one_shot::make_owned(function, lane, queue.executor.origin, member) })
         };
         queue.spawn_made(Place::Here, function, make)
@@ -286,8 +287,8 @@ impl Drop for Member {
 
 #[cfg(test)]
 mod tests {
-    /// spec: W7 (sound when unwound): a panic between the end of the body and the end of the items aborts the process, here
-    /// a child process.
+    /// spec: W7 (sound when unwound): a panic between the end of the body and the end of the items aborts the
+    /// process, here a child process.
     #[cfg(unix)]
     #[test]
     fn a_panic_while_items_still_borrow_aborts_the_process() {

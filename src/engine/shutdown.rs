@@ -1,9 +1,10 @@
 //! The shutdown of an executor.
 //!
-//! The calling thread first shuts the doors of all queues to outsiders, and waits while the accepted items run. Then it shuts
-//! the doors to all submissions. If the time has run out by then, it *gives up* the items that have not begun: it empties
-//! waiting lists and worklists itself, since the workers may be stuck. An entry may still come to a pool afterwards: a worker
-//! puts it back, or its issuer was between its admission and its push. The thread that brings such an entry gives it up.
+//! The calling thread first shuts the doors of all queues to outsiders, and waits while the accepted items run. Then
+//! it shuts the doors to all submissions. If the time has run out by then, it *gives up* the items that have not
+//! begun: it empties waiting lists and worklists itself, since the workers may be stuck. An entry may still come to a
+//! pool afterwards: a worker puts it back, or its issuer was between its admission and its push. The thread that
+//! brings such an entry gives it up.
 
 use crate::policy::standing::Stage;
 use crate::sys::wait::Until;
@@ -75,8 +76,8 @@ impl ExecutorInner {
         self.give_up(&queues);
         queues.iter().for_each(|queue| queue.stop_rescuer());
         self.core.manager.stop();
-        // After the manager was stopped: a pool that is being made is among these, or the thread that makes it sees that the
-        // manager was stopped, and closes the pool.
+        // After the manager was stopped: a pool that is being made is among these, or the thread that makes it sees
+        // that the manager was stopped, and closes the pool.
         self.core.pools().iter().for_each(|pool| pool.close());
         let threads = self.core.threads.wait(until);
         let queues = queues.iter().map(|queue| queue.remains()).filter(QueueRemains::is_something);
@@ -105,10 +106,10 @@ impl ExecutorInner {
     /// Gives up the items that have not begun, and markers. All submissions are refused by now.
     #[cold]
     fn give_up(&self, queues: &[Pin]) {
-        // All pools are abandoned before any entry is given up: entries that a marker releases go to another pool. And pools
-        // come before waiting lists: behind a shut door, an item that is listed late goes to a pool at once, and counts as
-        // active until it is given up there. There may be so many of them that the gate could count no more of those that
-        // wait.
+        // All pools are abandoned before any entry is given up: entries that a marker releases go to another pool.
+        // And pools come before waiting lists: behind a shut door, an item that is listed late goes to a pool at
+        // once, and counts as active until it is given up there. There may be so many of them that the gate could
+        // count no more of those that wait.
         let pools = self.core.pools();
         let aside: Vec<_> = pools.iter().map(|pool| pool.abandon()).collect();
         aside.into_iter().flatten().for_each(give_up);
@@ -140,8 +141,8 @@ impl QueueRemains {
     }
 }
 
-/// Completes an entry without a run, and tells the item's owner. The caller keeps the entry's pool in memory. If the manager
-/// calls this, another thread does it later, since it may run the item's destructor.
+/// Completes an entry without a run, and tells the item's owner. The caller keeps the entry's pool in memory. If the
+/// manager calls this, another thread does it later, since it may run the item's destructor.
 #[cold]
 pub(super) fn give_up(entry: Entry) {
     user_code::destroy(|| give_up_here(entry));

@@ -3,9 +3,9 @@
 //! An armed timer owns a handle of its queue and a share of its item, so both stay until it fires or is cancelled.
 //! It is not a submission: no gate counts it, and no flush waits for it.
 //!
-//! The map has a lock of its own. A timer that is due before all others wakes the manager; the others cost no system call.
-//! A thread that fires a timer and one that cancels it compete for the map's entry. If the item is reusable, they also
-//! compete for the timer's name in the item's ledger: see `protocol::item`.
+//! The map has a lock of its own. A timer that is due before all others wakes the manager; the others cost no system
+//! call. A thread that fires a timer and one that cancels it compete for the map's entry. If the item is reusable,
+//! they also compete for the timer's name in the item's ledger: see `protocol::item`.
 #![allow(unsafe_code, reason = "a one-shot with a delay is a pointer that owns its entry's side")]
 
 use std::ptr::NonNull;
@@ -102,9 +102,9 @@ impl Timers {
 }
 
 impl TimerName {
-    /// Arms a timer. Also returns whether the caller must call [`wake_manager`](Self::wake_manager), once it holds no lock.
-    /// A timer that is due at once never becomes due in the map: the caller takes it by its name and fires it, unless
-    /// another thread that flushes, rearms or cancels the item has taken it first.
+    /// Arms a timer. Also returns whether the caller must call [`wake_manager`](Self::wake_manager), once it holds no
+    /// lock. A timer that is due at once never becomes due in the map: the caller takes it by its name and fires it,
+    /// unless another thread that flushes, rearms or cancels the item has taken it first.
     pub(crate) fn set(after: Duration, timer: Timer) -> (Self, bool) {
         let core = Arc::clone(&timer.queue.queue().executor.core);
         let at = if after.is_zero() { Time::NEVER } else { clock::now() + after };
@@ -139,8 +139,8 @@ impl Timer {
         self.fire_into(name, None);
     }
 
-    /// Fires the timer in `due`, and takes it from there once its item has an admission, or is given up. A panic before that
-    /// leaves it there.
+    /// Fires the timer in `due`, and takes it from there once its item has an admission, or is given up. A panic
+    /// before that leaves it there.
     pub(crate) fn fire_from(due: &mut Option<Self>, name: &TimerName) {
         if let Some(queue) = due.as_ref().map(|timer| Arc::clone(&timer.queue)) {
             queue.queue().fired(due, name, None);
@@ -248,9 +248,9 @@ impl Queue {
         Ok(raw)
     }
 
-    /// Takes a timer back that was armed too late, since its queue has ended. Returns it with the reason. A thread that ends
-    /// the queue shuts its doors, and takes its timers off the map afterwards. So if the door was open after the timer was
-    /// armed, that thread finds the timer. Otherwise one of the two threads takes it.
+    /// Takes a timer back that was armed too late, since its queue has ended. Returns it with the reason. A thread
+    /// that ends the queue shuts its doors, and takes its timers off the map afterwards. So if the door was open
+    /// after the timer was armed, that thread finds the timer. Otherwise one of the two threads takes it.
     pub(super) fn armed_too_late(&self, slot: usize, name: &TimerName) -> Option<(QueueError, Timer)> {
         let gate = self.shard(slot).gate();
         if gate.cell.load().door() != Door::Shut {

@@ -1,7 +1,8 @@
 //! The events and spans for `tracing`. Without the feature, these functions are empty.
 //!
-//! A subscriber is user code. So these functions call it while this crate holds no lock, and contain its panics. What it
-//! does itself is not reported to it again. A function asks whether a subscriber listens before it puts an event together.
+//! A subscriber is user code. So these functions call it while this crate holds no lock, and contain its panics. What
+//! it does itself is not reported to it again. A function asks whether a subscriber listens before it puts an event
+//! together.
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "there is no subscriber"))]
 
 #[cfg(feature = "tracing")]
@@ -111,8 +112,8 @@ pub(super) fn activate_work(entry: &Entry) {
 /// The span of an item that is being executed, if a subscriber listened when it began.
 #[must_use]
 pub(super) struct Execution {
-    /// `Some(None)`: the subscriber listened, but not to spans. A span was entered on the calling thread. In a box, to be
-    /// small while no subscriber listens.
+    /// `Some(None)`: the subscriber listened, but not to spans. A span was entered on the calling thread. In a box,
+    /// to be small while no subscriber listens.
     #[cfg(feature = "tracing")]
     span: Option<Option<Box<Span>>>,
 }

@@ -43,8 +43,8 @@ pub(crate) type Function = dyn Fn(&WorkHandle) + Send + Sync;
 /// A user's handle of an item.
 pub(crate) struct WorkHandle(NonNull<WorkItem>);
 
-// SAFETY: threads may share an item: its function is `Send` and `Sync`, its cell synchronizes them, and the entries in its
-// ledger are `Send`.
+// SAFETY: threads may share an item: its function is `Send` and `Sync`, its cell synchronizes them, and the entries
+// in its ledger are `Send`.
 unsafe impl Send for WorkHandle {}
 // SAFETY: as above.
 unsafe impl Sync for WorkHandle {}
@@ -110,8 +110,9 @@ impl WorkItem {
         self.item_type.name()
     }
 
-    /// Cancels a pending submission. Returns whether there was one. In a forked process there is none, since no thread would
-    /// run it. There, this and the following functions do not use the ledger, whose lock a thread of the parent may have held.
+    /// Cancels a pending submission. Returns whether there was one. In a forked process there is none, since no
+    /// thread would run it. There, this and the following functions do not use the ledger, whose lock a thread of the
+    /// parent may have held.
     pub(crate) fn cancel(&self) -> bool {
         if self.origin.is_forked() {
             return false;
@@ -145,8 +146,8 @@ impl WorkItem {
         self.cell.enable()
     }
 
-    /// Cancels a pending submission, and waits for the run that has begun. Refuses submissions meanwhile. Returns whether one
-    /// was pending.
+    /// Cancels a pending submission, and waits for the run that has begun. Refuses submissions meanwhile. Returns
+    /// whether one was pending.
     pub(crate) fn cancel_sync(&self, until: Until) -> Result<bool, WaitError> {
         waits::check_origin(self.origin)?;
         waits::check_run(self)?;
@@ -158,8 +159,8 @@ impl WorkItem {
         waited.map(|_waited| was_pending)
     }
 
-    /// Waits for the last submission, or for the run that has begun. Returns false if there is neither. If a timer is armed,
-    /// fires it now.
+    /// Waits for the last submission, or for the run that has begun. Returns false if there is neither. If a timer is
+    /// armed, fires it now.
     pub(crate) fn flush(&self, until: Until) -> Result<bool, WaitError> {
         waits::check_origin(self.origin)?;
         waits::check_queueing(self)?;
@@ -181,8 +182,8 @@ impl WorkItem {
         waits::wait(target, until, |until| signal.wait(until)).map(|()| true)
     }
 
-    /// Completes the entry, and drops the timer, that a cancelled submission leaves behind. Returns whether a submission was
-    /// cancelled.
+    /// Completes the entry, and drops the timer, that a cancelled submission leaves behind. Returns whether a
+    /// submission was cancelled.
     pub(crate) fn complete_taken_back(&self, taken: TakenBack<Entry, TimerName>) -> bool {
         if let Some(entry) = taken.kept {
             // A worker has popped this entry already, and left it with the item. So this thread completes it.
@@ -213,8 +214,8 @@ unsafe fn free(item: NonNull<WorkItem>) {
 unsafe fn execute(entry: Entry, worker: &WorkerThread) {
     let shard = entry.shard().id();
     let item: NonNull<WorkItem> = entry.item().cast();
-    // SAFETY: the item's word tells of this entry. So the item stays in memory until `begin` has taken the entry out of the
-    // word, and during the run if `begin` returns `Run`.
+    // SAFETY: the item's word tells of this entry. So the item stays in memory until `begin` has taken the entry out
+    // of the word, and during the run if `begin` returns `Run`.
     let work = unsafe { item.as_ref() };
     match work.cell.begin(shard, entry) {
         // The item has the entry now, and the entry keeps its slot.
@@ -223,8 +224,8 @@ unsafe fn execute(entry: Entry, worker: &WorkerThread) {
         Popped::KeptLast => contain(|| unsafe { free(item) }),
         Popped::Stale(entry) => worker.pass_over(entry),
         Popped::Last(entry) => {
-            // The worker owns the entry while the item's function is dropped. If a destructor waits for the queue, it would
-            // wait for this entry, and is refused.
+            // The worker owns the entry while the item's function is dropped. If a destructor waits for the queue, it
+            // would wait for this entry, and is refused.
             worker.own(&entry);
             // SAFETY: `begin` returned that the item is over.
             contain(|| unsafe { free(item) });

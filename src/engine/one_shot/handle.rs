@@ -66,8 +66,8 @@ impl<T> RawHandle<T> {
         if cancelled {
             // SAFETY: `cancel` gave the closure to this thread.
             unsafe { (self.operations.drop_closure)(self.head) };
-            // A timer has nothing to queue any more. In a forked process it never fires, and a thread of the parent may have
-            // held the timers' lock.
+            // A timer has nothing to queue any more. In a forked process it never fires, and a thread of the parent
+            // may have held the timers' lock.
             if !self.origin.is_forked() {
                 drop(self.timer.as_ref().and_then(|timer| timer.take()));
             }
@@ -97,8 +97,8 @@ impl<T> RawHandle<T> {
             return None;
         }
         let mut result = MaybeUninit::<RunResult<T>>::uninit();
-        // SAFETY: the caller waited, and the item was not cancelled, so it is done. `self` is consumed, so the result is
-        // taken once.
+        // SAFETY: the caller waited, and the item was not cancelled, so it is done. `self` is consumed, so the result
+        // is taken once.
         unsafe { (self.operations.take_result)(self.head, NonNull::from(&mut result).cast()) };
         // SAFETY: written just now.
         Some(unsafe { result.assume_init() })
@@ -106,7 +106,8 @@ impl<T> RawHandle<T> {
 }
 
 impl<T> RawHandle<T> {
-    /// Detaches the handle. If the item has panicked by now, returns the payload. If it panics later, its owner gets that.
+    /// Detaches the handle. If the item has panicked by now, returns the payload. If it panics later, its owner gets
+    /// that.
     pub(crate) fn let_go(self) -> Option<Box<dyn Any + Send>> {
         let mut handle = ManuallyDrop::new(self);
         drop(handle.timer.take());

@@ -1,9 +1,10 @@
-//! The cells that one thread holds, found by the account that they belong to.
+//! The cells that one thread holds, found by their account.
 //!
-//! Sets of four places; an account has one set, by its address. A full set first gives up cells of shards that are gone.
-//! Else the table grows, up to [`MOST_HELD`] places, and then one of the four is settled, each in turn. So in the time
-//! of a few loads a thread finds any of the shards that it works for in turns, and one among many costs a lock of each
-//! of two accounts.
+//! The table consists of sets of four places. The address of an account determines its set. If the set is full, the
+//! thread gives up a cell of a shard that was freed. If there is none, the table grows, up to [`MOST_HELD`] places.
+//! After that, the thread settles one of the four cells, each in turn. So a thread that works for a few shards by
+//! turns finds each of their cells by a few loads. If they are too many, a new cell costs two locks, one of each of
+//! two accounts.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -13,11 +14,12 @@ use crate::protocol::tally::TallyCell;
 use super::Account;
 use super::Worker;
 
-/// The cells that a thread holds at most.
+/// How many cells a thread holds at most.
 pub(super) const MOST_HELD: usize = 256;
+/// How many places a set has.
 const SET: usize = 4;
 
-/// An account by its address, which no other account has as long as a cell of it is held.
+/// An account, by its address. No other account gets that address as long as a cell of this one is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct AccountId(NonNull<Account>);
 
@@ -25,15 +27,15 @@ pub(super) struct AccountId(NonNull<Account>);
 #[derive(Debug)]
 pub(super) struct Held {
     worker: Arc<Worker>,
-    /// Empty, or a power of two of sets.
+    /// Empty, or as many sets as a power of two.
     places: Box<[Option<Holding>]>,
-    /// Which place of a full set is settled next.
+    /// The place of a full set that was settled last.
     turn: usize,
 }
 
 #[derive(Debug)]
 struct Holding {
-    /// Gone with the shard.
+    /// Cannot be upgraded any more once the shard is freed.
     account: Weak<Account>,
     cell: Arc<TallyCell>,
 }
@@ -46,13 +48,13 @@ impl AccountId {
 
     fn of_held(held: &Holding) -> Self {
         let account = NonNull::new(held.account.as_ptr().cast_mut());
-        Self(account.expect("the account of a cell was made"))
+        Self(account.expect("a cell was opened for an account"))
     }
 
-    /// The first place of its set. A table of twice as many sets has the places of each in the two at its double.
+    /// Returns the first place of its set. When the table doubles, the cells of set n go to the sets 2n and 2n + 1.
     #[inline]
     fn set(self, places: usize) -> usize {
-        // Each bit depends on all others: an allocator may hand addresses out in any pattern.
+        // Mixes all bits of the address: the addresses that an allocator returns may have any pattern.
         let mixed = (self.0.addr().get() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let hash = (mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
         let sets = (places / SET) as u64;
@@ -65,7 +67,7 @@ impl Held {
         Self { worker, places: Box::default(), turn: 0 }
     }
 
-    /// The cell of an account, if the thread holds it.
+    /// Returns the cell of an account, if the thread holds it.
     #[inline]
     pub(super) fn find(&self, id: AccountId) -> Option<&Arc<TallyCell>> {
         let set = id.set(self.places.len());
@@ -73,7 +75,7 @@ impl Held {
         held.into_iter().find(|held| held.account.as_ptr() == id.0.as_ptr()).map(|held| &held.cell)
     }
 
-    /// Opens a cell for an account that the thread holds none of.
+    /// Opens a cell for an account of which the thread holds none.
     #[cold]
     pub(super) fn open(&mut self, account: &Arc<Account>) -> &Arc<TallyCell> {
         let cell = Arc::new(TallyCell::new());
@@ -85,7 +87,7 @@ impl Held {
         &self.places[place].insert(Holding { account: Arc::downgrade(account), cell }).cell
     }
 
-    /// Where to put another one: a place that is free, or that is given up.
+    /// Finds a place for another cell. It may still have a cell, which the caller settles.
     fn place_for(&mut self, id: AccountId) -> usize {
         loop {
             let set = id.set(self.places.len());
@@ -101,12 +103,12 @@ impl Held {
         }
     }
 
-    /// Doubles the table, and gives up what belongs to shards that are gone.
+    /// Doubles the table, and gives up the cells of shards that were freed.
     fn grow(&mut self) {
         let places = (2 * self.places.len()).max(SET);
         let former = std::mem::replace(&mut self.places, (0..places).map(|_| None).collect());
         for held in former.into_iter().flatten().filter(|held| !held.is_over()) {
-            // There is one: half of a set goes to each of two.
+            // There is a free place: the cells of one former set go to two new ones, and no others do.
             let place = self.place_for(AccountId::of_held(&held));
             self.places[place] = Some(held);
         }
@@ -124,7 +126,7 @@ impl Holding {
         self.account.strong_count() == 0
     }
 
-    /// What was counted goes to the account, if its shard is still there.
+    /// Adds its counts to the account, unless the shard was freed.
     fn settle(self) {
         if let Some(account) = self.account.upgrade() {
             account.settle(&self.cell);
@@ -147,7 +149,7 @@ mod tests {
         (0..count).map(|_| Arc::new(Account::new())).collect()
     }
 
-    /// An item of each account begins and ends.
+    /// Begins and ends an item of each account.
     fn work(held: &mut Held, accounts: &[Arc<Account>]) {
         for account in accounts {
             let known = held.find(AccountId::of(account)).cloned();
@@ -164,10 +166,10 @@ mod tests {
         (total.started, total.completed)
     }
 
-    /// spec: O1.11 (counters' memory): a thread that works for some shards in turns keeps most of their cells. Not all: that
-    /// depends on addresses.
+    /// spec: O1.11 (counters' memory): a thread that works for a few shards by turns keeps most of their cells. How
+    /// many depends on addresses.
     #[test]
-    fn the_cells_of_some_shards_stay() {
+    fn a_thread_keeps_most_cells_of_a_few_shards() {
         let (mut held, accounts) = (held(), accounts(MOST_HELD / 4));
         for _ in 0..2 {
             work(&mut held, &accounts);
@@ -179,10 +181,10 @@ mod tests {
         assert!(kept >= accounts.len() * 3 / 4, "{kept} of {}", accounts.len());
     }
 
-    /// spec: O1.11 (counters' memory, nothing is lost): of many shards some cells are settled, and the end of the thread
-    /// settles the others.
+    /// spec: O1.11 (counters' memory, nothing is lost): a thread that works for many shards settles some cells at
+    /// once, and the others when it ends.
     #[test]
-    fn no_count_is_lost_though_few_cells_are_held() {
+    fn no_count_is_lost_when_a_thread_works_for_many_shards() {
         let (mut held, accounts) = (held(), accounts(10 * MOST_HELD));
         for _ in 0..3 {
             work(&mut held, &accounts);
@@ -193,9 +195,9 @@ mod tests {
         assert!(accounts.iter().all(|account| counted(account) == (3, 3)));
     }
 
-    /// spec: O1.11 (counters' memory): the cells of shards that are gone make room for others.
+    /// spec: O1.11 (counters' memory): the cells of shards that were freed make room for others.
     #[test]
-    fn cells_of_shards_that_are_gone_take_no_room() {
+    fn cells_of_freed_shards_take_no_room() {
         let mut held = held();
         for _ in 0..1000 {
             work(&mut held, &accounts(2 * SET));
@@ -203,15 +205,16 @@ mod tests {
         assert!(held.places.len() < MOST_HELD, "{} places", held.places.len());
     }
 
-    /// spec: O1.3 (nothing is inherited): what is written for a shard that is gone is in no count.
+    /// spec: O1.3 (nothing is inherited): what a thread counts for a shard that was freed is in the account of no
+    /// other shard.
     #[test]
-    fn what_is_written_late_is_in_no_count() {
+    fn counts_for_a_freed_shard_are_in_no_account() {
         let (mut held, mut accounts) = (held(), accounts(1));
         let late = Arc::clone(held.open(&accounts[0]));
         let id = AccountId::of(&accounts.remove(0));
         late.start(Start::Home);
         late.complete();
-        assert!(held.find(id).is_some(), "its address is no other account's meanwhile");
+        assert!(held.find(id).is_some(), "no other account has its address meanwhile");
         let other = Arc::new(Account::new());
         assert_ne!(AccountId::of(&other), id);
         assert_eq!(counted(&other), (0, 0));

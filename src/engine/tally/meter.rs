@@ -1,11 +1,11 @@
-//! What a worker counts, item by item, and how it comes to its CPU time.
+//! The meter of a worker: counts its items, and charges queues for its CPU time.
 //!
-//! When clocks are read, and who is charged, says [`policy::metering`](crate::policy::metering). Up to where the CPU clock
-//! was read, and since when the present window goes on, is published for whoever asks about the present item: its CPU
-//! time so far, and its age.
+//! [`policy::metering`](crate::policy::metering) decides when the worker reads its clocks, and which queue it
+//! charges. The worker publishes its last reading of the CPU clock, and the time at which the present window began.
+//! By these, other threads learn the CPU time and the age of the present item.
 #![allow(
     unsafe_code,
-    reason = "the cell of the shard that a worker works for is found once, and kept by its address"
+    reason = "a worker finds the cell of its item's shard once, and keeps its address"
 )]
 
 use std::cell::{Cell, RefCell};
@@ -22,35 +22,35 @@ use super::super::worker::Worker;
 use super::held::{AccountId, Held};
 use super::{Account, COUNTED};
 
-/// How a worker's item went, as far as its word tells.
+/// How a worker's item went, as far as the worker's word tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Course {
-    /// It has not slept for long.
+    /// The item has not slept for long.
     Straight,
-    /// It may have slept.
+    /// The item may have slept.
     Unknown,
-    /// It has blocked, or was found to be long.
+    /// The item has blocked, or was found to be long.
     Interrupted,
 }
 
-/// What a worker counts with. Used by its thread only.
+/// The counts and windows of a worker. Used by its thread only.
 pub(crate) struct Meter {
     held: RefCell<Held>,
     worker: Arc<Worker>,
     metering: Cell<Metering>,
-    /// Whose item has begun last.
+    /// The cell for the item that has begun last.
     last: Cell<Option<Place>>,
-    /// The account of that one; `None` if the next item ends the window whose ever it is.
+    /// The account of that cell; `None` if the window ends before the next item, of whatever shard.
     goes_on: Cell<Option<AccountId>>,
-    /// The window has items of several shards.
+    /// Whether the window has items of several shards.
     is_mixed: Cell<bool>,
-    /// Whose item a tick has met last, and how many had begun there when this window began.
+    /// The account whose item a tick has met last, and how many of its items had begun when this window began.
     met: Cell<Option<(AccountId, u64)>>,
-    /// The coarse clock when it was looked at last.
+    /// The coarse clock at the last look.
     tick: Cell<Time>,
 }
 
-/// The cell of an account that is held. It is found anew before it is given up.
+/// The cell of an account, which the thread holds.
 #[derive(Clone, Copy)]
 struct Place {
     account: AccountId,
@@ -78,7 +78,7 @@ impl Meter {
         meter
     }
 
-    /// An item of the shard with this account is about to begin. Before others can see that.
+    /// Prepares for an item of the shard with this account. Called before other threads can see that the item begins.
     #[inline]
     pub(crate) fn approaches(&self, account: &Arc<Account>) {
         if COUNTED && self.goes_on.get() != Some(AccountId::of(account)) {
@@ -86,6 +86,7 @@ impl Meter {
         }
     }
 
+    /// Turns to the cell of this account. Ends the window first if that is full, or if a tick has passed.
     #[inline(never)]
     fn turns_to(&self, account: &Arc<Account>) {
         if !self.metering.get().is_empty() {
@@ -107,20 +108,21 @@ impl Meter {
         self.goes_on.set(Some(id));
     }
 
-    /// It holds no cell of this account.
+    /// Opens a cell of an account of which the thread holds none.
     #[cold]
     fn opens(&self, account: &Arc<Account>) -> NonNull<TallyCell> {
-        // A worker begins no item inside of another one, so this cell may be given up.
+        // No item of the last cell is in flight, since a worker begins no item inside of another one. So that cell
+        // may be given up.
         debug_assert!(self.cell().is_none_or(|cell| !cell.load().is_in_flight()));
         self.last.set(None);
         let mut held = self.held.borrow_mut();
         let cell = place_of(held.open(account));
-        // Once its cell is given up, its address may be another account's.
+        // Once the cell of an account is given up, another account may get its address.
         self.met.set(self.met.get().filter(|(met, _)| held.find(*met).is_some()));
         cell
     }
 
-    /// It begins, after it was [approached](Self::approaches).
+    /// Counts an item that begins, after the meter was [prepared](Self::approaches) for it.
     #[inline]
     pub(crate) fn begins(&self, start: impl FnOnce() -> Start) {
         if let Some(cell) = self.cell() {
@@ -128,16 +130,16 @@ impl Meter {
         }
     }
 
-    /// The cell of the shard whose item has begun last, or was approached.
+    /// Returns the cell for the item that has begun last, or is about to begin.
     #[inline]
     fn cell(&self) -> Option<&TallyCell> {
         let place = self.last.get().filter(|_| COUNTED)?;
-        // SAFETY: the cell is one of `held`, which gives cells up in `opens` only, after `last` has forgotten this one. No
-        // caller keeps the reference until the next item is approached.
+        // SAFETY: the cell is one of `held`, which gives cells up in `opens` only, after `last` was cleared. No
+        // caller keeps the reference until the next call of `approaches`.
         Some(unsafe { place.cell.as_ref() })
     }
 
-    /// It has ended. Before its entry is completed, and its result known.
+    /// Counts an item that has ended. Called before its entry is completed and its result is known.
     #[inline]
     pub(crate) fn ended(&self, course: impl FnOnce() -> Course) {
         let Some(cell) = self.cell() else { return };
@@ -151,12 +153,13 @@ impl Meter {
         }
     }
 
+    /// Looks at the coarse clock after an item, and ends the window if it is time.
     #[inline(never)]
     fn look(&self, course: Course) {
         let now = clock::coarse();
         let ticked = now != self.tick.get();
         if course == Course::Interrupted {
-            // Ticks do not meet who sleeps.
+            // No tick meets an item that sleeps.
             self.end_window(now, course);
         } else if ticked {
             self.meets_last();
@@ -164,35 +167,36 @@ impl Meter {
         } else {
             let mut metering = self.metering.get();
             if metering.looked() {
-                // Not here: somebody may wait for this item.
+                // The window ends before the next item, not here: a thread may be waiting for this item.
                 self.goes_on.set(None);
             }
             self.metering.set(metering);
         }
     }
 
-    /// A tick has met an item of the shard whose item has begun last.
+    /// Notes that a tick has met the item that has begun last.
     fn meets_last(&self) {
-        // Whatever has begun there: it has a part in this window.
+        // 0, so that the shard counts as having an item in this window.
         self.met.set(self.last.get().map(|last| (last.account, 0)));
     }
 
-    /// The worker has nothing to do.
+    /// Ends the window, since the worker has no more items.
     pub(crate) fn rests(&self) {
         if COUNTED && !self.metering.get().is_empty() {
             self.end_window(clock::coarse(), Course::Straight);
         }
     }
 
-    /// The worker was woken, with nothing to account for.
+    /// Begins a window, since the worker was woken. It has no time to charge.
     pub(crate) fn wakes(&self) {
         if COUNTED {
             self.publish_time(clock::coarse());
         }
     }
 
-    /// Reads the CPU clock. What was used since the last time goes to the shard whose item has begun last, unless the
-    /// window is mixed. `course`: of the last item, if the window ends with it.
+    /// Reads the CPU clock and ends the window. Charges its time to the shard whose item has begun last, or, if the
+    /// window is mixed, to the one whose item a tick has met. `course`: how the last item went, if the window ends
+    /// with it.
     fn end_window(&self, now: Time, course: Course) {
         let total = thread_state::own_cpu_time().map(as_nanos);
         let used = match total {
@@ -207,7 +211,7 @@ impl Meter {
             self.worker.reading.charge(total, cell);
         }
         if course == Course::Interrupted {
-            // What comes next is told apart from it, whatever it is.
+            // The next item gets a window of its own.
             metering = Metering::new();
         } else {
             metering.ended(used);
@@ -220,13 +224,14 @@ impl Meter {
         self.publish_time(now);
     }
 
-    /// The cell of the one that a tick has met, if it has a part in a mixed window.
+    /// Returns the cell of the account whose item a tick has met, if the window is mixed and has an item of the
+    /// account.
     fn met_in_window<'held>(&self, held: &'held Held) -> Option<&'held TallyCell> {
         let (id, before) = self.met.get().filter(|_| self.is_mixed.get())?;
         held.find(id).map(Arc::as_ref).filter(|cell| cell.started() != before)
     }
 
-    /// A window begins with the worker's next item.
+    /// Publishes the time at which a window begins, with the worker's next item.
     fn publish_time(&self, now: Time) {
         self.tick.set(now);
         self.worker.reading.publish(now, self.worker.cell.load().sequence() + 1);
@@ -243,7 +248,7 @@ fn place_of(cell: &Arc<TallyCell>) -> NonNull<TallyCell> {
     NonNull::from(&**cell)
 }
 
-/// CPU time, which fits.
+/// Returns CPU time in nanoseconds, which fit into 64 bits.
 pub(crate) fn as_nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

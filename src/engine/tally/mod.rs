@@ -1,12 +1,13 @@
-//! The counters of queues: who writes them, and how they are read.
+//! The counters of queues: how threads write and read them.
 //!
-//! What is counted for each item lies in *cells*, one for each thread and shard that it works for. Only that thread writes
-//! to it, so counting costs a few plain stores. The shard has an *account* of the cells that are open for it; see
-//! [`protocol::tally`](crate::protocol::tally). What is rare is counted in the shard itself.
+//! Counts that change with each item are in *cells*, one for each thread and each shard for which the thread works.
+//! Only that thread writes to the cell, so counting costs a few plain stores. The shard's *account* lists the cells
+//! that are open for it; see [`protocol::tally`](crate::protocol::tally). Rare events are counted in the shard
+//! itself.
 //!
-//! A thread holds the cells of at most [`MOST_HELD`] shards. It settles one that it needs the place of, and all of them
-//! when it ends: their numbers go to the accounts, so nothing is lost when a worker or pool ends. A cell of a shard that
-//! has gone is freed when its thread needs the place, or ends.
+//! A thread holds the cells of at most [`MOST_HELD`](held::MOST_HELD) shards. It *settles* a cell if it needs the
+//! cell's place, and all cells when it ends: it adds their numbers to the accounts. So no count is lost when a worker
+//! or a pool ends. The cell of a shard that was freed is freed when its thread needs the place, or ends.
 //!
 //! So counters take less than 0.2 KiB for each shard while it exists, and about 0.1 KiB for each cell: less than 32 KiB
 //! for a thread, however many queues there are or were.
@@ -28,13 +29,13 @@ pub(super) use self::meter::{Course, Meter, as_nanos};
 use super::shard::Shard;
 use super::worker::Worker;
 
-/// Is anything counted at all?
+/// Whether anything is counted.
 pub(super) const COUNTED: bool = cfg!(not(cmwq_uncounted));
 
-/// What all threads have counted for one shard.
+/// The counts of all threads for one shard.
 pub(super) type Account = tally::Account<Arc<Worker>>;
 
-/// What is counted at a shard itself: what happens rarely, or on threads that have no table.
+/// The counts in a shard itself: of rare events, and of events on threads that have no cells.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     pub(super) cpu_hogs: Count,
@@ -45,11 +46,11 @@ pub(crate) struct Events {
     pub(super) panicked: Count,
     pub(super) cancelled: Count,
     pub(super) undeclared_blocks: Count,
-    /// The most CPU time that was told of. In nanoseconds.
+    /// The most CPU time that [`Shard::counters`] has returned, in nanoseconds.
     told_cpu_time: AtomicU64,
 }
 
-/// A number that many threads raise.
+/// A count that many threads raise.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
@@ -66,28 +67,29 @@ impl Count {
 }
 
 impl Events {
-    /// What was found out about one of its items was carried out.
+    /// Counts a finding about one of its items, which was carried out.
     pub(super) fn found(&self, finding: Finding) {
         match finding {
             Finding::Asleep => self.undeclared_blocks.raise(),
             Finding::Hog => self.cpu_hogs.raise(),
-            // It has said so, or does nothing wrong.
+            // The item has declared that it blocks, or does nothing wrong.
             Finding::Blocks | Finding::Runs => {}
         }
     }
 }
 
 impl Shard {
-    /// What was counted for it so far. The caller keeps it in place, and is not in a forked process, where the account's
-    /// lock may have been held in the parent.
+    /// Returns its counts so far. The caller keeps it in memory. Not to be called in a forked process, since a thread
+    /// of the parent may have held the account's lock.
     pub(crate) fn counters(&self) -> Counters {
         let events = &self.events;
         let mut at_it = Vec::new();
         let tally = self.account.total(|worker| at_it.push(Arc::clone(worker)));
-        // What the present items have used and is in no cell yet, outside of the lock: each asks the system.
+        // The CPU time of the present items that is in no cell yet. Without the account's lock: each reading is a
+        // system call.
         let in_flight = at_it.iter().filter_map(|worker| worker.cpu_time_for(self.id()));
         let cpu_time = tally.cpu_time + in_flight.map(as_nanos).sum::<u64>();
-        // What was told of an item in flight may go to another shard in the end.
+        // Never less than before, though the time of a present item may be charged to another shard in the end.
         let told = events.told_cpu_time.fetch_max(cpu_time, Ordering::Relaxed).max(cpu_time);
         Counters {
             started: tally.started,

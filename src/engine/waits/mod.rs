@@ -1,9 +1,9 @@
 //! The one door to every wait of the crate.
 //!
-//! It finds out whether the wait can end, and then waits under a blocking guard. What it asks, always: does the caller
-//! wait for its own item, or for one that needs a slot which only the caller can give up? In a debug build it also
-//! asks whether the wait closes a cycle of items that wait for each other: see `register`. A thread that is no worker
-//! has no item that anybody could wait for, and is let through.
+//! It checks whether the wait can end, and then waits under a blocking guard. Every build refuses a wait for the
+//! caller's own item, or for an item that needs a slot which only the caller can give up. A debug build also refuses
+//! a wait that closes a cycle of items that wait for each other: see `register`. A thread that is no worker has no
+//! item, so no wait of such a thread is refused.
 #![allow(unsafe_code, reason = "what a worker works for is known to it by address")]
 
 mod register;
@@ -25,18 +25,18 @@ use super::worker;
 
 pub(crate) use self::register::{Roll, begins, closes_cycle, item_type, open_scope, slot_was_kept};
 
-/// What a wait is for.
+/// The target of a wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Target<'a> {
-    /// The end of a one-shot, which goes through this gate, by its lane.
+    /// The end of a one-shot. `gate`: its lane.
     OneShot { item: *const Header, gate: *const Gate, state: &'a OneShotCell },
     /// A flush of the queue, which has begun.
     Flush { queue: &'a Queue, flush: &'a Flush },
-    /// What a reusable item's signal tells of: the end of a run that has begun, or of a queueing.
+    /// The signal of a reusable item: for the end of a run that has begun, or of a submission.
     Work { item: &'a WorkItem, signal: &'a Signal },
 }
 
-/// Waits by `sleep`, which answers false if the time ran out first.
+/// Waits by `sleep`, which returns false if the time ran out first.
 pub(crate) fn wait(
     target: Target<'_>,
     until: Until,
@@ -50,27 +50,25 @@ pub(crate) fn wait(
     }
 }
 
-/// Would the caller wait for threads of the process that its own was forked from?
+/// Refuses a wait for threads of the process from which this one was forked.
 #[inline]
 pub(crate) fn check_origin(origin: Origin) -> Result<(), WaitError> {
     if origin.is_forked() { Err(WaitError::Forked) } else { Ok(()) }
 }
 
-/// Would the caller wait for itself, if it waited for a one-shot that has not ended?
+/// Refuses a wait for a one-shot that has not ended, if the caller would wait for itself. `gate`: the one-shot's lane.
 #[inline]
 pub(crate) fn check_one_shot(item: *const Header, gate: *const Gate) -> Result<(), WaitError> {
     refuse_if(|current| std::ptr::eq(current.item, item) || is_in_the_way(current, gate))
 }
 
-/// Would the caller wait for itself, if it waited for an item that is still to come, through this lane?
+/// Refuses a wait for an item that is still to come through this lane, if the caller would wait for itself.
 pub(crate) fn check_lane(gate: *const Gate) -> Result<(), WaitError> {
     refuse_if(|current| is_in_the_way(current, gate))
 }
 
-/// Would the caller wait for itself, if it waited for a queue to be empty?
-///
-/// It holds a slot of the queue, or is pending on it and cannot run there before it has returned here, or holds the bh
-/// context that an item of the queue needs.
+/// Refuses a wait until a queue is empty, if the caller would wait for itself: its item is one of the queue, or is
+/// pending there for a run after the present one, or occupies the bh context that an item of the queue needs.
 #[inline]
 pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
     refuse_if(|current| {
@@ -81,11 +79,11 @@ pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
     })
 }
 
-/// A queue with a rescuer is there for work that must go on when no thread can be made; if one of its items waits for a
-/// queue without, it may not. Told in debug builds.
+/// Logs in debug builds if an item of a queue with a rescuer waits for a queue without one. A rescuer is for work
+/// that must go on when no thread can be made, and such a wait may not end then.
 pub(crate) fn check_rescuers(awaited: &Queue) {
     let Some(current) = current().filter(|_| cfg!(debug_assertions)) else { return };
-    // SAFETY: the item that runs on this thread keeps its queue in place.
+    // SAFETY: the item that runs on this thread keeps its queue in memory.
     let own = unsafe { &*current.queue };
     if own.rescuer().is_some() && awaited.rescuer().is_none() {
         report!(
@@ -98,12 +96,12 @@ pub(crate) fn check_rescuers(awaited: &Queue) {
     }
 }
 
-/// Would the caller wait for itself, if it waited for the end of a run that has begun?
+/// Refuses a wait for the end of a run that has begun, if it is the caller's own run.
 pub(crate) fn check_run(work: &WorkItem) -> Result<(), WaitError> {
     refuse_if(|current| std::ptr::eq(current.item, std::ptr::from_ref(work).cast()))
 }
 
-/// Would the caller wait for itself, if it waited for the last queueing of a reusable item?
+/// Refuses a wait for the last submission of a reusable item, if the caller would wait for itself.
 pub(crate) fn check_queueing(work: &WorkItem) -> Result<(), WaitError> {
     check_run(work)?;
     let home = || {
@@ -124,13 +122,13 @@ fn refuse_if(never_ends: impl FnOnce(&Current) -> bool) -> Result<(), WaitError>
     }
 }
 
-/// Can nothing pass this lane before the calling item has ended?
+/// Returns whether no item can pass this lane before the calling item has ended.
 fn is_in_the_way(current: &Current, gate: *const Gate) -> bool {
     let holds = current.holds_only_slot() && std::ptr::eq(current.gate, gate);
     holds || keeps_only_slot_of(current, gate)
 }
 
-/// Was the calling item given the only slot of this gate, too, for its next run?
+/// Returns whether the calling item was given the only slot of this gate for its next run.
 fn keeps_only_slot_of(current: &Current, gate: *const Gate) -> bool {
     let kept = current.with_kept(|entry| {
         let own = entry.shard().gate();
@@ -145,7 +143,7 @@ pub(crate) fn guarded<R>(wait: impl FnOnce() -> R) -> R {
     wait()
 }
 
-/// Of the item `sequence`, if this thread is a worker.
+/// Leaves the blocking guard when it is dropped. It has the sequence number of the item, if this thread is a worker.
 struct Guard(Option<u64>);
 
 impl Drop for Guard {

@@ -1,30 +1,31 @@
 //! The register of items that wait, kept in debug builds: a wait that closes a cycle among them is refused.
 //!
-//! An item is registered while it waits without a timeout, and from the opening of a scope to its end, since it cannot
-//! end before that. Before a wait begins, [`policy::waits`](crate::policy::waits) is asked, under the register's lock,
-//! whether it would ever end; so every cycle of waits is found by the last one that closes it, and each of them may
-//! be that one but the end of a scope. What makes no wait of its own is not asked for: if a limit is lowered, only who
-//! waits later learns of it. Where an item is stuck because of a slot that it was given while it waited, that is
-//! logged, and it goes on waiting.
+//! An item is registered while it waits without a timeout, and while it has a scope open, since it cannot end before
+//! the scope. Before a wait begins, [`policy::waits`](crate::policy::waits) decides, under the register's lock,
+//! whether it would ever end. So the last wait that closes a cycle finds the cycle; only the end of a scope is not
+//! checked. An event that is not a wait is not checked either: if a lowered limit makes a wait endless, only a later
+//! wait finds that. If an item is stuck because it was given a slot while it waited, this is logged, and the item
+//! goes on waiting.
 //!
-//! **No false reports.** A wait is refused only if it would never end, unless somebody outside cancels what is waited
-//! for. Nothing that the answer is made of can be out of date:
+//! **No false reports.** A wait is refused only if it would never end, unless a thread outside of the cycle cancels
+//! an awaited item. The facts behind the answer are not out of date:
 //!
-//! * A registered item cannot end or go on before it has taken itself out, which needs the lock. So whom the register
-//!   names still executes the same item, holds the same slots, and keeps its gate, its queue and what it waits for
-//!   in place.
-//! * It may have been *answered* already, and not have noticed. So the register does not say whether somebody waits,
-//!   but what for, and that is asked for its present state: a one-shot that has ended, a signal that is set, or a
-//!   flush that is over is in nobody's way.
-//! * The counts of the gates are read before these states. Only slots of items that are stuck do not change; so if
-//!   these were all slots of a gate, an item that has not begun by then had none, and will get none.
-//! * A flush has begun, and has counted what it waits for, before it is registered. Which tickets that includes does not
-//!   change, and an item that is stuck has not reported.
-//! * An item is told by its address, which nobody else has while its worker works for it, or anybody waits for it.
+//! * A registered item cannot end or go on before its worker has taken it out of the register, which needs the lock.
+//!   So the worker still executes the same item, and the item holds the same slots, and keeps its gate, its queue and
+//!   its target in memory.
+//! * The wait of an item may be over before its worker has noticed. So the register has the target of each wait, and
+//!   asks the target for its present state. A one-shot that has ended, a signal that is set, or a flush that is over
+//!   blocks no item.
+//! * The counts of the gates are read before these states. Only the slots of stuck items do not change. So if stuck
+//!   items hold all slots of a gate, an item that has not begun by then has no slot, and will get none.
+//! * A flush has begun, and has counted its items, before it is registered. The tickets for which it waits do not
+//!   change, and a stuck item has not reported.
+//! * An item is known by its address. No other item has the same address while a worker works for the item, or a
+//!   thread waits for it.
 //!
-//! **Forks.** A forked process has a register of its own. The nodes of the parent's name scopes whose frames end in the child
-//! without their items, and one of the parent's threads may have held the lock.
-#![allow(unsafe_code, reason = "an item that waits keeps in place what it is registered with")]
+//! **Forks.** A forked process has a register of its own. The parent's register names scopes whose frames end in the
+//! child without their items, and a thread of the parent may have held its lock.
+#![allow(unsafe_code, reason = "an item that waits keeps in memory what it is registered with")]
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -44,12 +45,13 @@ use super::super::user_code::report;
 use super::super::worker::{self, WorkerThread};
 use super::Target;
 
-/// Is a register kept?
+/// Whether there is a register.
 const KEPT: bool = cfg!(debug_assertions);
 
 static REGISTER: Register = Register(PerProcess::new());
 
-/// By the address of the worker. Its lock takes, inside, those of a flush, of an item's ledger, and of a roll.
+/// The nodes, by the address of the worker. Inside its lock, a thread takes those of a queue's flushes, of an item's
+/// ledger, and of a roll.
 struct Register(PerProcess<Mutex<BTreeMap<usize, Node>>>);
 
 impl Register {
@@ -69,24 +71,24 @@ thread_local! {
 struct Executing {
     /// `None` before the first one.
     item_type: Option<&'static ItemType>,
-    /// In which it holds a slot. For an item in a bh context, that is not its lane.
+    /// The gate in which the item holds a slot. In a bh context, this is not its lane.
     gate: *const Gate,
     ticket: Option<Ticket>,
 }
 
-/// An item that cannot end before something else.
+/// An item that waits, or has open scopes, or both.
 struct Node {
     current: Current,
     executing: Executing,
     scopes: Vec<*const Roll>,
-    /// What it waits for. Lives in the frame of the function that waits.
+    /// The target of its wait, which lives in the frame of the waiting function.
     target: Option<Target<'static>>,
 }
 
-// SAFETY: what a node points to is shared by threads, and stays in place as long as the node is registered.
+// SAFETY: threads share what a node points to, and it stays in memory as long as the node is registered.
 unsafe impl Send for Node {}
 
-/// The items of a scope.
+/// The items of a scope that are not over, each with what it needs.
 #[derive(Default, Debug)]
 pub(crate) struct Roll(Mutex<Members>);
 
@@ -96,7 +98,7 @@ struct Members {
     by_number: BTreeMap<u64, Need>,
 }
 
-/// Takes a wait out of the register.
+/// Takes a wait out of the register when it is dropped.
 pub(crate) struct Registered(usize);
 
 impl Executing {
@@ -105,13 +107,13 @@ impl Executing {
     }
 }
 
-/// Takes a scope out of the register.
+/// Takes a scope out of the register when it is dropped.
 pub(crate) struct OpenScope<'roll> {
     worker: Option<usize>,
     roll: &'roll Roll,
 }
 
-/// The calling worker begins to work for an entry.
+/// Notes that the calling worker begins to work for an entry.
 #[inline]
 pub(crate) fn begins(entry: &Entry, item_type: &'static ItemType) {
     if KEPT {
@@ -123,12 +125,12 @@ pub(crate) fn begins(entry: &Entry, item_type: &'static ItemType) {
     }
 }
 
-/// The type of the item that the calling worker executes, in a debug build.
+/// Returns the type of the item that the calling worker executes. Empty in a release build.
 pub(crate) fn item_type() -> &'static str {
     EXECUTING.get().item_type()
 }
 
-/// Registers a wait without a timeout, unless it would never end.
+/// Registers a wait without a timeout. Refuses and logs a wait that would never end.
 pub(super) fn register(target: Target<'_>) -> Result<Option<Registered>, WaitError> {
     let Some((worker, current)) = whose() else { return Ok(None) };
     // SAFETY: only the lifetime is changed. The node is taken out before the caller's frame ends: by `Registered`, or
@@ -149,7 +151,7 @@ impl Drop for Registered {
     }
 }
 
-/// The calling item opens a scope: it does not end before the members of the roll.
+/// Registers a scope that the calling item opens. The item does not end before the members of the roll.
 pub(crate) fn open_scope(roll: &Roll) -> OpenScope<'_> {
     let whose = whose();
     if let Some((worker, current)) = whose {
@@ -167,7 +169,7 @@ impl Drop for OpenScope<'_> {
     }
 }
 
-/// Is an item that has opened this scope stuck, now that the roll has one more member?
+/// Returns whether an item that has opened this scope is stuck, now that the roll has one more member. Logs that.
 pub(crate) fn closes_cycle(roll: &Roll) -> bool {
     if !KEPT {
         return false;
@@ -180,7 +182,8 @@ pub(crate) fn closes_cycle(roll: &Roll) -> bool {
     report.is_some()
 }
 
-/// An item that is being executed was given the slot of its next run. It may be waiting for an item that needs it.
+/// Logs if an item is stuck, after an item that is being executed was given the slot of its next run: it may be
+/// waiting for an item that needs the slot.
 pub(crate) fn slot_was_kept() {
     if !KEPT {
         return;
@@ -192,7 +195,7 @@ pub(crate) fn slot_was_kept() {
 }
 
 impl Roll {
-    /// An item comes that needs a slot of this gate.
+    /// Adds an item that needs a slot of this lane. Returns the item's number.
     pub(crate) fn enlist(&self, gate: *const Gate) -> u64 {
         self.change(|members| {
             members.next += 1;
@@ -201,12 +204,12 @@ impl Roll {
         })
     }
 
-    /// The member is executed, as this item.
+    /// Notes that a worker executes the member, as the item with this address.
     pub(crate) fn begins(&self, number: u64, item: Id) {
         self.change(|members| members.by_number.insert(number, Need::End(item)));
     }
 
-    /// The member is over.
+    /// Removes a member that is over.
     pub(crate) fn strike(&self, number: u64) {
         self.change(|members| members.by_number.remove(&number));
     }
@@ -216,7 +219,7 @@ impl Roll {
     }
 }
 
-/// The worker that calls, and what it works for.
+/// Returns the calling worker, by its address, and what it works for.
 fn whose() -> Option<(usize, Current)> {
     if !KEPT {
         return None;
@@ -240,7 +243,7 @@ fn take_out(
     }
 }
 
-/// Is one of these nodes stuck? Then who waits for whom, in words.
+/// Returns a report if one of the nodes is stuck that `is_asked_for` selects: which item waits for which.
 fn report_if(nodes: &BTreeMap<usize, Node>, is_asked_for: impl Fn(&usize, &Node) -> bool) -> Option<String> {
     let picture = picture(nodes);
     let stuck = picture.stuck();
@@ -260,7 +263,7 @@ fn picture(nodes: &BTreeMap<usize, Node>) -> Picture {
         picture.gates.entry(holds[0]).or_insert_with(|| slots(node.gate().cell.load()));
         let lane = node.current.gate.addr();
         if lane != holds[0] {
-            // A bh context: a lane of one, which the item is in.
+            // A bh context: a lane with one slot, which the item holds.
             holds.push(lane);
             picture.gates.insert(lane, Slots { active: 1, max: 1 });
         }
@@ -274,7 +277,7 @@ fn picture(nodes: &BTreeMap<usize, Node>) -> Picture {
         }
         picture.waiters.push(Waiter { item: node.current.item.addr(), holds, needs: Vec::new() });
     }
-    // Only now, when all gates have been read.
+    // After all gates were read.
     for (waiter, node) in picture.waiters.iter_mut().zip(nodes.values()) {
         waiter.needs = node.needs(nodes);
     }
@@ -291,7 +294,8 @@ impl Node {
     }
 
     fn gate(&self) -> &Gate {
-        // SAFETY: the item's entry is not completed while its worker waits, and so while the node is registered.
+        // SAFETY: the item's entry is not completed while its worker waits, and the node is registered for this time
+        // only.
         unsafe { &*self.executing.gate }
     }
 
@@ -319,7 +323,8 @@ impl Node {
             Some(Target::Flush { queue, flush }) => {
                 let waits_for = |ticket| queue.flush.waits_for(flush, ticket);
                 let in_the_way = nodes.values().filter(|node| {
-                    // The lock of the flushes is not taken inside an item's, but the other way round.
+                    // Only the ticket: `waits_for` takes the lock of the flushes, which may not be taken inside a
+                    // ledger's.
                     let ticket_of =
                         |entry: &Entry| std::ptr::eq(entry.shard().queue(), queue).then(|| entry.ticket());
                     (std::ptr::eq(node.current.queue, queue) && waits_for(node.executing.ticket))
