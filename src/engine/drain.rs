@@ -43,8 +43,8 @@ impl Queue {
     /// Admits up to `items` items, at least one: as many as there is room for, and as fit into one step. The first
     /// ones have slots; the others go to the waiting list.
     pub(super) fn admit_many(&self, gate: &Gate, items: usize) -> Result<BatchPass, QueueError> {
-        // A door that is not open admits one item at a time, if any. So no more places are taken: other issuers may
-        // need them.
+        // A door that is not open admits one item at a time, if any. So only one place is taken: other issuers
+        // may need the others.
         let items = if gate.cell.load().door() == Door::Open { items } else { 1 };
         let room = self.become_pending(items);
         if room == 0 {
@@ -71,8 +71,7 @@ impl Queue {
         loop {
             // The answer may be out of date a moment later. Then the gate refuses, and the loop asks again.
             let is_chained = self.answer(self.caller())? == Door::Chained;
-            // `protocol::drain` demands that an item that submits another one has not ended yet. It has not: it calls
-            // this.
+            // The calling item, if there is one, has not ended yet, as `protocol::drain` demands.
             match self.chained.admit(|| self.pass(gate, is_chained)) {
                 Ok(pass) => return Ok(pass),
                 Err(NotAdmitted::Full) => return Err(QueueError::Full),
@@ -139,8 +138,8 @@ impl Queue {
                 Err(QueueError::Draining) => {
                     let caller = self.caller();
                     let mut making = self.making.lock();
-                    // Asked again under the lock: a thread that ends the queue or its executor gives up the held timers
-                    // only once.
+                    // Asked again under the lock: a thread that ends the queue or its executor changes the answer, and
+                    // gives up the held timers once after that.
                     if self.standing(making.wishes).answer(caller) == Answer::Draining {
                         making.held.extend(due.take().map(|timer| (name.clone(), timer)));
                         return None;

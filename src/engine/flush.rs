@@ -1,4 +1,4 @@
-//! Flushes wait for all items that were queued before. So items keep books when they come and when they leave.
+//! Flushes wait for all items that were queued before. So items are counted when they come and when they leave.
 //!
 //! [`policy::flush`](crate::policy::flush) decides which items a flush waits for, and
 //! [`protocol::flush`](crate::protocol::flush) counts them. While no flush counts, an item pays nothing for this.
@@ -18,8 +18,8 @@
 //! * First thread: changes the item's state to pending, and pushes the entry with the admission. A worker pops it,
 //!   and leaves it with the item for the next run. If the present run waits for the flush, both wait for ever.
 //!
-//! The item's state decides which submission is the first one, and does not show the admission. Nor can the run wait
-//! for the first thread, which may never go on.
+//! This cannot be avoided. The item's state decides which submission is the first one, and does not show the
+//! admission. Nor can the run wait for the first thread, which may never go on.
 #![allow(unsafe_code, reason = "an item that leaves its gate may be the last user of its queue")]
 
 use std::ptr::NonNull;
@@ -265,7 +265,7 @@ unsafe fn report(queue: NonNull<Queue>) {
     if unsafe { queue.as_ref() }.flush.unreported.report() {
         // SAFETY: only this thread ends the count.
         let rest = unsafe { queue.as_ref().flush.end_count(queue.as_ref().gate_cells()) };
-        // SAFETY: the hold of the count keeps the queue in place.
+        // SAFETY: the hold of the count keeps the queue in memory.
         unsafe { settle(queue, rest) };
     }
 }

@@ -238,8 +238,8 @@ where
             owner.ran(ended);
         }
         Finish::Free => {
-            // The cell is freed last: its address stands for the item while the result is dropped and the owner is
-            // told. SAFETY: the handle is gone, so only this thread uses the stage.
+            // The cell is freed last: until the owner was told, its address stands for the item.
+            // SAFETY: the handle is gone, so only this thread uses the stage.
             let stage = unsafe { &mut *cell.as_ref().stage.get() };
             owner.ran(clear(stage, ended));
             // SAFETY: the handle is gone, and the entry's side ends here. The stage is empty now.

@@ -28,7 +28,7 @@ pub(crate) enum Place {
     Here,
     /// Near the CPU of this slot, on which the issuer was.
     Near(usize),
-    /// On the CPU of this slot, whatever the mode of placement, and in its pod.
+    /// On the CPU of this slot, in any mode of placement, and in its pod.
     Slot(usize),
 }
 

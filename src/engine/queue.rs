@@ -91,19 +91,18 @@ pub(crate) struct Queue {
     pub(super) given_up: GivenUpCount,
     /// Whether its items are timed. Changed while `making` is locked.
     pub(super) times_items: AtomicBool,
-    /// The holds that keep it in memory: one of all handles together, and one of each pin, of a flush's count, of an
-    /// item with a ticket while it leaves, and, once the last handle is gone, of each gate that is not empty.
+    /// See the module. An item with a ticket has a hold while it leaves its gate.
     holds: HoldCount,
     /// Its number in the executor's register; 0 if it is not registered there.
     pub(super) number: u64,
     /// The pointer from its box, by which it is freed.
     this: NonNull<Self>,
-    /// What its handles share. It cannot be upgraded any more once the last handle is gone.
+    /// What its handles share; dead once the last handle is gone.
     handle: OnceLock<Weak<QueueHandle>>,
 }
 
 /// The shards, which it owns, and what was asked of the queue. Locked while a thread makes a shard, changes the
-/// limits and doors of the gates, or turns the routes. So such a change misses no gate and no route.
+/// limits and doors of the gates, or turns the routes. So a change misses no gate and no route.
 #[derive(Debug)]
 pub(super) struct Making {
     shards: Vec<NonNull<Shard>>,
@@ -227,8 +226,7 @@ impl Drop for QueueHandle {
         }
         let queue = self.0;
         let gates: Vec<NonNull<Gate>> = self.queue().gates().map(NonNull::from).collect();
-        // One hold for each gate, besides that of the handles. This thread gives that one up last, so the queue stays
-        // in memory while its gates are closed.
+        // One hold for each gate. The hold of the handles goes last, so the queue stays in memory until then.
         self.queue().holds.add(gates.len());
         for gate in gates {
             // SAFETY: the handles' hold keeps the queue, which has the gate.

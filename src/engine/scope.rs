@@ -1,6 +1,6 @@
 //! Items that borrow: a scope that ends only when all of its items are over.
 //!
-//! An item's cell does not show in its type what the item borrows. Why it may borrow nevertheless:
+//! The type of an item's cell does not show the borrows of the item. This is sound:
 //!
 //! * Only `run` makes and ends a `Scope`. It returns, or unwinds, only when the scope's count is zero, or in a forked
 //!   process, where the items neither run nor are dropped. A panic of this crate before that aborts the process. User

@@ -44,7 +44,8 @@ pub(crate) struct Shard {
     context: *const Gate,
     /// `None` if the queue has one gate for all its shards, because it is limited as a whole.
     own_gate: Option<Gate>,
-    /// Whether its items do not count as running: they are CPU intensive, in a managed pool.
+    /// Whether a worker stops counting as running when it starts an item: the items are CPU intensive, in a managed
+    /// pool.
     pub(crate) cpu_intensive: bool,
     /// The account in which workers count what they do for it.
     pub(super) account: Arc<Account>,

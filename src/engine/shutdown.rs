@@ -108,8 +108,8 @@ impl ExecutorInner {
     fn give_up(&self, queues: &[Pin]) {
         // All pools are abandoned before any entry is given up: entries that a marker releases go to another pool.
         // And pools come before waiting lists: behind a shut door, an item that is listed late goes to a pool at
-        // once, and counts as active until it is given up there. There may be so many of them that the gate could
-        // count no more of those that wait.
+        // once, and counts as active until it is given up there. There may be so many of them that the gate can
+        // count none of the waiting items as active.
         let pools = self.core.pools();
         let aside: Vec<_> = pools.iter().map(|pool| pool.abandon()).collect();
         aside.into_iter().flatten().for_each(give_up);

@@ -236,8 +236,8 @@ impl Queue {
     }
 
     /// Queues the item of a timer that is due. The item was accepted when the timer was armed, so `max_pending` does
-    /// not apply now. `kept`: the place that the item has taken already. The timer stays in `due` until its item has
-    /// an admission, or is given up: a panic before that leaves it there.
+    /// not apply now. `kept`: the place that the item has taken already. The timer stays in `due` until its item
+    /// is about to be pushed, or is given up: a panic before that leaves it there.
     pub(crate) fn fired(&self, due: &mut Option<Timer>, name: &TimerName, kept: Option<Kept<'_>>) {
         let Some(slot) = due.as_ref().map(|timer| timer.slot) else { return };
         let shard = self.shard(slot);

@@ -139,8 +139,8 @@ impl Timer {
         self.fire_into(name, None);
     }
 
-    /// Fires the timer in `due`, and takes it from there once its item has an admission, or is given up. A panic
-    /// before that leaves it there.
+    /// Fires the timer in `due`, and takes it from there when its item is about to be pushed, or is given up. A
+    /// panic before that leaves it there.
     pub(crate) fn fire_from(due: &mut Option<Self>, name: &TimerName) {
         if let Some(queue) = due.as_ref().map(|timer| Arc::clone(&timer.queue)) {
             queue.queue().fired(due, name, None);

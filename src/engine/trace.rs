@@ -70,7 +70,8 @@ fn told(tell: impl FnOnce()) {
     });
 }
 
-/// Returns whether a subscriber may be called for items that are queued. To be asked before their events.
+/// Returns whether a subscriber may be called for items that are queued. Asked once, before an item's events are put
+/// together.
 #[inline]
 pub(super) fn listens() -> bool {
     #[cfg(feature = "tracing")]

@@ -108,7 +108,7 @@ impl Held {
         let places = (2 * self.places.len()).max(SET);
         let former = std::mem::replace(&mut self.places, (0..places).map(|_| None).collect());
         for held in former.into_iter().flatten().filter(|held| !held.is_over()) {
-            // There is a free place: the cells of one former set go to two new ones, and no others do.
+            // There is a free place: a new set gets cells of one former set only.
             let place = self.place_for(AccountId::of_held(&held));
             self.places[place] = Some(held);
         }

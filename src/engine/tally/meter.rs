@@ -40,7 +40,7 @@ pub(crate) struct Meter {
     metering: Cell<Metering>,
     /// The cell for the item that has begun last.
     last: Cell<Option<Place>>,
-    /// The account of that cell; `None` if the window ends before the next item, of whatever shard.
+    /// The account of that cell; `None` if the window ends before the next item.
     goes_on: Cell<Option<AccountId>>,
     /// Whether the window has items of several shards.
     is_mixed: Cell<bool>,

@@ -169,7 +169,7 @@ impl Drop for OpenScope<'_> {
     }
 }
 
-/// Returns whether an item that has opened this scope is stuck, now that the roll has one more member. Logs that.
+/// Returns whether an item that has opened this scope is stuck, now that the roll has one more member. Logs it if so.
 pub(crate) fn closes_cycle(roll: &Roll) -> bool {
     if !KEPT {
         return false;
@@ -243,7 +243,7 @@ fn take_out(
     }
 }
 
-/// Returns a report if one of the nodes is stuck that `is_asked_for` selects: which item waits for which.
+/// Returns a report if one of the nodes that `is_asked_for` selects is stuck. It tells which item waits for which.
 fn report_if(nodes: &BTreeMap<usize, Node>, is_asked_for: impl Fn(&usize, &Node) -> bool) -> Option<String> {
     let picture = picture(nodes);
     let stuck = picture.stuck();
