@@ -34,7 +34,7 @@ const CLASSES: usize = 14;
 /// The alignment of `malloc`, in bytes. It is also the step between the sizes of two classes. So a cell takes no more
 /// memory in a room than by itself.
 const ALIGN: usize = 2 * size_of::<usize>();
-/// The bytes that an allocator keeps in front of a room. The size of a room is a multiple of the step less these.
+/// The bytes that an allocator keeps in front of a room. The size of a room is a multiple of the step minus these.
 const ITS_OWN: usize = size_of::<usize>();
 /// The bytes that a room of the first class takes, including the allocator's own.
 const FIRST: usize = 3 * ALIGN;

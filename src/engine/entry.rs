@@ -45,7 +45,8 @@ impl Header {
 ///
 /// All functions: the item is of the type for which they were made.
 pub(crate) struct ItemOperations {
-    /// Executes the item for an entry that a worker popped: runs it, unless it was cancelled, and completes the entry.
+    /// Executes the item for an entry that a worker popped: runs it or not, and completes the entry or leaves it with
+    /// the item.
     pub(crate) execute: unsafe fn(Entry, &WorkerThread),
     /// Gives up this entry of the item, popped from a list, without a run, and tells the item's owner. `None`: the
     /// item had no entry yet. This ends the entry's share of the item; the caller still has to complete the entry.

@@ -249,7 +249,7 @@ where
     worker.complete(entry);
 }
 
-/// Drops the result of an item that has no handle, or adds the payload of its panic to `ended`.
+/// Empties the stage of an item that has no handle: drops its result, or returns the payload of its panic.
 #[inline]
 fn clear<F, T, O>(stage: &mut Stage<F, T, O>, ended: Ended) -> Ended {
     match std::mem::replace(stage, Stage::Gone) {
