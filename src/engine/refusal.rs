@@ -75,7 +75,7 @@ impl fmt::Display for QueueError {
 
 impl std::error::Error for QueueError {}
 
-/// Why a wait was refused, or ended too early. The awaited items and queues are not affected.
+/// Why a wait was refused, or ended too early. The error changes nothing about the awaited items and queues.
 ///
 /// # Examples
 ///
