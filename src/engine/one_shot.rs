@@ -8,10 +8,7 @@
 //! that may borrow from the owner. Most items have none.
 //!
 //! The state word alone decides which thread may use `stage`, and which one frees the cell: see `policy::one_shot`.
-#![allow(
-    unsafe_code,
-    reason = "an entry and a handle share the cell, and the last of them frees it"
-)]
+#![allow(unsafe_code, reason = "an entry and a handle share the cell, and the last of them frees it")]
 
 mod handle;
 

@@ -1,8 +1,5 @@
 //! The handle's side of a one-shot's cell.
-#![allow(
-    unsafe_code,
-    reason = "an entry and a handle share the cell, and the last of them frees it"
-)]
+#![allow(unsafe_code, reason = "an entry and a handle share the cell, and the last of them frees it")]
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -121,7 +118,7 @@ impl<T> RawHandle<T> {
             // SAFETY: the item is done, and its result was not taken: that would have consumed the handle.
             unsafe { (handle.operations.take_result)(handle.head, NonNull::from(&mut result).cast()) };
         }
-            // SAFETY: `detach` returned that the entry is gone.
+        // SAFETY: `detach` returned that the entry is gone.
         unsafe { (handle.operations.free)(handle.head) };
         // SAFETY: if the item ran, its result was written just now.
         ran.then(|| unsafe { result.assume_init() })?.err()

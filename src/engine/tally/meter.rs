@@ -3,10 +3,7 @@
 //! [`policy::metering`](crate::policy::metering) decides when the worker reads its clocks, and which queue it
 //! charges. The worker publishes its last reading of the CPU clock, and the time at which the present window began.
 //! By these, other threads learn the CPU time and the age of the present item.
-#![allow(
-    unsafe_code,
-    reason = "a worker finds the cell of its item's shard once, and keeps its address"
-)]
+#![allow(unsafe_code, reason = "a worker finds the cell of its item's shard once, and keeps its address")]
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
