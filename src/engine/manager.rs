@@ -1,11 +1,13 @@
-//! The manager: one thread per executor that makes workers and rescuers, tries again, calls rescuers, culls, and
-//! watches.
+//! The manager: one thread per executor that makes workers and rescuers, retries what failed, calls rescuers, culls
+//! idle workers, and watches pools.
 //!
-//! It sleeps until somebody puts a request into its inbox, or until its schedule's next deadline. All threads are
-//! made here, so that no worker inherits anything from a user's thread; what the manager itself inherited it puts
-//! right first. It takes no signals; its workers take on the main thread's mask. If the manager cannot be made, the next
-//! thread that brings a request, or waits for something, tries again: one thread at a time, and at most once a second. Once
-//! made, it goes on until its executor ends, also after a panic of its own code (`supervision`).
+//! It sleeps until a request comes into its inbox, or until the next deadline of its schedule. It makes all other
+//! threads of the executor, so no worker inherits anything from a user's thread. It begins by replacing what it has
+//! inherited itself. It takes no signals; its workers take on the main thread's mask.
+//!
+//! If the manager cannot be made, the next thread that sends a request or waits tries again: one thread at a time,
+//! and at most once a second. Once made, it goes on until its executor ends, even after a panic of its own code
+//! (`supervision`).
 
 mod cleaner;
 mod handle;
@@ -42,10 +44,11 @@ pub(crate) use self::handle::{ManagerHandle, Request};
 use self::supervision::Job;
 pub(crate) use self::supervision::Point;
 
-/// So long a worker runs at a time while another thread waits for its CPU; by default that is up to 3 ms, the more, the more
-/// CPUs there are. The manager has it, and the threads that it makes inherit it.
+/// How long a worker runs at a time while another thread waits for its CPU. By default that is up to 3 ms, and longer
+/// the more CPUs there are. The manager sets its own time slice, and the threads that it makes inherit that.
 ///
-/// Who returns from a block waits for the end of somebody's slice, and holds up its item, and its thread, meanwhile.
+/// A worker that returns from a block may wait for another thread's time slice to end. Until then its item does not
+/// go on, and its thread is tied up.
 pub(crate) const TIME_SLICE: Duration = Duration::from_micros(700);
 
 fn spawn(core: &Arc<Core>) -> io::Result<()> {
@@ -53,33 +56,34 @@ fn spawn(core: &Arc<Core>) -> io::Result<()> {
     let (last, managed) = (cleaner::Last::new(core), Arc::clone(core));
     Place::of_manager(core).spawn(core, name, move || {
         let managing = ManagerThread::new(managed).live();
-        // Now the executor may be gone, and its hooks with it.
+        // If this thread dropped the executor last, the executor's hooks are among the leftovers.
         let left = managing.left();
         drop(managing);
         last.clean(left);
     })
 }
 
-/// The manager as its own thread sees it.
+/// The state of the manager. Only its own thread uses it.
 struct ManagerThread {
-    /// Kept in place only while the manager is awake: an executor may end while it sleeps, and is freed elsewhere.
+    /// Weak, and upgraded only while the manager is awake. So the executor may end while the manager sleeps, and
+    /// another thread frees it.
     core: Weak<Core>,
     handle: Arc<ManagerHandle>,
     schedule: Manager<Weak<Pool>>,
     lookout: Lookout,
     detector: Detector,
-    /// Taken from the inbox, and to be seen to.
+    /// Requests that were taken from the inbox and not yet handled.
     requests: VecDeque<Request>,
-    /// What it does at the moment.
+    /// The job that the manager is doing now.
     in_hand: Option<Job>,
-    /// Requests and timers that are tried again.
+    /// Requests and timers that a panic interrupted, until they are tried again.
     put_off: Deadlines<Job>,
-    /// Last: the thread is a manager's while it has anything.
+    /// Declared last, so dropped last: until then the thread counts as a manager's.
     managing: Managing,
 }
 
 impl ManagerThread {
-    /// The calling thread is a manager's from now on.
+    /// Makes the calling thread a manager's thread.
     fn new(core: Arc<Core>) -> Self {
         let managing = Managing::begin();
         Self {
@@ -95,18 +99,20 @@ impl ManagerThread {
         }
     }
 
-    /// The manager is there, and puts right what its thread has inherited.
+    /// Notes that the manager exists. Replaces the CPUs, the nice level and the time slice that its thread has
+    /// inherited.
     fn arrive(&self) {
         self.handle.arrive();
         self.handle.strike(Point::Arrival);
         let Some(core) = self.core.upgrade() else { return };
-        // Best effort: what is denied here is denied to each worker as well, and told there.
+        // Errors are ignored: if the system denies the CPUs or the nice level, it denies them to each worker as well,
+        // and the worker reports that.
         drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
         drop(thread::set_nice(core.settings.nice));
         drop(thread::set_slice(TIME_SLICE));
     }
 
-    /// Does all that is to be done, and sleeps until there is more. False if the executor has ended.
+    /// Does everything that is due, and then sleeps. Returns false if the executor has ended.
     fn round(&mut self) -> bool {
         let (requests, stop) = self.handle.empty();
         self.requests.extend(requests);
@@ -138,7 +144,7 @@ impl ManagerThread {
         true
     }
 
-    /// Does one thing. It stays in hand until it is done.
+    /// Does one job. It stays in `in_hand` until it is done, so that a panic does not lose it.
     fn take_up(&mut self, core: &Arc<Core>, job: Job, now: Time) {
         match job {
             Job::Request(request) => {
@@ -174,8 +180,8 @@ impl ManagerThread {
         }
     }
 
-    /// Sleeps until there is something to do. A thread that has something new for this one since it looked has rung, or
-    /// rings when it sleeps.
+    /// Sleeps until there is something to do. A thread that brings work after this one has checked rings the bell,
+    /// which ends the sleep or prevents it.
     fn sleep(&self, timers: Option<Time>) {
         let others = [self.schedule.next_wake(), self.lookout.next(), self.put_off.next()];
         let next = others.into_iter().flatten().chain(timers).min();
@@ -187,7 +193,7 @@ impl ManagerThread {
             Duty::Create(pool) => self.create(core, &pool, now),
             Duty::Unserved(pool) => {
                 let Some(shared) = pool.upgrade() else { return };
-                // Nobody may push again, and find that nobody watches.
+                // The watch begins here, because perhaps no push comes any more that would ask for it.
                 if shared.has_work() && shared.running.watch() {
                     self.schedule.watch(pool.clone(), now);
                 }
@@ -212,12 +218,12 @@ impl ManagerThread {
             }
             Duty::Look(pool, watch) => self.look(core, &pool, watch),
             Duty::Hurry => core.threads.cell.hurry(),
-            Duty::TryLine => unreachable!("the schedule does that itself"),
+            Duty::TryLine => unreachable!("the schedule handles this duty itself"),
             Duty::Clean => self.clean(core),
         }
     }
 
-    /// What this thread has left gets a thread of its own.
+    /// Makes the cleaner's thread for what this thread has left. If that fails, tries again later.
     fn clean(&mut self, core: &Arc<Core>) {
         if let Err(error) = cleaner::make(core) {
             let now = clock::now();
@@ -226,7 +232,7 @@ impl ManagerThread {
         }
     }
 
-    /// Looks at a watched pool.
+    /// Looks at a watched pool, and carries out what it finds.
     fn look(&mut self, core: &Arc<Core>, weak: &Weak<Pool>, watch: Watch) {
         let Some(pool) = weak.upgrade() else { return self.detector.forget(weak) };
         let (look, workers) = pool.observe();
@@ -240,7 +246,7 @@ impl ManagerThread {
         for found in outcome.found {
             let Ok(at) = workers.binary_search_by_key(&found.worker, |worker| worker.id) else { continue };
             let worker = &workers[at];
-            // Before: afterwards it may have another item.
+            // Read before the finding is carried out: afterwards the worker may have another item.
             let item_type = worker.item_type(found.seen);
             if pool.carry_out(worker, found) {
                 offences.extend(item_type.map(|item_type| (worker, item_type, found)));
@@ -249,7 +255,7 @@ impl ManagerThread {
         if let Some(time) = self.detector.listen(weak, &look.workers, &core.shortfall) {
             self.schedule.look_by(|pool| pool.ptr_eq(weak), now + time);
         }
-        // Last, since that may be told to a subscriber and to a logger.
+        // Last, because subscribers and loggers are user code.
         for (worker, item_type, found) in offences {
             trace::found(&pool, worker, item_type, found);
             core.offenders.note(worker, item_type, found);
@@ -286,14 +292,14 @@ impl ManagerThread {
         if let Err(error) = place.spawn(core, name, move || worker::run(its_pool, id)) {
             pool.left(id);
             let still_wanted = pool.still_wants_worker().then(|| Arc::downgrade(&pool));
-            // The attempt itself may have taken long.
+            // Not `now`: the attempt itself may have taken long.
             self.schedule.creation_failed(still_wanted, clock::now());
             cannot_be_made("a worker", error);
         }
     }
 }
 
-/// Tells it.
+/// Logs that a thread cannot be made, and destroys the error.
 fn cannot_be_made(what: &str, error: io::Error) {
     report!(warn, "{what} cannot be made: {error}; trying again in a second");
     user_code::destroy_error(error);

@@ -1,13 +1,16 @@
-//! The cleaner: the thread that destroys what the manager must not.
+//! The cleaner: the thread that destroys what the manager must not destroy.
 //!
-//! A destructor of a user may wait for a timer, which the manager fires, or for an item, whose worker the manager makes. So
-//! the manager [leaves](super::super::user_code::destroy) what it would destroy: the last handle of an item whose timer came
-//! too late, an entry of a pool that runs nothing any more, the hooks of an executor that nothing else knows.
+//! A user's destructor may wait for a timer, which the manager fires, or for an item, whose worker the manager makes.
+//! So the manager calls no such destructor. It [leaves](super::super::user_code::destroy) the values to the cleaner:
+//! the last handle of an item whose timer came too late, an entry of a pool that runs nothing any more, the hooks of
+//! an executor that no other thread holds.
 //!
-//! The thread is made when something was left, one at a time, and ends when nothing is left. If it cannot be made, that is
-//! tried again as for every thread. It counts as a thread of the executor, so a shutdown waits for it. The hook
-//! `before_spawn` is not asked: what that refuses a thread with is left, too, so one that refuses every thread would leave
-//! more and more.
+//! The thread is made when something was left, one thread at a time, and ends when nothing is left. If it cannot be
+//! made, the manager tries again, as for every thread. It counts as a thread of the executor, so a shutdown waits for
+//! it.
+//!
+//! The hook `before_spawn` is not called for it: the error of a hook that refuses a thread is left to the cleaner,
+//! too. So a hook that refuses every thread would cause ever more leftovers.
 
 use std::io;
 use std::sync::Arc;
@@ -19,19 +22,19 @@ use super::super::threads::{ExecutorThreads, Place};
 use super::super::user_code::{Leftover, contain, destroy, report};
 use super::Point;
 
-/// What an executor's manager has left.
+/// The values that an executor's manager has left.
 #[derive(Default)]
 pub(crate) struct Cleaner(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     left: Vec<Leftover>,
-    /// A thread is made, or is being made, and has not found the list empty.
+    /// A thread exists or is being made, and has not yet found the list empty.
     is_there: bool,
 }
 
 impl Cleaner {
-    /// The manager leaves these. True if a thread is to be made for them.
+    /// Adds what the manager leaves. Returns whether a thread must be made for it.
     pub(super) fn leave(&self, mut left: Vec<Leftover>) -> bool {
         if left.is_empty() {
             return false;
@@ -41,14 +44,14 @@ impl Cleaner {
         !state.is_there
     }
 
-    /// What was left so far. Empty: the thread that asks is not there any more.
+    /// Takes everything that was left so far. If that is nothing, the calling thread no longer counts as the cleaner.
     fn take(&self) -> Vec<Leftover> {
         let mut state = self.0.lock();
         state.is_there = !state.left.is_empty();
         std::mem::take(&mut state.left)
     }
 
-    /// False if no thread is to be made.
+    /// Notes that a thread is about to be made. Returns false if none is needed.
     fn begin(&self) -> bool {
         let mut state = self.0.lock();
         let begins = !state.is_there && !state.left.is_empty();
@@ -69,8 +72,8 @@ impl Cleaner {
 }
 
 impl Drop for Cleaner {
-    /// The executor ends before a thread was made for these: they are destroyed here or, on a manager's thread, by a thread
-    /// that follows it.
+    /// The executor ends, and no thread was made for these values. They are destroyed here or, on a manager's thread,
+    /// left to another thread.
     fn drop(&mut self) {
         for left in std::mem::take(&mut *self.0.lock()).left {
             destroy(move || contain(left));
@@ -78,7 +81,7 @@ impl Drop for Cleaner {
     }
 }
 
-/// Makes the thread, if one is to be made.
+/// Makes the thread, if one is needed.
 pub(super) fn make(core: &Arc<Core>) -> io::Result<()> {
     if !core.cleaner.begin() {
         return Ok(());
@@ -91,7 +94,7 @@ pub(super) fn make(core: &Arc<Core>) -> io::Result<()> {
     Place::of_cleaner(&core.threads).start(name(core), core.settings.stack_size, move || begun.clean())
 }
 
-/// The thread, from before it is made. If it does not come to cleaning, another one is to be made.
+/// The cleaner's thread, from before it is made. If it is dropped before it cleans, another thread can be made.
 struct Begun(Option<Arc<Core>>);
 
 impl Begun {
@@ -110,7 +113,7 @@ impl Drop for Begun {
     }
 }
 
-/// What a manager keeps for its end, when its executor may be gone: how the last cleaner is made.
+/// What a manager needs to make the last cleaner when it ends. By then its executor may be gone.
 pub(super) struct Last {
     threads: Arc<ExecutorThreads>,
     name: String,
@@ -123,8 +126,8 @@ impl Last {
         Self { threads, name: name(core), stack_size }
     }
 
-    /// The manager has ended: what it has left nevertheless is destroyed by a thread of its own or, if none can be made, here.
-    /// No other thread depends on this one any more.
+    /// Destroys what the manager has left at its end, on a thread of its own. If that cannot be made, destroys it
+    /// here: no other thread depends on this one any more.
     pub(super) fn clean(self, left: Vec<Leftover>) {
         let cleaner = Arc::new(Cleaner::default());
         if !cleaner.leave(left) {
@@ -139,7 +142,7 @@ impl Last {
     }
 }
 
-/// That of its thread.
+/// The name of the cleaner's thread.
 fn name(core: &Core) -> String {
     format!("{}/cleaner", core.settings.name_prefix)
 }

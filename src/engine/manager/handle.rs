@@ -1,4 +1,4 @@
-//! The manager as other threads see it: an inbox, a bell, and whether it is there.
+//! The manager as other threads see it: an inbox, a bell, and whether the manager exists.
 
 use std::cell::Cell;
 use std::io;
@@ -19,17 +19,17 @@ use super::supervision::Point;
 use super::{missing, spawn};
 
 thread_local! {
-    /// Whose manager the calling thread is.
+    /// The handle of the manager whose thread this is; null on other threads.
     static MANAGED: Cell<*const ManagerHandle> = const { Cell::new(std::ptr::null()) };
 }
 
-/// What is asked of the manager.
+/// A request to the manager.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
     Create(Weak<Pool>),
     Cull(Weak<Pool>, Time),
     Watch(Weak<Pool>),
-    /// A worker was woken, and may not get a CPU.
+    /// A worker was woken: see at this time whether it got a CPU.
     Stall(Weak<Pool>, Time),
     /// Work waits for a worker that cannot be made.
     Call(Weak<Pool>, Call),
@@ -40,7 +40,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// The manager ends: a thread that waits for an answer gets it.
+    /// Refuses the request because the manager ends. A thread that waits for the result gets an error.
     pub(super) fn refuse(self) {
         if let Self::Rescuer(order) = self {
             order.refuse();
@@ -63,7 +63,7 @@ struct Inbox {
     requests: Vec<Request>,
     stop: bool,
     presence: Presence,
-    /// That which owns this handle; set before the manager is made for the first time.
+    /// The owner of this handle. Set before the manager is made for the first time.
     core: Weak<Core>,
 }
 
@@ -82,38 +82,38 @@ impl ManagerHandle {
     ///
     /// # Errors
     ///
-    /// If the thread cannot be made. It is tried again when something is asked of it.
+    /// If the thread cannot be made. The next request tries again.
     pub(crate) fn start(core: &Arc<Core>) -> io::Result<()> {
         core.manager.inbox.lock().core = Arc::downgrade(core);
         Self::make(core)
     }
 
-    /// Makes the manager's thread: the attempt is the caller's.
+    /// Makes the manager's thread. The caller has claimed the attempt.
     fn make(core: &Arc<Core>) -> io::Result<()> {
         let made = spawn(core);
         let mut inbox = core.manager.inbox.lock();
         match &made {
             Ok(()) => inbox.presence.made(),
-            // At its end, since the attempt itself may have taken long.
+            // Read after the attempt, which may have taken long.
             Err(_) => inbox.presence.failed(clock::now()),
         }
         drop(inbox);
         if made.is_err() {
             missing::register(core);
         }
-        // A request that came since it looked into the inbox found no manager to ring for.
+        // A thread that found the manager missing has not rung for it.
         made.map(|()| core.manager.bell.ring())
     }
 
-    /// If the manager is missing, makes it, unless another thread does or that was tried within the last second. True if
-    /// there is one, or is none any more.
+    /// Makes the manager if it is missing, unless another thread is making it or an attempt has failed within the
+    /// last second. Returns whether the manager exists. Also returns true if the executor has ended and needs none.
     #[cold]
     pub(super) fn bring_about(&self) -> bool {
         let mut inbox = self.inbox.lock();
         if inbox.stop {
             return true;
         }
-        // An executor that is gone misses no manager.
+        // An executor that is gone needs no manager.
         let Some(core) = inbox.core.upgrade() else { return true };
         let attempt = inbox.presence.needed(clock::now());
         drop(inbox);
@@ -121,7 +121,7 @@ impl ManagerHandle {
             Attempt::Ask => true,
             Attempt::GoWithout => false,
             Attempt::Make => match Self::make(&core) {
-                // Its pools were not served so far.
+                // The requests that its pools have made so far are lost.
                 Ok(()) => {
                     core.pools().iter().for_each(|pool| pool.manager_came());
                     true
@@ -135,7 +135,8 @@ impl ManagerHandle {
         }
     }
 
-    /// Puts a request into the inbox. False if there is no manager and none can be made now: the request is gone.
+    /// Puts a request into the inbox. Returns false, and drops the request, if the manager was told to end, or if it
+    /// does not exist and cannot be made now.
     pub(crate) fn ask(&self, request: Request) -> bool {
         let mut inbox = self.inbox.lock();
         if inbox.stop {
@@ -151,7 +152,7 @@ impl ManagerHandle {
         self.bring_about() && self.ask(request)
     }
 
-    /// Wakes the manager: its next deadline is sooner than it knows. A missing one is tried.
+    /// Wakes the manager for a deadline that comes before all others. If it is missing, tries to make it.
     pub(crate) fn rouse(&self) {
         let is_there = self.inbox.lock().presence.is_there();
         if is_there {
@@ -161,29 +162,29 @@ impl ManagerHandle {
         }
     }
 
-    /// Is this the manager's own thread? Hooks and loggers are user code that runs there.
+    /// Returns whether the caller is on this manager's own thread. Hooks and loggers are user code that runs there.
     pub(crate) fn is_current_thread(&self) -> bool {
         std::ptr::eq(MANAGED.get(), self)
     }
 
-    /// The calling thread is the manager from now on.
+    /// Makes the calling thread the manager.
     pub(super) fn arrive(&self) {
         MANAGED.set(self);
         self.inbox.lock().presence.made();
     }
 
-    /// Is it to end, or has it ended?
+    /// Returns whether the manager was told to end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.inbox.lock().stop
     }
 
-    /// Can no request be put to it, for now or any more?
+    /// Returns whether the manager takes no requests: it is missing, or was told to end.
     pub(crate) fn is_missing(&self) -> bool {
         let inbox = self.inbox.lock();
         inbox.stop || !inbox.presence.is_there()
     }
 
-    /// The executor is done with: the manager ends.
+    /// Tells the manager to end, because its executor ends.
     pub(crate) fn stop(&self) {
         let mut inbox = self.inbox.lock();
         inbox.stop = true;
@@ -191,7 +192,7 @@ impl ManagerHandle {
         self.bell.ring();
     }
 
-    /// Has the manager panic when it comes there, once.
+    /// Makes the manager panic once, when it reaches this point.
     #[cfg(test)]
     pub(crate) fn plant(&self, fault: Point) {
         self.faults.lock().push(fault);
@@ -207,13 +208,13 @@ impl ManagerHandle {
         self.faults.lock().len()
     }
 
-    /// By a thread that has come there. Panics if a test has planted that.
+    /// Called by a thread that reaches this point. Panics if a test has planted a fault there.
     #[inline]
     pub(crate) fn strike(&self, point: Point) {
         assert!(!self.meets(point), "a fault that was planted: {point:?}");
     }
 
-    /// Has a test planted that?
+    /// Returns whether a test has planted a fault at this point, and removes it.
     #[inline]
     pub(super) fn meets(&self, point: Point) -> bool {
         #[cfg(test)]
@@ -229,7 +230,7 @@ impl ManagerHandle {
         }
     }
 
-    /// By the manager: takes the requests, and whether it is to end.
+    /// Takes the requests. Returns them, and whether the manager must end. Called by the manager.
     pub(super) fn empty(&self) -> (Vec<Request>, bool) {
         let mut inbox = self.inbox.lock();
         (std::mem::take(&mut inbox.requests), inbox.stop)

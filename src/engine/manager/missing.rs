@@ -1,5 +1,6 @@
-//! Managers that could not be made. No other thread makes threads, so threads that bring a request, and threads that wait
-//! for something, try again: any of them, for all managers that are missing, at most once a second for each.
+//! Managers that could not be made. No other thread makes threads, so other threads have to try again. A thread that
+//! sends a request tries to make the manager of its executor; a thread that waits tries to make all that are missing.
+//! Each is tried at most once a second.
 
 use std::sync::{Arc, Weak};
 
@@ -9,10 +10,10 @@ use crate::sys::wait::{Chore, set_chore};
 
 use super::Core;
 
-/// The lock of the chore is taken inside of this one.
+/// Lock order: this lock first, then that of the chore.
 static MISSING: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());
 
-/// Has whoever waits see to it that this manager is made.
+/// Notes that the manager of this executor is missing. From now on, threads that wait try to make it.
 pub(super) fn register(core: &Arc<Core>) {
     let mut missing = MISSING.lock();
     let this = Arc::downgrade(core);
@@ -24,7 +25,7 @@ pub(super) fn register(core: &Arc<Core>) {
 
 fn try_again() {
     let known = MISSING.lock().clone();
-    // In a forked process, the parent's is nobody's business.
+    // In a forked child, the executors of the parent need no manager.
     let bring_about = |core: Arc<Core>| core.origin.is_forked() || core.manager.bring_about();
     let is_settled = |core: &Weak<Core>| core.upgrade().is_none_or(bring_about);
     let settled: Vec<_> = known.into_iter().filter(is_settled).collect();

@@ -1,7 +1,7 @@
-//! The executor's cap on threads: which pool waits for one, and which pool gives one up.
+//! The executor's cap on threads: which pool waits for a thread, and which pool gives one up.
 //!
-//! Policy says which pool gets the next thread ([`Line`](crate::policy::room::Line)); here an idle worker of another pool is sent
-//! away for it, or busy ones are asked to give way.
+//! Policy says which pool gets the next thread ([`Line`](crate::policy::room::Line)). The code here sends an idle
+//! worker of another pool away for it, or asks busy workers to give way.
 
 use std::sync::{Arc, Weak};
 
@@ -13,8 +13,8 @@ use super::super::pool::Pool;
 use super::ManagerThread;
 
 impl ManagerThread {
-    /// The cap is reached. If work of the pool waits for a thread, an idle worker of another pool leaves. If there is none,
-    /// and the pool starves, a busy one is asked to give way.
+    /// Called when the cap is reached. If work of the pool waits for a thread, sends an idle worker of another pool
+    /// away. If no worker is idle and the pool starves, asks a busy worker to give way.
     pub(super) fn make_room(&mut self, core: &Core, pool: &Arc<Pool>, now: Time) {
         let Some(claim) = self.claim(core, pool, now) else { return };
         let weak = Arc::downgrade(pool);
@@ -30,7 +30,8 @@ impl ManagerThread {
         core.thread_limit_reached();
     }
 
-    /// Another pool gets the next thread. If work of this one waits for a thread, it stands in the line, and that one is tried.
+    /// Called when another pool gets the next thread. If work of this pool waits for a thread, puts the pool in the
+    /// line.
     pub(super) fn wait_its_turn(&mut self, core: &Core, pool: &Arc<Pool>, now: Time) {
         let Some(claim) = self.claim(core, pool, now) else { return };
         let weak = Arc::downgrade(pool);
@@ -40,7 +41,8 @@ impl ManagerThread {
         }
     }
 
-    /// There is no thread for the pool. How urgently does its work need one, if it does at all?
+    /// Called when there is no thread for the pool. Returns how urgently its work needs one, or `None` if no work
+    /// waits for one.
     fn claim(&mut self, core: &Core, pool: &Arc<Pool>, now: Time) -> Option<Claim> {
         let shortage = pool.no_room(now);
         if shortage == Shortage::None {
@@ -50,13 +52,13 @@ impl ManagerThread {
         Some(Claim { starves: shortage == Shortage::Starves, nice: pool.spec.nice })
     }
 
-    /// No work of the pool waits for a thread.
+    /// Takes the pool out of the line, because no work of it waits for a thread.
     pub(super) fn needs_no_room(&mut self, core: &Core, pool: &Weak<Pool>, now: Time) {
         self.schedule.unwanted(|known| known.ptr_eq(pool), now);
         self.settle(core, pool);
     }
 
-    /// A worker of the pool is about to be made.
+    /// Takes the pool out of the line, because a worker of it is about to be made.
     pub(super) fn has_room(&mut self, core: &Core, pool: &Arc<Pool>, now: Time) {
         let weak = Arc::downgrade(pool);
         pool.has_room();
@@ -64,7 +66,7 @@ impl ManagerThread {
         self.settle(core, &weak);
     }
 
-    /// The pool does not starve. If no other one does, no worker needs to give way.
+    /// Notes that the pool does not starve. If no other pool does, withdraws the request that a worker gives way.
     fn settle(&self, core: &Core, pool: &Weak<Pool>) {
         if !self.schedule.starves() {
             core.threads.cell.withdraw();

@@ -1,9 +1,9 @@
 //! The manager goes on after a panic of its own code.
 //!
-//! Code of users cannot end it: see [`user_code`](super::super::user_code). Should code of this crate panic on its thread,
-//! the manager is made anew there. Its schedule and the requests that it has taken are kept; what it knows of the machine
-//! and of its workers' threads is read again, and it looks at the work of all pools. What it was doing is put off for a
-//! second, and other work goes on before it. A timer stays in its hand until its item is on its way.
+//! User code cannot end it: see [`user_code`](super::super::user_code). If code of this crate panics on the manager's
+//! thread, the manager begins again there. It keeps its schedule and the requests that it has taken. It reads again
+//! what it knows of the machine and of its workers' threads, and checks the work of all pools. The job that it was
+//! doing is put off for a second, and other work goes on before it. A timer stays in hand until its item is queued.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,42 +21,44 @@ use super::super::timers::{Timer, TimerName};
 use super::super::user_code::{Managing, call, contain, discard, report};
 use super::{ManagerThread, Request, cleaner};
 
-/// So long the manager rests after a panic, unless it is rung for: one that comes again and again does not take a CPU.
+/// How long the manager rests after a panic, unless the bell rings. So a panic that comes again and again does not
+/// use up a CPU.
 const REST: Duration = Duration::from_millis(10);
 
-/// One thing that the manager does.
+/// A job of the manager.
 #[derive(Debug)]
 pub(super) enum Job {
     Request(Request),
     Duty(Duty<Weak<Pool>>),
-    /// None: its item is on its way, or was given up.
+    /// `None` once its item was queued or given up.
     Timer(TimerName, Option<Timer>),
 }
 
-/// Where a test may have the manager panic.
+/// The points at which a test can make the manager panic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Point {
-    /// Its thread has begun.
+    /// The manager's thread has begun.
     Arrival,
     Request,
     Duty,
-    /// The making of a worker was begun.
+    /// The making of a worker has begun.
     Making,
     Timer,
     /// The item of a timer was admitted to its queue.
     Admission,
-    /// The making of a cleaner was begun.
+    /// The making of a cleaner has begun.
     Cleaner,
-    /// There, the system refuses it.
+    /// No panic: the system refuses to make the cleaner.
     NoCleaner,
-    /// Between two jobs.
+    /// A round has begun.
     Round,
     /// Its executor has ended.
     End,
 }
 
 impl ManagerThread {
-    /// The whole life of the manager. At its end, the thread is a manager's still.
+    /// Runs the manager until its executor has ended. The thread counts as a manager's as long as the returned value
+    /// lives.
     pub(super) fn live(mut self) -> Managing {
         let (mut has_arrived, mut has_panicked) = (false, false);
         loop {
@@ -73,7 +75,7 @@ impl ManagerThread {
             discard(payload);
             has_panicked = true;
         }
-        // Once more after each panic: it takes each thing once.
+        // Repeated after each panic: each attempt takes the jobs that are left, and each job is taken once.
         while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.end())) {
             discard(payload);
         }
@@ -90,7 +92,8 @@ impl ManagerThread {
         self.lookout = Lookout::again(clock::now());
         let Some(core) = self.core.upgrade() else { return };
         self.detector = Detector::new(&core.settings);
-        // It may have changed something that it has not looked at. A pool at which it panics again keeps it from nothing else.
+        // The panic may have come between a change and the look that must follow. A panic at one pool does not keep
+        // the manager from the others.
         let present = core.environment.present();
         for pool in core.pools() {
             contain(|| {
@@ -100,22 +103,24 @@ impl ManagerThread {
         }
     }
 
-    /// What the manager was doing when it panicked is tried again at `at`.
+    /// Puts off the job that the manager was doing when it panicked, until `at`.
     fn put_off(&mut self, at: Time) {
         match self.in_hand.take() {
             None | Some(Job::Timer(_, None)) => {}
             Some(Job::Duty(duty)) => {
                 let begun = if let Duty::Create(pool) = &duty { pool.upgrade() } else { None };
-                // It may have set its next deadline already.
+                // The duty may have set its next deadline already, which this one replaces.
                 self.schedule.put_off(duty, Weak::ptr_eq, at);
-                // A worker that was begun does not come, unless it is there by now: then one more is made.
+                // If the making of a worker has begun, the pool no longer counts on that worker. If it comes
+                // nevertheless, the pool gets one worker more.
                 begun.inspect(|pool| _ = pool.still_wants_worker());
             }
             Some(job) => drop(self.put_off.set(at, job)),
         }
     }
 
-    /// The executor has ended: threads that wait for an answer get one, and no timer fires any more.
+    /// Ends the manager, because its executor has ended. Refuses the requests and cancels the timers that it has
+    /// taken.
     fn end(&mut self) {
         self.handle.strike(Point::End);
         while let Some(job) = self.next_left() {
@@ -128,13 +133,13 @@ impl ManagerThread {
         if let Some(core) = mem::take(&mut self.core).upgrade() {
             core.cleaner.leave(self.managing.left());
             if cleaner::make(&core).is_err() {
-                // This thread serves nothing any more, so it may wait as long as a destructor takes.
+                // No thread depends on this one any more, so it may wait as long as a destructor takes.
                 call(|| core.cleaner.clean());
             }
         }
     }
 
-    /// What was begun, or is not begun.
+    /// Takes the next job that is not done, whether it has begun or not.
     fn next_left(&mut self) -> Option<Job> {
         let put_off = || self.put_off.take_due(Time::NEVER).map(|(_, job)| job);
         self.in_hand.take().or_else(put_off).or_else(|| self.requests.pop_front().map(Job::Request))

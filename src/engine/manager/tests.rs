@@ -1,4 +1,4 @@
-//! A manager whose own code panics, and what it has to destroy.
+//! Tests of a manager whose own code panics, and of values that it must not destroy.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,24 +19,24 @@ fn executor() -> Executor {
     builder().build().unwrap()
 }
 
-/// It runs soon.
+/// Waits for the item. Returns whether it has run soon.
 fn has_run(item: JoinHandle<()>) -> bool {
     matches!(item.join_timeout(SOON), Ok(Ok(())))
 }
 
-/// The manager panics there once, at the next occasion; then `what` happens all the same.
+/// Makes the manager panic once at `point`, and runs `what`, which must succeed all the same.
 #[track_caller]
 fn survives(executor: &Executor, point: Point, what: impl FnOnce()) {
     let manager = &executor.inner.core.manager;
     let others = manager.faults();
     manager.plant(point);
-    // Where there is nothing else to do, it comes to a round.
+    // If there is nothing else to do, the ring begins a round.
     manager.bell.ring();
     what();
-    eventually("the fault", || manager.faults() <= others);
+    eventually("the manager panics", || manager.faults() <= others);
 }
 
-/// Waits for a timer when it is destroyed, and tells on which thread that was, and whether the timer has fired.
+/// Its destructor waits for a timer. It reports the name of its thread, and whether the timer fired.
 #[derive(Debug)]
 struct Tells {
     queue: WorkQueue,
@@ -59,19 +59,19 @@ impl Tells {
     }
 }
 
-/// A closure that calls this owns it.
+/// Does nothing. A closure that calls it with a captured value owns that value.
 fn keep<T>(_owned: &T) {}
 
-/// On the cleaner's thread, while the manager fires timers.
+/// Checks that the value was destroyed on the cleaner's thread, while the manager fired timers.
 #[track_caller]
 fn is_told_by_the_cleaner(told: &Receiver<(String, bool)>) {
     assert_eq!(told.recv_timeout(2 * SOON), Ok(("cmwq/cleaner".into(), true)));
 }
 
-/// spec: W9.6 (the manager destroys nothing that belongs to a user): it holds the last handle of an item whose timer was
-/// cancelled while it fired.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user): the manager holds the last handle of an item
+/// that is cancelled while its timer fires.
 #[test]
-fn an_item_that_is_cancelled_while_its_timer_fires_is_destroyed_elsewhere() {
+fn an_item_cancelled_while_its_timer_fires_is_destroyed_by_the_cleaner() {
     let executor = executor();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let (tells, told) = Tells::new(&queue);
@@ -79,7 +79,7 @@ fn an_item_that_is_cancelled_while_its_timer_fires_is_destroyed_elsewhere() {
     survives(&executor, Point::Timer, || {
         assert!(queue.queue_delayed(&work, Duration::from_millis(1)).unwrap());
     });
-    // The manager has taken the timer, and has not fired it.
+    // The manager has taken the timer and not fired it yet.
     assert!(work.cancel());
     drop(work);
     is_told_by_the_cleaner(&told);
@@ -87,14 +87,14 @@ fn an_item_that_is_cancelled_while_its_timer_fires_is_destroyed_elsewhere() {
     let (tells, told) = Tells::new(&queue);
     executor.inner.core.manager.plant(Point::Timer);
     let periodic = queue.spawn_every(Duration::from_millis(1), move || keep(&tells)).unwrap();
-    eventually("the fault", || !executor.inner.core.manager.has_faults());
+    eventually("the manager panics", || !executor.inner.core.manager.has_faults());
     drop(periodic);
     is_told_by_the_cleaner(&told);
 }
 
-/// spec: W9.6 (the manager destroys nothing that belongs to a user): a timer fires though its queue is no more.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user): a timer fires after its queue was destroyed.
 #[test]
-fn a_timer_that_outlives_its_queue_is_destroyed_elsewhere() {
+fn a_timer_that_outlives_its_queue_is_destroyed_by_the_cleaner() {
     let executor = executor();
     let others = WorkQueue::per_cpu("others").build_on(&executor).unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
@@ -109,9 +109,10 @@ fn a_timer_that_outlives_its_queue_is_destroyed_elsewhere() {
     assert!(matches!(timer.unwrap().join(), Err(crate::JoinError::Cancelled)));
 }
 
-/// spec: W9.6 (the manager destroys nothing that belongs to a user), P1.5: the manager panics while it makes the cleaner.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user), P1.5: the manager panics while it makes the
+/// cleaner.
 #[test]
-fn a_cleaner_whose_making_panics_is_made_later() {
+fn the_cleaner_is_made_later_if_making_it_panics() {
     let executor = executor();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let (tells, told) = Tells::new(&queue);
@@ -124,7 +125,7 @@ fn a_cleaner_whose_making_panics_is_made_later() {
     is_told_by_the_cleaner(&told);
 }
 
-/// An error that owns something.
+/// An error that owns a value.
 #[derive(Debug)]
 struct Because<T>(T);
 
@@ -136,9 +137,10 @@ impl<T> std::fmt::Display for Because<T> {
 
 impl<T: std::fmt::Debug> std::error::Error for Because<T> {}
 
-/// spec: W9.6 (the manager destroys nothing that belongs to a user): why a hook refuses a thread, and what it panics with.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user): a hook refuses a thread with an error, or panics
+/// with a payload.
 #[test]
-fn the_error_of_a_hook_is_destroyed_elsewhere() {
+fn the_error_of_a_hook_is_destroyed_by_the_cleaner() {
     for panics in [false, true] {
         let refuse = Arc::new(Mutex::new(None::<Tells>));
         let because = Arc::clone(&refuse);
@@ -152,7 +154,7 @@ fn the_error_of_a_hook_is_destroyed_elsewhere() {
         };
         let executor = builder().before_spawn(hook).build().unwrap();
         let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-        // A worker for what the destructor waits for.
+        // Now there is a worker for the item that the destructor waits for.
         queue.spawn(|| ()).unwrap().join().unwrap();
         let (tells, told) = Tells::new(&queue);
         *refuse.lock() = Some(tells);
@@ -162,9 +164,9 @@ fn the_error_of_a_hook_is_destroyed_elsewhere() {
     }
 }
 
-/// spec: E5.1 (stops the threads): the cleaner that a manager leaves behind is one of its executor's threads.
+/// spec: E5.1 (stops the threads): the cleaner that a manager makes at its end is one of its executor's threads.
 #[test]
-fn the_last_cleaner_is_counted() {
+fn the_cleaner_made_at_the_managers_end_is_counted() {
     let executor = executor();
     let core = &executor.inner.core;
     let alive = core.threads.load().alive();
@@ -178,7 +180,7 @@ fn the_last_cleaner_is_counted() {
     assert_eq!(begun.recv_timeout(SOON).unwrap().as_deref(), Some("cmwq/cleaner"));
     assert_eq!(core.threads.load().alive(), alive + 1);
     open.send(()).unwrap();
-    eventually("it is gone", || core.threads.load().alive() == alive);
+    eventually("the cleaner is gone", || core.threads.load().alive() == alive);
 }
 
 /// spec: W9.6 (the manager destroys nothing that belongs to a user), P1: the cleaner's thread cannot be made at first.
@@ -199,13 +201,14 @@ fn a_cleaner_that_cannot_be_made_is_made_later() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
-/// spec: W9.6 (the manager destroys nothing that belongs to a user), W9.5: the executor ends before a cleaner could be made.
-/// Which thread destroys the value then depends on which of them knows the executor last; its panic ends none.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user), W9.5: the executor ends before a cleaner could
+/// be made. The thread that drops the executor last decides which thread destroys the value. The destructor's panic
+/// ends no thread.
 #[test]
-fn what_was_left_when_the_executor_ends_is_destroyed_all_the_same() {
+fn leftovers_are_destroyed_if_the_executor_ends_without_a_cleaner() {
     let executor = executor();
     let manager = Arc::clone(&executor.inner.core.manager);
-    // One for each second.
+    // One attempt is made per second, so these faults outlast the test.
     (0..1000).for_each(|_| manager.plant(Point::NoCleaner));
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let (tell, told) = channel();
@@ -222,7 +225,7 @@ fn what_was_left_when_the_executor_ends_is_destroyed_all_the_same() {
     told.recv_timeout(SOON).unwrap();
 }
 
-/// Shuts its executor down when it is destroyed, and tells what came of it.
+/// Its destructor shuts its executor down and reports the result.
 struct ShutsDown {
     executor: Executor,
     tell: Sender<Result<bool, crate::ShutdownError>>,
@@ -235,7 +238,7 @@ impl Drop for ShutsDown {
     }
 }
 
-/// spec: E5.2: a shutdown waits for the cleaner, so it does not wait there.
+/// spec: E5.2: a shutdown waits for the cleaner, so the cleaner's thread cannot wait for a shutdown.
 #[test]
 fn a_destructor_on_the_cleaner_cannot_shut_its_executor_down() {
     let executor = executor();
@@ -252,10 +255,10 @@ fn a_destructor_on_the_cleaner_cannot_shut_its_executor_down() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
-/// spec: W9.6 (the manager destroys nothing that belongs to a user): entries of a pool that runs nothing any more, which may
-/// come to the manager.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user): a manager's thread may have to give up entries
+/// of a pool that was abandoned.
 #[test]
-fn what_a_shutdown_gives_up_on_a_managers_thread_is_left() {
+fn entries_given_up_on_a_managers_thread_are_left_to_the_cleaner() {
     let executor = executor();
     let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
     let (open, door) = channel::<()>();
@@ -282,7 +285,7 @@ fn what_a_shutdown_gives_up_on_a_managers_thread_is_left() {
     assert!(blocks.join_timeout(SOON).is_ok());
 }
 
-/// Tells on which thread it is destroyed, and may panic there.
+/// Its destructor reports the name of its thread, and may panic.
 struct TellsThread {
     tell: Sender<String>,
     panics: bool,
@@ -296,9 +299,10 @@ impl Drop for TellsThread {
     }
 }
 
-/// spec: W9.6 (the manager destroys nothing that belongs to a user): hooks, though it may be the last to know their executor.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user): the hooks, even if the manager drops their
+/// executor last.
 #[test]
-fn hooks_are_destroyed_elsewhere() {
+fn hooks_are_not_destroyed_on_the_managers_thread() {
     let (tell, told) = channel();
     for round in 0..200 {
         let hook = TellsThread { tell: tell.clone(), panics: round < 2 };
@@ -309,7 +313,7 @@ fn hooks_are_destroyed_elsewhere() {
         drop(executor);
     }
     drop(tell);
-    // Once each, by whichever other thread; the channel ends with the last hook.
+    // Each hook is destroyed once, on any other thread. The channel ends with the last hook.
     let threads: Vec<String> = std::iter::from_fn(|| told.recv_timeout(SOON).ok()).collect();
     assert_eq!(threads.len(), 200);
     assert!(threads.iter().all(|thread| !thread.ends_with("/manager")), "{threads:?}");
@@ -332,7 +336,7 @@ fn a_manager_that_panics_goes_on_and_loses_nothing() {
                 let one_shot = queue.spawn_after(Duration::from_millis(1), || ()).unwrap();
                 assert!(queue.queue_delayed(&work, Duration::from_millis(1)).unwrap());
                 let item = queue.spawn(|| ()).unwrap();
-                // The manager makes its thread.
+                // The manager makes the rescuer's thread.
                 drop(WorkQueue::per_cpu("r").rescuer().build_on(&executor).unwrap());
                 assert!(has_run(item), "{point:?}: {}", executor.dump());
                 assert!(has_run(one_shot), "{point:?}: {}", executor.dump());
@@ -345,9 +349,10 @@ fn a_manager_that_panics_goes_on_and_loses_nothing() {
     std::thread::scope(|scope| each.map(|test| scope.spawn(test)).map(|thread| thread.join().unwrap()));
 }
 
-/// spec: P1.5 (the manager is supervised): the item's place and its slot are given back, and taken when the timer fires again.
+/// spec: P1.5 (the manager is supervised): the panic gives the item's place and its slot back. The timer takes them
+/// again when it fires again.
 #[test]
-fn a_timer_fires_though_its_item_was_admitted_before_the_panic() {
+fn a_timer_fires_again_if_the_manager_panics_after_admitting_its_item() {
     let executor = executor();
     let queue = WorkQueue::ordered("q").max_pending(1).build_on(&executor).unwrap();
     let (run, ran) = channel();
@@ -358,12 +363,12 @@ fn a_timer_fires_though_its_item_was_admitted_before_the_panic() {
     ran.recv_timeout(SOON).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
     assert!(executor.shutdown(SOON).unwrap().is_complete());
-    assert!(ran.try_recv().is_err(), "it has run twice");
+    assert!(ran.try_recv().is_err(), "the item has run twice");
 }
 
 /// spec: P1.5 (the manager is supervised): it panics while it watches a pool whose item blocks.
 #[test]
-fn a_pool_is_watched_though_looks_fail() {
+fn a_pool_is_still_watched_after_a_panic_in_a_look() {
     let executor = executor();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let (open, door) = channel();
@@ -371,7 +376,7 @@ fn a_pool_is_watched_though_looks_fail() {
     let (begin, begun) = channel();
     let blocks = move || {
         begin.send(()).unwrap();
-        // Every system's manager looks after it.
+        // On every system, the manager looks at items in a `may_block` guard.
         crate::may_block(|| door.lock().recv_timeout(SOON).unwrap());
     };
     let blocks = queue.spawn(blocks).unwrap();
@@ -383,8 +388,8 @@ fn a_pool_is_watched_though_looks_fail() {
     assert!(blocks.join_timeout(SOON).is_ok());
 }
 
-/// spec: P1.5 (the manager is supervised), E5: a timer that is put off when its executor is shut down comes to nothing, and
-/// the end of the manager is supervised, too.
+/// spec: P1.5 (the manager is supervised), E5: a timer that is put off when its executor is shut down is cancelled
+/// and reported. The end of the manager is supervised, too.
 #[test]
 fn a_shutdown_accounts_for_a_timer_that_is_put_off() {
     let executor = executor();
