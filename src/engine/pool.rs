@@ -1,17 +1,17 @@
-//! One pool: a worklist, the workers that serve it, and the one door through which they are woken and made.
+//! One pool: a worklist, the workers that serve it, and the one door through which workers are woken and made.
 //!
-//! `running` says whether a worker is wanted, `state.crew` says which. Whoever is told to wake somebody comes
-//! through [`Pool::perform`]; nothing else unparks a worker or asks for one.
+//! `running` says whether a worker is wanted, `state.crew` says which one. Each reservation goes through
+//! [`Pool::wake`], which unparks an idle worker for it or asks the manager for a new one.
 //!
-//! | field | who may touch it |
+//! | field | access |
 //! |---|---|
-//! | `running` | everybody, by its own transitions |
-//! | `worklist` | everybody |
-//! | `state` | its lock; never held across a wake-up or user code |
-//! | `binding` | its own lock |
-//! | `departures` | everybody: raised when a shard's route is turned away from the pool |
-//! | `aside` | written under `state`'s lock, read by everybody: what the sideline shows |
-//! | `starves` | a hint: the manager has found so; a worker that ends an item finds otherwise |
+//! | `running` | all threads, by its own transitions |
+//! | `worklist` | all threads |
+//! | `state` | under its lock, which is never held across a wake-up or user code |
+//! | `binding` | under its own lock |
+//! | `departures` | all threads; raised when a shard's route is turned away from the pool |
+//! | `aside` | what the sideline shows: written under `state`'s lock, read by all threads |
+//! | `starves` | a hint, written by the manager, and by a worker that finds that the pool starves no more |
 
 mod abandon;
 mod binding;
@@ -70,27 +70,27 @@ pub(crate) struct Pool {
     seat: Option<Seat>,
     state: Mutex<State>,
     pub(crate) binding: Binding,
-    /// Does it serve several CPUs, and does it matter on which of them its workers run?
+    /// Whether it is managed and serves several CPUs. Then it matters on which of them its workers run.
     several_cpus: bool,
-    /// Itself, to be handed to the manager.
+    /// The pool itself, for requests to the manager.
     this: Weak<Self>,
 }
 
 struct State {
     crew: Crew,
-    /// Entries that come before the worklist's: put back, or moved aside.
+    /// Entries that come before those of the worklist. They were put back, or moved aside.
     sideline: Sideline<Entry>,
-    /// How many entries others than its workers have taken.
+    /// How many entries siblings and rescuers have taken.
     given: u64,
-    /// Those whom this pool woke and who have not come, if siblings are to know of that.
+    /// The workers that this pool has woken and that have not come yet. Used only if the pool has siblings.
     stall: StallWatch,
-    /// For how long it has waited for a thread in vain.
+    /// How long it has waited for a thread without beginning an item.
     famine: Famine,
     /// How fast the pool may grow by what the detector finds. Written by the manager.
     pace: Pace,
-    /// Since when it has started nothing, if that was told. Written by the manager.
+    /// Since when it has started no item, if that was reported. Written by the manager.
     stalled_since: Option<Time>,
-    /// By number; a slot without a worker is free, or reserved for one that is being made.
+    /// By number. A slot without a worker is free, or reserved for a worker that is being made.
     workers: Vec<Slot>,
 }
 
@@ -100,7 +100,7 @@ enum Slot {
     Worker(Arc<Worker>),
 }
 
-/// A pool as it was at one moment, for dumps.
+/// The state of a pool at one moment, for dumps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolCounts {
     pub(crate) running: Running,
@@ -108,7 +108,7 @@ pub(crate) struct PoolCounts {
     pub(crate) idle: usize,
     pub(crate) creating: bool,
     pub(crate) pending: usize,
-    /// Since when it has started nothing, if that was told.
+    /// Since when it has started no item, if that was reported.
     pub(crate) stalled_since: Option<Time>,
 }
 
@@ -146,35 +146,37 @@ impl Pool {
     }
 
     pub(crate) fn shared(&self) -> Arc<Self> {
-        self.this.upgrade().expect("who has a reference has it from somebody who shares the pool")
+        self.this.upgrade().expect("a reference to a pool comes from an `Arc` of it")
     }
 
-    /// Adds an entry at the end of the worklist.
+    /// Adds an entry at the end of the worklist. Wakes or makes a worker for it if one is needed.
     #[inline]
     pub(crate) fn submit(&self, entry: Entry) {
         let is_bound = entry.is_bound();
         self.push(entry);
         match self.running.pushed() {
-            // No sibling may take what is bound, and what may be taken was offered when it came.
+            // No sibling may take a bound entry. Entries that siblings may take were offered when they came.
             Kick::Offer if is_bound => {}
             Kick::Watch if is_bound => self.ask_to_watch(),
             kick => self.perform(kick, Near::Anywhere),
         }
     }
 
-    /// The first half of [`submit`](Self::submit): until the second one, nobody may come for the entry.
+    /// The first half of [`submit`](Self::submit): pushes the entry. Until the second half, perhaps no worker comes
+    /// for it.
     #[inline]
     pub(crate) fn push(&self, entry: Entry) {
         self.worklist.push(entry);
     }
 
-    /// The second half, for the entry that this thread has pushed.
+    /// The second half, for an entry that this thread has pushed.
     #[inline]
     pub(crate) fn pushed(&self) {
         self.perform(self.running.pushed(), Near::Anywhere);
     }
 
-    /// The second half, for so many entries: woken one by another, the last worker would come late.
+    /// The second half, for several entries. Wakes workers for all of them: if each worker woke the next one, the
+    /// last one would come late.
     pub(crate) fn pushed_many(&self, entries: usize) {
         self.pushed();
         for _ in 1..entries {
@@ -201,19 +203,19 @@ impl Pool {
         self.aside.len() > 0 || !self.worklist.is_empty()
     }
 
-    /// The same, also while entries are moved from one list to the other.
+    /// As [`has_work`](Self::has_work), but right even while entries are moved from one list to the other.
     #[cold]
     pub(crate) fn has_entries(&self) -> bool {
         let _state = self.state.lock();
         self.has_work()
     }
 
-    /// How many entries lie on the worklist: a hint.
+    /// Returns how many entries wait on the worklist and the sideline. A hint.
     pub(crate) fn pending(&self) -> usize {
         self.worklist.len() + self.aside.len() as usize
     }
 
-    /// A new worker begins its life. It was counted in nothing so far.
+    /// Adds a worker whose thread has begun. Returns what the worker does. It does not count as running yet.
     pub(crate) fn arrive(&self, worker: &Arc<Worker>) -> Rest {
         let now = clock::now();
         let mut state = self.state.lock();
@@ -224,8 +226,9 @@ impl Pool {
         rest
     }
 
-    /// A worker has nothing to do. `counted`: it still counts as running, and stops to do so together with entering
-    /// the idle stack, so that nobody who sees a free place finds no idle worker for it.
+    /// Called for a worker without an item. Returns what it does. `counted`: the worker still counts as running. It
+    /// leaves the count in the same critical section in which it becomes idle. So a thread that sees the free place
+    /// finds the idle worker.
     pub(crate) fn rest(&self, worker: &Worker, counted: bool) -> Rest {
         let now = clock::now();
         let mut state = self.state.lock();
@@ -237,13 +240,13 @@ impl Pool {
         rest
     }
 
-    /// Can its workers run on different CPUs, and does it matter on which?
+    /// Returns whether it matters on which CPUs the workers run: the pool is managed and serves several.
     #[inline]
     pub(crate) fn has_several_cpus(&self) -> bool {
         self.several_cpus
     }
 
-    /// A woken worker takes its reservation.
+    /// Takes the reservation of a woken worker. Returns it, and what the worker does before it begins.
     pub(crate) fn woken(&self) -> (Reserved, Prepare) {
         let mut state = self.state.lock();
         let look_at = self.came(&mut state, 1);
@@ -253,7 +256,8 @@ impl Pool {
         woken
     }
 
-    /// A worker that parks becomes idle in the same critical section in which the crew learns of it.
+    /// Carries out what the crew has decided for a worker. A worker that parks becomes idle in the same critical
+    /// section in which the crew learns of it.
     fn settle(&self, mut state: MutexGuard<'_, State>, worker: &Worker, rest: &Rest) {
         let look_at = match rest {
             Rest::Park(_) => {
@@ -270,7 +274,7 @@ impl Pool {
         self.ask_for_a_look(look_at);
     }
 
-    /// A number for a worker that is about to be made.
+    /// Reserves a number for a worker that is about to be made.
     pub(crate) fn reserve_id(&self) -> WorkerId {
         let mut state = self.state.lock();
         let free = state.workers.iter().position(|slot| matches!(slot, Slot::Free));
@@ -282,22 +286,23 @@ impl Pool {
         at as WorkerId
     }
 
-    /// Is the worker still to be made that the manager was asked for?
+    /// Returns whether the manager begins to make the worker that it was asked for: the worker is still wanted, and
+    /// not being made already.
     pub(crate) fn begin_making(&self) -> bool {
         self.state.lock().crew.begin_making()
     }
 
-    /// The worker that was asked for could not be made: is it still wanted?
+    /// Notes that the worker could not be made. Returns whether it is still wanted.
     pub(crate) fn still_wants_worker(&self) -> bool {
         self.state.lock().crew.still_wanted()
     }
 
-    /// A worker has left for good, or could not be made.
+    /// Frees the number of a worker that has left, or could not be made.
     pub(crate) fn left(&self, id: WorkerId) {
         self.state.lock().workers[id as usize] = Slot::Free;
     }
 
-    /// Idle workers beyond the limits leave. Returns when to cull again.
+    /// Makes idle workers beyond the limits leave. Returns when to cull again.
     pub(crate) fn cull(&self, now: Time) -> Option<Time> {
         let mut state = self.state.lock();
         let cull = state.crew.cull(now);
@@ -307,7 +312,7 @@ impl Pool {
         cull.again_at
     }
 
-    /// What it is like, and its workers at that moment, each with its word.
+    /// Returns the state of the pool, and its workers at the same moment, each with its word.
     pub(crate) fn counts(&self) -> (PoolCounts, Vec<(Arc<Worker>, WorkerState)>) {
         let state = self.state.lock();
         let workers = state.workers.iter().filter_map(Slot::worker);
@@ -323,7 +328,6 @@ impl Pool {
         (counts, workers)
     }
 
-    /// Its workers.
     pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
         self.state.lock().workers.iter().filter_map(Slot::worker).map(Arc::clone).collect()
     }

@@ -1,7 +1,8 @@
-//! A pool that runs nothing any more, because its executor was shut down and the time ran out.
+//! A pool that runs nothing any more: its executor was shut down, and the timeout of the shutdown has passed.
 //!
-//! The mark is where every thread looks anyway before a cold path: what the sideline shows, for a thread that takes an entry
-//! or puts one back; and the running word, which always wants one worker more, for a thread that pushes one.
+//! Two marks show this to other threads. A thread that takes an entry, or puts one back, finds a mark in place of the
+//! sideline's count. A thread that pushes an entry finds one in the running word, which then always wants one more
+//! worker. Threads read the count and the word anyway, so the marks cost nothing.
 
 use std::collections::VecDeque;
 
@@ -11,8 +12,9 @@ use super::super::shutdown::give_up;
 use super::Pool;
 
 impl Pool {
-    /// From here on the pool runs nothing, and what comes to it is given up. So is what lies on its lists, by the caller:
-    /// first the sideline's entries, which it gets, then [the others](Self::give_up_worklist).
+    /// Marks the pool: from now on it runs nothing, and entries that come to it are given up. The caller gives up the
+    /// entries on its lists: first those returned, which are the sideline's, then [those of the
+    /// worklist](Self::give_up_worklist).
     #[cold]
     #[must_use]
     pub(crate) fn abandon(&self) -> VecDeque<Entry> {

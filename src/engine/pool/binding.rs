@@ -1,18 +1,18 @@
-//! Where the workers of a pool run, at present: its own CPUs, or others while these are lost.
+//! Where the workers of a pool run at present: on the pool's own CPUs, or on others while these are lost.
 //!
-//! Two parties bind a worker: itself, when it begins, and the manager, when the CPUs have changed. The newer of two
-//! bindings must come last, and nobody be passed over:
+//! Two threads bind a worker: the worker itself when it begins, and the manager when the CPUs have changed. The newer
+//! binding must take effect last, and no worker may be missed:
 //!
-//! * The manager writes the new binding down, then takes the list of workers, then binds each.
-//! * A worker reads the binding and binds itself, enters the list, and reads again: until nothing has changed since it
-//!   read what it is bound by.
+//! * The manager writes the new binding down, then takes the list of workers, then binds each of them.
+//! * A worker reads the binding, binds itself, enters the list, and reads the binding again. If it has changed, the
+//!   worker binds itself and reads again.
 //!
-//! If the manager's list has the worker, the manager binds it; and if the worker bound itself by the old binding after
-//! that, it had read before the new one was written, so its next reading finds a change. If the list does not have it,
-//! the worker entered after the new binding was written, and its next reading finds that.
+//! If the worker is on the manager's list, the manager binds it. If the worker then binds itself by the old binding,
+//! it has read that before the new one was written, so its next read finds the change. If the worker is not on the
+//! list, it enters after the new binding was written, and its next read finds the change.
 //!
-//! A thread is bound from outside only while it lives, and a rescuer only while it is lent: [`Worker::pin`] holds a lock
-//! over the call, and the worker's end waits for that.
+//! The manager binds a thread only while that lives, and a rescuer only while it serves the pool: [`Worker::pin`]
+//! holds a lock during the call, and a worker that ends waits for that lock.
 
 use std::sync::Arc;
 
@@ -35,48 +35,50 @@ pub(crate) struct Binding {
 
 #[derive(Debug)]
 struct State {
-    /// That of the change by which the pool goes.
+    /// The number of the last change that the pool has taken over.
     number: u64,
     cpus: CpuSet,
-    /// Rescuers that serve the pool: they are none of its workers.
+    /// Rescuers that serve the pool. They are not among its workers.
     guests: Vec<Arc<Worker>>,
 }
 
-/// What a thread is bound by: a number.
+/// The number of the change by which a thread is bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bound(u64);
 
 impl Binding {
-    /// Of a new pool whose workers may run on these CPUs of the topology, and its target.
+    /// Makes the binding of a new pool whose workers may run on these CPUs of the topology. Returns it, and the
+    /// pool's target.
     pub(super) fn new(present: &Present, reach: &CpuSet) -> (Self, usize) {
         let share = present.cpus.share(reach);
         let state = State { number: present.number, cpus: share.binding, guests: Vec::new() };
         (Self { state: Mutex::new(state) }, share.target)
     }
 
-    /// The real CPUs that its workers are bound to at present.
+    /// Returns the real CPUs that the pool's workers are bound to at present.
     pub(crate) fn cpus(&self) -> CpuSet {
         self.state.lock().cpus.clone()
     }
 
-    /// The rescuers that serve the pool at the moment.
+    /// Returns the rescuers that serve the pool at present.
     pub(crate) fn guests(&self) -> Vec<Arc<Worker>> {
         self.state.lock().guests.clone()
     }
 
-    /// A rescuer begins to serve the pool.
+    /// Adds a rescuer that begins to serve the pool.
     pub(crate) fn enter(&self, guest: &Arc<Worker>) {
         self.state.lock().guests.push(Arc::clone(guest));
     }
 
-    /// It has ended to.
+    /// Removes a rescuer that no longer serves the pool.
     pub(crate) fn leave(&self, guest: &Arc<Worker>) {
         self.state.lock().guests.retain(|known| !Arc::ptr_eq(known, guest));
     }
 }
 
 impl Pool {
-    /// Binds the calling thread, which works for the pool. What the system denies is told once and shown in dumps.
+    /// Binds the calling thread, which works for the pool. A denial by the system is reported once and shown in
+    /// dumps.
     pub(crate) fn bind(&self) -> Bound {
         let (number, cpus) = {
             let state = self.binding.state.lock();
@@ -88,20 +90,20 @@ impl Pool {
             }
             _ => affinity::pin_to_set(&cpus).is_ok(),
         };
-        // A CPU that was lost a moment ago is not denied: the manager will see that, too.
+        // If the CPU was lost a moment ago, this is no denial: the manager will see that change, too.
         self.core.denials.affinity(bound || self.core.environment.is_behind(), &cpus);
         Bound(number)
     }
 
-    /// The calling thread can be found by others now, as a worker of the pool or a guest: what has changed before is
-    /// made up for.
+    /// Binds the calling thread again as long as the binding has changed since it was bound. The thread is on the
+    /// list of workers or guests by now, so the manager finds it from here on.
     pub(crate) fn keep_bound(&self, mut bound: Bound) {
         while bound != Bound(self.binding.state.lock().number) {
             bound = self.bind();
         }
     }
 
-    /// The system may have put a worker, which is about to be woken, where it is not at home: then it begins at home.
+    /// Makes a worker that is about to be woken begin in its home, if the system has moved it elsewhere.
     #[inline]
     pub(super) fn bring_home(&self, worker: &Worker) {
         if let Some(home) = self.left_home(worker) {
@@ -109,13 +111,13 @@ impl Pool {
         }
     }
 
-    /// The home of a worker that was seen elsewhere.
+    /// Returns the worker's home, if the worker was last seen elsewhere.
     #[inline]
     fn left_home(&self, worker: &Worker) -> Option<&CpuSet> {
         self.spec.home.as_ref().filter(|home| !home.contains(worker.cpu()))
     }
 
-    /// Of its home, only what there is at present.
+    /// Binds the worker to those CPUs of its home that the pool has at present.
     #[cold]
     fn bring_to(&self, home: &CpuSet, worker: &Worker) {
         let home = home.intersection(&self.binding.state.lock().cpus);
@@ -124,8 +126,8 @@ impl Pool {
         }
     }
 
-    /// The calling thread, which is about to be a worker, is put into its pod before it is [bound](Self::bind) to where it
-    /// may go from there. If that cannot be, it begins wherever it is.
+    /// Binds the calling thread, which is about to be a worker, to its pod. Afterwards it is [bound](Self::bind) to
+    /// all CPUs that it may use, and begins in the pod. If the system denies this, it begins wherever it is.
     pub(crate) fn begin_at_home(&self) {
         if let Some(home) = &self.spec.home {
             let home = home.intersection(&self.binding.state.lock().cpus);
@@ -133,27 +135,28 @@ impl Pool {
         }
     }
 
-    /// A worker that is about to be woken begins on this CPU, if the pool still has it. Where it ran last, the system would
-    /// put it behind whoever runs there, and leave this one idle.
+    /// Makes a worker that is about to be woken begin on this CPU, if the pool still has it. Otherwise the system
+    /// would put the worker where it ran last, behind the thread that runs there now, and leave this CPU idle.
     pub(super) fn place_on(&self, cpu: usize, worker: &Worker) {
         if self.binding.state.lock().cpus.contains(cpu) {
             let comes_home = self.left_home(worker).is_some_and(|home| home.contains(cpu));
             worker.place(&CpuSet::single(cpu), comes_home);
-            // Until it has begun, too, that CPU is taken.
+            // From now on this CPU counts as taken, even before the worker begins.
             worker.seen_on(cpu);
         }
     }
 
-    /// The calling worker was placed, and may go wherever the pool's workers may from there.
+    /// Lets the calling worker, which was placed, go to all CPUs of the pool's workers.
     #[cold]
     pub(crate) fn let_roam(&self) {
         let bound = self.bind();
         self.keep_bound(bound);
     }
 
-    /// Takes over what has changed: its target, and where its workers run.
+    /// Takes over a change of the CPUs: the pool's target, and where its workers run.
     ///
-    /// They are bound in any case: for lost CPUs, the system may have bound them anew by itself.
+    /// The workers are bound even if the pool's CPUs are the same: when a thread loses all its CPUs, the system may
+    /// bind it to others.
     pub(crate) fn adapt(&self, present: &Present) {
         let share = present.cpus.share(&self.spec.reach);
         let (kick, mut threads) = {
@@ -166,14 +169,14 @@ impl Pool {
             (self.running.retarget(share.target, || self.has_work()), state.guests.clone())
         };
         self.perform(kick, Near::Anywhere);
-        // There may be room for the work of siblings.
+        // There may be room now for the work of siblings.
         self.seek(Near::Anywhere);
         threads.extend(self.workers());
         threads.iter().for_each(|worker| worker.pin(&share.binding));
     }
 
-    /// Binds again whom the system has bound to something else: it lets go of a thread that runs while its CPU goes, and
-    /// a cpuset overwrites what threads are bound to.
+    /// Binds those workers again that the system has bound to other CPUs. The system does so to a thread that runs on
+    /// a CPU that goes offline. A change of a cpuset also overwrites what threads are bound to.
     pub(crate) fn keep_workers_bound(&self) {
         let (cpus, mut threads) = {
             let state = self.binding.state.lock();
@@ -183,13 +186,13 @@ impl Pool {
         threads.iter().for_each(|worker| worker.keep_pinned(&cpus));
     }
 
-    /// Whoever is about to leave this CPU wakes this worker: does it have to begin there? If the other one does not leave it
-    /// after all, it waits there for the end of a time slice.
+    /// Returns whether this worker must begin on the CPU `left`, which the thread that wakes it is about to leave. If
+    /// that thread stays after all, the worker waits there for the end of a time slice.
     pub(super) fn must_take(&self, left: usize, worker: &Worker) -> bool {
         self.has_several_cpus() && must_take(left, worker.cpu(), self.running.load())
     }
 
-    /// More workers run than should: is it this one that leaves?
+    /// Called when more workers run than should. Returns whether this worker is the one that leaves.
     #[cold]
     pub(crate) fn should_shed(&self, worker: &Worker) -> bool {
         if !self.has_several_cpus() {
@@ -200,8 +203,9 @@ impl Pool {
         should_shed(worker.cpu(), others)
     }
 
-    /// A CPU on which nobody counts, or is on the way, who was seen there last: this one, if that is so. At home, if the pool
-    /// has one.
+    /// Returns a free CPU: none of the workers last seen there counts as running, or is being woken. Takes
+    /// `preferred` if it is free. Of the CPUs that are present, considers only those of the pool's home, if there are
+    /// any.
     pub(super) fn free_cpu(&self, preferred: usize) -> Option<usize> {
         let present = self.binding.cpus();
         let uses = |phase: Phase| phase.is_counted() || phase == Phase::Waking;
@@ -209,11 +213,12 @@ impl Pool {
         free_cpu(&present, self.spec.home.as_ref(), &taken, preferred)
     }
 
-    /// Does anybody work here, or is about to? Not who waits inside a blocking guard: whoever returns from that says so.
+    /// Returns whether a worker or a rescuer works here, or is about to. A worker inside a blocking guard does not
+    /// count: it calls [`Watch::active`](super::super::environment::Watch::active) when it returns.
     pub(crate) fn is_active(&self) -> bool {
         let at_work = |phase| !matches!(phase, Phase::Idle | Phase::Blocked | Phase::Exiting);
         let is_served = || !self.binding.state.lock().guests.is_empty();
-        // Who leaves a guard is counted before its phase is seen.
+        // A worker that leaves a guard raises the count before it changes its phase.
         self.running.load().running() > 0
             || self.state.lock().workers.iter().filter_map(Slot::phase).any(at_work)
             || is_served()
@@ -221,7 +226,7 @@ impl Pool {
 }
 
 impl super::State {
-    /// Where those workers were seen last of which this is true.
+    /// Returns the CPUs on which the workers that satisfy `which` were last seen.
     fn cpus_of(&self, which: impl Fn(&Worker) -> bool + Clone) -> impl Iterator<Item = usize> + Clone {
         let workers = self.workers.iter().filter_map(Slot::worker);
         workers.filter(move |worker| which(worker)).map(|worker| worker.cpu())

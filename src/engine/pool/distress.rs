@@ -1,8 +1,9 @@
-//! A pool that needs a worker and cannot have one: how its work comes to the rescuers.
+//! A pool that needs a worker and cannot have one: how rescuers get its work.
 //!
-//! An `Injector` can be neither scanned nor unlinked from, so the worklist is moved to the sideline first, under the
-//! pool's lock, in order. That is not much: what lies on a worklist holds a slot, and so is at most `max_active` for
-//! each queue and CPU. A worker that pops at the same time may get one entry before those that were just moved.
+//! The worklist is an `Injector`, which can be neither scanned nor unlinked from. So its entries are first moved to
+//! the sideline, under the pool's lock, in order. They are not many: each entry on a worklist holds a slot, so there
+//! are at most `max_active` for each queue and CPU. A worker that pops meanwhile may get one entry before those that
+//! were just moved.
 
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use super::door::Near;
 use super::{Entry, Pool, State};
 
 impl Pool {
-    /// The worker that was asked for cannot be made now. If that begins a call for help: which. Nobody could come to the
-    /// help of a bh context.
+    /// Notes that the worker that was asked for cannot be made now. Returns the call for help that begins with that,
+    /// if one does. A bh context makes no call, since no rescuer could serve it.
     pub(crate) fn unserved(&self) -> Option<Call> {
         if self.spec.is_bh() {
             return None;
@@ -26,13 +27,13 @@ impl Pool {
         self.state.lock().crew.unserved()
     }
 
-    /// Does work wait here for a worker that cannot be made?
+    /// Returns whether work waits here for a worker that cannot be made.
     pub(crate) fn needs_help(&self) -> bool {
         self.state.lock().crew.needs_help()
     }
 
-    /// The deadline of a call for help has come: calls the rescuers of all queues that have work here. False if the
-    /// call is over.
+    /// Called at the deadline of a call for help. Calls the rescuers of all queues that have work here. Returns false
+    /// if the call is over.
     pub(crate) fn mayday(self: &Arc<Self>, call: Call) -> bool {
         let mut state = self.state.lock();
         if state.sideline.is_abandoned() {
@@ -59,7 +60,7 @@ impl Pool {
         true
     }
 
-    /// The first entry of the rescuer's queue, if the pool still needs help.
+    /// Takes the first entry of the rescuer's queue, if the pool still needs help.
     pub(crate) fn take_for(&self, rescuer: &Arc<Rescuer>) -> Option<Entry> {
         let mut state = self.state.lock();
         if !state.crew.needs_help() || state.sideline.is_abandoned() {
@@ -73,7 +74,7 @@ impl Pool {
         entry
     }
 
-    /// A rescuer leaves, or was not needed.
+    /// Called by a rescuer that leaves, or was not needed. If no work is left, ends the call for help.
     pub(crate) fn relieved(&self) {
         let mut state = self.state.lock();
         let dropped = state.crew.relieved(self.has_work());
@@ -83,15 +84,16 @@ impl Pool {
         self.stand_down(dropped);
     }
 
-    /// No work is left, so the pool waits for no worker any more. The next push reserves one anew, and calls if it cannot be
-    /// made.
+    /// Drops these reservations, because no work is left that a worker must come for. The next push reserves a worker
+    /// anew, and calls for help if that cannot be made.
     fn stand_down(&self, dropped: Vec<Reserved>) {
         RunningCell::stand_down(dropped, |reserved| self.drop_reservation(reserved), || self.look());
     }
 
-    /// Moves the worklist to the end of the sideline. The caller owes [`moved_aside`](Self::moved_aside).
+    /// Moves the worklist to the end of the sideline. The caller calls [`moved_aside`](Self::moved_aside) once it has
+    /// released the lock.
     fn move_aside(&self, state: &mut State) {
-        // What is pushed from now on stays: a stream of pushes does not keep the lock.
+        // Entries that are pushed from now on stay, so a stream of pushes does not keep this thread under the lock.
         for _ in 0..self.worklist.len() {
             let Some(entry) = steal(&self.worklist) else { break };
             state.sideline.push_back(entry);
@@ -99,7 +101,8 @@ impl Pool {
         state.sideline.show(&self.aside);
     }
 
-    /// Whoever looked for work while entries were on their way from one list to the other may have seen none.
+    /// Checks for work again, because a thread that looked while entries moved from one list to the other may have
+    /// seen none.
     pub(super) fn moved_aside(&self) {
         if self.has_work() {
             self.perform(self.running.pushed(), Near::Anywhere);
@@ -108,14 +111,15 @@ impl Pool {
 }
 
 impl State {
-    /// Lists the pool with the rescuers of the queues that have entries on the sideline. Returns those that are to be
-    /// called now, once no lock is held. Under this one, entries stay, and nobody is rescued before that is counted.
+    /// Lists the pool with the rescuers of the queues that have entries on the sideline. Returns the rescuers that
+    /// the caller must call once it holds no lock. While this lock is held the entries stay, so each call is counted
+    /// before its rescuer takes an entry.
     fn list_with_rescuers(&self, pool: &Arc<Pool>) -> Vec<Arc<Rescuer>> {
         let mut found: Vec<&Arc<Rescuer>> = Vec::new();
         let mut called = Vec::new();
         for entry in self.sideline.iter() {
             let Some(rescuer) = entry.shard().queue().rescuer() else { continue };
-            // Entries of one queue lie together, mostly.
+            // The last ones first: entries of one queue mostly lie together.
             if found.iter().rev().any(|known| Arc::ptr_eq(known, rescuer)) {
                 continue;
             }
@@ -129,8 +133,8 @@ impl State {
     }
 }
 
-/// Is it an entry of the queue that this rescuer belongs to? Queues are told apart by their rescuers, since the
-/// address of one that is gone may be another one's by now.
+/// Returns whether the entry is of the queue that this rescuer belongs to. Queues are compared by their rescuers: the
+/// address of a queue that is gone may belong to another one by now.
 fn is_of(entry: &Entry, rescuer: &Arc<Rescuer>) -> bool {
     entry.shard().queue().rescuer().is_some_and(|own| Arc::ptr_eq(own, rescuer))
 }

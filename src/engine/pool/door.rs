@@ -11,13 +11,13 @@ use super::super::manager::Request;
 use super::Pool;
 use super::scrutiny::is_watched;
 
-/// Where whoever is woken should run.
+/// Where a woken worker should run.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Near {
     Anywhere,
     /// The calling thread is about to leave this CPU.
     Leaves(usize),
-    /// Nobody of the pool runs on this one.
+    /// No worker of the pool runs on this CPU.
     Free(usize),
 }
 
@@ -31,15 +31,15 @@ impl Near {
 }
 
 impl Pool {
-    /// The caller gave up running, or used up a reservation, or cleared the watched bit: if there is work, sees to
-    /// it that somebody comes for it.
+    /// Checks for work after the caller has left the count, used up a reservation or cleared the watched bit. If
+    /// there is work, makes sure that a worker comes for it. Then looks for surplus work of siblings.
     #[inline]
     pub(crate) fn look(&self) {
         self.perform(self.running.look(|| self.has_work()), Near::Anywhere);
         self.seek(Near::Anywhere);
     }
 
-    /// The same for a worker that is about to block on this CPU. Was somebody woken?
+    /// As [`look`](Self::look), for a worker that is about to block on its CPU. Returns whether a worker was woken.
     #[inline]
     pub(crate) fn look_before_blocking(&self) -> bool {
         let kick = self.running.look(|| self.has_work());
@@ -51,8 +51,9 @@ impl Pool {
         self.seek(if self.has_several_cpus() { near() } else { Near::Anywhere }) || wakes
     }
 
-    /// The same for one that has left the count, as the manager has found out. Whoever is woken begins on a CPU that is free:
-    /// the manager's own looks busy to the system at the moment.
+    /// As [`look`](Self::look), for a worker that the manager has taken out of the count. `free`: a free CPU, on
+    /// which the woken worker begins. If that is the CPU of the manager, the system would not choose it by itself,
+    /// since it looks busy.
     pub(super) fn look_for_free(&self, free: Option<usize>) -> bool {
         let near = free.map_or(Near::Anywhere, Near::Free);
         let kick = self.running.look(|| self.has_work());
@@ -61,7 +62,7 @@ impl Pool {
         self.seek(near) || wakes
     }
 
-    /// The one door: wakes or makes a worker, or tells the manager, if that is what the word says.
+    /// Does what the running word says: wakes or makes a worker, offers work to siblings, or tells the manager.
     #[inline]
     pub(super) fn perform(&self, kick: Kick, near: Near) {
         match kick {
@@ -76,19 +77,20 @@ impl Pool {
         }
     }
 
-    /// There was no room for a worker, and none runs any more: the manager is told.
+    /// Tells the manager that no worker runs any more. It had no room for the worker that the pool asked for.
     #[cold]
     fn starve(&self) {
         self.ask_for_worker();
         self.look();
     }
 
-    /// The pool is full, and the manager does not watch it so far.
+    /// Asks the manager to watch the pool, which is full and not watched.
     #[cold]
     pub(super) fn ask_to_watch(&self) {
         self.core.manager.ask(Request::Watch(self.this.clone()));
     }
 
+    /// Serves a reservation: wakes an idle worker, asks the manager for a new one, or calls for help.
     #[cold]
     pub(super) fn wake(&self, reserved: Reserved, near: Near) {
         let mut state = self.state.lock();
@@ -107,7 +109,8 @@ impl Pool {
                     Near::Leaves(cpu) if self.must_take(cpu, &worker) => self.place_on(cpu, &worker),
                     Near::Anywhere | Near::Leaves(_) => self.bring_home(&worker),
                 }
-                // Last: whoever sees this begins, parked or not, and nobody would let it roam who is placed later.
+                // Last: a worker that sees this phase begins, parked or not. Placed after that, it would not find out
+                // that it may go to other CPUs.
                 worker.cell.set_phase(Phase::Waking);
                 worker.unpark();
             }
@@ -126,20 +129,21 @@ impl Pool {
         self.ask_for_a_look(look_at);
     }
 
-    /// Nobody comes for this reservation. The caller looks at the work afterwards.
+    /// Drops a reservation for which no worker comes. The caller [looks](Self::look) afterwards.
     pub(super) fn drop_reservation(&self, reserved: Reserved) {
         let errand = reserved.errand();
         self.running.drop_reservation(reserved);
         self.end_errand(errand);
     }
 
-    /// False if there is no manager, and none can be made now.
+    /// Asks the manager for a worker. Returns false if the manager does not exist and cannot be made now.
     pub(crate) fn ask_for_worker(&self) -> bool {
         self.core.manager.ask(Request::Create(self.this.clone()))
     }
 
-    /// There is no manager, so there are no workers either. Work waits until somebody, by the next push or otherwise,
-    /// has brought a manager about: it looks at every pool.
+    /// Drops all reservations that wait for a worker, because there is no manager and so no workers. Work waits until
+    /// another thread, at the next push or while it waits, has made a manager. Then
+    /// [`manager_came`](Self::manager_came) is called for every pool.
     #[cold]
     pub(super) fn nobody_comes(&self) {
         let mut state = self.state.lock();
@@ -147,21 +151,24 @@ impl Pool {
         let _no_manager = self.came(&mut state, dropped.len());
         drop(state);
         dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
-        // One that came about meanwhile may have looked here before that, and found the work reserved for. One look is
-        // enough for several reservations: each worker that arrives looks again before it parks.
+        // A manager that was made meanwhile may have looked here before the reservations were dropped, and found
+        // enough of them. One look is enough for several reservations: each worker that arrives looks again before it
+        // parks.
         if !self.core.manager.is_missing() {
             self.look();
         }
     }
 
-    /// There is a manager now, and was none so far: it does not know what was asked before. One look is enough for several
-    /// items: the manager makes one worker after the other, and each that arrives looks again before it parks.
+    /// Asks the new manager for what the pool needs: it does not know what was asked before it existed. One look is
+    /// enough for several items: the manager makes one worker after the other, and each that arrives looks again
+    /// before it parks.
     #[cold]
     pub(crate) fn manager_came(&self) {
         let look_at = self.state.lock().stall.next_look();
         self.ask_for_a_look(look_at);
         if is_watched(&self.spec, &self.core.settings) {
-            // Whoever found the pool saturated had nobody to tell.
+            // No manager knows whether the pool is saturated. The next thread that finds it saturated tells the new
+            // one.
             self.running.unwatch();
         }
         self.look();

@@ -1,4 +1,4 @@
-//! What the manager sees of a watched pool, and what it does to a worker about whom it has found something out.
+//! What the manager sees of a watched pool, and how it carries out what it has found about a worker.
 
 use std::sync::Arc;
 
@@ -12,18 +12,19 @@ use super::super::core::Settings;
 use super::super::worker::Worker;
 use super::{Pool, PoolKind, PoolSpec, Slot};
 
-/// Is there anything to look for in such a pool? In one that counts who runs, always: an item may say that it may block.
+/// Returns whether there is anything to look for in such a pool. If the pool manages concurrency, there always is: an
+/// item may be in a `may_block` guard for long.
 pub(super) fn is_watched(spec: &PoolSpec, settings: &Settings) -> bool {
     let Rules { watchdog, patience, .. } = settings.rules();
     spec.manages_concurrency() || watchdog.is_some() || patience.is_some()
 }
 
 impl Pool {
-    /// A look for the manager's watch, and the workers that it saw, likewise by number.
+    /// Returns a look for the manager's watch, and the workers that it saw, both sorted by number.
     pub(crate) fn observe(&self) -> (Look, Vec<Arc<Worker>>) {
         let counts = self.spec.manages_concurrency();
         let at_work = |phase| match phase {
-            // Also between taking its reservation and beginning.
+            // A worker stays `Waking` until it begins, even after it has taken its reservation.
             Phase::Waking | Phase::Between | Phase::Running | Phase::MayBlock => true,
             Phase::Uncounted => !counts,
             Phase::Idle | Phase::Blocked | Phase::Asleep | Phase::Hog | Phase::Exiting => false,
@@ -46,15 +47,15 @@ impl Pool {
         (look, workers)
     }
 
-    /// What became of it after a look.
+    /// Keeps the pool's pace and stall as they are after a look.
     pub(crate) fn keep(&self, pace: Pace, stalled_since: Option<Time>) {
         let mut state = self.state.lock();
         (state.pace, state.stalled_since) = (pace, stalled_since);
     }
 
-    /// Carries out what was found out about a worker. False if it does something else by now.
+    /// Carries out a finding about a worker. Returns false if the worker does something else by now.
     pub(crate) fn carry_out(&self, worker: &Worker, found: Found) -> bool {
-        // It is credited with what is found, also if the item is over by then.
+        // The shard counts the finding even if the item has ended by then.
         let carried_out = worker.with_shard(found.seen, |shard| {
             let carried = worker.cell.carry_out(found.seen, found.finding, &self.running);
             if carried.holds {

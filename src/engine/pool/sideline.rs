@@ -1,4 +1,5 @@
-//! Entries that come before the worklist's: put back, or moved aside by a thread that had to look through the worklist.
+//! Entries that come before those of the worklist. They were put back, or moved aside by a thread that had to search
+//! the worklist.
 
 use crate::protocol::sideline::Bound;
 
@@ -14,7 +15,7 @@ impl Bound for Entry {
 }
 
 impl Pool {
-    /// Takes the first entry. `None` as well if the pool is abandoned.
+    /// Takes the first entry. Returns `None` if there is none, or if the pool is abandoned.
     #[inline]
     pub(crate) fn pop(&self) -> Option<Entry> {
         if self.aside.comes_first() {
@@ -27,14 +28,14 @@ impl Pool {
         if route::is_marker(&entry) { Some(self.before_marker(entry)) } else { Some(entry) }
     }
 
-    /// A marker was taken off the worklist. It stays behind what was moved from there to the sideline meanwhile: what comes
-    /// first of these.
+    /// Called with a marker that was taken off the worklist. If entries were moved from there to the sideline
+    /// meanwhile, returns the first of them, and puts the marker behind the others. Otherwise returns the marker.
     #[cold]
     fn before_marker(&self, marker: Entry) -> Entry {
         self.state.lock().sideline.swap_front(marker, &self.aside)
     }
 
-    /// The first entry, and whether the pool is abandoned.
+    /// Takes the first entry. Returns it, and whether the pool is abandoned.
     #[cold]
     fn pop_sideline(&self) -> (Option<Entry>, bool) {
         let mut state = self.state.lock();

@@ -1,14 +1,14 @@
-//! What a pool is: whose items it runs, where, and how many at a time.
+//! What a pool is: which items it runs, where, and how many at a time.
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::WorkerId;
 
-/// Whose items a pool runs.
+/// The items that a pool runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PoolKind {
     /// Items queued on one CPU; the slot is the CPU's place in the executor.
     PerCpu { cpu: usize, slot: usize, high: bool },
-    /// The same for bh items: one worker, whatever its items do.
+    /// Bh items queued on one CPU. The pool has one worker, whatever the items do.
     Bh { cpu: usize, slot: usize, high: bool },
     /// Items of a pod.
     Unbound { id: usize },
@@ -20,12 +20,13 @@ pub(crate) struct PoolSpec {
     pub(crate) kind: PoolKind,
     /// The CPUs that its workers may run on, by the numbers of the topology.
     pub(crate) reach: CpuSet,
-    /// The CPUs that it serves, likewise.
+    /// The CPUs that it serves, by the numbers of the topology.
     pub(crate) cpus: CpuSet,
-    /// The same by the numbers that the operating system knows, if its workers may leave them.
+    /// The CPUs that it serves, by the numbers of the operating system. `None` if its workers may not leave them.
     pub(crate) home: Option<CpuSet>,
     pub(crate) nice: i32,
-    /// Does it keep as many workers runnable as it has CPUs at present, and not as many as there are items?
+    /// Whether it keeps as many workers runnable as it has CPUs at present. Otherwise it runs as many as there are
+    /// items.
     pub(crate) managed: bool,
 }
 
@@ -35,7 +36,7 @@ impl PoolSpec {
         matches!(self.kind, PoolKind::Bh { .. })
     }
 
-    /// Is a worker that runs on this CPU in the pod that it works for?
+    /// Returns whether a worker on this CPU is in the pod that it works for.
     #[inline]
     pub(crate) fn is_home(&self, current_cpu: impl FnOnce() -> Option<usize>) -> bool {
         match &self.home {
@@ -44,7 +45,7 @@ impl PoolSpec {
         }
     }
 
-    /// Does a worker stop counting while its item blocks?
+    /// Returns whether a worker stops counting while its item blocks.
     #[inline]
     pub(crate) fn manages_concurrency(&self) -> bool {
         self.managed && !self.is_bh()
@@ -52,7 +53,7 @@ impl PoolSpec {
 }
 
 impl PoolKind {
-    /// The name that its workers share: `0`, `0H`, `bh0`, `u4`.
+    /// Returns the name that the pool's workers share: `0`, `0H`, `bh0`, `u4`.
     pub(crate) fn name(self) -> String {
         match self {
             Self::PerCpu { cpu, high, .. } => format!("{cpu}{}", if high { "H" } else { "" }),
@@ -61,7 +62,7 @@ impl PoolKind {
         }
     }
 
-    /// The name of a worker, as the kernel forms it.
+    /// Returns the name of a worker's thread, formed as in the kernel.
     pub(crate) fn worker_name(self, prefix: &str, id: WorkerId) -> String {
         match self {
             Self::PerCpu { cpu, high, .. } => format!("{prefix}/{cpu}:{id}{}", if high { "H" } else { "" }),

@@ -1,4 +1,4 @@
-//! Which threads wait for a pool's lock, and when: the test holds it.
+//! Tests of which threads wait for a pool's lock, and when. The test holds the lock.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use crate::{Detection, Executor, TopologySource, Work, WorkQueue, blocking, may_
 
 use super::*;
 
-/// Fewer than a batch tells the pool of at once, and than may be active.
+/// Fewer items than a batch pushes at once, and than may be active.
 const ITEMS: usize = 200;
 
-/// An executor whose pools see nothing but what items say.
+/// An executor without detection: its pools know only what items declare.
 fn executor(machine: &str) -> Executor {
     let builder = Executor::builder().topology(TopologySource::Synthetic(machine.into()));
     builder.detection(Detection::Off).hog_threshold(Duration::ZERO).build().unwrap()
 }
 
 /// spec: C2.6 (no wait for a lock of the executor while nothing is pending): an item enters and leaves guards of both
-/// strengths while the test has the locks of all pools.
+/// kinds while the test holds the locks of all pools.
 #[test]
 fn a_guard_waits_for_no_lock_of_a_pool_without_pending_items() {
     for builder in [WorkQueue::per_cpu("p"), WorkQueue::new("n"), WorkQueue::unbound("u")] {
@@ -45,7 +45,7 @@ fn a_guard_waits_for_no_lock_of_a_pool_without_pending_items() {
     }
 }
 
-/// The items of a batch lie on the worklist before its issuer comes for the lock to wake a worker.
+/// Checks that all items of a batch are on the worklist before the issuer takes the lock to wake a worker.
 #[track_caller]
 fn is_pushed_whole(pool: &Pool, batch: impl FnOnce() + Send) {
     eventually("all workers are idle", || {
@@ -62,9 +62,10 @@ fn is_pushed_whole(pool: &Pool, batch: impl FnOnce() + Send) {
     });
 }
 
-/// spec: W8.6 (one wake-up decision for a batch): an issuer that decided after each item would wait after the first one.
+/// spec: W8.6 (one wake-up decision for a batch): an issuer that decided after each item would wait after the first
+/// one.
 #[test]
-fn a_batch_is_pushed_before_its_pool_decides() {
+fn a_batch_is_pushed_before_a_worker_is_woken() {
     let executor = executor("core:1 pu:1");
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
@@ -79,9 +80,9 @@ fn a_batch_is_pushed_before_its_pool_decides() {
     queue.flush().unwrap();
 }
 
-/// spec: E2.5 (work waits, never for ever): a pool that waited for a thread and got one begins to wait anew.
+/// spec: E2.5 (work waits, never for ever): a pool that waited for a thread and got one begins its wait anew.
 #[test]
-fn a_pool_that_gets_a_thread_has_not_starved_for_long() {
+fn a_pool_that_gets_a_thread_begins_its_wait_anew() {
     let executor = executor("core:1 pu:1");
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();

@@ -1,4 +1,4 @@
-//! A pool that nobody uses is closed: it has no threads, and serves again if somebody uses it.
+//! A pool without users is closed: it has no threads. It serves again when it gets a user.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use super::super::worker::Worker;
 use super::Pool;
 
 impl Pool {
-    /// Somebody pushes from now on, maybe after the pool was closed. The caller owes an [`attend`](Self::attend), once no
-    /// lock is held.
+    /// Opens the pool for issuers, perhaps after it was closed. The caller calls [`attend`](Self::attend) once it
+    /// holds no lock.
     pub(crate) fn open(&self) {
         let mut state = self.state.lock();
-        // What was abandoned has no workers any more.
+        // An abandoned pool has no workers any more.
         if !state.sideline.is_abandoned() {
             state.crew.open();
         }
     }
 
-    /// Whoever was reserved before the pool was opened, and is not made yet, is asked for. And a worker that has left it
-    /// since it was closed has not looked at the work: somebody may have pushed while that one counted.
+    /// Asks for a worker if a reservation from before the pool was opened still waits for one. Then checks for work:
+    /// a worker that left the closed pool did not check, and an issuer may have pushed while that worker counted.
     pub(crate) fn attend(&self) {
         let prepare = self.state.lock().crew.attend();
         if prepare == Prepare::CreateSpare && !self.ask_for_worker() {
@@ -28,12 +28,13 @@ impl Pool {
         self.look();
     }
 
-    /// Nobody will push any more: the idle workers leave, the others when they are done.
+    /// Closes the pool, because no issuer will push any more. Its idle workers leave now, the others when they are
+    /// done.
     pub(crate) fn close(&self) {
         self.send_idle_away().iter().for_each(|worker| worker.unpark());
     }
 
-    /// The same, but that the caller has to unpark these, once no lock is held.
+    /// As [`close`](Self::close), but the caller unparks the returned workers once it holds no lock.
     #[must_use]
     pub(crate) fn send_idle_away(&self) -> Vec<Arc<Worker>> {
         let mut state = self.state.lock();
@@ -41,7 +42,7 @@ impl Pool {
         state.send_away(&idle)
     }
 
-    /// Does somebody use it, or has it something to finish?
+    /// Returns whether the pool has users, workers or work.
     pub(crate) fn is_in_use(&self) -> bool {
         let state = self.state.lock();
         !state.crew.is_closing() || state.crew.alive() > 0 || self.has_work()
