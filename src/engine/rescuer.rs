@@ -1,10 +1,11 @@
-//! A queue's rescuer: a thread that was made with the queue, and runs its items while their pools cannot have a worker.
+//! A queue's rescuer: a thread that is made with the queue, and runs the queue's items while their pools cannot have
+//! a worker.
 //!
-//! It sleeps until a pool in distress calls it, and serves the pools that did in turn, one item at a time, through the
-//! same code as a worker. It counts in no pool, and is none of the threads that `max_threads` permits.
+//! It sleeps until a pool in distress calls it. It serves the calling pools in turn, one item at a time, through the
+//! same code as a worker. It counts in no pool, and `max_threads` does not limit rescuers.
 //!
-//! The thread shares the [`Rescuer`] with the queue, and never touches the queue but by an entry in its hands: the last
-//! one may free it. That stops the rescuer, and nobody waits for its end.
+//! The thread shares the [`Rescuer`] with its queue. It reaches the queue only through an entry that it holds. When
+//! it completes the last entry, it may free the queue. That stops the rescuer, and no thread waits for its end.
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,7 +31,7 @@ pub(crate) struct Rescuer {
     called: Condvar,
     /// The name of its thread.
     name: String,
-    /// Its thread, as long as that lives.
+    /// The thread as the system knows it, while it lives.
     system: Mutex<Option<ThreadId>>,
     /// The name of its queue.
     queue: String,
@@ -38,16 +39,16 @@ pub(crate) struct Rescuer {
 
 #[derive(Debug)]
 struct Calls {
-    /// Each pool once, the first to be served next.
+    /// Each pool once. The first one is served next.
     pools: VecDeque<Arc<Pool>>,
     stop: bool,
 }
 
-/// The queue's side of its rescuer: the thread ends with it.
+/// The queue's side of its rescuer. The thread ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct OwnedRescuer(Arc<Rescuer>);
 
-/// A rescuer that somebody waits for.
+/// An order for a rescuer. The thread that builds its queue waits for the result.
 #[derive(Debug)]
 pub(crate) struct Order {
     /// The name of its thread.
@@ -59,12 +60,13 @@ pub(crate) struct Order {
 }
 
 impl OwnedRescuer {
-    /// Has the rescuer of the queue `name` made by the manager, and waits for it. `nice`: the level of the queue's
-    /// pools.
+    /// Makes the rescuer of the queue `name`: asks the manager for it, and waits. `nice`: the nice level of the
+    /// queue's pools.
     ///
     /// # Errors
     ///
-    /// If it, or the manager, cannot be made; and on the manager's own thread, in a hook: it would wait for itself.
+    /// If the rescuer or the manager cannot be made. Also if a hook calls this on the manager's own thread, which
+    /// would wait for itself.
     pub(crate) fn make(core: &Core, name: &str, nice: i32) -> io::Result<Self> {
         if core.manager.is_current_thread() {
             let because = "a hook on the manager's thread cannot wait for a thread that the manager makes";
@@ -89,7 +91,8 @@ impl OwnedRescuer {
         }
     }
 
-    /// Its queue is done with: the thread ends after the item that it runs. Nobody waits for that.
+    /// Stops the thread, because its queue ends. The thread ends after the item that it runs. The caller does not
+    /// wait for that.
     pub(crate) fn stop(&self) {
         let mut calls = self.0.calls.lock();
         calls.stop = true;
@@ -110,20 +113,21 @@ impl Drop for OwnedRescuer {
     }
 }
 
-/// As the kernel forms it. What no thread name can hold is replaced.
+/// Returns the name of the thread, formed as in the kernel. Null characters are replaced, since no thread name can
+/// hold them.
 fn thread_name(prefix: &str, queue: &str) -> String {
     format!("{prefix}/R-{}", queue.replace('\0', "\u{FFFD}"))
 }
 
 impl Order {
-    /// On the manager's thread: makes the rescuer, and tells who waits.
+    /// Makes the rescuer, and wakes the thread that waits for it. Called by the manager.
     pub(crate) fn fulfil(&self, core: &Arc<Core>) {
         let result = self.spawn(core);
         *self.result.lock() = Some(result);
         self.done.notify_all();
     }
 
-    /// On the manager's thread, which ends.
+    /// Refuses the order, because the executor ends. Called by the manager.
     pub(crate) fn refuse(&self) {
         *self.result.lock() = Some(Err(io::Error::other("the executor ends")));
         self.done.notify_all();
@@ -144,9 +148,9 @@ impl Order {
 }
 
 impl Rescuer {
-    /// This pool has listed itself.
+    /// Wakes the rescuer for a pool that was listed.
     pub(crate) fn call(&self, pool: &Pool) {
-        // Told first: the rescuer tells of what it does.
+        // Traced first, so that this event comes before those of the rescuer.
         trace::mayday(&self.queue, pool);
         self.called.notify_all();
     }
@@ -156,13 +160,13 @@ impl Rescuer {
         &self.name
     }
 
-    /// Asks something about its thread, if that lives.
+    /// Calls `ask` with the thread's number, if the thread lives.
     pub(crate) fn with_thread<R>(&self, ask: impl FnOnce(ThreadId) -> R) -> Option<R> {
         self.system.lock().map(ask)
     }
 
-    /// A pool in distress has work of the queue: it is served in its turn, if the rescuer is [called](Self::call) or awake.
-    /// False if it waits for the rescuer already, or nobody will come any more.
+    /// Lists a pool in distress that has work of the queue. The rescuer serves the pool in its turn, if it is
+    /// [called](Self::call) or awake. Returns false if the pool is listed already, or the rescuer ends.
     pub(crate) fn list(&self, pool: &Arc<Pool>) -> bool {
         let mut calls = self.calls.lock();
         let new = !calls.stop && !calls.pools.iter().any(|listed| Arc::ptr_eq(listed, pool));
@@ -176,7 +180,7 @@ impl Rescuer {
         !self.calls.lock().pools.is_empty()
     }
 
-    /// The whole life of the thread.
+    /// Runs the thread from its beginning to its end.
     fn live(self: Arc<Self>, core: &Core, nice: i32) {
         *self.system.lock() = Some(ThreadId::current());
         worker::set_nice(core, nice);
@@ -188,7 +192,7 @@ impl Rescuer {
         *self.system.lock() = None;
     }
 
-    /// Sleeps until a pool calls. `None` if the queue is done with.
+    /// Sleeps until a pool calls. Returns `None` if the queue ends.
     fn next_call(&self) -> Option<Arc<Pool>> {
         let mut calls = self.calls.lock();
         loop {
@@ -202,7 +206,7 @@ impl Rescuer {
         }
     }
 
-    /// Runs the queue's items in one pool as long as that needs help, or until it is another one's turn.
+    /// Runs the queue's items in one pool, until the pool needs no more help or it is another pool's turn.
     fn serve(self: &Arc<Self>, worker: &WorkerThread) {
         let mut rescued = 0;
         while let Some(entry) = worker.pool.take_for(self) {
@@ -220,8 +224,9 @@ impl Rescuer {
         worker.pool.relieved();
     }
 
-    /// The entry that got the slot of one that the rescuer has completed, while it serves `pool`. It takes its place in
-    /// line; if that is in another pool in distress, the rescuer goes there without being called.
+    /// Submits an entry that got its slot from one that the rescuer has completed, while it serves `pool`. If the
+    /// entry's pool is another one and in distress, the rescuer lists that pool itself, and so serves it without a
+    /// call.
     #[cold]
     pub(crate) fn hand_on(&self, next: Entry, pool: &Pool) {
         let home = next.shard().pool().shared();

@@ -1,4 +1,4 @@
-//! A worker thread: its main loop, and what it is doing right now, seen from inside.
+//! A worker thread, seen from inside: its main loop, and what it is doing at the moment.
 #![allow(
     unsafe_code,
     reason = "a thread-local pointer leads to the worker that lives on the thread's own stack"
@@ -34,47 +34,48 @@ use super::trace;
 use super::waits;
 use super::work_item::WorkItem;
 
-/// What a process that ends by a panic exits with, as the standard library has it.
+/// The exit status of a process that ends by a panic, as in the standard library.
 const STATUS_OF_A_PANIC: i32 = 101;
 
 thread_local! {
     static CURRENT: Cell<*const WorkerThread> = const { Cell::new(std::ptr::null()) };
 }
 
-/// A worker as its own thread sees it, or a rescuer while it serves a pool. Lives on that thread's stack; nobody else
-/// has a reference.
+/// The private side of a worker, or of a rescuer while it serves a pool. It lives on the stack of that thread, and no
+/// other thread has a reference to it.
 pub(crate) struct WorkerThread {
     pub(crate) pool: Arc<Pool>,
-    /// That of the executor.
+    /// The executor's origin.
     origin: Origin,
     shared: Arc<Worker>,
-    /// How many blocking guards are held by the present item.
+    /// How many blocking guards the present item is in.
     guards: Cell<u32>,
-    /// How many that say that it may block.
+    /// How many `may_block` guards the present item is in.
     weak_guards: Cell<u32>,
     /// The item that is being executed, until its entry is completed.
     current: Cell<Option<Current>>,
-    /// An entry that was given a slot by the last completion, and that nothing else comes before.
+    /// The entry that got its slot from the last completion, if no other entry comes before it.
     in_hand: Cell<Option<Entry>>,
     meter: Meter,
-    /// It was brought home to its pod since the last item.
+    /// Whether the worker was brought home to its pod since the last item.
     repatriated: Cell<bool>,
-    /// If it is a rescuer: it is not of the pool's crew.
+    /// The rescuer, if this is one. A rescuer does not belong to the pool's crew.
     rescuer: Option<Arc<Rescuer>>,
-    /// A block of its items changes no count: it is a rescuer, or its pool manages no concurrency.
+    /// Whether a block of an item changes no count: this is a rescuer, or the pool manages no concurrency.
     uncounted: bool,
 }
 
-/// Runs `look` on the worker whose thread this is. In a child that an item forked, this thread is a worker no more.
+/// Calls `look` with the worker that runs on the calling thread, if one does. In a child that an item forked, the
+/// thread is no worker any more.
 #[inline]
 pub(crate) fn with_current<R>(look: impl FnOnce(Option<&WorkerThread>) -> R) -> R {
     let worker = CURRENT.get();
-    // SAFETY: the pointer is set by `run` below to a worker on this thread's stack, and cleared before that worker
-    // goes away; it is null otherwise.
+    // SAFETY: `run` and `lend` set the pointer to a worker on this thread's stack, and clear it before that worker
+    // goes away. It is null otherwise.
     look(unsafe { worker.as_ref() }.filter(|worker| !worker.origin.is_forked()))
 }
 
-/// The whole life of a worker thread.
+/// Runs a worker thread from its beginning to its end.
 pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
     pool.begin_at_home();
     let bound = pool.bind();
@@ -97,7 +98,7 @@ pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
 
 /// Lends the calling thread, which is a rescuer's, to a pool: `serve` executes entries of the pool on it.
 pub(super) fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&WorkerThread)) {
-    // A number that no worker has: nobody looks a rescuer up.
+    // No worker has this number. A rescuer is never looked up by number.
     let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Between));
     pool.binding.enter(&shared);
     pool.keep_bound(pool.bind());
@@ -152,7 +153,7 @@ impl WorkerThread {
         has
     }
 
-    /// Calls an item's function. What it panics with is reported, and returned. `work`: the item, if it is a reusable
+    /// Calls an item's function. A panic is reported, and its payload returned. `work`: the item, if it is a reusable
     /// one.
     #[inline]
     pub(crate) fn call<R>(
@@ -162,15 +163,15 @@ impl WorkerThread {
         work: Option<&WorkItem>,
         function: impl FnOnce() -> R,
     ) -> std::thread::Result<R> {
-        // Once: an entry with a ticket has its shard one load further away.
+        // Read once: an entry with a ticket has its shard one load further away.
         let shard = entry.shard();
         self.begin(entry, shard, item_type, work);
         let execution = trace::execute_start(entry, item_type, &self.pool);
         let timed = entry.begins(&shard.timing);
         let result = catch_unwind(AssertUnwindSafe(function));
         if self.origin.is_forked() {
-            // The item has forked, and this is the child: it has come back to where it has no business. What there is
-            // to do next is the parent's.
+            // The item has forked, and this is the child. It must not go on as a worker: what follows is for the
+            // parent to do.
             fork::end_process(if result.is_ok() { 0 } else { STATUS_OF_A_PANIC });
         }
         if let Some(begun) = &timed {
@@ -186,7 +187,7 @@ impl WorkerThread {
         result
     }
 
-    /// Lets others know where it runs, if that can differ from where they run.
+    /// Publishes the CPU on which the worker runs, if its pool's workers may run on different ones.
     #[inline]
     fn note_cpu(&self) {
         if self.pool.has_several_cpus() {
@@ -196,17 +197,17 @@ impl WorkerThread {
 
     #[cold]
     fn is_the_one_to_shed(&self) -> bool {
-        // The system may have moved it while it ran or was blocked.
+        // The system may have moved the worker while it ran or was blocked.
         self.note_cpu();
         self.pool.should_shed(&self.shared)
     }
 
-    /// What runs on this thread from now on belongs to the entry, until it is completed.
+    /// From now on, the code on this thread runs for the entry, until the entry is completed.
     pub(crate) fn own(&self, entry: &Entry) {
         self.work_for(entry, entry.shard(), ItemType::LEFT_BEHIND, None);
     }
 
-    // Always: otherwise it depends on other modules whether an item costs two calls more, 17 instructions.
+    // Always inlined. Otherwise code in other modules decides whether an item costs two more calls, 17 instructions.
     #[inline(always)]
     fn work_for(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: Option<&WorkItem>) {
         let gate = shard.gate();
@@ -257,7 +258,7 @@ impl WorkerThread {
         }
     }
 
-    /// How the item went whose function has ended.
+    /// Returns how the item went, after its function has ended.
     #[inline]
     fn course(&self) -> Course {
         let word = self.shared.cell.load();
@@ -268,8 +269,8 @@ impl WorkerThread {
         }
     }
 
-    /// The item's function has ended. Guards that were forgotten with `mem::forget`, or put aside where they outlive their
-    /// item, end with it.
+    /// Called when the item's function has ended. Ends the guards that are still open: they were forgotten with
+    /// `mem::forget`, or are stored where they outlive the item.
     #[inline]
     fn end(&self) {
         self.current.set(self.current.get().map(|current| Current { work: std::ptr::null(), ..current }));
@@ -281,8 +282,8 @@ impl WorkerThread {
         }
     }
 
-    /// The worker has no item any more: it counts again if a guard, the detector, or what the item said of itself has
-    /// kept it from that. Before its slot is passed on, so that whoever queues the next item finds a worker here.
+    /// Makes the worker count again, if a guard, the detector or a CPU-intensive queue has taken it out of the count.
+    /// Called before the item's slot is passed on, so the issuer of the next item finds a running worker.
     #[inline]
     fn item_ends(&self) {
         self.guards.set(0);
@@ -295,8 +296,8 @@ impl WorkerThread {
         }
     }
 
-    /// The entry is done: passes its slot on. An entry that has got it and that nothing else comes before is
-    /// executed next by this worker, without a way over the worklist.
+    /// Completes an entry and passes its slot on. If no other entry comes before the one that gets the slot, this
+    /// worker executes that entry next, without the worklist.
     #[inline(always)] // as `work_for`
     pub(crate) fn complete(&self, entry: Entry) {
         self.current.set(None);
@@ -311,7 +312,7 @@ impl WorkerThread {
                 let shard = next.shard().id();
                 self.pool.submit(next);
                 if self.pool.departures.count() != departures {
-                    // The entry may be done by now, and its shard gone.
+                    // The entry may be completed by now, and its shard freed.
                     shard::with_shard(shard, |shard| shard.came_late(&self.pool));
                 }
             } else {
@@ -320,7 +321,7 @@ impl WorkerThread {
         }
     }
 
-    /// The entry is done without a run: its queueing was taken back.
+    /// Completes an entry without a run, because its submission was cancelled.
     pub(crate) fn pass_over(&self, entry: Entry) {
         entry.shard().events.cancelled.raise();
         entry.shard().queue().left_pending();
@@ -333,10 +334,10 @@ impl WorkerThread {
         self.pool.core.settings.hooks.panicked(&report);
     }
 
-    /// It counts again.
+    /// Called when the worker has come back into the count.
     #[inline]
     fn has_come_back(&self) {
-        // The system may have put it elsewhere while it slept.
+        // The system may have moved the worker while it slept.
         self.note_cpu();
         self.pool.core.environment.active();
     }

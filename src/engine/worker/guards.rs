@@ -1,16 +1,16 @@
-//! What an item does to its worker: by guards that it enters and leaves, and by what it says of itself.
+//! How an item affects its worker: it enters and leaves guards, and describes itself.
 
 use super::super::{bh, waits};
 use super::WorkerThread;
 
 impl WorkerThread {
-    /// The present item says what it does.
+    /// Stores the present item's description of itself.
     pub(in super::super) fn describe(&self, text: String) {
         let said = self.current.get().map(|_| (self.sequence(), text));
         drop(self.shared.describe(said));
     }
 
-    /// A blocking guard is entered. Returns the sequence of the item that it belongs to.
+    /// Enters a blocking guard. Returns the sequence number of the item that the guard belongs to.
     #[inline]
     pub(crate) fn enter_guard(&self) -> u64 {
         let depth = self.guards.get();
@@ -26,7 +26,7 @@ impl WorkerThread {
         self.sequence()
     }
 
-    /// Somebody was woken because the present item blocks.
+    /// Counts a wake-up that the present item caused by blocking.
     #[cold]
     fn woke_another(&self) {
         if let Some(current) = self.current.get() {
@@ -34,7 +34,7 @@ impl WorkerThread {
         }
     }
 
-    /// A guard of the item `sequence` is left. One that has outlived its item does nothing.
+    /// Leaves a blocking guard of the item `sequence`. Does nothing if that item is over.
     #[inline]
     pub(crate) fn leave_guard(&self, sequence: u64) {
         let depth = self.guards.get();
@@ -47,8 +47,8 @@ impl WorkerThread {
         }
     }
 
-    /// A guard that says that the item may block is entered. The pool is not looked at: if it has work that nobody comes
-    /// for, the manager watches it.
+    /// Enters a `may_block` guard. Returns the sequence number of the item that the guard belongs to. The pool is not
+    /// checked for work: if work waits there and no worker comes for it, the manager watches the pool.
     #[inline]
     pub(crate) fn enter_may_block_guard(&self) -> u64 {
         let depth = self.weak_guards.get();
@@ -59,7 +59,7 @@ impl WorkerThread {
         self.sequence()
     }
 
-    /// As [`leave_guard`](Self::leave_guard).
+    /// Leaves a `may_block` guard. Otherwise as [`leave_guard`](Self::leave_guard).
     #[inline]
     pub(crate) fn leave_may_block_guard(&self, sequence: u64) {
         let depth = self.weak_guards.get();
@@ -67,13 +67,13 @@ impl WorkerThread {
             return;
         }
         self.weak_guards.set(depth - 1);
-        // Inside of a blocking guard, that one's end settles it.
+        // Inside a blocking guard, the end of that guard brings the worker back.
         if depth == 1 && self.guards.get() == 0 {
             self.leave_may_block();
         }
     }
 
-    /// `outer`: inside of a guard that says that the item may block.
+    /// Brings the worker back from a blocking guard. `outer`: that guard was inside a `may_block` guard.
     #[inline]
     pub(super) fn unblock(&self, outer: bool) {
         if self.shared.cell.unblock(outer, &self.pool.running) {

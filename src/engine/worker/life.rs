@@ -1,4 +1,4 @@
-//! The main loop of a worker: from being woken through its items to being idle again, or gone.
+//! The main loop of a worker: it is woken, executes items, and becomes idle again or ends.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use super::WorkerThread;
 /// Why a worker takes no further item.
 #[must_use]
 enum End {
-    /// There is none, or too many workers run. `counted`: it still counts as running.
+    /// There is no item, or too many workers run. `counted`: the worker still counts as running.
     Rests { counted: bool },
-    /// Another pool gets its thread. It still counts as running.
+    /// Another pool gets the worker's thread. The worker still counts as running.
     GivesWay,
 }
 
@@ -31,9 +31,9 @@ impl WorkerThread {
                         let pool = Arc::downgrade(&self.pool);
                         self.pool.core.manager.ask(Request::Cull(pool, at));
                     }
-                    // The place that this worker has left may be needed by an item that came meanwhile.
+                    // An item that came meanwhile may need the place that this worker has left.
                     self.pool.look();
-                    // And its thread by another pool.
+                    // Another pool may need its thread.
                     self.pool
                         .core
                         .threads
@@ -70,7 +70,7 @@ impl WorkerThread {
         }
     }
 
-    /// Keeps one idle worker in reserve before it begins.
+    /// Asks for a spare worker before this one begins, if the crew wants one.
     fn prepare(&self, reserved: Reserved, prepare: Prepare) -> Reserved {
         if prepare == Prepare::CreateSpare {
             self.pool.ask_for_worker();
@@ -78,7 +78,8 @@ impl WorkerThread {
         reserved
     }
 
-    /// Sleeps until somebody takes it off the idle stack. Stray tokens of user code are harmless.
+    /// Sleeps until another thread takes the worker off the idle stack. Unpark tokens that user code has left do no
+    /// harm.
     fn park(&self) -> Phase {
         loop {
             match self.shared.cell.load().phase() {
@@ -88,8 +89,8 @@ impl WorkerThread {
         }
     }
 
-    /// Executes items until there are none, or too many workers run, or another pool needs the thread more. `errand`: the
-    /// sibling pool for whose work it was woken.
+    /// Executes items until there are none, or too many workers run, or another pool needs the thread more. `errand`:
+    /// the sibling pool for whose work the worker was woken.
     fn work(&self, mut errand: Option<PodId>) -> End {
         let mut woken_just_now = true;
         let mut run = bh::Run::begin(&self.pool);
@@ -100,8 +101,8 @@ impl WorkerThread {
                 return End::Rests { counted: self.pool.running.between_items(false) != Next::Shed };
             };
             if woken_just_now {
-                // The reservation is used up: an unmanaged pool goes on with the next wake-up, and siblings with more
-                // that is too much for them.
+                // The reservation is used up. So an unmanaged pool wakes its next worker, and the sibling offers more
+                // of its surplus.
                 woken_just_now = false;
                 self.pool.end_errand(errand.take());
                 self.pool.look();
@@ -125,7 +126,7 @@ impl WorkerThread {
         }
     }
 
-    /// A pool starves for lack of a thread: is it this one that it gets?
+    /// Returns whether this worker gives way to a pool that starves for lack of a thread.
     #[cold]
     fn gives_way(&self) -> bool {
         let others_run = self.pool.running.load().running() > 1;

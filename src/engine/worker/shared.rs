@@ -1,4 +1,4 @@
-//! What others know of a worker, and may do with it.
+//! What other threads know of a worker, and may do with it.
 #![allow(unsafe_code, reason = "an item's type is known by address")]
 
 use std::thread::Thread;
@@ -28,27 +28,27 @@ pub(crate) struct Worker {
     pub(crate) cell: WorkerCell,
     /// Written by the owner, before it begins an item.
     pub(super) subject: SubjectCell<ItemType>,
-    /// Its clocks as it has read them last.
+    /// Its clocks, as it has last read them.
     pub(in super::super) reading: ReadingCell,
-    /// The CPU on which it was seen last, if that can differ from another worker's of its pool. Written by the owner;
-    /// a hint.
+    /// The CPU on which it was last seen. Used only if the pool's workers may run on different CPUs. Written by the
+    /// worker itself, by a thread that places it, and by the manager. A hint.
     cpu: AtomicUsize,
-    /// The thread that woke it has bound it to where it is to begin: from there it may go where its pool's workers may.
-    /// This and `brought_home` are written before `cell` says that the worker is woken, and read by the worker after it has
-    /// seen that. `cell` orders both, and has the model.
+    /// The thread that wakes the worker has bound it to the CPUs on which it begins. After that it binds itself to
+    /// all CPUs of its pool's workers. This and `brought_home` are written before `cell` says that the worker is
+    /// woken. The worker reads them after it has seen that. `cell` orders the accesses, and its model covers them.
     placed: AtomicBool,
-    /// By that it came home.
+    /// Whether that has brought the worker home to its pod.
     brought_home: AtomicBool,
-    /// What an item said of itself, and which: it is out of date once the worker has begun another one. Both are read and
-    /// written together, under the lock, so there is no race to model.
+    /// The sequence number of an item, and its description of itself. Out of date once the worker has begun another
+    /// item. Both are read and written together, under the lock, so there is no race to model.
     description: Mutex<Option<(u64, String)>>,
     thread: Thread,
-    /// The same as the system knows it.
+    /// The thread as the system knows it, until the worker leaves.
     system: AliveCell<affinity::ThreadId>,
 }
 
 impl Worker {
-    /// For the calling thread.
+    /// Makes the shared side of a worker on the calling thread.
     pub(in super::super) fn new(id: WorkerId, phase: Phase) -> Self {
         Self {
             id,
@@ -64,7 +64,8 @@ impl Worker {
         }
     }
 
-    /// Asks something about the thread, unless it works here no more: then its number may soon be another one's.
+    /// Calls `ask` with the thread's number, unless the worker has left: then that may soon be the number of another
+    /// thread.
     pub(crate) fn with_thread<R>(&self, ask: impl FnOnce(affinity::ThreadId) -> R) -> Option<R> {
         self.system.with(ask)
     }
@@ -74,12 +75,13 @@ impl Worker {
         self.thread.name().unwrap_or_default()
     }
 
-    /// Binds the thread, unless it works here no more. That CPUs may have gone meanwhile is seen by the next look.
+    /// Binds the thread, unless the worker has left. Errors are ignored: if the CPUs are gone meanwhile, the
+    /// manager's next look sees that.
     pub(crate) fn pin(&self, cpus: &CpuSet) {
         drop(self.system.with(|thread| thread.pin_to_set(cpus)));
     }
 
-    /// As [`pin`](Self::pin), if the system has bound the thread to something else.
+    /// As [`pin`](Self::pin), but only if the system has bound the thread to other CPUs.
     pub(crate) fn keep_pinned(&self, cpus: &CpuSet) {
         self.system.with(|thread| {
             if thread.cpus().is_ok_and(|bound| bound != *cpus) {
@@ -88,7 +90,8 @@ impl Worker {
         });
     }
 
-    /// No other thread binds the calling one from now on: its number may soon be another one's.
+    /// Called by the worker when it leaves. No other thread uses its thread's number from now on: that may soon be
+    /// the number of another thread.
     pub(super) fn leaves(&self) {
         self.system.leave();
     }
@@ -97,54 +100,55 @@ impl Worker {
         self.cpu.load(Ordering::Relaxed)
     }
 
-    /// It runs on this CPU at the moment.
+    /// Notes the CPU on which the worker runs. Called by the worker.
     #[inline]
     pub(crate) fn note_cpu(&self) {
         self.cpu.store(affinity::current_cpu().unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// It was seen on this CPU by somebody else.
+    /// Notes the CPU on which another thread has seen or placed the worker.
     pub(crate) fn seen_on(&self, cpu: usize) {
         self.cpu.store(cpu, Ordering::Relaxed);
     }
 
-    /// Binds a sleeping worker to where it is about to be woken.
+    /// Binds a sleeping worker to the CPUs on which it is about to be woken. `brings_home`: whether that brings it
+    /// home to its pod.
     pub(crate) fn place(&self, cpus: &CpuSet, brings_home: bool) {
         self.pin(cpus);
         self.brought_home.store(brings_home, Ordering::Relaxed);
         self.placed.store(true, Ordering::Relaxed);
     }
 
-    /// The owner has been woken: was it placed, and brought home by that?
+    /// Called by the worker when it was woken. If it was placed, returns whether that brought it home.
     pub(super) fn was_placed(&self) -> Option<bool> {
         let placed = self.placed.swap(false, Ordering::Relaxed);
         placed.then(|| self.brought_home.load(Ordering::Relaxed))
     }
 
-    /// Keeps what the present item says of itself. Returns what it said before.
+    /// Stores the present item's description of itself. Returns the previous description.
     pub(super) fn describe(&self, said: Option<(u64, String)>) -> Option<(u64, String)> {
         std::mem::replace(&mut *self.description.lock(), said)
     }
 
-    /// The type of the item that it had when its word was `seen`, as the compiler names it. `None` if it had none then, or
-    /// has another one by now.
+    /// Returns the type of the item that the worker had when its word was `seen`, as the compiler names it. `None` if
+    /// it had no item then, or has another one by now.
     pub(crate) fn item_type(&self, seen: WorkerState) -> Option<&'static str> {
         let (item_type, _) = self.subject.of(&self.cell, seen)?;
-        // SAFETY: of a worker that has an item, it is what `work_for` has published: the address of something static.
+        // SAFETY: the address is that of a static, which `work_for` has published for the worker's item.
         Some(unsafe { item_type.as_ref() }?.name())
     }
 
-    /// The name of that item's queue. Takes locks for a moment.
+    /// Returns the name of that item's queue. Takes locks for a moment.
     pub(crate) fn queue_name(&self, seen: WorkerState) -> Option<String> {
         self.with_queue(seen, |queue| queue.name().to_owned())
     }
 
-    /// Looks at that item's queue, which is kept in place meanwhile. Takes locks for a moment.
+    /// Calls `look` with that item's queue, which is kept alive meanwhile. Takes locks for a moment.
     pub(crate) fn with_queue<R>(&self, seen: WorkerState, look: impl FnOnce(&Queue) -> R) -> Option<R> {
         self.with_shard(seen, |shard| look(shard.queue()))
     }
 
-    /// Calls `act` with the shard of that item, which is kept in place meanwhile, as is its queue.
+    /// Calls `act` with the shard of that item. The shard and its queue are kept alive meanwhile.
     pub(in super::super) fn with_shard<R>(
         &self,
         seen: WorkerState,
@@ -157,16 +161,16 @@ impl Worker {
         })
     }
 
-    /// For how long it has been at the item that it had when its word was `seen`. `None` if it had none then, or has another
-    /// one by now. Among items of microseconds, also what those before have taken; otherwise some milliseconds too much at
-    /// most.
+    /// Returns how long the worker has been at the item that it had when its word was `seen`. `None` if it had no
+    /// item then, or has another one by now. The result is up to some milliseconds too high. Among items of
+    /// microseconds it includes the time of earlier items.
     pub(crate) fn age(&self, seen: WorkerState) -> Option<Duration> {
         let since = self.reading.time_before(seen.sequence())?;
         let age = clock::now().since(since);
         self.subject.of(&self.cell, seen).map(|_| age)
     }
 
-    /// How much CPU time that item has surely used, and is in no count yet.
+    /// Returns the CPU time that this item has surely used and that is in no count yet.
     pub(crate) fn cpu_time(&self, seen: WorkerState) -> Option<Duration> {
         let used = self.with_thread(thread_state::cpu_time)?.ok()?;
         let is_first = self.reading.was_before(seen.sequence());
@@ -175,26 +179,26 @@ impl Worker {
         self.subject.of(&self.cell, seen).map(|_| own)
     }
 
-    /// The same if it is an item of this shard.
+    /// As [`cpu_time`](Self::cpu_time), for the present item, if it is one of this shard.
     pub(in super::super) fn cpu_time_for(&self, shard: ShardId) -> Option<Duration> {
         let seen = self.cell.load();
         let (_, own) = self.subject.of(&self.cell, seen)?;
         if own == shard { self.cpu_time(seen) } else { None }
     }
 
-    /// What the item that it executes has said of itself.
+    /// Returns the present item's description of itself.
     pub(crate) fn description(&self) -> Option<String> {
         self.description_of(self.cell.load())
     }
 
-    /// What the item that it had when its word was `seen` has said of itself so far.
+    /// Returns the description, so far, of the item that the worker had when its word was `seen`.
     pub(crate) fn description_of(&self, seen: WorkerState) -> Option<String> {
         let description = self.description.lock();
         let (item, text) = description.as_ref()?;
         (seen.phase().has_item() && *item == seen.sequence()).then(|| text.clone())
     }
 
-    /// Outside of the pool's lock: this is a system call.
+    /// Called without the pool's lock, since this is a system call.
     pub(crate) fn unpark(&self) {
         self.thread.unpark();
     }
