@@ -11,19 +11,19 @@ use crate::sys::sync::Mutex;
 pub(crate) struct Choice {
     /// Never [`Detection::Auto`].
     pub(crate) mode: Detection,
-    /// How the manager sleeps then.
+    /// How the manager sleeps in this mode.
     pub(crate) pause: Pause,
     pub(crate) shortfall: Shortfall,
     /// Kept as long as the executor.
     pub(crate) ready: Option<Readiness>,
 }
 
-/// Why the detection in force is not the best of what was asked for, or not everything is seen by it. The first reason that
-/// came up.
+/// Why the detection in force is not the best one that was asked for, or does not see everything. Only the first
+/// reason is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Shortfall(Mutex<Option<String>>);
 
-/// The best of what was asked for that the system permits.
+/// Chooses the best detection that was asked for and that the system permits.
 pub(crate) fn choose(asked: Detection, probe: Probe) -> Choice {
     let mode = asked.without_switches(sys::PORTABLE);
     let shortfall = Shortfall::default();

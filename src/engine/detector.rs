@@ -1,13 +1,15 @@
-//! The manager's eyes on the workers of watched pools: facts for [`policy::suspect`](crate::policy::suspect).
+//! The manager's view of the workers of watched pools: facts for [`policy::suspect`](crate::policy::suspect).
 //!
-//! Owned by the manager's thread. What is kept of a worker (a descriptor through which its state is read, and a ring that
-//! the system's scheduler writes to) is opened when it is first needed while its pool is watched, and closed when the pool is
-//! watched no more: an idle executor keeps none.
+//! The manager's thread owns the detector. For a worker it opens an *eye*, a descriptor through which the thread's
+//! state is read, and a *ring*, to which the system's scheduler writes. Both are opened when they are first needed
+//! while the pool is watched, and closed when the watch ends. So an idle executor keeps none.
 //!
-//! That a worker sleeps is always read from its thread's state. A ring only tells that it is time to look: a record says
-//! that the thread gave its CPU away, and by now it may have one again. That a worker does not sleep is told by its ring, too,
-//! which is emptied in each round of the manager. A worker that sleeps for a good reason, in a guard or without
-//! an item, is not listened to until a look finds it at work. So it wakes the manager at most once between two looks.
+//! Only the state of its thread shows that a worker sleeps. A ring merely shows that it is time to look: a record
+//! says that the thread gave its CPU away, and by now the thread may have one again. But a ring can show that a
+//! worker is awake. The manager empties all rings in each round.
+//!
+//! A worker that sleeps for a good reason, in a guard or without an item, is not listened to until a look finds it at
+//! work. So it wakes the manager at most once between two looks.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -28,13 +30,14 @@ use super::detection::Shortfall;
 use super::pool::Pool;
 use super::worker::Worker;
 
-/// So many descriptors are kept open for states; of further workers, the state's file is opened for each look.
+/// How many eyes are kept open at most. For further workers, the state's file is opened for each look.
 const KEPT_EYES: usize = 64;
 
-/// So many workers are listened to: each takes two descriptors, and the process may have a thousand.
+/// How many workers are listened to at most. Each takes two descriptors, and a process may have no more than a
+/// thousand.
 const KEPT_RINGS: usize = 64;
 
-/// After so many, a ring is not heeded for so many looks.
+/// After this many false alarms in a row, a ring is not heeded for `MISTRUST` looks.
 const FALSE_ALARMS: u8 = 16;
 const MISTRUST: u8 = 16;
 
@@ -42,10 +45,10 @@ const MISTRUST: u8 = 16;
 #[derive(Debug)]
 pub(crate) struct Detector {
     probe: Probe,
-    /// The manager sleeps on rings, too.
+    /// Whether rings are used: the manager sleeps on them, too.
     listens: bool,
     pools: Vec<Watched>,
-    /// How many eyes are kept in all.
+    /// How many eyes are kept open in all pools.
     kept: usize,
 }
 
@@ -54,8 +57,8 @@ pub(crate) struct Detector {
 struct Watched {
     pool: Weak<Pool>,
     sights: Vec<Sight>,
-    /// It is looked at for the first time. Most pools that are watched are quiet at the second look: nobody is listened to
-    /// before that.
+    /// The pool is looked at for the first time. Most watched pools are quiet at the second look, so no worker is
+    /// listened to before that.
     is_new: bool,
 }
 
@@ -66,26 +69,26 @@ struct Sight {
     ear: Ear,
 }
 
-/// How the system tells of a worker's switches.
+/// Whether the system records a worker's context switches.
 #[derive(Debug)]
 enum Ear {
-    /// Not yet asked for.
+    /// No ring was asked for yet.
     None,
     Opened(Box<Listening>),
-    /// It cannot be had.
+    /// The system has refused a ring, or the ring could not be read.
     Denied,
 }
 
 #[derive(Debug)]
 struct Listening {
     ring: Ring,
-    /// The manager sleeps on it, too.
+    /// The manager sleeps on the ring, too.
     heeded: bool,
-    /// It was opened after the last look, and the thread may have slept in between.
+    /// The ring was opened after the last look, and the thread may have slept in between.
     is_new: bool,
-    /// How often in a row it woke the manager for nothing: others take the thread's CPU.
+    /// How often in a row it woke the manager for nothing, because other threads took the worker's CPU.
     false_alarms: u8,
-    /// For so many looks it is not heeded for that.
+    /// For how many more looks it is not heeded because of that.
     mistrusted: u8,
 }
 
@@ -94,25 +97,25 @@ impl Listening {
         Self { ring, heeded: true, is_new: true, false_alarms: 0, mistrusted: 0 }
     }
 
-    /// The worker was at work at this look.
+    /// Notes that this look found the worker at work.
     fn go_on(&mut self) {
         self.is_new = false;
         self.mistrusted = self.mistrusted.saturating_sub(1);
         self.heeded = self.mistrusted == 0;
     }
 
-    /// It has told something else than that the worker sleeps.
+    /// Notes that the ring woke the manager although the worker does not sleep.
     fn false_alarm(&mut self) {
         self.false_alarms += 1;
         if self.false_alarms == FALSE_ALARMS {
-            // One more chance after that.
+            // After these looks, one more false alarm is enough.
             (self.false_alarms, self.mistrusted) = (FALSE_ALARMS - 1, MISTRUST);
             self.heeded = false;
         }
     }
 }
 
-/// What can be learnt of the workers of one pool.
+/// The facts about the workers of one pool.
 pub(crate) struct PoolFacts<'a> {
     probe: Probe,
     watched: &'a mut Watched,
@@ -127,7 +130,7 @@ impl Detector {
         Self { probe: settings.probe, listens, pools: Vec::new(), kept: 0 }
     }
 
-    /// The facts of a pool, of which these workers were seen, by number.
+    /// Returns the facts about a pool. `workers`: its workers, sorted by number.
     pub(crate) fn facts<'a>(
         &'a mut self,
         pool: &Weak<Pool>,
@@ -139,7 +142,7 @@ impl Detector {
             self.pools.len() - 1
         });
         let watched = &mut self.pools[at];
-        // Who has left is another one, also if it had the same number.
+        // A worker that has left is forgotten, even if another worker has its number now.
         let stays = |sight: &Sight| {
             let at = workers.binary_search_by_key(&sight.worker.id, |worker| worker.id);
             at.is_ok_and(|at| Arc::ptr_eq(&workers[at], &sight.worker))
@@ -150,14 +153,14 @@ impl Detector {
         PoolFacts { probe: self.probe, watched, kept: &mut self.kept, workers, shortfall }
     }
 
-    /// A pool is watched no more.
+    /// Forgets a pool that is no longer watched, and pools that are gone.
     pub(crate) fn forget(&mut self, pool: &Weak<Pool>) {
         self.pools.retain(|watched| !watched.pool.ptr_eq(pool) && watched.pool.strong_count() > 0);
         self.kept = self.pools.iter().map(Watched::kept).sum();
     }
 
-    /// The pool was looked at: listens to those who were at work then. If the system may fail to tell of the next one who
-    /// sleeps: after how long to look for that.
+    /// Listens to the workers that the last look at the pool found at work. If the system may fail to report the next
+    /// one that sleeps, returns after how long to look for it.
     pub(crate) fn listen(
         &mut self,
         pool: &Weak<Pool>,
@@ -177,7 +180,7 @@ impl Detector {
             if matches!(phase, Phase::Running | Phase::Asleep) {
                 let is_there = !matches!(sight.ear, Ear::None);
                 if !is_there && room == 0 {
-                    // It is looked for by its state alone.
+                    // No ring is left for this worker: its state alone shows whether it sleeps.
                 } else if let Err(error) =
                     sight.listen(self.probe, phase == Phase::Running && sight.is_elsewhere())
                 {
@@ -193,12 +196,12 @@ impl Detector {
         look_in
     }
 
-    /// What the manager sleeps on.
+    /// Returns the rings that the manager sleeps on.
     pub(crate) fn rings(&self) -> Vec<&Ring> {
         self.pools.iter().flat_map(|watched| &watched.sights).filter_map(|sight| sight.ear.ring()).collect()
     }
 
-    /// In which pools somebody sleeps, as the rings tell, who should not.
+    /// Returns the pools in which, as the rings report, a worker sleeps that should not.
     pub(crate) fn told(&mut self, shortfall: &Shortfall) -> Vec<Weak<Pool>> {
         let probe = self.probe;
         let told =
@@ -220,7 +223,8 @@ impl Watched {
         self.sights.iter().filter(|sight| sight.eye.is_some()).count()
     }
 
-    /// Empties all rings, whatever the first ones tell.
+    /// Returns whether a ring reports a worker that sleeps and should not. Empties all rings, even after the first
+    /// such report.
     fn has_sleepers(&mut self, probe: Probe, shortfall: &Shortfall) -> bool {
         let mut slept = false;
         for sight in &mut self.sights {
@@ -234,16 +238,18 @@ impl Watched {
 }
 
 impl Sight {
-    /// Returns whether the worker was last seen on another CPU than the caller's, which waits for no other thread.
+    /// Returns whether the worker was last seen on another CPU than the caller's. On the caller's CPU it cannot be
+    /// running now.
     fn is_elsewhere(&self) -> bool {
         affinity::current_cpu() != Some(self.worker.cpu())
     }
 
-    /// Listens to the worker, if that is not denied. `runs`: whether it does at the moment. The answer is an error once.
+    /// Listens to the worker, unless the system refuses that. `runs`: whether the worker runs at the moment. Returns
+    /// the refusal once.
     fn listen(&mut self, probe: Probe, runs: bool) -> io::Result<()> {
         match &mut self.ear {
             Ear::None => {
-                // Nobody is there to listen to if it leaves.
+                // A worker that has left has no thread to listen to.
                 let Some(ring) = self.worker.with_thread(|thread| probe.attach(thread, runs)) else {
                     return Ok(());
                 };
@@ -257,16 +263,16 @@ impl Sight {
         Ok(())
     }
 
-    /// It sleeps for a good reason: what the ring tells of that is of no interest. It goes on, so that none of the records is
-    /// missed by which it knows what comes next.
+    /// Ignores the ring of a worker that sleeps for a good reason. The ring stays open, because it needs each record
+    /// to tell what kind the next one is.
     fn ignore(&mut self) {
         if let Ear::Opened(listening) = &mut self.ear {
             listening.heeded = false;
         }
     }
 
-    /// Returns whether the ring tells that it sleeps, and its word that it should not. A ring that cannot be read is closed:
-    /// the answer is an error once.
+    /// Returns whether the ring reports that the worker sleeps, and the worker's word says that it should not. A ring
+    /// that cannot be read is closed, and the error returned once.
     fn has_slept(&mut self, probe: Probe) -> io::Result<bool> {
         let Ear::Opened(listening) = &mut self.ear else { return Ok(false) };
         let mut last = None;
@@ -279,7 +285,7 @@ impl Sight {
         if sleeps {
             listening.false_alarms = 0;
         } else if slept {
-            // For a good reason: of no interest until it is at work again.
+            // It sleeps for a good reason. The ring is not heeded until the worker is at work again.
             listening.heeded = false;
         } else if last.is_some() {
             listening.false_alarm();
@@ -289,7 +295,7 @@ impl Sight {
 }
 
 impl Ear {
-    /// If the system may fail to tell when it sleeps next: after how long to look.
+    /// Returns after how long to look, if the system may fail to report the worker's next sleep.
     fn may_miss(&self) -> Option<Duration> {
         match self {
             Self::Opened(listening) if listening.is_new => Some(SHORTEST),
@@ -324,7 +330,7 @@ impl PoolFacts<'_> {
         Some(&mut sights[at])
     }
 
-    /// The CPU of a worker whose thread does not sleep, as its ring tells, which was emptied before this look.
+    /// Returns the CPU of a worker that is awake, as its ring reports. The ring was emptied before this look.
     fn heard_on(&mut self, id: WorkerId) -> Option<usize> {
         match &self.sight(id)?.ear {
             Ear::Opened(listening) => listening.ring.is_awake_on(),
@@ -332,7 +338,7 @@ impl PoolFacts<'_> {
         }
     }
 
-    /// The thread, by the eye that is kept, or one for this look.
+    /// Looks at the thread, through the eye that is kept or one opened for this look.
     fn see(&mut self, id: WorkerId) -> Option<io::Result<Seen>> {
         let (probe, may_keep) = (self.probe, *self.kept < KEPT_EYES);
         let sight = self.sight(id)?;
@@ -354,7 +360,8 @@ impl PoolFacts<'_> {
 
 impl Facts for PoolFacts<'_> {
     fn sleeps(&mut self, id: WorkerId) -> Option<bool> {
-        // Where the system has put it since it began its item: one that is woken must not go there.
+        // Notes the CPU to which the system has moved the worker since its item began: a woken worker must not go
+        // there.
         let worker = Arc::clone(self.worker(id)?);
         if let Some(cpu) = self.heard_on(id) {
             worker.seen_on(cpu);
@@ -367,7 +374,10 @@ impl Facts for PoolFacts<'_> {
             }
             Err(error) => {
                 let tell = || {
-                    format!("the states of threads cannot be read ({error}): who makes no progress sleeps")
+                    format!(
+                        "the states of threads cannot be read ({error}): \
+                        a worker that uses no CPU time counts as asleep"
+                    )
                 };
                 self.shortfall.note(tell);
                 None

@@ -1,8 +1,8 @@
-//! The manager's looks at what the process may use of the machine, and how a change reaches the pools.
+//! How the manager looks at the part of the machine that the process may use, and how a change reaches the pools.
 //!
-//! A change takes effect in this order: it is written down here, under a new number; then each pool takes it over and
-//! has its workers bound. A pool that is being made meanwhile is found by the manager, or, registered later, asks once
-//! more and finds the change. The number keeps the older of two from coming last.
+//! A change takes effect in this order: the manager writes it down here, under a new number. Then each pool takes it
+//! over and binds its workers. If a pool is made meanwhile, either the manager finds it; or the pool is registered
+//! later, then asks once more, and finds the change. The number keeps an older change from replacing a newer one.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::bell::Bell;
 use super::core::Core;
 use super::user_code::report;
 
-/// What an executor has of the machine, and who is told when somebody works there.
+/// The part of the machine that an executor may use, and how a worker that begins to work wakes the manager.
 #[derive(Debug)]
 pub(crate) struct Watch {
     attention: AttentionCell,
@@ -25,10 +25,10 @@ pub(crate) struct Watch {
     present: Mutex<Present>,
 }
 
-/// What was seen last.
+/// What the last look has seen.
 #[derive(Clone, Debug)]
 pub(crate) struct Present {
-    /// Counts the changes.
+    /// The number of changes so far.
     pub(crate) number: u64,
     pub(crate) cpus: Arc<Environment>,
 }
@@ -44,13 +44,13 @@ impl Watch {
         self.present.lock().clone()
     }
 
-    /// Has something changed that the manager has not seen yet?
+    /// Returns whether the process's CPUs have changed since the manager's last look.
     pub(crate) fn is_behind(&self) -> bool {
         affinity::watched_cpus().is_some_and(|allowed| allowed != *self.present().cpus.allowed())
     }
 
-    /// The calling worker has begun to do something: its phase says so, and a read-modify-write came after that, or its
-    /// pool's count says so, by one. Costs one load, and never waits for a lock.
+    /// Called by a worker that has begun to do something. Either its phase says so, and it has made a
+    /// read-modify-write since; or it has raised its pool's count. Costs one load, and never waits for a lock.
     #[inline]
     pub(crate) fn active(&self) {
         if self.attention.active() {
@@ -58,17 +58,17 @@ impl Watch {
         }
     }
 
-    /// Of the manager's door.
+    /// The manager's bell.
     pub(crate) fn bell(&self) -> &Arc<Bell> {
         &self.bell
     }
 }
 
-/// The manager's side of it.
+/// The manager's side: when it looks.
 #[derive(Debug)]
 pub(crate) struct Lookout {
     vigil: Vigil,
-    /// None: not read so far.
+    /// `None` until they are first read.
     groups: Option<CpuGroups>,
 }
 
@@ -77,19 +77,20 @@ impl Lookout {
         Self { vigil: Vigil::new(clock::now()), groups: None }
     }
 
-    /// Another one, in the place of one that is lost. It looks soon, since it does not know whether the other one rested.
+    /// Makes a lookout in place of one that was lost. It looks soon, since it does not know whether the lost one
+    /// rested.
     pub(crate) fn again(now: Time) -> Self {
         let mut again = Self::new();
         again.vigil.active(now);
         again
     }
 
-    /// When to come back, whatever happens.
+    /// Returns when the next look is due.
     pub(crate) fn next(&self) -> Option<Time> {
         self.vigil.next()
     }
 
-    /// Looks, if it is time to.
+    /// Looks at the machine, if a look is due.
     pub(crate) fn look(&mut self, core: &Core, now: Time) {
         let attention = &core.environment.attention;
         if attention.is_asked() {
@@ -111,7 +112,7 @@ impl Lookout {
         match before.seen(allowed, self.groups.get_or_insert_with(CpuGroups::of_process).quota()) {
             Some(seen) => change(core, seen),
             None if core.denials.affinity_denied() => {}
-            // A CPU that went and returned between two looks changed nothing but what threads are bound to.
+            // A CPU that went and came back between two looks has changed only what threads are bound to.
             None => core.pools().iter().for_each(|pool| pool.keep_workers_bound()),
         }
     }
@@ -128,7 +129,8 @@ fn change(core: &Core, seen: Environment) {
         seen.allowed(),
         seen.quota().map_or("none".into(), |quota| format!("{:.2} CPUs", quota.cpus())),
     );
-    // Best effort: what is denied here is denied to each worker as well, and told there.
+    // An error is ignored: if the system denies this, it denies it to each worker as well, and the worker reports
+    // that.
     drop(affinity::pin_to_set(&seen.home()));
     let present = {
         let mut present = core.environment.present.lock();

@@ -1,4 +1,4 @@
-//! Whose items keep a CPU busy for too long, and whose block without a guard.
+//! Which types of items keep a CPU busy for too long, and which block without a guard.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -35,7 +35,7 @@ use super::worker::Worker;
 pub struct Offender {
     /// The type of the item's closure, as the compiler names it.
     pub item_type: Cow<'static, str>,
-    /// How often that was noticed.
+    /// How often this was noticed.
     pub count: u64,
 }
 
@@ -47,8 +47,7 @@ pub(crate) struct Offenders {
     blockers: Table,
 }
 
-/// Counts by item type. There are no more of them than the program's text has closures that are queued, so the table
-/// needs no bound of its own.
+/// Counts by item type. The program has only so many closures that it queues, so the table needs no bound of its own.
 #[derive(Debug, Default)]
 struct Table(Mutex<HashMap<&'static str, u64>>);
 
@@ -57,19 +56,20 @@ impl Offenders {
         Self { hog_threshold, hogs: Table::default(), blockers: Table::default() }
     }
 
-    /// What was found out about a worker's item, which is of this type, was carried out.
+    /// Counts a finding that was carried out. `item_type`: the type of the worker's item.
     pub(super) fn note(&self, worker: &Worker, item_type: &'static str, found: Found) {
         let queue = || worker.queue_name(found.seen);
         match found.finding {
             Finding::Asleep => self.blocker(item_type, queue),
             Finding::Hog => self.hog(item_type, queue),
-            // It has said so, or does nothing wrong.
+            // The item has declared that it may block, or does nothing wrong.
             Finding::Blocks | Finding::Runs => {}
         }
     }
 
-    /// An item has used the CPU for too long without blocking. `queue` finds the name of its queue, if that still
-    /// exists; it is asked if this is told. With no lock held: a logger is user code.
+    /// Counts an item that has used the CPU for too long without blocking, and reports ever fewer items of one type.
+    /// `queue` finds the name of the item's queue, if that still exists. It is called only for a report. Called with
+    /// no lock held, since a logger is user code.
     fn hog(&self, item_type: &'static str, queue: impl FnOnce() -> Option<String>) {
         if let Some(count) = self.hogs.count(item_type) {
             let queue = named(queue());
@@ -77,21 +77,21 @@ impl Offenders {
             report!(
                 warn,
                 "{item_type}{queue} used the CPU for more than {threshold:?} without \
-                blocking, {count} times: it stops counting as running then, and others of its pool start beside it; \
-                say `cpu_intensive`, take an unbound queue, or divide it into several items"
+                blocking, {count} times. It then stops counting as running, and other items of its pool start beside \
+                it. Make its queue `cpu_intensive`, take an unbound queue, or divide it into several items"
             );
         }
     }
 
-    /// An item has blocked outside of any guard. Otherwise as [`hog`](Self::hog).
+    /// Counts an item that has blocked outside of any guard. Otherwise as [`hog`](Self::hog).
     fn blocker(&self, item_type: &'static str, queue: impl FnOnce() -> Option<String>) {
         if let Some(count) = self.blockers.count(item_type) {
             let queue = named(queue());
             report!(
                 debug,
-                "{item_type}{queue} blocked without a guard, {count} times: put \
-                `cmwq::blocking` around the call, or take one of the wrappers of `cmwq::blocking`, and nothing waits \
-                until that is noticed"
+                "{item_type}{queue} blocked without a guard, {count} times. Put \
+                `cmwq::blocking` around the call, or use one of the wrappers in `cmwq::blocking`: then no item \
+                waits until the block is noticed"
             );
         }
     }
@@ -105,13 +105,13 @@ impl Offenders {
     }
 }
 
-/// How a queue is spoken of, if it still has a name.
+/// Returns how a report names the queue, if it still exists.
 fn named(queue: Option<String>) -> String {
     queue.map(|name| format!(" of queue {name:?}")).unwrap_or_default()
 }
 
 impl Table {
-    /// Counts one more. How many there are now, if that is to be told.
+    /// Counts one more. Returns the count if it is to be reported.
     fn count(&self, item_type: &'static str) -> Option<u64> {
         let mut counts = self.0.lock();
         let count = counts.entry(item_type).or_default();
@@ -119,7 +119,7 @@ impl Table {
         Some(*count).filter(|count| is_told(*count))
     }
 
-    /// The most frequent first, equals by name.
+    /// Returns the offenders, the most frequent first, those with equal counts by name.
     fn sorted(&self) -> Vec<Offender> {
         let counts = self.0.lock();
         let mut found: Vec<(&'static str, u64)> = counts.iter().map(|(of, count)| (*of, *count)).collect();
@@ -133,7 +133,7 @@ impl Table {
 mod tests {
     use super::*;
 
-    /// spec: S2.2, S3: counted by item type, and told ever more rarely.
+    /// spec: S2.2, S3: offenders are counted by item type, and reported ever more rarely.
     #[test]
     fn offenders_are_counted_by_type_and_the_most_frequent_comes_first() {
         let offenders = Offenders::new(Duration::from_millis(10));
@@ -144,7 +144,7 @@ mod tests {
                 Some("q".to_owned())
             });
         }
-        assert_eq!(asked, [4, 5, 7, 11], "a name is looked up when it is needed");
+        assert_eq!(asked, [4, 5, 7, 11], "a name is looked up only for a report");
         offenders.hog("also", || unreachable!());
         offenders.hog("another", || unreachable!());
         offenders.blocker("asleep", || unreachable!());
@@ -156,9 +156,9 @@ mod tests {
         assert_eq!(listed(offenders.blockers()), [("asleep".into(), 1)]);
     }
 
-    /// A logger, and whatever finds the queue's name, may ask for the list.
+    /// The logger, and the code that finds the queue's name, may ask for the list.
     #[test]
-    fn nothing_is_locked_while_an_offender_is_told() {
+    fn no_lock_is_held_while_an_offender_is_reported() {
         let offenders = Offenders::new(Duration::from_millis(10));
         for _ in 0..4 {
             offenders.blocker("asleep", || Some(format!("{:?}", offenders.blockers())));

@@ -17,8 +17,8 @@ use super::worker::Worker;
 
 /// A pool that has had work for a while and has started none of it, and what its workers are doing instead.
 ///
-/// Made for the [`stall_handler`](crate::ExecutorBuilder::stall_handler), after the
-/// [`watchdog_threshold`](crate::ExecutorBuilder::watchdog_threshold). Its `Display` is meant for people.
+/// Passed to the [`stall_handler`](crate::ExecutorBuilder::stall_handler) when the pool has stalled for the
+/// [`watchdog_threshold`](crate::ExecutorBuilder::watchdog_threshold). Its `Display` is for people to read.
 ///
 /// # Examples
 ///
@@ -45,7 +45,7 @@ pub struct StallReport<'a> {
     pub cpus: &'a CpuSet,
     /// Entries on its worklist, cancelled ones included.
     pub pending: usize,
-    /// At least for so long it has started nothing.
+    /// How long, at least, it has started nothing.
     pub stalled_for: Duration,
     /// It waits for a worker that is being made, or cannot be made.
     pub creating: bool,
@@ -63,25 +63,25 @@ pub struct StalledWorker {
     pub thread: String,
     /// The type of its item's closure, as the compiler names it.
     pub item_type: &'static str,
-    /// The queue whose slot the item holds. `None` if it has ended meanwhile.
+    /// The name of the queue whose slot the item holds. `None` if the item has ended meanwhile.
     pub queue: Option<String>,
-    /// What the item has said of itself by [`set_description`](crate::set_description).
+    /// The item's description of itself, from [`set_description`](crate::set_description).
     pub description: Option<String>,
-    /// At least for so long it has been at this item.
+    /// How long, at least, it has been at this item.
     pub busy_for: Duration,
-    /// It is inside of a [guard](crate#guards). Not known, and false, in the pools of plain unbound, ordered and bh queues,
-    /// where guards change nothing.
+    /// It is inside a [guard](crate#guards). Always false in the pools of plain unbound, ordered and bh queues, where
+    /// guards change nothing.
     pub in_guard: bool,
-    /// The state of its thread as Linux has it: `R` runs or could, `S` sleeps, `D` waits for a device. `None` if that
-    /// cannot be read.
+    /// The state of its thread as Linux names it: `R` runs or is ready to run, `S` sleeps, `D` waits for a device.
+    /// `None` if the state cannot be read.
     pub state: Option<char>,
-    /// In which function of the system its thread waits, if that can be read.
+    /// The kernel function in which its thread waits, if that can be read.
     #[doc(alias = "wchan")]
     pub wait_channel: Option<String>,
 }
 
-/// Tells of a pool that a look has found to be stalled, on the manager's thread, with no lock held. `workers`: those whom
-/// the look saw; `began`: since when, at the latest, each has been at its item.
+/// Reports a pool that a look has found to be stalled. Called on the manager's thread, with no lock held. `workers`:
+/// the workers that the look saw. `began`: since when, at the latest, each has been at its item.
 pub(super) fn report(
     pool: &Pool,
     stalled_for: Duration,
@@ -115,7 +115,7 @@ pub(super) fn report(
 }
 
 impl StalledWorker {
-    /// `None` if it has no item, or another one than when its word was `seen`.
+    /// Returns `None` if the worker had no item when its word was `seen`, or has another one by now.
     fn of(worker: &Worker, seen: WorkerState, busy_for: Duration) -> Option<Self> {
         let item_type = worker.item_type(seen)?;
         let thread = worker.with_thread(|thread| {
@@ -170,7 +170,7 @@ impl fmt::Display for StalledWorker {
         }
         write!(f, " for {:.1?} or more", self.busy_for)?;
         if self.in_guard {
-            write!(f, ", blocked as declared")?;
+            write!(f, ", inside a guard")?;
         }
         if let Some(state) = self.state {
             write!(f, ", {} ({state})", State::of_letter(state).words())?;
@@ -188,7 +188,7 @@ mod tests {
 
     /// spec: S4.1 (a dump of what blocks it)
     #[test]
-    fn a_report_is_told_in_words() {
+    fn a_report_shows_the_pool_and_its_workers() {
         let cpus = CpuSet::single(3);
         let worker = StalledWorker {
             thread: "cmwq/3:1".into(),

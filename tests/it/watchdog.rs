@@ -145,7 +145,7 @@ fn a_pool_that_gets_no_thread_is_reported() {
         let [worker] = &report.workers[..] else { panic!("one worker has an item: {report:?}") };
         let counts = !report.pool.starts_with('u') || executor.dump().pools[0].target.is_some();
         assert_eq!(worker.in_guard, counts, "{report:?}");
-        assert_eq!(report.text.contains("blocked as declared"), counts, "{}", report.text);
+        assert_eq!(report.text.contains("inside a guard"), counts, "{}", report.text);
         door.open();
         blocks.join().unwrap();
         waits.join().unwrap();

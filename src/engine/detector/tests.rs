@@ -1,4 +1,5 @@
-//! Executors that are refused what they look with: they fall back to what is left, say so, and go on in any case.
+//! Tests of executors to which the system refuses some of the facts about threads. They use the facts that remain,
+//! report that, and go on in any case.
 
 use std::io;
 use std::sync::mpsc;
@@ -9,7 +10,7 @@ use crate::sys::probe::{Faults, Probe};
 use crate::sys::{PORTABLE, clock, switches, thread_state};
 use crate::{Detection, Executor, TopologySource, WorkQueue, blocking, may_block};
 
-/// Numbers of errors, as Linux has them.
+/// Error numbers of Linux.
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const EACCES: i32 = 13;
@@ -17,11 +18,10 @@ const EINVAL: i32 = 22;
 const EMFILE: i32 = 24;
 const ENOSYS: i32 = 38;
 
-/// Long enough for anything that happens at all, on a busy machine.
-/// Long enough to find whatever can be found, on a machine that is not busy.
+/// Long enough to find every block that can be found, on a machine that is not busy.
 const A_WHILE: Duration = Duration::from_millis(30);
 
-/// An executor of one CPU, to which these looks are refused.
+/// An executor of one CPU, to which the system refuses the facts that `faults` names.
 fn refused(asked: Detection, faults: Faults) -> Executor {
     let builder = Executor::builder()
         .topology(TopologySource::Synthetic("core:1 pu:1".into()))
@@ -36,12 +36,12 @@ fn queues(executor: &Executor) -> [WorkQueue; 2] {
         .map(|builder| builder.build_on(executor).unwrap())
 }
 
-/// As the error of this number reads in a dump.
+/// The text of the error with this number in a dump.
 fn text(number: i32) -> String {
     io::Error::from_raw_os_error(number).to_string()
 }
 
-/// One item waits until the next one of its CPU has begun.
+/// Checks that an item runs while the item before it, on the same CPU, waits for it.
 #[track_caller]
 fn goes_on(executor: &Executor, queue: &WorkQueue, wait: fn(&mpsc::Receiver<()>)) {
     let (open, door) = mpsc::channel();
@@ -55,7 +55,7 @@ fn without_a_guard(door: &mpsc::Receiver<()>) {
     door.recv().unwrap();
 }
 
-/// Blocks are found on both kinds of queues, again and again.
+/// Checks that blocks are found on both kinds of queues, again and again.
 #[track_caller]
 fn blocks_are_found(executor: &Executor) {
     for queue in queues(executor) {
@@ -63,12 +63,12 @@ fn blocks_are_found(executor: &Executor) {
             goes_on(executor, &queue, without_a_guard);
         }
     }
-    // A block is counted after it was found, when the worker may have gone on.
+    // A block is counted only after it was found, and the worker may have gone on by then.
     let found = || executor.undeclared_blockers().iter().map(|offender| offender.count).sum::<u64>();
     eventually("each block is counted", || found() >= 6);
 }
 
-/// It is told in the snapshot and in the dump.
+/// Checks that the snapshot and its text report the fallback.
 #[track_caller]
 fn tells(executor: &Executor, words: &str, number: i32) {
     let snapshot = executor.dump();
@@ -77,9 +77,9 @@ fn tells(executor: &Executor, words: &str, number: i32) {
     assert!(snapshot.to_string().contains(&told), "{snapshot}");
 }
 
-/// spec: S1.3 (tolerates EMFILE, a missing /proc, hidepid): who uses no CPU time sleeps, then.
+/// spec: S1.3 (tolerates EMFILE, a missing /proc, hidepid): then a worker that uses no CPU time counts as asleep.
 #[test]
-fn where_states_cannot_be_read_clocks_tell() {
+fn without_thread_states_cpu_clocks_reveal_blocks() {
     if PORTABLE {
         return skip("portable", "no thread is looked at");
     }
@@ -95,15 +95,15 @@ fn where_states_cannot_be_read_clocks_tell() {
     }
 }
 
-/// spec: S1.3, S2: who works all the time is not taken for somebody who sleeps.
+/// spec: S1.3, S2: a worker that works all the time is not taken for one that sleeps.
 #[test]
-fn by_clocks_too_who_works_does_not_sleep() {
+fn without_thread_states_a_busy_worker_does_not_count_as_asleep() {
     if PORTABLE {
         return skip("portable", "no thread is looked at");
     }
     let executor = refused(Detection::Sampling, Faults { state: Some(EMFILE), ..Faults::default() });
     let [queue, _] = queues(&executor);
-    // By the thread's clock: on a busy machine, a while of the wall's may hold little work.
+    // Measured by the thread's CPU clock: on a busy machine, a thread may do little work in a period of real time.
     let used = || thread_state::own_cpu_time().expect("a thread's own clock can be read");
     let work = move || {
         let start = used();
@@ -113,7 +113,8 @@ fn by_clocks_too_who_works_does_not_sleep() {
     };
     let begin = clock::now();
     let taken = || executor.undeclared_blockers().iter().map(|offender| offender.count).sum::<u64>();
-    // Whose CPU is taken by others for milliseconds looks still: by other tests, or by a worker that came in for that.
+    // A worker looks asleep while another thread takes its CPU for milliseconds. That may be one of another test, or
+    // the worker that replaces this one.
     let mistaken = (0..5).filter(|_| {
         let before = taken();
         let (works, waits) = (queue.spawn(work).unwrap(), queue.spawn(|| ()).unwrap());
@@ -127,9 +128,9 @@ fn by_clocks_too_who_works_does_not_sleep() {
     assert!(!executor.hogs().is_empty(), "their clocks are read");
 }
 
-/// spec: S1.3: states tell who sleeps, and who runs again.
+/// spec: S1.3: thread states show which workers sleep, and which run again.
 #[test]
-fn where_clocks_cannot_be_read_states_tell() {
+fn without_cpu_clocks_thread_states_reveal_blocks() {
     if PORTABLE {
         return skip("portable", "no thread is looked at");
     }
@@ -139,9 +140,9 @@ fn where_clocks_cannot_be_read_states_tell() {
     }
 }
 
-/// spec: S1.3, C2: then only what is declared is known.
+/// spec: S1.3, C2: then the executor knows only the blocks that items declare.
 #[test]
-fn where_nothing_can_be_read_nothing_is_found_and_guards_work() {
+fn without_any_facts_no_block_is_found_and_guards_work() {
     let faults = Faults { state: Some(ENOENT), cpu_time: Some(EINVAL), ..Faults::default() };
     for asked in [Detection::Sampling, Detection::Auto] {
         let executor = refused(asked, faults);
@@ -166,7 +167,7 @@ fn where_nothing_can_be_read_nothing_is_found_and_guards_work() {
 
 /// spec: S1.3 (EACCES, EPERM, ENOSYS, EMFILE fall back to sampling, told in the dump)
 #[test]
-fn where_switches_are_not_recorded_states_are_sampled() {
+fn without_records_of_switches_thread_states_are_sampled() {
     if PORTABLE {
         return skip("portable", "no thread is looked at");
     }
@@ -180,16 +181,16 @@ fn where_switches_are_not_recorded_states_are_sampled() {
             tells(&executor, "context switches", number);
         }
         let executor = refused(Detection::Sampling, faults);
-        assert_eq!(executor.dump().detection_fallback, None, "nobody asked for switches");
+        assert_eq!(executor.dump().detection_fallback, None, "switches were not asked for");
         let executor = refused(Detection::Off, faults);
         assert_eq!(executor.dump().detection, Detection::Off);
         assert_eq!(executor.dump().detection_fallback, None);
     }
 }
 
-/// spec: S1.3: the manager parks, then, and samples.
+/// spec: S1.3: then the manager parks, and samples thread states.
 #[test]
-fn where_nobody_can_listen_states_are_sampled() {
+fn if_the_manager_cannot_wait_for_records_thread_states_are_sampled() {
     if PORTABLE {
         return skip("portable", "no thread is looked at");
     }
