@@ -1,7 +1,7 @@
-//! The bell of the manager's door: how it sleeps, and how everybody else wakes it.
+//! The manager's bell: how the manager sleeps, and how other threads wake it.
 //!
-//! Whatever was written before somebody rings, the manager sees after its sleep; if it is awake, its next sleep ends at
-//! once. User code that runs on the manager's thread may park or unpark that as it likes.
+//! After its sleep, the manager sees what a thread wrote before it rang. If the manager is awake, its next sleep ends
+//! at once. User code on the manager's thread may park or unpark that thread.
 
 use std::time::Duration;
 
@@ -21,15 +21,16 @@ impl Bell {
         Self { cell: BellCell::new(), pause }
     }
 
-    /// By anybody. Costs a system call only if the manager sleeps.
+    /// Wakes the manager, or ends its next sleep. Any thread may ring. Costs a system call only if the manager
+    /// sleeps.
     pub(crate) fn ring(&self) {
         if self.cell.ring() {
             self.pause.wake();
         }
     }
 
-    /// By the manager: sleeps until somebody rings, the time is over, or one of `rings` has something to tell, if this
-    /// listens. It may also end for nothing.
+    /// Sleeps until the bell rings, the time is over, or one of `rings` has a record, if the manager listens to
+    /// those. May also end without a reason. Called by the manager.
     pub(crate) fn sleep(&self, timeout: Option<Duration>, rings: &[&Ring]) {
         self.pause.sleep(|| self.cell.rest(), timeout, rings);
         self.cell.awake();

@@ -28,7 +28,7 @@ use super::timers::Timers;
 use super::user_code::{self, report};
 use super::watchdog::StallReport;
 
-/// What an executor was told by its builder, and never changes.
+/// What an executor's builder has set. It never changes.
 pub(crate) struct Settings {
     pub(crate) crew_limits: CrewLimits,
     pub(crate) max_threads: usize,
@@ -38,17 +38,17 @@ pub(crate) struct Settings {
     pub(crate) stack_size: Option<usize>,
     pub(crate) hooks: Hooks,
     pub(crate) progress_check: Option<ProgressCheck>,
-    /// That in force, never [`Detection::Auto`].
+    /// The detection in force, never [`Detection::Auto`].
     pub(crate) detection: Detection,
     pub(crate) probe: Probe,
-    /// CPU time; `None` if nobody looks for hogs.
+    /// CPU time. `None` if hogs are not looked for.
     pub(crate) hog_threshold: Option<Duration>,
     /// `None` if there is no watchdog.
     pub(crate) watchdog_threshold: Option<Duration>,
 }
 
 impl Settings {
-    /// What the manager looks for.
+    /// Returns what the manager looks for.
     pub(crate) fn rules(&self) -> Rules {
         let looks = self.detection != Detection::Off;
         Rules {
@@ -61,10 +61,10 @@ impl Settings {
     }
 }
 
-/// What happens when a pool has work and nobody on it.
+/// What happens when a pool has work and no worker on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgressCheck {
-    /// For longer than this.
+    /// How long this must have lasted before `stuck` is called.
     pub(crate) patience: Duration,
     /// Called on the manager's thread.
     pub(crate) stuck: fn(&Core, &Pool, Duration),
@@ -97,14 +97,14 @@ pub struct PanicReport<'a> {
     pub queue: &'a str,
     /// The type of the item's closure, as the compiler names it.
     pub item_type: &'static str,
-    /// What it panicked with.
+    /// The payload of the panic.
     pub payload: &'a (dyn Any + Send),
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Core {
-    /// The process whose threads these are.
+    /// The process that has made the executor and its threads.
     pub(crate) origin: Origin,
     pub(crate) settings: Settings,
     pub(crate) manager: Arc<ManagerHandle>,
@@ -113,16 +113,16 @@ pub(crate) struct Core {
     pub(crate) denials: Denials,
     pub(crate) environment: Watch,
     pub(crate) shortfall: Shortfall,
-    /// Has the system ready to record switches.
+    /// Keeps the system ready to record switches.
     _ready: Option<Readiness>,
     pub(crate) offenders: Offenders,
-    /// How many stalls the watchdog has told.
+    /// How many stalls the watchdog has reported.
     pub(crate) stalls: AtomicU64,
-    /// Its threads have a share until they are gone.
+    /// Each thread owns a share until it is gone.
     pub(super) threads: Arc<ExecutorThreads>,
-    /// There were as many threads as may be, and work had to wait. Told once.
+    /// Whether work had to wait because there were as many workers as `max_threads` permits. Reported once.
     limit_reached: AtomicBool,
-    /// Inside of it, the locks of classes are taken.
+    /// Lock order: this lock first, then those of classes.
     register: Mutex<Register>,
     /// The number of the next unbound pool; per-CPU pools come before.
     next_unbound_id: AtomicUsize,
@@ -134,7 +134,7 @@ struct Register {
     classes: HashMap<ClassKey, Weak<Class>>,
 }
 
-/// What the system did not permit. Each is told once, and shown in dumps.
+/// What the system did not permit. Each denial is reported once, and shown in dumps.
 #[derive(Debug, Default)]
 pub(crate) struct Denials {
     nice: AtomicBool,
@@ -142,7 +142,7 @@ pub(crate) struct Denials {
 }
 
 impl Core {
-    /// `first_unbound_id`: how many per-CPU pools come before the unbound ones in numbering.
+    /// `first_unbound_id`: how many per-CPU pools are numbered before the unbound ones.
     pub(crate) fn new(
         settings: Settings,
         first_unbound_id: usize,
@@ -179,7 +179,8 @@ impl Core {
         self.register.lock().all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// A user of the class of this key. The caller owes the class an [`attend`](Class::attend).
+    /// Returns a user of the class with this key, and makes the class if there is none. The caller calls
+    /// [`attend`](Class::attend) on it, with no lock held.
     pub(crate) fn class(&self, key: ClassKey, make: impl FnOnce(ClassKey) -> Class) -> ClassUser {
         let mut register = self.register.lock();
         let known = register.classes.get(&key).and_then(Weak::upgrade);
@@ -189,25 +190,26 @@ impl Core {
         register.classes.retain(|_, class| class.strong_count() > 0);
         let class = Arc::new(make(key.clone()));
         register.classes.insert(key, Arc::downgrade(&class));
-        class.open().expect("nobody else knows the class yet, so it has not ended")
+        class.open().expect("no other thread knows the class yet, so it has not ended")
     }
 
-    /// A number for an unbound pool.
+    /// Returns a number for a new unbound pool.
     pub(super) fn next_unbound_id(&self) -> usize {
         self.next_unbound_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Without any, nobody is called.
+    /// Returns whether there are rescuers. Without any, a pool in distress calls none.
     pub(crate) fn has_rescuers(&self) -> bool {
         self.threads.load().rescuers() > 0
     }
 
-    /// Workers that have not left, or are being made.
+    /// Returns how many workers have not left or are being made.
     pub(crate) fn threads(&self) -> usize {
         self.threads.load().workers() as usize
     }
 
-    /// Work waits for a thread, because there are as many as may be. That is told once.
+    /// Reports that work waits for a thread because there are as many workers as `max_threads` permits. Only the
+    /// first call does.
     pub(super) fn thread_limit_reached(&self) {
         if !self.limit_reached.swap(true, Ordering::Relaxed) {
             let (prefix, most) = (&self.settings.name_prefix, self.settings.max_threads);
@@ -218,7 +220,7 @@ impl Core {
         }
     }
 
-    /// Has work had to wait for a thread because there were as many as may be?
+    /// Returns whether work had to wait because of `max_threads`.
     pub(crate) fn was_thread_limit_reached(&self) -> bool {
         self.limit_reached.load(Ordering::Relaxed)
     }
@@ -230,8 +232,8 @@ impl Denials {
             report!(
                 warn,
                 "workers cannot have nice level {nice} (it needs CAP_SYS_NICE or a higher \
-                RLIMIT_NICE): they keep the manager's, the executor's normal level or, if that was denied as well, \
-                that of the thread that started the manager"
+                RLIMIT_NICE). They keep the manager's level: the executor's normal level or, if that was denied as \
+                well, the level of the thread that started the manager"
             );
         }
     }
@@ -252,7 +254,8 @@ impl Denials {
 }
 
 impl Drop for Hooks {
-    /// With what they own, on whichever thread is the last to know the executor.
+    /// Destroys the hooks and what they own. The thread that drops the executor last does so; if that is a manager's,
+    /// another thread does.
     fn drop(&mut self) {
         destroy_hook(self.on_thread_start.take());
         destroy_hook(self.on_thread_stop.take());
@@ -288,7 +291,7 @@ impl Hooks {
         }
     }
 
-    /// May a thread of this name be made?
+    /// Asks the hook `before_spawn` whether a thread of this name may be made.
     pub(crate) fn may_spawn(&self, name: &str) -> io::Result<()> {
         let Some(hook) = &self.before_spawn else { return Ok(()) };
         let panicked = || Err(io::Error::other(user_code::HookPanicked));

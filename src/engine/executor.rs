@@ -18,39 +18,39 @@ use super::queue::QueueKind;
 use super::refusal::QueueError;
 use super::register::Register;
 
-/// What the handles of an executor, and its queues, share. Its end is the end of the executor's threads.
+/// What the handles and the queues of an executor share. When it is dropped, the executor's threads end.
 #[derive(Debug)]
 pub(crate) struct ExecutorInner {
-    /// That of `core`, where issuers find it at once.
+    /// A copy of `core.origin`, which issuers reach without `core`.
     pub(crate) origin: Origin,
     pub(crate) core: Arc<Core>,
     pub(crate) placement: Placement,
     /// The executor's CPUs, by the numbers of the topology.
     pub(crate) cpus: CpuSet,
-    /// What may change at run time; the register of queues knows who is to be told.
+    /// Attributes that may change at run time. The register of queues knows which queues must learn of a change.
     pub(super) defaults: Mutex<AttrDefaults>,
     pub(crate) nice: NiceLevels,
     pub(crate) power_efficient: bool,
-    /// Of queues that do not say whether their items are timed.
+    /// Whether the items of a queue are timed if its builder does not say.
     pub(crate) times_items: bool,
     pub(crate) queues: Register,
     pub(crate) topology: Topology,
-    /// Who serves a CPU or node that is named; derived when first used.
+    /// Which slots serve a CPU or node. Derived when first used.
     nearby: OnceLock<Nearby>,
-    /// Counts items for nodes that their issuers are not on, which take turns among the node's CPUs.
+    /// Counts items that were queued for a node from elsewhere. They take turns among the node's CPUs.
     turns: AtomicUsize,
-    /// By slot; made when first used.
+    /// By slot. A CPU's pools are made when first used.
     per_cpu: Box<[CpuPools]>,
 }
 
-/// The pools of one CPU: of normal and high priority, and its bh contexts, likewise.
+/// The pools of one CPU and its bh contexts: for each priority, normal and high, one of both.
 #[derive(Debug, Default)]
 struct CpuPools {
     pools: [OnceLock<Arc<Pool>>; 2],
     bh: [OnceLock<Arc<Pool>>; 2],
 }
 
-/// The levels of normal and high-priority pools.
+/// The nice levels of normal and high-priority pools.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NiceLevels {
     pub(crate) normal: i32,
@@ -61,12 +61,12 @@ pub(crate) struct NiceLevels {
 #[derive(Debug)]
 pub(crate) struct PoolChoice {
     pub(crate) pool: Arc<Pool>,
-    /// Keeps it open, if it is an unbound one.
+    /// Keeps the pool open, if it is an unbound one.
     pub(crate) user: Option<ClassUser>,
 }
 
 impl PoolChoice {
-    /// The class that is to be attended to.
+    /// Returns the class, on which the caller calls [`attend`](Class::attend).
     pub(super) fn class(&self) -> Option<Arc<Class>> {
         self.user.as_ref().map(|user| Arc::clone(user.class()))
     }
@@ -98,8 +98,9 @@ impl ExecutorInner {
         }
     }
 
-    /// The pool for items of this kind that are queued on the CPU of this slot. If it is of a class, that is owed an
-    /// [`attend`](Class::attend). `known`: how the queue's attributes were found to divide the CPUs last.
+    /// Returns the pool for items of this kind that are queued on the CPU of this slot. If the pool belongs to a
+    /// class, the caller calls [`attend`](Class::attend) on that. `known`: how the queue's attributes divide the
+    /// CPUs, as last found.
     pub(super) fn pool_for(&self, kind: &QueueKind, slot: usize, known: &mut Option<Division>) -> PoolChoice {
         match kind {
             QueueKind::PerCpu { high } => {
@@ -119,14 +120,14 @@ impl ExecutorInner {
         }
     }
 
-    /// The place of a CPU of the topology: itself, or near it if the executor does not use it.
+    /// Returns the place of a CPU of the topology: the CPU itself, or one near it if the executor does not use it.
     pub(crate) fn place_on_cpu(&self, cpu: usize) -> Result<Place, QueueError> {
         let slot = self.nearby()?.slot_of_cpu(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
         Ok(Place::Slot(slot))
     }
 
-    /// A place on a node of the topology: the issuer's own if that is there, else one of the node's CPUs in turn. If the
-    /// executor uses none of them, near the issuer.
+    /// Returns a place on a node of the topology: the issuer's own CPU if it belongs to the node, or else the node's
+    /// CPUs in turn. If the executor uses no CPU of the node, the issuer's own CPU.
     pub(crate) fn place_on_node(&self, node: usize) -> Result<Place, QueueError> {
         let slots = self.nearby()?.slots_of_node(node).ok_or(QueueError::UnknownNode { node })?;
         let here = self.placement.slot_for(Place::Here);
@@ -139,7 +140,7 @@ impl ExecutorInner {
 
     fn nearby(&self) -> Result<&Nearby, QueueError> {
         if self.origin.is_forked() {
-            // The parent may have been in the middle of it, and nobody would end that here.
+            // Another thread of the parent may have been deriving this, and in the child no thread completes that.
             return Err(QueueError::Forked);
         }
         Ok(self.nearby.get_or_init(|| Nearby::derive(&self.topology, &self.cpus)))
@@ -172,10 +173,10 @@ impl ExecutorInner {
 }
 
 impl Drop for ExecutorInner {
-    /// Nobody has a handle or a queue any more, and no item is in flight: the threads end by themselves.
+    /// Lets the threads end. There is no handle and no queue any more, and no item is in flight.
     fn drop(&mut self) {
         if self.origin.is_forked() {
-            // The threads are the parent's. What else is here is memory of nobody but the handle that goes.
+            // The threads are the parent's. In this process only memory is left, which the last handle frees.
             return;
         }
         let pools = self.per_cpu.iter().flat_map(|of_cpu| of_cpu.pools.iter().chain(&of_cpu.bh));

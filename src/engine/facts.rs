@@ -1,6 +1,6 @@
-//! What a queue and a pool tell of themselves to whoever prints them.
+//! Facts about queues and threads, for dumps.
 //!
-//! Each takes its own lock for a moment, and none inside another's.
+//! A function takes a lock for a moment, and never inside another one.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use super::pool::Pool;
 use super::queue::{Queue, QueueKind};
 use super::shard::Shard;
 
-/// What was asked of a queue, and what follows.
+/// What was asked of a queue, and its present state.
 pub(crate) struct QueueFacts {
-    /// If it is an unbound one: what its pools are made by.
+    /// The attributes by which its pools are made, if it is an unbound queue.
     pub(crate) attrs: Option<PoolAttrs>,
     pub(crate) max_active: usize,
     pub(crate) frozen: bool,
-    /// Outsiders are refused.
+    /// Whether the queue refuses outsiders: it drains, or it or its executor ends.
     pub(crate) draining: bool,
-    /// For items of no pod, if that was made.
+    /// The pool for items of no pod, or of the only one, if it was made.
     pub(crate) default_pool: Option<Arc<Pool>>,
 }
 
-/// A thread as the system knows it, where it has numbers for them, and the CPUs that it may run on.
+/// A thread's number, on systems that have one, and the CPUs that it may run on.
 pub(crate) struct ThreadFacts {
     pub(crate) id: Option<u32>,
     pub(crate) cpus: Option<CpuSet>,
@@ -43,12 +43,12 @@ impl Queue {
         self.number
     }
 
-    /// By slot. The caller keeps the queue in place.
+    /// Returns the queue's shards, with their slots. The caller keeps the queue alive.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (usize, &Shard)> + Clone {
         self.shards_by_slot()
     }
 
-    /// Not in a forked process, where the lock may be held for ever.
+    /// Returns the queue's facts. Not called in a forked process, where the lock may be held for ever.
     pub(crate) fn facts(&self) -> QueueFacts {
         let making = self.making.lock();
         let attrs = match &making.kind {

@@ -1,4 +1,4 @@
-//! What a queue's gates are told at run time, and how much is in them.
+//! How a queue's limits change at run time, and how full its gates are.
 
 use crate::policy::counters::Counters;
 use crate::policy::histogram::Latency;
@@ -12,7 +12,7 @@ use super::route;
 use super::shard::Gate;
 
 impl Queue {
-    /// The limit that was asked for, also while the queue is frozen.
+    /// Returns the limit that was asked for, even while the queue is frozen.
     pub(crate) fn max_active(&self) -> usize {
         if self.executor.origin.is_forked() {
             // The lock may have been held in the parent.
@@ -22,7 +22,7 @@ impl Queue {
         self.making.lock().wishes.max_active
     }
 
-    /// At most so many items are active from now on, per gate.
+    /// Sets how many items are active at most, per gate.
     pub(crate) fn set_max_active(&self, items: usize) {
         if self.executor.origin.is_forked() {
             // Nothing starts here, and the lock may have been held in the parent.
@@ -31,26 +31,26 @@ impl Queue {
         self.change(|wishes| wishes.max_active = items);
     }
 
-    /// Changes what is asked of the queue, or takes note of what its executor asks; tells the gates, and starts what
-    /// may start now. The caller keeps the queue in place, by a handle or a pin.
+    /// Changes the queue's wishes, or takes over a change of its executor. Tells the gates, and starts the items that
+    /// may start now. The caller keeps the queue alive, by a handle or a pin.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut Wishes) -> R) -> R {
         let mut making = self.making.lock();
         let result = change(&mut making.wishes);
         let standing = self.standing(making.wishes);
-        // Under the lock: gates agree with what is written there, those that are made meanwhile as well. Whoever
-        // changes the executor comes here afterwards, so the last one to come tells what holds.
+        // Under the lock, so that all gates agree with the wishes, including gates that are made meanwhile. A thread
+        // that changes the executor calls this afterwards, so the last call tells the gates the latest state.
         self.gates().for_each(|gate| gate.cell.set(standing.max(), standing.door()));
         drop(making);
         self.gates().for_each(Gate::start_listed);
         result
     }
 
-    /// Items that were accepted and are not done. A look, while everything goes on.
+    /// Returns how many items were accepted and are not done. A hint, since items come and go meanwhile.
     pub(crate) fn len(&self) -> usize {
         self.gates().map(|gate| gate.cell.len() as usize).sum()
     }
 
-    /// What has become of its items. The caller keeps it in place.
+    /// Returns what has become of the queue's items. The caller keeps the queue alive.
     pub(crate) fn counters(&self) -> Counters {
         if self.executor.origin.is_forked() {
             // Nothing is counted here, and the locks may have been held in the parent.
@@ -59,7 +59,7 @@ impl Queue {
         self.shards_by_slot().map(|(_, shard)| shard.counters()).sum()
     }
 
-    /// Items are timed from now on, or no more. The caller keeps the queue in place.
+    /// Begins or ends the timing of items. The caller keeps the queue alive.
     pub(crate) fn time_items(&self, on: bool) {
         if self.executor.origin.is_forked() {
             // The lock may have been held in the parent.
@@ -72,18 +72,18 @@ impl Queue {
         drop(making);
     }
 
-    /// For a shard that is being made, with `making` locked.
+    /// Returns the timing for a shard that is being made. `making` is locked.
     pub(super) fn timing(&self) -> Timing {
         Timing::new(self.times_items.load(Ordering::Relaxed))
     }
 
-    /// How long its items waited and ran; `None` while they are not timed.
+    /// Returns how long the queue's items waited and ran; `None` while they are not timed.
     pub(crate) fn latency(&self) -> Option<Latency> {
         let on = self.times_items.load(Ordering::Relaxed);
         on.then(|| self.shards_by_slot().map(|(_, shard)| shard.timing.latency()).sum())
     }
 
-    /// Do items that were queued on the CPU of this slot wait for a slot of the queue's? A look.
+    /// Returns whether items that were queued on the CPU of this slot wait because the queue is at its limit. A hint.
     pub(crate) fn is_congested(&self, slot: usize) -> bool {
         let gate = self.shared_gate().or_else(|| self.present_shard(slot)?.own_gate());
         gate.is_some_and(|gate| gate.cell.load().waiting() > 0)
@@ -91,7 +91,7 @@ impl Queue {
 }
 
 impl Gate {
-    /// Starts listed items for which there are slots. The caller keeps the gate in place.
+    /// Starts listed items for which there are slots. The caller keeps the gate alive.
     fn start_listed(&self) {
         while self.cell.start_listed() {
             route::submit(self.next_active());
@@ -100,7 +100,7 @@ impl Gate {
 }
 
 impl ExecutorInner {
-    /// Freezable queues start nothing, or start again.
+    /// Freezes all freezable queues, so that they start nothing, or ends that.
     pub(crate) fn freeze(&self, frozen: bool) {
         if !self.origin.is_forked() && self.queues.freeze(frozen) {
             self.queues
@@ -111,7 +111,7 @@ impl ExecutorInner {
         }
     }
 
-    /// Is an item active in a freezable queue?
+    /// Returns whether an item is active in a freezable queue.
     pub(crate) fn freeze_busy(&self) -> bool {
         let is_active = |gate: &Gate| gate.cell.load().active() > 0;
         !self.origin.is_forked()

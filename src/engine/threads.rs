@@ -4,15 +4,16 @@
 //!
 //! 1. Its own code ends, and it *leaves*: it takes no place under `max_threads` any more.
 //! 2. Its thread-local destructors run. They are user code, and may wait for items of the same executor.
-//! 3. It puts its handle on the list of those that have *ended*, and counts as *gone*; if its handle is not there yet, the
-//!    thread that has made it does that.
+//! 3. It puts its handle on the list of threads that have *ended*, and counts as *gone*. If its handle does not exist
+//!    yet, the thread that makes it does both.
 //!
-//! A shutdown waits until all threads are gone, and joins those on the list. The third step comes after all user code as
-//! long as the system runs destructors in the order that `sys::thread` relies on. The join does not rely on it: after a
-//! join, the thread runs no code at all.
+//! A shutdown waits until all threads are gone, and joins the threads on the list. The third step comes after all
+//! user code as long as the system runs destructors in the order that `sys::thread` relies on. The join does not rely
+//! on that order: after a join, the thread runs no code at all.
 //!
-//! Each thread joins those on the list that are over when it ends itself, without waiting. So the list is short, and the
-//! stacks of threads that were culled are given back. What is left on it when the executor goes is detached.
+//! A thread that ends joins those threads on the list that run no code any more, without waiting. So the list stays
+//! short, and the stacks of culled threads are given back. When the executor goes, the threads that are left on the
+//! list are detached.
 
 use std::cell::Cell;
 use std::io;
@@ -33,19 +34,21 @@ use super::core::Core;
 use super::manager::Request;
 
 thread_local! {
-    /// The executor that the calling thread belongs to, never to be read. The thread owns a share until all of its
-    /// thread-local destructors have run, so another executor has another address.
+    /// The executor that the calling thread belongs to. Only compared, never followed. The thread owns a share of the
+    /// executor's threads until all of its thread-local destructors have run, so no other executor has the same
+    /// address.
     static OWNER: Cell<*const ExecutorThreads> = const { Cell::new(ptr::null()) };
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ExecutorThreads {
-    /// Apart from what is written more often: each worker looks at it between its items.
+    /// On a cache line of its own, apart from fields that are written more often: each worker reads it between its
+    /// items.
     pub(super) cell: CachePadded<ThreadsCell>,
-    /// Their thread-local destructors have run. They were not joined.
+    /// Threads whose thread-local destructors have run, and that were not joined yet.
     ended: Mutex<Vec<JoinHandle<()>>>,
-    /// What threads that run user code block, if the mask of the main thread cannot be read when they are made.
+    /// The signal mask of threads that run user code, if the mask of the main thread cannot be read when they begin.
     signals: SignalMask,
 }
 
@@ -53,7 +56,7 @@ pub(crate) struct ExecutorThreads {
 #[derive(Debug)]
 pub(crate) struct Place {
     threads: Arc<ExecutorThreads>,
-    /// A manager may outlive its executor. None of a cleaner.
+    /// Weak, because a manager may outlive its executor. Empty for a cleaner.
     core: Weak<Core>,
     kind: Kind,
     /// The thread exists.
@@ -69,12 +72,13 @@ impl ExecutorThreads {
         }
     }
 
-    /// A look at how many there are.
+    /// Returns how many threads there are. A hint.
     pub(crate) fn load(&self) -> Threads {
         self.cell.load()
     }
 
-    /// Does the calling thread belong to this executor? Also in its hooks and thread-local destructors.
+    /// Returns whether the calling thread belongs to this executor. True also in the thread's hooks and thread-local
+    /// destructors.
     pub(crate) fn has_current_thread(&self) -> bool {
         ptr::eq(OWNER.get(), self)
     }
@@ -82,11 +86,11 @@ impl ExecutorThreads {
     /// Waits until all threads have ended. Returns how many have not when the time runs out.
     pub(crate) fn wait(&self, until: Until) -> usize {
         let alive = self.cell.wait(until) as usize;
-        // Each thread was on the list before it was gone.
+        // Each thread is on the list before it is gone.
         alive + self.join_ended(until)
     }
 
-    /// Joins the threads that have ended. Returns how many are not over when the time runs out.
+    /// Joins the threads on the list. Returns how many still run when the time is over.
     fn join_ended(&self, until: Until) -> usize {
         let ended = std::mem::take(&mut *self.ended.lock());
         let left: Vec<_> = ended.into_iter().filter_map(|ended| thread::join(ended, until).err()).collect();
@@ -95,22 +99,23 @@ impl ExecutorThreads {
         count
     }
 
-    /// The calling thread has run its thread-local destructors.
+    /// Counts a thread as gone, because its thread-local destructors have run. `own`: its handle.
     fn gone(&self, own: JoinHandle<()>) {
         self.join_ended(Until::after(Duration::ZERO));
         self.ended.lock().push(own);
         self.cell.gone();
     }
 
-    /// Gives the calling thread, which runs user code, the signal mask that programs and threads should inherit from these.
+    /// Gives the calling thread, which runs user code, the signal mask that programs and threads should inherit from
+    /// it.
     fn take_on_signals(&self) {
         SignalMask::of_main_thread().unwrap_or(self.signals).take_on();
     }
 }
 
 impl Place {
-    /// Counts a worker that is about to be made. `None` if there are as many as may be: the manager is told when one
-    /// leaves.
+    /// Counts a worker that is about to be made. Returns `None` if there are as many as `max_threads` permits. Then
+    /// the manager is told when one leaves.
     pub(crate) fn of_worker(core: &Arc<Core>) -> Option<Self> {
         let comes = core.threads.cell.worker_comes(core.settings.max_threads as u64);
         comes.then(|| Self::new(core, Kind::Worker))
@@ -128,7 +133,8 @@ impl Place {
         Self::new(core, Kind::Manager)
     }
 
-    /// Counts a cleaner that is about to be made, by a thread that has not ended. The executor may be gone.
+    /// Counts a cleaner that is about to be made. The executor may be gone, but the calling thread belongs to it and
+    /// has not ended.
     pub(super) fn of_cleaner(threads: &Arc<ExecutorThreads>) -> Self {
         threads.cell.other_comes();
         Self { threads: Arc::clone(threads), core: Weak::new(), kind: Kind::Cleaner, is_made: false }
@@ -142,7 +148,7 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// If it cannot be made. It is not counted then.
+    /// If the thread cannot be made, or the hook forbids it. Then it does not count.
     pub(crate) fn spawn(
         self,
         core: &Core,
@@ -153,7 +159,7 @@ impl Place {
         self.start(name, core.settings.stack_size, body)
     }
 
-    /// The same without asking. `stack_size`: of a thread that runs user code.
+    /// Makes the thread without asking the hook. `stack_size` is for threads that run user code.
     pub(super) fn start(
         mut self,
         name: String,
@@ -203,7 +209,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     thread_local! {
-        /// Its receiver learns when the destructor runs.
+        /// Dropped with the thread's other thread-local values. The receiver notices that.
         static SAYS: RefCell<Option<Sender<()>>> = const { RefCell::new(None) };
     }
 
@@ -222,7 +228,7 @@ mod tests {
             drop(queue);
             assert!(said.recv_timeout(LONG).is_err_and(|error| error == RecvTimeoutError::Disconnected));
         }
-        // Those that ended at the same time did not find each other over.
+        // Threads that ended at the same time could not join each other.
         let ended = threads.ended.lock().len();
         assert!(ended <= ROUNDS / 2, "{ended} threads were not joined");
         assert!(executor.shutdown(LONG).unwrap().is_complete());

@@ -1,14 +1,14 @@
-//! The one door to code of users that this crate calls of its own accord: loggers, hooks, subscribers, and the
-//! destructors of what users have handed over.
+//! The one door to user code that this crate calls of its own accord: loggers, hooks, subscribers, and the
+//! destructors of values that users have handed over.
 //!
-//! * **A panic ends no thread.** It is contained here, and so is a panic of the payload's own destructor. The process's
-//!   panic hook has reported both.
+//! * **A panic ends no thread.** It is contained here, and so is a panic of the payload's own destructor. The
+//!   process's panic hook has reported both.
 //! * **No lock is held** across a call, so user code may use the executor that calls it.
-//! * **The manager destroys nothing that belongs to a user.** A destructor may wait for a timer or for another worker,
-//!   and both need the manager. What the manager is about to [`destroy`] is left behind instead, for the
+//! * **The manager destroys nothing that belongs to a user.** A destructor may wait for a timer or for another
+//!   worker, and both need the manager. So on the manager's thread, [`destroy`] leaves the value to the
 //!   [cleaner](super::manager).
 //!
-//! No other file logs or tells a subscriber, and `tests/tidy.rs` checks that.
+//! No other file logs or calls a subscriber, and `tests/tidy` checks that.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -17,26 +17,26 @@ use std::io;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Something that destroys values of a user.
+/// Code that destroys values of a user.
 pub(crate) type Leftover = Box<dyn FnOnce() + Send>;
 
 thread_local! {
     /// The calling thread is a manager's, and executes this crate's own code.
     static MANAGES: Cell<bool> = const { Cell::new(false) };
-    /// What that thread has not destroyed.
+    /// What that thread has left to the cleaner.
     static LEFT: Cell<Vec<Leftover>> = const { Cell::new(Vec::new()) };
 }
 
-/// Runs a destructor of a user, or something else whose panic keeps the caller from nothing.
+/// Runs a user's destructor, or other code, and contains a panic.
 #[inline]
 pub(crate) fn contain(code: impl FnOnce()) {
     let _returned = catch_unwind(AssertUnwindSafe(code)).map_err(discard);
 }
 
-/// Calls a logger, a hook or a subscriber. `None`: it panicked.
+/// Calls a logger, a hook or a subscriber. Returns `None` if it panicked.
 ///
-/// On the manager's thread the call is not the manager's own code. What user code destroys there by itself is destroyed
-/// there.
+/// On the manager's thread, the call does not count as the manager's own code: what user code destroys is destroyed
+/// at once.
 pub(crate) fn call<R>(code: impl FnOnce() -> R) -> Option<R> {
     let outside = Managing::set(false);
     let outcome = catch_unwind(AssertUnwindSafe(code));
@@ -52,7 +52,7 @@ macro_rules! report {
 }
 pub(crate) use report;
 
-/// [Destroys](destroy) what a thread panicked with.
+/// [Destroys](destroy) the payload of a panic.
 #[cold]
 pub(crate) fn discard(payload: Box<dyn Any + Send>) {
     destroy(|| discard_here(payload));
@@ -60,18 +60,18 @@ pub(crate) fn discard(payload: Box<dyn Any + Send>) {
 
 fn discard_here(payload: Box<dyn Any + Send>) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        // Another one that panics when it is dropped. It could go on like this for ever.
+        // The new payload may panic when it is dropped, too, and so on for ever. So it is leaked.
         std::mem::forget(payload);
     }
 }
 
-/// Destroys something that belongs to a user: at once, or, on the manager's thread, later and elsewhere.
+/// Destroys something that belongs to a user: at once or, on the manager's thread, later on the cleaner's.
 #[inline]
 pub(crate) fn destroy(act: impl FnOnce() + Send + 'static) {
     if MANAGES.get() { leave(Box::new(act)) } else { act() }
 }
 
-/// What the hook `before_spawn` answers if it panics.
+/// The error of the hook `before_spawn` if it panics.
 #[derive(Debug)]
 pub(crate) struct HookPanicked;
 
@@ -83,7 +83,8 @@ impl fmt::Display for HookPanicked {
 
 impl std::error::Error for HookPanicked {}
 
-/// [Destroys](destroy) an error. A hook may have made it; one of the system, or of this crate, owns nothing of a user.
+/// [Destroys](destroy) an error that a hook may have made. An error of the system or of this crate owns nothing of a
+/// user, and is dropped at once.
 pub(crate) fn destroy_error(error: io::Error) {
     if error.get_ref().is_some_and(|inner| !inner.is::<HookPanicked>()) {
         destroy(|| contain(|| drop(error)));
@@ -97,15 +98,15 @@ fn leave(act: Leftover) {
     LEFT.set(left);
 }
 
-/// As long as this lives, the calling thread is a manager's, or is not.
+/// While this lives, the calling thread counts as a manager's, or does not.
 pub(crate) struct Managing {
     before: bool,
-    /// It is about the thread that has made it.
+    /// Stays on the thread that has made it.
     not_send: PhantomData<*const ()>,
 }
 
 impl Managing {
-    /// The calling thread is a manager's from now on.
+    /// Makes the calling thread a manager's.
     pub(crate) fn begin() -> Self {
         Self::set(true)
     }
@@ -114,7 +115,7 @@ impl Managing {
         Self { before: MANAGES.replace(manages), not_send: PhantomData }
     }
 
-    /// What the thread has left since it was asked last.
+    /// Takes what the thread has left since the last call.
     pub(crate) fn left(&self) -> Vec<Leftover> {
         LEFT.take()
     }
@@ -143,7 +144,7 @@ mod tests {
 
     /// spec: W9.5 (user code ends no thread)
     #[test]
-    fn a_panic_is_contained_and_so_is_its_payload() {
+    fn a_panic_and_a_panic_of_its_payload_are_contained() {
         assert_eq!(call(|| 7), Some(7));
         assert_eq!(call(|| -> u32 { std::panic::panic_any(Bomb) }), None);
         contain(|| std::panic::panic_any(Bomb));
@@ -152,7 +153,7 @@ mod tests {
 
     /// spec: W9.6 (the manager destroys nothing that belongs to a user)
     #[test]
-    fn a_manager_leaves_what_it_would_destroy() {
+    fn a_manager_leaves_values_instead_of_destroying_them() {
         let value = Arc::new(());
         let destroys = || {
             let value = Arc::clone(&value);
@@ -164,7 +165,7 @@ mod tests {
         destroys();
         call(destroys);
         destroys();
-        assert_eq!(Arc::strong_count(&value), 3, "what user code destroys by itself is gone");
+        assert_eq!(Arc::strong_count(&value), 3, "what user code destroys is destroyed at once");
         let left = managing.left();
         drop(managing);
         destroys();
