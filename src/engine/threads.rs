@@ -215,7 +215,7 @@ mod tests {
 
     /// spec: E5.1, C8: a thread that has ended keeps its stack until it is joined.
     #[test]
-    fn threads_that_have_ended_are_joined_by_those_that_end_later() {
+    fn threads_that_have_ended_are_joined_by_threads_that_end_later() {
         const ROUNDS: usize = 50;
         let machine = TopologySource::Synthetic("core:1 pu:1".into());
         let executor = Executor::builder().topology(machine).build().unwrap();

@@ -160,7 +160,7 @@ mod tests {
             destroy(move || drop(value));
         };
         destroys();
-        assert_eq!(Arc::strong_count(&value), 1, "another thread destroys it at once");
+        assert_eq!(Arc::strong_count(&value), 1, "a thread that is no manager destroys it at once");
         let managing = Managing::begin();
         destroys();
         call(destroys);

@@ -125,7 +125,7 @@ fn without_thread_states_a_busy_worker_does_not_count_as_asleep() {
     let mistaken = mistaken.count();
     let is_crowded = clock::now().since(begin) > Duration::from_millis(150);
     assert!(mistaken < 5 || is_crowded, "{:?}", executor.undeclared_blockers());
-    assert!(!executor.hogs().is_empty(), "their clocks are read");
+    assert!(!executor.hogs().is_empty(), "CPU clocks are read, so hogs are found");
 }
 
 /// spec: S1.3: thread states show which workers sleep, and which run again.

@@ -211,7 +211,7 @@ impl ManagerHandle {
     /// Called by a thread that reaches this point. Panics if a test has planted a fault there.
     #[inline]
     pub(crate) fn strike(&self, point: Point) {
-        assert!(!self.meets(point), "a fault that was planted: {point:?}");
+        assert!(!self.meets(point), "a test has planted a fault at {point:?}");
     }
 
     /// Returns whether a test has planted a fault at this point, and removes it.
