@@ -1,5 +1,5 @@
-//! Loads made against work conservation, on the documents' machine: 24 CPUs, 4 caches. Each is played with many
-//! interleavings; beside what each test asks, the rules of `checks` and `conserve` hold throughout.
+//! Loads made against work conservation, on the documents' machine: 24 CPUs, 4 caches. Each load is played with many
+//! interleavings. The rules of `checks` and `conserve` are checked as well, beside those of each test.
 //!
 //! Red under: `stall-twice-as-late`, `stream-looked-at-too-rarely`, `stream-look-not-exact`, `stream-never-ends`,
 //! `stall-keeps-the-stream`.
@@ -25,10 +25,10 @@ use crate::policy::topology::Topology;
 
 const LIMITS: CrewLimits = CrewLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
 
-/// The longest that a woken thread needs until it runs.
+/// The longest time from waking a thread until it is runnable.
 const LATENCY: Duration = Duration::from_micros(50);
 
-/// Longer than anything that is waited for here.
+/// A time longer than all waits here.
 const LONG: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy)]
@@ -37,20 +37,23 @@ enum Scope {
     Cache,
 }
 
-/// What happens; then it is played.
+/// A load, to be played in different interleavings.
 struct Scene {
     scope: Scope,
     items: Vec<Item>,
     issues: Vec<(Time, Vec<ItemId>)>,
     batches: Vec<(Time, Vec<ItemId>)>,
-    /// On a CPU, with a claim or not: queue these, and burn for so long.
+    /// Other threads: when they come, their CPU, whether they have a claim, the items that they queue, and for how long
+    /// they burn then.
     others: Vec<(Time, usize, bool, Vec<ItemId>, Duration)>,
+    /// The pod for which no thread can be made.
     without_threads: Option<usize>,
 }
 
-/// One way in which a scene went.
+/// One run of a scene.
 struct Played {
     machine: Machine,
+    /// When each item was queued.
     queued: Vec<Time>,
 }
 
@@ -66,22 +69,22 @@ impl Scene {
         (first..first + count).collect()
     }
 
-    /// So many items are queued for a pod at `at`, one after the other.
+    /// Queues `count` items for a pod at `at`, one after the other.
     fn queue(&mut self, at: Duration, pod: usize, count: usize, script: &[Step]) -> Vec<ItemId> {
         let items = self.add(2 * pod, count, script);
         self.issues.push((Time::default() + at, items.clone()));
         items
     }
 
-    /// The same, and they were placed by their issuer.
+    /// Queues `count` items that are bound to a pod.
     fn queue_bound(&mut self, at: Duration, pod: usize, count: usize, script: &[Step]) -> Vec<ItemId> {
         let items = self.add(2 * pod + 1, count, script);
         self.issues.push((Time::default() + at, items.clone()));
         items
     }
 
-    /// These pods have so many items each, until then. They come one after the other, each when the last has begun: no
-    /// pod finds work in another by chance.
+    /// Occupies pods, given as (pod, number of items, until when). The items come one after the other, each when the
+    /// last one has begun: so no pod finds work in another by chance.
     fn occupy(&mut self, pods: &[(usize, usize, Duration)]) {
         let mut at = Duration::ZERO;
         for (pod, count, until) in pods {
@@ -92,7 +95,7 @@ impl Scene {
         }
     }
 
-    /// Another process takes these CPUs from `at` on for so long.
+    /// Lets another process take these CPUs from `at` on for `length`.
     fn neighbour(&mut self, at: Duration, cpus: &[usize], length: Duration) {
         let takes = |cpu: &usize| (Time::default() + at, *cpu, true, Vec::new(), length);
         self.others.extend(cpus.iter().map(takes));
@@ -133,14 +136,14 @@ impl Scene {
         Played { machine, queued }
     }
 
-    /// Plays it in many ways.
+    /// Plays the scene in many interleavings.
     fn always(&self, check: impl Fn(&Played)) {
         runs(40, |seed, trace| check(&self.play(seed, trace)));
     }
 }
 
 impl Played {
-    /// How long after it was queued did the item start?
+    /// Returns how long after its queueing the item started.
     fn delay(&self, item: ItemId) -> Duration {
         let starts = |event: &&Event| event.item == item && event.what == What::Starts;
         let event = self.machine.log.iter().find(starts).expect("every item starts");
@@ -181,7 +184,7 @@ fn config(seed: u64, trace: bool) -> Config {
 
 /// spec: A3.6 (the home pod's CPU is taken by a spinning issuer)
 #[test]
-fn an_issuer_that_spins_on_its_cpu_keeps_its_item_for_the_bound_only() {
+fn an_item_whose_issuer_spins_on_its_cpu_starts_elsewhere_within_the_bound() {
     let mut scene = Scene::new(Scope::Cpu);
     let item = scene.add(2 * 5, 1, &[Step::Burn(micros(100))]);
     scene.others.push((Time::default() + micros(300), 5, false, item.clone(), LONG));
@@ -191,13 +194,13 @@ fn an_issuer_that_spins_on_its_cpu_keeps_its_item_for_the_bound_only() {
     });
 }
 
-/// spec: A3.6 (or by another process)
+/// spec: A3.6 (the home pod's CPUs are taken by another process)
 #[test]
-fn a_neighbour_that_takes_a_pod_keeps_its_items_for_the_bound_only() {
+fn items_whose_pod_is_taken_by_another_process_start_elsewhere_within_the_bound() {
     let mut scene = Scene::new(Scope::Cache);
     scene.neighbour(micros(500), &cpus_of(0), LONG);
     let first = scene.queue(micros(1000), 0, 12, &[Step::Burn(micros(400))]);
-    // In the middle of the long wait of those who were woken for the first ones.
+    // These come while the workers that were woken for the first items still wait for a CPU.
     let later = scene.queue(micros(9000), 0, 6, &[Step::Burn(micros(400))]);
     scene.always(|played| {
         played.assert_delays(&first, Duration::ZERO..=AFTER_A_PAUSE + LATENCY);
@@ -205,28 +208,29 @@ fn a_neighbour_that_takes_a_pod_keeps_its_items_for_the_bound_only() {
     });
 }
 
-/// spec: A3.7 (a pod that saturates by blocks returning, without a push)
+/// spec: A3.7 (returning blocked items saturate a pod, without a push)
 #[test]
-fn a_pod_that_fills_by_blocks_returning_gives_away_what_it_had_taken() {
+fn a_pod_that_is_filled_by_returning_blocked_items_gives_its_waiting_items_away() {
     let mut scene = Scene::new(Scope::Cache);
     let blocks = [Step::Burn(micros(100)), Step::Sleep(micros(1000)), Step::Burn(LONG)];
     scene.queue(micros(0), 0, 6, &blocks);
-    // Workers are on their way for these when the blocks return.
+    // Workers are on their way for these when the blocked items return.
     let items = scene.queue(micros(1130), 0, 6, &[Step::Burn(micros(1000))]);
     scene.always(|played| played.assert_delays(&items, Duration::ZERO..=AFTER_A_PAUSE + LATENCY));
 }
 
 /// spec: A3.7 (one long item stolen)
 #[test]
-fn a_home_item_finds_a_place_elsewhere_while_long_stolen_ones_hold_its_pod() {
+fn an_item_starts_elsewhere_while_long_stolen_items_fill_its_pod() {
     let mut scene = Scene::new(Scope::Cache);
-    // Six at home, six in each of two siblings.
+    // Six start in their own pod, six in each of two siblings.
     scene.queue(micros(0), 0, 18, &[Step::Burn(LONG)]);
     let items: Vec<_> =
         (1..4).flat_map(|pod| scene.queue(micros(5000), pod, 2, &[Step::Burn(micros(100))])).collect();
     scene.always(|played| {
         assert!(played.machine.seen.away >= 12);
-        // Whoever is called may find a home item that came meanwhile: then somebody else is called, one wake-up later.
+        // A called worker may find an item of its own pod that came meanwhile. Then another worker is called, one
+        // wake-up later.
         played.assert_delays(&items, Duration::ZERO..=LATENCY * 2);
     });
 }
@@ -236,7 +240,7 @@ fn a_home_item_finds_a_place_elsewhere_while_long_stolen_ones_hold_its_pod() {
 fn a_burst_onto_one_pod_starts_everywhere_after_one_wake_up() {
     for batch in [false, true] {
         let mut scene = Scene::new(Scope::Cache);
-        // Threads that are made cost nothing here, those that are woken do.
+        // Makes the threads first: creating a thread takes no time here, but waking one does.
         (0..4).for_each(|pod| drop(scene.queue(micros(0), pod, 6, &[Step::Burn(micros(300))])));
         let items = scene.queue(micros(5000), 2, 24, &[Step::Burn(LONG)]);
         if batch {
@@ -248,21 +252,21 @@ fn a_burst_onto_one_pod_starts_everywhere_after_one_wake_up() {
 
 /// spec: A3.7 (all pods are full, then one is not)
 #[test]
-fn the_first_cpu_that_is_free_takes_what_waits() {
+fn the_first_free_cpus_take_the_waiting_items() {
     let mut scene = Scene::new(Scope::Cache);
     scene.occupy(&[(0, 6, LONG), (1, 6, LONG), (2, 6, LONG), (3, 6, micros(2000))]);
     let items = scene.queue(micros(1500), 0, 6, &[Step::Burn(LONG)]);
-    // They may have begun by a latency later.
+    // The items of pod 3 may have begun up to a latency late.
     scene.always(|played| {
         played.assert_delays(&items, micros(500)..=micros(500) + LATENCY);
         assert_eq!(
             played.machine.seen.sought, 0,
-            "whoever is at work goes on with these, and nobody is woken"
+            "running workers go on with these items, and no worker is woken"
         );
     });
 }
 
-/// spec: A3.6 (the thief does not get a CPU either): for each such pod once.
+/// spec: A3.6 (the thief does not get a CPU either): the bound counts once for each such pod.
 #[test]
 fn a_thief_that_gets_no_cpu_is_replaced() {
     for taken in 1..=3_u32 {
@@ -281,7 +285,7 @@ fn a_thief_that_gets_no_cpu_is_replaced() {
 #[test]
 fn a_pod_without_threads_gives_its_items_away() {
     let mut scene = Scene::new(Scope::Cache);
-    // So that there are threads elsewhere, with a spare one, before none is tried any more.
+    // Makes the threads of the other pods, each with a spare, before the failing creation delays all creations.
     scene.occupy(&[(1, 5, micros(3000)), (2, 5, micros(3000)), (3, 5, micros(3000))]);
     let items = scene.queue(micros(5000), 0, 6, &[Step::Burn(micros(400))]);
     scene.without_threads = Some(0);
@@ -290,7 +294,7 @@ fn a_pod_without_threads_gives_its_items_away() {
 
 /// spec: A2.5 (never leave), A3
 #[test]
-fn what_was_placed_stays_though_all_others_go() {
+fn bound_items_stay_in_their_pod_while_the_others_leave_it() {
     let mut scene = Scene::new(Scope::Cache);
     scene.neighbour(micros(500), &cpus_of(0), LONG);
     let bound = scene.queue_bound(micros(1000), 0, 3, &[Step::Burn(micros(100))]);
@@ -302,11 +306,11 @@ fn what_was_placed_stays_though_all_others_go() {
     });
 }
 
-/// When the stream of wake-ups ends that [`Scene::stream`] makes.
+/// The end of the stream of wake-ups that [`Scene::stream`] makes.
 const END: Duration = Duration::from_millis(20);
 
 impl Scene {
-    /// Short items for each of these pods, each of which wakes a worker that comes in time.
+    /// Queues short items for the first `pods` pods. Each item wakes a worker, which comes in time.
     fn stream(&mut self, pods: usize) {
         for pod in 0..pods {
             for at in (0..END.as_micros() as u64).step_by(100) {
@@ -316,8 +320,9 @@ impl Scene {
     }
 }
 
-/// spec: A3.10 (where steady load makes it longer, the longest is what is promised): after a long stream of items that began in
-/// time, their CPUs are taken; so are those of the siblings that are called. At whatever moment of the manager's rounds.
+/// spec: A3.10 (steady load makes the bound longer, up to the longest one): after a long stream of items that began in
+/// time, their CPUs are taken, and so are the CPUs of the siblings that are called. The bound holds at every moment of
+/// the manager's rounds.
 #[test]
 fn after_a_stream_an_item_whose_cpus_are_taken_keeps_to_the_longest_bound() {
     for taken in 1..=3_u32 {
@@ -338,7 +343,7 @@ fn after_a_stream_an_item_whose_cpus_are_taken_keeps_to_the_longest_bound() {
     }
 }
 
-/// spec: A3.10 (200 µs): a stream that has ended makes nothing late.
+/// spec: A3.10 (200 µs): a stream that has ended delays no item.
 #[test]
 fn after_a_stream_and_a_pause_an_item_whose_cpus_are_taken_keeps_to_the_short_bound() {
     let mut scene = Scene::new(Scope::Cache);
@@ -349,7 +354,7 @@ fn after_a_stream_and_a_pause_an_item_whose_cpus_are_taken_keeps_to_the_short_bo
     scene.always(|played| played.assert_delays(&items, AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY));
 }
 
-/// spec: A3.10: an item whose worker is late is seen though a stream of others goes on at its pod.
+/// spec: A3.10: a late worker is noticed in the middle of a stream of wake-ups of its pool.
 #[test]
 fn a_stream_that_becomes_late_in_the_middle_is_noticed() {
     let mut scene = Scene::new(Scope::Cache);
@@ -358,11 +363,12 @@ fn a_stream_that_becomes_late_in_the_middle_is_noticed() {
     scene.always(|played| {
         let all: Vec<_> = (0..played.queued.len()).collect();
         played.assert_delays(&all, Duration::ZERO..=IN_A_STREAM + LATENCY * 2);
-        assert!(played.machine.seen.away > 50, "those that come later are taken elsewhere at once");
+        assert!(played.machine.seen.away > 50, "later items start elsewhere at once");
     });
 }
 
-/// spec: A3.10: while a worker was late for long, looks at its pool became rare. The next one that is late is noticed in time.
+/// spec: A3.10: while a worker was late for long, looks at its pool became rare. The next one that is late is noticed
+/// in time.
 #[test]
 fn after_a_long_stall_the_next_late_worker_is_noticed_in_time() {
     let mut scene = Scene::new(Scope::Cache);

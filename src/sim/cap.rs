@@ -1,4 +1,4 @@
-//! As many threads as may be: pools that wait for one, and workers that give way between items.
+//! The limit on threads: pools that wait for a thread, and workers that give way between items.
 //!
 //! Red under: `room-for-who-comes`.
 
@@ -12,7 +12,7 @@ use crate::policy::threads::Kind;
 use crate::policy::worker::Phase;
 
 impl Machine {
-    /// Another pool gets the next thread.
+    /// Called when `pool` wants a thread and another pool gets the next one.
     pub(super) fn wait_its_turn(&mut self, pool: PoolId) {
         let Some(claim) = self.need_for_room(pool) else { return };
         self.seen.waited_its_turn += 1;
@@ -20,7 +20,7 @@ impl Machine {
         self.withdraw_if_none_starves();
     }
 
-    /// There is no thread for `pool`: how urgently does its work need one?
+    /// Called when there is no thread for `pool`. Returns how urgently its work needs one; `None` if it needs none.
     fn need_for_room(&mut self, pool: PoolId) -> Option<Claim> {
         let begun =
             self.workers(&self.pools[pool]).fold(0_u64, |sum, it| sum.wrapping_add(it.state.sequence()));
@@ -38,7 +38,8 @@ impl Machine {
         Some(Claim { starves: shortage == Shortage::Starves, nice: self.pools[pool].nice })
     }
 
-    /// The manager has found no room for a worker of `pool`.
+    /// Called when the limit leaves no room for a worker of `pool`. Sends an idle worker of another pool away, or asks
+    /// a worker to give way.
     pub(super) fn make_room(&mut self, pool: PoolId) {
         let Some(claim) = self.need_for_room(pool) else { return };
         self.seen.no_room += 1;
@@ -76,7 +77,7 @@ impl Machine {
         self.word = self.word.hurry();
     }
 
-    /// A worker has left, or could not be made.
+    /// Called when a worker has left, or could not be made.
     pub(super) fn thread_left(&mut self) {
         let (word, is_told) = self.word.leaves(Kind::Worker);
         self.word = word.gone().0;
@@ -90,7 +91,7 @@ impl Machine {
         self.word.workers() >= self.max_threads
     }
 
-    /// A worker of `pool` is between two items.
+    /// Returns whether a worker of `pool` that is between two items gives way now.
     pub(super) fn gives_way(&mut self, pool: PoolId) -> bool {
         if !self.word.is_asked() || self.recovers(pool) {
             return false;
@@ -100,7 +101,7 @@ impl Machine {
         gives_way
     }
 
-    /// The request may be for this very pool, of which a worker runs.
+    /// Returns whether the request came from this very pool, which does not starve any more: a worker of it runs.
     fn recovers(&mut self, pool: PoolId) -> bool {
         let recovers = std::mem::take(&mut self.pools[pool].starves);
         if recovers {
@@ -119,7 +120,7 @@ impl Machine {
         self.then(me, [Op::Look(pool), Op::Exit]);
     }
 
-    /// A worker has become idle.
+    /// Called when a worker has become idle. If a worker is asked to give way, an idle one leaves.
     pub(super) fn rests(&mut self, me: ThreadId) {
         let pool = self.worker(me).pool;
         if !self.word.is_asked() || self.recovers(pool) {
@@ -132,8 +133,10 @@ impl Machine {
         }
     }
 
-    /// spec: E2.5 (work waits, never for ever): while a pool has work, and none of its workers runs or is on its way, a worker is
-    /// asked to give way, or a thread is leaving or about to arrive.
+    /// Checks that each starving pool is helped: while a pool has work, and none of its workers runs or is on its way,
+    /// a worker is asked to give way, or a thread is leaving or about to arrive.
+    ///
+    /// spec: E2.5 (work waits, never for ever)
     pub(super) fn check_no_pool_starves_unheard(&self) {
         let is_in_change = |pool: &Pool| pool.crew.alive() < pool.workers.len();
         let is_heard = self.word.is_asked() || self.manager_busy || self.now <= self.cooling_until;
@@ -143,7 +146,7 @@ impl Machine {
         for (id, pool) in self.pools.iter().enumerate() {
             let starves =
                 pool.has_work() && pool.word.running() == 0 && pool.owed.len() as u64 == pool.word.waking();
-            assert!(!starves, "pool {id} starves unheard");
+            assert!(!starves, "pool {id} starves, and no worker is asked to give way");
         }
     }
 }
@@ -164,7 +167,7 @@ mod tests {
     use crate::policy::time::Time;
 
     const LIMITS: CrewLimits = CrewLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
-    /// What it costs to make a thread.
+    /// The time that it takes to make a thread.
     const CREATION: Duration = Duration::from_micros(100);
 
     fn machine(cpus: usize, max_threads: u64, pools: Vec<Pool>, items: Vec<Item>) -> Machine {
@@ -204,7 +207,7 @@ mod tests {
         machine.issue(Time::default(), items.into_iter().collect());
     }
 
-    /// When items of this pool began, and the end of the run.
+    /// Returns when the items of this pool began.
     fn starts(machine: &Machine, pool: PoolId) -> Vec<Duration> {
         let events = machine.log.iter();
         let starts = events.filter(|it| it.what == What::Starts && machine.gate_of(it.item) == pool);
@@ -217,8 +220,8 @@ mod tests {
         before.zip(&starts).map(|(before, start)| *start - before).max().unwrap_or_default()
     }
 
-    /// spec: E2.5 (work waits, never for ever): streams that share one thread take turns, and none waits for longer than the
-    /// bound, whatever its priority.
+    /// spec: E2.5 (work waits, never for ever): streams of items that share one thread take turns. None waits for
+    /// longer than the bound, whatever its priority.
     #[test]
     fn streams_that_share_one_thread_take_turns() {
         for (length, count) in [(micros(10), 2000), (micros(700), 40), (micros(5000), 8)] {
@@ -233,7 +236,7 @@ mod tests {
                     let (longest, bound) = (longest_wait(&machine, pool), 2 * levels.len() as u32 * turn);
                     assert!(longest <= bound, "{pool} of {levels:?} waits for {longest:?}, {length:?} each");
                 }
-                // A switch each turn, and no more.
+                // At most one switch per turn.
                 let makespan = length * (levels.len() * count) as u32;
                 let most = makespan.as_nanos() / TURN.max(length).as_nanos() + 2 * levels.len() as u128;
                 let made = machine.threads.iter().filter(|thread| thread.worker.is_some()).count() as u128;
@@ -260,7 +263,8 @@ mod tests {
         assert!(waited <= 2 * (TURN + length), "{waited:?}");
     }
 
-    /// spec: E2.5: a pool that has several running workers gives one up at once, at the end of an item.
+    /// spec: E2.5: a pool that has several running workers gives one up at the end of the next item, without waiting
+    /// for a turn.
     #[test]
     fn a_pool_with_many_workers_gives_one_up_without_a_turn() {
         let length = micros(300);
@@ -276,19 +280,19 @@ mod tests {
             let waited = starts(&machine, pool)[0] - at;
             assert!(waited <= 2 * length, "{pool}: {waited:?}");
         }
-        // Each pool has a thread, so none gives way any more.
+        // Then each pool has a thread, so no other worker gives way.
         assert_eq!(machine.seen.gave_way, 2);
     }
 
-    /// The pools of the threads that were made, in this order.
+    /// Returns the pool of each thread that was made, in the order of creation.
     fn made(machine: &Machine) -> Vec<PoolId> {
         machine.threads.iter().filter_map(|thread| Some(thread.worker.as_ref()?.pool)).collect()
     }
 
-    /// spec: E2.5 (pools take turns): a thread has left, and the manager does not know yet. Pools that ask for their first
-    /// worker at that moment, one after the other, do not get what was given up for the one that starves.
+    /// spec: E2.5 (pools take turns): a thread has left, and the manager does not know it yet. Pools that ask for their
+    /// first worker at that moment do not get the place that was given up for the starving pool.
     #[test]
-    fn pools_that_come_while_a_thread_leaves_stand_in_the_line() {
+    fn pools_that_ask_while_a_thread_leaves_wait_in_the_line() {
         for nice in [0, -20] {
             let (stream, starves, late) = (0, 1, 2..102);
             let length = micros(10);
@@ -312,7 +316,8 @@ mod tests {
         }
     }
 
-    /// spec: E2.5: an item that blocks in a pool where that is not counted waits for a later one of it.
+    /// spec: E2.5: in an unmanaged pool, a blocked worker counts as running. An item there that waits for a later item
+    /// of the same pool does not wait for ever.
     #[test]
     fn a_pool_whose_workers_only_seem_to_run_gets_a_thread() {
         let pools = vec![Pool::new(Running::unmanaged(), LIMITS, 1), one_cpu(1, 0)];

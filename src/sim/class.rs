@@ -1,19 +1,19 @@
-//! Pools that take each other's items: the steps of who offers, who seeks, who takes, and who ends an errand.
+//! Pools that take each other's items: the steps of offering, seeking and taking items, and of ending an errand.
 //!
-//! These are the steps of `protocol::exchange` and of `engine::pool::sharing`, in their order, each an access to one
-//! shared word or one critical section. The engine's own functions run through without a gap, so they cannot be called
-//! here; what they *decide* by is policy's in both places: `Running::has_excess`, `Running::reserve`,
-//! `Neighbours::nearest`, `StallWatch`.
+//! These are the steps of `protocol::exchange` and of `engine::pool::sharing`, in the same order. Each step is an
+//! access to one shared word or one critical section. The engine's functions cannot be called here, because other
+//! threads could not run in the middle of them. Both places *decide* by the same functions of policy:
+//! `Running::has_excess`, `Running::reserve`, `Neighbours::nearest`, `StallWatch`.
 //!
 //! | here | there |
 //! |---|---|
 //! | `Offer`, `OfferNext`, `ReserveThere`, `ClearRoom`, `StillRoom` | `Exchange::offer`, `no_room` |
 //! | `Seek`, `SeekNext`, `ReserveHere`, `ClearExcess`, `StillForHelper` | `Exchange::seek`, `no_excess` |
 //! | `Source`, `StillForThief` | `Exchange::source`, `no_excess` |
-//! | the three reads of a question | `Member::has_excess`, `has_excess_for_thief` |
+//! | `Ask`, `Lists`, `Helpers` | `Member::has_excess`, `has_excess_for_thief` |
 //! | `HelperComes`, `HelperCame` | `Helpers` |
-//! | `Give`, `SetAside`, `MovedAside` | `Pool::give`, which has the lock meanwhile, `moved_aside` |
-//! | `EndErrand`; `look_for_stall`, `came` | `Pool::end_errand`; those of the same name |
+//! | `Give`, `SetAside`, `MovedAside` | `Pool::give`, which holds the pool's lock; `moved_aside` |
+//! | `EndErrand`; `look_for_stall`, `came` | `Pool::end_errand`; the functions of the same name |
 
 #![forbid(unsafe_code)]
 
@@ -26,17 +26,17 @@ use crate::policy::neighbours::Neighbours;
 use crate::policy::stall::StallLook;
 use crate::policy::topology::Topology;
 
-/// The pools of one set of attributes, and who of them has room or excess, as far as the bits say.
+/// The pools of one set of attributes, and the bits that say which of them have room or excess.
 #[derive(Debug)]
 pub(super) struct Class {
-    /// By pod.
+    /// Indexed by pod.
     pub(super) pools: Vec<PoolId>,
     neighbours: Neighbours,
     room: u64,
     excess: u64,
 }
 
-/// Steps of the exchange. `home` is whose items it is about.
+/// Steps of the exchange. `home` is the pool that the items belong to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Share {
     Offer(PoolId),
@@ -58,36 +58,38 @@ pub(super) enum Share {
     Give { home: PoolId, moved: bool },
     SetAside { home: PoolId, item: ItemId },
     MovedAside(PoolId),
-    // A question reads the word, then the lists, then the helpers.
+    // The three reads of a question: the word, then the lists, then the helpers.
     Ask(Question),
     Lists(Question, Running),
     Helpers(Question, Running, u64),
 }
 
-/// Is there something to take at `home`, and what follows.
+/// The question whether `home` has excess items. The variant says for which thread, and so which steps follow.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Question {
-    /// For one more helper, of this sibling?
+    /// Asked before a worker of the sibling `other` is reserved as a helper.
     Offer {
         home: PoolId,
         other: PoolId,
     },
-    /// For one more helper, of the own pool?
+    /// Asked before a worker of the pool `own` is reserved as a helper.
     Seek {
         own: PoolId,
         home: PoolId,
     },
+    /// Asked again after a seeker has cleared the excess bit.
     StillForHelper {
         home: PoolId,
     },
-    /// For the one who was called?
+    /// Asked by the worker that was called on this errand.
     Errand {
         home: PoolId,
     },
-    /// For the one who looks?
+    /// Asked by a worker that looks through the siblings.
     Source {
         home: PoolId,
     },
+    /// Asked again after such a worker has cleared the excess bit.
     StillForThief {
         home: PoolId,
     },
@@ -117,7 +119,7 @@ impl Class {
 }
 
 impl Machine {
-    /// These pools, by pod, take each other's items from now on.
+    /// Lets these pools, indexed by pod, take each other's items from now on.
     pub(super) fn share(&mut self, topology: &Topology, pools: Vec<PoolId>) {
         let class = self.classes.len();
         let set = |pool: &PoolId| {
@@ -222,7 +224,7 @@ impl Machine {
         }
     }
 
-    /// Steps that change one word and lead to nothing.
+    /// Performs a step that changes one word or list and has no next step.
     fn change(&mut self, step: Share) {
         match step {
             Share::SetRoom(pool) => *self.bits(pool).0 |= self.bit(pool),
@@ -266,7 +268,7 @@ impl Machine {
         }
     }
 
-    /// A worker that found nothing in its own pool looks at the siblings' lists: first where it was called.
+    /// Lets a worker that found nothing in its own pool look at the siblings' lists: first at the pool that called it.
     pub(super) fn take_elsewhere(&mut self, me: ThreadId) {
         let called_by = self.worker(me).errand.map(|pod| self.sibling(self.worker(me).pool, pod));
         let first = called_by.map_or(Share::Source, |home| Share::Ask(Question::Errand { home }));
@@ -285,7 +287,8 @@ impl Machine {
         }
     }
 
-    /// Takes the first item there that may leave. Those that may not are moved to where a thief never looks.
+    /// Takes the first item of `home` that may leave it. Items that may not leave are moved to the sideline, where
+    /// thieves never look.
     fn give(&mut self, me: ThreadId, home: PoolId, moved: bool) {
         let item = self.pools[home].worklist.pop_front();
         if let Some(item) = item.filter(|item| self.gates[self.gate_of(*item)].bound) {
@@ -304,7 +307,7 @@ impl Machine {
         }
     }
 
-    /// The errand is over, if the worker is on one: what is left there is offered to others.
+    /// Ends the worker's errand, if it is on one: the items that are left there are offered to others.
     pub(super) fn end_errand(&mut self, me: ThreadId) {
         if let Some(pod) = self.worker_mut(me).errand.take() {
             let home = self.sibling(self.worker(me).pool, pod);
@@ -312,7 +315,7 @@ impl Machine {
         }
     }
 
-    /// The manager's deadline for those who were woken has come.
+    /// Called at the manager's deadline for the woken workers.
     pub(super) fn look_for_stall(&mut self, pool: PoolId) {
         let again = match self.pools[pool].stall.look(self.now) {
             StallLook::Over => return,
@@ -335,7 +338,7 @@ impl Machine {
         self.manager.stall(pool, again);
     }
 
-    /// One who was woken has come, or will not come.
+    /// Called when a woken worker has come, or will not come.
     pub(super) fn came(&mut self, pool: PoolId) {
         self.pools[pool].stall.came();
         if let Some(eased) = self.pools[pool].stall.ease(self.now) {
@@ -347,7 +350,7 @@ impl Machine {
         }
     }
 
-    /// Checkers only: nobody of `pool` is on its way on this errand any more.
+    /// Checkers only: the worker of `pool` on this errand is not on its way any more.
     pub(super) fn errand_ends(&mut self, pool: PoolId, errand: Option<PodId>) {
         let Some(home) = errand.map(|pod| self.sibling(pool, pod)) else { return };
         let errands = &mut self.pools[pool].errands;
@@ -391,7 +394,7 @@ impl Machine {
         1 << self.seat_of(pool).1
     }
 
-    /// Room and excess.
+    /// Returns the room bits and the excess bits.
     fn bits(&mut self, pool: PoolId) -> (&mut u64, &mut u64) {
         let class = self.seat_of(pool).0;
         let class = &mut self.classes[class];

@@ -1,26 +1,27 @@
 //! Work conservation, exactly: for how long an item may wait while a CPU of its class idles.
 //!
-//! *Waits*: it lies on the list of a pool whose items may move. *Idles*: a pod of the class has, at each moment, a CPU
-//! that nobody uses, and fewer counted workers than its target, and threads can be made for it. While both are so,
-//! time is counted, and it never comes to more than
+//! An item *waits* while it lies on the list of a pool whose items may move. A pod of the class *idles* while it has an
+//! unused CPU, fewer counted workers than its target, and a thread or the means to make one. The time for which both
+//! hold without a break is at most
 //!
 //! > one wake-up latency × (1 + diversions) + patience × (1 + futile calls)
 //!
-//! *Patience* is how late a woken worker may be before siblings may have its item: [`AFTER_A_PAUSE`], or, in a stream of
-//! wake-ups, as long as that has lasted, up to [`IN_A_STREAM`]. A stream ends with a [`PAUSE`]. These numbers are what the
-//! documentation promises. Policy's own are not read here, so a policy that becomes less exact fails.
+//! *Patience* is how late a woken worker may be before siblings may take its item. It is [`AFTER_A_PAUSE`]; in a stream
+//! of wake-ups it is the time for which the stream has lasted, up to [`IN_A_STREAM`]. A stream ends with a pause of
+//! [`PAUSE`]. The documentation promises these numbers. The checks do not read policy's own numbers, so they fail if
+//! policy becomes less exact.
 //!
-//! A *diversion*: somebody was called for the item's pod meanwhile, and found work of its own pod when it came, which goes
-//! first; another one is called then. A *futile call*: a pod was called for the item's pod meanwhile, and could not come
-//! for a time.
+//! *Diversions* count the workers that were called for the item's pod meanwhile, and found work of their own pod when
+//! they came. Their own work goes first, and then another worker is called. *Futile calls* count the pods that were
+//! called for the item's pod meanwhile, and could not come for a time.
 //!
-//! So an item whose own pod has lost its CPUs is late by that patience; and if the nearest sibling that seems to have room has
-//! lost its CPUs unnoticed as well, by as much again for each such sibling, but for each of them only once.
+//! So an item whose own pod has lost its CPUs is late by that patience. If the nearest sibling that seems to have room
+//! has lost its CPUs unnoticed as well, the item is late by as much again, once for each such sibling.
 //!
-//! That holds for a burst, too, whatever its length: as many are woken at once as there is room for.
+//! The bound also holds for a burst of any length: as many workers are woken at once as there is room for.
 //!
-//! The moments at which the manager makes a thread are not counted: it makes one at a time, so a thief that has to be
-//! made waits for those that were asked for before it.
+//! The moments at which the manager makes a thread are not counted. It makes one thread at a time, so a thief that has
+//! to be made waits for the threads that were asked for before it.
 
 #![forbid(unsafe_code)]
 
@@ -35,28 +36,28 @@ use crate::policy::time::Time;
 /// How late the first worker that is woken after a pause may be before siblings may take its item.
 pub(super) const AFTER_A_PAUSE: Duration = Duration::from_micros(200);
 
-/// The same, for any worker.
+/// How late any worker may be before siblings may take its item.
 pub(super) const IN_A_STREAM: Duration = Duration::from_micros(3200);
 
-/// A pool that has woken no worker for so long is in no stream.
+/// A pool that has woken no worker for this long is in no stream.
 pub(super) const PAUSE: Duration = Duration::from_micros(6400);
 
-/// Who waits, and who could take it.
+/// The items that wait, and the pools that could take them.
 #[derive(Default, Debug)]
 pub(super) struct Ledger {
     /// Items on lists of pools with siblings.
     waiting: BTreeMap<ItemId, Waits>,
-    /// By pool: since when there was room, at every moment at which time passed.
+    /// By pool: since when it has had room at every moment at which time passed.
     roomy: BTreeMap<PoolId, Duration>,
-    /// By pool: how often who was called for its items found some of its own pool.
+    /// By pool: how often a worker that was called for its items found an item of its own pool instead.
     diverted: BTreeMap<PoolId, u32>,
-    /// By pool: the wake-ups that came with no pause in between.
+    /// By pool: its last stream of wake-ups.
     streams: BTreeMap<PoolId, Stream>,
     /// How long the manager was making threads.
     making: Duration,
-    /// By who was called for whose items: when it could last not come.
+    /// By pool with items, and pool that was called for them: the last time at which the called pool could not come.
     futile: BTreeMap<(PoolId, PoolId), Duration>,
-    /// The longest that an item waited while a pod had room.
+    /// The longest time that an item waited while a pod had room.
     pub(super) longest: Duration,
 }
 
@@ -65,7 +66,7 @@ struct Waits {
     home: PoolId,
     since: Duration,
     diverted: u32,
-    /// The longest that a pool of its class had since then.
+    /// The longest patience that a pool of its class has had since then.
     patience: Duration,
 }
 
@@ -73,14 +74,14 @@ struct Waits {
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     began: Time,
-    /// By the time that is counted.
+    /// The last wake-up, in counted time.
     last: Duration,
-    /// How late the one that was woken last may be.
+    /// How late the worker that was woken last may be.
     patience: Duration,
 }
 
 impl Machine {
-    /// A worker of this pool is woken, or to be made.
+    /// Called when a worker of this pool is woken or asked for.
     pub(super) fn wakes_in_stream(&mut self, pool: PoolId) {
         let (now, last) = (self.now, self.counted_time(self.now));
         let stream = self.ledger.streams.get(&pool).filter(|stream| last - stream.last <= PAUSE);
@@ -89,7 +90,7 @@ impl Machine {
         self.ledger.streams.insert(pool, Stream { began, last, patience });
     }
 
-    /// An item was put on the list of its pool.
+    /// Called when an item was put on the list of its pool.
     pub(super) fn begins_to_wait(&mut self, item: ItemId) {
         let gate = &self.gates[self.gate_of(item)];
         if self.pools[gate.pool].seat.is_some() && !gate.bound {
@@ -100,18 +101,18 @@ impl Machine {
         }
     }
 
-    /// Who was called for items of this pool takes one of its own.
+    /// Called when a worker that was called for items of `home` takes an item of its own pool.
     pub(super) fn is_diverted(&mut self, home: PoolId) {
         self.seen.diverted += 1;
         *self.ledger.diverted.entry(home).or_default() += 1;
     }
 
-    /// It was taken from there.
+    /// Called when an item was taken from its list.
     pub(super) fn ends_to_wait(&mut self, item: ItemId) {
         self.ledger.waiting.remove(&item);
     }
 
-    /// Nothing happens until `until`.
+    /// Called when nothing happens until `until`.
     ///
     /// spec: A3 (no CPU idles while items wait in another pod for longer than the bound)
     pub(super) fn time_passes(&mut self, until: Time) {
@@ -157,7 +158,7 @@ impl Machine {
         }
     }
 
-    /// How late workers of this pool's class may be that were woken last, at the most patient of its pools.
+    /// Returns how late the last woken workers of this pool's class may be, by the most patient of its pools.
     fn patience_of(&self, pool: PoolId) -> Duration {
         let class = self.class_of(pool);
         let now = self.counted_time(self.now);
@@ -169,7 +170,7 @@ impl Machine {
         streams.map(|(_, stream)| stream.patience).max().unwrap_or(AFTER_A_PAUSE)
     }
 
-    /// A worker of another pool has taken `item` from `home`.
+    /// Called when a worker of another pool has taken `item` from `home`.
     ///
     /// spec: A3 (an item goes elsewhere only when its own pod cannot take it)
     pub(super) fn check_theft(&mut self, me: ThreadId, home: PoolId, item: ItemId) {
@@ -178,7 +179,7 @@ impl Machine {
         assert!(own != home && gate.pool == home && !gate.bound, "item {item} may not leave pool {home}");
         assert_eq!(self.class_of(own), self.class_of(home), "item {item} leaves its class");
         if self.config.racy {
-            return; // What was so when the thief looked may have changed.
+            return; // The state that the thief saw may have changed.
         }
         let pool = &self.pools[home];
         let on_their_way = self.on_their_way(pool);
@@ -190,7 +191,7 @@ impl Machine {
         assert!(is_late || full && too_much, "item {item} is taken from {home}, which can take it");
     }
 
-    /// How long ago it is that the run began, without the moments that are not counted.
+    /// Returns the time since the beginning of the run, without the times that are not counted.
     fn counted_time(&self, at: Time) -> Duration {
         at.since(Time::default()) - self.ledger.making
     }
@@ -199,7 +200,7 @@ impl Machine {
         self.serves(pool) && pool.word.target().is_some_and(|target| self.counted(pool) < target)
     }
 
-    /// Do those who are woken in this pool begin soon?
+    /// Returns whether workers that are woken in this pool begin soon.
     fn serves(&self, pool: &Pool) -> bool {
         let idle = |cpu: usize| pool.cpus & 1 << cpu != 0 && self.cpus[cpu].thread.is_none();
         let has_no_thread = pool.crew.idle() == 0 && self.now <= self.cooling_until;
@@ -210,13 +211,13 @@ impl Machine {
         self.ledger.diverted.get(&home).copied().unwrap_or(0)
     }
 
-    /// How many pods were called for this item's pod while it waited, and could not come for a time?
+    /// Returns how many pods were called for this item's pod while it waited, and could not come for a time.
     fn futile_calls(&self, waits: &Waits) -> u32 {
         let of_home = self.ledger.futile.range((waits.home, 0)..(waits.home + 1, 0));
         of_home.filter(|(_, until)| **until >= waits.since).count() as u32
     }
 
-    /// Since when each of those is on its way who was woken, or is to be made.
+    /// Returns, for each worker that was woken or is to be made, since when it is on its way.
     fn on_their_way(&self, pool: &Pool) -> Vec<Time> {
         let woken = self.workers(pool).filter_map(|worker| worker.on_its_way);
         woken.chain(pool.owed.iter().copied()).collect()

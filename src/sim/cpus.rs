@@ -1,9 +1,9 @@
-//! The CPUs and their scheduler: who runs where, in turns, and who is put off.
+//! The CPUs and their scheduler.
 //!
-//! There is one list of runnable threads. An idle CPU takes the first one on it that may run there, so within its mask
-//! every thread finds every idle CPU, and moving costs nothing. Who burns for a slice while another one wants the CPU
-//! goes to the end of the list. A thread with a claim (another process, of a higher priority) takes the CPU of one
-//! without, if none is idle.
+//! There is one list of runnable threads. An idle CPU takes the first thread of the list that may run there. So a
+//! thread finds every idle CPU of its mask, and moving costs nothing. A thread that burns for a slice while another one
+//! wants its CPU goes to the end of the list. If no CPU is idle, a thread with a claim takes the CPU of a thread
+//! without one. Threads with a claim are issuers, the manager, and processes of a higher priority.
 
 #![forbid(unsafe_code)]
 
@@ -18,14 +18,14 @@ use crate::policy::time::Time;
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Cpu {
     pub(super) thread: Option<ThreadId>,
-    /// Its thread burns: when that ends, and since when.
+    /// If its thread burns: when the burn ends, and when it began.
     burning: Option<(Deadline, Time)>,
     /// How long it has been used.
     pub(super) used: Duration,
 }
 
 impl Machine {
-    /// Somebody comes at `at` who needs one of these CPUs for what he does.
+    /// Starts a thread at `at` that needs one of these CPUs for these steps.
     pub(super) fn comes(&mut self, at: Time, mask: u64, claims: bool, mut ops: Vec<Op>) {
         ops.reverse();
         self.timers.set(at, Timer::Comes(Thread { mask, claims, ..Thread::outsider(ops) }));
@@ -38,7 +38,7 @@ impl Machine {
         }
     }
 
-    /// The next step on this CPU.
+    /// Performs the next step on this CPU.
     pub(super) fn use_cpu(&mut self, cpu: usize) {
         let Some(thread) = self.cpus[cpu].thread else { return self.switch_to_first_ready(cpu) };
         match self.threads[thread].todo.last() {
@@ -48,12 +48,12 @@ impl Machine {
             }
             Some(Op::Burn(left)) => self.burn(cpu, *left),
             Some(_) => self.advance(thread),
-            // It was no worker, and has done what it came for.
+            // It is not a worker, and has no steps left.
             None => self.give_up_cpu(thread),
         }
     }
 
-    /// Where in the ready list is the first thread that may use this CPU?
+    /// Returns the place in the ready list of the first thread that may use this CPU.
     fn first_ready(&self, cpu: usize) -> Option<usize> {
         let may = |thread: &ThreadId| self.threads[*thread].mask & 1 << cpu != 0;
         let claims = |thread: &ThreadId| may(thread) && self.threads[*thread].claims;
@@ -67,7 +67,7 @@ impl Machine {
         self.threads[thread].cpu = Some(cpu);
     }
 
-    /// Does somebody with a claim wait for the CPU of this thread, which has none?
+    /// Returns whether this thread has no claim, and a thread with a claim waits for its CPU.
     fn is_put_off(&self, thread: ThreadId, cpu: usize) -> bool {
         let claimed = || self.first_ready(cpu).is_some_and(|index| self.threads[self.ready[index]].claims);
         !self.threads[thread].claims && claimed()
@@ -102,7 +102,7 @@ impl Machine {
         thread
     }
 
-    /// Puts a thread at the tail of those that want a CPU.
+    /// Puts a thread at the tail of the run queue.
     pub(super) fn make_runnable(&mut self, thread: ThreadId) {
         if !self.threads[thread].needs_cpu() {
             return self.outsiders.push(thread);
@@ -113,7 +113,8 @@ impl Machine {
         }
     }
 
-    /// Unless one of these CPUs is idle, or will be looked at anyway, one stops to burn for a thread without a claim.
+    /// If all of these CPUs burn, takes one away from a thread without a claim. A CPU that does not burn takes its next
+    /// step anyway.
     fn claim(&mut self, mask: u64) {
         let of_mask = |cpu: &usize| mask & 1 << cpu != 0;
         let mut cpus = (0..self.cpus.len()).filter(of_mask);
@@ -147,7 +148,7 @@ impl Machine {
         self.fell_asleep(thread);
     }
 
-    /// How much CPU time this thread has used until now.
+    /// Returns how much CPU time this thread has used until now.
     pub(super) fn cpu_time(&self, thread: ThreadId) -> Duration {
         let burning = self.threads[thread].cpu.and_then(|cpu| self.cpus[cpu].burning);
         self.threads[thread].used + burning.map_or(Duration::ZERO, |(_, since)| self.now.since(since))

@@ -1,22 +1,23 @@
-//! Detection, exactly: for how long somebody may sleep, or keep a CPU, without being found, and how fast a pool may grow by
-//! what is found.
+//! Detection, exactly: how soon a worker that sleeps, or keeps a CPU, is found, and how fast a pool may grow by such
+//! findings.
 //!
-//! *Overlooked* is a worker while, without a break, its pool has pending work and is watched, detection is on, its word says
-//! that it runs, and
+//! A worker of a watched pool is *overlooked* while detection is on and one of these holds without a break. In the
+//! first two cases the pool has pending work as well.
 //!
-//! * its thread sleeps, and one more sleeper may be taken out: for at most [`LONGEST`]; by CPU clocks alone, for
-//!   [`STILL`] + [`SHORTEST`] more;
-//! * its thread uses the CPU of a per-CPU pool, and one more hog may be taken out: for at most a CPU time of [`LONGEST`] +
-//!   the greater one of the threshold and [`LONGEST`] + [`SHORTEST`]; twice that if it has slept before in this stretch;
-//! * or its word says that it may block: for at most [`LONGEST`] + [`MAY_BLOCK`] + [`SHORTEST`].
+//! * Its word says that it runs, its thread sleeps, and one more sleeper may be taken out. Bound: [`LONGEST`]; where
+//!   only CPU clocks are known, [`STILL`] + [`SHORTEST`] more.
+//! * Its word says that it runs, its thread uses the CPU of a per-CPU pool, and one more hog may be taken out. Bound,
+//!   in CPU time: [`LONGEST`], and [`SHORTEST`] + the greater one of [`LONGEST`] and the threshold. The sum counts
+//!   twice if the worker has slept before in this stretch.
+//! * Its word says that it may block. Bound: [`LONGEST`] + [`MAY_BLOCK`] + [`SHORTEST`].
 //!
-//! And who was found asleep and uses the CPU again counts again after [`LONGEST`] at most.
+//! Where the system tells states, a worker that was found asleep and uses the CPU again counts again after [`LONGEST`]
+//! at most.
 //!
-//! *May be taken out*: fewer are out for that reason than the pool keeps CPUs busy, or the last one was found a gap ago,
-//! which is computed here by its own formula.
+//! One more worker *may be taken out* if fewer are out for that reason than the pool keeps CPUs busy, or if the gap
+//! since the last finding is over. The gap is computed here by a formula of its own.
 //!
-//!
-//! The moments at which the manager makes a thread, or lost its own CPU, are not counted.
+//! The times at which the manager makes a thread, or has lost its own CPU, are not counted.
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +33,7 @@ use crate::policy::time::Time;
 use crate::policy::watch::{LONGEST, Look, SHORTEST};
 use crate::policy::worker::{Finding, Phase, WorkerState};
 
-/// What was found so far.
+/// The findings so far.
 #[derive(Default, Debug)]
 pub(super) struct Finds {
     /// How long the manager could not look.
@@ -40,7 +41,7 @@ pub(super) struct Finds {
     /// When a sleeper or a hog of this pool was found last.
     last: BTreeMap<(PoolId, Why), Time>,
     overlooked: BTreeMap<ThreadId, Overlooked>,
-    /// For how long, at most, a sleeper was overlooked.
+    /// The longest time for which a sleeper was overlooked.
     pub(super) longest: Duration,
     /// The most threads that a pool had.
     pub(super) most_workers: usize,
@@ -60,7 +61,7 @@ enum State {
     RunsAgain,
 }
 
-/// Somebody who should be found.
+/// A worker that should be found.
 #[derive(Clone, Copy, Debug)]
 struct Overlooked {
     state: State,
@@ -69,12 +70,12 @@ struct Overlooked {
     since: Duration,
     cpu_time: Duration,
     held_up: Duration,
-    /// It had not slept in this stretch when it began to be overlooked.
+    /// Whether it had not slept in this stretch before this entry began.
     is_first: bool,
 }
 
 impl Machine {
-    /// Nothing happens until `until`.
+    /// Called when nothing happens until `until`.
     ///
     /// spec: S1, S2, C2 (`may_block`)
     pub(super) fn check_detection(&mut self, until: Time) {
@@ -133,7 +134,8 @@ impl Machine {
         }
     }
 
-    /// For how long it has been overlooked, not counting what pace forbids.
+    /// Checks the worker's bound. Returns for how long it has been overlooked, without the time in which the pace did
+    /// not permit a finding; for a hog, the CPU time.
     fn check_overlooked(
         &self,
         pool: PoolId,
@@ -171,19 +173,19 @@ impl Machine {
         let burns = if entry.is_first { once } else { 2 * once };
         let used = self.cpu_time(thread) - entry.cpu_time;
         let paced = to.saturating_sub(permitted) <= LONGEST;
-        // What it burned while the manager could not look.
+        // It may have burned for all of the time in which the manager could not look.
         let unseen = self.finds.held_up - entry.held_up;
         let bound = LONGEST.saturating_add(burns).saturating_add(unseen);
         assert!(used <= bound || paced, "thread {thread} of pool {pool} burns {used:?} unseen: {entry:?}");
         used
     }
 
-    /// How long ago it is that the run began, without the moments at which the manager could not look.
+    /// Returns the time since the beginning of the run, without the times at which the manager could not look.
     fn looking_time(&self, at: Time) -> Duration {
         at.since(Time::default()) - self.finds.held_up
     }
 
-    /// From when on one more of the workers of a pool may be found.
+    /// Returns from when on one more worker of a pool may be found.
     fn permitted_from(&self, pool: PoolId, why: Why) -> Time {
         let of_pool = &self.pools[pool];
         let out = |thread: &&ThreadId| is_out(self.worker(**thread).state, why);
@@ -191,7 +193,7 @@ impl Machine {
         self.paced(pool, why, out)
     }
 
-    /// The same, if so many are out.
+    /// Returns from when on one more worker of a pool may be found, if `out` are out already.
     fn paced(&self, pool: PoolId, why: Why, out: usize) -> Time {
         let cpus = self.pools[pool].word.target().map_or(usize::MAX, |target| target as usize);
         let last = self.finds.last.get(&(pool, why));
@@ -201,7 +203,7 @@ impl Machine {
         }
     }
 
-    /// Policy has found these, by what it saw.
+    /// Checks the findings of policy against the facts and the pace.
     ///
     /// spec: S1 (a sleeper sleeps), S2 (a hog has used the CPU), S5 (paced)
     pub(super) fn check_finds(&mut self, pool: PoolId, look: &Look, found: &[Found], seen: &Seen) {
@@ -223,15 +225,15 @@ impl Machine {
     }
 
     fn check_sleeper(&self, thread: ThreadId) {
-        assert!(self.config.rules.sleepers, "nobody looks for those who sleep");
+        assert!(self.config.rules.sleepers, "a sleeper was found though detection of sleepers is off");
         if self.config.known == Known::States {
             assert!(self.sleeps(thread), "thread {thread} does not sleep");
         }
     }
 
     fn check_hog(&self, pool: PoolId, thread: ThreadId) {
-        let threshold = self.config.rules.hogs.expect("nobody looks for hogs");
-        assert!(self.pools[pool].is_per_cpu(), "in a pod of several CPUs the others go on");
+        let threshold = self.config.rules.hogs.expect("detection of hogs is on");
+        assert!(self.pools[pool].is_per_cpu(), "a hog was found in a pool of several CPUs");
         let used = self.cpu_time(thread) - self.worker(thread).awake_from;
         // A sleep between the first two looks of a stretch is not seen.
         let exact = self.config.known == Known::States && !self.config.racy;
@@ -239,7 +241,7 @@ impl Machine {
     }
 }
 
-/// The gap before the next one, with so many out beyond the CPUs.
+/// Returns the gap before the next finding, if `beyond` more workers are out than the pool has CPUs to keep busy.
 fn gap(why: Why, beyond: usize) -> Duration {
     let (first, growth, longest) = match why {
         Why::Asleep => (200e-6, 1.25_f64, 10.0),
@@ -249,7 +251,7 @@ fn gap(why: Why, beyond: usize) -> Duration {
     Duration::from_secs_f64(seconds).saturating_sub(Duration::from_micros(1))
 }
 
-/// Is somebody with this word out of the count for that?
+/// Returns whether a worker with this word is out of the count for that reason.
 fn is_out(word: WorkerState, why: Why) -> bool {
     word.phase()
         == match why {

@@ -1,8 +1,8 @@
-//! Random runs of flushes: several at once, over several gates, with later items that wait for them. Some items are reusable:
-//! they are cancelled and queued again meanwhile.
+//! Random runs of flushes: several at once, over several gates, with later items that wait for them. Some items are
+//! reusable: they are cancelled and queued again meanwhile.
 //!
-//! The cells are the product's own, and each step of a thread is one call into them. What threads see of each other
-//! *within* such a call is for the loom models. `CMWQ_SIM_RUNS` and `CMWQ_SIM_SEED` are as in [`random`](super::random).
+//! The cells are the crate's own, and each step of a thread is one call into them. Interleavings *within* such a call
+//! are for the loom models. `CMWQ_SIM_RUNS` and `CMWQ_SIM_SEED` work as in [`random`](super::random).
 
 #![forbid(unsafe_code)]
 
@@ -25,8 +25,9 @@ use crate::protocol::gate::{Came, GateCell, Left};
 const RUNS: u64 = 20_000;
 const STEPS: usize = 60;
 
-/// spec: F1.2, F1.5, F1.6 (exactly what was queued before, however many flush; a later item that waits for a flush cannot
-/// hang it, also if it was queued and cancelled before, or if an earlier one that needs its slot is still on its way)
+/// spec: F1.2, F1.5, F1.6 (exactly what was queued before, however many flush; a later item that waits for a flush
+/// cannot hang it, also if it was queued and cancelled before, or if an earlier one that needs its slot is still on its
+/// way)
 #[test]
 fn a_flush_ends_with_the_last_item_that_was_queued_before_it() {
     let mut seen = Seen::default();
@@ -48,13 +49,13 @@ enum State {
     /// It has a slot, and its issuer has not queued it yet.
     Admitted,
     Listed,
-    /// It has a slot. A one-shot runs, a reusable item may have been popped.
+    /// It has a slot. A one-shot runs. The entry of a reusable item waits for its worker.
     Active,
-    /// A reusable item runs by this entry.
+    /// The reusable item runs for this entry.
     Running,
-    /// The runner has this entry.
+    /// The worker that runs the reusable item keeps this entry until the run ends.
     Kept,
-    /// It has left its gate, and has still to report.
+    /// It has left its gate, and its thread has not yet reported that to the flushes.
     Reporting,
     Done,
 }
@@ -68,7 +69,7 @@ struct Item {
     state: State,
     /// It does not end before this flush.
     waits_for: Option<usize>,
-    /// It was found coming, and its issuer has still to say that it has arrived.
+    /// A flush counted it as coming, and its issuer has not yet said that it has arrived.
     is_arriving: bool,
 }
 
@@ -80,7 +81,7 @@ impl Item {
 
 #[derive(Debug)]
 struct Flusher {
-    /// `None` once it was given up.
+    /// `None` after it was abandoned.
     flush: Option<Flush>,
     /// The items that were in flight when it began.
     before: Vec<usize>,
@@ -110,9 +111,9 @@ struct World {
     works: [Work; 2],
     issues: Vec<Issue>,
     flushers: Vec<Flusher>,
-    /// A thread was told to end the count, and has not done it.
+    /// A thread was told to end the count, and has not done so yet.
     ends_count: bool,
-    /// Holds of the queue that counts have.
+    /// How many holds on the queue the counts have.
     holds: usize,
     seen: Seen,
 }
@@ -156,7 +157,7 @@ impl World {
         self.check();
     }
 
-    /// Everything ends, in any order, without another item or flush. There is one slot, at least.
+    /// Lets everything end, in any order, without another item or flush. Each gate gets at least one slot.
     fn run_out(&mut self) {
         for gate in 0..self.gates.len() {
             let max = self.prng.within(1..=3);
@@ -212,7 +213,7 @@ impl World {
         self.items.push(Item { work: None, gate, ticket, state, waits_for, is_arriving: false });
     }
 
-    /// One that has begun, and that a later item may wait for.
+    /// Chooses a flush that has begun, for a later item to wait for; or none.
     fn choose_a_flush(&mut self) -> Option<usize> {
         let waiting: Vec<usize> =
             (0..self.flushers.len()).filter(|flush| self.flushers[*flush].waits()).collect();
@@ -232,7 +233,7 @@ impl World {
         (ticket, if came == Came::Started { State::Active } else { State::Coming })
     }
 
-    /// A one-shot; a reusable item is queued by [`queue_work`](Self::queue_work).
+    /// Lists a one-shot. [`queue_work`](Self::queue_work) lists reusable items.
     fn arrive(&mut self, item: usize) {
         if self.items[item].work.is_none() {
             self.list(item);
@@ -271,7 +272,7 @@ impl World {
         self.items[item].waits_for.is_some_and(|flush| !self.flushers[flush].is_over())
     }
 
-    /// It gives its slot up.
+    /// Lets an item give its slot up.
     fn leave(&mut self, item: usize) {
         let Item { gate, ticket, .. } = self.items[item];
         let cell = &self.gates[gate].cell;
@@ -367,7 +368,8 @@ impl World {
         rest.wake();
     }
 
-    /// A flush that is over has seen all that was before it; and once that is done, and has said so, it is over.
+    /// Checks that a flush is over only after all items before it have left, and that it is over once they have also
+    /// reported.
     fn check(&self) {
         for (number, flusher) in self.flushers.iter().enumerate().filter(|(_, flusher)| flusher.waits()) {
             let is_over = flusher.is_over();

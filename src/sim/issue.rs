@@ -1,5 +1,5 @@
-//! The steps from queueing an item to waking a worker. Outsiders take them, and workers whose item queues
-//! another one, ends, or blocks.
+//! The steps from queueing an item to waking a worker. Outsiders take them; so do workers whose item queues another
+//! one, ends, or blocks.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ use crate::policy::crew::Wake;
 use crate::policy::worker::Phase;
 
 impl Machine {
-    /// Performs a step that anybody may take.
+    /// Performs a step that any thread may take.
     pub(super) fn perform_issue(&mut self, me: ThreadId, op: Op) {
         match op {
             Op::Admit(item) => self.admit(me, item),
@@ -92,13 +92,13 @@ impl Machine {
                     self.then(me, [Op::Pause(delay)]);
                 }
             }
-            Admit::Full => unreachable!("no workload is so long"),
+            Admit::Full => unreachable!("no workload fills a gate"),
             Admit::Refused => unreachable!("all doors are open"),
-            Admit::Flushing => unreachable!("no flush counts"),
+            Admit::Flushing => unreachable!("no flush is in progress"),
         }
     }
 
-    /// With a slot that it has.
+    /// Puts an item that has a slot on its pool's worklist. Returns the pool.
     fn push(&mut self, item: ItemId) -> PoolId {
         let gate = self.gate_of(item);
         self.gates[gate].active += 1;
@@ -109,7 +109,7 @@ impl Machine {
         pool
     }
 
-    /// An item of a batch, of a gate with slots for all of it.
+    /// Queues an item of a batch. Its gate has slots for the whole batch.
     fn put(&mut self, item: ItemId) {
         self.accepted += 1;
         let gate = self.gate_of(item);
@@ -121,7 +121,7 @@ impl Machine {
         self.push(item);
     }
 
-    /// As many workers as there are entries and places for them; and siblings are offered the rest.
+    /// Wakes a worker for each item of the batch, as long as the pool may have more, and offers the rest to siblings.
     fn kick_many(&mut self, me: ThreadId, pool: PoolId, left: usize) {
         if left > 1 && self.pools[pool].word.need_more_worker() {
             self.then(me, [Op::KickMany(pool, left - 1)]);
@@ -151,7 +151,7 @@ impl Machine {
         self.then(me, [Op::StartListed(gate)]);
     }
 
-    /// Work is pending: what must be done about it?
+    /// Asks policy what to do about pending work, and does it.
     fn kick(&mut self, me: ThreadId, pool: PoolId) {
         let (word, kick) = self.pools[pool].word.kick();
         self.pools[pool].word = word;

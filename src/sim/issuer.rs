@@ -1,7 +1,7 @@
-//! Issuers as those of the documents' tests: each keeps a window of blocks in flight, generates the content of each block,
-//! queues it, and verifies what comes back.
+//! Issuers like those of the documents' tests. Each keeps a window of blocks in flight: it generates the content of a
+//! block, queues the block, and verifies it when it comes back.
 //!
-//! An issuer needs a CPU for that. From time to time it is moved to another one.
+//! An issuer needs a CPU for that. From time to time the system moves it to another one.
 
 #![forbid(unsafe_code)]
 
@@ -13,10 +13,9 @@ use super::pool::{Thread, ThreadId};
 use super::script::{Item, ItemId, Op, Step};
 use crate::policy::time::Time;
 
-/// What a block costs, and where.
+/// The CPU time that a block costs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Costs {
-    /// The worker's part, and the issuer's.
     pub(super) worker: Duration,
     pub(super) issuer: Duration,
     /// Added to each of the two if the content was written under another cache.
@@ -27,7 +26,7 @@ pub(super) struct Costs {
 #[derive(Debug)]
 pub(super) struct Issuer {
     pub(super) thread: ThreadId,
-    /// Blocks that came back: to be verified, and sent again.
+    /// Blocks that came back, to be verified and sent again.
     done: VecDeque<ItemId>,
     parked: bool,
     pub(super) completed: usize,
@@ -37,22 +36,24 @@ pub(super) struct Issuer {
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     pub(super) costs: Option<Costs>,
-    /// By CPU.
+    /// By CPU: its cache.
     pub(super) cache: Vec<usize>,
-    /// By CPU: the gate for what is queued there.
+    /// By CPU: the gate for items that are queued there.
     pub(super) gate: Vec<usize>,
+    /// By block: the cache under which it was written last.
     written: Vec<usize>,
+    /// By block: its issuer.
     issuer: Vec<usize>,
     pub(super) issuers: Vec<Issuer>,
-    /// Nothing is sent any more from here on.
+    /// From this time on no block is sent.
     pub(super) until: Time,
-    /// Blocks that changed caches on their way, there or back.
+    /// How often a block changed caches, on its way to the worker or back.
     pub(super) crossings: usize,
     pub(super) last_done: Time,
 }
 
 impl Machine {
-    /// An issuer with a window of so many blocks, on this CPU.
+    /// Adds an issuer with a window of this many blocks, on this CPU.
     pub(super) fn add_issuer(&mut self, cpu: usize, window: usize) {
         let thread = self.threads.len();
         let issuer = self.blocks.issuers.len();
@@ -67,18 +68,18 @@ impl Machine {
         self.make_runnable(thread);
     }
 
-    /// The same at `at`.
+    /// Moves an issuer to this CPU at `at`.
     pub(super) fn move_issuer_at(&mut self, at: Time, issuer: usize, cpu: usize) {
         self.timers.set(at, Timer::Move { issuer, cpu });
     }
 
-    /// The system moves an issuer to this CPU. If it is on another one, it gets there when it next waits for one.
+    /// Moves an issuer to this CPU. If it runs on another one, it moves when it next waits for a CPU.
     pub(super) fn move_issuer(&mut self, issuer: usize, cpu: usize) {
         let thread = self.blocks.issuers[issuer].thread;
         self.threads[thread].mask = 1 << cpu;
     }
 
-    /// The issuer's next block: it is verified, generated anew, and queued.
+    /// Lets the issuer verify its next block, generate it anew, and queue it.
     pub(super) fn next_block(&mut self, me: ThreadId, issuer: usize) {
         if self.now >= self.blocks.until {
             return;
@@ -99,7 +100,7 @@ impl Machine {
         self.then(me, [Op::Burn(time), Op::Admit(block), Op::NextBlock(issuer)]);
     }
 
-    /// What the worker does with a block.
+    /// Lets the worker hash a block.
     pub(super) fn hash(&mut self, me: ThreadId, block: ItemId) {
         let cpu = self.threads[me].cpu.expect("a worker runs on a CPU");
         let costs = self.blocks.costs.expect("blocks have costs");
@@ -107,7 +108,8 @@ impl Machine {
         self.then(me, [Op::Burn(time)]);
     }
 
-    /// The content is read, and written, under this CPU's cache.
+    /// Notes that the block is read and written under this CPU's cache. Returns the additional time if it was written
+    /// under another one.
     fn crossing(&mut self, block: ItemId, cpu: usize) -> Duration {
         let cache = self.blocks.cache[cpu];
         let before = std::mem::replace(&mut self.blocks.written[block], cache);
@@ -116,7 +118,7 @@ impl Machine {
         if before == cache { Duration::ZERO } else { costs.crossing }
     }
 
-    /// A block comes back. Its issuer is woken, if it sleeps.
+    /// Gives a block back to its issuer, and wakes the issuer if it sleeps.
     pub(super) fn block_is_done(&mut self, block: ItemId) {
         let Some(issuer) = self.blocks.issuer.get(block).copied() else { return };
         let state = &mut self.blocks.issuers[issuer];

@@ -1,4 +1,4 @@
-//! The clock, the CPUs, and who goes next.
+//! The state of the machine, the clock, and the choice of the thread that takes the next step.
 
 #![forbid(unsafe_code)]
 
@@ -21,10 +21,10 @@ use crate::policy::threads::Threads;
 use crate::policy::time::Time;
 use crate::policy::watch::Rules;
 
-/// No workload lasts so long, even if many creations fail.
+/// No workload lasts this long, even if many creations fail.
 const ENDLESS: Time = Time::from_nanos(3_600_000_000_000);
 
-/// A pool that has had work and nobody on it for so long ends the run.
+/// Rules under which a run fails if a pool has work and no worker on it for `patience`.
 pub(super) const PATIENT: Rules = Rules {
     sleepers: false,
     is_told: false,
@@ -37,36 +37,37 @@ pub(super) const PATIENT: Rules = Rules {
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) cpus: usize,
-    /// Chooses the interleaving, latencies and failures. Without it: the manager goes first, then who queues,
-    /// then the CPUs in order, and every creation succeeds.
+    /// Chooses the interleaving, latencies and failures. Without it, the manager goes first, then the outsiders,
+    /// then the CPUs in order. Then nothing has a latency, and every creation succeeds.
     pub(super) prng: Option<Prng>,
-    /// The longest time from unparking a thread to its being runnable.
+    /// The longest time from unparking a thread until it is runnable.
     pub(super) wake_latency: Duration,
     /// The longest time that the manager needs to make a thread.
     pub(super) creation_latency: Duration,
-    /// The longest time between being counted as waiting and being on the list.
+    /// The longest time from counting an item as waiting until it is on the list.
     pub(super) listing_delay: Duration,
-    /// So many of a hundred creations fail.
+    /// How many percent of the creations fail.
     pub(super) failing_creations: usize,
-    /// After so long a burning thread goes to the tail, if another one wants its CPU.
+    /// The time slice: after this time a burning thread goes to the tail of the run queue, if another thread wants its
+    /// CPU. `None`: no slices.
     pub(super) slice: Option<Duration>,
-    /// Anybody may come between the steps of a handover.
+    /// Other threads may run between the steps of a handover.
     pub(super) racy: bool,
     /// Tie-break: a thread that is going to burn goes to the tail of the run queue first.
     ///
-    /// The documents let two items start in the same instant on the same CPU (d, t = 5): what is free, such
-    /// as starting, comes before what costs time.
+    /// In the documents two items start in the same instant on the same CPU (d, t = 5). So steps that take no time,
+    /// such as a start, come before steps that do.
     pub(super) yield_before_burn: bool,
     /// Tie-break: a worker goes to the tail of the run queue after each item.
     ///
-    /// The documents let `w1` wake and finish at the instant when `w0` has finished, and only then start `w2`
-    /// (c, t = 20). Without this the worker of `w0` goes on with `w2` before `w1` gets the CPU.
+    /// In the documents `w1` wakes and finishes at the instant at which `w0` finishes, and `w2` starts after that
+    /// (c, t = 20). Without this tie-break the worker of `w0` goes on with `w2` before `w1` gets the CPU.
     pub(super) yield_after_item: bool,
     /// What the manager looks for in watched pools.
     pub(super) rules: Rules,
-    /// What the system tells about threads.
+    /// Which facts the system tells about threads.
     pub(super) known: Known,
-    /// So many of a hundred times the manager loses its CPU between two steps of a look, in a racy run.
+    /// How likely the manager is to lose its CPU between two steps of a look, in a racy run: percent.
     pub(super) held_up: usize,
     /// The CPU time that the manager takes for a look at a pool.
     pub(super) look_cost: Duration,
@@ -74,7 +75,7 @@ pub(super) struct Config {
     pub(super) trace: bool,
 }
 
-/// Paths that were taken: random runs must reach the rare ones.
+/// How often each path was taken: random runs must reach the rare ones.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) refused: usize,
@@ -122,9 +123,9 @@ pub(super) enum Timer {
     Issue(Vec<ItemId>),
     /// The system moves an issuer to another CPU.
     Move { issuer: usize, cpu: usize },
-    /// Somebody comes who needs a CPU.
+    /// A thread that needs a CPU comes.
     Comes(Thread),
-    /// Somebody sets the limit of a gate.
+    /// An outsider sets the limit of a gate.
     SetMax(GateId, usize),
     /// A sleep or a pause ends.
     Resume(ThreadId),
@@ -136,9 +137,9 @@ pub(super) enum Timer {
     Tried(PoolId),
     /// The manager learns that a thread has left.
     Room,
-    /// The manager goes on with a look.
+    /// The manager continues a look.
     GoesOn,
-    /// The system has told that somebody in this pool sleeps.
+    /// The system reports that a worker of this pool fell asleep.
     Told(PoolId),
 }
 
@@ -155,7 +156,7 @@ pub(super) struct Machine {
     pub(super) timers: Deadlines<Timer>,
     pub(super) cpus: Vec<Cpu>,
     pub(super) threads: Vec<Thread>,
-    /// Runnable threads without a CPU. Each CPU takes the first one that may use it, those with a claim before the others.
+    /// Runnable threads without a CPU. Each CPU takes the first one that may use it; threads with a claim come first.
     pub(super) ready: VecDeque<ThreadId>,
     /// Runnable outsiders that need none of the CPUs.
     pub(super) outsiders: Vec<ThreadId>,
@@ -165,25 +166,25 @@ pub(super) struct Machine {
     pub(super) blocks: Blocks,
     pub(super) gates: Vec<Gate>,
     pub(super) items: Vec<Item>,
-    /// Gates that have one, and its thread.
+    /// Gates that have a rescuer, and its thread.
     pub(super) rescuers: Vec<(GateId, ThreadId)>,
     pub(super) manager: Manager<PoolId>,
     /// How many workers there are, and whether one is asked to give way.
     pub(super) word: Threads,
-    /// How many there may be.
+    /// The limit on workers.
     pub(super) max_threads: u64,
-    /// How much later the manager learns that a thread has left, at the cap.
+    /// At the limit: the delay before the manager learns that a thread has left. A random latency is added.
     pub(super) told_after: Duration,
-    /// The manager is making a thread, or the system lets others run.
+    /// The manager is making a thread, or has lost its CPU.
     pub(super) manager_busy: bool,
-    /// What the manager does before it comes to its next duty.
+    /// The steps of the current look, which the manager does before its next duty.
     pub(super) look: VecDeque<LookStep>,
     pub(super) flags: BTreeMap<FlagId, Flag>,
     pub(super) finds: Finds,
-    /// Checkers only: until when no creation is tried.
+    /// Checkers only: no creation is tried before this time.
     pub(super) cooling_until: Time,
     pub(super) log: Vec<Event>,
-    /// Steps that threads have taken.
+    /// How many steps threads have taken.
     pub(super) steps: usize,
     pub(super) accepted: usize,
     pub(super) completed: usize,
@@ -226,12 +227,12 @@ impl Machine {
         machine
     }
 
-    /// One outsider will queue these items at `at`, in this order.
+    /// Lets one outsider queue these items at `at`, in this order.
     pub(super) fn issue(&mut self, at: Time, items: Vec<ItemId>) {
         self.timers.set(at, Timer::Issue(items));
     }
 
-    /// Somebody will set the limit of `gate` at `at`.
+    /// Lets an outsider set the limit of `gate` at `at`.
     pub(super) fn set_max_at(&mut self, at: Time, gate: GateId, max: usize) {
         self.timers.set(at, Timer::SetMax(gate, max));
     }
@@ -239,7 +240,7 @@ impl Machine {
     /// Runs until nothing is left to do, not even culling.
     pub(super) fn run(&mut self) {
         loop {
-            // All that becomes runnable at an instant is in a queue before anybody runs at that instant.
+            // All threads that become runnable at an instant are in a queue before any thread runs at that instant.
             while let Some((_, timer)) = self.timers.take_due(self.now) {
                 self.expire(timer);
             }
@@ -291,7 +292,7 @@ impl Machine {
         self.threads.push(Thread::outsider(todo));
     }
 
-    /// Who takes the next step? Nobody, if all that is left costs time.
+    /// Returns the thread or CPU that takes the next step; `None` if every remaining step costs time.
     fn choose(&mut self) -> Option<Actor> {
         let is_due = !self.look.is_empty() || self.manager.next_wake().is_some_and(|at| at <= self.now);
         let manager_is_due = !self.manager_busy && is_due;
@@ -334,7 +335,7 @@ impl Machine {
         }
     }
 
-    /// These steps come next, in this order.
+    /// Makes these steps the thread's next ones, in this order.
     pub(super) fn then<const N: usize>(&mut self, thread: ThreadId, ops: [Op; N]) {
         self.threads[thread].todo.extend(ops.into_iter().rev());
     }
@@ -353,7 +354,7 @@ impl Machine {
     }
 
     fn unparked(&mut self, thread: ThreadId) {
-        // A worker that has not parked yet will look before it does; nothing was lost.
+        // A worker that has not parked yet reads its notice before it parks, so no wake-up is lost.
         if self.worker_mut(thread).parked {
             self.worker_mut(thread).parked = false;
             self.then(thread, [Op::Park]);
@@ -361,7 +362,7 @@ impl Machine {
         }
     }
 
-    /// A time up to `longest`; no time at all on a machine without chance.
+    /// Returns a random time up to `longest`; zero on a machine without a random number generator.
     pub(super) fn up_to(&mut self, longest: Duration) -> Duration {
         self.config.prng.as_mut().map_or(Duration::ZERO, |prng| prng.duration(longest))
     }

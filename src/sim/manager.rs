@@ -9,7 +9,7 @@ use crate::policy::manager::{CREATION_COOLDOWN, Duty};
 use crate::policy::worker::Phase;
 
 impl Machine {
-    /// Goes on with what it is at, or does one thing that is due, if anything still is.
+    /// Continues the current look, or else does one duty that is due, if there is one.
     pub(super) fn manage(&mut self) {
         match self.look.pop_front() {
             Some(step) => self.go_on_looking(step),
@@ -64,13 +64,13 @@ impl Machine {
             }
             Duty::Look(pool, watch) => self.look(pool, watch),
             Duty::Stall(pool) => self.look_for_stall(pool),
-            Duty::Clean => unreachable!("no value here belongs to a user"),
+            Duty::Clean => unreachable!("the simulator has no values of users to drop"),
             Duty::Hurry => self.hurry(),
-            Duty::TryLine => unreachable!("the schedule does that itself"),
+            Duty::TryLine => unreachable!("`Manager` answers this duty itself"),
         }
     }
 
-    /// Passes on that a pool wants a worker.
+    /// Tells the manager that a pool wants a worker.
     pub(super) fn ask_to_create(&mut self, pool: PoolId) {
         self.pools[pool].asked_for += 1;
         self.manager.create(pool, self.now);

@@ -24,7 +24,8 @@ const RUNS: u64 = 400;
 /// The machine of the kernel's documents has four caches of three cores of two threads.
 const DOCUMENTED: (usize, usize, usize) = (4, 3, 2);
 
-/// spec: A3.5, A3.8 (no CPU idles while items of its class wait elsewhere; an item leaves only a pod that cannot take it)
+/// spec: A3.5, A3.8 (no CPU idles while items of its class wait elsewhere; an item leaves a pod only if the pod cannot
+/// run it)
 #[test]
 fn work_is_conserved_in_random_runs() {
     let mut seen = Seen::default();
@@ -118,7 +119,7 @@ impl Load {
         load
     }
 
-    /// By outsiders, and by issuers that go on without a pause on a CPU.
+    /// Lets outsiders queue the items, and issuers that go on burning a CPU afterwards.
     fn issue(&mut self, prng: &mut Prng, cpus: usize, chained: &[bool]) {
         let length = prng.pick(&[micros(200), micros(2000), micros(20_000)]);
         let moments: Vec<_> =
@@ -153,7 +154,7 @@ impl Load {
     }
 }
 
-/// One or two classes: a pod for each cache.
+/// Makes one or two classes with a pod for each cache.
 fn pools(prng: &mut Prng, topology: &Topology, caches: usize) -> (Vec<Pool>, Vec<Vec<PoolId>>) {
     let mut pools = Vec::new();
     let mut classes = Vec::new();
@@ -177,7 +178,7 @@ fn pools(prng: &mut Prng, topology: &Topology, caches: usize) -> (Vec<Pool>, Vec
     (pools, classes)
 }
 
-/// Queues of each pod: of items that move, and of some that do not.
+/// Makes one or two gates for each pod. The items of some are bound to their pod.
 fn gates(prng: &mut Prng, pools: &[Pool]) -> Vec<Gate> {
     let mut gates = Vec::new();
     for pool in 0..pools.len() {

@@ -1,4 +1,4 @@
-//! What a pool, its workers and a gate consist of. The words and the crew are policy's own.
+//! The state of pools, workers and gates. The words and the crew are policy's own types.
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +26,7 @@ pub(super) struct Pool {
     pub(super) word: Running,
     pub(super) crew: Crew,
     pub(super) worklist: VecDeque<ItemId>,
-    /// Items that come before the worklist's: a thief may not take them, and has moved them out of its way.
+    /// Items that run before the worklist's. A thief may not take them, and has moved them here from the worklist.
     pub(super) sideline: VecDeque<ItemId>,
     /// Its place among siblings that take each other's items.
     pub(super) seat: Option<Seat>,
@@ -41,11 +41,11 @@ pub(super) struct Pool {
     /// The CPUs that its workers may use, one bit each.
     pub(super) cpus: u64,
     pub(super) workers: BTreeMap<WorkerId, ThreadId>,
-    /// Checkers only: since when each of the reservations waits that have no worker.
+    /// Checkers only: for each reservation that has no worker yet, since when it waits.
     pub(super) owed: Vec<Time>,
-    /// Checkers only: for whose work those are on their way who have not come.
+    /// Checkers only: for each worker that is on its way on an errand, the pool that called it.
     pub(super) errands: Vec<PoolId>,
-    /// Checkers only: workers that the manager was asked for and has not delivered.
+    /// Checkers only: how many workers the manager was asked for and has not made.
     pub(super) asked_for: i64,
     /// Checkers only: the manager has been told to look at it.
     pub(super) looked_at: bool,
@@ -77,7 +77,7 @@ impl Pool {
         }
     }
 
-    /// Is it of one CPU, and of a class that stays there?
+    /// Returns whether it is a managed pool of one CPU whose items stay there.
     pub(super) fn is_per_cpu(&self) -> bool {
         self.cpus.count_ones() == 1 && self.seat.is_none() && self.word.target().is_some()
     }
@@ -90,7 +90,8 @@ impl Pool {
         self.worklist.len() + self.sideline.len()
     }
 
-    /// How many items siblings may take; those on the worklist that they may not are found out by who takes them.
+    /// Returns the length of the worklist, from which siblings take. Some of these items may be bound to this pool:
+    /// only the thief finds that out.
     pub(super) fn movable(&self) -> u64 {
         self.worklist.len() as u64
     }
@@ -99,7 +100,7 @@ impl Pool {
         self.sideline.pop_front().or_else(|| self.worklist.pop_front())
     }
 
-    /// The lowest number that no worker has.
+    /// Returns the lowest number that no worker has.
     pub(super) fn free_id(&self) -> WorkerId {
         (0..).find(|id| !self.workers.contains_key(id)).expect("there are fewer workers than numbers")
     }
@@ -123,14 +124,15 @@ pub(super) struct Gate {
     pub(super) cpu_intensive: bool,
     /// Its items were placed by their issuers, and stay in their pool.
     pub(super) bound: bool,
-    /// Checkers only: it is no gate of an ordered queue, its limit may be above one.
+    /// Checkers only: its limit may be above one, because its queue is not ordered.
     pub(super) may_be_several: bool,
-    /// Checkers only: how many may be active. More than the limit while some are that began under a higher one.
+    /// Checkers only: how many items may be active. Above the limit while items are active that began under a higher
+    /// limit.
     pub(super) ceiling: u64,
     pub(super) has_rescuer: bool,
-    /// Checkers only: items that hold a slot, from the worklist to completion.
+    /// Checkers only: how many items hold a slot, from the worklist to completion.
     pub(super) active: u64,
-    /// Checkers only: items that were counted as coming and are not on the list yet.
+    /// Checkers only: how many items were counted as coming and are not on the list yet.
     pub(super) coming: u64,
     /// Checkers only: items that have not been popped, and when they were queued.
     pub(super) queued: BTreeMap<ItemId, Queueing>,
@@ -153,7 +155,8 @@ impl Gate {
         }
     }
 
-    /// The limit was set, or a slot freed: no more may be active than it says, or are.
+    /// Called after the limit was set, or a slot freed: from now on no more items may be active than the limit says, or
+    /// than are active now.
     pub(super) fn limit_holds(&mut self) {
         self.ceiling = self.word.max().max(self.word.active());
     }
@@ -171,33 +174,33 @@ impl Gate {
     }
 }
 
-/// From which step of the run to which an item was being queued.
+/// The steps of the run at which the queueing of an item began and ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queueing {
     pub(super) began: usize,
     pub(super) ended: Option<usize>,
 }
 
-/// A thread: a worker, or somebody outside who queues items, or another process.
+/// A thread: a worker, an outsider that queues items, or another process.
 #[derive(Debug)]
 pub(super) struct Thread {
-    /// What it does next, the very next last.
+    /// Its next steps, in reverse order: the last one is next.
     pub(super) todo: Vec<Op>,
     /// The CPU it holds.
     pub(super) cpu: Option<usize>,
-    /// The CPUs that it may use, one bit each; none if it needs none to go on.
+    /// The CPUs that it may use, one bit each; 0 if it needs no CPU.
     pub(super) mask: u64,
-    /// It takes a CPU from others, if none is idle.
+    /// If no CPU is idle, it takes one from a thread without a claim.
     pub(super) claims: bool,
     pub(super) worker: Option<Worker>,
-    /// The CPU time that it has used, without the burn that it is at.
+    /// The CPU time that it has used, without its current burn.
     pub(super) used: Duration,
     /// How often it has slept.
     pub(super) slept: u64,
 }
 
 impl Thread {
-    /// Somebody who needs no CPU.
+    /// A thread that needs no CPU.
     pub(super) fn outsider(todo: Vec<Op>) -> Self {
         Self { todo, cpu: None, mask: 0, claims: false, worker: None, used: Duration::ZERO, slept: 0 }
     }
@@ -211,7 +214,7 @@ impl Thread {
     }
 }
 
-/// What makes a thread a worker.
+/// The part of a thread that only workers have.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) pool: PoolId,
@@ -222,29 +225,30 @@ pub(super) struct Worker {
     pub(super) parked: bool,
     /// It has taken no item since it was woken.
     pub(super) just_woken: bool,
-    /// The pod for whose work it was woken, until it has come.
+    /// The pod for whose work it was woken, until its errand ends.
     pub(super) errand: Option<PodId>,
-    /// Why it was unparked, until it looks.
+    /// Why it was unparked, until it reads this.
     pub(super) notice: Option<Notice>,
-    /// Guards that it is in.
+    /// How many guards that say that it blocks it is in.
     pub(super) guards: u32,
-    /// Guards that it is in that say that its item may block.
+    /// How many guards that say that it may block it is in.
     pub(super) weak_guards: u32,
-    /// Checkers only: how often it is one of the pool's running ones: once or never, but for moments.
+    /// Checkers only: how often it counts in the pool's running count: 0 or 1, except for moments.
     pub(super) counted: i32,
-    /// Checkers only: raised whenever something begins that is to be judged by itself.
+    /// Checkers only: the number of its current stretch. Raised when an item or a guard begins or ends, and when the
+    /// manager finds that the worker runs again. Findings about one stretch do not hold for the next.
     pub(super) stretch: u64,
-    /// Checkers only: its CPU time when it began its item, or slept in it last.
+    /// Checkers only: its CPU time when it began its item, or last slept in it.
     pub(super) awake_from: Duration,
     /// Checkers only: since when it is on its way.
     pub(super) on_its_way: Option<Time>,
     /// Checkers only: when it became idle.
     pub(super) idle_since: Time,
-    /// The gate whose items it runs while `pool` cannot have a worker; it is none of that pool's.
+    /// Rescuers only: the gate whose items it runs while `pool` cannot have a worker. It is not a worker of `pool`.
     pub(super) rescues: Option<GateId>,
-    /// A rescuer was called, and has not looked yet.
+    /// Rescuers only: it was called, and has not looked yet.
     pub(super) called: bool,
-    /// Checkers only: since when a rescuer sleeps though it is needed.
+    /// Checkers only: since when this rescuer sleeps though it is needed.
     pub(super) neglects_since: Option<Time>,
 }
 
@@ -278,7 +282,7 @@ impl Worker {
         }
     }
 
-    /// A rescuer, asleep.
+    /// A rescuer that sleeps.
     pub(super) fn rescuer(pool: PoolId, gate: GateId) -> Self {
         let worker = Self::new(pool, WorkerId::MAX);
         Self { state: WorkerState::new(Phase::Uncounted), rescues: Some(gate), parked: true, ..worker }

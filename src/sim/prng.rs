@@ -1,4 +1,4 @@
-//! A seed in, and what is chosen by it out: workloads and interleavings.
+//! The random number generator that chooses workloads and interleavings from a seed.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ impl Prng {
         Self(Rng::with_seed(seed))
     }
 
-    /// A number below `n`, which is not 0.
+    /// Returns a number below `n`, which must not be 0.
     pub(super) fn below(&mut self, n: usize) -> usize {
         self.0.usize(..n)
     }
@@ -24,7 +24,7 @@ impl Prng {
         self.0.usize(range)
     }
 
-    /// True `percent` times of a hundred.
+    /// Returns true with a probability of `percent`.
     pub(super) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -33,8 +33,8 @@ impl Prng {
         choices[self.below(choices.len())]
     }
 
-    /// From nothing to `longest`, both included, in steps of a quarter: ties are what makes a run
-    /// interesting.
+    /// Returns a time from zero to `longest`, both included, in steps of a quarter: coarse steps cause ties, which make
+    /// a run interesting.
     pub(super) fn duration(&mut self, longest: Duration) -> Duration {
         longest * self.within(0..=4) as u32 / 4
     }

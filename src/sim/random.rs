@@ -1,7 +1,7 @@
-//! Random workloads on random machines: whatever happens, the rules of `checks` hold.
+//! Random workloads on random machines: the rules of `checks` hold in every run.
 //!
-//! `CMWQ_SIM_RUNS` sets the number of runs. A run that fails prints its seed; `CMWQ_SIM_SEED=n` runs exactly
-//! that one again and prints every step.
+//! `CMWQ_SIM_RUNS` sets the number of runs. A run that fails prints its seed. `CMWQ_SIM_SEED=n` repeats the run with
+//! seed `n` and prints every step.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,7 @@ fn every_rule_holds_in_random_runs() {
     }
 }
 
-/// Runs as many seeds as the environment says, else `usual`. True if these were enough to see everything.
+/// Runs as many seeds as the environment says, or else `usual`. Returns whether these were enough to take every path.
 pub(super) fn runs(usual: u64, mut simulate: impl FnMut(u64, bool)) -> bool {
     let number = |name: &str| {
         env::var(name).ok().map(|value| value.parse::<u64>().unwrap_or_else(|_| panic!("{name} is a number")))
@@ -49,7 +49,7 @@ pub(super) fn runs(usual: u64, mut simulate: impl FnMut(u64, bool)) -> bool {
     runs >= usual
 }
 
-/// Tells the seed of a run that panics.
+/// Prints the seed if the run panics.
 struct Seed(u64);
 
 impl Drop for Seed {
@@ -83,7 +83,7 @@ pub(super) fn micros(micros: u64) -> Duration {
 }
 
 fn config(prng: &mut Prng, trace: bool) -> Config {
-    // Half of the machines have no latencies: only there can be said exactly that no CPU idles.
+    // Half of the machines have no latencies: only there can the checks require exactly that no CPU idles.
     let immediate = prng.chance(50);
     let latency = |prng: &mut Prng, longest| if immediate { Duration::ZERO } else { prng.pick(longest) };
     Config {
@@ -105,7 +105,7 @@ fn config(prng: &mut Prng, trace: bool) -> Config {
     }
 }
 
-/// What is looked for in watched pools.
+/// Chooses what the manager looks for in watched pools.
 pub(super) fn rules(prng: &mut Prng) -> Rules {
     Rules {
         sleepers: prng.chance(70),
@@ -120,7 +120,7 @@ struct Workload {
     gates: Vec<Gate>,
     items: Vec<Item>,
     issues: Vec<(Time, Vec<ItemId>)>,
-    /// The limits of some gates change; 0 is taken back later.
+    /// The changes of gates' limits: time, gate, new limit. The last change of a gate restores its first limit.
     limits: Vec<(Time, GateId, usize)>,
 }
 
@@ -129,14 +129,14 @@ impl Workload {
         let (pools, classes) = pools(prng, cpus);
         let gates = gates(prng, cpus, &pools, &classes);
         let count = prng.within(1..=40);
-        // What an item queues is not issued from outside.
+        // Items that another item queues. Outsiders do not issue these.
         let mut chained = vec![false; count];
-        // In some runs nothing lasts, so that everything meets at the few moments of issuing.
+        // In some runs no step takes time, so that all steps meet at the few moments of issuing.
         let longest = Duration::from_millis(prng.pick(&[0, 1, 4]));
         let mut item = |id| item(prng, id, gates.len(), longest, &mut chained);
         let items: Vec<_> = (0..count).map(&mut item).collect();
 
-        // A few moments at which many things happen, sometimes so far apart that idle workers leave in
+        // Many items come at each of a few moments. Sometimes these are so far apart that idle workers leave in
         // between.
         let length = Duration::from_millis(prng.pick(&[1, 10, 50, 2000]));
         let moments: Vec<_> = (0..prng.within(1..=6)).map(|_| prng.duration(length)).collect();
@@ -152,7 +152,7 @@ impl Workload {
     }
 }
 
-/// Half of the gates have other limits for a time, at the moments at which items come or in between. Those of ordered
+/// Gives half of the gates other limits for a time, at the moments at which items come or in between. Gates of ordered
 /// queues are only frozen and thawed.
 fn limits(
     prng: &mut Prng,
@@ -176,10 +176,10 @@ fn limits(
     limits
 }
 
-/// One class of pools: for each CPU, the pool that serves it.
+/// A class of pools: for each CPU, the pool that serves it.
 type Class = Vec<PoolId>;
 
-/// Pools in some classes: per CPU, or managed or unmanaged pods.
+/// Makes the pools of one to three classes: per-CPU pools, managed pods, or unmanaged pods.
 fn pools(prng: &mut Prng, cpus: usize) -> (Vec<Pool>, Vec<Class>) {
     let mut pools = Vec::new();
     let mut classes = Vec::new();
@@ -207,7 +207,7 @@ fn pools(prng: &mut Prng, cpus: usize) -> (Vec<Pool>, Vec<Class>) {
     (pools, classes)
 }
 
-/// The gates of some queues: one per CPU, or a single one for an ordered queue.
+/// Makes the gates of some queues: one per CPU, or a single one for an ordered queue.
 fn gates(prng: &mut Prng, cpus: usize, pools: &[Pool], classes: &[Class]) -> Vec<Gate> {
     let mut gates = Vec::new();
     for _ in 0..prng.within(1..=4) {
@@ -237,9 +237,9 @@ fn item(prng: &mut Prng, id: ItemId, gates: usize, longest: Duration, chained: &
             0..=4 => Step::Burn(prng.duration(longest)),
             5..=7 => Step::Sleep(prng.duration(2 * longest)),
             8..=9 => Step::Nap(prng.duration(3 * longest)),
-            // In any order, and some are never left.
+            // Guards are entered and left in any order, and some are never left.
             10..=11 => Step::Guard(prng.pick(&GUARDS)),
-            // A later item that nobody has queued yet: a chain always ends.
+            // An item queues a later item that no other item queues. So a chain always ends.
             _ => match (id + 1..chained.len()).find(|later| !chained[*later]) {
                 Some(later) => {
                     chained[later] = true;
@@ -293,7 +293,7 @@ impl Seen {
         self.recovered += other.recovered;
     }
 
-    /// The rules are worth little if the rare paths are never taken.
+    /// Checks that the runs took the rare paths, too.
     fn assert_complete(&self) {
         let paths = [
             self.refused,
@@ -344,6 +344,6 @@ impl Seen {
     }
 
     fn assert_taken(&self, paths: &[usize], least: usize) {
-        assert!(paths.iter().all(|times| *times >= least), "a path is hardly ever taken: {self:?}");
+        assert!(paths.iter().all(|times| *times >= least), "a path is taken too rarely: {self:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The steps of a gate's rescuer, and what the manager does about a pool in distress.
+//! The steps of a gate's rescuer, and of the manager for a pool that needs a worker and cannot have one.
 
 #![forbid(unsafe_code)]
 
@@ -12,11 +12,11 @@ use crate::policy::concurrency::Reserved;
 use crate::policy::crew::Mayday;
 use crate::policy::rescue::{Call, MAYDAY_INTERVAL};
 
-/// The manager may be late by the thread that it is making.
+/// How late the manager may be, because it is making a thread.
 const LATE: Duration = Duration::from_millis(50);
 
 impl Machine {
-    /// Each gate that is to have a rescuer gets one, asleep.
+    /// Makes a sleeping rescuer for each gate that is to have one.
     pub(super) fn make_rescuers(&mut self) {
         for gate in 0..self.gates.len() {
             if self.gates[gate].has_rescuer {
@@ -28,7 +28,7 @@ impl Machine {
         }
     }
 
-    /// The deadline of a call for help has come.
+    /// Called at the deadline of a call for help.
     pub(super) fn mayday(&mut self, pool: PoolId, call: Call) {
         let has_work = self.pools[pool].has_work();
         match self.pools[pool].crew.mayday(call, has_work) {
@@ -52,10 +52,10 @@ impl Machine {
         self.manager.call_again(pool, call, self.now);
     }
 
-    /// A rescuer looks whether it was called, and sleeps if not.
+    /// Lets a rescuer check whether it was called, and sleep if not.
     pub(super) fn called(&mut self, me: ThreadId) {
         if std::mem::take(&mut self.worker_mut(me).called) {
-            // It comes. What it sleeps through later, though it be at this very instant, is another call's matter.
+            // It answers this call. If it sleeps again, even at this very instant, the time counts from then.
             self.worker_mut(me).neglects_since = None;
             self.then(me, [Op::Rescue]);
         } else {
@@ -65,7 +65,7 @@ impl Machine {
         }
     }
 
-    /// It takes an item of its gate, if the pool still needs help.
+    /// Lets a rescuer take an item of its gate, if the pool still needs help.
     pub(super) fn rescue(&mut self, me: ThreadId) {
         let (pool, gate) = (self.worker(me).pool, self.worker(me).rescues.expect("a rescuer has a gate"));
         let needed = self.pools[pool].crew.needs_help();
@@ -81,7 +81,7 @@ impl Machine {
         }
     }
 
-    /// It leaves. If there is no work, nobody waits for a worker any more.
+    /// Lets a rescuer stop helping. If there is no work, the reservations that wait for a worker are dropped.
     pub(super) fn relieve(&mut self, me: ThreadId) {
         let pool = self.worker(me).pool;
         let has_work = self.pools[pool].has_work();
@@ -91,7 +91,8 @@ impl Machine {
         dropped.into_iter().for_each(|one| self.then(me, [Op::Drop(pool, one), Op::Look(pool)]));
     }
 
-    /// Nobody will use this one. Whoever drops it owes a look: a push that came meanwhile has relied on it.
+    /// Drops a reservation that no worker will use. The caller must look at the pool's work afterwards: a push that
+    /// came meanwhile has relied on the reservation.
     pub(super) fn drop_reservation(&mut self, me: ThreadId, pool: PoolId, used_up: Reserved) {
         self.came(pool);
         self.pools[pool].word = self.pools[pool].word.drop_reservation();
@@ -107,8 +108,9 @@ impl Machine {
         self.pools[pool].worklist.iter().any(|item| self.gate_of(*item) == gate)
     }
 
-    /// spec: P2 (called every 100 ms): no rescuer sleeps for longer while its work waits for a worker that cannot be
-    /// made.
+    /// Checks that a rescuer does not sleep for longer while its work waits for a worker that cannot be made.
+    ///
+    /// spec: P2 (called every 100 ms)
     pub(super) fn check_rescuers(&mut self) {
         for (gate, thread) in self.rescuers.clone() {
             let pool = self.worker(thread).pool;

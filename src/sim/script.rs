@@ -1,4 +1,4 @@
-//! What an item does, what a run records, and the steps that a thread is made of.
+//! The scripts of items, the events that a run records, and the steps of threads.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ use crate::policy::time::Time;
 /// The index of an item in the workload.
 pub(super) type ItemId = usize;
 
-/// An item: where it is queued, and what its function does.
+/// An item: the gate that it is queued to, and the script of its function.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub(super) gate: GateId,
@@ -23,30 +23,30 @@ pub(super) struct Item {
 /// One step of an item's function.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// Use the CPU for so long.
+    /// Use the CPU for this time.
     Burn(Duration),
-    /// Block for so long, under a guard.
+    /// Block for this time, in a guard.
     Sleep(Duration),
-    /// Block for so long, and no guard says so.
+    /// Block for this time, without a guard.
     Nap(Duration),
-    /// Enter or leave a guard, or one that says that the item may block.
+    /// Enter or leave a guard.
     Guard(Guard),
     /// Queue another item.
     Queue(ItemId),
-    /// Block until this flag is set, and no guard says so.
+    /// Block until this flag is set, without a guard.
     Await(FlagId),
     /// Use the CPU until this flag is set.
     Spin(FlagId),
     /// Set this flag.
     Set(FlagId),
-    /// Use the CPU for as long as this block of an issuer takes here.
+    /// Hash this block of an issuer: use the CPU for the time that it costs here.
     Hash,
 }
 
-/// What items wait for in their functions.
+/// The number of a flag that items set and wait for.
 pub(super) type FlagId = usize;
 
-/// What an item does to its guards. It may do so in any order; those of a kind that it has not entered it cannot leave.
+/// Enters or leaves a guard, in any order. Leaving a guard of a kind that the item is not in has no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Guard {
     Block,
@@ -55,7 +55,7 @@ pub(super) enum Guard {
     MayNotBlock,
 }
 
-/// Something that a timeline shows.
+/// An event of a timeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Event {
     pub(super) at: Time,
@@ -71,19 +71,19 @@ pub(super) enum What {
     Finishes,
 }
 
-/// What a thread does next. Each is atomic; those that lead to others put them on the thread's stack.
+/// A step of a thread. Each is atomic. It pushes the steps that follow from it onto the thread's stack.
 #[derive(Debug)]
 pub(super) enum Op {
-    // Steps of whoever queues an item or ends one.
+    // Steps of outsiders, and of workers whose item queues another one, ends, or blocks.
     /// Ask the gate for a slot.
     Admit(ItemId),
-    /// Be slow between two steps.
+    /// Lose this time between two steps.
     Pause(Duration),
-    /// Queue an item of a batch: nobody is told of it.
+    /// Queue an item of a batch, without a kick.
     Put(ItemId),
-    /// A batch of so many was pushed: kick for all of them.
+    /// Kick for a batch of this many items that was pushed.
     KickMany(PoolId, usize),
-    /// Verify a block, and send it again: of this issuer.
+    /// Verify the next block of this issuer, and send it again.
     NextBlock(usize),
     /// Put an item that has a slot on its pool's worklist.
     Push(ItemId),
@@ -93,7 +93,7 @@ pub(super) enum Op {
     Listed(ItemId),
     /// A slot was handed over: start the first waiting item.
     Hand(GateId),
-    /// The limit is changed.
+    /// Change the limit of a gate.
     SetMax(GateId, usize),
     /// The limit was raised: start the first waiting item, if there is a slot for it.
     StartListed(GateId),
@@ -107,17 +107,17 @@ pub(super) enum Op {
     Wake(PoolId, Reserved),
 
     // Steps of a worker.
-    /// A new worker has arrived.
+    /// Join the crew, as a new worker.
     Arrive,
-    /// It was woken.
+    /// Tell the crew that this worker was woken.
     Woken,
-    /// Begin, if still permitted.
+    /// Join the running count, if still permitted.
     Start(Reserved),
     /// Pop an item.
     Take,
     /// Call the item's function.
     Begin(ItemId),
-    /// Do the step of this number of the item's script.
+    /// Do the step with this number of the item's script.
     Script(usize),
     /// Use the CPU.
     Burn(Duration),
@@ -127,57 +127,56 @@ pub(super) enum Op {
     Guard(Guard),
     /// Leave the running count.
     Leave,
-    /// Be off the CPU for so long.
+    /// Leave the CPU for this time.
     Sleep(Duration),
-    /// A sleep is over.
+    /// Record the end of a sleep.
     Awake,
     /// Sleep until the flag is set.
     Await(FlagId),
-    /// Use the CPU for a while more, unless the flag is set.
+    /// Burn, yield and check again, until the flag is set.
     Spin(FlagId),
     /// Set the flag.
     Set(FlagId),
-    /// Guards that were not left end with the item.
+    /// Leave the guards that the item has not left.
     EndGuards,
-    /// Join the running count.
+    /// Join the running count again.
     ComeBack,
-    /// The item's function returned.
+    /// Return from the item's function.
     Finish,
     /// Give the slot back.
     Complete(GateId),
-    /// Decide what comes next, now that there may be more to do, or that nothing was found.
+    /// Decide between the next item and rest. `work` is false if the worker has found none.
     Between { work: bool },
     /// Leave the running count and go idle, in one critical section.
     Retire,
-    /// Go idle; it does not count already.
+    /// Go idle, having left the running count already.
     GoIdle,
-    /// Act on what the crew said.
+    /// Act on the crew's answer.
     Rested(Rest),
-    /// Sleep until somebody says what to do.
+    /// Sleep until a notice comes.
     Park,
-    /// If a worker is asked to give way, an idle one of the pool leaves.
+    /// If a worker is asked to give way, let an idle one of the pool leave.
     Rests,
-    /// Leave between two items, for the sake of another pool.
+    /// Leave between two items, so that another pool gets a thread.
     GiveWay,
-    /// Be gone.
+    /// End the thread.
     Exit,
 
     // Steps of a rescuer, beside those of a worker.
-    /// Look whether it was called, and sleep if not.
+    /// Check whether it was called, and sleep if not.
     Called,
     /// Take an item of its own gate.
     Rescue,
-    /// Leave the pool to itself.
+    /// Stop helping the pool.
     Relieve,
-    /// Give a reservation up that nobody waits for.
+    /// Give up a reservation that is not needed any more.
     Drop(PoolId, Reserved),
 }
 
 impl Op {
-    /// Does it finish what the step before began, so that the two are one unless the run is racy?
+    /// Returns whether this step follows the one before without a gap, unless the run is racy.
     ///
-    /// Apart, they let two items of one gate swap, which the design permits where more than one may be
-    /// active.
+    /// With a gap, two items of one gate may swap. The design permits that where more than one item may be active.
     pub(super) fn continues(&self) -> bool {
         matches!(
             self,

@@ -1,8 +1,8 @@
-//! The manager's look at a watched pool: it reads the workers' words, then the facts about their threads, and carries out
-//! what policy finds. As `engine/pool/scrutiny.rs`.
+//! The manager's look at a watched pool, as in `engine/pool/scrutiny.rs`. The manager reads the workers' words, then
+//! the facts about their threads, and carries out policy's findings.
 //!
-//! In a racy run anybody may come between these steps, and the manager may lose its CPU for a time: by then what it has
-//! seen may be of the past. That must do no harm.
+//! In a racy run other threads may run between these steps, and the manager may lose its CPU for a time. Then the words
+//! and facts that it has read may be out of date. That must do no harm.
 
 #![forbid(unsafe_code)]
 
@@ -18,25 +18,26 @@ use crate::policy::suspect::Found;
 use crate::policy::watch::{Look, Verdict, Watch};
 use crate::policy::worker::{Finding, Phase, WorkerState};
 
-/// What the manager does next about a watched pool.
+/// A step of the manager's look at a watched pool.
 #[derive(Debug)]
 pub(super) enum LookStep {
-    /// Learn the facts, and ask policy.
+    /// Read the facts, and ask policy.
     Judge(PoolId, Watch, Look, Seen),
-    /// Change the word, if it is still the one that was seen.
+    /// Change the worker's word, if it is still the one that was seen.
     CarryOut(PoolId, Found, Subject),
-    /// It counts no more.
+    /// Take the worker out of the running count.
     TakeOut(PoolId, ThreadId),
-    /// It counts again, before its word says so: if it did so first, and went idle, it would leave a count that it has
-    /// not joined.
+    /// Put the worker back into the running count, before its word changes. If the word changed first, the worker could
+    /// go idle and leave a count that it has not joined.
     PutBack(PoolId, Found, Subject),
+    /// Carry out the verdict on the pool.
     Settle(PoolId, Verdict),
 }
 
 /// The workers that were seen.
 pub(super) type Seen = BTreeMap<WorkerId, Subject>;
 
-/// Whom a finding is about. Checkers only: at which stretch it was.
+/// The worker that a finding is about. Checkers only: its stretch at the look.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject {
     pub(super) thread: ThreadId,
@@ -44,7 +45,7 @@ pub(super) struct Subject {
 }
 
 impl Machine {
-    /// Begins to look.
+    /// Begins a look.
     pub(super) fn look(&mut self, pool: PoolId, watch: Watch) {
         self.seen.looks += 1;
         let of_pool = &self.pools[pool];
@@ -62,7 +63,7 @@ impl Machine {
             help_coming: of_pool.crew.is_help_coming(),
             cpus: of_pool.word.target().map(|target| target as usize),
             per_cpu: of_pool.is_per_cpu(),
-            // Nobody asks the simulator's watchdog.
+            // The simulator does not use the watchdog's reports.
             stalled_since: None,
             pace: of_pool.pace,
             given: 0,
@@ -76,7 +77,7 @@ impl Machine {
         self.then_look([LookStep::Judge(pool, watch, look, seen)]);
     }
 
-    /// The manager uses this much CPU time. It comes before everybody else.
+    /// Uses this much CPU time for the manager, which takes a CPU from other threads.
     fn costs(&mut self, cost: Duration) {
         if !cost.is_zero() {
             let mask = (1 << self.config.cpus) - 1;
@@ -105,7 +106,7 @@ impl Machine {
         match step {
             LookStep::Judge(pool, watch, look, seen) => self.judge(pool, watch, &look, &seen),
             LookStep::CarryOut(pool, found, subject) => {
-                // Who was counted again, and has done something else meanwhile, is not.
+                // If a worker was put back and its word has changed meanwhile, it is taken out again.
                 if self.change_word(found, subject) == found.finding.takes_out() {
                     self.then_look([LookStep::TakeOut(pool, subject.thread)]);
                 }
@@ -143,7 +144,8 @@ impl Machine {
         self.then_look([]);
     }
 
-    /// How many the manager is about to take out of the count whose word does not count: it is between two steps.
+    /// Returns how many workers are in the running count although their words do not count, because the manager is
+    /// between two steps.
     pub(super) fn out_of_step(&self, pool: PoolId) -> u64 {
         let is = |step: &&LookStep| match step {
             LookStep::TakeOut(of, _) => *of == pool,
@@ -153,7 +155,7 @@ impl Machine {
         self.look.iter().filter(is).count() as u64
     }
 
-    /// Changes the word. False if it is not the one that was seen any more.
+    /// Changes the worker's word. Returns false if the word has changed since it was seen.
     fn change_word(&mut self, found: Found, subject: Subject) -> bool {
         let worker = self.worker(subject.thread);
         let (word, stretch) = (worker.state, worker.stretch);
@@ -186,7 +188,7 @@ impl Machine {
                 self.pools[pool].looked_at = false;
                 self.outsider(vec![Op::Look(pool)]);
             }
-            Verdict::Stuck(since) => panic!("pool {pool} has had work and nobody on it for {since:?}"),
+            Verdict::Stuck(since) => panic!("pool {pool} has had work and no worker on it for {since:?}"),
         }
     }
 }

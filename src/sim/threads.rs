@@ -1,5 +1,4 @@
-//! What can be learnt about threads, exactly; and what items do inside of their functions that others notice: guards,
-//! and flags that they wait for.
+//! The facts about threads, exactly; and the guards and flags that items use in their functions.
 
 #![forbid(unsafe_code)]
 
@@ -12,13 +11,13 @@ use super::script::{Guard, Op, What};
 use crate::policy::crew::WorkerId;
 use crate::policy::suspect::Facts;
 
-/// How long somebody spins before another one gets the CPU, if the machine has no slices.
+/// How long a thread spins before another one gets the CPU, if the machine has no slices.
 const SPIN: Duration = Duration::from_millis(1);
 
-/// When the manager learns of what it was told while it looked.
+/// A report that comes during a look is repeated to the manager after this time.
 const SOON: Duration = Duration::from_micros(10);
 
-/// What the system tells about threads.
+/// Which facts the system tells about threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Known {
     /// Everything.
@@ -28,14 +27,14 @@ pub(super) enum Known {
     Nothing,
 }
 
-/// Something that items wait for.
+/// A flag that items set and wait for.
 #[derive(Default, Debug)]
 pub(super) struct Flag {
     set: bool,
     waiters: Vec<ThreadId>,
 }
 
-/// A thread at the moment of a look.
+/// The facts about a thread at the moment of a look.
 #[derive(Clone, Copy, Debug)]
 struct Sight {
     sleeps: bool,
@@ -70,12 +69,12 @@ impl Facts for PoolFacts {
 }
 
 impl Machine {
-    /// Does this thread sleep? Waiting for a CPU is no sleep.
+    /// Returns whether this thread sleeps. Waiting for a CPU is no sleep.
     pub(super) fn sleeps(&self, thread: ThreadId) -> bool {
         self.threads[thread].cpu.is_none() && !self.ready.contains(&thread)
     }
 
-    /// The facts about these workers of a pool.
+    /// Returns the facts about these workers of a pool.
     pub(super) fn facts(&self, workers: &BTreeMap<WorkerId, ThreadId>) -> PoolFacts {
         let sight = |(id, thread): (&WorkerId, &ThreadId)| {
             let slept = self.threads[*thread].slept;
@@ -84,7 +83,8 @@ impl Machine {
         PoolFacts { known: self.config.known, sights: workers.iter().map(sight).collect() }
     }
 
-    /// The thread has given its CPU away, of itself. Where the system tells, a pool that is watched is looked at.
+    /// Called when a thread has given its CPU up by itself. Where the system reports sleeps, the manager then looks at
+    /// a watched pool.
     pub(super) fn fell_asleep(&mut self, thread: ThreadId) {
         self.threads[thread].slept += 1;
         let cpu_time = self.cpu_time(thread);
@@ -101,12 +101,12 @@ impl Machine {
         if self.look.is_empty() {
             self.manager.told(|looked_at| *looked_at == pool, self.now);
         } else {
-            // It learns of it after the look that it is at.
+            // The manager learns of the sleep after its current look.
             self.timers.set(self.now + SOON, Timer::Told(pool));
         }
     }
 
-    /// As the engine's guards: see `engine/worker/guards.rs`.
+    /// Enters or leaves a guard, as `engine/worker/guards.rs` does.
     pub(super) fn guard(&mut self, me: ThreadId, guard: Guard) {
         let worker = self.worker_mut(me);
         let (guards, weak) = (worker.guards, worker.weak_guards);

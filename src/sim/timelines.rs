@@ -19,7 +19,7 @@ use crate::policy::time::Time;
 
 const LIMITS: CrewLimits = CrewLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
 
-/// One CPU, nothing costs time but burning and sleeping.
+/// A machine of one CPU, on which only burning and sleeping cost time.
 fn config() -> Config {
     Config {
         cpus: 1,
@@ -65,7 +65,7 @@ fn timeline(gates: Vec<Gate>) -> Vec<(u64, &'static str, What)> {
     machine.log.iter().map(row).collect()
 }
 
-/// spec: C6.1 (a), one context per CPU.
+/// spec: C6.1 (a), one context per CPU
 #[test]
 fn with_max_active_1_the_items_run_one_after_the_other() {
     let expected = [
@@ -103,10 +103,10 @@ fn with_max_active_256_each_item_starts_when_the_one_before_sleeps() {
         (25, "w2", Finishes),
     ];
     assert_eq!(timeline(vec![Gate::new(256, 0)]), expected);
-    assert_eq!(timeline(vec![Gate::new(3, 0)]), expected, "three are as good as 256");
+    assert_eq!(timeline(vec![Gate::new(3, 0)]), expected, "with 3 slots as with 256");
 }
 
-/// spec: C6.1 (c). That `w1` wakes and finishes before `w2` starts is the tie-break
+/// spec: C6.1 (c). `w1` wakes and finishes before `w2` starts because of the tie-break
 /// [`yield_after_item`](Config::yield_after_item).
 #[test]
 fn with_max_active_2_the_third_item_waits_for_a_slot() {
@@ -127,8 +127,8 @@ fn with_max_active_2_the_third_item_waits_for_a_slot() {
     assert_eq!(timeline(vec![Gate::new(2, 0)]), expected);
 }
 
-/// spec: C6.1 (d), C4.1, C4.2 (CPU-intensive items do not count while they run). That `w2` starts at 5, though `w1`
-/// burns until 10, is the tie-break [`yield_before_burn`](Config::yield_before_burn).
+/// spec: C6.1 (d), C4.1, C4.2 (CPU-intensive items do not count while they run). `w2` starts at 5, though `w1` burns
+/// until 10, because of the tie-break [`yield_before_burn`](Config::yield_before_burn).
 #[test]
 fn cpu_intensive_items_start_together_when_the_running_one_sleeps() {
     let expected = [

@@ -16,7 +16,7 @@ use crate::policy::watch::{LONGEST, Rules};
 
 const LIMITS: CrewLimits = CrewLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
 
-/// As an executor's defaults.
+/// The defaults of an executor.
 const SAMPLING: Rules = Rules {
     sleepers: true,
     hogs: Some(Duration::from_millis(10)),
@@ -70,8 +70,8 @@ fn makespan(machine: &Machine) -> Duration {
     machine.log.last().expect("something happens").at.since(Time::default())
 }
 
-/// One pod of two CPUs, or two per-CPU pools: 4000 items of 0.5 ms, of which every fourth sleeps for 5 ms. The same with
-/// guards.
+/// Runs 4000 items of 0.5 ms, of which every fourth sleeps for 5 ms as well, with or without a guard. They run in one
+/// pod of two CPUs, or in two per-CPU pools.
 fn mixed(pod: bool, guards: bool, config: Config) -> Machine {
     let pools = match pod {
         true => vec![Pool::new(Running::managed(2), LIMITS, 0b11)],
@@ -95,7 +95,7 @@ fn mixed(pod: bool, guards: bool, config: Config) -> Machine {
 
 /// spec: S1.8 (at most 1.15 of the ideal, at most 16 threads)
 #[test]
-fn a_mixed_load_without_guards() {
+fn a_mixed_load_without_guards_stays_near_the_ideal_makespan() {
     let table = [
         // in one pod, guards, rules, makespan in microseconds
         (true, true, OFF, 1_000_000),
@@ -109,14 +109,14 @@ fn a_mixed_load_without_guards() {
         assert_eq!(makespan(&machine), micros(expected), "{pod} {guards} {rules:?}");
         assert!(guards || machine.finds.most_workers <= 16);
     }
-    // Looks cost something, too.
+    // The same if looks cost CPU time.
     for (pod, rules) in [(true, SAMPLING), (true, TOLD), (false, SAMPLING), (false, TOLD)] {
         let machine = mixed(pod, false, Config { look_cost: micros(15), ..config(2, rules) });
         assert!(makespan(&machine) <= ms(1150), "{pod} {rules:?}");
     }
 }
 
-/// Timeline (b) of the documents, without a guard.
+/// Runs timeline (b) of the documents without guards.
 fn timeline_b(rules: Rules) -> Machine {
     let gates = vec![Gate::new(256, 0)];
     let short = [Step::Burn(ms(5)), Step::Nap(ms(10))];
@@ -137,7 +137,8 @@ fn timeline_b_without_guards() {
     }
 }
 
-/// 200 items that spin on a flag, at most four at a time, and who sets it is behind them on another queue.
+/// Runs 200 items that spin on a flag, at most four at a time. The item that sets the flag is behind them, on another
+/// queue.
 fn spinners(rules: Rules) -> Machine {
     let gates = vec![Gate::new(4, 0), Gate::new(256, 0)];
     let mut items: Vec<_> = (0..200).map(|_| item(0, &[Step::Spin(0)])).collect();
@@ -150,7 +151,7 @@ fn spinners(rules: Rules) -> Machine {
 
 /// spec: S2.4, S5.3
 #[test]
-fn two_hundred_spinners_let_their_setter_start() {
+fn an_item_behind_two_hundred_spinners_starts_within_150_ms() {
     for rules in [SAMPLING, TOLD] {
         let machine = spinners(rules);
         assert!(at(&machine, 200, What::Starts) <= ms(150));
@@ -159,7 +160,7 @@ fn two_hundred_spinners_let_their_setter_start() {
     }
 }
 
-/// As many items as CPUs wait for a later one.
+/// Runs as many items as CPUs, which wait for a later item without a guard.
 fn dependent(cpus: usize, rules: Rules) -> Machine {
     let gates = (0..cpus).map(|cpu| Gate::new(256, cpu)).collect();
     let mut items: Vec<_> = (0..cpus).map(|cpu| item(cpu, &[Step::Await(0)])).collect();
@@ -173,16 +174,16 @@ fn dependent(cpus: usize, rules: Rules) -> Machine {
 
 /// spec: S1.8
 #[test]
-fn what_waits_for_a_later_item_ends_because_it_is_found() {
+fn items_that_wait_for_a_later_item_are_found_asleep() {
     for cpus in [1, 2, 4] {
         for rules in [SAMPLING, TOLD] {
             assert!(makespan(&dependent(cpus, rules)) <= LONGEST, "{cpus} {rules:?}");
         }
-        assert_eq!(makespan(&dependent(cpus, OFF)), ms(1000), "until somebody else helps");
+        assert_eq!(makespan(&dependent(cpus, OFF)), ms(1000), "until the outsider sets the flag");
     }
 }
 
-/// An item naps once the pool is saturated since `busy`: how long until the next one starts.
+/// Runs an item that burns for `busy` and then sleeps without a guard. Returns how soon the next item starts then.
 fn nap_after(busy: Duration, rules: Rules) -> Duration {
     let gates = vec![Gate::new(256, 0)];
     let items = vec![item(0, &[Step::Burn(busy), Step::Nap(ms(100))]), item(0, &[Step::Burn(micros(10))])];
@@ -194,7 +195,7 @@ fn nap_after(busy: Duration, rules: Rules) -> Duration {
 
 /// spec: S1.8 (within 5 ms by sampling)
 #[test]
-fn whoever_waits_behind_a_sleeper_starts_within_the_longest_period() {
+fn an_item_behind_a_sleeper_starts_within_the_longest_period() {
     for n in 0..100 {
         let busy = micros(97 * n);
         assert!(nap_after(busy, SAMPLING) <= LONGEST, "{busy:?}");
@@ -204,7 +205,7 @@ fn whoever_waits_behind_a_sleeper_starts_within_the_longest_period() {
 
 /// spec: S2.4 (the next item starts within 15 ms)
 #[test]
-fn whoever_waits_behind_a_hog_starts_soon() {
+fn an_item_behind_a_hog_starts_within_15_ms() {
     for n in 0..50 {
         let items = vec![item(0, &[Step::Burn(ms(500))]), item(0, &[Step::Burn(micros(10))])];
         let mut machine = machine(config(1, SAMPLING), vec![Gate::new(256, 0)], items);
@@ -212,7 +213,7 @@ fn whoever_waits_behind_a_hog_starts_soon() {
         machine.issue(Time::default(), vec![0]);
         machine.issue(Time::default() + late, vec![1]);
         machine.run();
-        // It shares its CPU from then on, by slices.
+        // From then on the two share the CPU by slices.
         let delay = at(&machine, 1, What::Starts) - late;
         assert!(delay <= ms(15), "{late:?} {delay:?}");
     }

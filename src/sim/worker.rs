@@ -1,4 +1,4 @@
-//! The steps of a worker: from being woken through its items to being idle again.
+//! The steps of a worker: it wakes, runs its items, and goes idle again.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ impl Machine {
             Op::Take => self.take(me),
             Op::Begin(item) => self.begin(me, item),
             Op::Script(step) => self.follow_script(me, step),
-            Op::Burn(_) => unreachable!("burning takes a CPU's time, it is no step"),
+            Op::Burn(_) => unreachable!("burning takes time, so it is not a step"),
             Op::Yield => {
                 self.give_up_cpu(me);
                 self.make_runnable(me);
@@ -117,7 +117,7 @@ impl Machine {
         }
     }
 
-    /// The worker has an item, of its own pool or of a sibling.
+    /// Lets the worker begin an item that it has taken, from its own pool or from a sibling.
     pub(super) fn found(&mut self, me: ThreadId, item: ItemId) {
         let pool = self.worker(me).pool;
         self.check_order(item);
@@ -188,7 +188,7 @@ impl Machine {
         let rescuer = self.worker(me).rescues.is_some();
         let worker = self.worker_mut(me);
         worker.stretch += 1;
-        let item = worker.item.take().expect("what ends is an item");
+        let item = worker.item.take().expect("a worker finishes an item that it has begun");
         let (state, was_out) = worker.state.end_item();
         worker.state = state;
         let comes_back = managed && !rescuer && was_out;
@@ -245,7 +245,7 @@ impl Machine {
         rest
     }
 
-    /// Notes what the crew decided in the same step, because others may act on it before this worker does.
+    /// Notes what the crew decided, in the same step: other threads may act on the decision before this worker does.
     fn resting(&mut self, me: ThreadId, rest: &Rest) {
         let pool = self.worker(me).pool;
         let phase = match rest {
@@ -269,7 +269,7 @@ impl Machine {
                 if let Some(at) = cull_at {
                     self.manager.cull(self.worker(me).pool, at);
                 }
-                // The place that it has left may be needed by an item that came meanwhile.
+                // An item that was pushed meanwhile may need a worker in its place.
                 self.then(me, [Op::Look(self.worker(me).pool), Op::Rests, Op::Park]);
             }
             Rest::Start(reserved, prepare) => {

@@ -5,7 +5,7 @@
 use super::{Item, State, World};
 
 impl World {
-    /// Its issuer brings it.
+    /// Lets the issuer put its item on the waiting list.
     pub(super) fn list(&mut self, item: usize) {
         let Item { gate, ticket, .. } = self.items[item];
         self.items[item].state = State::Listed;
@@ -35,10 +35,10 @@ impl World {
     fn list_brought(&self, item: usize) -> Option<usize> {
         let gate = &self.gates[self.items[item].gate];
         gate.list.borrow_mut().push_back(item);
-        gate.cell.list_held().then(|| gate.list.borrow_mut().pop_front().expect("it was just put there"))
+        gate.cell.list_held().then(|| gate.list.borrow_mut().pop_front().expect("the item was just put there"))
     }
 
-    /// The issuer says that it has arrived.
+    /// Lets an issuer say that its item has arrived.
     pub(super) fn say_arrived(&mut self) {
         let arriving: Vec<usize> =
             (0..self.items.len()).filter(|item| self.items[*item].is_arriving).collect();
@@ -51,7 +51,7 @@ impl World {
         }
     }
 
-    /// It does not come after all.
+    /// Takes an item back that was counted as coming: it does not come.
     pub(super) fn take_back(&mut self, item: usize) {
         let Item { gate, ticket, .. } = self.items[item];
         let cell = &self.gates[gate].cell;

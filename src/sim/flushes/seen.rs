@@ -1,8 +1,8 @@
-//! How often the runs met what they are about.
+//! How often the runs took each path.
 
 #![forbid(unsafe_code)]
 
-/// How often the runs met what they are about.
+/// How often the runs took each path: they must reach the rare ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     pub(super) flushes: usize,
@@ -11,15 +11,15 @@ pub(super) struct Seen {
     pub(super) tickets: usize,
     pub(super) waiting_items: usize,
     pub(super) abandoned: usize,
-    /// An item came, left or reported while a count was about to end.
+    /// Items that came while a thread was about to end a count.
     pub(super) late_ends: usize,
-    /// A reusable item has its former place again.
+    /// Reusable items that got their former place in the list again.
     pub(super) revived: usize,
-    /// One has not, since a flush waits.
+    /// Reusable items that did not get it, because a flush waits.
     pub(super) moved: usize,
     /// Two entries of one item on a list were popped in another order than they were pushed.
     pub(super) swapped: usize,
-    /// An item was held until earlier ones had arrived.
+    /// Items that were held until earlier ones had arrived.
     pub(super) held: usize,
 }
 

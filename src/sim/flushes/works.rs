@@ -9,20 +9,20 @@ use crate::protocol::item::{Ended, HasTicket, ItemCell, Popped, Queued};
 
 pub(super) struct Work {
     cell: ItemCell<Entry, ()>,
-    /// The queueing that is pending.
+    /// The pending queueing.
     queueing: Queueing,
-    /// Its entries that were pushed and not popped, in their order.
+    /// Its entries that were pushed and not popped, in the order of the pushes.
     pushed: Vec<usize>,
 }
 
-/// What a queueing waits for, and how many flushes had begun before its call.
+/// The flush that a queueing waits for, and how many flushes had begun before its call.
 #[derive(Clone, Copy, Debug, Default)]
 struct Queueing {
     begun: usize,
     waits_for: Option<usize>,
 }
 
-/// A thread has called to queue an item, and has an admission for it.
+/// A thread that is queueing an item, and has been admitted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Issue {
     work: usize,
@@ -56,7 +56,8 @@ impl Work {
 impl World {
     pub(super) fn begin_to_queue(&mut self) {
         let (work, gate) = (self.prng.below(self.works.len()), self.prng.below(self.gates.len()));
-        // A run may keep the entry of another queueing that had only been admitted when the flush began.
+        // A run may keep the entry of another queueing that was only admitted when the flush began. So while there is
+        // such a queueing of this item, the item does not wait for a flush.
         let issues = self.issues.iter().filter(|issue| issue.work == work);
         let is_between = issues.map(|issue| issue.queueing.begun).any(|begun| begun < self.flushers.len());
         let waits_for = if is_between { None } else { self.choose_a_flush() };
@@ -76,7 +77,7 @@ impl World {
                     waits_for: None,
                     is_arriving: false,
                 });
-                // No worker has it yet, and it is on no list.
+                // The entry is on no list yet, so no worker can take it.
                 self.items[item].state = if state == State::Active { State::Admitted } else { State::Coming };
                 self.issues.push(Issue { work, item, queueing });
             }
@@ -130,12 +131,12 @@ impl World {
         }
     }
 
-    /// A worker has popped this entry.
+    /// Lets a worker pop this entry.
     pub(super) fn begin_work(&mut self, work: usize, item: usize) {
         let Item { gate, ticket, .. } = self.items[item];
         let pushed = &mut self.works[work].pushed;
         let at = pushed.iter().position(|pushed| *pushed == item);
-        // None if it is put back.
+        // `None` if the entry was put back by the last run.
         let overtaken = at.is_some_and(|at| pushed[..at].iter().any(|other| self.items[*other].gate == gate));
         pushed.retain(|pushed| *pushed != item);
         self.seen.swapped += usize::from(overtaken);
@@ -153,7 +154,7 @@ impl World {
         let Queueing { begun, waits_for } = self.works[work].queueing;
         for (number, flusher) in self.flushers[..begun].iter().enumerate() {
             let is_waited_for = flusher.waits() && !flusher.is_over() && flusher.before.contains(&item);
-            assert!(!is_waited_for, "flush {number} waits for what was queued after it");
+            assert!(!is_waited_for, "flush {number} waits for an item that was queued after it");
         }
         self.items[item].state = State::Running;
         self.items[item].waits_for = waits_for;
@@ -163,7 +164,7 @@ impl World {
         if self.waits(item) {
             return;
         }
-        let work = self.items[item].work.expect("one-shots are only active");
+        let work = self.items[item].work.expect("only reusable items are in this state");
         match self.works[work].cell.end() {
             Ended::Idle => {}
             Ended::PutBack(next) => self.items[next.item].state = State::Active,
