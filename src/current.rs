@@ -1,4 +1,4 @@
-//! What the calling thread is to the executor, and what an item can learn and say about itself.
+//! Functions for an item about itself: the item, its queue, its description, and whether a rescuer executes it.
 
 use std::fmt;
 

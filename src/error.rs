@@ -52,7 +52,8 @@ pub enum BuildExecutorError {
     Cpus(io::Error),
     /// The topology cannot be loaded.
     Topology(TopologyError),
-    /// [`AffinityScope::Default`](crate::AffinityScope::Default) means the executor's default, which must be another one.
+    /// [`AffinityScope::Default`](crate::AffinityScope::Default) means the executor's default, which must be another
+    /// one.
     DefaultScope,
     /// A nice level outside of −20 to 19.
     Nice(i32),

@@ -232,8 +232,8 @@
 //!   of destruction has to be observed.
 //! * **A cancelled item leaves an empty place in the queue**, until a worker reaches that place. The place counts in
 //!   [`len`](WorkQueue::len) and for [`max_pending`](WorkQueueBuilder::max_pending). An item that is queued again to
-//!   the same place before that gets its place back, but not in ordered and bh queues. While a flush waits, the item gets
-//!   back only the place that it took last, and only if it took that since the flush began.
+//!   the same place before that gets its place back, but not in ordered and bh queues. While a flush waits, the item
+//!   gets back only the place that it took last, and only if it took that since the flush began.
 //! * **`max_active` is as documented, not as implemented:** per CPU, for unbound queues too, 256 by default, 512 at
 //!   most. Linux since 6.9 limits unbound queues as a whole, as
 //!   [`max_active_total`](WorkQueueBuilder::max_active_total) does here. [`max_pending`](WorkQueueBuilder::max_pending)

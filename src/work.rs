@@ -129,8 +129,8 @@ impl Work {
     ///
     /// A queued item leaves an empty place in the queue, until a worker reaches that place. An item that is queued
     /// again to the same place before that gets its place back, but not in an ordered or bh queue. While a flush of the
-    /// queue waits, the item gets back only the place that it took last, and only if it took that since the flush began.
-    /// An armed timer is removed at once.
+    /// queue waits, the item gets back only the place that it took last, and only if it took that since the flush
+    /// began. An armed timer is removed at once.
     ///
     /// # Examples
     ///

@@ -35,10 +35,10 @@
 //! 2. `/run/user/UID/cmwq`
 //! 3. `cmwq-UID` in the [directory for temporary files](std::env::temp_dir)
 //!
-//! The directory is made, with mode 0700, if it does not exist. It is refused if others may use it. The socket in it has
-//! mode 0600 and is named after the process: `PID`; the sockets of further executors are `PID-2`, `PID-3` and so on. It is
-//! removed with its server. The socket of a killed process is removed by [`processes`], and by the next server that would
-//! have the same name.
+//! The directory is made, with mode 0700, if it does not exist. It is refused if others may use it. The socket in it
+//! has mode 0600 and is named after the process: `PID`; the sockets of further executors are `PID-2`, `PID-3` and so
+//! on. It is removed with its server. The socket of a killed process is removed by [`processes`], and by the next
+//! server that would have the same name.
 //!
 //! # Which clients are served
 //!

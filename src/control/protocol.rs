@@ -239,7 +239,7 @@ mod tests {
 
     /// spec: O5.4 (bad requests get a clear error)
     #[test]
-    fn what_is_no_request_is_said_in_words() {
+    fn a_malformed_request_gets_an_error_in_words() {
         let deep = format!(r#"{{"queue":{}1{}}}"#, "[".repeat(2000), "]".repeat(2000));
         for (line, words) in [
             (&b""[..], "EOF while parsing"),

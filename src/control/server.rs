@@ -314,7 +314,8 @@ impl Service {
     }
 }
 
-/// Why a process of user `own` does not serve user `user`. It serves root, from whom nothing could be kept.
+/// Returns the error if a process of user `own` does not serve user `user`. It serves root, which can read the process
+/// anyway.
 fn refusal(user: u32, own: u32) -> Option<RequestError> {
     let is_served = user == own || user == 0;
     (!is_served).then(|| {

@@ -185,7 +185,7 @@ mod tests {
 
     /// spec: O5.7 (slow clients)
     #[test]
-    fn who_is_silent_or_slow_is_left() {
+    fn silent_and_slow_clients_are_disconnected() {
         let mut session = Session::new(at(0));
         session.received(b"slow");
         assert!(!session.is_over(at(29)));

@@ -92,7 +92,8 @@ pub enum SetUnboundCpusError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SetDefaultScopeError {
-    /// [`AffinityScope::Default`](crate::AffinityScope::Default) means the executor's default, which must be another one.
+    /// [`AffinityScope::Default`](crate::AffinityScope::Default) means the executor's default, which must be another
+    /// one.
     Default,
     /// The executor was shut down, or is being shut down.
     ShutDown,

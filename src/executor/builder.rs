@@ -182,9 +182,10 @@ impl ExecutorBuilder {
     /// returns an error, the thread is not made, as if the system had refused it: work waits, and the thread is tried
     /// again after a second. For a budget of threads, and to test what happens without them.
     ///
-    /// For a worker, the error, or the payload of the hook's panic, is dropped on a thread of its own, because a destructor
-    /// must not run on the manager's thread. That thread is made without a call of the hook, is named `cmwq/cleaner` with
-    /// the default prefix, and ends at once. So there is one each second while the hook refuses workers.
+    /// For a worker, the error, or the payload of the hook's panic, is dropped on a thread of its own, because a
+    /// destructor must not run on the manager's thread. That thread is made without a call of the hook, is named
+    /// `cmwq/cleaner` with the default prefix, and ends at once. So there is one each second while the hook refuses
+    /// workers.
     ///
     /// For a worker or a rescuer, the manager's thread calls the hook. Meanwhile it makes no other thread, and calls no
     /// rescuer. So the hook must not wait for work of the same executor, and cannot build a queue with a rescuer there.

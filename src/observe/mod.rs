@@ -18,8 +18,8 @@
 //! JSON:
 //!
 //! * Each struct is an object whose keys are the names of its fields.
-//! * A duration is an integer in nanoseconds, and its key ends in `_ns`: `cpu_time_ns`, `age_ns`, `stalled_for_ns`. So is
-//!   the time of a sample, since the beginning of 1970: `time_ns`.
+//! * A duration is an integer in nanoseconds, and its key ends in `_ns`: `cpu_time_ns`, `age_ns`, `stalled_for_ns`. So
+//!   is the time of a sample, since the beginning of 1970: `time_ns`.
 //! * A [`CpuSet`](crate::CpuSet) is a string: `"0-3,8"`.
 //! * An enum is a string, as its `Display` writes it: kinds of queues are `managed`, `percpu`, `unbound`, `ordered` and
 //!   `bh`, scopes `cpu` to `system`, states of workers `idle` to `exiting`, detection `off`, `sampling` or `switches`.

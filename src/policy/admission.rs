@@ -43,8 +43,8 @@ pub(crate) const MAX_ACTIVE_DEFAULT: usize = 256;
 /// The limit of a gate that admits every item at once. The items keep their order on the worklist.
 pub(crate) const NO_LIMIT: usize = usize::MAX;
 
-/// So many items that a flush holds back are counted as coming in their gate, as all others that are on their way to the
-/// list. There may be more, and these are not: issuers would find the gate full.
+/// How many items that a flush holds back may be counted as coming in their gate, as all other items on their way to
+/// the list are. Further ones are not counted: otherwise issuers would find the gate full.
 pub(crate) const HELD_AS_COMING: u64 = COMING_MASK / 8;
 
 const COUNT: u32 = 10;
@@ -121,7 +121,7 @@ pub(crate) enum Slot {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) in_flight: u64,
-    /// So many of these are coming.
+    /// How many of these are coming.
     pub(crate) coming: u64,
 }
 

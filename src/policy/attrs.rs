@@ -227,7 +227,7 @@ mod tests {
 
     /// spec: A1.5
     #[test]
-    fn open_attributes_are_the_executors() {
+    fn attributes_that_are_not_set_are_the_executors() {
         let open = Attrs::new().resolve(true, -20, &defaults());
         let expected = PoolAttrs {
             managed: true,

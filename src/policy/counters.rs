@@ -148,7 +148,7 @@ mod tests {
 
     /// spec: O1.3
     #[test]
-    fn sums_are_of_each_count() {
+    fn a_sum_adds_up_each_count() {
         let one = Counters {
             started: 10,
             completed: 7,

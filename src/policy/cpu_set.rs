@@ -73,7 +73,7 @@ impl CpuSet {
         iter::once(cpu).collect()
     }
 
-    /// Whether `cpu` is in the set.
+    /// Returns whether `cpu` is in the set.
     ///
     /// # Examples
     ///
@@ -88,7 +88,7 @@ impl CpuSet {
         self.words.get(cpu / WORD_BITS).is_some_and(|word| word & bit(cpu) != 0)
     }
 
-    /// Adds `cpu`; true if it was not in the set before.
+    /// Adds `cpu`. Returns true if it was not in the set before.
     ///
     /// # Panics
     ///
@@ -114,7 +114,7 @@ impl CpuSet {
         new
     }
 
-    /// Removes `cpu`; true if it was in the set.
+    /// Removes `cpu`. Returns true if it was in the set.
     ///
     /// # Examples
     ///
@@ -134,7 +134,7 @@ impl CpuSet {
         present
     }
 
-    /// How many CPUs are in the set.
+    /// Returns how many CPUs are in the set.
     ///
     /// # Examples
     ///
@@ -145,7 +145,7 @@ impl CpuSet {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether no CPU is in the set.
+    /// Returns whether the set is empty.
     ///
     /// # Examples
     ///
@@ -159,7 +159,7 @@ impl CpuSet {
         self.words.is_empty()
     }
 
-    /// The CPUs in ascending order.
+    /// Returns the CPUs in ascending order.
     ///
     /// # Examples
     ///
@@ -181,7 +181,7 @@ impl CpuSet {
         })
     }
 
-    /// The lowest CPU, if there is any.
+    /// Returns the lowest CPU, if there is any.
     ///
     /// # Examples
     ///
@@ -195,7 +195,7 @@ impl CpuSet {
         self.iter().next()
     }
 
-    /// The CPUs that are in both sets.
+    /// Returns the CPUs that are in both sets.
     ///
     /// # Examples
     ///
@@ -213,7 +213,7 @@ impl CpuSet {
         common
     }
 
-    /// The CPUs that are in either set.
+    /// Returns the CPUs that are in either set.
     ///
     /// # Examples
     ///
@@ -233,7 +233,7 @@ impl CpuSet {
         all
     }
 
-    /// Whether every CPU of this set is in `other` too.
+    /// Returns whether every CPU of this set is in `other` too.
     ///
     /// # Examples
     ///
@@ -302,8 +302,8 @@ impl fmt::Debug for CpuSet {
 impl FromStr for CpuSet {
     type Err = ParseCpuSetError;
 
-    /// Reads a kernel CPU list. White space around the list and around its entries is ignored, so that the
-    /// text of a file can be given as it is; a list without entries is the empty set.
+    /// Reads a kernel CPU list. White space around the list and around its entries is ignored, so the text of a file
+    /// can be given as it is. A list without entries is the empty set.
     fn from_str(list: &str) -> Result<Self, ParseCpuSetError> {
         let mut cpus = Self::new();
         if list.trim().is_empty() {
@@ -322,7 +322,7 @@ impl FromStr for CpuSet {
 }
 
 fn parse_cpu(entry: &str, digits: &str) -> Result<usize, ParseCpuSetError> {
-    // `parse` alone would take a sign too, and would call a number of thirty digits no number.
+    // `parse` alone would accept a sign, and would report a number of thirty digits as no number.
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ParseCpuSetError::NotANumber { entry: entry.to_owned() });
     }

@@ -9,8 +9,8 @@
 //! all of them. Until the count is over, every new item takes a ticket; so an item without one is counted if, and only
 //! if, it was there when the count began.
 //!
-//! New items take tickets for longer if they have to: as long as an item is on its way to a waiting list that was queued before
-//! the last flush. No later item may get ahead of it there, see [`arrivals`].
+//! New items go on to take tickets while an item that was queued before the last flush is still on its way to a waiting
+//! list. No later item may be listed before that item: see [`arrivals`].
 //!
 //! The queue keeps this struct under a lock. The count itself is an atomic beside it, see
 //! [`protocol::flush`](crate::protocol::flush).
@@ -72,13 +72,13 @@ impl<E> Flushes<E> {
         self.gives_tickets
     }
 
-    /// Returns whether an item with a ticket is on its way to a waiting list, though new items take none. Then a flush that
-    /// begins finds that item, and new items are to take tickets again.
+    /// Returns whether an item with a ticket is on its way to a waiting list. If so, even if new items take no ticket
+    /// at the moment, the next flush finds that item, and new items are to take tickets again.
     pub(crate) fn has_coming(&self) -> bool {
         self.arrivals.with_ticket() > 0
     }
 
-    /// The flush that has begun found this many items coming, among them those with tickets.
+    /// Notes that the flush that has just begun found this many items coming, items with tickets included.
     pub(crate) fn found_coming(&mut self, items: u64) {
         debug_assert!(self.is_counting());
         self.arrivals.come(None, items - self.arrivals.with_ticket());
@@ -105,13 +105,13 @@ impl<E> Flushes<E> {
         Some(ticket)
     }
 
-    /// This many items that had this ticket, or that a flush found, are not coming any more: they are on the list, or were
-    /// withdrawn.
+    /// Notes that this many items are not coming any more: they are on the list, or were withdrawn. They had this
+    /// ticket, or a flush found them.
     pub(crate) fn strike(&mut self, ticket: Option<Ticket>, items: u64) {
         self.arrivals.strike(ticket, items);
     }
 
-    /// Takes the item from its issuer, which has to wait for a slot.
+    /// Takes an item that has to wait for a slot from its issuer.
     pub(crate) fn bring(&mut self, ticket: Ticket, item: E) {
         self.arrivals.bring(ticket, item);
     }

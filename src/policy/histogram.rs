@@ -203,7 +203,7 @@ mod tests {
 
     /// spec: O1.9 (log-linear)
     #[test]
-    fn buckets_follow_each_other_and_grow_with_what_they_hold() {
+    fn buckets_are_adjacent_and_grow_with_their_durations() {
         let mut next = 0;
         for bucket in 0..BUCKETS {
             let range = range_of(bucket);
@@ -258,7 +258,7 @@ mod tests {
         }
 
         #[test]
-        fn a_sum_is_as_if_all_were_in_one(
+        fn a_sum_equals_one_histogram_of_all_durations(
             one in prop::collection::vec(0_u64..1 << 41, 0..50),
             other in prop::collection::vec(0_u64..1 << 41, 0..50),
         ) {

@@ -168,8 +168,8 @@ impl<P: Clone> Manager<P> {
         self.line.first().is_none_or(is_it)
     }
 
-    /// Puts this pool in the line. The pool that [is next](Self::is_next) was refused a thread, so it is tried when a worker
-    /// leaves. Tried before that, it would have another worker give way.
+    /// Puts this pool in the line. The pool that [is next](Self::is_next) was refused a thread, so it is tried when a
+    /// worker leaves. Tried before that, it would have another worker give way.
     pub(crate) fn waits_its_turn(&mut self, pool: P, is_it: impl Fn(&P) -> bool, claim: Claim, now: Time) {
         self.no_room(pool, &is_it, claim, now);
         if self.is_next(is_it) {

@@ -328,7 +328,7 @@ mod tests {
 
     /// spec: A1.2
     #[test]
-    fn only_allowed_cpus_and_no_empty_pod() {
+    fn pods_have_only_allowed_cpus_and_none_is_empty() {
         let epyc = Topology::uniform(1, 4, 3, 2);
         let allowed: CpuSet = "5,9-10,12,16-17,21,40".parse().unwrap();
         let rows = [
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_the_kernels_and_whole() {
+    fn scopes_have_the_kernels_names_which_must_be_complete() {
         for scope in AffinityScope::ALL.into_iter().chain([AffinityScope::Default]) {
             assert_eq!(scope.to_string().parse(), Ok(scope));
         }

@@ -1,4 +1,4 @@
-//! What a worker is doing: its phase, and the number of the item that it does it for.
+//! The state of a worker: its phase, and the sequence number of its item.
 //!
 //! Two parties move the word: the worker, through guards and the beginnings and ends of its items; and the
 //! detector, which looks at the thread from outside. The party that moves a worker out of the pool's count, or back
@@ -38,7 +38,7 @@ const ALL_RETURNS: u64 = (1 << SEQUENCE) - ONE_RETURN;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WorkerState(u64);
 
-/// What a worker is doing.
+/// The present activity of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Phase {
@@ -254,7 +254,7 @@ mod tests {
 
     /// spec: C2.4 (`may_block`)
     #[test]
-    fn a_worker_that_may_block_counts_until_it_is_found_to() {
+    fn a_worker_that_may_block_counts_until_it_is_found_blocking() {
         let inside = running().enter_may_block();
         assert!(inside.phase().is_counted());
         let (left, comes_back) = inside.leave_may_block();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocking_guard_inside_of_one_that_may_block_counts_by_itself() {
+    fn a_blocking_guard_inside_of_a_may_block_guard_counts_by_itself() {
         let (blocked, leaves) = running().enter_may_block().block();
         assert!(leaves);
         let (inside, comes_back) = blocked.unblock(true);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn returns_never_reach_the_sequence() {
+    fn the_count_of_returns_never_overflows_into_the_sequence() {
         let mut word = running();
         for _ in 0..10_000 {
             word = word.block().0.unblock(false).0;

@@ -320,8 +320,8 @@ impl WorkQueue {
     ///
     /// It does not wait for items that are queued later, even if other threads flush the same queue: each flush waits
     /// for the items that were queued before its own call. So a later item may itself wait for the flush, with one
-    /// exception. If another thread is still queueing a [`Work`] when the flush begins, the flush may wait for a later run of
-    /// that [`Work`]. Such a run must not wait for the flush.
+    /// exception. If another thread is still queueing a [`Work`] when the flush begins, the flush may wait for a later
+    /// run of that [`Work`]. Such a run must not wait for the flush.
     ///
     /// Costs O(CPUs) for a queue that is used on all. Until the items that were queued before the call have ended, each
     /// submission to the same queue takes one lock and one allocation more, even if the flush has timed out.

@@ -207,7 +207,7 @@ mod tests {
 
     /// spec: C5: a process without a descriptor to spare keeps the quota that was seen last.
     #[test]
-    fn what_has_run_out_for_a_moment_says_nothing_of_a_file() {
+    fn a_lack_of_descriptors_may_be_over_soon() {
         for (code, soon) in
             [(libc::EMFILE, true), (libc::ENFILE, true), (libc::ENOENT, false), (libc::EACCES, false)]
         {
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_meaning_is_no_quota() {
+    fn malformed_files_set_no_quota() {
         for text in
             ["", "max", "max 100000", "50000", "0 100000", "50000 0", "-5 100000", "a b", "\0\n", "1 2 3 4"]
         {

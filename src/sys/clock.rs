@@ -78,7 +78,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn it_counts_on() {
+    fn the_clock_goes_on() {
         let before = now();
         let until = before + Duration::from_millis(1);
         while now() < until {

@@ -103,7 +103,7 @@ mod tests {
     /// spec: S1
     #[cfg(all(target_os = "linux", not(cmwq_portable)))]
     #[test]
-    fn what_nothing_stands_against_is_seen() {
+    fn looks_succeed_without_injected_errors() {
         let this = ThreadId::current();
         let probe = Probe::default();
         assert!(!probe.open(this).unwrap().look().unwrap().state.is_blocked());

@@ -60,7 +60,7 @@ mod tests {
 
     /// spec: C7.2 (guarded when contended)
     #[test]
-    fn first_it_may_block_for_a_moment_and_then_it_blocks() {
+    fn a_waiting_item_may_block_for_a_moment_and_then_blocks() {
         let (has_it, asked) = asked(None, false);
         assert!(has_it);
         let [(Some(moment), first), (None, then)] = &asked[..] else { panic!("{asked:?}") };
@@ -70,7 +70,7 @@ mod tests {
 
     /// spec: C7.2 (guarded when contended)
     #[test]
-    fn what_is_had_in_a_moment_is_no_block() {
+    fn a_lock_that_is_free_in_a_moment_is_no_block() {
         let (has_it, asked) = asked(None, true);
         assert!(has_it);
         assert!(matches!(&asked[..], [(Some(_), state)] if state.contains("MayBlock")), "{asked:?}");
@@ -92,7 +92,7 @@ mod tests {
 
     /// spec: C7: on a thread that is not a worker, nothing is added.
     #[test]
-    fn elsewhere_it_waits_once() {
+    fn a_thread_that_is_not_a_worker_waits_once() {
         for deadline in [None, Some(Instant::now() + LONG)] {
             let asked = std::cell::Cell::new(0);
             assert!(wait(deadline, |until| {

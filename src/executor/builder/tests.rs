@@ -18,9 +18,10 @@ fn the_default_executor_uses_the_cpus_of_the_process_without_a_topology_too() {
     assert_eq!(*executor.cpus(), sys::affinity::process_cpus().unwrap());
 }
 
-/// spec: E1.2 (the global executor works when its manager can be made at last), P1.1: work that came before waits for it.
+/// spec: E1.2 (the global executor works when its manager can be made at last), P1.1: work that came before waits for
+/// it.
 #[test]
-fn work_brings_a_missing_manager_about() {
+fn a_push_makes_the_missing_manager() {
     let attempts = AtomicUsize::new(0);
     let first_fails = move |name: &str| match attempts.fetch_add(1, Ordering::Relaxed) {
         0 => Err(io::Error::other(format!("{name}: not now"))),
@@ -57,7 +58,7 @@ fn a_manager_that_panics_as_it_arrives_goes_on() {
     assert!(manager.is_err());
     executor.inner.core.manager.plant(Point::Arrival);
     let item = WorkQueue::per_cpu("q").build_on(&executor).unwrap().spawn(|| ()).unwrap();
-    // A thread that waits brings the manager about.
+    // A thread that waits makes the manager.
     assert!(matches!(item.join_timeout(Duration::from_secs(20)), Ok(Ok(()))), "{}", executor.dump());
     assert!(!executor.inner.core.manager.has_faults());
 }
@@ -78,7 +79,7 @@ fn a_process_without_a_cpu_of_the_topology_is_told_both_sets() {
 
 /// spec: P1.1 (the manager itself cannot be made; tried again, at most once a second): a thread that waits tries again.
 #[test]
-fn who_waits_brings_a_missing_manager_about() {
+fn a_thread_that_waits_makes_the_missing_manager() {
     let attempts = Arc::new(Mutex::new(Vec::new()));
     let made = Arc::clone(&attempts);
     let some_fail = move |name: &str| {

@@ -17,7 +17,7 @@ pub(super) fn cpus(list: &str) -> CpuSet {
     list.parse().unwrap()
 }
 
-/// Nothing but the machine.
+/// An executor without queues and pools.
 pub(super) fn idle() -> Snapshot {
     let scopes = [
         (AffinityScope::Cpu, "0 1 2 3"),
@@ -62,7 +62,7 @@ pub(super) fn idle() -> Snapshot {
     }
 }
 
-/// Much at once.
+/// A busy executor, with values in most fields.
 pub(super) fn busy() -> Snapshot {
     let mut snapshot = Snapshot {
         threads: 8,

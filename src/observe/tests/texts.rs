@@ -32,7 +32,7 @@ fn a_monitor_has_the_columns_of_wq_monitor() {
 
 /// spec: O2.2
 #[test]
-fn who_is_idle_is_told_so() {
+fn idle_and_forked_executors_are_reported_as_such() {
     let snapshot = idle();
     assert!(snapshot.busy().is_idle());
     same(&snapshot.busy().to_string(), "Showing busy workqueues and worker pools:\nnothing is busy\n");

@@ -33,7 +33,7 @@ fn a_monitor_report_has_its_form_and_comes_back_as_it_was() {
 ///
 /// spec: O2.5
 #[test]
-fn names_that_are_not_known_are_no_error() {
+fn unknown_names_are_ignored() {
     let mut value = serde_json::to_value(idle()).unwrap();
     value["moon_phase"] = Value::from("waxing");
     assert_eq!(serde_json::from_value::<Snapshot>(value).unwrap(), idle());
@@ -43,7 +43,7 @@ fn names_that_are_not_known_are_no_error() {
 ///
 /// spec: O2.5
 #[test]
-fn a_set_that_is_none_is_an_error() {
+fn an_invalid_cpu_set_is_an_error() {
     let mut value = serde_json::to_value(idle()).unwrap();
     value["cpus"] = Value::from("3-1");
     let error = serde_json::from_value::<Snapshot>(value).unwrap_err().to_string();

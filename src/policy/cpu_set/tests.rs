@@ -68,7 +68,7 @@ fn some_cpus() -> impl Strategy<Value = BTreeSet<usize>> {
 
 proptest! {
     #[test]
-    fn it_is_a_set(a in some_cpus(), b in some_cpus()) {
+    fn operations_are_those_of_a_plain_set(a in some_cpus(), b in some_cpus()) {
         let (x, y): (CpuSet, CpuSet) = (a.iter().copied().collect(), b.iter().copied().collect());
         prop_assert!(x.iter().eq(a.iter().copied()));
         prop_assert_eq!(x.len(), a.len());
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_too_strange(text in "[0-9,\\-x ]{0,20}") {
+    fn a_random_text_is_refused_or_read_as_it_is_written(text in "[0-9,\\-x ]{0,20}") {
         if let Ok(cpus) = parse(&text) {
             prop_assert_eq!(parse(&cpus.to_string()), Ok(cpus));
         }

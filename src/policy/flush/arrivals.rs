@@ -1,9 +1,9 @@
-//! In which order items arrive at the waiting lists while flushes wait.
+//! The order in which items arrive at the waiting lists while flushes wait.
 //!
-//! An item that has to wait for a slot is *coming* from its admission until its issuer has put it on the list. If a later
-//! item were listed first, it might take the slot that the earlier one needs; and if that later item waited for a flush,
-//! which waits for the earlier one, all of them would wait for ever. So an item is *held* here until none is coming that
-//! an earlier flush found, or that has a lower ticket.
+//! An item that has to wait for a slot is *coming* from its admission until its issuer has put it on the list. If a
+//! later item were listed first, it might take the slot that the earlier item needs. If the later item also waited for
+//! a flush, and that flush for the earlier item, all three would wait for ever. So a later item is *held* here while an
+//! item is coming that has a lower ticket, or that an earlier flush found.
 
 #![forbid(unsafe_code)]
 
@@ -18,9 +18,9 @@ pub(super) struct Arrivals<E>(BTreeMap<Option<Ticket>, Class<E>>);
 /// Items between which no flush began. They may arrive in any order.
 #[derive(Clone, Debug)]
 struct Class<E> {
-    /// Their issuers have not brought them.
+    /// How many of them their issuers have not brought yet.
     coming: u64,
-    /// They have been brought, and wait for lower classes.
+    /// The items that were brought, and wait for lower classes.
     held: VecDeque<E>,
 }
 
@@ -29,7 +29,7 @@ impl<E> Arrivals<E> {
         Self(BTreeMap::new())
     }
 
-    /// So many items are coming now.
+    /// Notes that this many items are coming.
     pub(super) fn come(&mut self, ticket: Option<Ticket>, items: u64) {
         if items > 0 {
             let new = || Class { coming: 0, held: VecDeque::new() };
@@ -37,13 +37,13 @@ impl<E> Arrivals<E> {
         }
     }
 
-    /// So many items are not coming any more: they are on the list, or do not come after all.
+    /// Notes that this many items are not coming any more: they are on the list, or were withdrawn.
     pub(super) fn strike(&mut self, ticket: Option<Ticket>, items: u64) {
         self.class(ticket).coming -= items;
         self.prune();
     }
 
-    /// The issuer of an item brings it.
+    /// Takes an item from its issuer.
     pub(super) fn bring(&mut self, ticket: Ticket, item: E) {
         let class = self.class(Some(ticket));
         class.coming -= 1;
@@ -56,17 +56,17 @@ impl<E> Arrivals<E> {
         self.0.first_entry()?.get_mut().held.pop_front()
     }
 
-    /// Are there items that may be listed?
+    /// Returns whether there are items that may be listed.
     pub(super) fn has_listable(&self) -> bool {
         self.0.first_key_value().is_some_and(|(_, first)| !first.held.is_empty())
     }
 
-    /// Is an item coming, or held, to which the last flush that has begun is later?
+    /// Returns whether an item is coming or held that was queued before flush `begun`.
     pub(super) fn has_before(&self, begun: u64) -> bool {
         self.0.first_key_value().is_some_and(|(ticket, _)| *ticket < Some(Ticket(begun)))
     }
 
-    /// Items with a ticket that are coming or held.
+    /// Returns how many items with a ticket are coming or held.
     pub(super) fn with_ticket(&self) -> u64 {
         let items = |class: &Class<E>| class.coming + class.held.len() as u64;
         self.0.iter().filter(|(ticket, _)| ticket.is_some()).map(|(_, class)| items(class)).sum()
@@ -76,7 +76,7 @@ impl<E> Arrivals<E> {
         self.0.get_mut(&ticket).expect("an item was noted when it came")
     }
 
-    /// Only a class that keeps others back, or has something to list, comes first.
+    /// Removes the lowest classes that are empty. Then the first class keeps others back, or has an item to list.
     fn prune(&mut self) {
         while let Some(first) = self.0.first_entry() {
             if first.get().coming > 0 || !first.get().held.is_empty() {
@@ -95,7 +95,7 @@ mod tests {
         std::iter::from_fn(|| arrivals.next()).collect()
     }
 
-    /// spec: F1.6: what was found by an earlier flush, or has a lower ticket, is listed first.
+    /// spec: F1.6: items that an earlier flush found, and items with a lower ticket, are listed first.
     #[test]
     fn items_arrive_in_the_order_of_the_flushes_between_them() {
         let mut arrivals = Arrivals::new();
@@ -107,7 +107,7 @@ mod tests {
         arrivals.strike(None, 1);
         assert_eq!((listed(&mut arrivals), arrivals.with_ticket()), (vec![], 3));
         arrivals.strike(None, 1);
-        assert_eq!(listed(&mut arrivals), [10], "another one of its class keeps the next class back");
+        assert_eq!(listed(&mut arrivals), [10], "the other item of its class keeps the next class back");
         assert!(arrivals.has_before(2) && !arrivals.has_before(1));
         arrivals.strike(Some(Ticket(1)), 1);
         assert_eq!((listed(&mut arrivals), arrivals.with_ticket()), (vec![20], 0));

@@ -183,7 +183,7 @@ fn a_look_that_fails_hides_no_hog() {
 
 /// spec: S2: a worker may have the number and the word of an earlier one, whose CPU time does not concern it.
 #[test]
-fn a_clock_that_goes_back_is_another_threads() {
+fn a_clock_that_goes_back_is_taken_for_another_threads() {
     let mut workers = [(0, running())];
     let mut threads = Threads::of(&[false]);
     let mut suspects = Suspects::default();
@@ -211,7 +211,7 @@ fn a_worker_that_may_block_is_given_a_millisecond() {
 
 /// spec: S5 (paced)
 #[test]
-fn of_a_crowd_of_sleepers_a_few_are_taken_out_at_once() {
+fn of_many_sleepers_as_many_as_cpus_are_taken_out_at_once() {
     let mut workers: Vec<_> = (0..50).map(|id| (id, running())).collect();
     let mut threads = Threads::of(&[true; 50]);
     let mut suspects = Suspects::default();
@@ -223,7 +223,7 @@ fn of_a_crowd_of_sleepers_a_few_are_taken_out_at_once() {
     assert_eq!((found, next), (vec![(2, Finding::Asleep)], Some(at(450))));
 }
 
-/// spec: S5 (spinning items make no crowd)
+/// spec: S5 (spinning items do not multiply threads)
 #[test]
 fn hogs_are_paced_by_themselves() {
     let mut workers: Vec<_> = (0..5).map(|id| (id, running())).collect();

@@ -8,8 +8,8 @@
 //! The check is one relaxed load: a child begins with one thread, after the fork, and sees the memory as the fork left
 //! it.
 //!
-//! * `linux::word()`: a page that the system empties at each fork, by whichever call. None before Linux 4.14, or under an
-//!   emulator that only claims to empty it.
+//! * `linux::word()`: a page that the system empties at each fork, by whichever call. None before Linux 4.14, or under
+//!   an emulator that only claims to empty it.
 //! * `portable::word()`: a word that a handler of `pthread_atfork` empties; the library's `fork` calls the handler. On
 //!   systems that do not fork, it is never emptied.
 
@@ -189,7 +189,7 @@ mod tests {
     /// spec: X2.3 (a new default can be had)
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_a_process_has_one_of_is_made_anew_in_a_child() {
+    fn a_child_makes_the_one_value_of_a_process_anew() {
         static ONE: PerProcess<u32> = PerProcess::new();
         assert_eq!(ONE.get(), None);
         assert_eq!(*ONE.get_or_init(|| 1), 1);

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_is_woken_whenever_it_could_be() {
+    fn a_wake_up_after_validation_ends_the_sleep() {
         for pause in pauses() {
             let pause = Arc::new(pause);
             let (tell, told) = mpsc::channel();
@@ -140,16 +140,16 @@ mod tests {
     }
 
     #[test]
-    fn time_runs_out_and_what_does_not_hold_does_not_sleep() {
+    fn a_sleep_ends_by_its_timeout_or_does_not_begin() {
         for pause in pauses() {
             while pause.sleep(|| true, SHORT, &[]) {}
             assert!(pause.sleep(|| false, None, &[]));
         }
     }
 
-    /// It does not matter how often it was woken meanwhile.
+    /// Several wake-ups before the sleep count as one.
     #[test]
-    fn who_was_woken_before_it_slept_does_not_and_sleeps_then() {
+    fn wake_ups_before_a_sleep_end_only_the_next_one() {
         for pause in pauses() {
             while pause.sleep(|| true, SHORT, &[]) {}
             (0..3).for_each(|_| pause.wake());

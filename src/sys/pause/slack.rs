@@ -61,7 +61,7 @@ mod tests {
 
     /// On a separate thread, since the slack belongs to the thread.
     #[test]
-    fn what_the_thread_had_it_has_again() {
+    fn the_slack_of_the_thread_is_restored() {
         let test = || {
             for before in [50_000, 70_000, 1000, 1] {
                 assert!(set_own(before));

@@ -48,8 +48,8 @@ const WATERMARK_IS_BYTES: u32 = 14;
 const SAMPLE_ID_ALL: u32 = 18;
 const CONTEXT_SWITCH: u32 = 26;
 
-/// What is written at the end of each record, a word each: thread, time, id, stream, CPU and identifier. Only the CPU is
-/// read. The others make records [long](super::parity).
+/// What is written at the end of each record, a word each: thread, time, id, stream, CPU and identifier. Only the CPU
+/// is read. The others make records [long](super::parity).
 const TRAILER: u64 = 1 << 1 | 1 << 2 | 1 << 6 | 1 << 9 | 1 << 7 | 1 << 16;
 
 /// Where the CPU's number is in a record, in bytes: four bytes, behind the header and four words.
@@ -85,8 +85,8 @@ pub(crate) struct Ring {
     read: u64,
     thread: ThreadId,
     parity: Parity,
-    /// An event that wakes for the first record, an out, which the ring itself does not report. `None` after that record.
-    /// Dropped in this order.
+    /// An event that wakes for the first record, an out, which the ring itself does not report. `None` after that
+    /// record. Dropped in this order.
     first: Option<(Pages, OwnedFd)>,
     /// The last record that was read, with its CPU. `None` if there was none so far, or one after it was dropped.
     last: Option<(Switch, usize)>,

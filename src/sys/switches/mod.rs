@@ -5,8 +5,8 @@
 //!   is wrong, the first sleep may go unnoticed, or the thread's getting a CPU may wake a listener. Fails if the system
 //!   does not permit it, has no such records, or has no more descriptors or memory that may be locked.
 //! * `Ring::drain(tell) -> io::Result<()>`: takes out the records since the last call, in order.
-//! * `Ring::is_awake_on() -> Option<usize>`: the CPU of the last record, unless it is of a sleep. `None` also if there is no
-//!   record so far, or one after it was lost. The answer is of the last `drain`.
+//! * `Ring::is_awake_on() -> Option<usize>`: the CPU of the last record, unless it is of a sleep. `None` also if there
+//!   is no record so far, or one after it was lost. The answer is of the last `drain`.
 //! * `Ring::is_primed()`: a thread that waits for the ring's descriptor will be woken when the recorded thread next
 //!   gives its CPU away. While it is false, that may go unnoticed. Then the caller looks at the thread's state, and
 //!   drains the ring, once after attaching and then about every millisecond.

@@ -21,8 +21,8 @@
 //!   which would wake after 55 pairs: half a record, less one. So records are as long as the kernel makes them.
 //!
 //! A ring that no longer wakes for the outs alone is made anew, by the last record: after an in the thread runs, after
-//! an out it does not. If the thread switches in between, the new ring is wrong, too. That is noticed at the next wake-up,
-//! because the state of the kernel is computed here from its records.
+//! an out it does not. If the thread switches in between, the new ring is wrong, too. That is noticed at the next
+//! wake-up, because the state of the kernel is computed here from its records.
 
 /// The length of a record of a switch, in bytes.
 pub(super) const RECORD: u64 = 56;

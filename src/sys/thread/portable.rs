@@ -68,7 +68,7 @@ mod tests {
 
     /// spec: X1.1
     #[test]
-    fn it_keeps_the_contract() {
+    fn portable_threads_keep_the_contract() {
         assert!(SignalsBlocked::new().is_ok());
         assert_eq!(SignalMask::of_main_thread().unwrap(), SignalMask::of_this_thread());
         SignalMask.take_on();

@@ -196,7 +196,7 @@ mod tests {
 
     /// spec: S4
     #[test]
-    fn where_a_thread_waits_is_told_if_the_kernel_does() {
+    fn the_wait_channel_is_returned_if_the_kernel_tells_it() {
         assert_eq!(wait_channel(ThreadId::current()), None);
         let other = Other::new("channel");
         see(&Eye::open(other.id).unwrap(), State::Sleeps);

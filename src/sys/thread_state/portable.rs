@@ -42,7 +42,7 @@ mod tests {
 
     /// spec: X1
     #[test]
-    fn nothing_is_told_of_threads() {
+    fn every_function_is_unsupported() {
         let this = ThreadId::current();
         let errors = [
             Eye::open(this).unwrap_err(),

@@ -1,4 +1,4 @@
-//! Items, their ledgers, lists, timers and a clock, all plain data, checked against what must be true of them.
+//! Items, their ledgers, lists, timers and a clock, all plain data, compared with a plain model of each item.
 //!
 //! In the engine, a thread may be anywhere between its look at the word and the ledger's lock. Such a step is
 //! *late* here, and goes on when the test says so. An operation that takes the lock from its beginning is one step.
@@ -30,7 +30,7 @@ struct Entry {
     ticket: Ticket,
 }
 
-/// An item with its ledger, and what must be true of it.
+/// An item with its ledger, and the model of it.
 #[derive(Default)]
 struct Item {
     word: ItemState,
@@ -379,7 +379,7 @@ impl World {
         assert_eq!(wanted.is_some(), was_pending);
     }
 
-    /// The same, with what the ledger holds of the submission.
+    /// As [`taken_back`](Self::taken_back). Also removes from the ledger what belongs to the submission.
     fn taken_back_by_ledger(&mut self, id: usize, was_pending: bool) {
         self.taken_back(id, was_pending);
         if was_pending {

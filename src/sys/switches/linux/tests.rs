@@ -74,7 +74,7 @@ fn busy(time: Duration) {
 
 /// spec: S1
 #[test]
-fn who_listens_is_woken_when_a_thread_sleeps() {
+fn a_listener_is_woken_when_a_thread_sleeps() {
     let other = Other::new(
         || (),
         || {
@@ -99,7 +99,7 @@ fn who_listens_is_woken_when_a_thread_sleeps() {
 ///
 /// spec: S1
 #[test]
-fn who_was_preempted_did_not_sleep() {
+fn a_preempted_thread_is_not_reported_asleep() {
     let cpu = process_cpus().unwrap().first().unwrap();
     let others = [0, 1].map(|_| Other::new(move || assert!(pin_to_cpu(cpu)), spin_loop));
     if let Some(mut ring) = attach(others[0].id) {
@@ -201,9 +201,9 @@ fn a_thread_that_has_ended_wakes_once() {
     assert_eq!(Ring::attach(thread, true).unwrap_err().raw_os_error(), Some(libc::ESRCH));
 }
 
-/// More records than the ring holds. The parity is computed further, whatever is missing.
+/// The thread leaves more records than the ring holds. The parity is still computed, whichever records are missing.
 #[test]
-fn what_is_lost_is_not_missed() {
+fn a_ring_that_has_lost_records_becomes_primed_again() {
     let other = Other::new(|| (), || std::thread::sleep(Duration::from_micros(1)));
     if let Some(mut ring) = attach(other.id) {
         std::thread::sleep(Duration::from_millis(150));

@@ -87,8 +87,8 @@ impl SignalMask {
 
     pub(crate) fn of_this_thread() -> Self {
         let mut set = MaybeUninit::<sigset_t>::uninit();
-        // SAFETY: `sigemptyset` initialises the set before anything reads it. A null pointer leaves the mask as it is, and
-        // the numbers are those of signals.
+        // SAFETY: `sigemptyset` initialises the set before anything reads it. A null pointer leaves the mask as it is,
+        // and the numbers are those of signals.
         let blocks = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), set.as_mut_ptr());
@@ -100,8 +100,8 @@ impl SignalMask {
     /// Replaces the mask of the calling thread by this one.
     pub(crate) fn take_on(self) {
         let mut set = MaybeUninit::<sigset_t>::uninit();
-        // SAFETY: `sigemptyset` initialises the set before the other calls read it; a null pointer asks for no old mask. The
-        // C library refuses its own signals, which it never blocks.
+        // SAFETY: `sigemptyset` initialises the set before the other calls read it; a null pointer asks for no old
+        // mask. The C library refuses its own signals, which it never blocks.
         let error = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             for signal in (1..=64).filter(|signal| self.0 & 1 << (signal - 1) != 0) {
