@@ -109,9 +109,10 @@ impl WorkQueue {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use cmwq::{Executor, TopologySource, WorkQueue};
     ///
-    /// let two_nodes = TopologySource::Synthetic("numa:2 core:4 pu:1".into()); let executor =
-    /// Executor::builder().topology(two_nodes).build()?; let queue = WorkQueue::new("tables").build_on(&executor)?; let
-    /// table = queue.spawn_on_node(1, || vec![0u8; 4096])?; // In the memory of node 1, on which it is first touched.
+    /// let two_nodes = TopologySource::Synthetic("numa:2 core:4 pu:1".into());
+    /// let executor = Executor::builder().topology(two_nodes).build()?;
+    /// let queue = WorkQueue::new("tables").build_on(&executor)?;
+    /// let table = queue.spawn_on_node(1, || vec![0u8; 4096])?; // In the memory of node 1, on which it is first touched.
     /// assert_eq!(table.join()?.len(), 4096);
     /// # Ok(())
     /// # }

@@ -21,8 +21,8 @@ pub(super) fn word() -> Option<&'static AtomicU64> {
     }
     // SAFETY: the page was mapped just now, and no other reference to it exists.
     let advised = |advice| unsafe { libc::madvise(page, length, advice) } == 0;
-    // An emulator that takes any advice follows none. qemu's user emulation is one, for programs of other
-    // architectures.
+    // An emulator that accepts this advice, which Linux refuses, follows no advice at all. qemu's user emulation of
+    // other architectures is one.
     if advised(NO_ADVICE) || !advised(libc::MADV_WIPEONFORK) {
         // SAFETY: as above.
         unsafe { libc::munmap(page, length) };
