@@ -451,7 +451,7 @@ mod tests {
         assert_eq!(manager.next_wake(), None);
     }
 
-    /// spec: P1.5 (the manager is supervised): of these, one is set at a time.
+    /// spec: P1.5 (the manager is supervised): at most one hurry and one cleaner are set at a time.
     #[test]
     fn a_hurry_and_a_cleaner_that_are_put_off_come() {
         let mut manager = Manager::new(Rules::default());

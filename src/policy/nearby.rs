@@ -73,7 +73,7 @@ mod tests {
         list.parse().unwrap()
     }
 
-    /// spec: W6.3 (one outside of the allowed set runs elsewhere): on a near one.
+    /// spec: W6.3 (an item for a CPU outside of the allowed set runs elsewhere): on a near CPU.
     #[test]
     fn the_nearest_used_cpu_serves_an_unused_one() {
         // Two nodes of two caches of two cores of two threads; siblings are eight apart.

@@ -167,7 +167,8 @@ mod tests {
     use crate::policy::time::Time;
 
     const LIMITS: CrewLimits = CrewLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
-    /// The time that it takes to make a thread.
+    /// The machine has no random number generator, so it makes threads at once. But because this is not zero, `checks`
+    /// do not require that no CPU idles.
     const CREATION: Duration = Duration::from_micros(100);
 
     fn machine(cpus: usize, max_threads: u64, pools: Vec<Pool>, items: Vec<Item>) -> Machine {
@@ -190,7 +191,6 @@ mod tests {
         };
         let gates = (0..pools.len()).map(|pool| Gate::new(256, pool)).collect();
         let mut machine = Machine::new(config, pools, gates, items);
-        // A machine without chance makes threads at once.
         machine.max_threads = max_threads;
         machine
     }

@@ -38,7 +38,7 @@ pub(super) const PATIENT: Rules = Rules {
 pub(super) struct Config {
     pub(super) cpus: usize,
     /// Chooses the interleaving, latencies and failures. Without it, the manager goes first, then the outsiders,
-    /// then the CPUs in order. Then nothing has a latency, and every creation succeeds.
+    /// then the CPUs in order. There are no latencies, and every creation succeeds.
     pub(super) prng: Option<Prng>,
     /// The longest time from unparking a thread until it is runnable.
     pub(super) wake_latency: Duration,

@@ -1,7 +1,7 @@
 //! A simulator of the executor in virtual time, for tests only.
 //!
 //! It replaces everything that is not policy: CPUs and their scheduler, threads, sleeping, waking, the manager's
-//! thread. It asks policy on plain values and carries out the answers. It has no rule of concurrency management of
+//! thread. It calls policy with plain values and carries out the answers. It has no rule of concurrency management of
 //! its own. Runs are deterministic: the same workload and seed give the same run.
 //!
 //! A thread is a stack of [`Op`](script::Op)s. Each op is atomic: it is one access to one shared word, or one critical

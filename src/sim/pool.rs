@@ -229,9 +229,9 @@ pub(super) struct Worker {
     pub(super) errand: Option<PodId>,
     /// Why it was unparked, until it reads this.
     pub(super) notice: Option<Notice>,
-    /// How many guards that say that it blocks it is in.
+    /// The number of blocking guards that it is in.
     pub(super) guards: u32,
-    /// How many guards that say that it may block it is in.
+    /// The number of `may_block` guards that it is in.
     pub(super) weak_guards: u32,
     /// Checkers only: how often it counts in the pool's running count: 0 or 1, except for moments.
     pub(super) counted: i32,

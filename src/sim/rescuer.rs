@@ -108,7 +108,8 @@ impl Machine {
         self.pools[pool].worklist.iter().any(|item| self.gate_of(*item) == gate)
     }
 
-    /// Checks that a rescuer does not sleep for longer while its work waits for a worker that cannot be made.
+    /// Checks that no rescuer sleeps for longer than the interval of calls while its work waits for a worker that
+    /// cannot be made.
     ///
     /// spec: P2 (called every 100 ms)
     pub(super) fn check_rescuers(&mut self) {

@@ -71,7 +71,7 @@ pub(super) enum What {
     Finishes,
 }
 
-/// A step of a thread. Each is atomic. It pushes the steps that follow from it onto the thread's stack.
+/// A step of a thread, which is atomic. A step pushes the steps that follow from it onto the thread's stack.
 #[derive(Debug)]
 pub(super) enum Op {
     // Steps of outsiders, and of workers whose item queues another one, ends, or blocks.

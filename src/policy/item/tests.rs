@@ -293,8 +293,8 @@ fn in_an_ordered_queue_a_cancelled_entry_is_not_revived() {
     assert_eq!(word.nothing_stale().begin(A).1, Begin::Run, "the later one");
 }
 
-/// spec: F1.2: nor while a flush waits. The tickets tell which of the two entries is the later one, since they may
-/// be popped in either order.
+/// spec: F1.2: a cancelled entry is not revived while a flush waits, either. The two entries may be popped in either
+/// order, so their tickets tell which one is the later one.
 #[test]
 fn while_a_flush_waits_a_cancelled_entry_is_not_revived() {
     assert_eq!(cancelled().queue(flushed(A)), (cancelled(), Queue::Ledger));

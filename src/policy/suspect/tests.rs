@@ -254,7 +254,7 @@ fn progress_is_a_new_item_or_another_worker() {
     assert!(progress(&[(2, running().end_item().0.begin_item(Phase::Running))]));
 }
 
-/// spec: S5.3 (also against those with higher numbers)
+/// spec: S5.3 (hogs with higher numbers count, too)
 #[test]
 fn a_hog_is_paced_by_all_hogs_whatever_its_number() {
     let mut suspects = Suspects::default();
@@ -272,8 +272,8 @@ fn a_hog_is_paced_by_all_hogs_whatever_its_number() {
     assert_eq!(at_millis(&mut workers, 20), [(0, Finding::Hog)]);
 }
 
-/// spec: S5 (no crowd, also if the pool is quiet in between): the words tell which workers are out, the pool since
-/// when.
+/// spec: S5 (threads do not multiply, also if the pool is quiet in between): the words tell which workers are out, and
+/// the pool's pace tells since when.
 #[test]
 fn another_watch_goes_on_with_the_pace_of_the_last_one() {
     let mut workers: Vec<_> = (0..3).map(|id| (id, running())).collect();

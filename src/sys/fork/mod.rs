@@ -33,8 +33,8 @@ pub(crate) struct Origin(u64);
 /// Null until it is first needed.
 static WORD: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
-/// The number of the last process that needed one. A child continues the numbers of its parent, so its number differs
-/// from those of all of its ancestors.
+/// The number of the last process that asked for its origin. A child continues the numbers of its parent, so its number
+/// differs from the numbers of all of its ancestors.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 impl Origin {
