@@ -68,31 +68,17 @@ pub(super) enum Share {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Question {
     /// Asked before a worker of the sibling `other` is reserved as a helper.
-    Offer {
-        home: PoolId,
-        other: PoolId,
-    },
+    Offer { home: PoolId, other: PoolId },
     /// Asked before a worker of the pool `own` is reserved as a helper.
-    Seek {
-        own: PoolId,
-        home: PoolId,
-    },
+    Seek { own: PoolId, home: PoolId },
     /// Asked again after a seeker has cleared the excess bit.
-    StillForHelper {
-        home: PoolId,
-    },
+    StillForHelper { home: PoolId },
     /// Asked by the worker that was called on this errand.
-    Errand {
-        home: PoolId,
-    },
+    Errand { home: PoolId },
     /// Asked by a worker that looks through the siblings.
-    Source {
-        home: PoolId,
-    },
+    Source { home: PoolId },
     /// Asked again after such a worker has cleared the excess bit.
-    StillForThief {
-        home: PoolId,
-    },
+    StillForThief { home: PoolId },
 }
 
 impl Question {
