@@ -31,7 +31,7 @@ pub struct ShutdownReport {
     pub threads: usize,
 }
 
-/// What a shutdown did not finish of one queue.
+/// The items and timers of one queue that a shutdown did not finish.
 ///
 /// # Examples
 ///

@@ -126,7 +126,7 @@ impl Attrs {
 /// The executor's values for what a queue's attributes leave open.
 #[derive(Clone, Debug)]
 pub(crate) struct AttrDefaults {
-    /// Not [`AffinityScope::Default`].
+    /// Never [`AffinityScope::Default`].
     pub(crate) scope: AffinityScope,
     /// The CPUs of all unbound queues, not empty.
     pub(crate) cpus: CpuSet,

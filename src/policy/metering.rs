@@ -10,9 +10,9 @@
 //! window only with earlier items. A window also ends with an item that was interrupted, since an item that slept
 //! may have taken long without any CPU time. The next item then has a window of its own.
 //!
-//! Most windows have items of one queue. If a window has items of several, its whole time goes to the queue whose
-//! item a tick met last, as in the kernel, if that queue has an item in the window. So each queue gets its share on
-//! average. A window that a tick ends goes to the queue of the item that the tick met. No tick meets an interrupted
+//! Most windows have items of one queue. If a window has items of several queues, its whole time goes to the queue
+//! whose item a tick met last, as in the kernel, if that queue has an item in the window. So each queue gets its share
+//! on average. A window that a tick ends goes to the queue of the item that the tick met. No tick meets an interrupted
 //! item. It is charged for the time of its window if the items before it cannot have used that much.
 
 #![forbid(unsafe_code)]

@@ -14,7 +14,7 @@ use super::topology::{Cpu, Topology};
 /// two.
 const CORES_PER_SHARD: usize = 8;
 
-/// How near to the CPU that queued it an item of an unbound queue stays.
+/// How near an item of an unbound queue stays to the CPU that queued it.
 ///
 /// A scope divides the CPUs of the machine into pods. Each pod has its own workers, and an item goes to the pod of
 /// the CPU that queued it. Small pods keep data warm. An item that a pod cannot take goes to the nearest pod that

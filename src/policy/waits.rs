@@ -2,10 +2,10 @@
 //!
 //! A [`Picture`] holds the items that wait at one moment: what each of them needs, and the slots that it holds
 //! while it waits. An item is *stuck* if something that it needs can come about only after an item that is stuck.
-//! That is the case
+//! There are two such cases:
 //!
-//! * if it needs the end of an item that is stuck, or
-//! * if it needs a slot of a gate all of whose slots are held by items that are stuck.
+//! * It needs the end of an item that is stuck.
+//! * It needs a slot of a gate, and items that are stuck hold all slots of the gate.
 //!
 //! The answer is the largest set of waiters that is consistent with this. The algorithm begins with all waiters,
 //! and removes each one that nothing blocks, until all that remain are blocked. An item that runs, or waits with a

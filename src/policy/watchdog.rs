@@ -1,4 +1,4 @@
-//! Whether a pool with work has started none of it for long.
+//! Finds pools that have work and have started none of it for long.
 
 #![forbid(unsafe_code)]
 

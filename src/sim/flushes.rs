@@ -53,7 +53,7 @@ enum State {
     Active,
     /// The reusable item runs for this entry.
     Running,
-    /// The worker that runs the reusable item keeps this entry until the run ends.
+    /// The ledger of the reusable item keeps this entry until the present run ends.
     Kept,
     /// It has left its gate, and its thread has not yet reported that to the flushes.
     Reporting,

@@ -37,7 +37,7 @@ pub(crate) mod thread_state;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod topology;
 pub(crate) mod wait;
-/// Whether only the services of every system are used: threads are not bound to CPUs, and have no nice levels.
+/// Whether only services that every system has are used: threads are not bound to CPUs, and have no nice levels.
 #[cfg(not(cmwq_loom))]
 pub(crate) const PORTABLE: bool = cfg!(any(cmwq_portable, not(target_os = "linux")));
 

@@ -109,7 +109,7 @@ fn seed() -> u64 {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             now.map_or(1, |since| since.as_micros() as u64)
         });
-        // Not by `eprintln!`, whose output a test harness would capture and lose.
+        // A test harness would capture the output of `eprintln!`, and lose it.
         drop(writeln!(std::io::stderr(), "to repeat this run: CMWQ_YIELD_SEED={seed}"));
         seed
     })

@@ -27,7 +27,7 @@
 /// The length of a record of a switch, in bytes.
 pub(super) const RECORD: u64 = 56;
 
-/// What the next record of a thread is.
+/// The kind of a thread's next record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
     /// It gets a CPU: it does not run at the moment.
