@@ -129,7 +129,7 @@ fn listening_to_a_thread_on_the_same_cpu_ends() {
     }
     let listener = spawn("listener".to_owned(), None, move || {
         assert!(pin_to_cpu(cpu));
-        // `false` is true: the thread waits for this CPU. The ring must also work with the wrong answer.
+        // The right answer is `false`, since the thread waits for this CPU. The ring must work with the wrong one, too.
         for runs in [false, true] {
             let mut ring = Ring::attach(thread, runs).unwrap();
             let pause = Pause::listening().unwrap();
