@@ -35,7 +35,10 @@ impl Machine {
     pub(super) fn check_permission(&self, pool: PoolId) {
         if let Some(target) = self.pools[pool].word.target() {
             let runnable = self.counted_items(pool);
-            assert!(runnable < target, "pool {pool} starts an item beside {runnable}, its target is {target}");
+            assert!(
+                runnable < target,
+                "pool {pool} starts an item beside {runnable}, its target is {target}"
+            );
         }
     }
 

@@ -35,7 +35,9 @@ impl World {
     fn list_brought(&self, item: usize) -> Option<usize> {
         let gate = &self.gates[self.items[item].gate];
         gate.list.borrow_mut().push_back(item);
-        gate.cell.list_held().then(|| gate.list.borrow_mut().pop_front().expect("the item was just put there"))
+        gate.cell
+            .list_held()
+            .then(|| gate.list.borrow_mut().pop_front().expect("the item was just put there"))
     }
 
     /// Lets an issuer say that its item has arrived.
