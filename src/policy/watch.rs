@@ -56,8 +56,6 @@ pub(crate) struct Rules {
 pub(crate) struct Look {
     /// Items lie on the pool's worklist.
     pub(crate) pending: bool,
-    /// A worker that counts runs, or is about to.
-    pub(crate) running: bool,
     /// A worker is on its way or being made.
     pub(crate) help_coming: bool,
     /// How many CPUs the pool keeps busy, if it counts running workers.
@@ -72,6 +70,13 @@ pub(crate) struct Look {
     pub(crate) given: u64,
     /// Its workers, sorted by number. Their words are read before any facts about their threads.
     pub(crate) workers: Vec<(WorkerId, WorkerState)>,
+}
+
+impl Look {
+    /// Returns whether a worker is at work, or about to be.
+    fn is_served(&self) -> bool {
+        self.workers.iter().any(|(_, word)| word.phase().is_at_work(self.cpus.is_some()))
+    }
 }
 
 /// What a look leads to.
@@ -156,7 +161,7 @@ impl Watch {
         self.period = self.next_period(look, rules, &findings);
         self.alert = self.alert.saturating_sub(1);
         self.quiet_looks = if look.pending { 0 } else { self.quiet_looks + 1 };
-        let stuck = look.pending && !look.running && !look.help_coming;
+        let stuck = look.pending && !look.is_served() && !look.help_coming;
         self.stuck_since = if stuck { self.stuck_since.or(Some(now)) } else { None };
         let stuck_for = self.stuck_since.map_or(Duration::ZERO, |since| now.since(since));
         let progress = findings.progress || look.given != self.given;
@@ -213,7 +218,6 @@ mod tests {
 
     const STUCK: Look = Look {
         pending: true,
-        running: false,
         help_coming: false,
         cpus: Some(1),
         per_cpu: true,
@@ -265,7 +269,7 @@ mod tests {
 
     #[test]
     fn help_and_progress_start_the_patience_anew() {
-        for relief in [Look { help_coming: true, ..STUCK }, Look { running: true, ..STUCK }] {
+        for relief in [Look { help_coming: true, ..STUCK }, Look { workers: vec![(0, running())], ..STUCK }] {
             let mut watch = Watch::new(at(0));
             for (millis, look) in [(90, &STUCK), (180, &relief), (270, &STUCK)] {
                 let (outcome, _) = watch.look(look, patient(), &mut { RUN }, at(1000 * millis));
@@ -294,7 +298,7 @@ mod tests {
         let (mut now, mut word, mut looks) = (at(0), running(), Vec::new());
         for number in 1..=10 {
             let sleep = number == 6;
-            let look = Look { running: true, cpus, workers: vec![(0, word)], ..STUCK };
+            let look = Look { cpus, workers: vec![(0, word)], ..STUCK };
             let (outcome, next) = watch.look(&look, rules, &mut Threads { sleep }, now);
             assert_eq!(outcome.found.is_empty(), !sleep || cpus.is_none(), "{number}");
             word = word.end_item().0.begin_item(Phase::Running);
@@ -318,7 +322,7 @@ mod tests {
     #[test]
     fn a_reported_sleep_is_no_reason_to_look_often() {
         let rules = Rules { sleepers: true, is_told: true, ..Rules::default() };
-        let look = Look { running: true, workers: vec![(0, running())], ..STUCK };
+        let look = Look { workers: vec![(0, running())], ..STUCK };
         let mut watch = Watch::new(at(0));
         let (_, next) = watch.look(&look, rules, &mut { RUN }, at(0));
         assert_eq!(next, at(1000));
@@ -344,7 +348,7 @@ mod tests {
             let (mut watch, mut now, mut last) = (Watch::new(at(0)), at(0), None);
             while last.is_none_or(|last| now.since(last) < Duration::from_secs(60)) {
                 let pending = now < at(10_000_000);
-                let look = Look { pending, running: true, cpus, ..STUCK };
+                let look = Look { pending, cpus, ..STUCK };
                 let (outcome, next) = watch.look(&look, rules, &mut { RUN }, now);
                 last = Some(now);
                 if outcome.verdict == Verdict::Unwatch {
@@ -360,7 +364,7 @@ mod tests {
     #[test]
     fn a_pool_that_starts_nothing_is_reported_once() {
         let rules = Rules { watchdog: Some(Duration::from_millis(30)), ..Rules::default() };
-        let look = Look { running: true, workers: vec![(0, running())], ..STUCK };
+        let look = Look { workers: vec![(0, running())], ..STUCK };
         let mut watch = Watch::new(at(0));
         let (mut now, mut reports) = (at(0), Vec::new());
         while now < at(200_000) {
@@ -384,7 +388,7 @@ mod tests {
             // The pool's worker enters a guard, and leaves it.
             let word = if millis % 2 == 0 { running() } else { running().block().0 };
             let given = if millis < 50 { millis } else { 50 };
-            let look = Look { running: true, given, workers: vec![(3, word)], ..STUCK };
+            let look = Look { given, workers: vec![(3, word)], ..STUCK };
             let outcome = watch.look(&look, rules, &mut { RUN }, at(1000 * millis)).0;
             if let Verdict::Stalled(since) = outcome.verdict {
                 told.push((millis, since, outcome.began));

@@ -83,6 +83,16 @@ impl Phase {
         matches!(self, Self::Between | Self::Running | Self::MayBlock)
     }
 
+    /// Returns whether the worker works on items, or is about to. `counts`: whether its pool counts running workers.
+    pub(crate) const fn is_at_work(self, counts: bool) -> bool {
+        match self {
+            // The worker is waking also between taking its reservation and beginning.
+            Self::Waking | Self::Between | Self::Running | Self::MayBlock => true,
+            Self::Uncounted => !counts,
+            Self::Idle | Self::Blocked | Self::Asleep | Self::Hog | Self::Exiting => false,
+        }
+    }
+
     /// Returns whether the worker has an item.
     pub(crate) const fn has_item(self) -> bool {
         matches!(

@@ -47,6 +47,8 @@ mod class;
 mod conserve;
 mod cpus;
 mod detection;
+#[cfg(not(cmwq_loom))]
+mod engine;
 // Under `cmwq_loom` its cells use loom's atomics, which work inside of a model only.
 #[cfg(not(cmwq_loom))]
 mod flushes;
@@ -57,6 +59,8 @@ mod manager;
 mod pods;
 mod pool;
 mod prng;
+#[cfg(not(cmwq_loom))]
+mod programs;
 mod random;
 mod rescuer;
 mod script;

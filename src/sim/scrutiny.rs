@@ -16,7 +16,7 @@ use super::script::Op;
 use crate::policy::crew::WorkerId;
 use crate::policy::suspect::Found;
 use crate::policy::watch::{Look, Verdict, Watch};
-use crate::policy::worker::{Finding, Phase, WorkerState};
+use crate::policy::worker::{Finding, WorkerState};
 
 /// A step of the manager's look at a watched pool.
 #[derive(Debug)]
@@ -49,17 +49,10 @@ impl Machine {
     pub(super) fn look(&mut self, pool: PoolId, watch: Watch) {
         self.seen.looks += 1;
         let of_pool = &self.pools[pool];
-        let counts = of_pool.word.target().is_some();
-        let at_work = |phase| match phase {
-            Phase::Waking | Phase::Between | Phase::Running | Phase::MayBlock => true,
-            Phase::Uncounted => !counts,
-            Phase::Idle | Phase::Blocked | Phase::Asleep | Phase::Hog | Phase::Exiting => false,
-        };
         let word_of = |(id, thread): (&WorkerId, &ThreadId)| (*id, self.worker(*thread).state);
         let workers: Vec<_> = of_pool.workers.iter().map(word_of).collect();
         let look = Look {
             pending: of_pool.has_work(),
-            running: workers.iter().any(|(_, word)| at_work(word.phase())),
             help_coming: of_pool.crew.is_help_coming(),
             cpus: of_pool.word.target().map(|target| target as usize),
             per_cpu: of_pool.is_per_cpu(),

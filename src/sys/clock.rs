@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use crate::policy::time::Time;
-use crate::sys;
+use crate::sys::{self, machine};
 
 /// The origin of time: the first call in this process.
 struct Origin {
@@ -23,16 +23,24 @@ fn origin() -> &'static Origin {
 /// The time since the first call in this process. It never goes backwards.
 #[allow(clippy::disallowed_methods, reason = "this is where time comes from")]
 pub(crate) fn now() -> Time {
+    if let Some(now) = machine::now() {
+        return now;
+    }
     let origin = origin().instant;
     let nanos = Instant::now().duration_since(origin).as_nanos();
     Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// The moment of this time, for the standard library. `None` if it is too far away.
+pub(crate) fn instant(at: Time) -> Option<Instant> {
+    origin().instant.checked_add(at.since(Time::default()))
 }
 
 /// The time at the last tick of the system's clock, some milliseconds ago at most, for a fifth of the price. [`now`] if
 /// there is no such clock.
 #[inline]
 pub(crate) fn coarse() -> Time {
-    if sys::PORTABLE {
+    if sys::PORTABLE || machine::now().is_some() {
         return now();
     }
     Time::from_nanos(imp::coarse_nanos().saturating_sub(origin().coarse))

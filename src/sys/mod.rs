@@ -15,6 +15,11 @@ pub(crate) mod cgroup;
 pub(crate) mod clock;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod fork;
+#[cfg(all(test, not(cmwq_loom)))]
+pub(crate) mod machine;
+#[cfg(not(any(test, cmwq_loom)))]
+#[path = "machine/none.rs"]
+mod machine;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod pause;
 #[cfg(not(cmwq_loom))]

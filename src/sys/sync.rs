@@ -4,7 +4,7 @@
 //! loom models `SeqCst` fences but not `SeqCst` accesses, so every handshake of the protocol layer is written with
 //! explicit fences.
 
-#[cfg(not(any(cmwq_loom, cmwq_yields)))]
+#[cfg(not(any(test, cmwq_loom, cmwq_yields)))]
 mod imp {
     pub(crate) use std::sync::atomic::{
         AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence,
@@ -15,7 +15,7 @@ mod imp {
     pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 }
 
-#[cfg(cmwq_yields)]
+#[cfg(all(any(test, cmwq_yields), not(cmwq_loom)))]
 use super::yields as imp;
 
 #[cfg(cmwq_loom)]

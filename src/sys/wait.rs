@@ -9,25 +9,24 @@
 mod imp {
     #![allow(unsafe_code, reason = "parking_lot_core leaves the choice of keys to its caller")]
 
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use parking_lot::Mutex;
     use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN, ParkResult};
 
+    use crate::policy::time::Time;
+    use crate::sys::{clock, machine};
+
     /// How long a caller is ready to wait.
     #[derive(Clone, Copy, Debug)]
-    pub(crate) struct Until(Option<Instant>);
+    pub(crate) struct Until(Option<Time>);
 
     impl Until {
         pub(crate) const FOREVER: Self = Self(None);
 
         /// A timeout that is too long to be represented means no limit.
-        #[allow(
-            clippy::disallowed_methods,
-            reason = "a timeout of the caller's, not a deadline of the executor's"
-        )]
         pub(crate) fn after(timeout: Duration) -> Self {
-            Self(Instant::now().checked_add(timeout))
+            Self(Some(clock::now() + timeout).filter(|at| *at < Time::NEVER))
         }
 
         pub(crate) fn is_forever(self) -> bool {
@@ -36,12 +35,12 @@ mod imp {
 
         /// The time that is left. `None` if the wait has no limit.
         #[cfg(all(target_os = "linux", not(cmwq_portable)))]
-        #[allow(
-            clippy::disallowed_methods,
-            reason = "a timeout of the caller's, not a deadline of the executor's"
-        )]
         pub(crate) fn left(self) -> Option<Duration> {
-            self.0.map(|end| end.saturating_duration_since(Instant::now()))
+            self.0.map(|end| end.since(clock::now()))
+        }
+
+        pub(crate) fn time(self) -> Option<Time> {
+            self.0
         }
 
         /// Returns the earlier of both.
@@ -82,6 +81,12 @@ mod imp {
 
     /// Sleeps until woken. Returns false if the time ran out first.
     pub(crate) fn sleep(key: usize, validate: impl FnOnce() -> bool, until: Until) -> bool {
+        let mut validate = Some(validate);
+        let mut once = || validate.take().is_some_and(|validate| validate());
+        if let Some(woken) = machine::sleep(machine::Key::Address(key), &mut once, until.0) {
+            return woken;
+        }
+        let validate = || once();
         let Some(chore) = chore() else { return park(key, validate, until) };
         let break_at = until.or_after(chore.every);
         park(key, validate, break_at) || {
@@ -93,6 +98,7 @@ mod imp {
     }
 
     fn park(key: usize, validate: impl FnOnce() -> bool, Until(until): Until) -> bool {
+        let until = until.and_then(clock::instant);
         // SAFETY: the address is in a static of ours, so no other code uses it; none of the callbacks panics or calls
         // into parking_lot.
         let result = unsafe {
@@ -103,6 +109,7 @@ mod imp {
 
     /// Wakes all threads that sleep on `key`.
     pub(crate) fn wake_all(key: usize) {
+        machine::wake(machine::Key::Address(key), true);
         // SAFETY: as above.
         unsafe {
             parking_lot_core::unpark_all(place(key), DEFAULT_UNPARK_TOKEN);

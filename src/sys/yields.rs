@@ -22,6 +22,9 @@ use std::sync::OnceLock;
 use std::sync::atomic;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+#[cfg(test)]
+pub(crate) use super::machine::{Condvar, Mutex, MutexGuard};
+#[cfg(not(test))]
 pub(crate) use parking_lot::{Condvar, MutexGuard};
 pub(crate) use std::sync::{Arc, atomic::Ordering};
 
@@ -53,6 +56,13 @@ thread_local! {
 /// A point: other threads may run here.
 #[allow(clippy::disallowed_methods, reason = "a point yields and sleeps")]
 fn point() {
+    #[cfg(test)]
+    if super::machine::point() {
+        return;
+    }
+    if !cfg!(cmwq_yields) {
+        return;
+    }
     let mut temper = TEMPER.get().unwrap_or_else(Temper::of_this_thread);
     let drawn = temper.next();
     let nap =
@@ -238,9 +248,11 @@ operations!(AtomicUsize, usize, fetch_add fetch_sub fetch_and fetch_or fetch_xor
 
 /// A lock with a point before it is taken, one while it is held, and none after its release: the next operation of the
 /// thread has one.
+#[cfg(not(test))]
 #[derive(Default)]
 pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
 
+#[cfg(not(test))]
 impl<T> Mutex<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self(parking_lot::Mutex::new(value))
@@ -263,6 +275,7 @@ impl<T> Mutex<T> {
     }
 }
 
+#[cfg(not(test))]
 impl<T: fmt::Debug> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

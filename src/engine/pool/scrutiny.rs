@@ -6,7 +6,6 @@ use crate::policy::pace::Pace;
 use crate::policy::suspect::Found;
 use crate::policy::time::Time;
 use crate::policy::watch::{Look, Rules};
-use crate::policy::worker::Phase;
 
 use super::super::core::Settings;
 use super::super::worker::Worker;
@@ -23,19 +22,12 @@ impl Pool {
     /// Returns a look for the manager's watch, and the workers that it saw, both sorted by number.
     pub(crate) fn observe(&self) -> (Look, Vec<Arc<Worker>>) {
         let counts = self.spec.manages_concurrency();
-        let at_work = |phase| match phase {
-            // A worker stays `Waking` until it begins, even after it has taken its reservation.
-            Phase::Waking | Phase::Between | Phase::Running | Phase::MayBlock => true,
-            Phase::Uncounted => !counts,
-            Phase::Idle | Phase::Blocked | Phase::Asleep | Phase::Hog | Phase::Exiting => false,
-        };
         let state = self.state.lock();
         let workers: Vec<_> = state.workers.iter().filter_map(Slot::worker).map(Arc::clone).collect();
         let words: Vec<_> = workers.iter().map(|worker| (worker.id, worker.cell.load())).collect();
         let target = self.running.load().target();
         let look = Look {
             pending: self.has_work(),
-            running: words.iter().any(|(_, word)| at_work(word.phase())),
             help_coming: state.crew.is_help_coming(),
             cpus: target.filter(|_| counts).map(|target| target as usize),
             per_cpu: matches!(self.spec.kind, PoolKind::PerCpu { .. }),

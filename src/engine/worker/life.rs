@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::policy::concurrency::{Next, PodId, Reserved};
 use crate::policy::crew::{Prepare, Rest};
 use crate::policy::worker::Phase;
+use crate::sys::thread;
 
 use super::super::bh;
 use super::super::manager::Request;
@@ -83,7 +84,7 @@ impl WorkerThread {
     fn park(&self) -> Phase {
         loop {
             match self.shared.cell.load().phase() {
-                Phase::Idle => std::thread::park(),
+                Phase::Idle => thread::park(),
                 woken => return woken,
             }
         }

@@ -1,7 +1,6 @@
 //! What other threads know of a worker, and may do with it.
 #![allow(unsafe_code, reason = "an item's type is known by address")]
 
-use std::thread::Thread;
 use std::time::Duration;
 
 use crate::policy::cpu_set::CpuSet;
@@ -14,6 +13,7 @@ use crate::protocol::subject::SubjectCell;
 use crate::protocol::tally::ReadingCell;
 use crate::protocol::worker::WorkerCell;
 use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use crate::sys::thread::Sleeper;
 use crate::sys::{affinity, clock, thread_state};
 
 use super::super::item_type::ItemType;
@@ -42,7 +42,7 @@ pub(crate) struct Worker {
     /// The sequence number of an item, and its description of itself. Out of date once the worker has begun another
     /// item. Both are read and written together, under the lock, so there is no race to model.
     description: Mutex<Option<(u64, String)>>,
-    thread: Thread,
+    thread: Sleeper,
     /// The thread as the system knows it, until the worker leaves.
     system: AliveCell<affinity::ThreadId>,
 }
@@ -59,7 +59,7 @@ impl Worker {
             placed: AtomicBool::new(false),
             brought_home: AtomicBool::new(false),
             description: Mutex::new(None),
-            thread: std::thread::current(),
+            thread: Sleeper::current(),
             system: AliveCell::new(affinity::ThreadId::current()),
         }
     }

@@ -8,12 +8,16 @@ use std::mem::size_of_val;
 use libc::{c_ulong, pid_t};
 
 use crate::policy::cpu_set::CpuSet;
+use crate::sys::machine::{self, Tid};
 use crate::sys::thread::thread_id;
 
 const WORD_BITS: usize = c_ulong::BITS as usize;
 
 #[inline]
 pub(crate) fn current_cpu() -> Option<usize> {
+    if let Some(cpu) = machine::current_cpu() {
+        return Some(cpu);
+    }
     // SAFETY: the call has no arguments and touches no memory of the program.
     let cpu = unsafe { libc::sched_getcpu() };
     usize::try_from(cpu).ok()
@@ -22,6 +26,9 @@ pub(crate) fn current_cpu() -> Option<usize> {
 /// Affinity belongs to threads. That of the main thread counts as the process's own: `taskset` and the parent process
 /// set it, and cpusets change it, whereas the caller may be a thread that has pinned itself.
 pub(crate) fn process_cpus() -> io::Result<CpuSet> {
+    if let Some(cpus) = machine::cpus() {
+        return Ok(cpus);
+    }
     // SAFETY: the call has no arguments and touches no memory of the program.
     thread_cpus(unsafe { libc::getpid() })
 }
@@ -32,7 +39,7 @@ pub(crate) fn watched_cpus() -> Option<CpuSet> {
 
 /// Pins through `core_affinity`, except to CPUs beyond the end of its mask, for which it panics.
 pub(crate) fn pin_to_cpu(cpu: usize) -> bool {
-    if cpu < libc::CPU_SETSIZE as usize {
+    if machine::current().is_none() && cpu < libc::CPU_SETSIZE as usize {
         core_affinity::set_for_current(core_affinity::CoreId { id: cpu })
     } else {
         cpu < CpuSet::LIMIT && pin_to_set(&CpuSet::single(cpu)).is_ok()
@@ -40,16 +47,35 @@ pub(crate) fn pin_to_cpu(cpu: usize) -> bool {
 }
 
 pub(crate) fn pin_to_set(cpus: &CpuSet) -> io::Result<()> {
-    pin_thread(0, cpus)
+    match machine::current() {
+        Some(own) => bind_made_up(own, cpus),
+        None => pin_thread(0, cpus),
+    }
 }
 
-/// A thread, by the system's number.
+/// Binds a thread of a machine.
+fn bind_made_up(thread: Tid, cpus: &CpuSet) -> io::Result<()> {
+    match machine::bind(thread, cpus) {
+        Some(true) => Ok(()),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// The numbers of threads of a machine begin here: no system has so many threads.
+const MADE_UP: pid_t = 1 << 28;
+
+/// A thread, by the system's number, or its machine's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadId(pid_t);
 
 impl ThreadId {
     pub(crate) fn current() -> Self {
-        Self(thread_id() as pid_t)
+        Self(machine::current().map_or_else(|| thread_id() as pid_t, |own| MADE_UP + own as pid_t))
+    }
+
+    /// Its number, if it is of a machine.
+    pub(in crate::sys) fn made_up(self) -> Option<Tid> {
+        (self.0 >= MADE_UP).then(|| (self.0 - MADE_UP) as Tid)
     }
 
     /// The number for system calls.
@@ -63,12 +89,15 @@ impl ThreadId {
     }
 
     pub(crate) fn pin_to_set(self, cpus: &CpuSet) -> io::Result<()> {
-        pin_thread(self.0, cpus)
+        self.made_up().map_or_else(|| pin_thread(self.0, cpus), |thread| bind_made_up(thread, cpus))
     }
 
     /// The CPUs on which the system lets it run.
     pub(crate) fn cpus(self) -> io::Result<CpuSet> {
-        thread_cpus(self.0)
+        match self.made_up() {
+            Some(thread) => machine::bound(thread).ok_or_else(|| io::ErrorKind::NotFound.into()),
+            None => thread_cpus(self.0),
+        }
     }
 }
 

@@ -14,10 +14,11 @@
 
 use std::io;
 use std::sync::OnceLock;
-use std::thread::{self, Thread};
 use std::time::Duration;
 
+use super::machine;
 use super::switches::Ring;
+use super::thread::{self, Sleeper};
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod linux;
@@ -42,7 +43,7 @@ pub(crate) struct Pause {
 #[derive(Debug)]
 enum Kind {
     /// The thread that sleeps here, once it has slept.
-    Parks(OnceLock<Thread>),
+    Parks(OnceLock<Sleeper>),
     Listens(Listener),
 }
 
@@ -52,6 +53,9 @@ impl Pause {
     }
 
     pub(crate) fn listening() -> io::Result<Self> {
+        if machine::current().is_some() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         Listener::new().map(|listener| Self::new(Kind::Listens(listener)))
     }
 
@@ -77,8 +81,8 @@ impl Pause {
         rings: &[&Ring],
     ) -> bool {
         if let Kind::Parks(sleeper) = &self.kind {
-            let sleeper = sleeper.get_or_init(thread::current);
-            debug_assert_eq!(sleeper.id(), thread::current().id(), "one thread sleeps here");
+            let sleeper = sleeper.get_or_init(Sleeper::current);
+            debug_assert!(sleeper.is_current(), "one thread sleeps here");
         }
         if !validate() {
             return true;
@@ -86,21 +90,13 @@ impl Pause {
         let _on_time = timeout.map(|_| self.slack.reduce());
         match (&self.kind, timeout) {
             (Kind::Listens(listener), _) => listener.sleep(timeout, rings),
-            (Kind::Parks(_), Some(timeout)) => park_timeout(timeout),
+            (Kind::Parks(_), Some(timeout)) => thread::park_timeout(timeout),
             (Kind::Parks(_), None) => {
                 thread::park();
                 true
             }
         }
     }
-}
-
-/// Returns false if the time ran out.
-#[allow(clippy::disallowed_methods, reason = "a parked thread is not told why it was woken")]
-fn park_timeout(timeout: Duration) -> bool {
-    let start = std::time::Instant::now();
-    thread::park_timeout(timeout);
-    start.elapsed() < timeout
 }
 
 #[cfg(test)]

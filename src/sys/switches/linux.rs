@@ -188,6 +188,9 @@ impl Ring {
 }
 
 fn open(thread: ThreadId, wakeup_watermark: u32) -> io::Result<OwnedFd> {
+    if thread.made_up().is_some() {
+        return Err(ErrorKind::Unsupported.into());
+    }
     let flags = [EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR, WATERMARK_IS_BYTES, SAMPLE_ID_ALL, CONTEXT_SWITCH];
     // In C, the first bit is the highest one on machines whose first byte is the highest.
     let bit = |bit: u32| if cfg!(target_endian = "big") { 1 << (63 - bit) } else { 1 << bit };

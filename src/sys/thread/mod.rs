@@ -16,9 +16,12 @@
 mod end;
 
 use std::io;
-use std::thread::{Builder, JoinHandle};
+use std::thread::{Builder, JoinHandle, Thread};
+use std::time::Duration;
 
+use super::machine;
 use super::sync::{AtomicU64, Ordering};
+use super::wait::Until;
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod linux;
@@ -35,9 +38,7 @@ pub(crate) use end::spawn_to_the_end;
 pub(crate) use linux::slice;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 pub(super) use linux::thread_id;
-pub(crate) use system::{
-    SignalMask, current_nice, join, process_nice, reset_scheduling, set_nice, set_slice,
-};
+pub(crate) use system::{SignalMask, current_nice, process_nice, reset_scheduling, set_nice, set_slice};
 
 /// Starts a thread that blocks all signals from its first instruction on, because a signal handler is the application's
 /// code. A thread that runs items takes on another [mask](SignalMask). The system shows the first 15 bytes of `name`.
@@ -53,12 +54,69 @@ pub(crate) fn spawn(
         let message = format!("thread name {name:?} contains a NUL character: leave it out");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
+    let (body, made_up) = machine::adopt(&name, body);
     let mut builder = Builder::new().name(name);
     if let Some(bytes) = stack_size {
         builder = builder.stack_size(bytes);
     }
     let _blocked = system::SignalsBlocked::new()?;
-    builder.spawn(body)
+    let thread = builder.spawn(body)?;
+    machine::made(made_up, thread.thread().id());
+    Ok(thread)
+}
+
+/// Waits until the thread has ended. See the module.
+pub(crate) fn join(thread: JoinHandle<()>, until: Until) -> Result<(), JoinHandle<()>> {
+    match machine::wait_for_end(thread.thread().id(), until.time()) {
+        Some(false) => Err(thread),
+        _ => system::join(thread, until),
+    }
+}
+
+/// A thread that [parks](park).
+#[derive(Clone, Debug)]
+pub(crate) struct Sleeper {
+    thread: Thread,
+    machine: Option<machine::Parked>,
+}
+
+impl Sleeper {
+    pub(crate) fn current() -> Self {
+        Self { thread: std::thread::current(), machine: machine::Parked::current() }
+    }
+
+    pub(crate) fn is_current(&self) -> bool {
+        self.thread.id() == std::thread::current().id()
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.thread.name()
+    }
+
+    /// Its sleep ends, or its next one.
+    pub(crate) fn unpark(&self) {
+        match &self.machine {
+            Some(parked) => parked.unpark(),
+            None => self.thread.unpark(),
+        }
+    }
+}
+
+/// The calling thread sleeps until it is unparked, or for no reason.
+pub(crate) fn park() {
+    if machine::park(None).is_none() {
+        std::thread::park();
+    }
+}
+
+/// The same for this time at most. Returns false if the time ran out.
+#[allow(clippy::disallowed_methods, reason = "a parked thread is not told why it was woken")]
+pub(crate) fn park_timeout(timeout: Duration) -> bool {
+    machine::park(Some(timeout)).unwrap_or_else(|| {
+        let start = std::time::Instant::now();
+        std::thread::park_timeout(timeout);
+        start.elapsed() < timeout
+    })
 }
 
 thread_local! {
@@ -76,6 +134,9 @@ pub(crate) fn number() -> u64 {
 /// Lets the system run another thread on this CPU, if one waits for it.
 #[allow(clippy::disallowed_methods, reason = "to be fair to other work, not to wait for its progress")]
 pub(crate) fn yield_now() {
+    if machine::yield_now() {
+        return;
+    }
     std::thread::yield_now();
 }
 

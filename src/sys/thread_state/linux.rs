@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::{Seen, State};
 use crate::sys::affinity::ThreadId;
+use crate::sys::machine::{self, Report, Tid};
 
 /// The kernel's number of the clock for the CPU time of a thread, by the scheduler's account.
 const THREAD_SCHED: libc::clockid_t = 6;
@@ -17,19 +18,29 @@ const THREAD_SCHED: libc::clockid_t = 6;
 /// The field of the CPU in the line, counted from the state.
 const CPU_AFTER_STATE: usize = 36;
 
-/// The file from which one thread's state is read again and again.
+/// The file from which one thread's state is read again and again, or a thread of a machine.
 #[derive(Debug)]
-pub(crate) struct Eye(File);
+pub(crate) enum Eye {
+    Real(File),
+    MadeUp(Tid),
+}
 
 impl Eye {
     pub(crate) fn open(thread: ThreadId) -> io::Result<Self> {
-        File::open(path(thread, "stat")).map(Self)
+        match thread.made_up() {
+            Some(thread) => Ok(Self::MadeUp(thread)),
+            None => File::open(path(thread, "stat")).map(Self::Real),
+        }
     }
 
     pub(crate) fn look(&self) -> io::Result<Seen> {
+        let file = match self {
+            Self::Real(file) => file,
+            Self::MadeUp(thread) => return report(*thread).map(|report| seen(&report)),
+        };
         // The line has about fifty numbers, most of them small.
         let mut line = [0; 1024];
-        match self.0.read_at(&mut line, 0) {
+        match file.read_at(&mut line, 0) {
             Ok(length) => parse(&line[..length]),
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
                 Ok(Seen { state: State::Gone, cpu: None })
@@ -37,6 +48,19 @@ impl Eye {
             Err(error) => Err(error),
         }
     }
+}
+
+fn report(thread: Tid) -> io::Result<Report> {
+    machine::report(thread).ok_or_else(|| ErrorKind::NotFound.into())
+}
+
+fn seen(report: &Report) -> Seen {
+    let state = match report {
+        Report { ended: true, .. } => State::Gone,
+        Report { sleeps: true, .. } => State::Sleeps,
+        _ => State::Runs,
+    };
+    Seen { state, cpu: Some(report.cpu) }
 }
 
 /// The name, in parentheses, may contain parentheses and spaces; the fields after it do not.
@@ -53,11 +77,17 @@ fn parse(line: &[u8]) -> io::Result<Seen> {
 }
 
 pub(crate) fn cpu_time(thread: ThreadId) -> io::Result<Duration> {
+    if let Some(thread) = thread.made_up() {
+        return report(thread).map(|report| report.cpu_time);
+    }
     // The C library makes the number of a thread's clock in this way. The kernel finds only threads of this process.
     read((!thread.number() << 3) | THREAD_SCHED)
 }
 
 pub(crate) fn own_cpu_time() -> Option<Duration> {
+    if let Some(own) = machine::current() {
+        return report(own).ok().map(|report| report.cpu_time);
+    }
     read(libc::CLOCK_THREAD_CPUTIME_ID).ok()
 }
 
@@ -73,6 +103,9 @@ fn read(clock: libc::clockid_t) -> io::Result<Duration> {
 }
 
 pub(crate) fn voluntary_switches(thread: ThreadId) -> io::Result<u64> {
+    if let Some(thread) = thread.made_up() {
+        return report(thread).map(|report| report.sleeps_so_far);
+    }
     let status = fs::read_to_string(path(thread, "status"))?;
     let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     let count = count.and_then(|count| count.trim().parse().ok());
@@ -80,6 +113,9 @@ pub(crate) fn voluntary_switches(thread: ThreadId) -> io::Result<u64> {
 }
 
 pub(crate) fn wait_channel(thread: ThreadId) -> Option<String> {
+    if thread.made_up().is_some() {
+        return None;
+    }
     let name = fs::read_to_string(path(thread, "wchan")).ok()?;
     let name = name.trim();
     (!matches!(name, "" | "0")).then(|| name.to_owned())

@@ -1,0 +1,142 @@
+//! Locks whose waits a machine sees. For all other threads they are parking_lot's.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{Key, machine, point, sleep, wake};
+
+/// A lock with a point before it is taken, and one after its release.
+#[derive(Default)]
+pub(crate) struct Mutex<T> {
+    lock: parking_lot::Mutex<T>,
+    /// The machine of the thread that has it; 0 for all other threads.
+    owner: AtomicUsize,
+}
+
+pub(crate) struct MutexGuard<'a, T> {
+    lock: &'a Mutex<T>,
+    /// `None` in a wait for a [`Condvar`] only.
+    guard: Option<parking_lot::MutexGuard<'a, T>>,
+}
+
+impl<T> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self { lock: parking_lot::Mutex::new(value), owner: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        point();
+        self.take()
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        point();
+        self.lock.try_lock().map(|guard| self.guard(guard))
+    }
+
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.lock.get_mut()
+    }
+
+    pub(crate) fn into_inner(self) -> T {
+        self.lock.into_inner()
+    }
+
+    fn take(&self) -> MutexGuard<'_, T> {
+        loop {
+            if let Some(guard) = self.lock.try_lock() {
+                return self.guard(guard);
+            }
+            match machine() {
+                // No other thread of the machine runs between the attempt and the sleep.
+                Some(own) if self.owner.load(Ordering::Relaxed) == own => _ = sleep(self.key(), &mut || true, None),
+                // The thread that has it goes on without the baton.
+                _ => return self.guard(self.lock.lock()),
+            }
+        }
+    }
+
+    fn guard<'a>(&'a self, guard: parking_lot::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.owner.store(machine().unwrap_or(0), Ordering::Relaxed);
+        MutexGuard { lock: self, guard: Some(guard) }
+    }
+
+    fn key(&self) -> Key {
+        Key::Address(std::ptr::from_ref(&self.owner) as usize)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lock.fmt(f)
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.guard.as_ref().expect("no wait goes on")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.guard.as_mut().expect("no wait goes on")
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        self.guard = None;
+        wake(self.lock.key(), false);
+    }
+}
+
+/// A condition that is waited for.
+#[derive(Default, Debug)]
+pub(crate) struct Condvar {
+    condvar: parking_lot::Condvar,
+    /// It has an address of its own by that.
+    key: u8,
+}
+
+impl Condvar {
+    pub(crate) const fn new() -> Self {
+        Self { condvar: parking_lot::Condvar::new(), key: 0 }
+    }
+
+    pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        if machine().is_none() {
+            return self.condvar.wait(guard.guard.as_mut().expect("no wait goes on"));
+        }
+        guard.guard = None;
+        // Who waits for the lock becomes ready, and does not run before this thread sleeps.
+        super::quietly(|| wake(guard.lock.key(), false));
+        _ = sleep(self.key(), &mut || true, None);
+        let mut taken = guard.lock.take();
+        guard.guard = taken.guard.take();
+        std::mem::forget(taken);
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.condvar.notify_one();
+        wake(self.key(), false);
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.condvar.notify_all();
+        wake(self.key(), true);
+    }
+
+    fn key(&self) -> Key {
+        Key::Address(std::ptr::from_ref(&self.key) as usize)
+    }
+}

@@ -1,0 +1,77 @@
+//! No machine: all threads have the system's CPUs and time. Its functions have the names of those in
+//! [`machine`](super::machine), and cost nothing.
+
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::time::Time;
+
+/// A number that no thread has.
+pub(crate) type Tid = usize;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Key {
+    Address(usize),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Parked {}
+
+impl Parked {
+    #[inline(always)]
+    pub(crate) fn current() -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn unpark(&self) {
+        match *self {}
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Report {
+    pub(crate) sleeps: bool,
+    pub(crate) ended: bool,
+    pub(crate) cpu: usize,
+    pub(crate) cpu_time: Duration,
+    pub(crate) sleeps_so_far: u64,
+}
+
+macro_rules! none {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
+        $(#[inline(always)]
+        pub(crate) fn $name($($argument: $type),*) -> Option<$answer> {
+            None
+        })*
+    };
+}
+
+none! {
+    now() -> Time;
+    park(_timeout: Option<Duration>) -> bool;
+    wait_for_end(_thread: ThreadId, _until: Option<Time>) -> bool;
+    current() -> Tid;
+    current_cpu() -> usize;
+    cpus() -> CpuSet;
+    bind(_thread: Tid, _cpus: &CpuSet) -> bool;
+    bound(_thread: Tid) -> CpuSet;
+    report(_thread: Tid) -> Report;
+    sleep(_key: Key, _validate: &mut dyn FnMut() -> bool, _until: Option<Time>) -> bool;
+}
+
+#[inline(always)]
+pub(crate) fn yield_now() -> bool {
+    false
+}
+
+#[inline(always)]
+pub(crate) fn wake(_key: Key, _all: bool) {}
+
+#[inline(always)]
+pub(crate) fn adopt<F>(_name: &str, body: F) -> (F, Option<Tid>) {
+    (body, None)
+}
+
+#[inline(always)]
+pub(crate) fn made(_tid: Option<Tid>, _name: ThreadId) {}

@@ -1,0 +1,411 @@
+//! Which thread of a machine takes the next step, and when time passes.
+//!
+//! A thread that has a CPU *runs*: its steps cost no time. It *burns* when it uses its CPU for some time. If no thread
+//! runs, the time moves on to the next timer. So whatever can be done at an instant is done at that instant.
+
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::time::Time;
+
+/// The number of a thread of the machine. The main thread is 0.
+pub(crate) type Tid = usize;
+
+/// So many steps without any time passing are a loop that waits for another thread.
+const ENDLESS: u64 = 10_000_000;
+
+/// How a machine behaves.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) cpus: usize,
+    /// Chooses the order of steps. Without it the lowest CPU comes first, and a thread goes on until it waits.
+    pub(crate) seed: Option<u64>,
+    /// With a seed: at how many of a thousand points another thread goes on.
+    pub(crate) switches: u32,
+    /// For how long a thread burns before another one that waits for its CPU gets that.
+    pub(crate) slice: Duration,
+    /// Threads whose name ends like this need no CPU. The main thread needs none either.
+    pub(crate) apart: &'static [&'static str],
+}
+
+impl Config {
+    pub(crate) fn new(cpus: usize) -> Self {
+        Self { cpus, seed: None, switches: 100, slice: Duration::from_micros(700), apart: &["/manager"] }
+    }
+
+    pub(crate) fn seed(self, seed: u64) -> Self {
+        Self { seed: Some(seed), ..self }
+    }
+}
+
+/// What a thread is at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    /// It waits for a CPU.
+    Ready,
+    /// It has a CPU, and takes steps.
+    Runs,
+    /// It uses its CPU since this time.
+    Burns(Time),
+    Sleeps,
+    Ended,
+}
+
+#[derive(Debug)]
+pub(super) struct Thread {
+    pub(super) name: String,
+    pub(super) state: State,
+    /// Where it may run. `None`: it needs no CPU.
+    pub(super) mask: Option<CpuSet>,
+    /// Where it runs, or ran last.
+    pub(super) cpu: usize,
+    /// Counts its sleeps and burns: a timer of an older one is out of date.
+    number: u64,
+    /// How long it still burns.
+    left: Duration,
+    pub(super) cpu_time: Duration,
+    pub(super) sleeps: u64,
+    /// Its last sleep ended because the time was over.
+    pub(super) timed_out: bool,
+    /// It was unparked, and has not parked since.
+    pub(super) token: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Timer {
+    /// A sleep of this number is over.
+    Wakes(Tid, u64),
+    /// A burn of this number is over.
+    Burnt(Tid, u64),
+    /// The thread of this CPU has used its slice.
+    Slice(usize),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    config: Config,
+    random: Option<Rng>,
+    pub(super) now: Time,
+    pub(super) threads: Vec<Thread>,
+    /// The thread that has each CPU.
+    cpus: Vec<Option<Tid>>,
+    /// Is there a timer for the end of its slice?
+    slices: Vec<bool>,
+    /// They wait for a CPU, in this order.
+    ready: VecDeque<Tid>,
+    /// Those that need no CPU, and run.
+    apart: Vec<Tid>,
+    /// By time, and by their order.
+    timers: BTreeMap<(Time, u64), Timer>,
+    next_timer: u64,
+    /// Since time has passed last.
+    steps: u64,
+    /// The thread that yielded last: another one goes first.
+    yielded: Option<Tid>,
+}
+
+impl Schedule {
+    /// Of a machine whose main thread runs.
+    pub(super) fn new(config: Config) -> Self {
+        let cpus = config.cpus;
+        let mut schedule = Self {
+            random: config.seed.map(Rng::with_seed),
+            config,
+            now: Time::default(),
+            threads: Vec::new(),
+            cpus: vec![None; cpus],
+            slices: vec![false; cpus],
+            ready: VecDeque::new(),
+            apart: Vec::new(),
+            timers: BTreeMap::new(),
+            next_timer: 0,
+            steps: 0,
+            yielded: None,
+        };
+        let main = schedule.add("main".to_owned(), None);
+        schedule.make_ready(main);
+        schedule
+    }
+
+    /// All CPUs of the machine.
+    pub(super) fn all(&self) -> CpuSet {
+        (0..self.cpus.len()).collect()
+    }
+
+    fn add(&mut self, name: String, mask: Option<CpuSet>) -> Tid {
+        self.threads.push(Thread {
+            name,
+            state: State::Sleeps,
+            mask,
+            cpu: 0,
+            number: 0,
+            left: Duration::ZERO,
+            cpu_time: Duration::ZERO,
+            sleeps: 0,
+            timed_out: false,
+            token: false,
+        });
+        self.threads.len() - 1
+    }
+
+    /// A new thread, made by `parent`.
+    pub(super) fn spawn(&mut self, parent: Tid, name: String) -> Tid {
+        let apart = self.config.apart.iter().any(|end| name.ends_with(end));
+        let mask = (!apart).then(|| self.threads[parent].mask.clone().unwrap_or_else(|| self.all()));
+        let thread = self.add(name, mask);
+        self.make_ready(thread);
+        thread
+    }
+
+    fn make_ready(&mut self, thread: Tid) {
+        self.threads[thread].number += 1;
+        if self.threads[thread].mask.is_none() {
+            self.threads[thread].state = State::Runs;
+            self.apart.push(thread);
+        } else {
+            self.threads[thread].state = State::Ready;
+            self.ready.push_back(thread);
+            self.fill();
+        }
+    }
+
+    /// Gives idle CPUs to threads that wait for one.
+    fn fill(&mut self) {
+        for at in 0.. {
+            let Some(thread) = self.ready.get(at).copied() else { break };
+            let may = self.threads[thread].mask.clone().unwrap_or_default();
+            let idle = |cpu: &usize| may.contains(*cpu) && self.cpus[*cpu].is_none();
+            // Where it ran last, if it can.
+            let last = self.threads[thread].cpu;
+            if let Some(cpu) = Some(last).into_iter().chain(0..self.cpus.len()).find(idle) {
+                self.ready.remove(at);
+                return self.give(cpu, thread);
+            }
+        }
+        self.set_slices();
+    }
+
+    fn give(&mut self, cpu: usize, thread: Tid) {
+        self.cpus[cpu] = Some(thread);
+        self.threads[thread].cpu = cpu;
+        self.threads[thread].state = State::Runs;
+        if !self.threads[thread].left.is_zero() {
+            self.go_on_burning(thread);
+        }
+        self.fill();
+    }
+
+    fn go_on_burning(&mut self, thread: Tid) {
+        self.threads[thread].state = State::Burns(self.now);
+        self.threads[thread].number += 1;
+        let end = self.now + self.threads[thread].left;
+        self.set_timer(end, Timer::Burnt(thread, self.threads[thread].number));
+        self.set_slices();
+    }
+
+    /// A thread that burns shares its CPU with those that wait for it.
+    fn set_slices(&mut self) {
+        for cpu in 0..self.cpus.len() {
+            let burns = self.cpus[cpu]
+                .is_some_and(|thread| matches!(self.threads[thread].state, State::Burns(_)));
+            if burns && !self.slices[cpu] && self.waits_for(cpu).is_some() {
+                self.slices[cpu] = true;
+                self.set_timer(self.now + self.config.slice, Timer::Slice(cpu));
+            }
+        }
+    }
+
+    /// The first thread that waits for this CPU.
+    fn waits_for(&self, cpu: usize) -> Option<usize> {
+        let may = |thread: &Tid| self.threads[*thread].mask.as_ref().is_some_and(|mask| mask.contains(cpu));
+        self.ready.iter().position(may)
+    }
+
+    fn set_timer(&mut self, at: Time, timer: Timer) {
+        self.timers.insert((at, self.next_timer), timer);
+        self.next_timer += 1;
+    }
+
+    /// The thread has no CPU any more.
+    fn leave_cpu(&mut self, thread: Tid) {
+        match self.cpus.iter().position(|on| *on == Some(thread)) {
+            Some(cpu) => self.cpus[cpu] = None,
+            None => self.apart.retain(|other| *other != thread),
+        }
+    }
+
+    /// The thread sleeps until it is woken, or this time has come.
+    pub(super) fn sleep(&mut self, thread: Tid, until: Option<Time>) {
+        self.leave_cpu(thread);
+        let sleeper = &mut self.threads[thread];
+        sleeper.state = State::Sleeps;
+        sleeper.number += 1;
+        sleeper.sleeps += 1;
+        sleeper.timed_out = false;
+        if let Some(at) = until {
+            let number = sleeper.number;
+            self.set_timer(at.max(self.now), Timer::Wakes(thread, number));
+        }
+        self.fill();
+    }
+
+    /// Wakes the thread if it sleeps.
+    pub(super) fn wake(&mut self, thread: Tid) {
+        if self.threads[thread].state == State::Sleeps {
+            self.make_ready(thread);
+        }
+    }
+
+    /// The thread uses its CPU for this time.
+    pub(super) fn burn(&mut self, thread: Tid, time: Duration) {
+        if self.threads[thread].mask.is_none() {
+            return self.sleep(thread, Some(self.now + time));
+        }
+        self.threads[thread].left = time;
+        if !time.is_zero() {
+            self.go_on_burning(thread);
+        }
+    }
+
+    /// The thread may run on these CPUs from now on.
+    pub(super) fn bind(&mut self, thread: Tid, cpus: CpuSet) {
+        if self.threads[thread].mask.is_none() {
+            return;
+        }
+        let at = self.threads[thread].cpu;
+        let stays = cpus.contains(at);
+        self.threads[thread].mask = Some(cpus);
+        if stays {
+            return self.fill();
+        }
+        match self.threads[thread].state {
+            State::Runs => {
+                self.leave_cpu(thread);
+                self.make_ready(thread);
+            }
+            State::Burns(_) => self.preempt(at),
+            State::Ready => self.fill(),
+            State::Sleeps | State::Ended => {}
+        }
+    }
+
+    pub(super) fn end(&mut self, thread: Tid) {
+        self.leave_cpu(thread);
+        self.threads[thread].state = State::Ended;
+        self.fill();
+    }
+
+    /// The thread that burns on this CPU goes to the end of the queue.
+    fn preempt(&mut self, cpu: usize) {
+        let Some(thread) = self.cpus[cpu] else { return };
+        self.account(thread);
+        self.leave_cpu(thread);
+        self.make_ready(thread);
+    }
+
+    /// What a thread that burns has used so far.
+    fn account(&mut self, thread: Tid) {
+        let burner = &mut self.threads[thread];
+        if let State::Burns(since) = burner.state {
+            let used = self.now.since(since);
+            burner.cpu_time += used;
+            burner.left = burner.left.saturating_sub(used);
+            burner.state = State::Burns(self.now);
+        }
+    }
+
+    /// How long the thread has used a CPU.
+    pub(super) fn cpu_time(&mut self, thread: Tid) -> Duration {
+        self.account(thread);
+        self.threads[thread].cpu_time
+    }
+
+    /// Does another thread take the next step, at a point of this one?
+    pub(super) fn switches(&mut self, thread: Tid) -> Option<Tid> {
+        self.steps += 1;
+        assert!(self.steps < ENDLESS, "thread {} waits in a loop, without any time passing", self.name(thread));
+        let switches = self.config.switches;
+        if self.random.as_mut().is_some_and(|random| random.u32(0..1000) < switches) {
+            self.choose().filter(|other| *other != thread)
+        } else {
+            None
+        }
+    }
+
+    /// The thread goes behind all others that have or want a CPU.
+    pub(super) fn yields(&mut self, thread: Tid) {
+        self.steps += 1;
+        assert!(self.steps < ENDLESS, "thread {} waits in a loop, without any time passing", self.name(thread));
+        self.leave_cpu(thread);
+        self.make_ready(thread);
+        self.yielded = Some(thread);
+    }
+
+    /// When the first timer is due. `None` if there is none.
+    pub(super) fn next_timer(&self) -> Option<Time> {
+        self.timers.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// No thread can take a step: the time moves on to the first timer. All that becomes ready at an instant is in a queue
+    /// before anything runs at that instant.
+    pub(super) fn move_on(&mut self) {
+        let Some(at) = self.next_timer() else { return };
+        if at > self.now {
+            (self.now, self.steps) = (at, 0);
+        }
+        while let Some(entry) = self.timers.first_entry().filter(|entry| entry.key().0 <= self.now) {
+            let timer = entry.remove();
+            self.expire(timer);
+        }
+    }
+
+    fn expire(&mut self, timer: Timer) {
+        match timer {
+            Timer::Wakes(thread, number) if self.threads[thread].number == number => {
+                self.threads[thread].timed_out = true;
+                self.wake(thread);
+            }
+            Timer::Burnt(thread, number) if self.threads[thread].number == number => {
+                self.account(thread);
+                self.threads[thread].left = Duration::ZERO;
+                self.threads[thread].state = State::Runs;
+            }
+            Timer::Wakes(..) | Timer::Burnt(..) => {}
+            Timer::Slice(cpu) => {
+                self.slices[cpu] = false;
+                let burns = self.cpus[cpu]
+                    .is_some_and(|thread| matches!(self.threads[thread].state, State::Burns(_)));
+                if burns && self.waits_for(cpu).is_some() {
+                    self.preempt(cpu);
+                }
+            }
+        }
+    }
+
+    /// The thread that takes the next step. `None` if none can before time passes.
+    pub(super) fn choose(&mut self) -> Option<Tid> {
+        let (threads, yielded) = (&self.threads, self.yielded.take());
+        let runs = |thread: &Tid| threads[*thread].state == State::Runs;
+        let mut can = self.apart.iter().copied().chain(self.cpus.iter().flatten().copied()).filter(runs);
+        match &mut self.random {
+            Some(random) => {
+                let can: Vec<_> = can.collect();
+                random.choice(can)
+            }
+            None => {
+                let first = can.next();
+                if first.is_some() && first == yielded { can.next().or(first) } else { first }
+            }
+        }
+    }
+
+    pub(super) fn name(&self, thread: Tid) -> &str {
+        &self.threads[thread].name
+    }
+}

@@ -1,0 +1,143 @@
+//! Time, CPUs and waits of a machine.
+
+use std::sync::{Arc, Mutex as Shared};
+
+use super::*;
+use crate::sys::sync::{AtomicU64, Ordering};
+use crate::sys::thread::{self, Sleeper, spawn};
+use crate::sys::wait::Until;
+use crate::sys::{clock, sync, wait};
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn millis() -> u64 {
+    clock::now().as_nanos() / 1_000_000
+}
+
+/// Makes threads with these bodies, and waits for their ends.
+fn all<const N: usize>(bodies: [Box<dyn FnOnce() + Send>; N]) {
+    let threads = bodies.map(|body| spawn("t".to_owned(), None, body).unwrap());
+    threads.into_iter().for_each(|own| thread::join(own, Until::FOREVER).unwrap());
+}
+
+#[test]
+fn time_passes_when_all_threads_wait() {
+    let hours = Duration::from_secs(7200);
+    let ends = run(Config::new(1), || {
+        let ends = Arc::new(Shared::new(Vec::new()));
+        let sleeper = |time| {
+            let ends = Arc::clone(&ends);
+            Box::new(move || {
+                pause(time);
+                ends.lock().unwrap().push(millis());
+            }) as Box<dyn FnOnce() + Send>
+        };
+        all([sleeper(hours), sleeper(ms(5)), sleeper(ms(7))]);
+        Arc::into_inner(ends).unwrap().into_inner().unwrap()
+    });
+    assert_eq!(ends, [5, 7, 7_200_000]);
+    assert_eq!(now(), None, "this thread belongs to no machine any more");
+}
+
+#[test]
+fn threads_share_their_cpus() {
+    let burns = || Box::new(|| burn(ms(10))) as Box<dyn FnOnce() + Send>;
+    for (cpus, expected) in [(1, 40), (2, 20), (4, 10), (8, 10)] {
+        let took = run(Config::new(cpus), || {
+            all([burns(), burns(), burns(), burns()]);
+            millis()
+        });
+        assert_eq!(took, expected, "{cpus} CPUs");
+    }
+}
+
+#[test]
+fn a_bound_thread_stays_on_its_cpu() {
+    let burns = |cpu: usize| {
+        Box::new(move || {
+            assert_eq!(bind(current().unwrap(), &CpuSet::single(cpu)), Some(true));
+            assert_eq!(current_cpu(), Some(cpu));
+            burn(ms(10));
+            assert_eq!(current_cpu(), Some(cpu));
+            assert_eq!(report(current().unwrap()).unwrap().cpu_time, ms(10));
+        }) as Box<dyn FnOnce() + Send>
+    };
+    let took = run(Config::new(4), || {
+        all([burns(1), burns(1), burns(3)]);
+        assert_eq!(bind(current().unwrap(), &CpuSet::single(4)), Some(false), "there is none");
+        millis()
+    });
+    assert_eq!(took, 20);
+}
+
+/// Two threads add to a number, each by a load and a store. Returns the sum.
+fn sum(config: Config, locked: bool) -> u64 {
+    run(config, || {
+        let (number, lock) = (Arc::new(AtomicU64::new(0)), Arc::new(sync::Mutex::new(())));
+        let adds = || {
+            let (number, lock) = (Arc::clone(&number), Arc::clone(&lock));
+            Box::new(move || {
+                for _ in 0..10 {
+                    let _locked = locked.then(|| lock.lock());
+                    number.store(number.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                }
+            }) as Box<dyn FnOnce() + Send>
+        };
+        all([adds(), adds()]);
+        number.load(Ordering::Relaxed)
+    })
+}
+
+#[test]
+fn a_seed_is_an_order_and_a_lock_excludes() {
+    let sums: Vec<_> = (0..50).map(|seed| sum(Config::new(2).seed(seed), false)).collect();
+    assert!(sums.iter().any(|sum| *sum < 20), "{sums:?}");
+    let again: Vec<_> = (0..50).map(|seed| sum(Config::new(2).seed(seed), false)).collect();
+    assert_eq!(sums, again);
+    assert!((0..50).all(|seed| sum(Config::new(2).seed(seed), true) == 20));
+    assert_eq!(sum(Config::new(2), false), 20, "without a seed, threads do not interrupt each other");
+}
+
+#[test]
+fn waits_of_all_kinds_end_by_a_wake_up_or_in_time() {
+    for seed in 0..20 {
+        run(Config::new(2).seed(seed), || {
+            let (flag, condition) = (Arc::new(sync::Mutex::new(false)), Arc::new(sync::Condvar::new()));
+            let main = Sleeper::current();
+            let other = {
+                let (flag, condition) = (Arc::clone(&flag), Arc::clone(&condition));
+                spawn("other".to_owned(), None, move || {
+                    pause(ms(3));
+                    *flag.lock() = true;
+                    condition.notify_one();
+                    pause(ms(3));
+                    main.unpark();
+                    pause(ms(3));
+                    wait::wake_all(77);
+                })
+            };
+            let mut seen = flag.lock();
+            while !*seen {
+                condition.wait(&mut seen);
+            }
+            assert_eq!(millis(), 3);
+            thread::park();
+            assert_eq!(millis(), 6);
+            assert!(wait::sleep(77, || true, Until::after(ms(60))));
+            assert_eq!(millis(), 9);
+            assert!(!wait::sleep(77, || true, Until::after(ms(60))));
+            assert!(!thread::park_timeout(ms(1)));
+            assert!(wait::sleep(77, || false, Until::FOREVER));
+            assert_eq!(millis(), 70);
+            thread::join(other.unwrap(), Until::FOREVER).unwrap();
+        });
+    }
+}
+
+#[test]
+#[should_panic(expected = "main waits for Parked(0)")]
+fn a_wait_that_never_ends_is_told() {
+    run(Config::new(2), thread::park);
+}
