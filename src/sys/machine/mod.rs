@@ -26,6 +26,7 @@ pub(crate) use self::schedule::{Config, Tid};
 use self::schedule::{Schedule, State};
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
+use crate::sys::affinity;
 
 /// See the module.
 pub(crate) struct Machine {
@@ -98,6 +99,8 @@ pub(crate) fn run<R>(config: Config, main: impl FnOnce() -> R) -> R {
             failure: None,
         }),
     });
+    // The threads take turns: on one CPU, they hand over without waking another one.
+    let _one_cpu = OneCpu::new();
     let outer = ME.replace(Some(Me { machine: Arc::clone(&machine), tid: 0 }));
     assert!(outer.is_none(), "a machine inside of a machine");
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(main));
@@ -119,6 +122,26 @@ fn quietly<R>(act: impl FnOnce() -> R) -> R {
     let result = act();
     QUIET.set(quiet);
     result
+}
+
+/// The calling thread, and those that it makes, stay on one CPU of the system.
+struct OneCpu(Option<CpuSet>);
+
+impl OneCpu {
+    fn new() -> Self {
+        let cpus = affinity::ThreadId::current().cpus().ok();
+        let one = affinity::current_cpu().map(CpuSet::single);
+        let bound = one.is_some_and(|one| affinity::pin_to_set(&one).is_ok());
+        Self(cpus.filter(|_| bound))
+    }
+}
+
+impl Drop for OneCpu {
+    fn drop(&mut self) {
+        if let Some(cpus) = &self.0 {
+            drop(affinity::pin_to_set(cpus));
+        }
+    }
 }
 
 /// A point: another thread may go on here. Returns whether the calling thread belongs to a machine.
