@@ -4,13 +4,14 @@
 //! it runs. So what a program does follows from its seed, and so does the order of its steps.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
 
 use super::random::runs;
 use crate::policy::detection::Detection;
+use crate::protocol::exchange::Member as _;
 use crate::sys::machine::{self, Config, burn, pause, run};
 use crate::sys::thread::{self, spawn};
 use crate::sys::wait::Until;
@@ -124,7 +125,8 @@ impl Program {
         builder.detection(self.detection).idle_timeout(Duration::from_millis(20)).build().unwrap()
     }
 
-    /// Runs it, and checks that all that was accepted has run.
+    /// Runs it, and checks that all that was accepted has run, each flush waited for its issuer's items, and ordered items ran
+    /// one at a time, those of an issuer in their order.
     fn run(self) {
         let program = Arc::new(self);
         run(program.config.clone(), || {
@@ -135,7 +137,10 @@ impl Program {
                 .map(|issuer| {
                     let (program, world) = (Arc::clone(&program), Arc::clone(&world));
                     let issue = move || {
-                        program.issuers[issuer].iter().for_each(|operation| world.perform(&program, *operation));
+                        let mut own = Own { issuer, queued: world.queues.iter().map(|_| Vec::new()).collect() };
+                        for operation in &program.issuers[issuer] {
+                            world.perform(&program, &mut own, *operation);
+                        }
                     };
                     spawn(format!("issuer {issuer}"), None, issue).unwrap()
                 })
@@ -175,8 +180,40 @@ impl Operation {
     }
 }
 
+/// What an issuer knows of its items.
+struct Own {
+    issuer: usize,
+    /// By queue: has each of the items run?
+    queued: Vec<Vec<Arc<AtomicBool>>>,
+}
+
+impl Own {
+    /// The next item for this queue: its number, and what it sets when it has run.
+    fn next(&mut self, queue: usize) -> Name {
+        let done = Arc::new(AtomicBool::new(false));
+        self.queued[queue].push(Arc::clone(&done));
+        Name { queue, issuer: self.issuer, number: self.queued[queue].len(), done }
+    }
+}
+
+/// An item of an issuer.
+struct Name {
+    queue: usize,
+    issuer: usize,
+    number: usize,
+    done: Arc<AtomicBool>,
+}
+
+/// What runs on an ordered queue: how many items at once, and the last one of each issuer.
+#[derive(Default)]
+struct Ordered {
+    active: AtomicU64,
+    last: [AtomicU64; 3],
+}
+
 /// What the threads of a program share.
 struct World {
+    ordered: Vec<Option<Ordered>>,
     queues: Vec<WorkQueue>,
     works: Vec<Work>,
     accepted: AtomicU64,
@@ -200,7 +237,9 @@ impl World {
             builder.build_on(executor).unwrap()
         });
         let work = |_| Work::new(|| burn(Duration::from_micros(200)));
+        let ordered = |kind: &Kind| (kind.kind == 4).then(Ordered::default);
         Self {
+            ordered: program.queues.iter().map(ordered).collect(),
             queues: queues.collect(),
             works: (0..WORKS).map(work).collect(),
             accepted: AtomicU64::new(0),
@@ -208,10 +247,22 @@ impl World {
         }
     }
 
-    fn item(self: &Arc<Self>, program: &Arc<Program>, item: usize) -> impl FnOnce() + Send + 'static + use<> {
+    /// An item, with its name if it is not one that another item makes.
+    fn item(
+        self: &Arc<Self>,
+        program: &Arc<Program>,
+        name: Option<Name>,
+        item: usize,
+    ) -> impl FnOnce() + Send + 'static + use<> {
         let (world, program) = (Arc::clone(self), Arc::clone(program));
         self.accepted.fetch_add(1, Ordering::Relaxed);
         move || {
+            let ordered = name.as_ref().and_then(|name| world.ordered[name.queue].as_ref().map(|own| (name, own)));
+            if let Some((name, ordered)) = ordered {
+                assert_eq!(ordered.active.fetch_add(1, Ordering::Relaxed), 0, "two at once");
+                let last = ordered.last[name.issuer].swap(name.number as u64, Ordering::Relaxed);
+                assert!(last < name.number as u64, "item {} after {last}", name.number);
+            }
             for step in &program.items[item] {
                 match *step {
                     Step::Burn(time) => burn(time),
@@ -219,24 +270,32 @@ impl World {
                     Step::MayBlock(time) => may_block(|| pause(time)),
                     Step::Nap(time) => pause(time),
                     Step::Spawn(queue, item) => {
-                        world.queues[queue].spawn_detached(world.item(&program, item)).unwrap();
+                        world.queues[queue].spawn_detached(world.item(&program, None, item)).unwrap();
                     }
                 }
+            }
+            if let Some((_, ordered)) = ordered {
+                ordered.active.fetch_sub(1, Ordering::Relaxed);
+            }
+            if let Some(name) = &name {
+                name.done.store(true, Ordering::Relaxed);
             }
             world.ran.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn perform(self: &Arc<Self>, program: &Arc<Program>, operation: Operation) {
-        let item = |item| self.item(program, item);
+    fn perform(self: &Arc<Self>, program: &Arc<Program>, own: &mut Own, operation: Operation) {
+        let item = |name, item| self.item(program, name, item);
         match operation {
-            Operation::Spawn(queue, number) => drop(self.queues[queue].spawn(item(number)).unwrap()),
+            Operation::Spawn(queue, number) => {
+                drop(self.queues[queue].spawn(item(Some(own.next(queue)), number)).unwrap());
+            }
             Operation::SpawnBatch(queue, number, count) => {
-                let items: Vec<_> = (0..count).map(|_| item(number)).collect();
+                let items: Vec<_> = (0..count).map(|_| item(Some(own.next(queue)), number)).collect();
                 self.queues[queue].spawn_batch_detached(items).unwrap();
             }
             Operation::SpawnAfter(queue, number, delay) => {
-                drop(self.queues[queue].spawn_after(delay, item(number)).unwrap());
+                drop(self.queues[queue].spawn_after(delay, item(None, number)).unwrap());
             }
             Operation::Queue(queue, work) => _ = self.queues[queue].queue(&self.works[work]).unwrap(),
             Operation::QueueDelayed(queue, work, delay) => {
@@ -248,7 +307,11 @@ impl World {
             Operation::Cancel(work) => _ = self.works[work].cancel(),
             Operation::CancelSync(work) => _ = self.works[work].cancel_sync().unwrap(),
             Operation::FlushWork(work) => _ = self.works[work].flush().unwrap(),
-            Operation::Flush(queue) => self.queues[queue].flush().unwrap(),
+            Operation::Flush(queue) => {
+                self.queues[queue].flush().unwrap();
+                let done = own.queued[queue].iter().all(|done| done.load(Ordering::Relaxed));
+                assert!(done, "a flush of {} returned early", self.queues[queue].name());
+            }
             Operation::FlushTimeout(queue, time) => _ = self.queues[queue].flush_timeout(time),
             // An ordered queue has no limit to set.
             Operation::SetMaxActive(queue, items) => _ = self.queues[queue].set_max_active(items),
@@ -257,7 +320,8 @@ impl World {
     }
 }
 
-/// Whenever time is about to pass, each pool that has work has as many workers as it wants.
+/// Whenever time is about to pass, each pool that has work has as many workers as it wants, and none has too much while a
+/// sibling has room.
 fn watch(executor: &Executor) {
     let core = Arc::downgrade(&executor.inner.core);
     machine::check(Box::new(move |now| {
@@ -265,13 +329,20 @@ fn watch(executor: &Executor) {
         for pool in core.pools() {
             let word = pool.running.load();
             let pending = pool.pending() as u64;
-            // An unmanaged pool wakes one after the other.
-            let wanted = word.target().map_or(pending.min(1), |target| target.min(word.running() + pending));
-            assert!(
-                word.running() + word.waking() >= wanted,
-                "at {now:?} pool {} has {pending} items and too few workers: {word:?}",
-                pool.spec.kind.name()
-            );
+            let enough = match word.target() {
+                Some(target) => word.running() + word.waking() >= target.min(word.running() + pending),
+                // Each worker that starts wakes the next one.
+                None => pending == 0 || word.waking() > 0,
+            };
+            let name = pool.spec.kind.name();
+            assert!(enough, "at {now:?} pool {name} has {pending} items and too few workers: {word:?}");
+        }
+        let pools = core.pools();
+        let gives = pools.iter().filter(|pool| pool.is_sibling_of(pool) && pool.has_excess());
+        for giver in gives {
+            let taker = pools.iter().find(|pool| pool.is_sibling_of(giver) && pool.running.load().takes_errands());
+            let names = taker.map(|taker| [giver, taker].map(|pool| pool.spec.kind.name()));
+            assert_eq!(names, None, "at {now:?} the first has too much and the second has room");
         }
     }));
 }

@@ -401,7 +401,8 @@ impl Machine {
                 inner.pass_to(next);
                 return inner;
             }
-            let Some(next) = inner.schedule.next_timer() else {
+            let next = inner.schedule.next_timer();
+            let Some(next) = next.filter(|_| !inner.schedule.is_restless()) else {
                 if inner.schedule.threads[0].state != State::Ended {
                     inner.failure = Some(inner.stuck());
                 }

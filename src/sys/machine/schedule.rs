@@ -19,6 +19,9 @@ pub(crate) type Tid = usize;
 /// So many steps without any time passing are a loop that waits for another thread.
 const ENDLESS: u64 = 10_000_000;
 
+/// So many times does time pass in a run: it does not come to rest.
+const RESTLESS: u64 = 1_000_000;
+
 /// How a machine behaves.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -106,6 +109,8 @@ pub(super) struct Schedule {
     next_timer: u64,
     /// Since time has passed last.
     steps: u64,
+    /// How often time has passed.
+    moves: u64,
     /// The thread that yielded last: another one goes first.
     yielded: Option<Tid>,
 }
@@ -126,6 +131,7 @@ impl Schedule {
             timers: BTreeMap::new(),
             next_timer: 0,
             steps: 0,
+            moves: 0,
             yielded: None,
         };
         let main = schedule.add("main".to_owned(), None);
@@ -347,6 +353,11 @@ impl Schedule {
         self.yielded = Some(thread);
     }
 
+    /// Does the run come to no rest?
+    pub(super) fn is_restless(&self) -> bool {
+        self.moves > RESTLESS
+    }
+
     /// When the first timer is due. `None` if there is none.
     pub(super) fn next_timer(&self) -> Option<Time> {
         self.timers.first_key_value().map(|((at, _), _)| *at)
@@ -358,6 +369,7 @@ impl Schedule {
         let Some(at) = self.next_timer() else { return };
         if at > self.now {
             (self.now, self.steps) = (at, 0);
+            self.moves += 1;
         }
         while let Some(entry) = self.timers.first_entry().filter(|entry| entry.key().0 <= self.now) {
             let timer = entry.remove();
