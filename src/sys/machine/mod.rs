@@ -20,7 +20,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-
 pub(crate) use self::lock::{Condvar, Mutex, MutexGuard};
 pub(crate) use self::schedule::{Config, Tid};
 use self::schedule::{Schedule, State};
@@ -409,10 +408,13 @@ impl Machine {
                 inner.pass_to(0);
                 return inner;
             };
-            if next > inner.schedule.now && let Some(mut check) = inner.check.take() {
+            if next > inner.schedule.now
+                && let Some(mut check) = inner.check.take()
+            {
                 let now = inner.schedule.now;
                 drop(inner);
-                let result = quietly(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(now))));
+                let result =
+                    quietly(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(now))));
                 inner = self.inner.lock();
                 inner.check = Some(check);
                 if let Err(payload) = result {
@@ -468,7 +470,8 @@ impl Inner {
     }
 
     fn stuck(&self) -> String {
-        let sleepers = self.sleepers.iter().flat_map(|(key, threads)| threads.iter().map(move |at| (at, key)));
+        let sleepers =
+            self.sleepers.iter().flat_map(|(key, threads)| threads.iter().map(move |at| (at, key)));
         let mut lines: Vec<_> = sleepers
             .map(|(thread, key)| format!("  {} waits for {key:?}", self.schedule.name(*thread)))
             .collect();

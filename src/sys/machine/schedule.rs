@@ -218,8 +218,8 @@ impl Schedule {
     /// A thread that burns shares its CPU with those that wait for it.
     fn set_slices(&mut self) {
         for cpu in 0..self.cpus.len() {
-            let burns = self.cpus[cpu]
-                .is_some_and(|thread| matches!(self.threads[thread].state, State::Burns(_)));
+            let burns =
+                self.cpus[cpu].is_some_and(|thread| matches!(self.threads[thread].state, State::Burns(_)));
             if burns && !self.slices[cpu] && self.waits_for(cpu).is_some() {
                 self.slices[cpu] = true;
                 self.set_timer(self.now + self.config.slice, Timer::Slice(cpu));
@@ -335,7 +335,11 @@ impl Schedule {
     /// Does another thread take the next step, at a point of this one?
     pub(super) fn switches(&mut self, thread: Tid) -> Option<Tid> {
         self.steps += 1;
-        assert!(self.steps < ENDLESS, "thread {} waits in a loop, without any time passing", self.name(thread));
+        assert!(
+            self.steps < ENDLESS,
+            "thread {} waits in a loop, without any time passing",
+            self.name(thread)
+        );
         let switches = self.config.switches;
         if self.random.as_mut().is_some_and(|random| random.u32(0..1000) < switches) {
             self.choose().filter(|other| *other != thread)
@@ -347,7 +351,11 @@ impl Schedule {
     /// The thread goes behind all others that have or want a CPU.
     pub(super) fn yields(&mut self, thread: Tid) {
         self.steps += 1;
-        assert!(self.steps < ENDLESS, "thread {} waits in a loop, without any time passing", self.name(thread));
+        assert!(
+            self.steps < ENDLESS,
+            "thread {} waits in a loop, without any time passing",
+            self.name(thread)
+        );
         self.leave_cpu(thread);
         self.make_ready(thread);
         self.yielded = Some(thread);

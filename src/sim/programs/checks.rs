@@ -1,0 +1,43 @@
+//! What holds whenever time is about to pass: no thread can take a step.
+
+use crate::Executor;
+use crate::engine::pool::Pool;
+use crate::policy::time::Time;
+use crate::protocol::exchange::Member as _;
+use crate::sys::machine;
+
+/// From now on, each pool that has work has as many workers as it wants. If no item is `placed` on a CPU, where it stays, no
+/// pool has too much while a sibling has room.
+pub(super) fn watch(executor: &Executor, placed: bool) {
+    let core = std::sync::Arc::downgrade(&executor.inner.core);
+    machine::check(Box::new(move |now| {
+        let pools = core.upgrade().map_or(Vec::new(), |core| core.pools());
+        for pool in &pools {
+            has_enough_workers(pool, now);
+            if !placed && pool.is_sibling_of(pool) && pool.has_excess() {
+                let taker = pools.iter().find(|other| other.is_sibling_of(pool) && has_room(other));
+                let names = taker.map(|taker| [pool, taker].map(|pool| pool.spec.kind.name()));
+                assert_eq!(names, None, "at {now:?} the first has too much and the second has room");
+            }
+        }
+    }));
+}
+
+fn has_room(pool: &Pool) -> bool {
+    pool.running.load().takes_errands()
+}
+
+fn has_enough_workers(pool: &Pool, now: Time) {
+    // The one thread of a bh pool is no more than one.
+    if pool.spec.is_bh() {
+        return;
+    }
+    let (word, pending) = (pool.running.load(), pool.pending() as u64);
+    let enough = match word.target() {
+        Some(target) => word.running() + word.waking() >= target.min(word.running() + pending),
+        // Each worker that starts wakes the next one.
+        None => pending == 0 || word.waking() > 0,
+    };
+    let name = pool.spec.kind.name();
+    assert!(enough, "at {now:?} pool {name} has {pending} items and too few workers: {word:?}");
+}

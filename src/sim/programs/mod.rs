@@ -1,0 +1,298 @@
+//! Random programs, run by the engine itself: on random machines, in random orders of steps.
+//!
+//! A program is a number of issuers, each with a list of operations on a few queues. Nothing that it does is drawn while
+//! it runs. So what a program does follows from its seed, and so does the order of its steps.
+//!
+//! | file | what |
+//! |---|---|
+//! | this one | what programs there are |
+//! | `world` | how an item and an issuer perform one, and the accounts of its items |
+//! | `checks` | what holds whenever time is about to pass |
+
+mod checks;
+mod world;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use self::checks::watch;
+use self::world::{Issuer, World};
+use super::random::runs;
+use crate::policy::detection::Detection;
+use crate::sys::machine::{Config, pause, run};
+use crate::sys::thread::{self, spawn};
+use crate::sys::wait::Until;
+use crate::{Executor, TopologySource, WorkQueue, WorkQueueBuilder};
+
+/// What an item does. Queues and items are numbers.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Burn(Duration),
+    /// Under a guard.
+    Block(Duration),
+    /// Under a guard that says that it may block.
+    MayBlock(Duration),
+    /// Without a guard.
+    Nap(Duration),
+    /// Queues an item, if that is not refused.
+    Spawn(usize, usize),
+    Panic,
+}
+
+/// What an issuer does. Queues, items and reusable items are numbers.
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Spawn(usize, usize),
+    SpawnOn(usize, usize, usize),
+    SpawnBatch(usize, usize, usize),
+    SpawnAfter(usize, usize, Duration),
+    SpawnAndCancel(usize, usize, Duration),
+    SpawnAndJoin(usize, usize),
+    Scope(usize, usize),
+    /// Periodic items for some time.
+    Every(usize, Duration, Duration),
+    Queue(usize, usize),
+    QueueOn(usize, usize, usize),
+    QueueDelayed(usize, usize, Duration),
+    ModDelayed(usize, usize, Duration),
+    Cancel(usize),
+    CancelSync(usize),
+    /// For some time.
+    Disable(usize, Duration),
+    FlushWork(usize),
+    Flush(usize),
+    FlushTimeout(usize, Duration),
+    Drain(usize),
+    SetMaxActive(usize, usize),
+    ApplyAttrs(usize, usize),
+    /// For some time.
+    Freeze(Duration),
+    Pause(Duration),
+}
+
+/// A program.
+#[derive(Debug)]
+struct Program {
+    config: Config,
+    machine: String,
+    detection: Detection,
+    /// At most so many workers.
+    max_threads: Option<usize>,
+    queues: Vec<Kind>,
+    items: Vec<Vec<Step>>,
+    issuers: Vec<Vec<Operation>>,
+    /// The executor is shut down so long after the issuers have ended.
+    ends_after: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    which: Which,
+    max_active: Option<usize>,
+    total: bool,
+    cpu_intensive: bool,
+    high_priority: bool,
+    freezable: bool,
+    rescuer: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Which {
+    Managed,
+    PerCpu,
+    Unbound,
+    Ordered,
+    Bh,
+}
+
+/// How many reusable items a program has.
+const WORKS: usize = 2;
+
+/// How many issuers a program has at most.
+const ISSUERS: usize = 3;
+
+/// Longer than any timer of a program.
+const LONG: Duration = Duration::from_secs(1);
+
+/// So many programs run, unless `CMWQ_SIM_RUNS` says otherwise.
+const RUNS: u64 = 500;
+
+fn time(random: &mut Rng) -> Duration {
+    Duration::from_micros([10, 100, 500, 1000, 3000, 12_000][random.usize(..6)])
+}
+
+impl Kind {
+    fn draw(random: &mut Rng) -> Self {
+        use Which::{Bh, Managed, Ordered, PerCpu, Unbound};
+        let which = [Managed, Managed, Managed, PerCpu, PerCpu, Unbound, Unbound, Ordered, Ordered, Bh];
+        Self {
+            which: which[random.usize(..which.len())],
+            max_active: random.bool().then(|| random.usize(1..=3)),
+            total: random.bool(),
+            cpu_intensive: random.usize(..8) == 0,
+            high_priority: random.usize(..8) == 0,
+            freezable: random.usize(..4) == 0,
+            rescuer: random.usize(..6) == 0,
+        }
+    }
+
+    fn builder(self) -> WorkQueueBuilder {
+        let when = |yes: bool, builder: WorkQueueBuilder, set: fn(WorkQueueBuilder) -> WorkQueueBuilder| {
+            if yes { set(builder) } else { builder }
+        };
+        let builder = match self.which {
+            Which::Managed => WorkQueue::new("managed"),
+            Which::PerCpu => WorkQueue::per_cpu("per CPU"),
+            Which::Unbound => WorkQueue::unbound("unbound"),
+            Which::Ordered => WorkQueue::ordered("ordered"),
+            Which::Bh => WorkQueue::bh("bh"),
+        };
+        let builder = when(self.high_priority, builder, WorkQueueBuilder::high_priority);
+        if self.which == Which::Bh {
+            return builder;
+        }
+        let builder = when(self.freezable, builder, WorkQueueBuilder::freezable);
+        let builder = when(self.rescuer, builder, WorkQueueBuilder::rescuer);
+        let is_per_cpu = self.which == Which::PerCpu;
+        let builder = when(self.cpu_intensive && is_per_cpu, builder, WorkQueueBuilder::cpu_intensive);
+        match self.max_active {
+            Some(items) if self.which != Which::Ordered && self.total => builder.max_active_total(items),
+            Some(items) if self.which != Which::Ordered => builder.max_active(items),
+            _ => builder,
+        }
+    }
+}
+
+impl Step {
+    /// Of the item of this number. Items queue those of lower numbers, so a chain ends.
+    fn draw(random: &mut Rng, queues: &[Kind], number: usize) -> Self {
+        match random.usize(..20) {
+            0..=7 => Self::Burn(time(random)),
+            8..=11 => Self::Block(time(random)),
+            12 | 13 => Self::MayBlock(time(random)),
+            14 | 15 => Self::Nap(time(random)),
+            16 => Self::Panic,
+            _ if number > 0 => Self::Spawn(random.usize(..queues.len()), random.usize(..number)),
+            _ => Self::Burn(time(random)),
+        }
+    }
+}
+
+impl Operation {
+    fn draw(random: &mut Rng, queues: usize, items: usize) -> Self {
+        let (queue, item, work) = (random.usize(..queues), random.usize(..items), random.usize(..WORKS));
+        let cpu = random.usize(..4);
+        match random.usize(..32) {
+            0..=4 => Self::Spawn(queue, item),
+            5 => Self::SpawnOn(queue, item, cpu),
+            6 | 7 => Self::SpawnBatch(queue, item, random.usize(1..8)),
+            8 => Self::SpawnAfter(queue, item, time(random)),
+            9 => Self::SpawnAndCancel(queue, item, time(random)),
+            10 => Self::SpawnAndJoin(queue, item),
+            11 => Self::Scope(queue, random.usize(1..4)),
+            12 => Self::Every(queue, time(random), time(random)),
+            13..=15 => Self::Queue(queue, work),
+            16 => Self::QueueOn(queue, work, cpu),
+            17 => Self::QueueDelayed(queue, work, time(random)),
+            18 => Self::ModDelayed(queue, work, time(random)),
+            19 => Self::Cancel(work),
+            20 => Self::CancelSync(work),
+            21 => Self::Disable(work, time(random)),
+            22 => Self::FlushWork(work),
+            23 | 24 => Self::Flush(queue),
+            25 => Self::FlushTimeout(queue, time(random)),
+            26 => Self::Drain(queue),
+            27 => Self::SetMaxActive(queue, random.usize(1..4)),
+            28 => Self::ApplyAttrs(queue, random.usize(..4)),
+            29 => Self::Freeze(time(random)),
+            _ => Self::Pause(time(random)),
+        }
+    }
+}
+
+impl Program {
+    fn new(seed: u64) -> Self {
+        let random = &mut Rng::with_seed(seed);
+        let cpus = [1, 2, 2, 4][random.usize(..4)];
+        let caches = if cpus == 4 { random.usize(1..=2) } else { 1 };
+        let mut config = Config::new(cpus).seed(seed);
+        config.switches = [5, 50, 300][random.usize(..3)];
+        let queues: Vec<_> = (0..random.usize(1..=3)).map(|_| Kind::draw(random)).collect();
+        let items: Vec<Vec<_>> = (0..random.usize(1..=6))
+            .map(|number| (0..random.usize(..4)).map(|_| Step::draw(random, &queues, number)).collect())
+            .collect();
+        let issuers = (0..random.usize(1..=ISSUERS))
+            .map(|_| (0..12).map(|_| Operation::draw(random, queues.len(), items.len())).collect())
+            .collect();
+        Self {
+            config,
+            machine: format!("l3:{caches} core:{} pu:1", cpus / caches),
+            detection: if random.bool() { Detection::Sampling } else { Detection::Off },
+            max_threads: (random.usize(..4) == 0).then(|| random.usize(1..=4)),
+            queues,
+            items,
+            issuers,
+            ends_after: if random.bool() { LONG } else { time(random) },
+        }
+    }
+
+    fn executor(&self) -> Executor {
+        let builder = Executor::builder().topology(TopologySource::Synthetic(self.machine.clone()));
+        let builder = builder.detection(self.detection).idle_timeout(Duration::from_millis(20));
+        let builder = builder.panic_handler(|_| ());
+        let builder = match self.max_threads {
+            Some(threads) => builder.max_threads(threads),
+            None => builder,
+        };
+        builder.build().unwrap()
+    }
+
+    /// Does an issuer name the CPU of an item?
+    fn places_items(&self) -> bool {
+        let names_cpu =
+            |operation: &Operation| matches!(operation, Operation::SpawnOn(..) | Operation::QueueOn(..));
+        self.issuers.iter().flatten().any(names_cpu)
+    }
+
+    /// Runs it. See [`World`] for what is checked.
+    fn run(self) {
+        let program = Arc::new(self);
+        run(program.config.clone(), || {
+            let executor = program.executor();
+            // At the cap, pools wait for each other's threads.
+            if program.max_threads.is_none() {
+                watch(&executor, program.places_items());
+            }
+            let world = Arc::new(World::new(&program, &executor));
+            let issuers: Vec<_> = (0..program.issuers.len())
+                .map(|number| {
+                    let mut issuer = Issuer::new(number, &world);
+                    let operations = program.issuers[number].clone();
+                    let issue =
+                        move || operations.into_iter().for_each(|operation| issuer.perform(operation));
+                    spawn(format!("issuer {number}"), None, issue).unwrap()
+                })
+                .collect();
+            issuers.into_iter().for_each(|issuer| thread::join(issuer, Until::FOREVER).unwrap());
+            pause(program.ends_after);
+            let report = executor.shutdown(Duration::MAX).unwrap();
+            assert!(report.is_complete(), "{report:?}");
+            world.settle();
+        });
+    }
+}
+
+/// spec: L1 (an accepted item runs, or its owner is told), C1.1 (an item waits for no worker while one may start), F1
+/// (a flush returns after what was queued before), Q1.3 (ordered items run one at a time, in order)
+#[test]
+fn random_programs_keep_what_is_promised() {
+    runs(RUNS, |seed, trace| {
+        let program = Program::new(seed);
+        if trace {
+            eprintln!("{program:#?}");
+        }
+        program.run();
+    });
+}

@@ -1,0 +1,345 @@
+//! How a program is performed, and the accounts of its items.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex as Shared};
+use std::time::Duration;
+
+use super::{ISSUERS, Kind, Operation, Program, Step, WORKS, Which};
+use crate::sys::machine::{burn, pause};
+use crate::{
+    AffinityScope, Attrs, EnableError, Executor, JoinError, QueueError, Work, WorkQueue, blocking, may_block,
+};
+
+/// What the threads of a program share.
+///
+/// An item runs once, or it does not, and its owner is told. A flush returns after the items that its issuer queued before.
+/// Items of an ordered queue run one at a time, and those of an issuer in their order.
+pub(super) struct World {
+    program: Arc<Program>,
+    executor: Executor,
+    queues: Vec<WorkQueue>,
+    /// By queue: an ordered one has its accounts.
+    ordered: Vec<Option<Ordered>>,
+    works: Vec<Work>,
+    made: AtomicU64,
+    ran: AtomicU64,
+    /// Items that were dropped without a run.
+    dropped: AtomicU64,
+    /// Of how many items a thread was told that they do not run.
+    told: AtomicU64,
+    /// Handles of items that a shutdown may give up.
+    handles: Shared<Vec<crate::JoinHandle<()>>>,
+    /// The first thing that was wrong.
+    wrong: Shared<Option<String>>,
+}
+
+/// What runs on an ordered queue.
+#[derive(Default)]
+struct Ordered {
+    active: AtomicU64,
+    /// By issuer: the number of its last item.
+    last: [AtomicU64; ISSUERS],
+}
+
+/// An issuer, and what it knows of its items.
+pub(super) struct Issuer {
+    number: usize,
+    world: Arc<World>,
+    /// By queue: has each of its items run, or been given up?
+    queued: Vec<Vec<Arc<AtomicBool>>>,
+}
+
+/// An item.
+struct Item {
+    world: Arc<World>,
+    number: usize,
+    origin: Option<Origin>,
+    ran: bool,
+}
+
+/// The issuer of an item that no other item makes.
+struct Origin {
+    queue: usize,
+    issuer: usize,
+    number: u64,
+    done: Arc<AtomicBool>,
+}
+
+impl Drop for Item {
+    fn drop(&mut self) {
+        if !self.ran {
+            self.world.dropped.fetch_add(1, Relaxed);
+        }
+        if let Some(origin) = &self.origin {
+            origin.done.store(true, Relaxed);
+        }
+    }
+}
+
+impl World {
+    pub(super) fn new(program: &Arc<Program>, executor: &Executor) -> Self {
+        let work = |_| Work::new(|| burn(Duration::from_micros(200)));
+        let ordered = |kind: &Kind| (kind.which == Which::Ordered).then(Ordered::default);
+        let queue = |kind: &Kind| kind.builder().build_on(executor).unwrap();
+        Self {
+            program: Arc::clone(program),
+            executor: executor.clone(),
+            queues: program.queues.iter().map(queue).collect(),
+            ordered: program.queues.iter().map(ordered).collect(),
+            works: (0..WORKS).map(work).collect(),
+            made: AtomicU64::new(0),
+            ran: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            told: AtomicU64::new(0),
+            handles: Shared::default(),
+            wrong: Shared::default(),
+        }
+    }
+
+    fn item(
+        self: &Arc<Self>,
+        number: usize,
+        origin: Option<Origin>,
+    ) -> impl FnOnce() + Send + 'static + use<> {
+        self.made.fetch_add(1, Relaxed);
+        let item = Item { world: Arc::clone(self), number, origin, ran: false };
+        move || item.run()
+    }
+
+    /// A panic of an item ends nothing, so what is wrong is kept.
+    fn check(&self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.wrong.lock().unwrap().get_or_insert_with(what);
+        }
+    }
+
+    fn told(&self, items: usize) {
+        self.told.fetch_add(items as u64, Relaxed);
+    }
+
+    /// A handle that is kept until the end, or a refusal.
+    fn keep<F>(&self, answer: Result<crate::JoinHandle<()>, crate::Refused<F>>) {
+        match answer {
+            Ok(handle) => self.handles.lock().unwrap().push(handle),
+            Err(_) => self.told(1),
+        }
+    }
+
+    /// The executor was shut down: all accounts must be even.
+    pub(super) fn settle(&self) {
+        let handles = std::mem::take(&mut *self.handles.lock().unwrap());
+        let cancelled = |handle: crate::JoinHandle<()>| matches!(handle.join(), Err(JoinError::Cancelled));
+        self.told(handles.into_iter().map(cancelled).filter(|cancelled| *cancelled).count());
+        let wrong = self.wrong.lock().unwrap().take();
+        assert_eq!(wrong, None);
+        let [made, ran, dropped, told] =
+            [&self.made, &self.ran, &self.dropped, &self.told].map(|count| count.load(Relaxed));
+        assert_eq!(made, ran + dropped, "items are lost: {ran} ran, {dropped} were dropped");
+        assert_eq!(dropped, told, "items were dropped, and their owners not told");
+        assert!(self.works.iter().all(|work| !work.is_pending() && !work.is_running()));
+        self.queues.iter().for_each(|queue| assert_eq!(queue.len(), 0, "of {}", queue.name()));
+    }
+}
+
+impl Item {
+    fn run(mut self) {
+        self.ran = true;
+        let world = Arc::clone(&self.world);
+        world.ran.fetch_add(1, Relaxed);
+        let ordered =
+            self.origin.as_ref().and_then(|own| world.ordered[own.queue].as_ref().map(|all| (own, all)));
+        if let Some((own, all)) = ordered {
+            let others = all.active.fetch_add(1, Relaxed);
+            world.check(others == 0, || "two items of an ordered queue run at once".to_owned());
+            let last = all.last[own.issuer].swap(own.number, Relaxed);
+            world.check(last < own.number, || {
+                format!("item {} of issuer {} after {last}", own.number, own.issuer)
+            });
+        }
+        let _active = ordered.map(|(_, all)| Active(all));
+        for step in &world.program.items[self.number] {
+            match *step {
+                Step::Burn(time) => burn(time),
+                Step::Block(time) => blocking(|| pause(time)),
+                Step::MayBlock(time) => may_block(|| pause(time)),
+                Step::Nap(time) => pause(time),
+                Step::Spawn(queue, number) => world.keep(world.queues[queue].spawn(world.item(number, None))),
+                Step::Panic => std::panic::resume_unwind(Box::new("as the program says")),
+            }
+        }
+    }
+}
+
+/// An item of an ordered queue that runs.
+struct Active<'a>(&'a Ordered);
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.0.active.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Issuer {
+    pub(super) fn new(number: usize, world: &Arc<World>) -> Self {
+        let queued = world.queues.iter().map(|_| Vec::new()).collect();
+        Self { number, world: Arc::clone(world), queued }
+    }
+
+    /// The next item for this queue.
+    fn item(&mut self, queue: usize, number: usize) -> impl FnOnce() + Send + 'static + use<> {
+        let done = Arc::new(AtomicBool::new(false));
+        self.queued[queue].push(Arc::clone(&done));
+        let own = self.queued[queue].len() as u64;
+        self.world.item(number, Some(Origin { queue, issuer: self.number, number: own, done }))
+    }
+
+    pub(super) fn perform(&mut self, operation: Operation) {
+        match operation {
+            Operation::Pause(time) => pause(time),
+            Operation::Freeze(time) => {
+                self.world.executor.freeze_begin();
+                pause(time);
+                self.world.executor.thaw();
+            }
+            Operation::Flush(_) | Operation::FlushTimeout(..) | Operation::Drain(_) => self.wait(operation),
+            Operation::SetMaxActive(queue, items) => {
+                // An ordered queue and a bh queue have no limit to set.
+                _ = self.world.queues[queue].set_max_active(items);
+            }
+            Operation::ApplyAttrs(queue, number) => self.apply_attrs(queue, number),
+            other => self.submit(other),
+        }
+    }
+
+    fn wait(&self, operation: Operation) {
+        let queue = match operation {
+            Operation::Flush(queue) => {
+                self.world.queues[queue].flush().unwrap();
+                queue
+            }
+            Operation::FlushTimeout(queue, time) => match self.world.queues[queue].flush_timeout(time) {
+                Ok(()) => queue,
+                Err(_) => return,
+            },
+            Operation::Drain(queue) => {
+                self.world.queues[queue].drain().unwrap();
+                queue
+            }
+            _ => unreachable!("it is no wait"),
+        };
+        let done = self.queued[queue].iter().all(|done| done.load(Relaxed));
+        self.world.check(done, || format!("{operation:?} has returned early"));
+    }
+
+    fn apply_attrs(&self, queue: usize, number: usize) {
+        use AffinityScope::{Cache, Cpu, System};
+        let attrs = match number {
+            0 => Attrs::new().scope(Cpu),
+            1 => Attrs::new().scope(Cache),
+            2 => Attrs::new().scope(System),
+            _ => Attrs::new().scope(Cpu).strict(true),
+        };
+        // Queues of CPUs have none.
+        _ = self.world.queues[queue].apply_attrs(attrs);
+    }
+
+    fn submit(&mut self, operation: Operation) {
+        let world = Arc::clone(&self.world);
+        match operation {
+            Operation::Spawn(queue, item) => world.keep(world.queues[queue].spawn(self.item(queue, item))),
+            Operation::SpawnOn(queue, item, cpu) => {
+                world.keep(world.queues[queue].spawn_on(cpu, self.item(queue, item)));
+            }
+            Operation::SpawnBatch(queue, item, count) => {
+                let items: Vec<_> = (0..count).map(|_| self.item(queue, item)).collect();
+                let handles = match world.queues[queue].spawn_batch(items) {
+                    Ok(handles) => handles,
+                    Err(refused) => {
+                        world.told(refused.closures.len());
+                        refused.accepted
+                    }
+                };
+                world.handles.lock().unwrap().extend(handles);
+            }
+            Operation::SpawnAfter(queue, item, delay) => {
+                world.keep(world.queues[queue].spawn_after(delay, world.item(item, None)));
+            }
+            Operation::SpawnAndCancel(queue, item, after) => {
+                match world.queues[queue].spawn(self.item(queue, item)) {
+                    Ok(handle) => {
+                        pause(after);
+                        if handle.cancel() {
+                            world.told(1);
+                        } else {
+                            world.handles.lock().unwrap().push(handle);
+                        }
+                    }
+                    Err(_) => world.told(1),
+                }
+            }
+            Operation::SpawnAndJoin(queue, item) => match world.queues[queue].spawn(self.item(queue, item)) {
+                Ok(handle) => {
+                    let result = handle.join();
+                    world.check(!matches!(result, Err(JoinError::Cancelled)), || {
+                        "a joined item was lost".to_owned()
+                    });
+                }
+                Err(_) => world.told(1),
+            },
+            Operation::Scope(queue, items) => Self::scope(&world.queues[queue], items),
+            Operation::Every(queue, period, time) => {
+                if let Ok(periodic) =
+                    world.queues[queue].spawn_every(period, || burn(Duration::from_micros(20)))
+                {
+                    pause(time);
+                    periodic.cancel_sync().unwrap();
+                }
+            }
+            other => Self::use_work(&world, other),
+        }
+    }
+
+    fn scope(queue: &WorkQueue, items: usize) {
+        let sum = AtomicU64::new(0);
+        let mut accepted = 0;
+        let result = queue.scope(|scope| {
+            for _ in 0..items {
+                accepted += u64::from(scope.spawn(|| sum.fetch_add(1, Relaxed)).is_ok());
+            }
+        });
+        assert!(result.is_ok());
+        assert_eq!(sum.load(Relaxed), accepted, "a scope ended before its items");
+    }
+
+    fn use_work(world: &World, operation: Operation) {
+        let accepted = |answer: Result<bool, QueueError>| {
+            let refusals = [QueueError::Disabled, QueueError::Draining];
+            let known = answer.as_ref().err().is_none_or(|error| {
+                refusals.contains(error) || matches!(error, QueueError::UnknownCpu { .. })
+            });
+            world.check(known, || format!("{answer:?}"));
+        };
+        match operation {
+            Operation::Queue(queue, work) => accepted(world.queues[queue].queue(&world.works[work])),
+            Operation::QueueOn(queue, work, cpu) => {
+                accepted(world.queues[queue].queue_on(cpu, &world.works[work]))
+            }
+            Operation::QueueDelayed(queue, work, delay) => {
+                accepted(world.queues[queue].queue_delayed(&world.works[work], delay));
+            }
+            Operation::ModDelayed(queue, work, delay) => {
+                accepted(world.queues[queue].mod_delayed(&world.works[work], delay));
+            }
+            Operation::Cancel(work) => _ = world.works[work].cancel(),
+            Operation::CancelSync(work) => _ = world.works[work].cancel_sync().unwrap(),
+            Operation::FlushWork(work) => _ = world.works[work].flush().unwrap(),
+            Operation::Disable(work, time) => {
+                world.works[work].disable();
+                pause(time);
+                let enabled = world.works[work].enable();
+                world.check(!matches!(enabled, Err(EnableError::NotDisabled)), || format!("{enabled:?}"));
+            }
+            other => unreachable!("{other:?} uses no reusable item"),
+        }
+    }
+}
