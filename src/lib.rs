@@ -319,6 +319,8 @@ pub mod observe;
 mod periodic;
 #[cfg(not(cmwq_loom))]
 mod queue;
+#[cfg(all(test, not(cmwq_loom)))]
+mod runs;
 #[cfg(test)]
 mod sim;
 #[cfg(not(cmwq_loom))]

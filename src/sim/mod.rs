@@ -47,8 +47,6 @@ mod class;
 mod conserve;
 mod cpus;
 mod detection;
-#[cfg(not(cmwq_loom))]
-mod engine;
 // Under `cmwq_loom` its cells use loom's atomics, which work inside of a model only.
 #[cfg(not(cmwq_loom))]
 mod flushes;
@@ -59,9 +57,7 @@ mod manager;
 mod pods;
 mod pool;
 mod prng;
-#[cfg(not(cmwq_loom))]
-mod programs;
-mod random;
+pub(crate) mod random;
 mod rescuer;
 mod script;
 mod scrutiny;

@@ -32,7 +32,7 @@ fn every_rule_holds_in_random_runs() {
 }
 
 /// Runs as many seeds as the environment says, or else `usual`. Returns whether these were enough to take every path.
-pub(super) fn runs(usual: u64, mut simulate: impl FnMut(u64, bool)) -> bool {
+pub(crate) fn runs(usual: u64, mut simulate: impl FnMut(u64, bool)) -> bool {
     let number = |name: &str| {
         env::var(name).ok().map(|value| value.parse::<u64>().unwrap_or_else(|_| panic!("{name} is a number")))
     };

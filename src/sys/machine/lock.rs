@@ -51,7 +51,7 @@ impl<T> Mutex<T> {
             match machine() {
                 // No other thread of the machine runs between the attempt and the sleep.
                 Some(own) if self.owner.load(Ordering::Relaxed) == own => {
-                    _ = sleep(self.key(), &mut || true, None)
+                    _ = sleep(self.key(), &mut || true, None);
                 }
                 // The thread that has it goes on without the baton.
                 _ => return self.guard(self.lock.lock()),

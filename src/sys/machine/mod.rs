@@ -11,42 +11,23 @@
 //! What user code may do here: use the CPU by [`burn`], wait by [`pause`], and call the crate. A wait of another kind would
 //! keep the baton.
 
+mod baton;
 mod lock;
 mod schedule;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::baton::{Machine, Place};
 pub(crate) use self::lock::{Condvar, Mutex, MutexGuard};
+use self::schedule::State;
 pub(crate) use self::schedule::{Config, Tid};
-use self::schedule::{Schedule, State};
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
 use crate::sys::affinity;
-
-/// See the module.
-pub(crate) struct Machine {
-    inner: parking_lot::Mutex<Inner>,
-}
-
-struct Inner {
-    schedule: Schedule,
-    /// The thread that has the baton.
-    turn: Tid,
-    /// Where each thread waits for the baton.
-    batons: Vec<Arc<parking_lot::Condvar>>,
-    /// The threads that sleep on each key, in their order.
-    sleepers: HashMap<Key, Vec<Tid>>,
-    /// By the standard library's names.
-    names: HashMap<std::thread::ThreadId, Tid>,
-    /// Called whenever time is about to pass.
-    check: Option<Check>,
-    /// Why the run cannot go on.
-    failure: Option<String>,
-}
 
 /// What holds whenever time is about to pass: no thread can take a step. It panics if that is not so. It may look at
 /// atomics and locks, and does not wait. Its argument is the present time.
@@ -87,27 +68,17 @@ fn with<R>(ask: impl FnOnce(&Arc<Machine>, Tid) -> R) -> Option<R> {
 ///
 /// If `main` panics, or all threads wait for ever while `main` has not returned.
 pub(crate) fn run<R>(config: Config, main: impl FnOnce() -> R) -> R {
-    let machine = Arc::new(Machine {
-        inner: parking_lot::Mutex::new(Inner {
-            schedule: Schedule::new(config),
-            turn: 0,
-            batons: vec![Arc::default()],
-            sleepers: HashMap::new(),
-            names: HashMap::from([(std::thread::current().id(), 0)]),
-            check: None,
-            failure: None,
-        }),
-    });
+    let machine = Arc::new(Machine::new(config));
     // The threads take turns: on one CPU, they hand over without waking another one.
     let _one_cpu = OneCpu::new();
     let outer = ME.replace(Some(Me { machine: Arc::clone(&machine), tid: 0 }));
     assert!(outer.is_none(), "a machine inside of a machine");
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(main));
+    let result = catch_unwind(AssertUnwindSafe(main));
     if result.is_ok() {
         machine.rest();
     }
     ME.take();
-    result.unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+    result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
 /// The address of the calling thread's machine.
@@ -266,12 +237,7 @@ pub(crate) fn adopt<F: FnOnce() + Send + 'static>(
     name: &str,
     body: F,
 ) -> (impl FnOnce() + Send + 'static + use<F>, Option<Tid>) {
-    let place = with(|machine, me| {
-        let mut inner = machine.inner.lock();
-        let tid = inner.schedule.spawn(me, name.to_owned());
-        inner.batons.push(Arc::default());
-        Place { machine: Arc::clone(machine), tid, taken: false }
-    });
+    let place = with(|machine, me| Place::of_child(machine, me, name));
     let tid = place.as_ref().map(|place| place.tid);
     let body = move || {
         if let Some(place) = place {
@@ -362,166 +328,6 @@ pub(crate) fn report(thread: Tid) -> Option<Report> {
             sleeps_so_far: thread.sleeps,
         }
     })
-}
-
-impl Machine {
-    fn point(&self, me: Tid) {
-        let mut inner = self.inner.lock();
-        if let Some(other) = inner.schedule.switches(me) {
-            inner.pass_to(other);
-            self.wait_for_turn(inner, me);
-        }
-    }
-
-    fn sleep(&self, me: Tid, key: Key, until: Option<Time>) -> bool {
-        let mut inner = self.inner.lock();
-        inner.sleepers.entry(key).or_default().push(me);
-        inner.schedule.sleep(me, until);
-        self.hand_over(inner, me);
-        let mut inner = self.inner.lock();
-        let timed_out = inner.schedule.threads[me].timed_out;
-        if timed_out {
-            inner.forget_sleeper(me);
-        }
-        !timed_out
-    }
-
-    /// Gives the baton to the thread whose turn it is, and waits until it is the caller's again.
-    fn hand_over(&self, inner: Guard<'_>, me: Tid) {
-        let inner = self.pass_on(inner);
-        self.wait_for_turn(inner, me);
-    }
-
-    /// Gives the baton to the thread whose turn it is. If there is none, and never will be, to the main thread, which fails
-    /// if it is not done.
-    fn pass_on<'a>(&'a self, mut inner: Guard<'a>) -> Guard<'a> {
-        loop {
-            if let Some(next) = inner.schedule.choose() {
-                inner.pass_to(next);
-                return inner;
-            }
-            let next = inner.schedule.next_timer();
-            let Some(next) = next.filter(|_| !inner.schedule.is_restless()) else {
-                if inner.schedule.threads[0].state != State::Ended {
-                    inner.failure = Some(inner.stuck());
-                }
-                inner.pass_to(0);
-                return inner;
-            };
-            if next > inner.schedule.now
-                && let Some(mut check) = inner.check.take()
-            {
-                let now = inner.schedule.now;
-                drop(inner);
-                let result =
-                    quietly(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(now))));
-                inner = self.inner.lock();
-                inner.check = Some(check);
-                if let Err(payload) = result {
-                    inner.failure = Some(panic_text(&*payload));
-                    inner.check = None;
-                    inner.pass_to(0);
-                    return inner;
-                }
-            }
-            inner.schedule.move_on();
-        }
-    }
-
-    fn wait_for_turn(&self, mut inner: Guard<'_>, me: Tid) {
-        let baton = Arc::clone(&inner.batons[me]);
-        while inner.turn != me {
-            baton.wait(&mut inner);
-        }
-        if let Some(failure) = inner.failure.take() {
-            drop(inner);
-            panic!("{failure}");
-        }
-    }
-
-    /// The main thread has nothing to do any more: lets the others go on until they have ended, or wait for ever.
-    fn rest(&self) {
-        let mut inner = self.inner.lock();
-        inner.schedule.end(0);
-        inner = self.pass_on(inner);
-        let baton = Arc::clone(&inner.batons[0]);
-        while inner.turn != 0 {
-            baton.wait(&mut inner);
-        }
-        let failure = inner.failure.take();
-        drop(inner);
-        if let Some(failure) = failure {
-            panic!("{failure}");
-        }
-    }
-}
-
-type Guard<'a> = parking_lot::MutexGuard<'a, Inner>;
-
-fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("a check failed").to_owned()
-}
-
-impl Inner {
-    fn pass_to(&mut self, thread: Tid) {
-        self.turn = thread;
-        self.batons[thread].notify_one();
-    }
-
-    fn stuck(&self) -> String {
-        let sleepers =
-            self.sleepers.iter().flat_map(|(key, threads)| threads.iter().map(move |at| (at, key)));
-        let mut lines: Vec<_> = sleepers
-            .map(|(thread, key)| format!("  {} waits for {key:?}", self.schedule.name(*thread)))
-            .collect();
-        lines.sort();
-        format!("all threads wait for ever:\n{}", lines.join("\n"))
-    }
-
-    fn forget_sleeper(&mut self, thread: Tid) {
-        self.sleepers.values_mut().for_each(|sleepers| sleepers.retain(|other| *other != thread));
-    }
-}
-
-/// The place of a thread that was not begun so far.
-struct Place {
-    machine: Arc<Machine>,
-    tid: Tid,
-    taken: bool,
-}
-
-impl Place {
-    /// The calling thread is the one, and waits for the baton.
-    fn take(mut self) {
-        self.taken = true;
-        let (machine, tid) = (Arc::clone(&self.machine), self.tid);
-        // Registered first, so destroyed last: the thread belongs to the machine until then.
-        ME.set(Some(Me { machine: Arc::clone(&machine), tid }));
-        machine.wait_for_turn(machine.inner.lock(), tid);
-    }
-}
-
-impl Drop for Place {
-    /// The thread could not be made.
-    fn drop(&mut self) {
-        if !self.taken {
-            self.machine.inner.lock().schedule.end(self.tid);
-        }
-    }
-}
-
-impl Drop for Me {
-    /// The thread ends. The main thread has ended before.
-    fn drop(&mut self) {
-        if self.tid != 0 {
-            let mut inner = self.machine.inner.lock();
-            inner.schedule.end(self.tid);
-            let waiting = inner.sleepers.remove(&Key::End(self.tid)).unwrap_or_default();
-            waiting.into_iter().for_each(|thread| inner.schedule.wake(thread));
-            drop(self.machine.pass_on(inner));
-        }
-    }
 }
 
 #[cfg(test)]

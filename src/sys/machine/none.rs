@@ -12,7 +12,7 @@ pub(crate) type Tid = usize;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Key {
-    Address(usize),
+    Address(#[allow(dead_code, reason = "no thread sleeps on it")] usize),
 }
 
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Time, CPUs and waits of a machine.
 
-use std::sync::{Arc, Mutex as Shared};
+use std::sync::Arc;
 
 use super::*;
 use crate::sys::sync::{AtomicU64, Ordering};
@@ -26,16 +26,16 @@ fn all<const N: usize>(bodies: [Box<dyn FnOnce() + Send>; N]) {
 fn time_passes_when_all_threads_wait() {
     let hours = Duration::from_secs(7200);
     let ends = run(Config::new(1), || {
-        let ends = Arc::new(Shared::new(Vec::new()));
+        let ends = Arc::new(sync::Mutex::new(Vec::new()));
         let sleeper = |time| {
             let ends = Arc::clone(&ends);
             Box::new(move || {
                 pause(time);
-                ends.lock().unwrap().push(millis());
+                ends.lock().push(millis());
             }) as Box<dyn FnOnce() + Send>
         };
         all([sleeper(hours), sleeper(ms(5)), sleeper(ms(7))]);
-        Arc::into_inner(ends).unwrap().into_inner().unwrap()
+        Arc::into_inner(ends).unwrap().into_inner()
     });
     assert_eq!(ends, [5, 7, 7_200_000]);
     assert_eq!(now(), None, "this thread belongs to no machine any more");

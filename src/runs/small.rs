@@ -1,11 +1,12 @@
 //! The engine itself, on a machine whose CPUs and time are made up.
 
-use std::sync::{Arc, Mutex as Shared};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::policy::detection::Detection;
 use crate::sys::clock;
 use crate::sys::machine::{Config, burn, pause, run};
+use crate::sys::sync::Mutex;
 use crate::{Executor, TopologySource, WorkQueue, WorkQueueBuilder, blocking};
 
 fn ms(millis: u64) -> Duration {
@@ -27,17 +28,17 @@ fn timeline(queues: &[WorkQueueBuilder]) -> Vec<(u64, &'static str)> {
     run(Config::new(1), || {
         let executor = executor(1);
         let queues: Vec<_> = queues.iter().map(|queue| queue.clone().build_on(&executor).unwrap()).collect();
-        let log = Arc::new(Shared::new(Vec::new()));
+        let log = Arc::new(Mutex::new(Vec::new()));
         let item = |name: [&'static str; 2], again: bool| {
             let log = Arc::clone(&log);
             move || {
-                log.lock().unwrap().push((millis(), name[0]));
+                log.lock().push((millis(), name[0]));
                 burn(ms(5));
                 blocking(|| pause(ms(10)));
                 if again {
                     burn(ms(5));
                 }
-                log.lock().unwrap().push((millis(), name[1]));
+                log.lock().push((millis(), name[1]));
             }
         };
         let last = queues.last().unwrap();
@@ -49,7 +50,7 @@ fn timeline(queues: &[WorkQueueBuilder]) -> Vec<(u64, &'static str)> {
         items.into_iter().for_each(|item| item.unwrap().join().unwrap());
         executor.shutdown(Duration::MAX).unwrap();
         drop(queues);
-        std::mem::take(&mut *log.lock().unwrap())
+        std::mem::take(&mut *log.lock())
     })
 }
 
@@ -87,7 +88,7 @@ fn everything_runs_in_any_order_of_steps() {
     for seed in 0..200 {
         run(Config::new(2).seed(seed), || {
             let executor = executor(2);
-            let ran = Arc::new(Shared::new(0));
+            let ran = Arc::new(Mutex::new(0));
             let queues: Vec<_> = [
                 WorkQueue::new("managed"),
                 WorkQueue::per_cpu("per CPU"),
@@ -100,7 +101,7 @@ fn everything_runs_in_any_order_of_steps() {
                 for queue in &queues {
                     for item in 0..4 {
                         let ran = Arc::clone(&ran);
-                        let count = move || *ran.lock().unwrap() += 1;
+                        let count = move || *ran.lock() += 1;
                         let body = move || {
                             burn(Duration::from_micros(100));
                             match item {
@@ -114,7 +115,7 @@ fn everything_runs_in_any_order_of_steps() {
                     }
                 }
                 queues.iter().for_each(|queue| queue.flush().unwrap());
-                assert_eq!(*ran.lock().unwrap(), (round + 1) * 16, "seed {seed}");
+                assert_eq!(*ran.lock(), (round + 1) * 16, "seed {seed}");
             }
             executor.shutdown(Duration::MAX).unwrap();
         });

@@ -19,8 +19,8 @@ use fastrand::Rng;
 
 use self::checks::watch;
 use self::world::{Issuer, World};
-use super::random::runs;
 use crate::policy::detection::Detection;
+use crate::sim::random::runs;
 use crate::sys::machine::{Config, pause, run};
 use crate::sys::thread::{self, spawn};
 use crate::sys::wait::Until;

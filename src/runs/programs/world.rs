@@ -1,11 +1,12 @@
 //! How a program is performed, and the accounts of its items.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex as Shared};
 use std::time::Duration;
 
 use super::{ISSUERS, Kind, Operation, Program, Step, WORKS, Which};
 use crate::sys::machine::{burn, pause};
+use crate::sys::sync::Mutex;
 use crate::{
     AffinityScope, Attrs, EnableError, Executor, JoinError, QueueError, Work, WorkQueue, blocking, may_block,
 };
@@ -28,9 +29,9 @@ pub(super) struct World {
     /// Of how many items a thread was told that they do not run.
     told: AtomicU64,
     /// Handles of items that a shutdown may give up.
-    handles: Shared<Vec<crate::JoinHandle<()>>>,
+    handles: Mutex<Vec<crate::JoinHandle<()>>>,
     /// The first thing that was wrong.
-    wrong: Shared<Option<String>>,
+    wrong: Mutex<Option<String>>,
 }
 
 /// What runs on an ordered queue.
@@ -91,8 +92,8 @@ impl World {
             ran: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             told: AtomicU64::new(0),
-            handles: Shared::default(),
-            wrong: Shared::default(),
+            handles: Mutex::default(),
+            wrong: Mutex::default(),
         }
     }
 
@@ -109,7 +110,7 @@ impl World {
     /// A panic of an item ends nothing, so what is wrong is kept.
     fn check(&self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
-            self.wrong.lock().unwrap().get_or_insert_with(what);
+            self.wrong.lock().get_or_insert_with(what);
         }
     }
 
@@ -120,17 +121,17 @@ impl World {
     /// A handle that is kept until the end, or a refusal.
     fn keep<F>(&self, answer: Result<crate::JoinHandle<()>, crate::Refused<F>>) {
         match answer {
-            Ok(handle) => self.handles.lock().unwrap().push(handle),
+            Ok(handle) => self.handles.lock().push(handle),
             Err(_) => self.told(1),
         }
     }
 
     /// The executor was shut down: all accounts must be even.
     pub(super) fn settle(&self) {
-        let handles = std::mem::take(&mut *self.handles.lock().unwrap());
+        let handles = std::mem::take(&mut *self.handles.lock());
         let cancelled = |handle: crate::JoinHandle<()>| matches!(handle.join(), Err(JoinError::Cancelled));
         self.told(handles.into_iter().map(cancelled).filter(|cancelled| *cancelled).count());
-        let wrong = self.wrong.lock().unwrap().take();
+        let wrong = self.wrong.lock().take();
         assert_eq!(wrong, None);
         let [made, ran, dropped, told] =
             [&self.made, &self.ran, &self.dropped, &self.told].map(|count| count.load(Relaxed));
@@ -259,7 +260,7 @@ impl Issuer {
                         refused.accepted
                     }
                 };
-                world.handles.lock().unwrap().extend(handles);
+                world.handles.lock().extend(handles);
             }
             Operation::SpawnAfter(queue, item, delay) => {
                 world.keep(world.queues[queue].spawn_after(delay, world.item(item, None)));
@@ -271,7 +272,7 @@ impl Issuer {
                         if handle.cancel() {
                             world.told(1);
                         } else {
-                            world.handles.lock().unwrap().push(handle);
+                            world.handles.lock().push(handle);
                         }
                     }
                     Err(_) => world.told(1),
@@ -322,7 +323,7 @@ impl Issuer {
         match operation {
             Operation::Queue(queue, work) => accepted(world.queues[queue].queue(&world.works[work])),
             Operation::QueueOn(queue, work, cpu) => {
-                accepted(world.queues[queue].queue_on(cpu, &world.works[work]))
+                accepted(world.queues[queue].queue_on(cpu, &world.works[work]));
             }
             Operation::QueueDelayed(queue, work, delay) => {
                 accepted(world.queues[queue].queue_delayed(&world.works[work], delay));

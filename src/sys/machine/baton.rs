@@ -1,0 +1,213 @@
+//! The baton of a machine: which of its threads runs, and how it gives way to another one.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::schedule::{Config, Schedule, State, Tid};
+use super::{Check, Key, ME, Me, quietly};
+use crate::policy::time::Time;
+
+/// See the module.
+pub(super) struct Machine {
+    pub(super) inner: parking_lot::Mutex<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) schedule: Schedule,
+    /// The thread that has the baton.
+    turn: Tid,
+    /// Where each thread waits for the baton.
+    pub(super) batons: Vec<Arc<parking_lot::Condvar>>,
+    /// The threads that sleep on each key, in their order.
+    pub(super) sleepers: HashMap<Key, Vec<Tid>>,
+    /// By the standard library's names.
+    pub(super) names: HashMap<std::thread::ThreadId, Tid>,
+    /// Called whenever time is about to pass.
+    pub(super) check: Option<Check>,
+    /// Why the run cannot go on.
+    failure: Option<String>,
+}
+
+impl Machine {
+    /// A new one, whose main thread is the calling one.
+    pub(super) fn new(config: Config) -> Self {
+        Self {
+            inner: parking_lot::Mutex::new(Inner {
+                schedule: Schedule::new(config),
+                turn: 0,
+                batons: vec![Arc::default()],
+                sleepers: HashMap::new(),
+                names: HashMap::from([(std::thread::current().id(), 0)]),
+                check: None,
+                failure: None,
+            }),
+        }
+    }
+
+    pub(super) fn point(&self, me: Tid) {
+        let mut inner = self.inner.lock();
+        if let Some(other) = inner.schedule.switches(me) {
+            inner.pass_to(other);
+            self.wait_for_turn(inner, me);
+        }
+    }
+
+    pub(super) fn sleep(&self, me: Tid, key: Key, until: Option<Time>) -> bool {
+        let mut inner = self.inner.lock();
+        inner.sleepers.entry(key).or_default().push(me);
+        inner.schedule.sleep(me, until);
+        self.hand_over(inner, me);
+        let mut inner = self.inner.lock();
+        let timed_out = inner.schedule.threads[me].timed_out;
+        if timed_out {
+            inner.forget_sleeper(me);
+        }
+        !timed_out
+    }
+
+    /// Gives the baton to the thread whose turn it is, and waits until it is the caller's again.
+    pub(super) fn hand_over(&self, inner: Guard<'_>, me: Tid) {
+        let inner = self.pass_on(inner);
+        self.wait_for_turn(inner, me);
+    }
+
+    /// Gives the baton to the thread whose turn it is. If there is none, and never will be, to the main thread, which fails
+    /// if it is not done.
+    fn pass_on<'a>(&'a self, mut inner: Guard<'a>) -> Guard<'a> {
+        loop {
+            if let Some(next) = inner.schedule.choose() {
+                inner.pass_to(next);
+                return inner;
+            }
+            let next = inner.schedule.next_timer();
+            let Some(next) = next.filter(|_| !inner.schedule.is_restless()) else {
+                if inner.schedule.threads[0].state != State::Ended {
+                    inner.failure = Some(inner.stuck());
+                }
+                inner.pass_to(0);
+                return inner;
+            };
+            if next > inner.schedule.now
+                && let Some(mut check) = inner.check.take()
+            {
+                let now = inner.schedule.now;
+                drop(inner);
+                let result = quietly(|| catch_unwind(AssertUnwindSafe(|| check(now))));
+                inner = self.inner.lock();
+                inner.check = Some(check);
+                if let Err(payload) = result {
+                    inner.failure = Some(panic_text(&*payload));
+                    inner.check = None;
+                    inner.pass_to(0);
+                    return inner;
+                }
+            }
+            inner.schedule.move_on();
+        }
+    }
+
+    fn wait_for_turn(&self, mut inner: Guard<'_>, me: Tid) {
+        let baton = Arc::clone(&inner.batons[me]);
+        while inner.turn != me {
+            baton.wait(&mut inner);
+        }
+        if let Some(failure) = inner.failure.take() {
+            drop(inner);
+            panic!("{failure}");
+        }
+    }
+
+    /// The main thread has nothing to do any more: lets the others go on until they have ended, or wait for ever.
+    pub(super) fn rest(&self) {
+        let mut inner = self.inner.lock();
+        inner.schedule.end(0);
+        inner = self.pass_on(inner);
+        let baton = Arc::clone(&inner.batons[0]);
+        while inner.turn != 0 {
+            baton.wait(&mut inner);
+        }
+        let failure = inner.failure.take();
+        drop(inner);
+        if let Some(failure) = failure {
+            panic!("{failure}");
+        }
+    }
+}
+
+type Guard<'a> = parking_lot::MutexGuard<'a, Inner>;
+
+fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("a check failed").to_owned()
+}
+
+impl Inner {
+    fn pass_to(&mut self, thread: Tid) {
+        self.turn = thread;
+        self.batons[thread].notify_one();
+    }
+
+    fn stuck(&self) -> String {
+        let sleepers =
+            self.sleepers.iter().flat_map(|(key, threads)| threads.iter().map(move |at| (at, key)));
+        let mut lines: Vec<_> = sleepers
+            .map(|(thread, key)| format!("  {} waits for {key:?}", self.schedule.name(*thread)))
+            .collect();
+        lines.sort();
+        format!("all threads wait for ever:\n{}", lines.join("\n"))
+    }
+
+    pub(super) fn forget_sleeper(&mut self, thread: Tid) {
+        self.sleepers.values_mut().for_each(|sleepers| sleepers.retain(|other| *other != thread));
+    }
+}
+
+/// The place of a thread that was not begun so far.
+pub(super) struct Place {
+    machine: Arc<Machine>,
+    pub(super) tid: Tid,
+    taken: bool,
+}
+
+impl Place {
+    /// Of a thread of this name that the calling thread makes.
+    pub(super) fn of_child(machine: &Arc<Machine>, me: Tid, name: &str) -> Self {
+        let mut inner = machine.inner.lock();
+        let tid = inner.schedule.spawn(me, name.to_owned());
+        inner.batons.push(Arc::default());
+        Self { machine: Arc::clone(machine), tid, taken: false }
+    }
+
+    /// The calling thread is the one, and waits for the baton.
+    pub(super) fn take(mut self) {
+        self.taken = true;
+        let (machine, tid) = (Arc::clone(&self.machine), self.tid);
+        // Registered first, so destroyed last: the thread belongs to the machine until then.
+        ME.set(Some(Me { machine: Arc::clone(&machine), tid }));
+        machine.wait_for_turn(machine.inner.lock(), tid);
+    }
+}
+
+impl Drop for Place {
+    /// The thread could not be made.
+    fn drop(&mut self) {
+        if !self.taken {
+            self.machine.inner.lock().schedule.end(self.tid);
+        }
+    }
+}
+
+impl Drop for Me {
+    /// The thread ends. The main thread has ended before.
+    fn drop(&mut self) {
+        if self.tid != 0 {
+            let mut inner = self.machine.inner.lock();
+            inner.schedule.end(self.tid);
+            let waiting = inner.sleepers.remove(&Key::End(self.tid)).unwrap_or_default();
+            waiting.into_iter().for_each(|thread| inner.schedule.wake(thread));
+            drop(self.machine.pass_on(inner));
+        }
+    }
+}
