@@ -13,6 +13,7 @@ mod checks;
 mod world;
 
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -21,7 +22,7 @@ use self::checks::watch;
 use self::world::{Issuer, World};
 use crate::policy::detection::Detection;
 use crate::sim::random::runs;
-use crate::sys::machine::{Config, pause, run};
+use crate::sys::machine::{self, Config, pause, run};
 use crate::sys::thread::{self, spawn};
 use crate::sys::wait::Until;
 use crate::{Executor, TopologySource, WorkQueue, WorkQueueBuilder};
@@ -80,6 +81,8 @@ struct Program {
     detection: Detection,
     /// At most so many workers.
     max_threads: Option<usize>,
+    /// So many of a thousand threads cannot be made.
+    refused: u32,
     queues: Vec<Kind>,
     items: Vec<Vec<Step>>,
     issuers: Vec<Vec<Operation>>,
@@ -106,6 +109,9 @@ enum Which {
     Ordered,
     Bh,
 }
+
+/// What happened in a program, by name.
+type Counts = [(&'static str, u64); 9];
 
 /// How many reusable items a program has.
 const WORKS: usize = 2;
@@ -219,6 +225,8 @@ impl Program {
         let caches = if cpus == 4 { random.usize(1..=2) } else { 1 };
         let mut config = Config::new(cpus).seed(seed);
         config.switches = [5, 50, 300][random.usize(..3)];
+        config.latency =
+            [Duration::ZERO, Duration::from_micros(20), Duration::from_millis(1)][random.usize(..3)];
         let queues: Vec<_> = (0..random.usize(1..=3)).map(|_| Kind::draw(random)).collect();
         let items: Vec<Vec<_>> = (0..random.usize(1..=6))
             .map(|number| (0..random.usize(..4)).map(|_| Step::draw(random, &queues, number)).collect())
@@ -231,6 +239,7 @@ impl Program {
             machine: format!("l3:{caches} core:{} pu:1", cpus / caches),
             detection: if random.bool() { Detection::Sampling } else { Detection::Off },
             max_threads: (random.usize(..4) == 0).then(|| random.usize(1..=4)),
+            refused: if random.usize(..4) == 0 { random.u32(1..700) } else { 0 },
             queues,
             items,
             issuers,
@@ -256,31 +265,33 @@ impl Program {
         self.issuers.iter().flatten().any(names_cpu)
     }
 
+    fn issuers(&self, world: &Arc<World>) -> Vec<JoinHandle<()>> {
+        let issuer = |(number, operations): (usize, &Vec<Operation>)| {
+            let (mut issuer, operations) = (Issuer::new(number, world), operations.clone());
+            let issue = move || operations.into_iter().for_each(|operation| issuer.perform(operation));
+            spawn(format!("issuer {number}"), None, issue).unwrap()
+        };
+        self.issuers.iter().enumerate().map(issuer).collect()
+    }
+
     /// Runs it. See [`World`] for what is checked.
-    fn run(self) {
+    fn run(self) -> Counts {
         let program = Arc::new(self);
         run(program.config.clone(), || {
             let executor = program.executor();
             // At the cap, pools wait for each other's threads.
-            if program.max_threads.is_none() {
+            if program.max_threads.is_none() && program.refused == 0 {
                 watch(&executor, program.places_items());
             }
             let world = Arc::new(World::new(&program, &executor));
-            let issuers: Vec<_> = (0..program.issuers.len())
-                .map(|number| {
-                    let mut issuer = Issuer::new(number, &world);
-                    let operations = program.issuers[number].clone();
-                    let issue =
-                        move || operations.into_iter().for_each(|operation| issuer.perform(operation));
-                    spawn(format!("issuer {number}"), None, issue).unwrap()
-                })
-                .collect();
+            let issuers = program.issuers(&world);
+            machine::refuse_threads(program.refused);
             issuers.into_iter().for_each(|issuer| thread::join(issuer, Until::FOREVER).unwrap());
             pause(program.ends_after);
             let report = executor.shutdown(Duration::MAX).unwrap();
             assert!(report.is_complete(), "{report:?}");
-            world.settle();
-        });
+            world.settle()
+        })
     }
 }
 
@@ -288,11 +299,15 @@ impl Program {
 /// (a flush returns after what was queued before), Q1.3 (ordered items run one at a time, in order)
 #[test]
 fn random_programs_keep_what_is_promised() {
-    runs(RUNS, |seed, trace| {
+    let mut seen = Counts::default();
+    let all = runs(RUNS, |seed, trace| {
         let program = Program::new(seed);
         if trace {
             eprintln!("{program:#?}");
         }
-        program.run();
+        let counts = program.run();
+        seen.iter_mut().zip(counts).for_each(|(seen, (name, count))| *seen = (name, seen.1 + count));
     });
+    // What is rare must happen, too.
+    assert!(!all || seen.iter().all(|(_, count)| *count > 0), "{seen:?}");
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use super::{ISSUERS, Kind, Operation, Program, Step, WORKS, Which};
+use super::{Counts, ISSUERS, Kind, Operation, Program, Step, WORKS, Which};
+use crate::observe::Counters;
 use crate::sys::machine::{burn, pause};
 use crate::sys::sync::Mutex;
 use crate::{
@@ -127,7 +128,7 @@ impl World {
     }
 
     /// The executor was shut down: all accounts must be even.
-    pub(super) fn settle(&self) {
+    pub(super) fn settle(&self) -> Counts {
         let handles = std::mem::take(&mut *self.handles.lock());
         let cancelled = |handle: crate::JoinHandle<()>| matches!(handle.join(), Err(JoinError::Cancelled));
         self.told(handles.into_iter().map(cancelled).filter(|cancelled| *cancelled).count());
@@ -139,6 +140,23 @@ impl World {
         assert_eq!(dropped, told, "items were dropped, and their owners not told");
         assert!(self.works.iter().all(|work| !work.is_pending() && !work.is_running()));
         self.queues.iter().for_each(|queue| assert_eq!(queue.len(), 0, "of {}", queue.name()));
+        self.counts()
+    }
+
+    fn counts(&self) -> Counts {
+        let counters: Vec<_> = self.queues.iter().map(WorkQueue::counters).collect();
+        let sum = |name, count: fn(&Counters) -> u64| (name, counters.iter().map(count).sum());
+        [
+            sum("started", |all| all.started),
+            sum("hogs", |all| all.cpu_hogs),
+            sum("wake-ups for a block", |all| all.concurrency_wakeups),
+            sum("stolen", |all| all.stolen),
+            sum("maydays", |all| all.maydays),
+            sum("rescued", |all| all.rescued),
+            sum("panicked", |all| all.panicked),
+            sum("cancelled", |all| all.cancelled),
+            sum("undeclared blocks", |all| all.undeclared_blocks),
+        ]
     }
 }
 

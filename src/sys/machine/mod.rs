@@ -17,6 +17,7 @@ mod schedule;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -231,12 +232,21 @@ pub(crate) fn park(timeout: Option<Duration>) -> Option<bool> {
     })
 }
 
+/// From now on, so many of a thousand attempts to make a thread of the calling thread's machine fail, if that has a seed.
+pub(crate) fn refuse_threads(of_a_thousand: u32) {
+    with(|machine, _| machine.inner.lock().schedule.refuses = of_a_thousand)
+        .expect("the thread belongs to a machine");
+}
+
 /// The body of a thread that the calling thread is about to make: it belongs to the same machine, if there is one. Once the
 /// thread is made, the caller [says so](made).
 pub(crate) fn adopt<F: FnOnce() + Send + 'static>(
     name: &str,
     body: F,
-) -> (impl FnOnce() + Send + 'static + use<F>, Option<Tid>) {
+) -> io::Result<(impl FnOnce() + Send + 'static + use<F>, Option<Tid>)> {
+    if with(|machine, _| machine.inner.lock().schedule.refuses()) == Some(true) {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
     let place = with(|machine, me| Place::of_child(machine, me, name));
     let tid = place.as_ref().map(|place| place.tid);
     let body = move || {
@@ -245,7 +255,7 @@ pub(crate) fn adopt<F: FnOnce() + Send + 'static>(
         }
         body();
     };
-    (body, tid)
+    Ok((body, tid))
 }
 
 /// The adopted thread has this name in the standard library.
@@ -321,7 +331,7 @@ pub(crate) fn report(thread: Tid) -> Option<Report> {
         let cpu_time = schedule.cpu_time(thread);
         let thread = &schedule.threads[thread];
         Report {
-            sleeps: thread.state == State::Sleeps,
+            sleeps: matches!(thread.state, State::Sleeps | State::Wakes),
             ended: thread.state == State::Ended,
             cpu: thread.cpu,
             cpu_time,

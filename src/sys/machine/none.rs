@@ -1,6 +1,7 @@
 //! No machine: all threads have the system's CPUs and time. Its functions have the names of those in
 //! [`machine`](super::machine), and cost nothing.
 
+use std::io;
 use std::thread::ThreadId;
 use std::time::Duration;
 
@@ -69,8 +70,8 @@ pub(crate) fn yield_now() -> bool {
 pub(crate) fn wake(_key: Key, _all: bool) {}
 
 #[inline(always)]
-pub(crate) fn adopt<F>(_name: &str, body: F) -> (F, Option<Tid>) {
-    (body, None)
+pub(crate) fn adopt<F>(_name: &str, body: F) -> io::Result<(F, Option<Tid>)> {
+    Ok((body, None))
 }
 
 #[inline(always)]

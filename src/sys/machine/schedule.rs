@@ -32,13 +32,22 @@ pub(crate) struct Config {
     pub(crate) switches: u32,
     /// For how long a thread burns before another one that waits for its CPU gets that.
     pub(crate) slice: Duration,
+    /// With a seed: a woken thread is ready after this time at most.
+    pub(crate) latency: Duration,
     /// Threads whose name ends like this need no CPU. The main thread needs none either.
     pub(crate) apart: &'static [&'static str],
 }
 
 impl Config {
     pub(crate) fn new(cpus: usize) -> Self {
-        Self { cpus, seed: None, switches: 100, slice: Duration::from_micros(700), apart: &["/manager"] }
+        Self {
+            cpus,
+            seed: None,
+            switches: 100,
+            slice: Duration::from_micros(700),
+            latency: Duration::ZERO,
+            apart: &["/manager"],
+        }
     }
 
     pub(crate) fn seed(self, seed: u64) -> Self {
@@ -56,6 +65,8 @@ pub(super) enum State {
     /// It uses its CPU since this time.
     Burns(Time),
     Sleeps,
+    /// It was woken, and is ready in a moment.
+    Wakes,
     Ended,
 }
 
@@ -87,6 +98,8 @@ enum Timer {
     Burnt(Tid, u64),
     /// The thread of this CPU has used its slice.
     Slice(usize),
+    /// The thread was woken a moment ago.
+    Woken(Tid),
 }
 
 /// See the module.
@@ -107,6 +120,8 @@ pub(super) struct Schedule {
     /// By time, and by their order.
     timers: BTreeMap<(Time, u64), Timer>,
     next_timer: u64,
+    /// Of a thousand attempts to make a thread, so many fail.
+    pub(super) refuses: u32,
     /// Since time has passed last.
     steps: u64,
     /// How often time has passed.
@@ -130,6 +145,7 @@ impl Schedule {
             apart: Vec::new(),
             timers: BTreeMap::new(),
             next_timer: 0,
+            refuses: 0,
             steps: 0,
             moves: 0,
             yielded: None,
@@ -263,9 +279,25 @@ impl Schedule {
 
     /// Wakes the thread if it sleeps.
     pub(super) fn wake(&mut self, thread: Tid) {
-        if self.threads[thread].state == State::Sleeps {
-            self.make_ready(thread);
+        if self.threads[thread].state != State::Sleeps {
+            return;
         }
+        let longest = self.config.latency.as_nanos() as u64;
+        match self.random.as_mut().filter(|_| longest > 0) {
+            Some(random) => {
+                let at = self.now + Duration::from_nanos(random.u64(0..=longest));
+                self.threads[thread].state = State::Wakes;
+                self.threads[thread].number += 1;
+                self.set_timer(at, Timer::Woken(thread));
+            }
+            None => self.make_ready(thread),
+        }
+    }
+
+    /// Does the system refuse to make a thread?
+    pub(super) fn refuses(&mut self) -> bool {
+        let refuses = self.refuses;
+        self.random.as_mut().is_some_and(|random| random.u32(0..1000) < refuses)
     }
 
     /// The thread uses its CPU for this time.
@@ -297,7 +329,7 @@ impl Schedule {
             }
             State::Burns(_) => self.preempt(at),
             State::Ready => self.fill(),
-            State::Sleeps | State::Ended => {}
+            State::Sleeps | State::Wakes | State::Ended => {}
         }
     }
 
@@ -389,7 +421,7 @@ impl Schedule {
         match timer {
             Timer::Wakes(thread, number) if self.threads[thread].number == number => {
                 self.threads[thread].timed_out = true;
-                self.wake(thread);
+                self.make_ready(thread);
             }
             Timer::Burnt(thread, number) if self.threads[thread].number == number => {
                 self.account(thread);
@@ -397,6 +429,7 @@ impl Schedule {
                 self.threads[thread].state = State::Runs;
             }
             Timer::Wakes(..) | Timer::Burnt(..) => {}
+            Timer::Woken(thread) => self.make_ready(thread),
             Timer::Slice(cpu) => {
                 self.slices[cpu] = false;
                 let burns = self.cpus[cpu]

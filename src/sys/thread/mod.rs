@@ -54,7 +54,7 @@ pub(crate) fn spawn(
         let message = format!("thread name {name:?} contains a NUL character: leave it out");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    let (body, made_up) = machine::adopt(&name, body);
+    let (body, made_up) = machine::adopt(&name, body)?;
     let mut builder = Builder::new().name(name);
     if let Some(bytes) = stack_size {
         builder = builder.stack_size(bytes);
