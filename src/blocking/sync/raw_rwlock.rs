@@ -9,6 +9,7 @@ use lock_api::{
 };
 
 use super::contended;
+use crate::sys::sync::{Ordering, fence};
 
 /// The raw lock of a [`RwLock`](super::RwLock): parking_lot's, with a guard around its waits.
 ///
@@ -63,6 +64,31 @@ impl RawRwLock {
                 true
             }
         })
+    }
+
+    /// Upgrades the lock if there are no readers.
+    ///
+    /// parking_lot 0.12 upgrades by a relaxed exchange if its first attempt fails, and the fence makes up for that:
+    ///
+    /// ```text
+    /// reader:  reads the value, and unlocks (release)
+    /// writer:  upgrades (relaxed, fence), and writes the value
+    /// ```
+    ///
+    /// Without the fence, the reader may see the write. ThreadSanitizer knows no fences, so builds with it do not come here
+    /// to [upgrade](lock_api::RawRwLockUpgrade::upgrade).
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the upgradable lock.
+    #[inline]
+    unsafe fn upgrade_at_once(&self) -> bool {
+        // SAFETY: the caller holds the upgradable lock.
+        let upgraded = unsafe { self.0.try_upgrade() };
+        if upgraded {
+            fence(Ordering::Acquire);
+        }
+        upgraded
     }
 
     /// # Safety
@@ -252,7 +278,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     #[inline]
     unsafe fn upgrade(&self) {
         // SAFETY: the caller holds the upgradable lock.
-        if unsafe { !self.0.try_upgrade() } {
+        if cfg!(cmwq_tsan) || unsafe { !self.upgrade_at_once() } {
             // SAFETY: the caller still does, since it was not upgraded.
             unsafe { self.upgrade_contended(None) };
         }
@@ -264,7 +290,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     #[inline]
     unsafe fn try_upgrade(&self) -> bool {
         // SAFETY: the caller holds the upgradable lock.
-        unsafe { self.0.try_upgrade() }
+        unsafe { self.upgrade_at_once() }
     }
 }
 
@@ -316,7 +342,7 @@ unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
     /// As the trait says.
     unsafe fn try_upgrade_for(&self, timeout: Duration) -> bool {
         // SAFETY: the caller holds the upgradable lock, and keeps it if the first attempt fails.
-        unsafe { self.0.try_upgrade() || self.upgrade_contended(contended::deadline(timeout)) }
+        unsafe { self.upgrade_at_once() || self.upgrade_contended(contended::deadline(timeout)) }
     }
 
     /// # Safety
@@ -324,6 +350,6 @@ unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
     /// As the trait says.
     unsafe fn try_upgrade_until(&self, deadline: Instant) -> bool {
         // SAFETY: the caller holds the upgradable lock, and keeps it if the first attempt fails.
-        unsafe { self.0.try_upgrade() || self.upgrade_contended(Some(deadline)) }
+        unsafe { self.upgrade_at_once() || self.upgrade_contended(Some(deadline)) }
     }
 }

@@ -7,14 +7,15 @@ use crate::protocol::exchange::Member as _;
 use crate::sys::machine;
 
 /// From now on, each pool that has work has as many workers as it wants. If no item is `placed` on a CPU, where it stays, no
-/// pool has too much while a sibling has room.
+/// pool has too much while a sibling has room. But a pool whose workers come late gives an item away at its next look only.
 pub(super) fn watch(executor: &Executor, placed: bool) {
     let core = std::sync::Arc::downgrade(&executor.inner.core);
     machine::check(Box::new(move |now| {
         let pools = core.upgrade().map_or(Vec::new(), |core| core.pools());
         for pool in &pools {
             has_enough_workers(pool, now);
-            if !placed && pool.is_sibling_of(pool) && pool.has_excess() {
+            let may_give = !placed && pool.is_sibling_of(pool) && !pool.running.load().is_stalled();
+            if may_give && pool.has_excess() {
                 let taker = pools.iter().find(|other| other.is_sibling_of(pool) && has_room(other));
                 let names = taker.map(|taker| [pool, taker].map(|pool| pool.spec.kind.name()));
                 assert_eq!(names, None, "at {now:?} the first has too much and the second has room");
