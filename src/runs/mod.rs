@@ -5,8 +5,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `small` | the documented timelines, and a small load in many orders of steps |
+//! | `timelines` | two of the documented timelines |
 //! | `programs` | random programs of every operation |
 
 mod programs;
-mod small;
+mod timelines;

@@ -1,5 +1,5 @@
 //! The only place that names atomics, locks and thread parking: std and parking_lot, loom for the models, or
-//! [`yields`](super::yields) to widen races on real threads.
+//! [`yields`](super::yields) in unit tests and to widen races on real threads.
 //!
 //! loom models `SeqCst` fences but not `SeqCst` accesses, so every handshake of the protocol layer is written with
 //! explicit fences.

@@ -1,4 +1,7 @@
-//! Atomics and locks that let other threads run: `sys::sync` in builds with `--cfg cmwq_yields`, for tests.
+//! Atomics and locks that let other threads run: `sys::sync` in unit tests, and in builds with `--cfg cmwq_yields`.
+//!
+//! In unit tests, the points belong to [`machine`](super::machine), and do nothing on other threads. The rest of this text is
+//! about the other builds.
 //!
 //! Real threads seldom hit a race between two instructions, since hardly any time passes between them. Here, around
 //! each operation is a *point* at which the thread may yield or sleep. So every window is opened wide sooner or later,

@@ -295,8 +295,8 @@ impl Program {
     }
 }
 
-/// spec: L1 (an accepted item runs, or its owner is told), C1.1 (an item waits for no worker while one may start), F1
-/// (a flush returns after what was queued before), Q1.3 (ordered items run one at a time, in order)
+/// spec: E5.1, E5.3 (an accepted item runs once, or its owner is told), F1.1, Q4.1, C3.1 (work waits for no worker while
+/// one may start), A3.1 (no pool has too much while a sibling has room)
 #[test]
 fn random_programs_keep_what_is_promised() {
     let mut seen = Counts::default();

@@ -29,6 +29,7 @@ pub(crate) use self::schedule::{Config, Tid};
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
 use crate::sys::affinity;
+use crate::sys::thread_state::{self, Seen};
 
 /// What holds whenever time is about to pass: no thread can take a step. It panics if that is not so. It may look at
 /// atomics and locks, and does not wait. Its argument is the present time.
@@ -99,6 +100,7 @@ fn quietly<R>(act: impl FnOnce() -> R) -> R {
 struct OneCpu(Option<CpuSet>);
 
 impl OneCpu {
+    /// Best effort: without it, a run is slower.
     fn new() -> Self {
         let cpus = affinity::ThreadId::current().cpus().ok();
         let one = affinity::current_cpu().map(CpuSet::single);
@@ -314,30 +316,27 @@ pub(crate) fn bound(thread: Tid) -> Option<CpuSet> {
     })
 }
 
-/// What the machine tells of one of its threads.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Report {
-    pub(crate) sleeps: bool,
-    pub(crate) ended: bool,
-    pub(crate) cpu: usize,
-    pub(crate) cpu_time: Duration,
-    pub(crate) sleeps_so_far: u64,
+/// The state of a thread of the calling thread's machine.
+pub(crate) fn seen(thread: Tid) -> Option<Seen> {
+    with(|machine, _| {
+        let thread = &machine.inner.lock().schedule.threads[thread];
+        let state = match thread.state {
+            State::Ready | State::Runs | State::Burns(_) => thread_state::State::Runs,
+            State::Sleeps | State::Wakes => thread_state::State::Sleeps,
+            State::Ended => thread_state::State::Gone,
+        };
+        Seen { state, cpu: Some(thread.cpu) }
+    })
 }
 
-/// What there is to tell of a thread of the calling thread's machine.
-pub(crate) fn report(thread: Tid) -> Option<Report> {
-    with(|machine, _| {
-        let schedule = &mut machine.inner.lock().schedule;
-        let cpu_time = schedule.cpu_time(thread);
-        let thread = &schedule.threads[thread];
-        Report {
-            sleeps: matches!(thread.state, State::Sleeps | State::Wakes),
-            ended: thread.state == State::Ended,
-            cpu: thread.cpu,
-            cpu_time,
-            sleeps_so_far: thread.sleeps,
-        }
-    })
+/// How long a thread of the calling thread's machine has used a CPU.
+pub(crate) fn cpu_time(thread: Tid) -> Option<Duration> {
+    with(|machine, _| machine.inner.lock().schedule.cpu_time(thread))
+}
+
+/// How often a thread of the calling thread's machine has slept.
+pub(crate) fn sleeps_so_far(thread: Tid) -> Option<u64> {
+    with(|machine, _| machine.inner.lock().schedule.threads[thread].sleeps)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
+use crate::sys::thread_state::Seen;
 
 /// A number that no thread has.
 pub(crate) type Tid = usize;
@@ -30,15 +31,6 @@ impl Parked {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Report {
-    pub(crate) sleeps: bool,
-    pub(crate) ended: bool,
-    pub(crate) cpu: usize,
-    pub(crate) cpu_time: Duration,
-    pub(crate) sleeps_so_far: u64,
-}
-
 macro_rules! none {
     ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
         $(#[inline(always)]
@@ -57,7 +49,9 @@ none! {
     cpus() -> CpuSet;
     bind(_thread: Tid, _cpus: &CpuSet) -> bool;
     bound(_thread: Tid) -> CpuSet;
-    report(_thread: Tid) -> Report;
+    seen(_thread: Tid) -> Seen;
+    cpu_time(_thread: Tid) -> Duration;
+    sleeps_so_far(_thread: Tid) -> u64;
     sleep(_key: Key, _validate: &mut dyn FnMut() -> bool, _until: Option<Time>) -> bool;
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::{Seen, State};
 use crate::sys::affinity::ThreadId;
-use crate::sys::machine::{self, Report, Tid};
+use crate::sys::machine::{self, Tid};
 
 /// The kernel's number of the clock for the CPU time of a thread, by the scheduler's account.
 const THREAD_SCHED: libc::clockid_t = 6;
@@ -36,7 +36,7 @@ impl Eye {
     pub(crate) fn look(&self) -> io::Result<Seen> {
         let file = match self {
             Self::Real(file) => file,
-            Self::MadeUp(thread) => return report(*thread).map(|report| seen(&report)),
+            Self::MadeUp(thread) => return told(machine::seen(*thread)),
         };
         // The line has about fifty numbers, most of them small.
         let mut line = [0; 1024];
@@ -50,17 +50,9 @@ impl Eye {
     }
 }
 
-fn report(thread: Tid) -> io::Result<Report> {
-    machine::report(thread).ok_or_else(|| ErrorKind::NotFound.into())
-}
-
-fn seen(report: &Report) -> Seen {
-    let state = match report {
-        Report { ended: true, .. } => State::Gone,
-        Report { sleeps: true, .. } => State::Sleeps,
-        _ => State::Runs,
-    };
-    Seen { state, cpu: Some(report.cpu) }
+/// A machine tells of its own threads only.
+fn told<T>(answer: Option<T>) -> io::Result<T> {
+    answer.ok_or_else(|| ErrorKind::NotFound.into())
 }
 
 /// The name, in parentheses, may contain parentheses and spaces; the fields after it do not.
@@ -78,7 +70,7 @@ fn parse(line: &[u8]) -> io::Result<Seen> {
 
 pub(crate) fn cpu_time(thread: ThreadId) -> io::Result<Duration> {
     if let Some(thread) = thread.made_up() {
-        return report(thread).map(|report| report.cpu_time);
+        return told(machine::cpu_time(thread));
     }
     // The C library makes the number of a thread's clock in this way. The kernel finds only threads of this process.
     read((!thread.number() << 3) | THREAD_SCHED)
@@ -86,7 +78,7 @@ pub(crate) fn cpu_time(thread: ThreadId) -> io::Result<Duration> {
 
 pub(crate) fn own_cpu_time() -> Option<Duration> {
     if let Some(own) = machine::current() {
-        return report(own).ok().map(|report| report.cpu_time);
+        return machine::cpu_time(own);
     }
     read(libc::CLOCK_THREAD_CPUTIME_ID).ok()
 }
@@ -104,7 +96,7 @@ fn read(clock: libc::clockid_t) -> io::Result<Duration> {
 
 pub(crate) fn voluntary_switches(thread: ThreadId) -> io::Result<u64> {
     if let Some(thread) = thread.made_up() {
-        return report(thread).map(|report| report.sleeps_so_far);
+        return told(machine::sleeps_so_far(thread));
     }
     let status = fs::read_to_string(path(thread, "status"))?;
     let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
