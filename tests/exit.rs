@@ -56,6 +56,7 @@ const SCENARIOS: &[Scenario] = scenarios![
     a_forked_child_exits => 0, "refused refused ";
     a_child_that_a_destructor_forks_exits => 0, "child parent ";
     the_main_thread_ends_first => 9, "same changed kept ";
+    the_main_thread_makes_threads_meanwhile => 0, "same ";
 ];
 
 fn main() -> ExitCode {
@@ -458,6 +459,37 @@ fn the_main_thread_ends_first() {
     });
     // SAFETY: the call ends this thread and nothing else, so its stack stays valid.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
+}
+
+/// spec: E2.10 (the main thread's signal mask): a worker may begin just while the main thread makes another thread of
+/// the crate, with its signals blocked.
+fn the_main_thread_makes_threads_meanwhile() {
+    block_only(libc::SIGUSR1);
+    let build = || {
+        let topology = TopologySource::Synthetic("core:1 pu:1".into());
+        Executor::builder().topology(topology).build().unwrap()
+    };
+    if build().dump().portable {
+        return say("same ");
+    }
+    let expected = format!("{:016x}", 1_u64 << (libc::SIGUSR1 - 1));
+    for _ in 0..50 {
+        let executor = build();
+        let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+        // Each item blocks, so the next one runs on a new worker.
+        let workers = [(); 4].map(|()| {
+            let item = || {
+                let own = own_status("SigBlk:");
+                cmwq::blocking(|| std::thread::sleep(Duration::from_millis(1)));
+                own
+            };
+            queue.spawn(item).unwrap()
+        });
+        let others = [(); 4].map(|()| build());
+        workers.into_iter().for_each(|worker| assert_eq!(worker.join().unwrap(), expected));
+        drop(others);
+    }
+    say("same ");
 }
 
 fn own_status(field: &str) -> String {

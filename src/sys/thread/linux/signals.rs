@@ -13,6 +13,7 @@ use std::ptr;
 use libc::{c_int, sigset_t};
 
 use super::thread_id;
+use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::thread::yield_now;
 
 /// Signals that a thread's own faults raise. If they were blocked, they would kill the process without a message: the
@@ -24,12 +25,15 @@ const FAULTS: [c_int; 6] =
 /// the only way to set the mask before the thread's first instruction.
 pub(in crate::sys::thread) struct SignalsBlocked {
     before: sigset_t,
+    /// Dropped after the mask is restored.
+    _told: Option<Told>,
     /// The mask belongs to the thread that blocked its signals, so this must not move to another.
     not_send: PhantomData<*const ()>,
 }
 
 impl SignalsBlocked {
     pub(in crate::sys::thread) fn new() -> io::Result<Self> {
+        let told = Told::by_main_thread();
         let mut blocked = MaybeUninit::<sigset_t>::uninit();
         let mut before = MaybeUninit::<sigset_t>::uninit();
         // SAFETY: both pointers are to memory of the right size and type. `sigfillset` initialises `blocked`
@@ -45,7 +49,7 @@ impl SignalsBlocked {
             return Err(io::Error::from_raw_os_error(error));
         }
         // SAFETY: `pthread_sigmask` succeeded, so it has written the mask that was in force before.
-        Ok(Self { before: unsafe { before.assume_init() }, not_send: PhantomData })
+        Ok(Self { before: unsafe { before.assume_init() }, _told: told, not_send: PhantomData })
     }
 }
 
@@ -57,6 +61,59 @@ impl Drop for SignalsBlocked {
     }
 }
 
+/// What the main thread tells of its mask while [`SignalsBlocked`] hides that.
+struct MainThread {
+    /// In its low half the number of the process whose main thread has its signals blocked, or 0. In its high half how
+    /// often it has changed. A child that is forked meanwhile has another number.
+    step: AtomicU64,
+    /// The mask that the main thread takes on again.
+    before: AtomicU64,
+}
+
+/// Only the main thread writes it.
+static MAIN_THREAD: MainThread = MainThread { step: AtomicU64::new(0), before: AtomicU64::new(0) };
+
+/// The main thread tells its mask while this exists.
+struct Told;
+
+impl Told {
+    /// Called before the main thread blocks its signals. Returns `None` on other threads.
+    fn by_main_thread() -> Option<Self> {
+        let process = std::process::id();
+        (thread_id() == process).then(|| {
+            MAIN_THREAD.before.store(SignalMask::of_this_thread().0, Ordering::Relaxed);
+            MAIN_THREAD.change(process);
+            Self
+        })
+    }
+}
+
+impl Drop for Told {
+    /// Called after the main thread has its mask again.
+    fn drop(&mut self) {
+        MAIN_THREAD.change(0);
+    }
+}
+
+impl MainThread {
+    fn change(&self, process: u32) {
+        let changes = (self.step.load(Ordering::Relaxed) >> 32).wrapping_add(1);
+        // Release: a thread that reads this step reads the mask that was stored before.
+        self.step.store(changes << 32 | u64::from(process), Ordering::Release);
+    }
+
+    fn step(&self) -> u64 {
+        self.step.load(Ordering::Acquire)
+    }
+
+    /// Returns the mask that the main thread told in this step, if it did. If the main thread has told another one
+    /// since, returns that.
+    fn told_in(&self, step: u64) -> Option<SignalMask> {
+        let tells = step as u32 == std::process::id();
+        tells.then(|| SignalMask(self.before.load(Ordering::Relaxed)))
+    }
+}
+
 /// The signals that a thread blocks: signal `n` is bit `n - 1`, as the kernel shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SignalMask(u64);
@@ -65,7 +122,9 @@ impl SignalMask {
     /// Returns the present mask of the process's main thread.
     ///
     /// While a thread makes another one, or starts a program, the C library blocks all signals for a moment. So the
-    /// function reads the mask again, a few times.
+    /// function reads the mask again, a few times. While the main thread makes a thread of this crate, the crate blocks
+    /// its signals, and the main thread [tells](Told) the mask that it had before. It begins to tell before it blocks
+    /// them, and ends after it has its mask again. So a mask that was read in a single step is its own.
     ///
     /// # Errors
     ///
@@ -76,9 +135,15 @@ impl SignalMask {
             return Ok(Self::of_this_thread());
         }
         for _ in 0..LOOKS {
+            let step = MAIN_THREAD.step();
+            if let Some(mask) = MAIN_THREAD.told_in(step) {
+                return Ok(mask);
+            }
             match parse(&std::fs::read_to_string("/proc/self/status")?) {
-                Shown::Blocks(mask) => return Ok(Self(mask)),
-                Shown::Changes => yield_now(),
+                // The system's lock of the mask orders these accesses: the main thread stores a step before it blocks
+                // its signals, and this thread loads the step again after it has read the mask.
+                Shown::Blocks(mask) if MAIN_THREAD.step() == step => return Ok(Self(mask)),
+                Shown::Blocks(_) | Shown::Changes => yield_now(),
                 Shown::Nothing => break,
             }
         }
