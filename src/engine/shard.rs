@@ -2,6 +2,7 @@
 //! their pool.
 #![allow(unsafe_code, reason = "a shard points at its queue, which owns it")]
 
+use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
@@ -195,7 +196,8 @@ fn context_of(pool: &Arc<Pool>) -> *const Gate {
 /// entry, if it has one. No shard is made or freed while it looks.
 pub(super) fn is_in_context(home: impl FnOnce() -> Option<ShardId>, context: *const Gate) -> bool {
     let ids = IDS.lock();
-    home().is_some_and(|home| ids.shards[home.index()].context == Some(context.addr()))
+    let known = home().and_then(|home| ids.shards.get(home.index()));
+    known.is_some_and(|known| known.context == Some(context.addr()))
 }
 
 /// A shard's number. When the shard is freed, the number becomes free: nothing is in flight in the shard by then, so
@@ -205,8 +207,10 @@ struct OwnedId(ShardId);
 
 #[derive(Debug)]
 struct Ids {
-    free: Vec<ShardId>,
-    /// Indexed by number; one for each number that was ever used.
+    /// Numbers below the length of the table that are free. The lowest is used again first, so the table becomes
+    /// short when there are few shards.
+    free: BTreeSet<ShardId>,
+    /// Indexed by number.
     shards: Vec<Known>,
 }
 
@@ -222,25 +226,41 @@ struct Known {
 // SAFETY: it points at a shard, which threads share.
 unsafe impl Send for Known {}
 
-static IDS: Mutex<Ids> = Mutex::new(Ids { free: Vec::new(), shards: Vec::new() });
+static IDS: Mutex<Ids> = Mutex::new(Ids { free: BTreeSet::new(), shards: Vec::new() });
+
+impl Ids {
+    fn take(&mut self, known: Known) -> ShardId {
+        if let Some(id) = self.free.pop_first() {
+            self.shards[id.index()] = known;
+            return id;
+        }
+        self.shards.push(known);
+        ShardId::new(self.shards.len() as u64 - 1)
+    }
+
+    /// Amortised O(log n) for n numbers.
+    fn give_back(&mut self, id: ShardId) {
+        self.free.insert(id);
+        while self.free.last().is_some_and(|last| last.index() + 1 == self.shards.len()) {
+            self.free.pop_last();
+            self.shards.pop();
+        }
+        if self.shards.len() < self.shards.capacity() / 4 {
+            self.shards.shrink_to(2 * self.shards.len());
+        }
+    }
+}
 
 impl OwnedId {
     fn new(context: *const Gate) -> Self {
-        let known = Known { context: (!context.is_null()).then(|| context.addr()), shard: None };
-        let mut ids = IDS.lock();
-        let id = ids.free.pop().unwrap_or_else(|| {
-            let next = ShardId::new(ids.shards.len() as u64);
-            ids.shards.push(known);
-            next
-        });
-        ids.shards[id.index()] = known;
-        Self(id)
+        let context = (!context.is_null()).then(|| context.addr());
+        Self(IDS.lock().take(Known { context, shard: None }))
     }
 }
 
 impl Drop for OwnedId {
     fn drop(&mut self) {
-        IDS.lock().free.push(self.0);
+        IDS.lock().give_back(self.0);
     }
 }
 
@@ -258,7 +278,7 @@ pub(super) fn leaves(id: ShardId) {
 #[cold]
 pub(super) fn with_shard(id: ShardId, act: impl FnOnce(&Shard)) {
     let ids = IDS.lock();
-    let Some(shard) = ids.shards[id.index()].shard else { return };
+    let Some(shard) = ids.shards.get(id.index()).and_then(|known| known.shard) else { return };
     // SAFETY: a shard leaves under the lock, which is held, before it and its queue are freed.
     let shard = unsafe { shard.as_ref() };
     // There is no pin if the queue is about to be freed.
@@ -298,5 +318,29 @@ pub(crate) fn steal(list: &Injector<Entry>) -> Option<Entry> {
             // Another thread took one meanwhile.
             Steal::Retry => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// spec: O1.11 (memory comes back)
+    #[test]
+    fn the_table_of_numbers_becomes_short_again() {
+        const SHARDS: u64 = 10_000;
+        let mut ids = Ids { free: BTreeSet::new(), shards: Vec::new() };
+        let take = |ids: &mut Ids| ids.take(Known { context: None, shard: None });
+        for number in 0..SHARDS {
+            assert_eq!(take(&mut ids), ShardId::new(number));
+        }
+        // One in the middle stays.
+        let stays = ShardId::new(SHARDS / 2);
+        (0..SHARDS).map(ShardId::new).filter(|id| *id != stays).for_each(|id| ids.give_back(id));
+        assert_eq!((ids.shards.len(), ids.free.len()), (stays.index() + 1, stays.index()));
+        assert_eq!(take(&mut ids), ShardId::new(0));
+        [stays, ShardId::new(0)].into_iter().for_each(|id| ids.give_back(id));
+        assert!(ids.shards.is_empty() && ids.free.is_empty());
+        assert!(ids.shards.capacity() < 100, "{}", ids.shards.capacity());
     }
 }
