@@ -6,6 +6,11 @@
 //! program the CPUs, the nice level and the time slice of the main thread. All of this also holds for a plain
 //! [`std::process::Command`].
 //!
+//! A worker reads the main thread's mask once, when the worker is made. While the main thread is in a signal handler or
+//! in a call such as `ppoll`, which replaces its mask for a while, that mask is what the worker reads. Loggers, and the
+//! hooks `before_spawn` and `stall_handler`, may run on the manager's thread, which blocks all signals: to start a
+//! program, let them queue an item that does.
+//!
 //! # Examples
 //!
 //! ```

@@ -80,7 +80,8 @@ impl OwnedRescuer {
             done: Condvar::new(),
         });
         if !core.manager.ask(Request::Rescuer(Arc::clone(&order))) {
-            return Err(io::Error::other("the manager's thread cannot be made"));
+            let because = "the manager's thread is missing; it is tried again within a second";
+            return Err(io::Error::other(because));
         }
         let mut result = order.result.lock();
         loop {

@@ -23,7 +23,8 @@ pub(super) struct SystemQueues {
 /// first used, and lives as long as the executor has a handle. Accepted items run even after that.
 ///
 /// A separate queue costs as little, has its own slots, and can be flushed without waiting for items of other parts of
-/// the program.
+/// the program. What is asked of a system queue concerns all of these parts: to drain or destroy one, or to freeze the
+/// freezable ones, is for the part that owns the program's life.
 impl Executor {
     /// Returns the per-CPU queue for short items.
     ///

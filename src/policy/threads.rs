@@ -33,7 +33,8 @@ const DEFAULT_CAP_PER_CPU: usize = 8;
 const LEAST_CAP_PER_CPU: usize = 4;
 
 /// Returns how many workers an executor has at most if its builder sets no cap. `task_limit` is the number of
-/// threads that the system lets the process have, if known. Half of them are left to the rest of the program.
+/// threads that the system lets the process have, if known. Half of them are left to the rest of the program, unless
+/// the least cap is more.
 pub(crate) fn default_cap(cpus: usize, task_limit: Option<u64>) -> usize {
     let cpus = cpus.max(1);
     let usual = DEFAULT_CAP.max(cpus.saturating_mul(DEFAULT_CAP_PER_CPU));

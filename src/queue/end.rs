@@ -73,7 +73,9 @@ impl WorkQueue {
     /// Ends the queue, and waits under a blocking guard until it is empty. Accepted items run. From the call on, only
     /// the queue's own items may submit; other submissions are refused with
     /// [`QueueError::Destroyed`](crate::QueueError::Destroyed). After it returns, every submission is refused. Armed
-    /// timers of the queue are cancelled. Returns how many, without items that were cancelled before.
+    /// timers of the queue are cancelled. Returns how many, without items that were cancelled before. A timer that
+    /// fires during the call either fires or is cancelled; if it is cancelled just as the call returns, it is not in
+    /// the number. A [`JoinHandle`](crate::JoinHandle) of its item returns the error in any case.
     ///
     /// Costs O(n) for the n timers that are armed in the whole executor; arming and firing wait for that.
     ///

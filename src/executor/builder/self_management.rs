@@ -134,7 +134,8 @@ impl ExecutorBuilder {
     ///
     /// The manager's thread calls the handler, with no lock held. The handler may inspect the executor and queue items.
     /// While it runs, no worker is made, no timer fires and nothing is detected. So it must not wait for work of the
-    /// same executor.
+    /// same executor. The manager's thread blocks all signals, and a program that the handler starts inherits that: to
+    /// start one, queue an item that does.
     ///
     /// # Examples
     ///
