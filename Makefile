@@ -75,8 +75,10 @@ demo: setup
 	@echo "== Three items on one CPU: documented and measured =="
 	@target/release/examples/timelines
 
+# Elsewhere a skip that `.ci/skips` does not explain is a failure.
+test: ANY_SKIP = 1
 test: setup
-	@CARGO="$(CARGO)" PACKAGES="$(EVERYTHING)" bash .ci/test suite sysfs yields models
+	@ANY_SKIP="$(ANY_SKIP)" CARGO="$(CARGO)" PACKAGES="$(EVERYTHING)" bash .ci/test suite sysfs yields models
 
 # Takes hours. Results are added to those of earlier calls for the same contents of the tree.
 flaky: setup

@@ -21,7 +21,8 @@ many threads that takes and what it costs, and list the offenders.
 ";
 
 const HELP_END: &str = "      --quick       measure less: figures are coarse and prove nothing
-      --check       measure missed figures up to three times, and exit with 1 if one is still missed
+      --check       measure missed figures up to three times, and exit with 1 if one is still missed, or if the system
+                    does not permit a mode (choose the others with --mode)
       --json        print JSON instead of tables
   -h, --help        print this help
   -V, --version     print the version

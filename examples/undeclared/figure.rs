@@ -105,15 +105,15 @@ impl Value {
         self
     }
 
-    /// Returns whether the aim is not reached. An unknown value is not missed.
+    /// Returns whether the aim is not reached. An unknown value reaches none.
     pub(crate) fn is_missed(&self) -> bool {
-        let aimed = self.at_most.zip(self.value);
-        aimed.is_some_and(|(at_most, value)| self.given_up || value > at_most)
+        let above = |at_most| self.given_up || self.value.is_none_or(|value| value > at_most);
+        self.at_most.is_some_and(above)
     }
 
     /// Formats the value for the table.
     pub(crate) fn text(&self) -> String {
-        let Some(value) = self.value else { return "?".into() };
+        let Some(value) = self.value else { return if self.is_missed() { "? !" } else { "?" }.into() };
         format!(
             "{}{}{}",
             if self.given_up { "> " } else { "" },

@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         Err(error) => return fail(&*error),
     };
     let text = if args.json { json::text(&report) } else { table::text(&report) };
-    let failed = args.check && !report.missed().is_empty();
+    let failed = args.check && !(report.missed().is_empty() && report.denied.is_empty());
     let verdict = if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     finish(io::stdout().write_all(text.as_bytes()), verdict)
 }

@@ -85,7 +85,8 @@ fn write_verdict(text: &mut String, report: &Report) {
     }
     let missed = report.missed();
     if missed.is_empty() {
-        text.push_str("\nNo figure is missed.\n");
+        let of_all = if report.denied.is_empty() { "" } else { " of the modes that are permitted" };
+        let _ = writeln!(text, "\nNo figure{of_all} is missed.");
         return;
     }
     text.push_str("\nMissed:\n");

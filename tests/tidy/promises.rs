@@ -129,7 +129,7 @@ fn has_figures(rows: &[&str]) -> bool {
     rows.iter().any(|row| units.iter().any(|unit| numbered(row, unit)))
 }
 
-/// `tests/gate/run` looks for these words, and reports old figures.
+/// `tests/gate/figures` looks for these words, and reports old figures.
 #[test]
 fn published_figures_name_their_commit_and_command() {
     let page = read("README.md");

@@ -64,7 +64,7 @@ fn every_lack_is_one_that_the_scripts_report() {
     let parts = fs::read_to_string(root().join(".ci/test")).unwrap();
     let of_builds: Vec<&str> = parts
         .lines()
-        .filter_map(|line| line.trim().strip_prefix("without "))
+        .filter_map(|line| line.trim().strip_prefix("lacks=(")?.strip_suffix(')'))
         .flat_map(|all| all.split(' '))
         .collect();
     let looked_for = |lack: &str| machine.contains(&format!("echo {lack}\n")) || of_builds.contains(&lack);

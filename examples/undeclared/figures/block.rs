@@ -34,8 +34,10 @@ pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Err
     let value = |what, value| Value::new(what, Unit::Milliseconds, value);
     Ok(Outcome::of(vec![
         value("per-CPU queue, p50", per_cpu.percentile(50)).aims(mode, 2.0, 0.2),
-        value("per-CPU queue, p99", per_cpu.percentile(99)).aims(mode, 5.0, 1.0),
+        value("per-CPU queue, p99", per_cpu.percentile(99)).aims(mode, 5.0, 0.5),
         value("default queue, p50", default.percentile(50)).aims(mode, 2.0, 0.2),
+        value("default queue, p90", default.percentile(90)).aims(mode, 5.0, 0.5),
+        // The next item may start on another CPU, and a wake-up across CPUs alone can take half a millisecond here.
         value("default queue, p99", default.percentile(99)).aims(mode, 5.0, 1.0),
     ]))
 }
