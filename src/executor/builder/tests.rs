@@ -2,11 +2,32 @@
 
 use std::sync::mpsc;
 
-use crate::WorkQueue;
 use crate::engine::manager::Point;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
+use crate::{Detection, WorkQueue};
 
 use super::*;
+
+/// spec: E2.3, E2.4, S1.2 (auto by default), S2.3, S4.4, C8.1, O1.8: the settings that hold if the builder sets none.
+/// The tests of `policy::threads` have the default of `max_threads`.
+#[test]
+fn the_defaults_are_those_that_are_documented() {
+    let machine = TopologySource::Synthetic("core:2 pu:1".into());
+    let builder = ExecutorBuilder::new().topology(machine);
+    assert_eq!(builder.self_management.detection, Detection::Auto);
+    let executor = builder.build().unwrap();
+    let inner = &executor.inner;
+    let settings = &inner.core.settings;
+    assert_eq!(settings.crew_limits.idle_timeout, Duration::from_secs(300));
+    assert_eq!(settings.crew_limits.idle_ratio, 4);
+    assert_eq!(settings.hog_threshold, Some(Duration::from_millis(10)));
+    assert_eq!(settings.watchdog_threshold, Some(Duration::from_secs(30)));
+    assert_eq!((settings.name_prefix.as_str(), settings.stack_size), ("cmwq", None));
+    let process = sys::thread::process_nice().unwrap_or(0);
+    assert_eq!((inner.nice.normal, inner.nice.high, settings.nice), (process, -20, process));
+    assert_eq!(inner.defaults().unwrap().scope, AffinityScope::Cache);
+    assert!(settings.progress_check.is_none() && !inner.power_efficient && !inner.times_items);
+}
 
 /// spec: E2.1: without a topology, the process's own mask still counts.
 #[test]
