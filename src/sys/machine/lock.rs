@@ -1,10 +1,20 @@
 //! Locks whose waits a machine sees. For all other threads they are parking_lot's.
 
+use std::cell::Cell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Key, machine, point, sleep, wake};
+
+thread_local! {
+    static WAITS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Returns how often the calling thread has taken a lock for which it would have waited.
+pub(crate) fn locks_taken() -> u64 {
+    WAITS.get()
+}
 
 /// A lock with a point before it is taken, and one after its release.
 #[derive(Default)]
@@ -44,6 +54,8 @@ impl<T> Mutex<T> {
     }
 
     fn take(&self) -> MutexGuard<'_, T> {
+        // The value is gone while the thread's other thread-local values are destroyed.
+        _ = WAITS.try_with(|waits| waits.set(waits.get() + 1));
         loop {
             if let Some(guard) = self.lock.try_lock() {
                 return self.guard(guard);

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::baton::{Machine, Place};
-pub(crate) use self::lock::{Condvar, Mutex, MutexGuard};
+pub(crate) use self::lock::{Condvar, Mutex, MutexGuard, locks_taken};
 use self::schedule::State;
 pub(crate) use self::schedule::{Config, Tid};
 use crate::policy::cpu_set::CpuSet;
