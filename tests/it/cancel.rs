@@ -305,13 +305,17 @@ fn a_flush_ends_when_its_submission_is_cancelled() {
     for take_back in ways {
         let work = Work::new(|| ());
         queue.queue(&work).unwrap();
+        let (waits, is_waiting) = mpsc::channel();
         let flushers: Vec<_> = (0..3)
             .map(|_| {
-                let work = work.clone();
-                std::thread::spawn(move || work.flush_timeout(Duration::from_secs(60)))
+                let (work, waits) = (work.clone(), waits.clone());
+                std::thread::spawn(move || {
+                    waits.send(thread_id()).unwrap();
+                    work.flush_timeout(Duration::from_secs(60))
+                })
             })
             .collect();
-        std::thread::sleep(Duration::from_millis(5));
+        is_waiting.iter().take(3).for_each(|flusher| falls_asleep("the flush sleeps", flusher));
         take_back(&queue, &work, hour);
         work.cancel();
         for flusher in flushers {

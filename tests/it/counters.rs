@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use cmwq::observe::WorkerState;
 use cmwq::{Counters, Executor, JoinHandle, Work, WorkQueue};
 
 use crate::support::{
@@ -112,7 +113,11 @@ fn an_entry_that_a_worker_has_popped_is_counted_at_once() {
     // Another worker pops the entry and leaves it to the running item. Then no entry of the queue waits to be popped.
     let behind = queue.spawn(|| ()).unwrap();
     behind.join().unwrap();
-    std::thread::sleep(Duration::from_millis(2));
+    eventually("only the item's worker is busy", || {
+        let dump = executor.dump();
+        let workers = dump.pools.iter().flat_map(|pool| &pool.crew);
+        workers.filter(|worker| worker.state != WorkerState::Idle).count() == 1
+    });
     assert!(work.cancel());
     door.open();
     queue.flush().unwrap();

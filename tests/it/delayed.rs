@@ -9,7 +9,7 @@ use fastrand::Rng;
 
 use crate::support::{
     Counted, PATIENCE, SOON, all_kinds, begun_on, builder, bump, counting, cpus, eventually, falls_quiet,
-    no_thread_of, on_each_executor, one_cpu, sleeps_of, stress, time_limit,
+    no_thread_of, on_each_executor, one_cpu, sleeps_of, stress, time_limit, timers_have_fired,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -243,7 +243,8 @@ fn an_item_that_is_moved_again_and_again_runs_once() {
 #[test]
 fn a_cancelled_timer_does_not_fire() {
     let _limit = time_limit();
-    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let executor = one_cpu();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     let work = counting(&runs);
     let ways: [fn(&Work) -> bool; 4] = [
@@ -256,7 +257,8 @@ fn a_cancelled_timer_does_not_fire() {
         queue.queue_delayed(&work, PATIENCE).unwrap();
         assert!(cancel(&work) && !work.is_pending());
     }
-    std::thread::sleep(PATIENCE + Duration::from_millis(20));
+    timers_have_fired(&executor, PATIENCE);
+    queue.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }
 
@@ -460,7 +462,8 @@ fn a_timer_fires_into_a_full_queue() {
     queue.queue_delayed(&work, Duration::from_millis(2)).unwrap();
     let later = queue.spawn_after(Duration::from_millis(2), move || bump(&count)).unwrap();
     assert!(queue.spawn(|| ()).is_err(), "the queue is full");
-    std::thread::sleep(Duration::from_millis(20));
+    timers_have_fired(&executor, Duration::from_millis(2));
+    assert_eq!(queue.len(), 4, "both timers fired while the queue was full");
     assert!(queue.spawn(|| ()).is_err(), "the queue holds more than its bound");
     door.open();
     later.join().unwrap();
@@ -478,7 +481,8 @@ fn a_timer_may_fire_while_its_item_runs() {
         for queue in all_kinds(executor) {
             let (work, door, runs) = begun_on(&queue);
             assert_eq!(queue.queue_delayed(&work, Duration::from_millis(1)), Ok(true));
-            std::thread::sleep(Duration::from_millis(5));
+            timers_have_fired(executor, Duration::from_millis(1));
+            assert_eq!(queue.len(), 2, "the timer fired while the item ran");
             assert!(work.is_running() && work.is_pending());
             assert_eq!(runs.load(Ordering::SeqCst), 1, "the item was entered twice");
             door.open();

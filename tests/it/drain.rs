@@ -8,7 +8,7 @@ use cmwq::{Executor, JoinError, QueueError, WaitError, Work, WorkQueue, WorkQueu
 
 use crate::support::{
     Door, SOON, builder, bump, cpus, eventually, holds_within, no_thread_of, on_each_executor, one_cpu,
-    stress, time_limit,
+    stress, time_limit, timers_have_fired,
 };
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
@@ -156,7 +156,8 @@ fn drains_may_overlap() {
 #[test]
 fn a_timer_that_fires_during_a_drain_is_held() {
     let _limit = time_limit();
-    let queue = WorkQueue::ordered("q").build_on(&one_cpu()).unwrap();
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
     let door = Door::default();
     let wait = door.clone();
     drop(queue.spawn(move || wait.wait()).unwrap());
@@ -172,7 +173,7 @@ fn a_timer_that_fires_during_a_drain_is_held() {
             "a zero delay queues the item at once"
         );
         let later = queue.spawn_after(MOMENT, || 7).unwrap();
-        std::thread::sleep(4 * MOMENT);
+        timers_have_fired(&executor, MOMENT);
         assert!(!later.is_finished() && work.is_pending());
         assert!(cancelled.cancel(), "a held item can be cancelled");
         door.open();

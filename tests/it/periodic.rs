@@ -8,7 +8,7 @@ use cmwq::{PeriodicHandle, QueueError, WaitError, WorkQueue};
 
 use crate::support::{
     Counted, Door, SOON, all_kinds, builder, bump, eventually, no_thread_of, on_each_executor, one_cpu,
-    time_limit,
+    time_limit, timers_have_fired,
 };
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -99,7 +99,8 @@ fn calls_go_on_after_a_panic() {
 #[test]
 fn a_periodic_function_may_end_itself() {
     let _limit = time_limit();
-    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let executor = one_cpu();
+    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
     let own = Arc::new(OnceLock::<PeriodicHandle>::new());
     let (handle, (tell, told)) = (Arc::clone(&own), mpsc::channel());
     let every = queue
@@ -113,7 +114,8 @@ fn a_periodic_function_may_end_itself() {
     own.set(every).unwrap();
     told.recv_timeout(SOON).unwrap();
     eventually("the calls ended", || !own.wait().is_running());
-    std::thread::sleep(5 * MILLI);
+    timers_have_fired(&executor, MILLI);
+    queue.flush().unwrap();
     assert_eq!(own.wait().runs(), 1);
 }
 

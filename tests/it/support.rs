@@ -225,6 +225,13 @@ impl Door {
     }
 }
 
+/// Waits until every timer of the executor has fired that is due after `delay`, or before: the manager fires timers in
+/// the order of their deadlines, and this waits for a timer that is armed now. No item may keep the executor's CPUs.
+pub(crate) fn timers_have_fired(executor: &Executor, delay: Duration) {
+    let queue = WorkQueue::unbound("last timer").build_on(executor).unwrap();
+    queue.spawn_after(delay, || ()).unwrap().join().unwrap();
+}
+
 /// Counts how many items are inside at once, and the most that ever were.
 #[derive(Default)]
 pub(crate) struct Crowd {

@@ -267,14 +267,25 @@ fn waiting_behind_an_item_that_will_end_is_no_deadlock() {
     let there = WorkQueue::unbound("there").max_active_total(2).build_on(&executor).unwrap();
     let (give_pending, pending) = hand_over::<JoinHandle<u32>>();
     let (give_first, take_first) = hand_over::<JoinHandle<u32>>();
-    let first = here.spawn(move || pending().join().unwrap()).unwrap();
-    let holder = there.spawn(move || take_first().join().unwrap()).unwrap();
+    let (waits, is_waiting) = mpsc::channel();
+    let tell = waits.clone();
+    let first = here.spawn(move || {
+        let pending = pending();
+        tell.send(thread_id()).unwrap();
+        pending.join().unwrap()
+    });
+    let holder = there.spawn(move || {
+        let first = take_first();
+        waits.send(thread_id()).unwrap();
+        first.join().unwrap()
+    });
+    let (first, holder) = (first.unwrap(), holder.unwrap());
     let door = Door::default();
     let wait = door.clone();
     let other = there.spawn(move || wait.wait()).unwrap();
     give_pending.send(there.spawn(|| 7).unwrap()).unwrap();
     give_first.send(first).unwrap();
-    std::thread::sleep(Duration::from_millis(5));
+    is_waiting.iter().take(2).for_each(|waiter| falls_asleep("the item waits", waiter));
     door.open();
     assert_eq!((holder.join().unwrap(), other.join().unwrap()), (7, ()));
 }
