@@ -290,6 +290,48 @@ fn waiting_behind_an_item_that_will_end_is_no_deadlock() {
     assert_eq!((holder.join().unwrap(), other.join().unwrap()), (7, ()));
 }
 
+/// spec: W7.5: items that join, flush or drain wait on their own stack alone. What is pending meanwhile runs on other
+/// threads, although there is one CPU.
+#[test]
+fn a_wait_inside_an_item_runs_no_other_item() {
+    let _limit = time_limit();
+    type Wait = fn(&WorkQueue, JoinHandle<()>, &Work);
+    let waits: [Wait; 6] = [
+        |_, last, _| last.join().unwrap(),
+        |_, last, _| assert!(matches!(last.join_timeout(SOON), Ok(Ok(())))),
+        |queue, _, _| queue.flush().unwrap(),
+        |queue, _, _| queue.flush_timeout(SOON).unwrap(),
+        |queue, _, _| queue.drain().unwrap(),
+        |_, last, work| {
+            work.flush().unwrap();
+            last.join().unwrap();
+        },
+    ];
+    let executor = one_cpu();
+    for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound] {
+        for wait in waits {
+            let [here, there] = ["here", "there"].map(|name| kind(name).build_on(&executor).unwrap());
+            let (tell, told) = mpsc::channel();
+            let waiter = here.spawn(move || {
+                let tells = |tell: &mpsc::Sender<_>| {
+                    let tell = tell.clone();
+                    move || tell.send(std::thread::current().id()).unwrap()
+                };
+                drop(there.spawn(tells(&tell)).unwrap());
+                let work = Work::new(tells(&tell));
+                there.queue(&work).unwrap();
+                let last = there.spawn(|| ()).unwrap();
+                wait(&there, last, &work);
+                std::thread::current().id()
+            });
+            let waiter = waiter.unwrap().join().unwrap();
+            let others: Vec<_> = told.iter().collect();
+            assert_eq!(others.len(), 2);
+            assert!(!others.contains(&waiter), "an item ran on the stack of one that waits");
+        }
+    }
+}
+
 /// spec: F5.7, W7: an open scope counts as a wait for its items.
 #[test]
 #[cfg(debug_assertions)]
