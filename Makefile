@@ -137,6 +137,7 @@ nightly: setup
 	$(MAKE) bench-counters CHECK=1
 	$(MAKE) features
 	$(MAKE) portable
+	$(MAKE) cross
 	$(MAKE) soak
 	$(MAKE) lab-peers
 	bash tests/mutants/run

@@ -269,7 +269,7 @@ fn destructors_and_panic_handlers_that_block_are_found() {
     queue.lock().unwrap().take();
 }
 
-/// spec: C6 ((b) takes long with guards and detection off): the items sleep one after the other.
+/// spec: C6.2 ((b) takes long with guards and detection off): the items sleep one after the other.
 #[test]
 fn without_guards_and_detection_nothing_fills_a_sleep() {
     let _limit = time_limit();

@@ -88,12 +88,65 @@ fn every_feature_is_built_by_itself() {
     }
 }
 
+/// Returns the commands of a target of the `Makefile`.
+fn recipe_of<'a>(makefile: &'a str, target: &str) -> Vec<&'a str> {
+    let head = format!("{target}:");
+    let lines = makefile.lines().skip_while(|line| !line.starts_with(&head)).skip(1);
+    let recipe: Vec<&str> = lines.map_while(|line| line.strip_prefix('\t')).collect();
+    assert!(!recipe.is_empty(), "there is no target {target}");
+    recipe
+}
+
+/// spec: C6.2 (`timelines --check`), S1.9 (`undeclared --check`), O1.12 (`bench-counters CHECK=1`), X1.2 (`make
+/// cross`): what depends on times or on other machines, and so is no test, is run by `make nightly`. What prints
+/// figures exits with 1 if one is missed.
+#[test]
+fn what_no_test_can_prove_is_checked_at_night() {
+    let makefile = read("Makefile");
+    let nightly = recipe_of(&makefile, "nightly");
+    for (call, check) in [
+        ("timelines-check", "run --release --example timelines -- --check"),
+        ("undeclared-check", "run --release --example undeclared -- --check"),
+        ("bench-counters CHECK=1", "$(if $(CHECK),--check)"),
+        ("cross", ".ci/test $(or $(TARGETS),aarch64-unknown-linux-gnu x86_64-unknown-linux-musl)"),
+    ] {
+        let (target, setting) = call.split_once(' ').unwrap_or((call, ""));
+        let calls = nightly.iter().filter_map(|line| line.strip_prefix("$(MAKE) "));
+        let mut calls = calls.map(|call| call.split(' ').collect::<Vec<_>>());
+        assert!(
+            calls.any(|call| call.contains(&target) && (setting.is_empty() || call.contains(&setting))),
+            "{call}"
+        );
+        let recipe = recipe_of(&makefile, target);
+        assert!(recipe.iter().any(|line| line.ends_with(check)), "{target}: {recipe:?}");
+    }
+}
+
+/// spec: C6.2, S1.9, O3.5 (`make bench-check` counts instructions of a build without the feature): the gate has lines
+/// for these checks, too.
+#[test]
+fn the_gate_checks_times_and_instructions() {
+    let gate = read("tests/gate/run");
+    let listed = gate.lines().find_map(|line| line.strip_prefix("lines=(")?.strip_suffix(')'));
+    let listed: Vec<&str> = listed.expect("there is a list").split(' ').collect();
+    for (line, command) in [
+        ("timelines", "timelines -- --check"),
+        ("undeclared", "undeclared -- --check"),
+        ("instructions", "\"$make\" bench-check"),
+    ] {
+        let runs = gate.lines().filter_map(|text| text.trim_start().strip_prefix(&format!("{line}) ")));
+        let runs: Vec<&str> = runs.collect();
+        assert!(listed.contains(&line) && runs.len() == 1 && runs[0].contains(command), "{line}: {runs:?}");
+    }
+    let counted = read("instructions/Cargo.toml");
+    let library = table_of(&counted, "dependencies").find(|line| line.starts_with("cmwq = "));
+    assert_eq!(library, Some("cmwq = { path = \"..\" }"), "it is counted without features");
+}
+
 /// spec: X4.4 (every pair of features): `make nightly` checks each pair of the features in `Cargo.toml`.
 #[test]
 fn every_pair_of_features_is_built_at_night() {
-    let makefile = read("Makefile");
-    let nightly = makefile.split("\nnightly: setup\n").nth(1).and_then(|rest| rest.split("\n\n").next());
-    assert!(nightly.expect("there is such a target").contains("$(MAKE) features\n"));
+    assert!(recipe_of(&read("Makefile"), "nightly").contains(&"$(MAKE) features"));
     let names = output(Command::new("bash").arg(root().join(".ci/features")).arg("list")).unwrap();
     assert!(names.status.success(), "{names:?}");
     let listed = String::from_utf8(names.stdout).unwrap();
