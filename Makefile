@@ -22,8 +22,8 @@ ASAN = RUSTFLAGS="--cfg cmwq_uncached -Zsanitizer=address -Cunsafe-allow-abi-mis
 SEEDS ?= 3
 
 .PHONY: help setup demo test flaky gate spec test-vm portable check features loom loom-mutants yields soak soak-asan \
-	soak-tsan nightly timelines-check undeclared-check bench bench-check bench-counters rivals lab-peers cross cross-check \
-	check-benches package screenshot
+	soak-tsan nightly timelines-check undeclared-check timers-check bench bench-check bench-counters rivals lab-peers cross \
+	cross-check check-benches package screenshot
 
 help:
 	@echo "make demo          run the demo: checksums of /usr/share/doc, and the four timelines"
@@ -43,6 +43,7 @@ help:
 	@echo "make soak-tsan     run the soak and the integration tests under ThreadSanitizer, with an instrumented standard library"
 	@echo "make timelines-check   compare the four timelines on real threads with the documented ones; needs a quiet machine"
 	@echo "make undeclared-check  compare the delay until undeclared blocking is found with the aims; needs a quiet machine"
+	@echo "make timers-check  measure the lateness of timers, and compare it with the aim; needs a quiet machine"
 	@echo "make nightly       run the tests with large settings, for hours"
 	@echo "make bench         run all benchmarks (QUICK=1 for a first look)"
 	@echo "make bench-check   count instructions of hot operations, and compare with the record; UPDATE=1 records them,"
@@ -133,7 +134,7 @@ nightly: setup
 	CMWQ_STRESS=5 $(CARGO) test --release --test it
 	CMWQ_STRESS=45 $(CARGO) test --release --test it -- no_flush_hangs
 	CARGO="$(CARGO)" bash tests/yields/run 10 it model soak
-	$(MAKE) timelines-check undeclared-check
+	$(MAKE) timelines-check undeclared-check timers-check
 	$(MAKE) bench-counters CHECK=1
 	$(MAKE) features
 	$(MAKE) portable
@@ -148,6 +149,9 @@ timelines-check: setup
 
 undeclared-check: setup
 	$(CARGO) run --release --example undeclared -- --check
+
+timers-check: setup
+	$(CARGO) bench --bench timers -- --check
 
 soak: setup
 	$(CARGO) test --release --test soak -- $(SOAK_ARGS)

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::time::Time;
@@ -14,7 +15,7 @@ pub(crate) struct Deadlines<T> {
 }
 
 /// A deadline that was set. It is the key to cancel it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Deadline {
     at: Time,
     sequence: u64,
@@ -23,6 +24,22 @@ pub(crate) struct Deadline {
 impl Deadline {
     pub(crate) fn at(self) -> Time {
         self.at
+    }
+}
+
+impl Ord for Deadline {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        #[cfg(test)]
+        tests::COMPARISONS.set(tests::COMPARISONS.get() + 1);
+        self.at.cmp(&other.at).then_with(|| self.sequence.cmp(&other.sequence))
+    }
+}
+
+impl PartialOrd for Deadline {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -80,7 +97,55 @@ impl<T> Default for Deadlines<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    thread_local! {
+        /// How many deadlines the thread has compared.
+        pub(super) static COMPARISONS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Returns how many comparisons each of these costs on average beside `armed` deadlines: to set a deadline, to
+    /// cancel it, to find the next one, and to take it.
+    fn costs_beside(armed: u64) -> [f64; 4] {
+        const CALLS: u64 = 1000;
+        // Multiples of an odd number look random.
+        let at = |n: u64| Time::from_nanos(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1);
+        let mut deadlines = Deadlines::new();
+        for n in 0..armed {
+            deadlines.set(at(n), n);
+        }
+        let mut costs = [0; 4];
+        for n in armed..armed + CALLS {
+            let mut count = |call: usize, before: usize| costs[call] += COMPARISONS.get() - before;
+            let begin = COMPARISONS.get();
+            let deadline = deadlines.set(at(n), n);
+            count(0, begin);
+            let begin = COMPARISONS.get();
+            assert_eq!(deadlines.cancel(deadline), Some(n));
+            count(1, begin);
+            let begin = COMPARISONS.get();
+            let next = deadlines.next().unwrap();
+            count(2, begin);
+            let begin = COMPARISONS.get();
+            let (_, first) = deadlines.take_due(next).unwrap();
+            count(3, begin);
+            deadlines.set(at(n + CALLS), first);
+        }
+        costs.map(|comparisons| comparisons as f64 / CALLS as f64)
+    }
+
+    /// spec: W5.8: an ordered list would take tens of thousands of comparisons.
+    #[test]
+    fn the_cost_of_a_timer_grows_with_the_logarithm_of_their_number() {
+        for armed in [1_000, 100_000] {
+            let doublings = (armed as f64).log2();
+            let costs = costs_beside(armed);
+            assert!(costs.iter().all(|cost| *cost <= 3.0 * doublings), "{costs:?} beside {armed}");
+            assert!(costs[0] > doublings / 2.0, "comparisons are counted: {costs:?}");
+        }
+    }
 
     /// spec: W5.1
     #[test]

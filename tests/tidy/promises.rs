@@ -97,7 +97,7 @@ fn recipe_of<'a>(makefile: &'a str, target: &str) -> Vec<&'a str> {
     recipe
 }
 
-/// spec: C6.2 (`timelines --check`), S1.9 (`undeclared --check`), O1.12 (`bench-counters CHECK=1`), X1.2 (`make
+/// spec: C6.2 (`timelines --check`), S1.9 (`undeclared --check`), W5.7 (`timers --check`), O1.12 (`bench-counters CHECK=1`), X1.2 (`make
 /// cross`): what depends on times or on other machines, and so is no test, is run by `make nightly`. What prints
 /// figures exits with 1 if one is missed.
 #[test]
@@ -107,6 +107,7 @@ fn what_no_test_can_prove_is_checked_at_night() {
     for (call, check) in [
         ("timelines-check", "run --release --example timelines -- --check"),
         ("undeclared-check", "run --release --example undeclared -- --check"),
+        ("timers-check", "bench --bench timers -- --check"),
         ("bench-counters CHECK=1", "$(if $(CHECK),--check)"),
         ("cross", ".ci/test $(or $(TARGETS),aarch64-unknown-linux-gnu x86_64-unknown-linux-musl)"),
     ] {
