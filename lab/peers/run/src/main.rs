@@ -79,12 +79,13 @@ impl Places {
     }
 }
 
-/// Runs everything and prints the table. Returns whether all failures were expected.
+/// Runs everything and prints the table. Returns whether all failures were expected, and happened.
 fn run(args: &Args) -> Result<bool, Failure> {
     let places = Places::find()?;
     let mut report = Report::new(&places, &args.peers)?;
     assemble::assemble(&places, &args.peers)?;
     let suites = suite::build(&places, &args.peers)?;
+    suite::expect_all(&args.peers, &suites)?;
     report.expect_to_exist(&suites)?;
     if args.docs {
         eprintln!("documentation tests, once");
@@ -100,7 +101,7 @@ fn run(args: &Args) -> Result<bool, Failure> {
     }
     drop(load);
     print!("{report}");
-    Ok(!report.has_unexpected())
+    Ok(!report.has_unexpected() && !report.is_outdated())
 }
 
 /// Runs each suite once, all at the same time, because their tests mostly sleep.

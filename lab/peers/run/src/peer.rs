@@ -12,17 +12,19 @@ pub(crate) struct Peer {
     pub(crate) unit: bool,
     /// The files in its folder `tests` that are run.
     pub(crate) tests: &'static [&'static str],
+    /// How many tests these are, documentation examples not included.
+    pub(crate) count: usize,
 }
 
 pub(crate) const ALL: &[Peer] = &[
     // Left out are: the unit test, which counts the items in the peer's own queue; `async_task_smoke`, which tests
     // another crate; `loom_queue`, a model of the peer's queue; and `unsound`, which the peer ignores as well.
-    Peer { name: "affinitypool", unit: false, tests: &["self_spawn_wakeup", "threadpool_tests"] },
-    Peer { name: "rusty_pool", unit: true, tests: &[] },
-    Peer { name: "scheduled-thread-pool", unit: true, tests: &[] },
-    Peer { name: "scoped_threadpool", unit: true, tests: &["threads-living-too-long-demo"] },
-    Peer { name: "threadpool", unit: true, tests: &[] },
-    Peer { name: "yastl", unit: true, tests: &[] },
+    Peer { name: "affinitypool", unit: false, tests: &["self_spawn_wakeup", "threadpool_tests"], count: 42 },
+    Peer { name: "rusty_pool", unit: true, tests: &[], count: 34 },
+    Peer { name: "scheduled-thread-pool", unit: true, tests: &[], count: 13 },
+    Peer { name: "scoped_threadpool", unit: true, tests: &["threads-living-too-long-demo"], count: 9 },
+    Peer { name: "threadpool", unit: true, tests: &[], count: 21 },
+    Peer { name: "yastl", unit: true, tests: &[], count: 15 },
 ];
 
 pub(crate) fn find(name: &str) -> Result<&'static Peer, String> {

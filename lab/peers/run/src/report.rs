@@ -11,6 +11,8 @@ use crate::{Failure, Places};
 
 /// How many lines of a failed test's output are shown.
 const EXCERPT: usize = 8;
+/// A test that is expected to fail, and passes in all of so many runs, does not belong on the list.
+const ENOUGH: usize = 10;
 
 /// A peer, and the name of a test.
 type Name = (&'static str, String);
@@ -93,6 +95,17 @@ impl Report {
         self.unexpected().next().is_some()
     }
 
+    /// Returns whether a test is expected to fail, and has passed too often for that.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.surprising().any(|(_, _, row)| row.runs() >= ENOUGH)
+    }
+
+    /// The tests that are expected to fail and never failed, with the reasons.
+    fn surprising(&self) -> impl Iterator<Item = (&Name, &str, &Row)> {
+        let row_of = |(name, reason)| Some((name, String::as_str(reason), self.rows.get(name)?));
+        self.expected.iter().filter_map(row_of).filter(|(_, _, row)| row.failed() == 0)
+    }
+
     fn unexpected(&self) -> impl Iterator<Item = (&Name, &Row)> {
         self.rows.iter().filter(|(name, row)| row.failed() > 0 && !self.expected.contains_key(*name))
     }
@@ -136,16 +149,11 @@ impl Report {
         Ok(())
     }
 
-    /// Prints the tests that are expected to fail and never failed.
     fn surprises(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for ((peer, test), reason) in &self.expected {
-            if let Some(row) = self.rows.get(&(*peer, test.clone())).filter(|row| row.failed() == 0) {
-                writeln!(
-                    f,
-                    "\n{peer} {test} passed {} times, though expected to fail: {reason}",
-                    row.runs()
-                )?;
-            }
+        for ((peer, test), reason, row) in self.surprising() {
+            let runs = row.runs();
+            let verdict = if runs >= ENOUGH { "OUTDATED: " } else { "" };
+            writeln!(f, "\n{verdict}{peer} {test} passed {runs} times, though expected to fail: {reason}")?;
         }
         Ok(())
     }
@@ -155,13 +163,12 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.summary(f)?;
         self.failures(f)?;
-        self.surprises(f)?;
         for ((peer, test), row) in self.unexpected() {
             let Some(log) = &row.log else { continue };
             writeln!(f, "\n{peer} {test}, in {}:", log.display())?;
             excerpt(log, test).iter().try_for_each(|line| writeln!(f, "    | {line}"))?;
         }
-        Ok(())
+        self.surprises(f)
     }
 }
 
@@ -174,4 +181,29 @@ fn excerpt(log: &Path, test: &str) -> Vec<String> {
         |line: &&str| line.starts_with("---- ") && line.contains(test.rsplit("::").next().unwrap_or(test));
     let start = lines.iter().position(is_head).unwrap_or(lines.len().saturating_sub(EXCERPT));
     lines[start..].iter().take(EXCERPT).map(|line| (*line).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_passes_too_often_does_not_belong_on_the_list() {
+        let expected = BTreeMap::from([(("yastl", "a".to_owned()), "it looks at names".to_owned())]);
+        let mut report = Report { expected, rows: BTreeMap::new() };
+        let run = |report: &mut Report, verdict| {
+            let outcome = Outcome { peer: "yastl", test: "a".to_owned(), verdict, log: PathBuf::new() };
+            report.add(Kind::Managed, vec![outcome]);
+        };
+        (1..ENOUGH).for_each(|_| run(&mut report, Verdict::Passed));
+        assert!(!report.is_outdated());
+        assert!(
+            report.to_string().ends_with("a passed 9 times, though expected to fail: it looks at names\n")
+        );
+        run(&mut report, Verdict::Passed);
+        assert!(report.is_outdated() && !report.has_unexpected());
+        assert!(report.to_string().contains("\nOUTDATED: yastl a passed 10 times"));
+        run(&mut report, Verdict::Failed);
+        assert!(!report.is_outdated() && !report.has_unexpected());
+    }
 }

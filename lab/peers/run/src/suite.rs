@@ -85,6 +85,18 @@ pub(crate) fn build(places: &Places, peers: &[&Peer]) -> Result<Vec<Suite>, Fail
     Ok(suites)
 }
 
+/// Returns an error if a peer has lost tests, or has more.
+pub(crate) fn expect_all(peers: &[&Peer], suites: &[Suite]) -> Result<(), Failure> {
+    for peer in peers {
+        let of_peer = suites.iter().filter(|suite| suite.peer == peer.name);
+        let found: usize = of_peer.map(|suite| suite.tests.len()).sum();
+        if found != peer.count {
+            return Err(format!("{} has {found} tests, and not {}", peer.name, peer.count).into());
+        }
+    }
+    Ok(())
+}
+
 fn cargo_test(places: &Places, peers: &[&Peer]) -> Command {
     let mut cargo = crate::cargo();
     cargo.args(["test", "--locked"]).args(peers.iter().flat_map(|peer| ["-p", peer.name]));
@@ -215,6 +227,24 @@ mod tests {
             Some(Verdict::Failed)
         );
         assert_eq!(verdict("ignored: it takes long tests::one", "tests::one"), Some(Verdict::Ignored));
+    }
+
+    #[test]
+    fn a_peer_without_its_tests_is_an_error() {
+        let peers = [peer::find("yastl").unwrap(), peer::find("threadpool").unwrap()];
+        let suite = |peer: &'static str, tests: usize| {
+            let tests = (0..tests).map(|n| n.to_string()).collect();
+            Suite { peer, file: None, program: PathBuf::new(), tests }
+        };
+        let complete = [suite("threadpool", 21), suite("yastl", 10), suite("yastl", 5)];
+        expect_all(&peers, &complete).unwrap();
+        for (suites, error) in [
+            (&complete[..1], "yastl has 0 tests, and not 15"),
+            (&complete[..2], "yastl has 10 tests, and not 15"),
+            (&complete[1..], "threadpool has 0 tests, and not 21"),
+        ] {
+            assert_eq!(expect_all(&peers, suites).unwrap_err().to_string(), error);
+        }
     }
 
     #[test]
