@@ -1,4 +1,4 @@
-//! CPUs that go and return while items are pending for them.
+//! CPUs that go and return while items are pending for them, and quotas of CPU time that change.
 //! When a CPU goes, the kernel moves its threads and forgets their bindings. A cpuset also overwrites bindings. So the
 //! executor has to bind the threads again.
 
@@ -226,8 +226,8 @@ struct Group;
 impl Group {
     const ROOT: &str = "/sys/fs/cgroup";
 
-    fn join() -> Self {
-        Self::write("cgroup.subtree_control", "+cpuset");
+    fn join(controller: &str) -> Self {
+        Self::write("cgroup.subtree_control", &format!("+{controller}"));
         std::fs::create_dir(format!("{}/vm", Self::ROOT)).unwrap();
         Self::write("vm/cgroup.procs", &std::process::id().to_string());
         Self
@@ -235,6 +235,11 @@ impl Group {
 
     fn narrow(&self, cpus: &str) {
         Self::write("vm/cpuset.cpus", cpus);
+    }
+
+    /// Sets the CPU time, in microseconds per 100 ms, or `max`.
+    fn limit(&self, quota: &str) {
+        Self::write("vm/cpu.max", &format!("{quota} 100000"));
     }
 
     fn write(file: &str, text: &str) {
@@ -253,7 +258,7 @@ impl Drop for Group {
 /// spec: A5.8 (cpuset): pending items of CPUs that were taken away run on the others. Strict ones run on the remaining
 /// CPUs of their pod once the executor has noticed. With the whole set, everything is as before.
 pub(crate) fn a_narrowed_cpuset_is_obeyed_and_a_widened_one_used(_: &Machine) {
-    let group = Group::join();
+    let group = Group::join("cpuset");
     let executor = executor();
     let queues = queues(&executor);
     let backlog = Backlog::queue(&queues, sys::online());
@@ -267,4 +272,28 @@ pub(crate) fn a_narrowed_cpuset_is_obeyed_and_a_widened_one_used(_: &Machine) {
     backlog.runs();
     group.narrow("0-3");
     are_bound_again(&queues);
+}
+
+/// spec: C5.3 (version 2), A5.5: managed pools, of two CPUs of four each, aim at their part of the quota, soon after it
+/// has changed.
+pub(crate) fn managed_pools_follow_a_quota(_: &Machine) {
+    let group = Group::join("cpu");
+    group.limit("150000");
+    let executor = executor();
+    let queue = WorkQueue::new("managed").build_on(&executor).unwrap();
+    let targets = || {
+        for cpu in [0, LOST] {
+            queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
+        }
+        let dump = executor.dump();
+        let targets: Vec<_> = dump.pools.iter().map(|pool| pool.target).collect();
+        (dump.cpu_quota, targets)
+    };
+    assert_eq!(targets(), (Some(1.5), vec![Some(1); 2]), "the quota holds from the start");
+    for (limit, quota, target) in [("400000", Some(4.0), 2), ("150000", Some(1.5), 1), ("max", None, 2)] {
+        group.limit(limit);
+        eventually(format_args!("the targets follow {limit}"), || {
+            targets() == (quota, vec![Some(target); 2])
+        });
+    }
 }

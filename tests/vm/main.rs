@@ -14,7 +14,7 @@
 //! | `sys` | the kernel's description of the machine |
 //! | `pods` | pods of every scope, compared with that description |
 //! | `places` | where items run |
-//! | `changes` | CPUs that go and return |
+//! | `changes` | CPUs that go and return, and quotas |
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -61,7 +61,7 @@ const CHECKS: &[Check] = checks![
     places::items_of_a_node_run_on_it,
 ];
 
-/// The checks for machines whose set of CPUs changes.
+/// The checks for machines whose set of CPUs changes. The quota is checked on one of them.
 const CHECKS_OF_CHANGES: &[Check] = checks![
     changes::pending_items_of_a_lost_cpu_still_run,
     changes::a_cpu_that_returns_is_used_again,
@@ -69,6 +69,7 @@ const CHECKS_OF_CHANGES: &[Check] = checks![
     changes::nothing_is_lost_while_a_cpu_comes_and_goes_under_load,
     changes::items_for_a_cpu_that_was_offline_from_the_start_run,
     changes::a_narrowed_cpuset_is_obeyed_and_a_widened_one_used,
+    changes::managed_pools_follow_a_quota,
 ];
 
 fn main() -> ExitCode {
