@@ -3,6 +3,8 @@
 //!
 //! The cells are the crate's own, and each step of a thread is one call into them. Interleavings *within* such a call
 //! are for the loom models. `CMWQ_SIM_RUNS` and `CMWQ_SIM_SEED` work as in [`random`](super::random).
+//!
+//! Red under: `counts-what-has-a-ticket`, `later-item-is-not-held`, `waits-for-its-own-tickets`.
 
 #![forbid(unsafe_code)]
 
