@@ -115,7 +115,7 @@ features: setup
 	@CARGO="$(CARGO)" COMPLETE="$(COMPLETE)" bash .ci/features
 
 portable: setup
-	@CARGO="$(CARGO)" bash .ci/test portable
+	@CARGO="$(CARGO)" PACKAGES="$(EVERYTHING)" bash .ci/test portable
 
 loom: setup
 	$(LOOM) $(CARGO) test -p cmwq-models --profile loom models::$(ONLY)

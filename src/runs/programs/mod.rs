@@ -22,6 +22,7 @@ use self::checks::watch;
 use self::world::{Issuer, World};
 use crate::policy::detection::Detection;
 use crate::sim::random::runs;
+use crate::sys::PORTABLE;
 use crate::sys::machine::{self, Config, pause, run};
 use crate::sys::thread::{self, spawn};
 use crate::sys::wait::Until;
@@ -308,6 +309,7 @@ fn random_programs_keep_what_is_promised() {
         let counts = program.run();
         seen.iter_mut().zip(counts).for_each(|(seen, (name, count))| *seen = (name, seen.1 + count));
     });
-    // What is rare must happen, too.
-    assert!(!all || seen.iter().all(|(_, count)| *count > 0), "{seen:?}");
+    // What is rare must happen, too. The portable build does not observe threads.
+    let never = |name: &str| PORTABLE && ["hogs", "undeclared blocks"].contains(&name);
+    assert!(!all || seen.iter().all(|(name, count)| (*count > 0) != never(name)), "{seen:?}");
 }
