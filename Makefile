@@ -212,7 +212,7 @@ check-benches: setup
 	$(LAB) test $(LAB_PEERS) -p peers
 
 package: setup
-	$(CARGO) package --workspace $(APART)
+	$(CARGO) package -p cmwq -p cmwqctl
 
 screenshot: setup
 	$(CARGO) build --release $(EVERYTHING) --bins --examples

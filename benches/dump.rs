@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use cmwq::{Executor, Work, WorkQueue, WorkQueueBuilder};
 use criterion::Criterion;
+use testkit::spin;
 
 use figures::{Aim, Figures};
 
@@ -72,13 +73,6 @@ fn load(queues: &[WorkQueue], stop: &AtomicBool) {
             queue.queue(work).expect("it is open");
         }
         queues.iter().step_by(100).for_each(|queue| queue.flush().expect("this is no item"));
-    }
-}
-
-fn spin(time: Duration) {
-    let begin = Instant::now();
-    while begin.elapsed() < time {
-        std::hint::spin_loop();
     }
 }
 

@@ -25,8 +25,6 @@
 #![allow(missing_docs, reason = "a bench has no documentation but its header")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
-#[path = "../examples/support/burn.rs"]
-mod burn;
 mod figures;
 
 use std::hint::black_box;
@@ -35,10 +33,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use burn::burn;
 use cmwq::blocking::sync;
 use cmwq::{Attrs, BlockingGuard, CpuSet, Executor, JoinHandle, Work, WorkQueue, WorkQueueBuilder, blocking};
 use criterion::{Criterion, Throughput};
+use testkit::burn;
 
 use figures::{Aim, Figures};
 

@@ -288,9 +288,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "the models use a part of the crate"))]
 
-#[cfg(test)]
-#[path = "../tests/common/mod.rs"]
-mod common;
 mod policy;
 mod protocol;
 mod sys;

@@ -3,8 +3,6 @@
 //! `cargo test` builds the examples; `cargo test --test checksum` alone does not.
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
@@ -13,18 +11,14 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use common::{output, skip};
+use testkit::{example, output, skip};
 
 const EMPTY: &str = "cf83e1357eefb8bdf1542850d66d8007d620e4050b5715dc83f4a921d36ce9ce\
                      47d0d13c5d85f2b0ff8318d2877eec2f63b931bd47417a81a538327af927da3e";
 
 /// Returns a command for the example in this directory.
 fn checksum(directory: &Path) -> Command {
-    let test = std::env::current_exe().expect("a test knows where it is");
-    let built = test.ancestors().nth(2).expect("a test lies two levels deep");
-    let program = built.join("examples/checksum");
-    assert!(program.exists(), "{} is missing: cargo build --example checksum", program.display());
-    let mut command = Command::new(program);
+    let mut command = Command::new(example("checksum"));
     command.current_dir(directory).stdin(Stdio::null());
     command
 }

@@ -11,25 +11,19 @@
     reason = "tests stand in for a user, who has the standard library"
 )]
 
-mod common;
-
 use std::io;
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cmwq::{Detection, Executor, ExecutorBuilder, TopologySource, WorkQueue};
 use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-use common::{output, skip};
+use testkit::{SOON, again, assert_passed, holds_within, output, skip};
 
 /// The environment variable that tells this program, started again, that it is the limited process.
 const CHILD: &str = "CMWQ_TEST_DENIED";
-
-const SOON: Duration = Duration::from_secs(20);
 
 fn builder(asked: Detection) -> ExecutorBuilder {
     let topology = TopologySource::Synthetic("core:1 pu:1".into());
@@ -63,11 +57,7 @@ fn blocks_are_found(executor: &Executor) {
         items.into_iter().for_each(|item| item.join().unwrap());
     }
     // The blocks are counted some time after the next item has begun.
-    let end = Instant::now() + SOON;
-    while found() < before + 8 {
-        assert!(Instant::now() < end, "{:?}", executor.undeclared_blockers());
-        thread::sleep(Duration::from_millis(1));
-    }
+    assert!(holds_within(SOON, || found() >= before + 8), "{:?}", executor.undeclared_blockers());
 }
 
 /// From now on, the system refuses this call with this error to the calling thread and to the threads that it makes.
@@ -204,11 +194,7 @@ fn runs_in_a_process_of_its_own(test: &str) -> bool {
     if std::env::var_os(CHILD).is_some() {
         return true;
     }
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args([test, "--exact", "--nocapture"]).env(CHILD, "1");
-    let output = output(&mut child).unwrap();
-    let passed = String::from_utf8_lossy(&output.stdout).contains("1 passed");
-    assert!(output.status.success() && passed, "{output:?}");
+    assert_passed(&output(again(test).env(CHILD, "1")).unwrap());
     false
 }
 

@@ -5,22 +5,20 @@
 #![cfg(all(target_os = "linux", not(cmwq_portable)))]
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use cmwq::{AffinityScope, Attrs, CpuSet, Detection, Executor, TopologySource, WorkQueue};
 use rustix::process::{Pid, getpid};
-
-use common::{output, skip};
+use testkit::cgroup::{Group, enter};
+use testkit::threads::{main_status, name_of, status_of, tasks};
+use testkit::{TimeLimit, again, assert_passed, output, polled, skip};
 
 /// The environment variable that tells this program, started again, that its CPUs change. In tests with a cgroup, its
 /// value is the path.
@@ -35,22 +33,13 @@ const NOTICED: Duration = Duration::from_secs(5);
 const A_WHILE: Duration = Duration::from_millis(1200);
 
 /// Returns the value of the variable in the process that a test has started. That process ends after a time limit.
-fn told() -> Option<PathBuf> {
+fn told() -> Option<(PathBuf, TimeLimit)> {
     let told = std::env::var_os(CHILD)?;
-    std::thread::spawn(|| {
-        std::thread::sleep(Duration::from_secs(150));
-        let _best_effort = writeln!(io::stderr(), "the test hangs");
-        std::process::abort();
-    });
-    Some(told.into())
+    Some((told.into(), TimeLimit::new(Duration::from_secs(150), || "the test hangs".to_owned())))
 }
 
 fn passes_in_a_process(test: &str, told: &Path) {
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    let output = output(child.args([test, "--exact", "--nocapture"]).env(CHILD, told)).unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let passed = text(&output.stdout).contains("1 passed");
-    assert!(output.status.success() && passed, "{}{}", text(&output.stdout), text(&output.stderr));
+    assert_passed(&output(again(test).env(CHILD, told)).unwrap());
 }
 
 /// Returns whether the process has only one CPU. If so, the test is reported as skipped.
@@ -63,31 +52,20 @@ fn has_one_cpu() -> bool {
 }
 
 #[track_caller]
-fn soon(what: impl fmt::Display, executor: &Executor, mut condition: impl FnMut() -> bool) {
-    let end = Instant::now() + NOTICED;
-    while !condition() {
-        let now = format!("{}{:?}", executor.dump(), allowed_of_threads());
-        assert!(Instant::now() < end, "this never happened: {what}\n{now}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// Returns a field of a thread's status.
-fn status(task: &str, field: &str) -> Option<String> {
-    let status = fs::read_to_string(format!("/proc/self/task/{task}/status")).ok()?;
-    let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
-    Some(value.trim().to_owned())
+fn soon(what: impl fmt::Display, executor: &Executor, condition: impl FnMut() -> bool) {
+    let happened = polled(Duration::from_millis(2), NOTICED, condition);
+    let now = || format!("{}{:?}", executor.dump(), allowed_of_threads());
+    assert!(happened, "this never happened: {what}\n{}", now());
 }
 
 /// Returns the executor's threads with this field of their status.
 fn of_threads(field: &str) -> BTreeMap<String, String> {
-    let tasks = fs::read_dir("/proc/self/task").unwrap();
-    let tasks = tasks.filter_map(|task| task.ok()?.file_name().into_string().ok());
-    let of_ours = tasks.filter_map(|task| {
-        let name = status(&task, "Name")?.strip_prefix(PREFIX)?.strip_prefix('/')?.to_owned();
-        Some((name, status(&task, field)?))
+    let of_ours = tasks().into_iter().filter_map(|task| {
+        let name = name_of(&task).strip_prefix(PREFIX)?.strip_prefix('/')?.to_owned();
+        Some((name, status_of(&task, field)))
     });
-    of_ours.collect()
+    // The status of a thread that has just ended is empty.
+    of_ours.filter(|(_, value)| !value.is_empty()).collect()
 }
 
 fn allowed_of_threads() -> BTreeMap<String, CpuSet> {
@@ -101,7 +79,7 @@ fn cpu_of(worker: &str) -> Option<usize> {
 }
 
 fn own_cpus() -> CpuSet {
-    status(&getpid().as_raw_nonzero().to_string(), "Cpus_allowed_list").unwrap().parse().unwrap()
+    main_status("Cpus_allowed_list").parse().unwrap()
 }
 
 fn set_own_cpus(cpus: &CpuSet) {
@@ -230,7 +208,7 @@ fn workers_follow_the_affinity_of_the_process() {
     if has_one_cpu() {
         return;
     }
-    let Some(_) = told() else { return passes_in_a_process(test, Path::new("affinity")) };
+    let Some(_limit) = told() else { return passes_in_a_process(test, Path::new("affinity")) };
     workers_follow(TopologySource::Probe, set_own_cpus);
 }
 
@@ -241,14 +219,14 @@ fn workers_of_a_made_up_topology_follow_the_affinity_of_the_process() {
     if has_one_cpu() {
         return;
     }
-    let Some(_) = told() else { return passes_in_a_process(test, Path::new("affinity")) };
+    let Some(_limit) = told() else { return passes_in_a_process(test, Path::new("affinity")) };
     workers_follow(TopologySource::Synthetic("l3:2 core:4 pu:1".into()), set_own_cpus);
 }
 
 /// spec: A5.1, A5.3 (cpuset)
 #[test]
 fn workers_follow_the_cpuset_of_the_process() {
-    let Some(told) = told() else {
+    let Some((told, _limit)) = told() else {
         let all = own_cpus();
         if has_one_cpu() {
             return;
@@ -259,11 +237,11 @@ fn workers_follow_the_cpuset_of_the_process() {
             fs::write(group.join("cpuset.cpus"), all.to_string())
         });
         return match made {
-            Ok(group) => passes_in_a_process("workers_follow_the_cpuset_of_the_process", &group.0),
+            Ok(group) => passes_in_a_process("workers_follow_the_cpuset_of_the_process", group.path()),
             Err(error) => skip("no-cpuset", format_args!("a cpuset cannot be made: {error}")),
         };
     };
-    enter(&told);
+    enter(&told).unwrap();
     workers_follow(TopologySource::Probe, |cpus| {
         fs::write(told.join("cpuset.cpus"), cpus.to_string()).unwrap();
     });
@@ -276,7 +254,7 @@ fn rescuers_follow_the_affinity_of_the_process() {
     if has_one_cpu() {
         return;
     }
-    let Some(_) = told() else { return passes_in_a_process(test, Path::new("rescuer")) };
+    let Some(_limit) = told() else { return passes_in_a_process(test, Path::new("rescuer")) };
     let all = own_cpus();
     let no_worker = |name: &str| match name.ends_with("/manager") || name.ends_with("/R-q") {
         true => Ok(()),
@@ -306,7 +284,7 @@ fn no_worker_is_brought_home_to_a_lost_cpu() {
     if has_one_cpu() {
         return;
     }
-    let Some(_) = told() else { return passes_in_a_process(test, Path::new("home")) };
+    let Some(_limit) = told() else { return passes_in_a_process(test, Path::new("home")) };
     let all = own_cpus();
     let executor = Executor::builder().thread_name_prefix(PREFIX).build().unwrap();
     let attrs = Attrs::new().scope(AffinityScope::Cpu);
@@ -356,7 +334,7 @@ fn at_rest() -> BTreeMap<String, String> {
 #[test]
 fn an_idle_executor_does_not_look_at_its_cpus() {
     let test = "an_idle_executor_does_not_look_at_its_cpus";
-    let Some(_) = told() else { return passes_in_a_process(test, Path::new("idle")) };
+    let Some(_limit) = told() else { return passes_in_a_process(test, Path::new("idle")) };
     let executor = Executor::builder().thread_name_prefix(PREFIX).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let all = own_cpus();
@@ -404,14 +382,14 @@ fn set_quota(group: &Path, percent: Option<usize>) -> io::Result<()> {
 /// spec: C5.3 (under a cgroup CPU quota), A5.4, A5.5 (the quota is read and re-read)
 #[test]
 fn managed_pools_follow_the_quota_of_the_process() {
-    let Some(group) = told() else {
+    let Some((group, _limit)) = told() else {
         let made = Group::make("cpu", |group, _| set_quota(group, None));
         return match made {
-            Ok(group) => passes_in_a_process("managed_pools_follow_the_quota_of_the_process", &group.0),
+            Ok(group) => passes_in_a_process("managed_pools_follow_the_quota_of_the_process", group.path()),
             Err(error) => skip("no-quota", format_args!("a cgroup with a CPU quota cannot be made: {error}")),
         };
     };
-    enter(&group);
+    enter(&group).unwrap();
     set_quota(&group, Some(150)).unwrap();
     let executor = Executor::builder()
         .thread_name_prefix(PREFIX)
@@ -478,58 +456,4 @@ fn managed_pools_follow_the_quota_of_the_process() {
         targets(&executor, 8) == [8]
     });
     assert_eq!(executor.dump().cpu_quota, None);
-}
-
-/// A cgroup that this test has made.
-struct Group(PathBuf);
-
-impl Group {
-    /// `controller` is the name under version 1. `prepare` may also write to the group above.
-    fn make(controller: &str, prepare: impl Fn(&Path, &Path) -> io::Result<()>) -> io::Result<Self> {
-        let name = format!("cmwq-test-{}-{controller}", std::process::id());
-        let mut last = io::Error::new(ErrorKind::NotFound, format!("no {controller} controller is mounted"));
-        for above in own_groups(controller)? {
-            let group = Self(above.join(&name));
-            let made = fs::create_dir(&group.0)
-                .and_then(|()| prepare(&group.0, &above))
-                // The test must also be permitted to enter the group. This opens the file without entering.
-                .and_then(|()| fs::OpenOptions::new().write(true).open(group.0.join("cgroup.procs")));
-            match made {
-                Ok(_) => return Ok(group),
-                Err(error) => last = io::Error::new(error.kind(), format!("{}: {error}", above.display())),
-            }
-        }
-        Err(last)
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // The system may still count the last thread of the group.
-        let end = Instant::now() + Duration::from_secs(1);
-        while self.0.exists() && fs::remove_dir(&self.0).is_err() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-fn enter(group: &Path) {
-    fs::write(group.join("cgroup.procs"), std::process::id().to_string()).unwrap();
-}
-
-/// Returns the folders of the process's cgroups that may have the controller: first of version 1, then of version 2.
-fn own_groups(controller: &str) -> io::Result<Vec<PathBuf>> {
-    let groups = fs::read_to_string("/proc/self/cgroup")?;
-    let mut found = Vec::new();
-    for line in groups.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
-        let path = path.trim_start_matches('/');
-        if controllers.split(',').any(|known| known == controller) {
-            found.insert(0, Path::new("/sys/fs/cgroup").join(controllers).join(path));
-        } else if controllers.is_empty() {
-            found.push(Path::new("/sys/fs/cgroup").join(path));
-        }
-    }
-    Ok(found)
 }

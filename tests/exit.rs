@@ -10,16 +10,15 @@
     reason = "tests stand in for a user, who has the standard library"
 )]
 
-mod common;
-
 use std::cell::RefCell;
-use std::io::Read as _;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cmwq::{BlockingGuard, Executor, QueueError, TopologySource, WaitError, Work, WorkQueue};
+use testkit::threads::{block_only, main_status, name_of, own_status, tasks};
+use testkit::{holds_within, itself, output_within, skip};
 
 /// The environment variable that names the scenario of this process.
 const SCENARIO: &str = "CMWQ_EXIT_SCENARIO";
@@ -67,7 +66,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if !cfg!(target_os = "linux") {
-        common::skip("portable", "the fate of threads at exit is known for Linux only");
+        skip("portable", "the fate of threads at exit is known for Linux only");
         return ExitCode::SUCCESS;
     }
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
@@ -91,38 +90,17 @@ fn main() -> ExitCode {
 
 /// Runs a scenario in a process of its own, and compares status and output with the expected ones.
 fn check(scenario: &Scenario) -> Result<(), String> {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .env(SCENARIO, scenario.name)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let in_time = ends_in_time(&mut child);
-    let (mut output, mut errors) = (String::new(), String::new());
-    child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
-    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
-    let status = child.wait().unwrap();
-    if in_time && status.code() == Some(scenario.status) && output == scenario.output {
+    let mut child = itself();
+    // A process that hangs is killed, which is not the expected status.
+    let ended = output_within(PATIENCE, child.env(SCENARIO, scenario.name).stdin(Stdio::null())).unwrap();
+    let [output, errors] = [&ended.stdout, &ended.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    if ended.status.code() == Some(scenario.status) && output == scenario.output {
         return Ok(());
     }
-    let ended = if in_time { status.to_string() } else { "killed, because it hangs".into() };
     Err(format!(
-        "{}: {ended}, output {output:?}; expected exit status {}, output {:?}\n{errors}",
-        scenario.name, scenario.status, scenario.output
+        "{}: {}, output {output:?}; expected exit status {}, output {:?}\n{errors}",
+        scenario.name, ended.status, scenario.status, scenario.output
     ))
-}
-
-fn ends_in_time(child: &mut Child) -> bool {
-    let end = Instant::now() + PATIENCE;
-    while child.try_wait().unwrap().is_none() {
-        if Instant::now() > end {
-            child.kill().unwrap();
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    true
 }
 
 // Background activity. -----------------------------------------------------------------------------------------------
@@ -361,14 +339,8 @@ fn destructors_of_workers_use_queues() {
         .collect();
     items.into_iter().for_each(|item| item.join().unwrap());
     drop((queue, executor));
-    let end = Instant::now() + PATIENCE;
-    let names = || std::fs::read_dir("/proc/self/task").unwrap().flatten();
-    let name =
-        |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-    while names().any(|task| name(task).starts_with("brief/")) {
-        assert!(Instant::now() < end, "the workers' threads do not end");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let is_there = || tasks().iter().any(|task| name_of(task).starts_with("brief/"));
+    assert!(holds_within(PATIENCE, || !is_there()), "the workers' threads do not end");
 }
 
 /// spec: X3.2 (thread-local destructors)
@@ -442,7 +414,7 @@ fn the_main_thread_ends_first() {
         std::process::exit(9);
     }
     // Each item runs on a worker that is made for it.
-    let mask_on = move |cpu| queue.spawn_on(cpu, || own_status("SigBlk:")).unwrap().join().unwrap();
+    let mask_on = move |cpu| queue.spawn_on(cpu, || own_status("SigBlk")).unwrap().join().unwrap();
     let mask_on = move |cpu| u64::from_str_radix(&mask_on(cpu), 16).unwrap();
     assert_eq!(mask_on(0), only(libc::SIGUSR1));
     say("same ");
@@ -450,7 +422,7 @@ fn the_main_thread_ends_first() {
     assert_eq!(mask_on(1), only(libc::SIGUSR2));
     say("changed ");
     std::thread::spawn(move || {
-        while !status_of("self", "State:").starts_with('Z') {
+        while !main_status("State").starts_with('Z') {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(mask_on(2), only(libc::SIGUSR1));
@@ -479,7 +451,7 @@ fn the_main_thread_makes_threads_meanwhile() {
         // Each item blocks, so the next one runs on a new worker.
         let workers = [(); 4].map(|()| {
             let item = || {
-                let own = own_status("SigBlk:");
+                let own = own_status("SigBlk");
                 cmwq::blocking(|| std::thread::sleep(Duration::from_millis(1)));
                 own
             };
@@ -490,26 +462,4 @@ fn the_main_thread_makes_threads_meanwhile() {
         drop(others);
     }
     say("same ");
-}
-
-fn own_status(field: &str) -> String {
-    status_of("thread-self", field)
-}
-
-/// Returns a field of the status of a thread below `/proc`. A process's number stands for its main thread.
-fn status_of(thread: &str, field: &str) -> String {
-    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
-    status.lines().find_map(|line| line.strip_prefix(field)).unwrap().trim().to_owned()
-}
-
-/// Blocks exactly this signal on the calling thread.
-fn block_only(signal: libc::c_int) {
-    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` initialises the set before it is read; a null pointer asks for no old mask.
-    let result = unsafe {
-        libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), signal);
-        libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut())
-    };
-    assert_eq!(result, 0);
 }

@@ -10,8 +10,6 @@
     reason = "tests stand in for a user, who has the standard library"
 )]
 
-mod common;
-
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,8 +23,7 @@ use cmwq::{
     SetDefaultScopeError, SetUnboundCpusError, ShutdownError, TopologySource, WaitError, Work, WorkQueue,
     WorkQueueBuilder,
 };
-
-const PATIENCE: Duration = Duration::from_secs(20);
+use testkit::{SOON, holds_within};
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
     [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, |name| {
@@ -68,7 +65,7 @@ fn fork(child: impl FnOnce()) -> libc::pid_t {
 
 /// Returns the exit status of a child. If it hangs, kills it and fails the test.
 fn status_of(child: libc::pid_t) -> i32 {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + SOON;
     let mut status = 0;
     loop {
         // SAFETY: the pointer is to a number that outlives the call.
@@ -99,11 +96,7 @@ fn wait_until_quiet(executor: &Executor) {
         let pools = executor.dump().pools;
         pools.iter().all(|pool| pool.idle == pool.workers && pool.waking == 0 && !pool.creating)
     };
-    let end = Instant::now() + PATIENCE;
-    while !quiet() {
-        assert!(Instant::now() < end, "the executor never became quiet: {}", executor.dump());
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    assert!(holds_within(SOON, quiet), "the executor never became quiet: {}", executor.dump());
     // Workers count as idle a moment before they are parked.
     std::thread::sleep(Duration::from_millis(20));
 }
@@ -148,7 +141,7 @@ fn in_a_child_the_parents_queues_and_handles_answer_at_once() {
             let (ended, joined, timed, dropped) = handles.lock().unwrap().take().unwrap();
             assert_eq!(ended.join().unwrap(), 1, "the item had ended at the fork");
             assert!(matches!(joined.join(), Err(JoinError::Forked)));
-            assert!(matches!(timed.join_timeout(PATIENCE), Ok(Err(JoinError::Forked))));
+            assert!(matches!(timed.join_timeout(SOON), Ok(Err(JoinError::Forked))));
             drop(dropped);
             assert!(!work.is_pending() && !work.is_running() && !work.cancel());
             assert_eq!(work.flush(), Err(WaitError::Forked));
@@ -236,7 +229,7 @@ fn in_a_child_timers_answer_at_once() {
         assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Err(QueueError::Forked));
         assert_eq!(queue.spawn_after(soon, || ()).unwrap_err().error, QueueError::Forked);
         assert_eq!(queue.spawn_every(soon, || ()).unwrap_err().error, QueueError::Forked);
-        assert_eq!(work.flush_timeout(PATIENCE), Err(WaitError::Forked));
+        assert_eq!(work.flush_timeout(SOON), Err(WaitError::Forked));
         assert_eq!(beats.cancel_sync(), Err(WaitError::Forked));
         assert!(later.cancel(), "the item had not begun");
         drop((later, beats));
@@ -449,7 +442,7 @@ fn other_programs_are_started_as_usual() {
         done.send(status.is_ok_and(|status| status.success())).unwrap();
     };
     drop(queue.spawn(item).unwrap());
-    assert_eq!(is_done.recv_timeout(PATIENCE), Ok(true));
+    assert_eq!(is_done.recv_timeout(SOON), Ok(true));
 }
 
 /// spec: X2, W7.4: the fork happens inside of a scope's body.
@@ -514,12 +507,8 @@ fn a_scope_that_ended_in_a_child_is_forgotten_there() {
     let (tell, told) = mpsc::channel();
     let item = queue.spawn(move || {
         let parent = std::process::id();
-        let end = Instant::now() + PATIENCE;
         let is_still = || parents.dump().pools.iter().all(|pool| pool.waking == 0 && !pool.creating);
-        while !is_still() {
-            assert!(Instant::now() < end, "the executor never became quiet: {}", parents.dump());
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        assert!(holds_within(SOON, is_still), "the executor never became quiet: {}", parents.dump());
         let ended = fork_in_a_scope(&scoped);
         if std::process::id() != parent {
             let waits = catch_unwind(AssertUnwindSafe(|| {
@@ -537,7 +526,7 @@ fn a_scope_that_ended_in_a_child_is_forgotten_there() {
         tell.send(ended.unwrap()).unwrap();
     });
     drop(item.unwrap());
-    assert_eq!(status_of(told.recv_timeout(PATIENCE).unwrap()), 0, "the child failed");
+    assert_eq!(status_of(told.recv_timeout(SOON).unwrap()), 0, "the child failed");
 }
 
 /// spec: X2, S1: the fork happens while an item sleeps that the manager has found, and while it looks for others. The
@@ -547,7 +536,7 @@ fn sleepers_are_found_before_and_after_a_fork() {
     let _turn = my_turn();
     let executor = executor();
     if executor.dump().portable {
-        return common::skip("portable", "this build does not observe threads");
+        return testkit::skip("portable", "this build does not observe threads");
     }
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let cpu = executor.cpus().iter().next().unwrap();
@@ -572,9 +561,7 @@ fn sleepers_are_found_before_and_after_a_fork() {
 
 /// Waits until every worker that has an item is blocked in it, so that none holds a lock.
 fn wait_until_blocked(executor: &Executor) {
-    let end = Instant::now() + PATIENCE;
-    while executor.dump().pools.iter().any(|pool| pool.running > 0 || pool.waking > 0 || pool.creating) {
-        assert!(Instant::now() < end, "the executor never became quiet: {}", executor.dump());
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let is_busy =
+        || executor.dump().pools.iter().any(|pool| pool.running > 0 || pool.waking > 0 || pool.creating);
+    assert!(holds_within(SOON, || !is_busy()), "the executor never became quiet: {}", executor.dump());
 }

@@ -4,21 +4,18 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
-mod common;
-
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cmwq::{
     BuildExecutorError, BuildQueueError, Executor, TopologySource, WaitError, WorkQueue, blocking, is_rescuer,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-use common::{output, skip};
+use testkit::cgroup::{self, Group};
+use testkit::{SOON, again, assert_passed, output, skip};
 
 /// The environment variable that tells this program, started again, that it is the limited process. In a cgroup, its
 /// value is the path.
@@ -26,23 +23,6 @@ const CHILD: &str = "CMWQ_TEST_LIMITED";
 
 /// A user that runs no other process, because RLIMIT_NPROC counts all threads of a user.
 const UNUSED_USER: u32 = 3_141_592;
-
-const SOON: Duration = Duration::from_secs(20);
-
-fn child(test: &str, value: &str) -> Command {
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args([test, "--exact", "--nocapture"]).env(CHILD, value);
-    child
-}
-
-fn assert_passed(output: &Output) {
-    let passed = String::from_utf8_lossy(&output.stdout).contains("1 passed");
-    assert!(output.status.success() && passed, "{}{}", text(&output.stdout), text(&output.stderr));
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 fn own_threads() -> usize {
     fs::read_dir("/proc/self/task").unwrap().count()
@@ -58,7 +38,8 @@ fn under_a_limit_on_the_users_threads() {
             setrlimit(Resource::Nproc, Rlimit { current: soft, maximum: hard }).unwrap();
         });
     }
-    let mut child = child("under_a_limit_on_the_users_threads", "rlimit");
+    let mut child = again("under_a_limit_on_the_users_threads");
+    child.env(CHILD, "rlimit");
     if rustix::process::geteuid().is_root() {
         child.uid(UNUSED_USER).gid(UNUSED_USER);
     } else {
@@ -77,7 +58,7 @@ fn under_a_limit_on_the_users_threads() {
 fn in_a_cgroup_that_limits_threads() {
     if let Some(group) = std::env::var_os(CHILD) {
         let group = PathBuf::from(group);
-        fs::write(group.join("cgroup.procs"), std::process::id().to_string()).unwrap();
+        cgroup::enter(&group).unwrap();
         return work_goes_on(|more| {
             let now = || fs::read_to_string(group.join("pids.current")).unwrap();
             let most = more.map(|more| now().trim().parse::<usize>().unwrap() + more);
@@ -85,62 +66,13 @@ fn in_a_cgroup_that_limits_threads() {
             fs::write(group.join("pids.max"), most).unwrap();
         });
     }
-    let group = match Group::make() {
+    let unlimited = |group: &Path, _: &Path| fs::write(group.join("pids.max"), "max");
+    let group = match Group::make("pids", unlimited) {
         Ok(group) => group,
         Err(error) => return skip("no-pids", format_args!("a pids cgroup cannot be made: {error}")),
     };
-    let path = group.0.to_str().unwrap().to_owned();
-    assert_passed(&output(&mut child("in_a_cgroup_that_limits_threads", &path)).unwrap());
-}
-
-/// A cgroup that this test has made.
-struct Group(PathBuf);
-
-impl Group {
-    fn make() -> io::Result<Self> {
-        let name = format!("cmwq-test-{}", std::process::id());
-        let mut last = io::Error::new(ErrorKind::NotFound, "no pids controller is mounted");
-        for parent in own_groups()? {
-            let group = Self(parent.join(&name));
-            let made = fs::create_dir(&group.0)
-                .and_then(|()| fs::write(group.0.join("pids.max"), "max"))
-                // The test must also be permitted to enter the group. This opens the file without entering.
-                .and_then(|()| fs::OpenOptions::new().write(true).open(group.0.join("cgroup.procs")));
-            match made {
-                Ok(_) => return Ok(group),
-                Err(error) => last = io::Error::new(error.kind(), format!("{}: {error}", parent.display())),
-            }
-        }
-        Err(last)
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // The system may still count the last thread of the group.
-        let end = Instant::now() + Duration::from_secs(1);
-        while self.0.exists() && fs::remove_dir(&self.0).is_err() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-/// Returns the folders of the process's cgroups that may have the pids controller: first of version 1, then of version
-/// 2.
-fn own_groups() -> io::Result<Vec<PathBuf>> {
-    let groups = fs::read_to_string("/proc/self/cgroup")?;
-    let mut found = Vec::new();
-    for line in groups.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
-        let path = path.trim_start_matches('/');
-        if controllers.split(',').any(|controller| controller == "pids") {
-            found.insert(0, Path::new("/sys/fs/cgroup/pids").join(path));
-        } else if controllers.is_empty() {
-            found.push(Path::new("/sys/fs/cgroup").join(path));
-        }
-    }
-    Ok(found)
+    let mut child = again("in_a_cgroup_that_limits_threads");
+    assert_passed(&output(child.env(CHILD, group.path())).unwrap());
 }
 
 /// Runs in the limited process. `limit` permits this many threads more than there are now, or removes the limit.

@@ -14,10 +14,8 @@ use cmwq::observe::Snapshot;
 use cmwq::{Executor, TopologySource, WorkQueue};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use testkit::{SOON, eventually};
 use tiny_http::{Response, Server};
-
-/// A generous limit for any event, on a busy machine.
-const SOON: Duration = Duration::from_secs(30);
 
 fn executor(prefix: &str) -> Executor {
     let topology = TopologySource::Synthetic("l3:1 core:2 pu:1".to_owned());
@@ -186,15 +184,9 @@ fn counters_go_on_while_queues_of_one_name_come_and_go() {
     );
     drop((one, two));
     // A flush may return before the last slot is given up.
-    let end = std::time::Instant::now() + SOON;
-    let samples = loop {
-        let samples = scraped.samples();
-        if samples.of("cmwq_queue_max_active", labels) == 0.0 {
-            break samples;
-        }
-        assert!(std::time::Instant::now() < end, "the levels of ended queues are still reported");
-        std::thread::sleep(Duration::from_millis(1));
-    };
+    let of = |scraped: &mut Scraped, name: &str| scraped.samples().of(name, labels);
+    eventually("the levels of ended queues are gone", || of(&mut scraped, "cmwq_queue_max_active") == 0.0);
+    let samples = scraped.samples();
     assert_eq!(samples.of("cmwq_items_started_total", labels), 8.0);
     let three = run(2);
     let samples = scraped.samples();
@@ -204,11 +196,8 @@ fn counters_go_on_while_queues_of_one_name_come_and_go() {
     drop(three);
     drop(executor);
     // The executor's threads may keep it alive for a moment.
-    let end = std::time::Instant::now() + SOON;
-    while scraped.samples().of("cmwq_threads", "executor=\"gone\"") != 0.0 {
-        assert!(std::time::Instant::now() < end, "the threads of an ended executor are still reported");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let mut threads = || scraped.samples().of("cmwq_threads", "executor=\"gone\"");
+    eventually("the threads of an ended executor are gone", || threads() == 0.0);
     assert_eq!(scraped.samples().of("cmwq_items_started_total", labels), 10.0);
 }
 

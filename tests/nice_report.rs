@@ -7,13 +7,10 @@
     reason = "tests stand in for a user, who has the standard library"
 )]
 
-mod common;
-
 use cmwq::{Detection, Executor, TopologySource, WorkQueue};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
-
-use common::LINES;
+use testkit::LINES;
 
 /// From now on, this thread and the threads that it makes cannot lower their nice levels.
 fn give_the_privilege_up() {

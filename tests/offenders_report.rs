@@ -7,19 +7,13 @@
     reason = "tests stand in for a user, who has the standard library"
 )]
 
-mod common;
-
 use std::time::{Duration, Instant};
 
 use cmwq::{Executor, WorkQueue};
-
-use common::LINES;
+use testkit::{LINES, spin};
 
 fn computes() {
-    let end = Instant::now() + Duration::from_millis(80);
-    while Instant::now() < end {
-        std::hint::spin_loop();
-    }
+    spin(Duration::from_millis(80));
 }
 
 fn sleeps() {

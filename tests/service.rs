@@ -5,8 +5,6 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
-mod common;
-
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -14,9 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use common::output;
 use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha512};
+use testkit::{example, output};
 
 /// Longer than any of these tests takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -31,11 +29,7 @@ struct Service {
 
 impl Service {
     fn start(arguments: &[&str]) -> Self {
-        let test = std::env::current_exe().expect("a test knows where it is");
-        let built = test.ancestors().nth(2).expect("a test lies two levels deep");
-        let program = built.join("examples/service");
-        assert!(program.exists(), "{} is missing: cargo build --example service", program.display());
-        let mut process = Command::new(program)
+        let mut process = Command::new(example("service"))
             .args(["--listen", "127.0.0.1:0"])
             .args(arguments)
             .stdout(Stdio::piped())
@@ -221,9 +215,7 @@ fn invalid_arguments_are_refused() {
         &["--listen", "nowhere"],
         &["extra"],
     ] {
-        let test = std::env::current_exe().expect("a test knows where it is");
-        let program = test.ancestors().nth(2).expect("a test lies two levels deep").join("examples/service");
-        let output = output(Command::new(program).args(arguments)).expect("the item runs");
+        let output = output(Command::new(example("service")).args(arguments)).expect("the item runs");
         assert!(
             !output.status.success() && !output.stderr.is_empty() && output.stdout.is_empty(),
             "{output:?}"
@@ -281,7 +273,7 @@ fn the_offenders_of_the_service_have_names() {
     let mut service = Service::start(&["--load", "500"]);
     let mut client = service.control();
     if client.dump().expect("an answer").portable {
-        return common::skip("portable", "this build does not observe threads");
+        return testkit::skip("portable", "this build does not observe threads");
     }
     let found = (0..6000).find_map(|_| {
         std::thread::sleep(Duration::from_millis(10));

@@ -6,23 +6,16 @@
 //! `cargo test` builds the examples; `cargo test --test undeclared` alone does not.
 #![cfg(all(target_os = "linux", not(cmwq_portable)))]
 
-mod common;
-
 use std::process::{Command, Output};
 
 use serde_json::Value;
-
-use common::output;
+use testkit::{example, output};
 
 const FIGURES: [&str; 8] = ["block", "mixed", "dependency", "compute", "idle", "crowd", "hog", "service"];
 
 /// Runs the example.
 fn undeclared(arguments: &[&str]) -> Output {
-    let test = std::env::current_exe().expect("a test knows where it is");
-    let built = test.ancestors().nth(2).expect("a test lies two levels deep");
-    let program = built.join("examples/undeclared");
-    assert!(program.exists(), "{} is missing: cargo build --example undeclared", program.display());
-    output(Command::new(program).args(arguments)).expect("the item runs")
+    output(Command::new(example("undeclared")).args(arguments)).expect("the item runs")
 }
 
 fn measured(arguments: &[&str]) -> Value {

@@ -6,13 +6,10 @@
     reason = "tests stand in for a user, who has the standard library"
 )]
 
-mod common;
-
 use std::sync::mpsc;
 
 use cmwq::{JoinError, JoinHandle, WorkQueue};
-
-use common::LINES;
+use testkit::LINES;
 
 /// Queues an item that joins the handle it receives, and returns whether the join was refused.
 fn joins_the_received_handle(queue: &WorkQueue) -> (mpsc::Sender<JoinHandle<bool>>, JoinHandle<bool>) {

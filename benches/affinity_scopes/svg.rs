@@ -1,12 +1,9 @@
 //! A picture of the tables: a bar for each row, with its standard deviation.
 
-#[path = "../../examples/support/picture.rs"]
-mod picture;
-
 use super::plan::Role;
 use super::report::{Line, Table};
 use super::table;
-use picture::{Picture, WIDTH};
+use testkit::picture::{Picture, WIDTH};
 
 const LEFT: f64 = 150.0;
 const RIGHT: f64 = 250.0;

@@ -1,8 +1,6 @@
 //! The live view in a terminal, watching an executor of this process.
 
 mod support;
-#[path = "support/terminal.rs"]
-mod terminal;
 
 use std::process::Command;
 use std::sync::Arc;
@@ -11,10 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use portable_pty::CommandBuilder;
+use testkit::terminal::Terminal;
 use vt100::Color;
 
 use self::support::Service;
-use self::terminal::Terminal;
 
 /// Queues items on two queues until it is dropped.
 struct Load {

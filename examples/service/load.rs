@@ -4,11 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-#[path = "../support/burn.rs"]
-mod burn;
-
-use burn::burn;
 use cmwq::{BuildQueueError, PeriodicHandle, WorkQueue, WorkQueueBuilder};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// The interval at which items are queued.
 const TICK: Duration = Duration::from_millis(10);
@@ -44,6 +41,15 @@ struct Kind {
     /// A closure that names the function itself, not a pointer to it, because reports name the type of the queued item.
     spawn: fn(&WorkQueue),
     in_a_thousand: u64,
+}
+
+/// Stands for work: uses this much CPU time of its thread.
+fn burn(time: Duration) {
+    let now = || clock_gettime(ClockId::ThreadCPUTime);
+    let end = now() + Timespec::try_from(time).expect("it is short");
+    while now() < end {
+        std::hint::spin_loop();
+    }
 }
 
 fn thumbnail() {

@@ -10,10 +10,7 @@ use cmwq::{
     BuildExecutorError, BuildQueueError, CpuSet, Detection, Executor, JoinHandle, WorkQueue, blocking,
 };
 
-#[path = "../support/burn.rs"]
-mod burn;
-
-use burn::burn;
+use testkit::burn;
 
 use crate::scenario::{BURN, ITEMS, SLEEP, Timeline, Times};
 

@@ -3,10 +3,7 @@
 use crate::measure::Measured;
 use crate::scenario::{ITEMS, Timeline, Times};
 
-#[path = "../support/picture.rs"]
-mod picture;
-
-use picture::{Picture, WIDTH};
+use testkit::picture::{Picture, WIDTH};
 
 const LEFT: f64 = 132.0;
 const RIGHT: f64 = 24.0;

@@ -5,17 +5,23 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::Duration;
 
-#[path = "../support/burn.rs"]
-mod burn;
-
-use burn::burn;
 use cmwq::{Executor, Work, WorkQueue};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// The number of items that have begun.
 static ITEMS: AtomicU64 = AtomicU64::new(0);
 
 const fn millis(number: u64) -> Duration {
     Duration::from_millis(number)
+}
+
+/// Stands for work: uses this much CPU time of its thread.
+fn burn(time: Duration) {
+    let now = || clock_gettime(ClockId::ThreadCPUTime);
+    let end = now() + Timespec::try_from(time).expect("it is short");
+    while now() < end {
+        std::hint::spin_loop();
+    }
 }
 
 fn thumbnail() {

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-#[path = "../support/burn.rs"]
-mod burn;
-
-pub(crate) use burn::burn;
+pub(crate) use testkit::burn;
 
 /// Returns a random time up to `most`.
 pub(crate) fn some(random: &mut Rng, most: Duration) -> Duration {

@@ -1,9 +1,6 @@
 //! A picture of a case: a bar for each row, with the middle half of its runs.
 
-#[path = "../../examples/support/picture.rs"]
-mod picture;
-
-use picture::{Picture, WIDTH};
+use testkit::picture::{Picture, WIDTH};
 
 use crate::report::{CaseReport, Row};
 use crate::rival::Part;

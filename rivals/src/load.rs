@@ -5,10 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Thread};
 
-#[path = "../../examples/support/burn.rs"]
-mod burn;
-
-pub(crate) use burn::burn;
+pub(crate) use testkit::burn;
 
 /// A fixed amount of work: this many multiplications, each of which depends on the one before and takes about a
 /// nanosecond.

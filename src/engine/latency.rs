@@ -165,8 +165,8 @@ mod tests {
                 timed += 1;
             }
         }
-        if timed >= 50_000 && crate::common::emulator().is_some() {
-            return crate::common::skip("emulated", "reading the clock takes longer than a short item");
+        if timed >= 50_000 && testkit::emulator().is_some() {
+            return testkit::skip("emulated", "reading the clock takes longer than a short item");
         }
         let latency = timing.latency();
         assert!(timed < 50_000, "{timed} items");

@@ -301,7 +301,7 @@ mod tests {
             tally.cell.enter();
             tally.body_leaves(|| panic!("while it waits"));
         }
-        let mut child = crate::common::itself();
+        let mut child = testkit::itself();
         let own_name = "engine::scope::tests::a_panic_while_items_still_borrow_aborts_the_process";
         let output = child.args(["--exact", own_name, "--nocapture"]).env(CHILD, "1").output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);

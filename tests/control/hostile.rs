@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use cmwq::WorkQueue;
 use cmwq::control::{Attribute, Client, ClientError, ErrorKind, MAX_CONNECTIONS, MAX_REQUEST};
-
-use crate::common::output;
+use testkit::output;
 
 use super::{SOON, Served, eventually, refused_as};
 

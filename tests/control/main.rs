@@ -11,8 +11,6 @@
 
 mod answers;
 mod changes;
-#[path = "../common/mod.rs"]
-mod common;
 mod hostile;
 mod load;
 mod places;
@@ -24,14 +22,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cmwq::control::{Client, ClientError, ErrorKind, RequestError, Server};
 use cmwq::{Executor, TopologySource};
-
-use common::{SOON, eventually};
+use testkit::{SOON, assert_passed, eventually};
 
 /// The environment variable that tells this program, started again, which part to play.
 const CHILD: &str = "CMWQ_TEST_CONTROL";
@@ -148,16 +145,9 @@ fn refused_as<T: fmt::Debug>(kind: ErrorKind, answer: Result<T, ClientError>) ->
 /// A command that starts this program again, to run only the test of this name, with `value` in the environment
 /// variable.
 fn child(test: &str, value: impl AsRef<std::ffi::OsStr>) -> Command {
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args([test, "--exact", "--nocapture"]).env(CHILD, value);
+    let mut child = testkit::again(test);
+    child.env(CHILD, value);
     child
-}
-
-#[track_caller]
-fn assert_passed(output: &Output) {
-    let (told, complained) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && told.contains("1 passed"), "{told}{complained}");
 }
 
 /// Returns the part that this program is to play, if it was started again.

@@ -9,8 +9,7 @@ use std::process::Stdio;
 
 use cmwq::Executor;
 use cmwq::control::{Client, ClientError, ErrorKind, Server};
-
-use crate::common::{output, skip};
+use testkit::{itself, output, skip};
 
 use super::{Raw, Served, assert_passed, child, eventually, refused_as, told};
 
@@ -23,7 +22,7 @@ fn can_be_another() -> bool {
         skip("user", "only root can be another user");
         return false;
     }
-    let mut probe = std::process::Command::new(std::env::current_exe().unwrap());
+    let mut probe = itself();
     let starts = output(probe.arg("--list").uid(STRANGERS[0])).is_ok_and(|output| output.status.success());
     if !starts {
         skip("unreachable", "another user cannot start this program");

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use cmwq::observe::WorkerState;
 use cmwq::{Counters, Executor, JoinHandle, Work, WorkQueue};
+use testkit::spin;
 
 use crate::support::{
     Door, SOON, Spawns, a_blocked_item_lets_another_one_in, all_kinds, begun_on, builder, bump, burn, cpus,
@@ -457,13 +458,5 @@ fn a_long_item_among_short_ones_gets_its_own_cpu_time() {
         let [for_long, for_short] = used();
         // The share is about 0.2 if the time goes to the wrong queue. Yields make the short items longer.
         assert!(for_long > 0.4 * (for_long + for_short), "{for_long} s, and {for_short} s");
-    }
-}
-
-/// Keeps a CPU busy for this long without a system call.
-fn spin(time: Duration) {
-    let begin = Instant::now();
-    while begin.elapsed() < time {
-        std::hint::spin_loop();
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fastrand::Rng;
+use testkit::{SKIPS, itself, output};
 
-use crate::common::{SKIPS, itself, output};
 use crate::support::time_limit;
 
 /// The tests that run there.

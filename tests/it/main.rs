@@ -14,8 +14,6 @@ mod batches;
 mod bh;
 mod cancel;
 mod cap;
-#[path = "../common/mod.rs"]
-mod common;
 mod concurrency;
 mod conformance;
 mod context;

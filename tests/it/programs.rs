@@ -15,8 +15,8 @@ use cmwq::blocking::process::reset_scheduling;
 use cmwq::blocking::{self, channel, sync};
 use cmwq::{Executor, WorkQueue, is_rescuer};
 use libc::c_int;
+use testkit::{again, assert_passed};
 
-use crate::common::itself;
 use crate::support::{
     SOON, Spawns, block_only, builder, bump, cpus, eventually, holds_within, is_portable, main_status,
     one_cpu, own_nice, own_status, statuses_of, stress, thread_id, time_limit,
@@ -95,18 +95,16 @@ fn programs_and_threads_of_items_have_the_signal_mask_of_the_main_thread() {
     const CHILD: &str = "CMWQ_TEST_MASK";
     let _limit = time_limit();
     if std::env::var_os(CHILD).is_none() {
-        let mut child = itself();
         let test = "programs::programs_and_threads_of_items_have_the_signal_mask_of_the_main_thread";
-        child.args([test, "--exact", "--nocapture"]).env(CHILD, "1");
+        let mut child = again(test);
+        child.env(CHILD, "1");
         let block = || {
             block_only(libc::SIGUSR1);
             Ok(())
         };
         // SAFETY: the forked child makes system calls, and nothing else.
         let output = unsafe { child.pre_exec(block) }.output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
-        return;
+        return assert_passed(&output);
     }
     let usr1 = format!("{:016x}", 1 << (libc::SIGUSR1 - 1));
     eventually("the main thread has made this one", || main_status("SigBlk") == usr1);

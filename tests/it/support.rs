@@ -1,8 +1,7 @@
 //! Helpers of the integration tests: executors of many shapes, ways to wait for an event, and facts about threads.
-#![allow(unsafe_code, reason = "clocks, nice levels and signal masks of threads are read through libc")]
+#![allow(unsafe_code, reason = "threads and their nice levels are named through libc")]
 
-use std::collections::BTreeSet;
-use std::io::{self, Write as _};
+use std::io;
 use std::ops::RangeBounds;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,9 +10,11 @@ use std::time::{Duration, Instant};
 
 use cmwq::observe::PoolSnapshot;
 use cmwq::{Detection, Executor, ExecutorBuilder, JoinHandle, TopologySource, Work, WorkQueue};
+use testkit::threads::{name_of, status_of, tasks};
+use testkit::{TimeLimit, skip};
 
-use crate::common::skip;
-pub(crate) use crate::common::{SOON, eventually, holds_within};
+pub(crate) use testkit::threads::{block_only, main_status, own_status};
+pub(crate) use testkit::{SOON, burn, eventually, holds_within};
 
 /// The patience of the progress check. It is longer than a thread waits between two steps, even on a busy machine. A
 /// lost wake-up never ends, so it is still found.
@@ -141,21 +142,10 @@ pub(crate) fn stress(count: usize) -> usize {
 }
 
 /// Aborts the process unless it is dropped within three minutes: a lost wake-up must not hang a run.
-#[must_use]
-pub(crate) struct TimeLimit(#[allow(dead_code, reason = "its drop ends the wait")] mpsc::Sender<()>);
-
 #[track_caller]
 pub(crate) fn time_limit() -> TimeLimit {
     let test = Location::caller();
-    let (over, wait) = mpsc::channel::<()>();
-    std::thread::spawn(move || {
-        if wait.recv_timeout(Duration::from_secs(180)) == Err(mpsc::RecvTimeoutError::Timeout) {
-            // `eprintln!` would not do: the test harness would capture its output and lose it.
-            let _best_effort = writeln!(std::io::stderr(), "the test at {test} hangs");
-            std::process::abort();
-        }
-    });
-    TimeLimit(over)
+    TimeLimit::new(Duration::from_secs(180), move || format!("the test at {test} hangs"))
 }
 
 /// An item that counts its runs.
@@ -278,22 +268,6 @@ impl Drop for Bomb {
     }
 }
 
-/// Uses this much CPU time, whatever else runs on the machine.
-pub(crate) fn burn(time: Duration) {
-    let end = cpu_time() + time;
-    while cpu_time() < end {
-        std::hint::spin_loop();
-    }
-}
-
-fn cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a timespec that outlives the call.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    assert_eq!(result, 0);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
 /// Returns the name of the calling worker's pool: `0`, `0H`, `bh0`, `u4`.
 pub(crate) fn current_pool() -> String {
     let thread = std::thread::current();
@@ -315,11 +289,7 @@ pub(crate) fn pool(executor: &Executor, name: &str) -> PoolSnapshot {
 /// Returns the names of the process's threads that begin with this prefix and a slash, as the system shows them.
 pub(crate) fn threads_of(prefix: &str) -> Vec<String> {
     let prefix = format!("{prefix}/");
-    tasks()
-        .into_iter()
-        .map(|task| read_task(&task, "comm"))
-        .filter(|name| name.starts_with(&prefix))
-        .collect()
+    tasks().into_iter().map(|task| name_of(&task)).filter(|name| name.starts_with(&prefix)).collect()
 }
 
 /// Returns whether every thread of this prefix has ended. Asks twice: while the first list is read, a manager may make
@@ -331,7 +301,7 @@ pub(crate) fn no_thread_of(prefix: &str) -> bool {
 /// Returns how often threads of this prefix went to sleep voluntarily.
 pub(crate) fn sleeps_of(prefix: &str) -> u64 {
     let prefix = format!("{prefix}/");
-    let of_ours = tasks().into_iter().filter(|task| read_task(task, "comm").starts_with(&prefix));
+    let of_ours = tasks().into_iter().filter(|task| name_of(task).starts_with(&prefix));
     of_ours.map(|task| status_of(&task, "voluntary_ctxt_switches").parse::<u64>().unwrap_or(0)).sum()
 }
 
@@ -364,44 +334,13 @@ pub(crate) fn falls_asleep(what: &str, thread: u32) {
     });
 }
 
-/// Returns a field of the calling thread's status.
-pub(crate) fn own_status(field: &str) -> String {
-    status_of(&thread_id().to_string(), field)
-}
-
-/// Returns a field of the main thread's status.
-pub(crate) fn main_status(field: &str) -> String {
-    status_of(&std::process::id().to_string(), field)
-}
-
 /// Returns this field of each thread of this prefix, with the thread's number and name.
 pub(crate) fn statuses_of(prefix: &str, field: &str) -> Vec<(i32, String, String)> {
     let prefix = format!("{prefix}/");
     let number = |task: &String| task.parse().expect("a task has a number");
     let tasks = tasks().into_iter();
-    let tasks = tasks.map(|task| (number(&task), read_task(&task, "comm"), status_of(&task, field)));
+    let tasks = tasks.map(|task| (number(&task), name_of(&task), status_of(&task, field)));
     tasks.filter(|(_, name, _)| name.starts_with(&prefix)).collect()
-}
-
-/// Reads the list twice: while threads end, Linux may leave out a running one.
-fn tasks() -> BTreeSet<String> {
-    let list = || std::fs::read_dir("/proc/self/task").unwrap();
-    let tasks = list().chain(list());
-    tasks.filter_map(|task| Some(task.ok()?.file_name().to_str()?.to_owned())).collect()
-}
-
-/// Returns an empty string if the thread has ended.
-fn read_task(task: &str, file: &str) -> String {
-    std::fs::read_to_string(format!("/proc/self/task/{task}/{file}"))
-        .unwrap_or_default()
-        .trim_end()
-        .to_owned()
-}
-
-fn status_of(task: &str, field: &str) -> String {
-    let status = read_task(task, "status");
-    let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    value.unwrap_or_default().trim().to_owned()
 }
 
 pub(crate) fn thread_id() -> u32 {
@@ -423,18 +362,6 @@ pub(crate) fn set_own_nice(nice: i32) {
 pub(crate) fn is_root() -> bool {
     // SAFETY: the call has no arguments and always succeeds.
     unsafe { libc::geteuid() == 0 }
-}
-
-/// Blocks exactly this signal on the calling thread.
-pub(crate) fn block_only(signal: libc::c_int) {
-    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` initialises the set before it is read; a null pointer asks for no old mask.
-    let result = unsafe {
-        libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), signal);
-        libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut())
-    };
-    assert_eq!(result, 0);
 }
 
 /// A hook that decides which workers cannot be made, by the number of the attempt, from 0. The manager and rescuers can

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cmwq::{Executor, WorkQueue, blocking};
+use testkit::{again, assert_passed, output, skip};
 
-use crate::common::{itself, output, skip};
 use crate::support::{
     Door, PATIENCE, SOON, block_only, builder, current_pool, eventually, is_portable, is_root, main_status,
     no_thread_of, one_cpu, own_nice, own_status, pool, set_own_nice, threads_of, time_limit,
@@ -121,18 +121,14 @@ fn without_the_privilege_high_priority_workers_run_at_the_normal_level() {
         return;
     }
     let test = "threads::without_the_privilege_high_priority_workers_run_at_the_normal_level";
-    let mut child = itself();
+    let mut child = again(test);
     // A program that runs as another user has no capabilities.
-    child.args([test, "--exact", "--nocapture"]).env(CHILD, "1").uid(65534).gid(65534).current_dir("/");
+    child.env(CHILD, "1").uid(65534).gid(65534).current_dir("/");
     match output(&mut child) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             skip("unreachable", format_args!("another user cannot run this test: {error}"));
         }
-        output => {
-            let output = output.unwrap();
-            let passed = String::from_utf8_lossy(&output.stdout).contains("1 passed");
-            assert!(output.status.success() && passed, "{output:?}");
-        }
+        output => assert_passed(&output.unwrap()),
     }
 }
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 use cmwq::blocking;
 use cmwq::blocking::{channel, process, thread};
 use cmwq::{Executor, WorkQueue};
+use testkit::{emulator, skip};
 
-use crate::common::{emulator, skip};
 use crate::support::{Door, SOON, eventually, one_cpu_unseen, pool, time_limit};
 
 /// Queues two items on one CPU. The first one waits for an action of the second one. Returns the first one's result.

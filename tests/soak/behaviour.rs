@@ -3,9 +3,9 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
 
 use cmwq::{BlockingGuard, MayBlockGuard, Work};
+use testkit::spin;
 
 use crate::books::{Books, Cell, Exists, Ticket};
 use crate::operations;
@@ -63,7 +63,7 @@ pub(crate) fn behave(world: &Arc<World>, random: &mut Random) {
             // This ends the item as a panic does, but prints nothing.
             resume_unwind(Box::new("on purpose"));
         }
-        1 => burn(random.micros(300)),
+        1 => spin(random.micros(300)),
         2 => cmwq::blocking(|| std::thread::sleep(random.micros(300))),
         3 => std::thread::sleep(random.micros(100)),
         4 => cmwq::blocking(|| cmwq::blocking(std::thread::yield_now)),
@@ -76,7 +76,7 @@ pub(crate) fn behave(world: &Arc<World>, random: &mut Random) {
         11 => std::thread::sleep(random.micros(4000)),
         12 => cmwq::may_block(|| std::thread::sleep(random.micros(4000))),
         13 => cross_guards(random),
-        14 if random.once_in(8) => burn(random.micros(20_000)),
+        14 if random.once_in(8) => spin(random.micros(20_000)),
         _ => {}
     }
 }
@@ -106,14 +106,6 @@ fn check_identity(world: &World, random: &mut Random) {
         Books::add(&world.books.wrong);
     }
     let _either = (cmwq::current_work(), cmwq::is_rescuer());
-}
-
-/// Uses the CPU.
-fn burn(time: Duration) {
-    let end = Instant::now() + time;
-    while Instant::now() < end {
-        std::hint::spin_loop();
-    }
 }
 
 /// Spawns another item on some queue, and may wait for it. The wait has a timeout, because the other item may need this

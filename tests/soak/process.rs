@@ -1,7 +1,6 @@
 //! Memory and threads of this process, as the system counts them.
 
 use std::fmt;
-use std::time::{Duration, Instant};
 
 /// The resources of the process. Zero if the system does not report them.
 #[derive(Clone, Copy, Default)]
@@ -40,16 +39,4 @@ impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.1} MiB, {} threads", self.resident_kib as f64 / 1024.0, self.threads)
     }
-}
-
-/// Polls until the condition holds. Returns false if it does not within `patience`.
-pub(crate) fn holds_within(patience: Duration, mut condition: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + patience;
-    while !condition() {
-        if Instant::now() > end {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    true
 }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use testkit::holds_within;
+
 use crate::operations::Driver;
-use crate::process::{Usage, holds_within};
+use crate::process::Usage;
 use crate::random::Random;
 use crate::report::Report;
 use crate::world::World;

@@ -2,8 +2,6 @@
 //! of proofs names existing tests.
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod mutants;
 mod promises;
 mod skips;

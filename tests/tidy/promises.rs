@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::Command;
 
-use super::common::output;
 use super::{root, sources_of};
+use testkit::output;
 
 fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use super::common::{output, skip, wait};
 use super::{exists, root, sources_of};
+use testkit::{SKIPS, itself, output, skip, wait};
 
 /// The environment variable that tells this program, started again, to skip the test.
 const CHILD: &str = "CMWQ_TEST_SKIPPED";
@@ -31,8 +31,7 @@ fn a_skip_is_printed_in_spite_of_the_test_harness_and_recorded() {
     let test = "skips::a_skip_is_printed_in_spite_of_the_test_harness_and_recorded";
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skips");
     let _of_an_earlier_run = fs::remove_file(&file);
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    let output = output(child.args([test, "--exact"]).env(CHILD, "1").env("CMWQ_SKIPS", &file)).unwrap();
+    let output = output(itself().args([test, "--exact"]).env(CHILD, "1").env(SKIPS, &file)).unwrap();
     assert!(output.status.success(), "{output:?}");
     let said = format!("SKIPPED tidy::{test} (nothing): this line and that\n");
     assert_eq!(String::from_utf8_lossy(&output.stderr), said);
@@ -81,7 +80,7 @@ fn every_lack_is_one_that_the_scripts_report() {
             };
             assert!(known.contains(lack), "{}: .ci/skips does not know {lack:?}", source.path);
         }
-        let own_words = source.path != "tests/common/mod.rs" && source.text.contains("SKIPPED");
-        assert!(!own_words, "{}: a test is skipped by tests/common", source.path);
+        let own_words = source.path != "tests/testkit/src/skips.rs" && source.text.contains("SKIPPED");
+        assert!(!own_words, "{}: a test is skipped by tests/testkit", source.path);
     }
 }

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cmwq::{Executor, JoinError, JoinHandle, WaitError, WorkQueue};
+use testkit::{SOON, eventually};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
-use super::{SOON, one_cpu};
+use super::one_cpu;
 
 /// A subscriber that stops the thread that queues an item, once.
 struct Stops {
@@ -75,11 +76,7 @@ fn later_items_do_not_overtake_one_that_a_flush_found_on_its_way() {
     open.send(()).unwrap();
     active.join().unwrap();
     // The joiner may be faster than the worker, which still has the slot.
-    let end = Instant::now() + SOON;
-    while queue.len() > 6000 {
-        assert!(Instant::now() < end, "the slot is not given up");
-        thread::sleep(Duration::from_millis(1));
-    }
+    eventually("the slot is given up", || queue.len() <= 6000);
     go_on.send(()).unwrap();
     issuer.join().unwrap().join().unwrap();
     queue.flush().unwrap();

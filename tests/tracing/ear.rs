@@ -5,14 +5,12 @@ use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
+use testkit::{SOON, polled};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
-
-/// A generous limit for any event, on a busy machine.
-pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 /// The subscriber panics at events of a queue with this name.
 pub(crate) const PANICS: &str = "panics";
@@ -159,15 +157,14 @@ pub(crate) fn of_target(target: &str) -> Vec<Told> {
 /// that sends them.
 #[track_caller]
 pub(crate) fn until_told(queue: &str, name: &str, times: usize) -> Vec<Told> {
-    let end = Instant::now() + SOON;
-    loop {
-        let told = told_of(queue);
-        if told.iter().filter(|told| told.name == name).count() >= times {
-            return told;
-        }
-        assert!(Instant::now() < end, "{name} of {queue} was not told {times} times: {told:#?}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let mut told = Vec::new();
+    let are_there = || {
+        told = told_of(queue);
+        told.iter().filter(|told| told.name == name).count() >= times
+    };
+    let are_there = polled(Duration::from_millis(1), SOON, are_there);
+    assert!(are_there, "{name} of {queue} was not told {times} times: {told:#?}");
+    told
 }
 
 pub(crate) fn names(told: &[Told]) -> Vec<&'static str> {

@@ -8,17 +8,13 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-
-use crate::common::output;
+use testkit::{example, output};
 
 /// spec: O3.4 (a Chrome trace of a run can be made)
 #[test]
 fn the_trace_of_a_run_shows_items_as_slices_of_workers() {
-    let test = std::env::current_exe().expect("a test knows where it is");
-    let program = test.ancestors().nth(2).expect("a test lies two levels deep").join("examples/trace");
-    assert!(program.exists(), "{} is missing: cargo build --example trace", program.display());
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trace.json");
-    let output = output(Command::new(program).arg(&file)).unwrap();
+    let output = output(Command::new(example("trace")).arg(&file)).unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     let items: usize = said.split(' ').next().unwrap().parse().expect("how many items there were");

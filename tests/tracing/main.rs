@@ -7,8 +7,6 @@
 )]
 
 mod arrivals;
-#[path = "../common/mod.rs"]
-mod common;
 mod ear;
 mod example;
 
@@ -17,9 +15,10 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use cmwq::{Executor, ExecutorBuilder, TopologySource, Work, WorkQueue};
+use testkit::{SOON, spin};
 use tracing::Level;
 
-use crate::ear::{SOON, Told, listen, names, told_of, until_told};
+use crate::ear::{Told, listen, names, told_of, until_told};
 
 fn one_cpu() -> ExecutorBuilder {
     Executor::builder().topology(TopologySource::Synthetic("core:1 pu:1".to_owned()))
@@ -194,10 +193,7 @@ fn each_item_of_a_batch_sends_its_events() {
 }
 
 fn computes() {
-    let end = Instant::now() + Duration::from_millis(60);
-    while Instant::now() < end {
-        std::hint::spin_loop();
-    }
+    spin(Duration::from_millis(60));
 }
 
 fn sleeps() {

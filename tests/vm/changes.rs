@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use cmwq::{AffinityScope, CpuSet, Executor, QueueError, Work, WorkQueue};
 use rustix::thread::sched_getcpu;
+use testkit::spin;
 
 use crate::machines::Machine;
-use crate::support::{eventually, executor, look, spin, strict};
+use crate::support::{eventually, executor, look, strict};
 use crate::sys;
 
 /// The CPU that goes. Of the four CPUs in two caches, it shares its cache with `COMPANION`.

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use cmwq::{AffinityScope, Attrs, CpuSet, Executor, Work, WorkQueue};
 use rustix::thread::sched_getcpu;
+use testkit::spin;
 
 use crate::machines::Machine;
-use crate::support::{SCOPES, executor, look, on, pin, spin, strict};
+use crate::support::{SCOPES, executor, look, on, pin, strict};
 use crate::sys;
 
 /// The number of items that go through each queue, on every machine.

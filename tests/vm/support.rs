@@ -1,11 +1,12 @@
 //! Helpers of the checks.
 
 use std::fmt;
-use std::sync::{Mutex, mpsc};
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
+use std::time::Duration;
 
 use cmwq::{AffinityScope, Attrs, CpuSet, Executor, WorkQueue};
 use rustix::thread::{sched_getcpu, sched_setaffinity};
+use testkit::polled;
 
 /// A generous limit for any event, on CPUs that are emulated by few real ones.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -81,43 +82,27 @@ pub(crate) fn on<T: Send>(cpu: usize, f: impl FnOnce() -> T + Send) -> T {
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Polls until `condition` holds.
+/// Polls until `condition` holds. The pause leaves the real CPUs to the other emulated ones.
 #[track_caller]
-pub(crate) fn eventually(what: impl fmt::Display, mut condition: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < end, "this never happened: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Keeps a CPU busy for about this long.
-pub(crate) fn spin(time: Duration) {
-    let end = Instant::now() + time;
-    while Instant::now() < end {
-        std::hint::spin_loop();
-    }
+pub(crate) fn eventually(what: impl fmt::Display, condition: impl FnMut() -> bool) {
+    assert!(polled(Duration::from_millis(20), PATIENCE, condition), "this never happened: {what}");
 }
 
 /// Ends the process if a check has not dropped this in time: a lost wake-up must not hang the machine.
 #[must_use]
-pub(crate) struct TimeLimit {
-    _over: mpsc::Sender<()>,
-}
+pub(crate) struct TimeLimit(#[allow(dead_code, reason = "its drop ends the wait")] testkit::TimeLimit);
 
 impl TimeLimit {
     pub(crate) fn of(check: &'static str) -> Self {
-        let (over, wait) = mpsc::channel::<()>();
-        std::thread::spawn(move || {
-            if wait.recv_timeout(5 * PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-                println!("FAILED {check}: it hangs");
-                if let Some(executor) = &*EXECUTOR.lock().unwrap() {
-                    println!("{}", executor.dump());
-                }
-                std::process::abort();
+        Self(testkit::TimeLimit::new(5 * PATIENCE, move || {
+            let executor = EXECUTOR.lock().unwrap();
+            // The results are what the checks print.
+            println!("FAILED {check}: it hangs");
+            if let Some(executor) = &*executor {
+                println!("{}", executor.dump());
             }
-        });
-        Self { _over: over }
+            format!("{check} hangs")
+        }))
     }
 }
 

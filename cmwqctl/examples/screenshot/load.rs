@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cmwq::control::Server;
 use cmwq::{Executor, WorkQueue};
+use testkit::spin;
 
 /// Runs until it is dropped.
 pub(crate) struct Load {
@@ -67,14 +68,6 @@ fn rebuild_index() {
 
 fn forget_the_guard() {
     thread::sleep(Duration::from_millis(8));
-}
-
-/// Uses a CPU for this time.
-fn spin(time: Duration) {
-    let begin = Instant::now();
-    while begin.elapsed() < time {
-        std::hint::spin_loop();
-    }
 }
 
 impl Drop for Load {

@@ -5,10 +5,10 @@ use std::io;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::common::{SOON, eventually, skip};
 use crate::sys::probe::{Faults, Probe};
 use crate::sys::{PORTABLE, clock, switches, thread_state};
 use crate::{Detection, Executor, TopologySource, WorkQueue, blocking, may_block};
+use testkit::{SOON, eventually, skip};
 
 /// Error numbers of Linux.
 const EPERM: i32 = 1;

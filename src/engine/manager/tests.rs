@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use crate::common::{SOON, eventually};
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::{Detection, Executor, ExecutorBuilder, JoinHandle, TopologySource, Work, WorkQueue};
+use testkit::{SOON, eventually};
 
 use super::*;
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::common::{SOON, eventually};
 use crate::sys::clock;
 use crate::sys::machine::locks_taken;
 use crate::{Detection, Executor, TopologySource, Work, WorkQueue, blocking, may_block};
+use testkit::{SOON, eventually};
 
 use super::*;
 

@@ -134,7 +134,6 @@ impl<T: Send + Sync> PerProcess<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::common;
 
     /// Runs `child` in a forked process. Returns its result.
     #[cfg(target_os = "linux")]
@@ -176,8 +175,8 @@ mod tests {
     fn words_are_empty_in_a_child() {
         let of_linux = linux::word();
         if of_linux.is_none() {
-            assert!(common::emulator().is_some(), "Linux 4.14");
-            common::skip("emulated", "the emulator does not empty pages");
+            assert!(testkit::emulator().is_some(), "Linux 4.14");
+            testkit::skip("emulated", "the emulator does not empty pages");
         }
         for word in of_linux.into_iter().chain([portable::word()]) {
             word.store(7, Ordering::Relaxed);

@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_time_slice_is_inherited_by_the_threads_that_a_thread_makes() {
         let Ok(before) = super::slice() else {
-            return crate::common::skip("no-slice", "the system does not tell");
+            return testkit::skip("no-slice", "the system does not tell");
         };
         let slice = Duration::from_micros(700);
         let (own, made) = in_a_thread(move || {

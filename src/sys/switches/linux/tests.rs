@@ -3,7 +3,6 @@
 #![allow(clippy::disallowed_methods, reason = "the tests watch threads that sleep, and run for some time")]
 
 use super::*;
-use crate::common::skip;
 use crate::sys::affinity::{current_cpu, pin_to_cpu, process_cpus};
 use crate::sys::pause::Pause;
 use crate::sys::thread::spawn;
@@ -12,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use testkit::skip;
 
 /// How often a listener looks while a ring is not primed.
 const LOOK: Option<Duration> = Some(Duration::from_millis(1));

@@ -210,7 +210,6 @@ fn parse(status: &str) -> Shown {
 mod tests {
     use super::super::tests::in_a_thread;
     use super::*;
-    use crate::common;
 
     /// The mask of blocked signals as the kernel shows it: signal `n` is bit `n - 1`.
     fn blocked_signals() -> u64 {
@@ -237,8 +236,8 @@ mod tests {
     #[test]
     fn a_mask_is_taken_on_and_handed_on() {
         let mut user = vec![libc::SIGUSR1, libc::SIGTERM, libc::SIGRTMAX()];
-        if common::emulator().is_some() {
-            common::skip("emulated", "the emulator has the last signals for itself");
+        if testkit::emulator().is_some() {
+            testkit::skip("emulated", "the emulator has the last signals for itself");
             user.pop();
         }
         let user: Vec<u64> = user.into_iter().map(|signal| 1 << (signal - 1)).collect();

@@ -2,21 +2,17 @@
 //! is the list of queues, `FOLDER/detail.svg` one queue. The tool runs in a pseudo-terminal; the cells of its screen
 //! become an SVG.
 
-#[path = "screenshot/load.rs"]
 mod load;
-#[path = "screenshot/svg.rs"]
 mod svg;
-#[path = "../tests/support/terminal.rs"]
-mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs, process, thread};
 
 use portable_pty::CommandBuilder;
+use testkit::terminal::Terminal;
 
 use self::load::Load;
-use self::terminal::Terminal;
 
 const COLUMNS: u16 = 100;
 const ROWS: u16 = 30;

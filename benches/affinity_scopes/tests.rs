@@ -1,29 +1,18 @@
-//! Tests of the parts of `benches/affinity_scopes` whose errors would go unnoticed: its statistics, plan, command line
-//! and tables.
+//! Tests of the parts of this bench whose errors would go unnoticed: its statistics, plan, command line and tables. This
+//! is the root of a test program of its own, because a bench without a harness has no tests.
 #![allow(dead_code, reason = "the bench uses the rest")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests stand in for a user")]
 
-#[path = "../benches/affinity_scopes/args.rs"]
 mod args;
-#[path = "../benches/affinity_scopes/block.rs"]
 mod block;
-#[path = "../benches/affinity_scopes/csv.rs"]
 mod csv;
-#[path = "../benches/affinity_scopes/figures.rs"]
 mod figures;
-#[path = "../benches/affinity_scopes/machine.rs"]
 mod machine;
-#[path = "../benches/affinity_scopes/placement.rs"]
 mod placement;
-#[path = "../benches/affinity_scopes/plan.rs"]
 mod plan;
-#[path = "../benches/affinity_scopes/report.rs"]
 mod report;
-#[path = "../benches/affinity_scopes/stats.rs"]
 mod stats;
-#[path = "../benches/affinity_scopes/svg.rs"]
 mod svg;
-#[path = "../benches/affinity_scopes/table.rs"]
 mod table;
 
 use std::collections::BTreeSet;

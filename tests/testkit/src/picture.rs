@@ -2,7 +2,8 @@
 
 use std::fmt::{Arguments, Write};
 
-pub(crate) const WIDTH: f64 = 820.0;
+/// The width of every picture.
+pub const WIDTH: f64 = 820.0;
 
 /// Colours for a light page and for a dark one. The picture paints its own background, so it is readable on both.
 const STYLE: &str = "\
@@ -32,10 +33,11 @@ const STYLE: &str = "\
 ";
 
 /// A picture that is being drawn. Coordinates are pixels from the upper left corner. Text may contain any characters.
-pub(crate) struct Picture(String);
+pub struct Picture(String);
 
 impl Picture {
-    pub(crate) fn begin(title: &str, height: f64) -> Self {
+    /// Begins a picture with a background and a title.
+    pub fn begin(title: &str, height: f64) -> Self {
         let mut picture = Self(format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
              height=\"{height}\" role=\"img\">\n"
@@ -48,34 +50,36 @@ impl Picture {
         picture
     }
 
-    pub(crate) fn end(mut self) -> String {
+    /// Ends the picture, and returns its SVG.
+    pub fn end(mut self) -> String {
         self.0.push_str("</svg>\n");
         self.0
     }
 
     /// Draws a text. `anchor` is the point of the text that lies at the position: `start`, `middle` or `end`.
-    pub(crate) fn label(&mut self, class: &str, (x, y): (f64, f64), anchor: &str, text: &str) {
+    pub fn label(&mut self, class: &str, (x, y): (f64, f64), anchor: &str, text: &str) {
         let text = escaped(text);
         self.element(format_args!(
             "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"
         ));
     }
 
-    pub(crate) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+    /// Draws a line between two points.
+    pub fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
         self.element(format_args!(
             "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
         ));
     }
 
-    pub(crate) fn bar(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
+    /// Draws a filled rectangle with this upper left corner and this size.
+    pub fn bar(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
         self.element(format_args!(
             "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>"
         ));
     }
 
     /// Draws a line from the low to the high end of the measured values, with a cross-stroke at each end.
-    #[allow(dead_code, reason = "not all pictures have spreads")]
-    pub(crate) fn range(&mut self, y: f64, low: f64, high: f64) {
+    pub fn range(&mut self, y: f64, low: f64, high: f64) {
         self.line("mark", (low, y), (high, y));
         for end in [low, high] {
             self.line("mark", (end, y - 4.0), (end, y + 4.0));
@@ -83,7 +87,7 @@ impl Picture {
     }
 
     /// Draws the legend: for each colour its class, its meaning, and its position.
-    pub(crate) fn legend(&mut self, y: f64, colours: &[(&str, &str, f64)]) {
+    pub fn legend(&mut self, y: f64, colours: &[(&str, &str, f64)]) {
         for (class, text, x) in colours {
             self.bar(class, (*x, y), (12.0, 12.0));
             self.label("small", (x + 17.0, y + 10.0), "start", text);

@@ -1,5 +1,4 @@
 //! A program in a separate terminal, whose screen a test can read.
-#![allow(dead_code, reason = "not every program needs all of it")]
 
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
@@ -13,7 +12,8 @@ use vt100::{Parser, Screen};
 /// Longer than any operation takes on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(crate) struct Terminal {
+/// A running program, and the terminal that shows its output.
+pub struct Terminal {
     shared: Arc<(Mutex<Parser>, Condvar)>,
     keys: Box<dyn Write + Send>,
     master: Box<dyn MasterPty + Send>,
@@ -25,7 +25,8 @@ fn size(columns: u16, rows: u16) -> PtySize {
 }
 
 impl Terminal {
-    pub(crate) fn start(command: CommandBuilder, columns: u16, rows: u16) -> Self {
+    /// Starts a program in a terminal of this size.
+    pub fn start(command: CommandBuilder, columns: u16, rows: u16) -> Self {
         let pair = native_pty_system().openpty(size(columns, rows)).unwrap();
         let child = pair.slave.spawn_command(command).unwrap();
         // Our end must be closed. Otherwise the end of the program would not be the end of its output.
@@ -46,12 +47,14 @@ impl Terminal {
         Self { shared, keys, master: pair.master, child }
     }
 
-    pub(crate) fn press(&mut self, keys: &str) {
+    /// Types these keys.
+    pub fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
         self.keys.flush().unwrap();
     }
 
-    pub(crate) fn resize(&self, columns: u16, rows: u16) {
+    /// Gives the terminal another size.
+    pub fn resize(&self, columns: u16, rows: u16) {
         let sides = [rows, columns].map(|side| NonZeroU16::new(side).unwrap());
         self.shared.0.lock().unwrap().screen_mut().set_size(sides[0], sides[1]);
         self.master.resize(size(columns, rows)).unwrap();
@@ -59,7 +62,7 @@ impl Terminal {
 
     /// Waits until `shows` returns a value for the screen.
     #[track_caller]
-    pub(crate) fn wait_until<R>(&self, what: &str, mut shows: impl FnMut(&Screen) -> Option<R>) -> R {
+    pub fn wait_until<R>(&self, what: &str, mut shows: impl FnMut(&Screen) -> Option<R>) -> R {
         let deadline = Instant::now() + PATIENCE;
         let mut parser = self.shared.0.lock().unwrap();
         loop {
@@ -79,27 +82,29 @@ impl Terminal {
 
     /// Waits for a text on the screen. Returns the whole screen.
     #[track_caller]
-    pub(crate) fn wait_for(&self, text: &str) -> String {
+    pub fn wait_for(&self, text: &str) -> String {
         self.wait_until(text, |screen| {
             let contents = screen.contents();
             contents.contains(text).then_some(contents)
         })
     }
 
+    /// Waits until a text is not on the screen any more. Returns the whole screen.
     #[track_caller]
-    pub(crate) fn wait_for_no(&self, text: &str) -> String {
+    pub fn wait_for_no(&self, text: &str) -> String {
         self.wait_until(&format!("anything but {text:?}"), |screen| {
             let contents = screen.contents();
             (!contents.contains(text)).then_some(contents)
         })
     }
 
-    pub(crate) fn process_id(&self) -> u32 {
+    /// Returns the process id of the program.
+    pub fn process_id(&self) -> u32 {
         self.child.process_id().unwrap()
     }
 
     /// Waits for the end of the program. Returns its exit code and the screen.
-    pub(crate) fn end(mut self) -> (u32, String) {
+    pub fn end(mut self) -> (u32, String) {
         let code = self.child.wait().unwrap().exit_code();
         let contents = self.shared.0.lock().unwrap().screen().contents();
         (code, contents)

@@ -1,0 +1,39 @@
+//! What the test programs, the unit tests, the benches and the lab of cmwq share.
+//!
+//! | module | |
+//! |---|---|
+//! | `waits` | polls until a condition holds; ends a test that hangs |
+//! | `programs` | runs programs, this one again among them, and the built examples |
+//! | `skips` | reports that a test is skipped |
+//! | `lines` | a logger that keeps its lines |
+//! | `cpu` | uses CPU time |
+//! | `picture` | draws the parts of a chart |
+//! | `terminal` | runs a program in a terminal whose screen can be read (feature `terminal`) |
+//! | `threads` | facts about the threads of this process (Linux) |
+//! | `cgroup` | a cgroup for a test (Linux) |
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests stand in for a user, who has the standard library"
+)]
+
+#[cfg(target_os = "linux")]
+pub mod cgroup;
+mod cpu;
+mod lines;
+pub mod picture;
+mod programs;
+mod skips;
+#[cfg(feature = "terminal")]
+pub mod terminal;
+#[cfg(target_os = "linux")]
+pub mod threads;
+mod waits;
+
+#[cfg(unix)]
+pub use cpu::burn;
+pub use cpu::spin;
+pub use lines::{LINES, Lines};
+pub use programs::{again, assert_passed, emulator, example, itself, output, output_within, wait};
+pub use skips::{SKIPS, skip};
+pub use waits::{SOON, TimeLimit, eventually, holds_within, polled};
