@@ -6,8 +6,8 @@ PORTABLE = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/cfg/cmwq_portable
 
 # Features that are off by default. With all of them, one build serves all tests.
 FEATURES = serde tracing metrics control
-APART = --exclude rivals --exclude instructions --exclude cmwq-models
-BENCHES = -p rivals -p instructions
+APART = --exclude rivals --exclude instructions --exclude screenshot --exclude cmwq-models
+BENCHES = -p rivals -p instructions -p screenshot
 EVERYTHING = --workspace $(APART) --all-features
 
 # The length of `make soak`, and its seed (by default taken from the clock).
@@ -64,7 +64,8 @@ setup:
 
 demo: setup
 	@mkdir -p target
-	$(CARGO) build --release --examples
+	$(CARGO) build --release --example checksum
+	$(CARGO) build --release -p timelines
 	@echo
 	@echo "== SHA-512 of every file under /usr/share/doc, against sha512sum =="
 	@target/release/examples/checksum --threads-report /usr/share/doc > target/checksum.cmwq; \
@@ -74,7 +75,7 @@ demo: setup
 		echo "$$(wc -l < target/checksum.cmwq) lines, byte for byte those of sha512sum"
 	@echo
 	@echo "== Three items on one CPU: documented and measured =="
-	@target/release/examples/timelines
+	@target/release/timelines
 
 # Elsewhere a skip that `.ci/skips` does not explain is a failure.
 test: ANY_SKIP = 1
@@ -145,10 +146,10 @@ nightly: setup
 
 # Measures times on real threads. Each is a median or a percentile of many. A missed aim is measured again.
 timelines-check: setup
-	$(CARGO) run --release --example timelines -- --check
+	$(CARGO) run --release -p timelines -- --check
 
 undeclared-check: setup
-	$(CARGO) run --release --example undeclared -- --check
+	$(CARGO) run --release -p undeclared -- --check
 
 timers-check: setup
 	$(CARGO) bench --bench timers -- --check
@@ -215,5 +216,5 @@ package: setup
 	$(CARGO) package -p cmwq -p cmwqctl
 
 screenshot: setup
-	$(CARGO) build --release $(EVERYTHING) --bins --examples
-	target/release/examples/screenshot target/release/cmwqctl docs
+	$(CARGO) build --release -p cmwqctl -p screenshot
+	target/release/screenshot target/release/cmwqctl docs

@@ -5,23 +5,15 @@
 //! ```
 //!
 //! Documented are 50, 25, 35 and 25 ms; up to 1.1 times as much is good. Without guards, (b) takes 50 ms. The times are
-//! from the first submission to the last stamp inside an item, as in `examples/timelines`, which also shows every
-//! event.
+//! from the first submission to the last stamp inside an item, as in `lab/timelines`, which also shows every event.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
-
-#[allow(dead_code, reason = "the example shows more than this needs")]
-#[path = "../examples/timelines/measure.rs"]
-mod measure;
-#[allow(dead_code, reason = "the example shows more than this needs")]
-#[path = "../examples/timelines/scenario.rs"]
-mod scenario;
 
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use measure::{Bed, Guards};
-use scenario::TIMELINES;
+use timelines::measure::{self, Bed, Guards};
+use timelines::scenario::TIMELINES;
 
 fn makespans(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("timelines");

@@ -262,7 +262,7 @@ fn imports_go_downward() {
 fn files_and_functions_are_short() {
     let mut long = Vec::new();
     for source in
-        shipped().chain(["cmwqctl/src", "rivals/src", "instructions/src"].into_iter().flat_map(sources_of))
+        shipped().chain(["cmwqctl/src", "lab", "tests/testkit/src"].into_iter().flat_map(sources_of))
     {
         let lines = source.text.lines().count();
         if lines > FILE_LINES {
@@ -279,13 +279,23 @@ fn no_unfinished_code_stays() {
     let unfinished = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("to", "do!("), concat!("db", "g!(")];
     let elsewhere =
         [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/tm", "p/"), concat!("/Us", "ers/")];
-    let sources = ["src", "tests", "cmwqctl", "rivals", "instructions"].into_iter().flat_map(sources_of);
+    let sources = ["src", "tests", "cmwqctl", "lab"].into_iter().flat_map(sources_of);
     let found: Vec<String> = sources
         .flat_map(|source| {
             let words = unfinished.into_iter().chain(elsewhere).filter(|word| source.text.contains(word));
             words.map(|word| format!("{}: {word}", source.path)).collect::<Vec<_>>()
         })
         .collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// What two targets share is a crate, such as `tests/testkit`.
+#[test]
+fn no_target_compiles_the_modules_of_another_one() {
+    let attribute = concat!("#[pa", "th = \"..");
+    let sources = ["src", "tests", "benches", "examples", "cmwqctl", "lab"].into_iter().flat_map(sources_of);
+    let found: Vec<String> =
+        sources.filter(|source| source.text.contains(attribute)).map(|source| source.path).collect();
     assert!(found.is_empty(), "{found:#?}");
 }
 
@@ -348,7 +358,7 @@ fn policy_forbids_unsafe_code() {
 #[test]
 fn unsafe_code_gives_reasons() {
     let mut silent = Vec::new();
-    for source in ["src", "instructions/src"].into_iter().flat_map(sources_of) {
+    for source in ["src", "lab/instructions/src", "tests/testkit/src"].into_iter().flat_map(sources_of) {
         let code = code_of(&source.text);
         let (code, text): (Vec<&str>, Vec<&str>) = (code.lines().collect(), source.text.lines().collect());
         let uses = code.iter().enumerate().filter(|(_, line)| is_unsafe(line)).map(|(n, _)| n);
@@ -390,7 +400,8 @@ fn named_tests(text: &str) -> Vec<&str> {
 }
 
 /// Returns the files that may contain a test of this path: `it::flush::a` is in `tests/it/flush.rs`,
-/// `policy::crew::tests::a` in `src/policy/crew.rs` or next to it, `cmwqctl::cli::a` in `cmwqctl/tests/cli.rs`.
+/// `policy::crew::tests::a` in `src/policy/crew.rs` or next to it, `cmwqctl::cli::a` in `cmwqctl/tests/cli.rs`,
+/// `undeclared::a` in `lab/undeclared/tests/undeclared.rs`.
 fn files_of(test: &str) -> Vec<String> {
     let mut modules: Vec<&str> = test.split("::").collect();
     modules.pop();
@@ -400,6 +411,7 @@ fn files_of(test: &str) -> Vec<String> {
     let outer = path.trim_end_matches("/tests");
     [
         format!("{package}tests/{path}.rs"),
+        format!("lab/{path}/tests/{path}.rs"),
         format!("{package}tests/{path}/main.rs"),
         format!("{package}src/{path}.rs"),
         format!("{package}src/{path}/mod.rs"),

@@ -96,6 +96,7 @@ fn after_remark(text: &str) -> &str {
 /// `src/policy/crew.rs`, `cmwqctl::cli` of `cmwqctl/tests/cli.rs`.
 fn module_of(path: &str) -> String {
     let (package, path) = path.strip_prefix("cmwqctl/").map_or(("", path), |path| ("cmwqctl/", path));
+    let path = path.trim_start_matches("lab/undeclared/");
     let path = path.trim_start_matches("src/").trim_start_matches("tests/").trim_end_matches(".rs");
     let path = path.trim_end_matches("/mod").trim_end_matches("/main");
     format!("{package}{path}").replace('/', "::")
@@ -133,7 +134,7 @@ fn commented(source: &Source) -> Vec<(String, String)> {
 
 fn proofs() -> Proofs {
     let mut proofs = Proofs::new();
-    for source in ["src", "tests", "cmwqctl"].into_iter().flat_map(sources_of) {
+    for source in ["src", "tests", "cmwqctl", "lab/undeclared"].into_iter().flat_map(sources_of) {
         for (test, comment) in commented(&source) {
             for clause in named_in(&comment) {
                 proofs.entry(clause).or_default().insert(test.clone());

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use crate::Report;
 use crate::judge;
-use crate::measure::Measured;
-use crate::scenario::{BURN, Event, ITEMS, Timeline};
+use timelines::measure::Measured;
+use timelines::scenario::{BURN, Event, ITEMS, Timeline};
 
 /// Returns all timelines, and the deviations.
 pub(crate) fn text(report: &Report, objections: &[String]) -> String {

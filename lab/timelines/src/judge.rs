@@ -7,8 +7,8 @@
 //! share the CPU.
 
 use crate::Report;
-use crate::measure::Measured;
-use crate::scenario::{BURN, Event, ITEMS, SLEEP, Timeline};
+use timelines::measure::Measured;
+use timelines::scenario::{BURN, Event, ITEMS, SLEEP, Timeline};
 
 /// The longest permitted makespan, as a multiple of the documented one.
 const MAKESPAN: f64 = 1.1;

@@ -1,7 +1,7 @@
 //! A picture of a timeline: a lane per item, the documented times above the measured ones.
 
-use crate::measure::Measured;
-use crate::scenario::{ITEMS, Timeline, Times};
+use timelines::measure::Measured;
+use timelines::scenario::{ITEMS, Timeline, Times};
 
 use testkit::picture::{Picture, WIDTH};
 

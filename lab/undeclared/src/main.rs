@@ -1,10 +1,10 @@
 //! Items that block, spin and compute for long without a guard, and the delays of other items.
 //!
 //! ```text
-//! cargo run --release --example undeclared
-//! cargo run --release --example undeclared -- --quick --mode sampling
-//! cargo run --release --example undeclared -- --only service
-//! cargo run --release --example undeclared -- --check
+//! cargo run --release -p undeclared
+//! cargo run --release -p undeclared -- --quick --mode sampling
+//! cargo run --release -p undeclared -- --only service
+//! cargo run --release -p undeclared -- --check
 //! ```
 //!
 //! Each figure is measured without detection, with each way of detection that the system permits, and with guards. The
@@ -21,7 +21,6 @@
 //! | `procfs`, `others` | facts about threads, and about the load by other programs |
 //! | `figure`, `report` | values and their aims |
 //! | `table`, `json` | two formats of the report |
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 mod args;
 mod bed;

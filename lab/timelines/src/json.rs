@@ -1,7 +1,7 @@
 //! The report as JSON.
 
 use crate::Report;
-use crate::scenario::{Event, ITEMS, Times};
+use timelines::scenario::{Event, ITEMS, Times};
 
 /// Returns one object, indented.
 pub(crate) fn text(report: &Report, objections: &[String]) -> String {

@@ -68,10 +68,10 @@ impl Desk {
             2 => drop(queue.spawn(service::send_page(service, number)).expect(UNLIMITED)),
             _ => self.images.push(queue.spawn(service::shrink_image(arrives)).expect(UNLIMITED)),
         }
-        if number % REPORT == 0 {
+        if number.is_multiple_of(REPORT) {
             drop(self.housekeeping.spawn_on(self.cpu, service::write_report()).expect(UNLIMITED));
         }
-        if number % NOTE == 0 {
+        if number.is_multiple_of(NOTE) {
             let note = service::take_note(arrives);
             self.notes.push(self.housekeeping.spawn_on(self.cpu, note).expect(UNLIMITED));
         }

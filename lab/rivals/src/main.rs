@@ -18,7 +18,6 @@
 //! | `unit`, `stats`, `report` | numbers, and all results |
 //! | `aims` | the aims of cmwq |
 //! | `table`, `json`, `chart`, `page`, `about` | output formats |
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of all crates")]
 
 mod about;
 mod aims;

@@ -4,25 +4,25 @@
 //! The documents assume simple FIFO scheduling.
 
 /// The length of a burn, in milliseconds of CPU time.
-pub(crate) const BURN: u64 = 5;
+pub const BURN: u64 = 5;
 /// The length of a sleep, in milliseconds.
-pub(crate) const SLEEP: u64 = 10;
+pub const SLEEP: u64 = 10;
 /// The items of every timeline.
-pub(crate) const ITEMS: [&str; 3] = ["w0", "w1", "w2"];
+pub const ITEMS: [&str; 3] = ["w0", "w1", "w2"];
 
 /// The times of an item's events, in milliseconds since the first item was queued.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
-    pub(crate) start: f64,
-    pub(crate) sleep: f64,
-    pub(crate) wake: f64,
+pub struct Times {
+    pub start: f64,
+    pub sleep: f64,
+    pub wake: f64,
     /// The same as `wake` where the documents say "wakes, finishes".
-    pub(crate) finish: f64,
+    pub finish: f64,
 }
 
 /// The events of an item, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Event {
+pub enum Event {
     Start,
     Sleep,
     Wake,
@@ -30,16 +30,16 @@ pub(crate) enum Event {
 }
 
 /// One of the documents' examples.
-pub(crate) struct Timeline {
-    pub(crate) key: char,
-    pub(crate) title: &'static str,
+pub struct Timeline {
+    pub key: char,
+    pub title: &'static str,
     /// The limit of the queue; `None` is the default.
-    pub(crate) max_active: Option<usize>,
+    pub max_active: Option<usize>,
     /// Whether `w1` and `w2` are queued on a CPU-intensive queue of their own.
-    pub(crate) cpu_intensive: bool,
-    pub(crate) documented: [Times; 3],
+    pub cpu_intensive: bool,
+    pub documented: [Times; 3],
     /// The differences on a real machine, and why they are right.
-    pub(crate) note: Option<&'static str>,
+    pub note: Option<&'static str>,
 }
 
 const fn times(start: f64, sleep: f64, wake: f64, finish: f64) -> Times {
@@ -47,7 +47,7 @@ const fn times(start: f64, sleep: f64, wake: f64, finish: f64) -> Times {
 }
 
 /// All timelines, in the documents' order.
-pub(crate) static TIMELINES: [Timeline; 4] = [
+pub static TIMELINES: [Timeline; 4] = [
     Timeline {
         key: 'a',
         title: "max_active = 1: one context, nothing fills the sleeps",
@@ -101,9 +101,9 @@ pub(crate) static TIMELINES: [Timeline; 4] = [
 ];
 
 impl Event {
-    pub(crate) const ALL: [Self; 4] = [Self::Start, Self::Sleep, Self::Wake, Self::Finish];
+    pub const ALL: [Self; 4] = [Self::Start, Self::Sleep, Self::Wake, Self::Finish];
 
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Start => "starts",
             Self::Sleep => "sleeps",
@@ -114,7 +114,7 @@ impl Event {
 }
 
 impl Times {
-    pub(crate) fn at(&self, event: Event) -> f64 {
+    pub fn at(&self, event: Event) -> f64 {
         match event {
             Event::Start => self.start,
             Event::Sleep => self.sleep,
@@ -130,12 +130,12 @@ impl Times {
 }
 
 impl Timeline {
-    pub(crate) fn makespan(&self) -> f64 {
+    pub fn makespan(&self) -> f64 {
         self.documented.iter().map(|times| times.finish).fold(0.0, f64::max)
     }
 
     /// Returns the range in which an event may come by the documents, on a scheduler that need not be FIFO.
-    pub(crate) fn range(&self, item: usize, event: Event) -> (f64, f64) {
+    pub fn range(&self, item: usize, event: Event) -> (f64, f64) {
         let at = self.documented[item].at(event);
         if self.cpu_intensive && item > 0 {
             // The items share the CPU: each one may end its burn at any time from 10 to 15 ms, and sleeps from then.

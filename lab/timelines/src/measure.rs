@@ -16,35 +16,35 @@ use crate::scenario::{BURN, ITEMS, SLEEP, Timeline, Times};
 
 /// Whether the items enter guards when they block.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Guards {
+pub enum Guards {
     Held,
     /// The negative control. Detection is off as well, so nothing fills the sleeps.
     LeftOut,
 }
 
 /// An executor of one CPU, and the queues of a timeline.
-pub(crate) struct Bed {
+pub struct Bed {
     guards: Guards,
     queues: [WorkQueue; ITEMS.len()],
     issuer_cpu: Option<usize>,
 }
 
 /// The medians of some runs, in milliseconds.
-pub(crate) struct Measured {
-    pub(crate) items: [Times; ITEMS.len()],
-    pub(crate) makespan: f64,
+pub struct Measured {
+    pub items: [Times; ITEMS.len()],
+    pub makespan: f64,
 }
 
 /// The stamps of an item.
 struct Stamps([Instant; 4]);
 
 /// The CPU on which all items run.
-pub(crate) fn cpu() -> usize {
+pub fn cpu() -> usize {
     Executor::global().cpus().first().expect("an executor has a CPU")
 }
 
 impl Bed {
-    pub(crate) fn new(timeline: &Timeline, guards: Guards) -> Result<Self, Box<dyn std::error::Error>> {
+    pub fn new(timeline: &Timeline, guards: Guards) -> Result<Self, Box<dyn std::error::Error>> {
         let executor = build_executor(guards)?;
         let q0 = build_queue(&executor, "q0", timeline.max_active, false)?;
         let others = if timeline.cpu_intensive {
@@ -59,7 +59,7 @@ impl Bed {
     }
 
     /// Runs the timeline this often, and takes the median of each time.
-    pub(crate) fn measure(&self, runs: usize) -> Measured {
+    pub fn measure(&self, runs: usize) -> Measured {
         let runs: Vec<_> = (0..runs).map(|_| self.run()).collect();
         let items = std::array::from_fn(|item| {
             let median_of =
@@ -75,7 +75,7 @@ impl Bed {
     }
 
     /// Runs the timeline once, on another thread, so that the CPU of the caller stays as it is.
-    pub(crate) fn run(&self) -> [Times; ITEMS.len()] {
+    pub fn run(&self) -> [Times; ITEMS.len()] {
         let guards = self.guards;
         let issue = || {
             self.issuer_cpu.inspect(|cpu| pin(*cpu));
@@ -91,7 +91,7 @@ impl Bed {
 }
 
 /// Returns the time at which the last item of a run ended.
-pub(crate) fn makespan(run: &[Times; ITEMS.len()]) -> f64 {
+pub fn makespan(run: &[Times; ITEMS.len()]) -> f64 {
     run.iter().map(|times| times.finish).fold(0.0, f64::max)
 }
 

@@ -42,7 +42,6 @@
 //! | `callgrind`, `profile` | the counting process, and its output |
 //! | `toolchain`, `record` | former counts, and their toolchain |
 //! | `verdict`, `show` | the results |
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 mod affinity;
 mod args;

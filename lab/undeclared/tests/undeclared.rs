@@ -1,21 +1,18 @@
-//! Tests `examples/undeclared`: it measures the requested figures, reports what the system denies, and lists the items
-//! that block.
+//! The program measures the requested figures, reports what the system denies, and lists the items that block.
 //!
 //! All speeds depend on the machine, so none is asserted.
-//!
-//! `cargo test` builds the examples; `cargo test --test undeclared` alone does not.
 #![cfg(all(target_os = "linux", not(cmwq_portable)))]
 
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use testkit::{example, output};
+use testkit::output;
 
 const FIGURES: [&str; 8] = ["block", "mixed", "dependency", "compute", "idle", "crowd", "hog", "service"];
 
-/// Runs the example.
+/// Runs the program.
 fn undeclared(arguments: &[&str]) -> Output {
-    output(Command::new(example("undeclared")).args(arguments)).expect("the item runs")
+    output(Command::new(env!("CARGO_BIN_EXE_undeclared")).args(arguments)).expect("it runs")
 }
 
 fn measured(arguments: &[&str]) -> Value {
@@ -34,7 +31,7 @@ fn names<'a>(json: &'a Value, field: &str) -> Vec<&'a str> {
 
 /// Each figure has values in each mode where it is meaningful, and each value is complete.
 #[test]
-fn the_example_measures_each_figure_in_each_mode() {
+fn the_program_measures_each_figure_in_each_mode() {
     let report = measured(&[]);
     assert!(report["cpus"].as_u64().is_some_and(|cpus| cpus > 0) && report["quick"] == true, "{report}");
     assert_eq!(names(&report["modes"], "mode"), ["off", "sampling", "switches", "guards"]);

@@ -75,7 +75,7 @@ impl About {
             system: said_by("uname", &["-sr"]).unwrap_or_else(|| "an unknown system".into()),
             compiler: begin.compiler.unwrap_or_else(|| "an unknown compiler".into()),
             commit: begin.commit.unwrap_or_else(|| "an unknown commit".into()),
-            versions: versions(include_str!("../../Cargo.lock")),
+            versions: versions(include_str!("../../../Cargo.lock")),
             command,
             effort: args.effort,
             seed: args.seed,
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn every_rivals_version_is_known() {
-        let versions = versions(include_str!("../../Cargo.lock"));
+        let versions = versions(include_str!("../../../Cargo.lock"));
         assert_eq!(versions.len(), PACKAGES.len(), "{versions:?}");
         assert!(versions[1].starts_with("rayon 1."), "{versions:?}");
     }

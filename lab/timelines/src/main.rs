@@ -1,9 +1,9 @@
 //! The four timelines of the kernel's documentation, measured on real threads beside the documented ones.
 //!
 //! ```text
-//! cargo run --release --example timelines
-//! cargo run --release --example timelines -- --check
-//! cargo run --release --example timelines -- --svg pictures
+//! cargo run --release -p timelines
+//! cargo run --release -p timelines -- --check
+//! cargo run --release -p timelines -- --svg pictures
 //! ```
 //!
 //! Three items share one CPU: they burn 5 ms and sleep 10 ms, and the first one burns 5 ms more. The total time depends
@@ -12,17 +12,14 @@
 //! | module | |
 //! |---|---|
 //! | `args` | the command line |
-//! | `scenario` | the documented timelines |
-//! | `measure` | one run on real threads |
+//! | `scenario` | the documented timelines (in the library, for the bench `timelines`) |
+//! | `measure` | one run on real threads (likewise) |
 //! | `judge` | decides whether a measurement agrees with the documents |
 //! | `table`, `json`, `svg` | three formats of the report |
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 mod args;
 mod json;
 mod judge;
-mod measure;
-mod scenario;
 mod svg;
 mod table;
 
@@ -33,8 +30,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use args::{Args, Command};
-use measure::{Bed, Guards, Measured};
-use scenario::{TIMELINES, Timeline};
+use timelines::measure::{self, Bed, Guards, Measured};
+use timelines::scenario::{TIMELINES, Timeline};
 
 /// All measurements.
 pub(crate) struct Report {
@@ -63,10 +60,10 @@ fn main() -> ExitCode {
         Ok(report) => report,
         Err(error) => return fail(&*error),
     };
-    if let Some(directory) = &args.svg {
-        if let Err(error) = write_pictures(directory, &report) {
-            return fail(&io::Error::new(error.kind(), format!("{}: {error}", directory.display())));
-        }
+    if let Some(directory) = &args.svg
+        && let Err(error) = write_pictures(directory, &report)
+    {
+        return fail(&io::Error::new(error.kind(), format!("{}: {error}", directory.display())));
     }
     let objections = judge::judge(&report);
     let text = if args.json { json::text(&report, &objections) } else { table::text(&report, &objections) };

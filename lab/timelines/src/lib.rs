@@ -1,0 +1,5 @@
+//! The four timelines of the kernel's documentation, and their measurement on real threads. The program of this package
+//! compares both; the bench `timelines` measures their makespans.
+
+pub mod measure;
+pub mod scenario;
