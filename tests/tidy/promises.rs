@@ -122,7 +122,7 @@ fn recipe_of<'a>(makefile: &'a str, target: &str) -> Vec<&'a str> {
 /// figures exits with 1 if one is missed.
 #[test]
 fn what_no_test_can_prove_is_checked_at_night() {
-    let makefile = read("Makefile");
+    let makefile = read("lab/Makefile");
     let nightly = recipe_of(&makefile, "nightly");
     for (call, check) in [
         ("timelines-check", "run --release --example timelines -- --check"),
@@ -167,7 +167,7 @@ fn the_gate_checks_times_and_instructions() {
 /// spec: X4.4 (every pair of features): `make nightly` checks each pair of the features in `Cargo.toml`.
 #[test]
 fn every_pair_of_features_is_built_at_night() {
-    assert!(recipe_of(&read("Makefile"), "nightly").contains(&"$(MAKE) features COMPLETE=1"));
+    assert!(recipe_of(&read("lab/Makefile"), "nightly").contains(&"$(MAKE) features COMPLETE=1"));
     let names = output(Command::new("bash").arg(root().join(".ci/features")).arg("list")).unwrap();
     assert!(names.status.success(), "{names:?}");
     let listed = String::from_utf8(names.stdout).unwrap();
