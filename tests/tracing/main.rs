@@ -7,8 +7,8 @@
 )]
 
 mod arrivals;
-mod ear;
 mod example;
+mod subscriber;
 
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -18,7 +18,7 @@ use cmwq::{Executor, ExecutorBuilder, TopologySource, Work, WorkQueue};
 use testkit::{SOON, spin};
 use tracing::Level;
 
-use crate::ear::{Told, listen, names, told_of, until_told};
+use crate::subscriber::{Told, listen, names, told_of, until_told};
 
 fn one_cpu() -> ExecutorBuilder {
     Executor::builder().topology(TopologySource::Synthetic("core:1 pu:1".to_owned()))
@@ -61,7 +61,7 @@ fn an_item_sends_events_from_its_submission_to_its_end() {
     assert_eq!(told[0].thread, std::thread::current().name().unwrap());
     assert_eq!(told[2].thread, "cmwq/0:0H");
 
-    let inside = ear::of_target("user");
+    let inside = subscriber::of_target("user");
     let inside = inside.iter().find(|told| told.thread == "cmwq/0:0H").expect("the item's own event");
     assert_eq!(inside.within.len(), 1, "{inside:?}");
     for part in ["execute", "fine", "simple", "0H"] {
@@ -266,7 +266,7 @@ fn a_call_for_a_rescuer_and_a_rescue_send_events() {
 fn a_subscriber_that_panics_corrupts_no_count() {
     listen();
     let executor = one_cpu().build().unwrap();
-    let queue = WorkQueue::per_cpu(ear::PANICS).max_active(2).build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu(subscriber::PANICS).max_active(2).build_on(&executor).unwrap();
     let work = Work::new(second);
     for _ in 0..20 {
         queue.queue(&work).unwrap();
@@ -285,17 +285,17 @@ fn a_subscriber_that_panics_corrupts_no_count() {
 fn a_subscriber_may_queue_items() {
     listen();
     let executor = one_cpu().build().unwrap();
-    let queue = WorkQueue::per_cpu(ear::ECHOES).build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu(subscriber::ECHOES).build_on(&executor).unwrap();
     let (tell, told) = mpsc::channel();
     let (echo, tell) = (queue.clone(), Arc::new(std::sync::Mutex::new(tell)));
-    ear::on_queue_work(move || {
+    subscriber::on_queue_work(move || {
         let tell = tell.lock().unwrap().clone();
         drop(echo.spawn(move || tell.send(()).unwrap()).unwrap());
     });
     queue.spawn(fine).unwrap().join().unwrap();
     told.recv_timeout(SOON).expect("the item that the subscriber has queued has run");
     queue.flush().unwrap();
-    let told = until_told(ear::ECHOES, "execute_end", 2);
+    let told = until_told(subscriber::ECHOES, "execute_end", 2);
     assert_eq!(told.iter().filter(|told| told.name == "queue_work").count(), 1, "{told:#?}");
-    ear::forget_hook();
+    subscriber::forget_hook();
 }

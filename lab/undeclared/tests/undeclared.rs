@@ -60,7 +60,7 @@ fn the_program_measures_each_figure_in_each_mode() {
 
 /// spec: S3 (as a user sees it): the service's item types that sleep are listed by their names, and so is its hog.
 #[test]
-fn the_example_lists_the_item_types_that_block() {
+fn the_program_lists_the_item_types_that_block() {
     let report = measured(&["--only", "service", "--mode", "off", "--mode", "sampling"]);
     let [off, sampling] = list(&report["offenders"]) else { panic!("two lists: {report}") };
     assert_eq!((off["mode"].as_str(), sampling["mode"].as_str()), (Some("off"), Some("sampling")));
