@@ -301,9 +301,8 @@ mod tests {
             tally.cell.enter();
             tally.body_leaves(|| panic!("while it waits"));
         }
-        let mut child = testkit::itself();
         let own_name = "engine::scope::tests::a_panic_while_items_still_borrow_aborts_the_process";
-        let output = child.args(["--exact", own_name, "--nocapture"]).env(CHILD, "1").output().unwrap();
+        let output = testkit::output(testkit::again(own_name).env(CHILD, "1")).unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{errors}");
         assert!(errors.contains("which still borrow"), "{errors}");

@@ -268,10 +268,9 @@ fn hwloc_tells_the_same_of_every_tree() {
     // Linux never has a CPU in two nodes, and hwloc leaves the second node out.
     for (name, lines, ..) in MACHINES.into_iter().filter(|(name, ..)| *name != TWO_NODES) {
         let tree = Tree::new(&format!("{name} for hwloc"), lines);
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "sys::topology::tests::trees::a_child_reads_its_tree_by_both", "--nocapture"]);
-        child.env("HWLOC_FSROOT", &tree.0).env("HWLOC_COMPONENTS", "linux,stop");
-        let output = child.output().unwrap();
+        let mut child = testkit::again("sys::topology::tests::trees::a_child_reads_its_tree_by_both");
+        let child = child.env("HWLOC_FSROOT", &tree.0).env("HWLOC_COMPONENTS", "linux,stop");
+        let output = testkit::output(child).unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.contains("1 passed"), "{name}: {said}{errors}");
