@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 use cmwq::blocking::sync;
 use cmwq::{Attrs, BlockingGuard, CpuSet, Executor, JoinHandle, Work, WorkQueue, WorkQueueBuilder, blocking};
 use criterion::{Criterion, Throughput};
-use testkit::burn;
+use testkit::{burn, pin};
 
 use figures::{Aim, Figures};
 
@@ -514,22 +514,12 @@ fn first_cpu() -> usize {
 
 /// Runs `measure` on this CPU, if the system permits it. It runs on another thread, because the executor follows the
 /// CPUs of the main one.
-#[cfg(target_os = "linux")]
 fn on_cpu<R: Send>(cpu: usize, measure: impl FnOnce() -> R + Send) -> R {
-    use rustix::thread::{CpuSet, sched_setaffinity};
-
     let there = || {
-        let mut here = CpuSet::new();
-        here.set(cpu);
-        if let Err(error) = sched_setaffinity(None, &here) {
+        if let Err(error) = pin(cpu) {
             eprintln!("the issuer is not pinned to CPU {cpu}: {error}");
         }
         measure()
     };
     std::thread::scope(|scope| scope.spawn(there).join().expect("a measurement does not panic"))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn on_cpu<R>(_cpu: usize, measure: impl FnOnce() -> R) -> R {
-    measure()
 }

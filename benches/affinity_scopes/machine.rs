@@ -106,14 +106,6 @@ pub(crate) fn current_cpu() -> usize {
     rustix::thread::sched_getcpu()
 }
 
-/// Binds the calling thread to one of the CPUs that it may use.
-#[cfg(target_os = "linux")]
-pub(crate) fn pin(cpu: usize) {
-    let mut cpus = rustix::thread::CpuSet::new();
-    cpus.set(cpu);
-    rustix::thread::sched_setaffinity(None, &cpus).expect("the probe was allowed to bind threads");
-}
-
 #[cfg(not(target_os = "linux"))]
 fn cpus_of_this_thread() -> std::io::Result<Vec<usize>> {
     Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "CPUs can be chosen on Linux only"))
@@ -123,9 +115,6 @@ fn cpus_of_this_thread() -> std::io::Result<Vec<usize>> {
 pub(crate) fn current_cpu() -> usize {
     0
 }
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn pin(_cpu: usize) {}
 
 fn model() -> String {
     let about = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -97,7 +97,7 @@ where
     thread::scope(|scope| {
         let bound = |(call, cpu): (F, usize)| {
             scope.spawn(move || {
-                machine::pin(cpu);
+                testkit::pin(cpu).expect("the probe was allowed to bind threads");
                 start.wait();
                 call()
             })

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use cmwq::{AffinityScope, Attrs, CpuSet, Executor, Work, WorkQueue};
 use rustix::thread::sched_getcpu;
-use testkit::spin;
+use testkit::{pin, spin};
 
 use crate::machines::Machine;
-use crate::support::{SCOPES, executor, look, on, pin, strict};
+use crate::support::{SCOPES, executor, look, on, strict};
 use crate::sys;
 
 /// The number of items that go through each queue, on every machine.
@@ -51,7 +51,7 @@ fn flood(executor: &Executor, queue: &WorkQueue, place: impl Fn(usize) -> CpuSet
         for cpu in executor.cpus().iter() {
             let (watch, place) = (&watch, place(cpu));
             threads.spawn(move || {
-                pin(cpu);
+                pin(cpu).unwrap();
                 for n in 0..each {
                     let (watch, place) = (Arc::clone(watch), place.clone());
                     drop(queue.spawn(move || watch.item(n, &place)).unwrap());

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use cmwq::{AffinityScope, Attrs, CpuSet, Executor, WorkQueue};
-use rustix::thread::{sched_getcpu, sched_setaffinity};
-use testkit::polled;
+use rustix::thread::sched_getcpu;
+use testkit::{pin, polled};
 
 /// A generous limit for any event, on CPUs that are emulated by few real ones.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -65,17 +65,10 @@ fn current_pool() -> String {
     name.trim_start_matches("vm/").split(':').next().expect("a worker's name has a pool").to_owned()
 }
 
-/// Binds the calling thread to one CPU.
-pub(crate) fn pin(cpu: usize) {
-    let mut cpus = rustix::thread::CpuSet::new();
-    cpus.set(cpu);
-    sched_setaffinity(None, &cpus).unwrap();
-}
-
 /// Runs `f` on a thread that is bound to a CPU.
 pub(crate) fn on<T: Send>(cpu: usize, f: impl FnOnce() -> T + Send) -> T {
     let pinned = || {
-        pin(cpu);
+        pin(cpu).unwrap();
         f()
     };
     std::thread::scope(|threads| threads.spawn(pinned).join())

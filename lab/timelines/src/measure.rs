@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use cmwq::{
     BuildExecutorError, BuildQueueError, CpuSet, Detection, Executor, JoinHandle, WorkQueue, blocking,
 };
-
-use testkit::burn;
+use testkit::{burn, pin};
 
 use crate::scenario::{BURN, ITEMS, SLEEP, Timeline, Times};
 
@@ -78,7 +77,8 @@ impl Bed {
     pub fn run(&self) -> [Times; ITEMS.len()] {
         let guards = self.guards;
         let issue = || {
-            self.issuer_cpu.inspect(|cpu| pin(*cpu));
+            // If the system refuses, the measurement is only less exact.
+            self.issuer_cpu.inspect(|cpu| drop(pin(*cpu)));
             let zero = Instant::now();
             let issued = std::array::from_fn::<_, { ITEMS.len() }, _>(|number| {
                 let burns = if number == 0 { 2 } else { 1 };
@@ -146,14 +146,3 @@ fn median(mut values: Vec<f64>) -> f64 {
     let middle = values.len() / 2;
     if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
-
-/// If the system refuses, the measurement is only less exact.
-#[cfg(target_os = "linux")]
-fn pin(cpu: usize) {
-    let mut cpus = rustix::thread::CpuSet::new();
-    cpus.set(cpu);
-    rustix::thread::sched_setaffinity(None, &cpus).ok();
-}
-
-#[cfg(not(target_os = "linux"))]
-fn pin(_cpu: usize) {}

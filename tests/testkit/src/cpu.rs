@@ -1,5 +1,6 @@
-//! Ways to use CPU time.
+//! Ways to use CPU time, and the CPU of a thread.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 #[cfg(unix)]
@@ -21,4 +22,26 @@ pub fn spin(time: Duration) {
     while begin.elapsed() < time {
         std::hint::spin_loop();
     }
+}
+
+/// Binds the calling thread to one CPU.
+///
+/// # Errors
+///
+/// If the system does not permit it, or is not Linux.
+#[cfg(target_os = "linux")]
+pub fn pin(cpu: usize) -> io::Result<()> {
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(cpu);
+    Ok(rustix::thread::sched_setaffinity(None, &cpus)?)
+}
+
+/// Binds the calling thread to one CPU.
+///
+/// # Errors
+///
+/// If the system does not permit it, or is not Linux.
+#[cfg(not(target_os = "linux"))]
+pub fn pin(_cpu: usize) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }

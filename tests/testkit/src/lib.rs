@@ -6,7 +6,7 @@
 //! | `programs` | runs programs, this one again among them, and the built examples |
 //! | `skips` | reports that a test is skipped |
 //! | `lines` | a logger that keeps its lines |
-//! | `cpu` | uses CPU time |
+//! | `cpu` | uses CPU time, binds a thread to a CPU |
 //! | `picture` | draws the parts of a chart |
 //! | `terminal` | runs a program in a terminal whose screen can be read (feature `terminal`) |
 //! | `threads` | facts about the threads of this process (Linux) |
@@ -32,7 +32,7 @@ mod waits;
 
 #[cfg(unix)]
 pub use cpu::burn;
-pub use cpu::spin;
+pub use cpu::{pin, spin};
 pub use lines::{LINES, Lines};
 pub use programs::{again, assert_passed, emulator, example, itself, output, output_within, wait};
 pub use skips::{SKIPS, skip};
